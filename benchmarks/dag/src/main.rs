@@ -1,0 +1,2 @@
+//! Graphs of no-op works: Windlass against what people write by hand.
+fn main() {}
