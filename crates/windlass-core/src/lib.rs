@@ -1,1 +1,38 @@
-//! windlass-core.
+//! The engine of Windlass: decides which work may start when, and says why another may not.
+//!
+//! Everything here is a pure, deterministic state machine. There is no clock, no thread, no IO and
+//! no async; time is an argument, and whoever drives the [`Engine`] pulls [`Grant`]s from it and
+//! reports how they ended. The same value drives the in-process scheduler, durable runs and the
+//! simulator.
+//!
+//! * [`Engine`]: works, their dependencies, their order, their retries.
+//! * [`CapacityTree`]: limits that several engines share, all or nothing.
+//! * [`Lock`]: a name that one holder at a time may have, with a token that only grows.
+//!
+//! The crate to add to a program is `windlass`, which drives this one with Tokio.
+
+mod amount;
+mod capacity;
+mod cost;
+mod dag;
+mod engine;
+mod fact;
+mod id;
+mod lock;
+mod nearest;
+mod phase;
+mod queue;
+mod time;
+
+pub use amount::{Amount, AmountError};
+pub use capacity::{CapacityTree, CostError, Demand, Place, Refusal, SLOTS, Shortage};
+pub use cost::ResourceCost;
+pub use engine::{
+    Engine, EngineConfig, Grant, Input, Metrics, Outcome, Rejected, Submission, SubmitError,
+};
+pub use fact::{Ending, Fact, Happening, Transition, World};
+pub use id::{ClientId, CostId, LevelId, ResourceId, WorkId};
+pub use lock::{Acquired, Busy, HolderId, Lease, Lock, NotOwner, Token};
+pub use nearest::nearest;
+pub use phase::{Phase, WorkState};
+pub use time::Timestamp;

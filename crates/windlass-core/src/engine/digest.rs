@@ -1,0 +1,62 @@
+//! A number that two engines share exactly when the facts have led them to the same point.
+
+use super::Engine;
+use crate::phase::Phase;
+
+impl Engine {
+    /// A fingerprint of everything that the facts decide: phases, attempts, retries left, the
+    /// order of the line, what is in use, timers. Grants that have not begun and refusals are
+    /// rebuilt and do not count.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        let mut digest = Fnv::default();
+        for entry in &self.works {
+            let phase = entry.phase.journaled();
+            digest.add(phase_number(phase));
+            if let Phase::Delayed { due } = phase {
+                digest.add(due.as_nanos());
+            }
+            if phase == Phase::Ready {
+                digest.add(entry.rank.priority.0.cast_unsigned());
+                digest.add(entry.rank.ticket);
+            }
+            digest.add(u64::from(entry.attempts));
+            digest.add(u64::from(entry.retries_left));
+            // With the phase this decides what is in use.
+            digest.add(u64::from(entry.cost.0));
+        }
+        digest.add(self.tickets);
+        digest.0
+    }
+}
+
+fn phase_number(phase: Phase) -> u64 {
+    match phase {
+        Phase::Waiting => 0,
+        Phase::Ready | Phase::Granted | Phase::Ticketed => 1,
+        Phase::Delayed { .. } => 2,
+        Phase::Running => 3,
+        Phase::Cancelling => 4,
+        Phase::Success => 5,
+        Phase::Failed => 6,
+        Phase::Blocked => 7,
+        Phase::Cancelled => 8,
+    }
+}
+
+/// FNV-1a: the standard library's hasher may change from one release to the next.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn add(&mut self, number: u64) {
+        for byte in number.to_le_bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+use super::*;
+
+/// An engine on a private tree, with every fact and transition kept.
+struct Bench {
+    engine: Engine,
+    capacity: CapacityTree,
+    now: Timestamp,
+    facts: Vec<Fact>,
+    transitions: Vec<Transition>,
+}
+
+impl Bench {
+    fn new(slots: u32) -> Self {
+        let limits = ResourceCost::new().with(SLOTS, Amount::from(slots));
+        let mut capacity = CapacityTree::new(&limits);
+        let client = capacity.add_client(CapacityTree::ROOT);
+        let engine = Engine::new(EngineConfig::default(), client);
+        let (facts, transitions) = (Vec::new(), Vec::new());
+        Self { engine, capacity, now: Timestamp::ZERO, facts, transitions }
+    }
+
+    fn call<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
+        let mut wakes = Vec::new();
+        let mut world = World {
+            now: self.now,
+            capacity: &mut self.capacity,
+            facts: Some(&mut self.facts),
+            transitions: Some(&mut self.transitions),
+            wakes: &mut wakes,
+        };
+        let result = call(&mut self.engine, &mut world);
+        assert_eq!(wakes, [], "there is nobody else to wake");
+        self.engine.check(&self.capacity);
+        result
+    }
+
+    fn add(&mut self, after: &[WorkId], retries: u32) -> WorkId {
+        let cost = self.engine.cost(&self.capacity, &ResourceCost::new()).expect("a slot");
+        let submission = Submission { after, cost, priority: 0, retries };
+        self.call(|engine, world| engine.submit(world, submission)).expect("known dependencies")
+    }
+
+    fn apply(&mut self, input: Input) -> Result<(), Rejected> {
+        self.call(|engine, world| engine.apply(world, input))
+    }
+
+    fn take(&mut self) -> Option<Grant> {
+        self.call(Engine::take_next)
+    }
+
+    fn start(&mut self) -> Grant {
+        let grant = self.take().expect("something is ready");
+        self.apply(Input::Begin(grant)).expect("it was granted just now");
+        grant
+    }
+
+    fn finish(&mut self, grant: Grant, outcome: Outcome) -> Result<(), Rejected> {
+        self.apply(Input::Finished { grant, outcome })
+    }
+}
+
+#[test]
+fn a_million_descendants_are_blocked_without_recursion() {
+    let mut bench = Bench::new(1);
+    let cost = bench.engine.cost(&bench.capacity, &ResourceCost::new()).expect("a slot");
+    bench.call(|engine, world| {
+        let mut after: Vec<WorkId> = Vec::new();
+        for _ in 0..1_000_000 {
+            let submission = Submission { after: &after, cost, priority: 0, retries: 0 };
+            after = vec![engine.submit(world, submission).expect("a chain")];
+        }
+    });
+    let grant = bench.start();
+    bench.finish(grant, Outcome::Failed).expect("it runs");
+    assert_eq!(bench.engine.metrics().count(WorkState::Blocked), 999_999);
+}
+
+#[test]
+fn a_dependency_that_has_ended_counts_at_once() {
+    let mut bench = Bench::new(2);
+    let [good, bad] = [(); 2].map(|()| bench.add(&[], 0));
+    let [first, second] = [(); 2].map(|()| bench.start());
+    bench.finish(first, Outcome::Success).expect("it runs");
+    bench.finish(second, Outcome::Failed).expect("it runs");
+    let met = bench.add(&[good], 0);
+    let lost = bench.add(&[good, bad], 0);
+    assert_eq!(bench.engine.phase(met), Some(Phase::Ready));
+    assert_eq!(bench.engine.phase(lost), Some(Phase::Blocked));
+}
+
+#[test]
+fn a_late_result_changes_nothing() {
+    let mut bench = Bench::new(1);
+    let work = bench.add(&[], 1);
+    let first = bench.start();
+    bench.finish(first, Outcome::Interrupted).expect("it runs");
+    let digest = bench.engine.digest();
+    let late = Rejected::Stale { work, attempt: 1 };
+    assert_eq!(bench.finish(first, Outcome::Success), Err(late.clone()));
+    let second = bench.start();
+    assert_eq!(bench.finish(first, Outcome::Success), Err(late), "while the next one runs");
+    assert_ne!(bench.engine.digest(), digest, "only the new start counts");
+    assert_eq!(bench.engine.retries_left(work), Some(1), "an interruption uses up no retry");
+    bench.finish(second, Outcome::Success).expect("it runs");
+}
+
+#[test]
+fn a_grant_that_was_cancelled_cannot_begin() {
+    let mut bench = Bench::new(1);
+    let work = bench.add(&[], 0);
+    let grant = bench.take().expect("it is ready");
+    bench.apply(Input::Cancel(work)).expect("it has not ended");
+    assert_eq!(bench.apply(Input::Begin(grant)), Err(Rejected::Stale { work, attempt: 1 }));
+    assert_eq!(bench.engine.phase(work), Some(Phase::Cancelled));
+    assert_eq!(bench.apply(Input::Cancel(work)), Err(Rejected::Ended { work }));
+}
+
+#[test]
+fn a_work_refused_outside_holds_nothing_and_keeps_its_place() {
+    let mut bench = Bench::new(1);
+    let [refused, other] = [(); 2].map(|()| bench.add(&[], 0));
+    let grant = bench.take().expect("both are ready");
+    assert_eq!(grant.work, refused);
+    bench.apply(Input::Refuse(grant)).expect("it was granted");
+    let running = bench.start();
+    assert_eq!(running.work, other, "the only slot is free again");
+    let third = bench.add(&[], 0);
+    bench.apply(Input::Ring(refused)).expect("it was refused");
+    assert_eq!(bench.apply(Input::Ring(third)), Err(Rejected::NotTicketed { work: third }));
+    bench.finish(running, Outcome::Success).expect("it runs");
+    assert_eq!(bench.take().map(|grant| grant.work), Some(refused), "before the later one");
+}
+
+#[test]
+fn an_unknown_dependency_is_refused_and_nothing_changes() {
+    let mut bench = Bench::new(1);
+    let work = WorkId::new(7).expect("not zero");
+    let cost = bench.engine.cost(&bench.capacity, &ResourceCost::new()).expect("a slot");
+    let submission = Submission { after: &[work], cost, priority: 0, retries: 0 };
+    let result = bench.call(|engine, world| engine.submit(world, submission));
+    assert_eq!(result, Err(SubmitError::UnknownDependency { work }));
+    assert_eq!((bench.facts.len(), bench.transitions.len()), (0, 0));
+    assert_eq!(bench.add(&[], 0).get(), 1);
+}
+
+#[test]
+fn time_does_not_go_back() {
+    let mut bench = Bench::new(1);
+    bench.now = Timestamp::from_millis(100);
+    let work = bench.add(&[], 1);
+    let grant = bench.start();
+    bench.now = Timestamp::from_millis(40);
+    let delay = Duration::from_millis(10);
+    bench.finish(grant, Outcome::Retry { delay }).expect("it runs");
+    let due = Timestamp::from_millis(110);
+    assert_eq!(bench.engine.phase(work), Some(Phase::Delayed { due }));
+    assert_eq!(bench.engine.next_wakeup(), Some(due));
+    assert!(bench.facts.is_sorted_by_key(|fact| fact.at));
+}
+
+#[test]
+fn a_cancel_during_a_delay_ends_it_and_its_timer() {
+    let mut bench = Bench::new(1);
+    let work = bench.add(&[], u32::MAX);
+    let grant = bench.start();
+    let delay = Duration::from_secs(315_360_000);
+    bench.finish(grant, Outcome::Retry { delay }).expect("it runs");
+    bench.apply(Input::Cancel(work)).expect("it waits");
+    assert_eq!(bench.engine.next_wakeup(), None);
+    assert!(bench.engine.is_done());
+}

@@ -1,0 +1,35 @@
+//! The known word that a mistyped one is most like.
+
+/// The one of `known` that `word` was probably meant to be: at most a third of its letters differ.
+///
+/// ```
+/// assert_eq!(windlass_core::nearest("reprot", ["fetch", "report"]), Some("report"));
+/// assert_eq!(windlass_core::nearest("deploy", ["fetch", "report"]), None);
+/// ```
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let most = (word.chars().count() / 3).max(1);
+    let candidates = known.into_iter().map(|name| (distance(word, name), name));
+    candidates.filter(|(distance, _)| *distance <= most).min().map(|(_, name)| name)
+}
+
+/// How many letters to insert, remove, replace or swap with their neighbour.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    if a.len().abs_diff(b.len()) > a.len() {
+        return usize::MAX;
+    }
+    let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut best = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(best);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}

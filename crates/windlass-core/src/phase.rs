@@ -1,0 +1,175 @@
+//! The life of a work: its phases, and the one table of steps between them.
+
+use std::fmt;
+
+use crate::Timestamp;
+
+/// Where a work stands, as its users see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WorkState {
+    /// Waits: for other works, for its turn, for room, or for a retry to come due.
+    Pending,
+    /// An attempt is under way.
+    Running,
+    /// Ended well.
+    Success,
+    /// Ended badly, and will not be tried again.
+    Failed,
+    /// Will never run, because a work it waits for did not succeed.
+    Blocked,
+    /// Ended on request.
+    Cancelled,
+}
+
+impl WorkState {
+    /// All states, in the order in which they are counted.
+    pub const ALL: [WorkState; 6] = [
+        WorkState::Pending,
+        WorkState::Running,
+        WorkState::Success,
+        WorkState::Failed,
+        WorkState::Blocked,
+        WorkState::Cancelled,
+    ];
+
+    /// Whether this is an end.
+    #[must_use]
+    pub fn is_terminal(self) -> bool {
+        !matches!(self, WorkState::Pending | WorkState::Running)
+    }
+
+    /// Whether this is the good end.
+    #[must_use]
+    pub fn is_success(self) -> bool {
+        self == WorkState::Success
+    }
+
+    /// Whether this is an end, and not the good one.
+    #[must_use]
+    pub fn is_failure(self) -> bool {
+        self.is_terminal() && !self.is_success()
+    }
+}
+
+impl fmt::Display for WorkState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// Where a work stands, in full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Some of the works it follows have not succeeded yet.
+    Waiting,
+    /// In line for room inside the engine.
+    Ready,
+    /// Room is taken for it, and no attempt has begun.
+    Granted,
+    /// Everything inside fits; something outside the engine refused it and will ring.
+    Ticketed,
+    /// Waits for its next attempt to come due; holds nothing.
+    Delayed {
+        /// When it is in line again.
+        due: Timestamp,
+    },
+    /// An attempt is under way.
+    Running,
+    /// An attempt is under way and was asked to stop.
+    Cancelling,
+    /// Ended well.
+    Success,
+    /// Ended badly.
+    Failed,
+    /// Will never run.
+    Blocked,
+    /// Ended on request.
+    Cancelled,
+}
+
+/// What can happen to a work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The last work it waits for has succeeded.
+    Unblock,
+    /// A work it waits for will never succeed.
+    Block,
+    /// Room was taken for it.
+    Grant,
+    /// Something outside refused it.
+    Refuse,
+    /// What refused it outside may be had now.
+    Ring,
+    Start,
+    RetryAt(Timestamp),
+    ComeDue,
+    /// Its runner was lost; the attempt does not count.
+    Interrupt,
+    Succeed,
+    Fail,
+    AskCancel,
+    /// The attempt that was asked to stop has ended.
+    Stop,
+}
+
+/// A step that the table does not have: a bug in the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IllegalStep {
+    pub(crate) from: Phase,
+    pub(crate) step: Step,
+}
+
+impl Phase {
+    /// The only place where a phase changes.
+    pub(crate) fn after(self, step: Step) -> Result<Phase, IllegalStep> {
+        Ok(match (self, step) {
+            (Phase::Waiting, Step::Unblock) => Phase::Ready,
+            (Phase::Waiting, Step::Block) => Phase::Blocked,
+            (Phase::Ready, Step::Grant) => Phase::Granted,
+            (Phase::Granted, Step::Refuse) => Phase::Ticketed,
+            (Phase::Ticketed, Step::Ring) => Phase::Ready,
+            (Phase::Granted | Phase::Ready, Step::Start) => Phase::Running,
+            (Phase::Running, Step::RetryAt(due)) => Phase::Delayed { due },
+            (Phase::Delayed { .. }, Step::ComeDue) => Phase::Ready,
+            (Phase::Running, Step::Interrupt) => Phase::Ready,
+            (Phase::Running, Step::Succeed) => Phase::Success,
+            (Phase::Running, Step::Fail) => Phase::Failed,
+            (Phase::Running, Step::AskCancel) => Phase::Cancelling,
+            (Phase::Cancelling, Step::Stop) => Phase::Cancelled,
+            (pending, Step::AskCancel) if pending.state() == WorkState::Pending => Phase::Cancelled,
+            (from, step) => return Err(IllegalStep { from, step }),
+        })
+    }
+
+    /// The same as its users see it.
+    #[must_use]
+    pub fn state(self) -> WorkState {
+        match self {
+            Phase::Waiting
+            | Phase::Ready
+            | Phase::Granted
+            | Phase::Ticketed
+            | Phase::Delayed { .. } => WorkState::Pending,
+            Phase::Running | Phase::Cancelling => WorkState::Running,
+            Phase::Success => WorkState::Success,
+            Phase::Failed => WorkState::Failed,
+            Phase::Blocked => WorkState::Blocked,
+            Phase::Cancelled => WorkState::Cancelled,
+        }
+    }
+
+    /// Whether a work in this phase has taken what it needs.
+    #[must_use]
+    pub fn holds(self) -> bool {
+        matches!(self, Phase::Granted | Phase::Running | Phase::Cancelling)
+    }
+
+    /// The phase as a replay of the facts knows it: what is not journaled is Ready.
+    pub(crate) fn journaled(self) -> Phase {
+        match self {
+            Phase::Granted | Phase::Ticketed => Phase::Ready,
+            phase => phase,
+        }
+    }
+}
