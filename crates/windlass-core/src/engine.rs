@@ -222,6 +222,8 @@ pub struct Metrics {
     states: [usize; WorkState::ALL.len()],
     /// Attempts begun.
     pub attempts: u64,
+    /// How many more attempts all works together may ask for.
+    pub retries_left: u64,
 }
 
 impl Metrics {
@@ -398,7 +400,7 @@ impl Engine {
     }
 
     /// All works, in the order in which they were submitted.
-    pub fn works(&self) -> impl Iterator<Item = WorkId> + use<> {
+    pub fn works(&self) -> impl DoubleEndedIterator<Item = WorkId> + use<> {
         (0..self.works.len()).map(WorkId::from_index)
     }
 
@@ -524,6 +526,7 @@ impl Engine {
         };
         let rank = Rank { priority: Reverse(staged.priority), ticket: 0 };
         let (cost, retries_left) = (staged.cost, staged.retries);
+        self.metrics.retries_left += u64::from(retries_left);
         self.works.push(Work { phase, attempts: 0, retries_left, cost, rank });
         self.enter(work, phase, None);
         self.report(world, work, None);
@@ -537,6 +540,7 @@ impl Engine {
             Ending::Interrupted => self.step(world, work, Step::Interrupt),
             Ending::Retry { due } => {
                 self.works[work.index()].retries_left -= 1;
+                self.metrics.retries_left -= 1;
                 self.step(world, work, Step::RetryAt(due));
             }
             Ending::Cancelled => {

@@ -15,7 +15,7 @@
 //! comes, what it `needs`, its `priority`, its `retries`, how long every attempt `takes` (10 ms
 //! unless said) and how the attempts `ends` (`ok` unless said; the last word holds for all further
 //! attempts). Below it stands the trace: every change of state, by time, and within one instant by
-//! work. A driver that runs in real time is held to each work's own part of the trace.
+//! work.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 use windlass_core::{Amount, ResourceCost, Timestamp, WorkState};
+
+/// How far apart two changes must be for a driver in real time to keep their order.
+pub const APART: Duration = Duration::from_millis(20);
 
 /// A parsed scenario file.
 #[derive(Clone, Debug)]
@@ -163,21 +166,29 @@ impl Scenario {
         assert!(got == self.expected, "{}: expected\n{}\ngot\n{got}", self.name, self.expected);
     }
 
-    /// Compares a trace in real time with the expected one: each work's own changes, in order.
+    /// Compares a trace in real time with the expected one: each work's own changes in order, and
+    /// across works the order of what the scenario keeps at least [`APART`] apart.
     ///
     /// # Panics
     ///
     /// If they differ.
-    pub fn check_by_work(&self, trace: &[Entry]) {
-        for (place, work) in self.works.iter().enumerate() {
-            let of_work = |line: &str| {
-                let words: Vec<_> = line.split_whitespace().collect();
-                (words[1] == work.name).then(|| format!("{} {}", words[2], words[3]))
-            };
-            let expected: Vec<_> = self.expected.lines().filter_map(of_work).collect();
-            let got = trace.iter().filter(|entry| entry.work == place);
-            let got: Vec<_> = got.map(|e| format!("{} {}", e.state, e.attempt)).collect();
-            assert_eq!(got, expected, "{}: work {}", self.name, work.name);
+    pub fn check_in_real_time(&self, trace: &[Entry]) {
+        let expected = self.expected_entries();
+        let same =
+            |a: &Entry, b: &Entry| (a.work, a.state, a.attempt) == (b.work, b.state, b.attempt);
+        let place = |wanted: &Entry| trace.iter().position(|got| same(got, wanted));
+        let seen = || self.render(trace.to_vec());
+        assert_eq!(trace.len(), expected.len(), "{}: as many changes in\n{}", self.name, seen());
+        for (number, later) in expected.iter().enumerate() {
+            let at = place(later);
+            assert!(at.is_some(), "{}: {later:?} is missing in\n{}", self.name, seen());
+            for earlier in &expected[..number] {
+                let apart = later.at.since(earlier.at) >= APART;
+                if earlier.work == later.work || apart {
+                    let order = "is not before";
+                    assert!(place(earlier) < at, "{}: {earlier:?} {order} {later:?}", self.name);
+                }
+            }
         }
     }
 
@@ -185,6 +196,20 @@ impl Scenario {
     #[must_use]
     pub fn place(&self, name: &str) -> Option<usize> {
         self.works.iter().position(|work| work.name == name)
+    }
+
+    fn expected_entries(&self) -> Vec<Entry> {
+        let entry = |line: &str| {
+            let mut words = Words::new(line);
+            let at = Timestamp::ZERO.after(words.duration()?);
+            let work = self.known(words.word()?)?;
+            let state = words.word()?;
+            let state = WorkState::ALL.into_iter().find(|known| known.to_string() == state);
+            let state = state.ok_or("no such state")?;
+            Ok(Entry { at, work, state, attempt: words.number()? })
+        };
+        let entries: Result<Vec<_>, String> = self.expected.lines().map(entry).collect();
+        entries.unwrap_or_else(|problem| panic!("{}: {problem}", self.name))
     }
 
     fn render(&self, mut trace: Vec<Entry>) -> String {
@@ -322,6 +347,7 @@ impl<'a> Words<'a> {
         match unit {
             "ms" => Ok(Duration::from_millis(number)),
             "s" => Ok(Duration::from_secs(number)),
+            "ns" => Ok(Duration::from_nanos(number)),
             _ => Err(format!("{word:?} is not a duration: write 5ms or 2s")),
         }
     }

@@ -63,6 +63,8 @@ impl Engine {
         }
         let attempts: u64 = self.works.iter().map(|entry| u64::from(entry.attempts)).sum();
         assert_eq!(self.metrics.attempts, attempts, "attempts begun");
+        let retries: u64 = self.works.iter().map(|entry| u64::from(entry.retries_left)).sum();
+        assert_eq!(self.metrics.retries_left, retries, "retries left");
     }
 
     /// What we have in use is the sum over the works that hold something.

@@ -1,0 +1,4 @@
+//! The Tokio driver: the scenarios under paused time, and what only a driver can do wrong.
+
+mod scenarios;
+mod scheduler;
