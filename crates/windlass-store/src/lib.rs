@@ -6,4 +6,11 @@
 //! inside the transaction that stores the answer.
 
 mod encoding;
+mod process;
+mod store;
+mod transaction;
+
 pub use encoding::{DecodeError, decode, encode};
+pub use process::Process;
+pub use store::{RunRecord, Store, StoreError};
+pub use transaction::{Claim, Claimed, Name, Refused, Transaction};
