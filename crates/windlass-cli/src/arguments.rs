@@ -1,0 +1,58 @@
+//! What can be asked for.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+/// Runs shell workflows and coordinates processes on one machine, durably.
+#[derive(Parser)]
+#[command(name = "windlass", version, about, disable_help_subcommand = true)]
+pub(crate) struct Arguments {
+    /// Where runs, logs and locks are kept [default: $XDG_STATE_HOME/windlass]
+    #[arg(long, global = true, env = "WINDLASS_STATE", value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+
+    /// Print what happens as JSON, one object per line
+    #[arg(long, global = true, env = "WINDLASS_JSON")]
+    pub(crate) json: bool,
+
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Verb {
+    /// Run a workflow
+    #[command(after_help = "Example:\n  windlass run examples/hello.toml")]
+    Run {
+        /// The workflow file
+        file: PathBuf,
+    },
+    /// Go on with a run that was interrupted
+    #[command(after_help = "Example:\n  windlass resume 3fa9c2d1")]
+    Resume {
+        /// The run's id, or the beginning of it
+        run: String,
+    },
+    /// Run a command while holding locks that the whole machine shares
+    #[command(after_help = "Example:\n  windlass lock deploy --wait 5m -- ./deploy.sh")]
+    Lock {
+        /// The locks, taken together or not at all
+        #[arg(required = true, value_name = "NAME", value_parser = name)]
+        names: Vec<String>,
+
+        /// How long to wait for them, such as 30s or 1h 30m [default: as long as it takes]
+        #[arg(long, value_name = "DURATION", value_parser = windlass_workflow::parse_duration)]
+        wait: Option<Duration>,
+
+        /// The command and its arguments
+        #[arg(required = true, last = true, value_name = "COMMAND")]
+        command: Vec<OsString>,
+    },
+}
+
+fn name(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("a lock has a name".to_owned()) } else { Ok(text.to_owned()) }
+}

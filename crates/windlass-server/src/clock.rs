@@ -1,0 +1,24 @@
+//! The time of a run: the wall clock when its process began, and steadily on from there.
+//!
+//! Setting the wall clock does not disturb a process; a resumed run goes on at the time of its last
+//! fact if the wall clock stands before it, because the engine's time never goes back.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use windlass_core::Timestamp;
+
+pub(crate) struct Clock {
+    began: Instant,
+    wall: Duration,
+}
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { began: Instant::now(), wall }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::ZERO.after(self.wall + self.began.elapsed())
+    }
+}

@@ -1,0 +1,131 @@
+//! The engine of one run, with the plan it was made from.
+//!
+//! Collects the facts that the next commit has to store, and the transitions to show once it has.
+
+use windlass_core::{
+    Amount, CapacityTree, Engine, EngineConfig, Fact, Grant, Input, Phase, Rejected, ResourceCost,
+    SLOTS, Submission, Timestamp, Transition, WorkId, World,
+};
+use windlass_workflow::{Plan, Step};
+
+use crate::clock::Clock;
+
+pub(crate) struct Schedule {
+    plan: Plan,
+    engine: Engine,
+    capacity: CapacityTree,
+    clock: Clock,
+    facts: Vec<Fact>,
+    transitions: Vec<Transition>,
+}
+
+impl Schedule {
+    pub(crate) fn new(plan: Plan) -> Self {
+        let mut capacity = CapacityTree::new(&plan.resources);
+        let slots = plan.concurrency.unwrap_or_else(cpus);
+        let slots = ResourceCost::new().with(SLOTS, Amount::from(slots));
+        let level = capacity.add_level(CapacityTree::ROOT, &slots);
+        let client = capacity.add_client(level);
+        // The plan says how long to wait, also when it says not at all.
+        let config = EngineConfig { retry_delay: std::time::Duration::ZERO };
+        Self {
+            plan,
+            engine: Engine::new(config, client),
+            capacity,
+            clock: Clock::start(),
+            facts: Vec::new(),
+            transitions: Vec::new(),
+        }
+    }
+
+    /// Submits every step: the beginning of a new run.
+    pub(crate) fn submit_all(&mut self) {
+        for place in 0..self.plan.steps.len() {
+            self.with_submission(place, |schedule, submission| {
+                schedule.call(|engine, world| engine.submit(world, submission))
+            })
+            .expect("a plan lists every step behind those it follows");
+        }
+    }
+
+    /// Goes through what is journaled: the beginning of a resumed run.
+    pub(crate) fn replay(&mut self, facts: &[Fact]) {
+        for place in 0..self.plan.steps.len() {
+            self.with_submission(place, |schedule, submission| schedule.engine.stage(submission));
+        }
+        for fact in facts {
+            self.call(|engine, world| engine.evolve(world, fact));
+        }
+        self.transitions.clear();
+    }
+
+    pub(crate) fn step(&self, work: WorkId) -> &Step {
+        &self.plan.steps[work.index()]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.plan.steps.len()
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The works in a phase that `fits`.
+    pub(crate) fn works_in(&self, fits: impl Fn(Phase) -> bool) -> Vec<WorkId> {
+        let fits = |work: &WorkId| self.engine.phase(*work).is_some_and(&fits);
+        self.engine.works().filter(fits).collect()
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn apply(&mut self, input: Input) -> Result<(), Rejected> {
+        self.call(|engine, world| engine.apply(world, input))
+    }
+
+    pub(crate) fn take_next(&mut self) -> Option<Grant> {
+        self.call(Engine::take_next)
+    }
+
+    /// The facts since the last call.
+    pub(crate) fn take_facts(&mut self) -> Vec<Fact> {
+        std::mem::take(&mut self.facts)
+    }
+
+    /// The transitions since the last call.
+    pub(crate) fn take_transitions(&mut self) -> Vec<Transition> {
+        std::mem::take(&mut self.transitions)
+    }
+
+    fn with_submission<T>(
+        &mut self,
+        place: usize,
+        act: impl FnOnce(&mut Self, Submission<'_>) -> T,
+    ) -> T {
+        let step = &self.plan.steps[place];
+        let cost = self.engine.cost(&self.capacity, &step.uses);
+        let cost = cost.expect("a plan asks only for what there is");
+        let after: Vec<_> = step.after.iter().map(|&place| WorkId::from_index(place)).collect();
+        let (priority, retries) = (step.priority, step.retry.count);
+        act(self, Submission { after: &after, cost, priority, retries })
+    }
+
+    fn call<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
+        // The tree is private, so there is nobody else to wake.
+        let mut wakes = Vec::new();
+        let mut world = World {
+            now: self.clock.now(),
+            capacity: &mut self.capacity,
+            facts: Some(&mut self.facts),
+            transitions: Some(&mut self.transitions),
+            wakes: &mut wakes,
+        };
+        call(&mut self.engine, &mut world)
+    }
+}
+
+fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
+}
