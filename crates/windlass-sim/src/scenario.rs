@@ -23,7 +23,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use thiserror::Error;
-use windlass_core::{Amount, ResourceCost, Timestamp, WorkState};
+use windlass_core::{Amount, ResourceCost, WorkState};
+
+pub use windlass_core::Timestamp;
 
 /// How far apart two changes must be for a driver in real time to keep their order.
 pub const APART: Duration = Duration::from_millis(20);

@@ -1,0 +1,84 @@
+//! A directory of its own for each test, and the binary in it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A directory with a store, workflow files, and whatever steps write.
+pub(crate) struct Bench {
+    dir: TempDir,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self { dir: tempfile::tempdir().expect("a directory") }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).expect("the file can be written");
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// The binary, called in the directory.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.args(arguments).current_dir(self.dir.path());
+        command.env("WINDLASS_STATE", self.path("state")).stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn call(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("the binary runs")
+    }
+
+    pub(crate) fn start(&self, arguments: &[&str]) -> Child {
+        let mut command = self.command(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("the binary runs")
+    }
+
+    /// Waits until a step has made `file`.
+    pub(crate) fn await_file(&self, file: &str) {
+        eventually(file, || self.path(file).exists());
+    }
+
+    /// The id of the only run in the store.
+    pub(crate) fn run_id(&self) -> String {
+        let mut runs = fs::read_dir(self.path("state/runs")).expect("a run has begun");
+        let run = runs.next().expect("there is a run").expect("it can be listed");
+        assert!(runs.next().is_none(), "there is one run");
+        run.file_name().into_string().expect("ids are plain")
+    }
+}
+
+/// Waits until `holds`; a minute means never.
+pub(crate) fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(60), "never: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The root of the repository.
+pub(crate) fn repository() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}

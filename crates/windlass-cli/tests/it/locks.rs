@@ -1,0 +1,71 @@
+use crate::bench::{Bench, stderr, stdout};
+
+/// Holds the lock x from the file `held` until there is a file `release`.
+const HOLD: &str = "touch held; while ! test -e release; do sleep 0.02; done";
+
+fn held(bench: &Bench) -> std::process::Child {
+    let child = bench.start(&["lock", "x", "--", "sh", "-c", HOLD]);
+    bench.await_file("held");
+    child
+}
+
+#[test]
+fn a_step_whose_lock_is_taken_waits_without_a_slot() {
+    let bench = Bench::new();
+    let mut holder = held(&bench);
+    bench.write(
+        "flow.toml",
+        r#"
+        concurrency = 1
+        [step.locked]
+        lock = ["x", "y"]
+        run = "echo locked $WINDLASS_FENCE >> record"
+        [step.other]
+        run = "echo other >> record; touch other"
+        "#,
+    );
+    let run = bench.start(&["run", "flow.toml"]);
+    bench.await_file("other");
+    assert_eq!(bench.read("record"), "other\n", "the only slot was free for it");
+    bench.write("release", "");
+    assert!(holder.wait().expect("it ends").success());
+    let output = run.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(bench.read("record"), "other\nlocked 2 1\n");
+}
+
+#[test]
+fn a_lock_that_is_not_had_in_time_is_75() {
+    let bench = Bench::new();
+    let mut holder = held(&bench);
+    let output = bench.call(&["lock", "x", "--wait", "50ms", "--", "touch", "never"]);
+    assert_eq!(output.status.code(), Some(75));
+    assert!(stderr(&output).contains("\"x\" was not had in time"), "{}", stderr(&output));
+    assert!(!bench.path("never").exists());
+    bench.write("release", "");
+    holder.wait().expect("it ends");
+}
+
+#[test]
+fn the_lock_of_a_killed_holder_is_free() {
+    let bench = Bench::new();
+    let mut holder = held(&bench);
+    holder.kill().expect("it can be killed");
+    holder.wait().expect("it was killed");
+    let output = bench.call(&["lock", "x", "--", "sh", "-c", "echo $WINDLASS_FENCE"]);
+    assert_eq!(stdout(&output), "2\n", "with a larger token");
+    bench.write("release", "");
+}
+
+#[test]
+fn a_command_keeps_its_exit_code_and_gives_its_locks_back() {
+    let bench = Bench::new();
+    for _ in 0..2 {
+        let output = bench.call(&["lock", "a", "b", "--", "sh", "-c", "exit 7"]);
+        assert_eq!(output.status.code(), Some(7));
+    }
+    let output = bench.call(&["lock", "a", "--", "no-such-command"]);
+    assert_eq!(output.status.code(), Some(127), "{}", stderr(&output));
+    let output = bench.call(&["lock", "a", "--wait", "0s", "--", "true"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+}

@@ -1,0 +1,93 @@
+use std::process::{Child, Output};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::bench::{Bench, eventually, stderr};
+
+/// The second step stops in the middle until there is a file `go`.
+const FLOW: &str = r#"
+[step.first]
+run = "echo first >> record"
+
+[step.second]
+after = ["first"]
+lock  = "x"
+run   = "echo second $WINDLASS_ATTEMPT $WINDLASS_FENCE >> record; echo $$ > pid; touch begun; test -e go || sleep 600"
+
+[step.third]
+after = ["second"]
+run   = "echo third >> record"
+"#;
+
+fn begun(bench: &Bench) -> Child {
+    bench.write("flow.toml", FLOW);
+    let child = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    child
+}
+
+fn signal(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(child.id().cast_signed()).expect("a child has a number");
+    kill_process(pid, signal).expect("it can be signalled");
+}
+
+fn resume(bench: &Bench) -> Output {
+    bench.write("go", "");
+    bench.call(&["resume", &bench.run_id()[..3]])
+}
+
+/// Whether the process runs; one that only waits to be reaped has no command line any more.
+fn runs(pid: &str) -> bool {
+    let line = std::fs::read(format!("/proc/{}/cmdline", pid.trim()));
+    line.is_ok_and(|line| !line.is_empty())
+}
+
+#[test]
+fn a_killed_run_goes_on_without_repeating_what_was_finished() {
+    let bench = Bench::new();
+    let mut child = begun(&bench);
+    child.kill().expect("it can be killed");
+    child.wait().expect("it was killed");
+    let old = bench.read("pid");
+    assert!(runs(&old), "the step itself was not killed");
+
+    let output = resume(&bench);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(bench.read("record"), "first\nsecond 1 1\nsecond 2 2\nthird\n");
+    assert!(!runs(&old), "the old attempt's process was ended first");
+}
+
+#[test]
+fn an_interrupted_run_ends_its_steps_and_goes_on_later() {
+    let bench = Bench::new();
+    let child = begun(&bench);
+    signal(&child, Signal::INT);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert!(stderr(&output).contains(&format!("windlass resume {}", bench.run_id())));
+    eventually("the step has ended", || !runs(&bench.read("pid")));
+
+    assert!(resume(&bench).status.success());
+    assert_eq!(bench.read("record"), "first\nsecond 1 1\nsecond 2 2\nthird\n");
+}
+
+#[test]
+fn a_run_has_one_leader_at_a_time() {
+    let bench = Bench::new();
+    let child = begun(&bench);
+    let output = bench.call(&["resume", &bench.run_id()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("is still led by"), "{}", stderr(&output));
+    signal(&child, Signal::TERM);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(143), "{}", stderr(&output));
+}
+
+#[test]
+fn a_run_that_has_ended_can_be_resumed_and_does_nothing() {
+    let bench = Bench::new();
+    bench.write("flow.toml", "[step.only]\nrun = 'echo once >> record'\n");
+    assert!(bench.call(&["run", "flow.toml"]).status.success());
+    assert!(bench.call(&["resume", &bench.run_id()]).status.success());
+    assert_eq!(bench.read("record"), "once\n");
+}

@@ -1,0 +1,55 @@
+use crate::bench::{Bench, repository, stderr, stdout};
+
+#[test]
+fn the_hello_example_runs() {
+    let bench = Bench::new();
+    let file = repository().join("examples/hello.toml");
+    let output = bench.call(&["run", file.to_str().expect("a plain path")]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let lines = "greet | hello from greet\nwork | done\nfarewell | bye\n";
+    assert_eq!(stdout(&output), lines);
+}
+
+#[test]
+fn a_failed_step_shows_its_output_and_fails_the_run() {
+    let bench = Bench::new();
+    bench.write(
+        "flow.toml",
+        "[step.a]\nrun = 'echo out; echo err >&2; exit 3'\n[step.b]\nrun = 'true'\nafter = ['a']\n",
+    );
+    let output = bench.call(&["run", "flow.toml"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stdout(&output), "a | out\na | err\n");
+    let said = stderr(&output);
+    assert!(said.contains("a: failed\n") && said.contains("b: blocked"), "{said}");
+}
+
+#[test]
+fn mistakes_are_told_before_anything_runs() {
+    let bench = Bench::new();
+    bench
+        .write("flow.toml", "[step.a]\nrun = 'touch ran'\n[step.b]\nrun = 'true'\nafter = ['c']\n");
+    let output = bench.call(&["run", "flow.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("flow.toml:5:10"), "{}", stderr(&output));
+    assert!(!bench.path("ran").exists() && !bench.path("state").exists());
+}
+
+#[test]
+fn what_cannot_be_found_is_told_plainly() {
+    let bench = Bench::new();
+    let output = bench.call(&["run", "nothing.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("nothing.toml cannot be read"), "{}", stderr(&output));
+    let output = bench.call(&["resume", "zz"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("no run is called \"zz\""), "{}", stderr(&output));
+}
+
+#[test]
+fn a_store_that_cannot_be_used_is_69() {
+    let bench = Bench::new();
+    bench.write("state", "a file where a directory should be");
+    let output = bench.call(&["lock", "x", "--", "true"]);
+    assert_eq!(output.status.code(), Some(69), "{}", stderr(&output));
+}
