@@ -1,0 +1,25 @@
+//! For stretches of code that must not be left by a panic.
+
+use std::process;
+
+/// Ends the process if it is dropped before it is defused.
+pub(crate) struct Bomb {
+    reason: &'static str,
+}
+
+impl Bomb {
+    pub(crate) fn new(reason: &'static str) -> Self {
+        Self { reason }
+    }
+
+    pub(crate) fn defuse(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        eprintln!("windlass-pool: {}", self.reason);
+        process::abort();
+    }
+}

@@ -1,0 +1,147 @@
+//! Tasks that belong to no scope, and the futures that wait for them.
+//!
+//! They borrow nothing, hang below a root that lives as long as the pool, and are cancelled when the
+//! scheduler is dropped.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use crate::{
+    error::TaskError,
+    job::{self, Held},
+    node::Fate,
+    pool::Pool,
+    scheduler::Scheduler,
+    task::TaskState,
+    wait::{self, Enrolled, Wake},
+};
+
+/// Handle to a task that was spawned on a [`Scheduler`] itself: a future, for async callers.
+///
+/// Dropping it lets the task go on; [`JoinTask::cancel`] asks it to stop. The future is ready when
+/// the task has ended, and must not be polled again after that.
+///
+/// ```
+/// use windlass_pool::{JoinTask, Scheduler};
+///
+/// async fn answer(scheduler: &Scheduler) -> u32 {
+///     let task: JoinTask<u32> = scheduler.spawn(|| 6 * 7);
+///     task.await.unwrap()
+/// }
+/// # let scheduler = Scheduler::new(1);
+/// # let mut future = std::pin::pin!(answer(&scheduler));
+/// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+/// # while future.as_mut().poll(&mut context).is_pending() {}
+/// ```
+pub struct JoinTask<T> {
+    held: Held<T>,
+    pool: Arc<Pool>,
+}
+
+impl Scheduler {
+    /// Starts a task that belongs to no scope.
+    ///
+    /// It borrows nothing, and is not cancelled with the task that spawns it. When the scheduler is
+    /// dropped, it is cancelled and waited for.
+    ///
+    /// ```
+    /// let scheduler = windlass_pool::Scheduler::new(1);
+    /// let task = scheduler.spawn(|| "done");
+    /// assert_eq!(task.await_result().unwrap(), "done");
+    /// ```
+    pub fn spawn<F, T>(&self, body: F) -> JoinTask<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let pool = Arc::clone(self.pool());
+        let (held, queued) = job::make_static(pool.detached.unit(), &pool.detached, body);
+        pool.submit(held.id(), queued, Fate::Run);
+        JoinTask { held, pool }
+    }
+}
+
+impl<T> JoinTask<T> {
+    /// Waits until the task has ended, on the calling thread.
+    ///
+    /// # Errors
+    /// As for [`Task::await_result`](crate::Task::await_result).
+    pub fn await_result(mut self) -> Result<T, TaskError> {
+        self.pool.wait_for_task(&self.held, None);
+        self.take().expect("only `poll` takes the result, and it says so")
+    }
+
+    /// The result, if the task has ended and the result has not been taken. Never waits.
+    ///
+    /// ```
+    /// let scheduler = windlass_pool::Scheduler::new(1);
+    /// let mut task = scheduler.spawn(|| 1);
+    /// let result = loop {
+    ///     if let Some(result) = task.try_result() {
+    ///         break result;
+    ///     }
+    /// };
+    /// assert_eq!(result.unwrap(), 1);
+    /// ```
+    pub fn try_result(&mut self) -> Option<Result<T, TaskError>> {
+        self.take()
+    }
+
+    /// Asks the task and the scopes inside it to stop.
+    ///
+    /// ```
+    /// use windlass_pool::{Scheduler, cancelled};
+    ///
+    /// let scheduler = Scheduler::new(1);
+    /// let task = scheduler.spawn(|| while !cancelled() {});
+    /// task.cancel();
+    /// let _ended_or_never_begun = task.await_result();
+    /// ```
+    pub fn cancel(&self) {
+        self.held.cancel();
+    }
+
+    /// Where the task stands. See [`TaskState`] for an example.
+    pub fn state(&self) -> TaskState {
+        TaskState::of(&self.held)
+    }
+
+    fn take(&mut self) -> Option<Result<T, TaskError>> {
+        self.held.take(&self.pool.detached)
+    }
+}
+
+impl<T> Future for JoinTask<T> {
+    type Output = Result<T, TaskError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let task = self.get_mut();
+        if !task.held.is_complete() {
+            let wake = Wake::Future(context.waker().clone());
+            if wait::enrol(&task.held, wake) == Enrolled::Yes {
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(task.take().expect("a future is not polled after it was ready"))
+    }
+}
+
+impl<T> Drop for JoinTask<T> {
+    fn drop(&mut self) {
+        wait::withdraw_future(&self.held);
+    }
+}
+
+// The value is never pinned: it is moved out when the task has ended.
+impl<T> Unpin for JoinTask<T> {}
+
+impl<T> fmt::Debug for JoinTask<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinTask").field("state", &self.state()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,94 @@
+//! What can come of a task other than its value.
+
+use std::{any::Any, fmt, panic};
+
+use thiserror::Error;
+
+/// Says that something was cancelled; for bodies that end early with a `Result`.
+///
+/// ```
+/// use windlass_pool::{Cancelled, cancelled};
+///
+/// fn step() -> Result<u32, Cancelled> {
+///     if cancelled() { Err(Cancelled) } else { Ok(1) }
+/// }
+/// assert_eq!(step(), Ok(1)); // nothing is ever cancelled outside a scope
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Error)]
+#[error("cancelled")]
+pub struct Cancelled;
+
+/// Why a task has no value.
+///
+/// ```
+/// use windlass_pool::{Scheduler, TaskError, with_scope};
+///
+/// let scheduler = Scheduler::new(1);
+/// let error = with_scope(&scheduler, |scope| {
+///     scope.cancel();
+///     scope.spawn(|| 1).await_result().unwrap_err()
+/// });
+/// assert!(matches!(error, TaskError::Cancelled));
+/// ```
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TaskError {
+    /// It never ran, or [`checkpoint`](crate::checkpoint) unwound it.
+    #[error("the task was cancelled")]
+    Cancelled,
+    /// Its body panicked; the panic is in here and will not be raised again elsewhere.
+    #[error("the task panicked: {0}")]
+    Panicked(Panic),
+}
+
+/// A panic on its way from the task that raised it to whoever awaited that task.
+///
+/// ```
+/// use windlass_pool::{Scheduler, TaskError, with_scope};
+///
+/// let scheduler = Scheduler::new(1);
+/// let outcome = with_scope(&scheduler, |scope| {
+///     scope.spawn(|| -> u32 { panic!("no more ink") }).await_result()
+/// });
+/// match outcome {
+///     Err(TaskError::Panicked(panic)) => assert_eq!(panic.message(), Some("no more ink")),
+///     other => unreachable!("{other:?}"),
+/// }
+/// ```
+pub struct Panic {
+    payload: Box<dyn Any + Send>,
+}
+
+impl Panic {
+    pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
+        Self { payload }
+    }
+
+    /// The message, if the panic was raised with one.
+    pub fn message(&self) -> Option<&str> {
+        let text = self.payload.downcast_ref::<&str>().copied();
+        text.or_else(|| self.payload.downcast_ref::<String>().map(String::as_str))
+    }
+
+    /// What the panic was raised with.
+    pub fn into_payload(self) -> Box<dyn Any + Send> {
+        self.payload
+    }
+
+    /// Lets the panic go on in the calling thread.
+    pub fn resume(self) -> ! {
+        panic::resume_unwind(self.payload)
+    }
+}
+
+impl fmt::Display for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message().unwrap_or("(no message)"))
+    }
+}
+
+impl fmt::Debug for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Panic").field(&self.message().unwrap_or("(no message)")).finish()
+    }
+}

@@ -1,0 +1,342 @@
+//! A task in memory: its node, what its body returned, and the body itself, in one block.
+//!
+//! Small bodies lie in recycled blocks, so a spawn usually allocates nothing. The type of the body is
+//! forgotten as soon as the block is filled; three kinds of reference lead back to it, each of which
+//! keeps the block alive and is worth something:
+//!
+//! * [`Queued`], one per task: a place in a queue;
+//! * [`Claimed`], at most one ever at a time: the right and the duty to run or discard the body;
+//! * [`Held`], one per task: the right to the outcome.
+//!
+//! A body that borrows is run or discarded before its borrows end, because the scope it belongs to
+//! waits for its root; [`make`] hands that duty to its caller. Knows nothing of workers and scopes.
+
+#![allow(unsafe_code)]
+
+use std::{
+    alloc::Layout,
+    cell::UnsafeCell,
+    marker::PhantomData,
+    mem::{self, ManuallyDrop},
+    ops::Deref,
+    panic::{AssertUnwindSafe, catch_unwind},
+    ptr::NonNull,
+};
+
+use crate::{
+    checkpoint::Unwound,
+    depot::{Block, Medium, Small},
+    error::{Panic, TaskError},
+    node::{self, End, Fate, Kind, Node, Payload, Root, Unit},
+    trace::TaskId,
+};
+
+/// What has come of a body.
+enum Outcome<T> {
+    Pending,
+    Value(T),
+    Cancelled,
+    Panicked,
+    Taken,
+}
+
+/// The part of a task that does not depend on its body's type.
+#[repr(C)]
+struct Head<T> {
+    node: Node,
+    outcome: UnsafeCell<Outcome<T>>,
+}
+
+#[repr(C)]
+struct Job<F, T> {
+    head: Head<T>,
+    body: UnsafeCell<ManuallyDrop<F>>,
+}
+
+/// Makes a task below `unit`, in the scope of `root`.
+///
+/// # Safety
+/// Nothing that `F` or `T` borrows may end before `root` is complete and the handle is gone.
+pub(crate) unsafe fn make<F, T>(unit: Unit, root: &Root, body: F) -> (Held<T>, Queued)
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    let job = Job {
+        head: Head {
+            node: Node::task(unit, root, Job::<F, T>::KIND),
+            outcome: UnsafeCell::new(Outcome::Pending),
+        },
+        body: UnsafeCell::new(ManuallyDrop::new(body)),
+    };
+    let task = job.into_memory();
+    (Held { task, value: PhantomData }, Queued { task })
+}
+
+/// As [`make`], for a body that borrows nothing.
+pub(crate) fn make_static<F, T>(unit: Unit, root: &Root, body: F) -> (Held<T>, Queued)
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    // SAFETY: there are no borrows that could end.
+    unsafe { make(unit, root, body) }
+}
+
+impl<F: FnOnce() -> T, T> Job<F, T> {
+    const KIND: &'static Kind =
+        &Kind { conclude: Self::conclude, drop_outcome: drop_outcome::<T>, free: Self::free };
+
+    fn into_memory(self) -> NonNull<Node> {
+        let layout = Layout::new::<Self>();
+        if Small::fits(layout) {
+            self.into_block::<Small>()
+        } else if Medium::fits(layout) {
+            self.into_block::<Medium>()
+        } else {
+            NonNull::from(Box::leak(Box::new(self))).cast()
+        }
+    }
+
+    fn into_block<B: Block>(self) -> NonNull<Node> {
+        let job = NonNull::from(Box::leak(B::take())).cast::<Self>();
+        // SAFETY: the block is ours, large and aligned enough, and holds nothing.
+        unsafe { job.write(self) };
+        job.cast()
+    }
+
+    unsafe fn free(task: NonNull<Node>) {
+        let layout = Layout::new::<Self>();
+        // Nothing in the job needs dropping: the body was taken out when it was concluded, and the
+        // outcome was dropped or taken before the last reference went.
+        if Small::fits(layout) {
+            // SAFETY: `into_memory` put a job of this layout into such a block.
+            Small::give(unsafe { Box::from_raw(task.cast().as_ptr()) });
+        } else if Medium::fits(layout) {
+            // SAFETY: as above.
+            Medium::give(unsafe { Box::from_raw(task.cast().as_ptr()) });
+        } else {
+            // SAFETY: as above, in a box of its own.
+            drop(unsafe { Box::<Self>::from_raw(task.cast().as_ptr()) });
+        }
+    }
+
+    unsafe fn conclude(task: NonNull<Node>, fate: Fate) -> End {
+        let job = task.cast::<Self>().as_ptr();
+        // SAFETY: the block is alive; only atomics of the node are touched by others meanwhile.
+        let node = unsafe { &(*job).head.node };
+        // SAFETY: the claim is ours and is used once, so the body is there and nobody else's.
+        let body = unsafe { ManuallyDrop::take(&mut *(*job).body.get()) };
+        let (end, outcome) = match catch_unwind(AssertUnwindSafe(|| conclude(node, body, fate))) {
+            Ok(outcome @ Outcome::Cancelled) => (End::Cancelled, outcome),
+            Ok(outcome) => (End::Completed, outcome),
+            Err(payload) if payload.is::<Unwound>() => (End::Cancelled, Outcome::Cancelled),
+            Err(payload) => {
+                // SAFETY: the claim goes with the body's unit, so the task is not complete.
+                unsafe { node.root() }.record_panic(node.address(), payload);
+                (End::Panicked, Outcome::Panicked)
+            }
+        };
+        // SAFETY: until the body is ended by `end_body`, the outcome is the claimer's alone.
+        unsafe { *(*job).head.outcome.get() = outcome };
+        end
+    }
+}
+
+/// Runs or drops the body; a value that nobody can ask for is dropped here as well, so that a panic
+/// in its drop counts as one of the body.
+fn conclude<T>(node: &Node, body: impl FnOnce() -> T, fate: Fate) -> Outcome<T> {
+    if fate == Fate::Discard {
+        drop(body);
+        return Outcome::Cancelled;
+    }
+    let value = body();
+    if node.has_handle() {
+        return Outcome::Value(value);
+    }
+    drop(value);
+    Outcome::Taken
+}
+
+unsafe fn drop_outcome<T>(task: NonNull<Node>) {
+    let head = task.cast::<Head<T>>().as_ptr();
+    // SAFETY: by the contract of `Kind::drop_outcome` the outcome is ours.
+    let outcome = mem::replace(unsafe { &mut *(*head).outcome.get() }, Outcome::Taken);
+    if let Outcome::Panicked = outcome {
+        // SAFETY: by the same contract node and root are alive.
+        let node = unsafe { &(*head).node };
+        // SAFETY: as above.
+        unsafe { node.root() }.orphan_panic(node.address());
+    }
+}
+
+/// A task's place in a queue.
+#[must_use]
+pub(crate) struct Queued {
+    task: NonNull<Node>,
+}
+
+// SAFETY: `make` demands a body and a value that may go to other threads.
+unsafe impl Send for Queued {}
+
+impl Queued {
+    /// Takes the task on, unless somebody has done so already.
+    pub(crate) fn claim(self) -> Option<Claimed> {
+        // SAFETY: the place in the queue keeps the node alive.
+        let claimed = unsafe { self.task.as_ref() }.claim();
+        claimed.then(|| Claimed { task: ManuallyDrop::new(self).task, from_queue: true })
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        // SAFETY: this value is the place in the queue. Queues are emptied before they go, so what
+        // is dropped here was claimed by its awaiter.
+        unsafe { node::leave_queue(self.task) };
+    }
+}
+
+/// The right and the duty to run or discard a body.
+#[must_use]
+pub(crate) struct Claimed {
+    task: NonNull<Node>,
+    from_queue: bool,
+}
+
+impl Claimed {
+    /// Runs the body, or drops it if the task has been cancelled.
+    pub(crate) fn run(self) -> Finished {
+        let fate = if self.is_cancelled() { Fate::Discard } else { Fate::Run };
+        self.conclude(fate)
+    }
+
+    /// Whether the task is one of `tops` or below one of them.
+    pub(crate) fn is_within(&self, tops: [Option<&Node>; 2]) -> bool {
+        // SAFETY: the body's unit, which goes with the claim, keeps the node from completing.
+        unsafe { node::is_within(self.task, tops) }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { node::is_cancelled(self.task) }
+    }
+
+    /// Drops the body.
+    pub(crate) fn discard(self) -> Finished {
+        self.conclude(Fate::Discard)
+    }
+
+    fn conclude(self, fate: Fate) -> Finished {
+        let kind = self.kind();
+        // SAFETY: the body's unit keeps the node from completing, and the claim is ours.
+        let end = unsafe { node::inside(self.task, || (kind.conclude)(self.task, fate)) };
+        Finished { claimed: self, end }
+    }
+
+    pub(crate) fn id(&self) -> TaskId {
+        TaskId(self.address())
+    }
+
+    /// Puts a task that was taken from a queue back into its unclaimed state.
+    pub(crate) fn unclaim(self) -> Queued {
+        debug_assert!(self.from_queue, "a handle's claim is never given up");
+        (*self).unclaim();
+        Queued { task: self.task }
+    }
+}
+
+impl Deref for Claimed {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        // SAFETY: the body's unit, which goes with the claim, keeps the node alive.
+        unsafe { self.task.as_ref() }
+    }
+}
+
+/// A body that has ended; dropping this tells everybody.
+#[must_use]
+pub(crate) struct Finished {
+    claimed: Claimed,
+    end: End,
+}
+
+impl Finished {
+    pub(crate) fn end(&self) -> End {
+        self.end
+    }
+}
+
+impl Drop for Finished {
+    fn drop(&mut self) {
+        // SAFETY: the body was concluded under our claim, and this is the last use of the node.
+        unsafe { node::end_body(self.claimed.task, self.claimed.from_queue) };
+    }
+}
+
+/// The right to what comes of a task.
+#[must_use]
+pub(crate) struct Held<T> {
+    task: NonNull<Node>,
+    value: PhantomData<T>,
+}
+
+// SAFETY: through the handle a value can go to another thread, which `T: Send` allows.
+unsafe impl<T: Send> Send for Held<T> {}
+// SAFETY: a shared handle leads to the node only, never to the value.
+unsafe impl<T> Sync for Held<T> {}
+
+impl<T> Held<T> {
+    /// Takes the task on, unless somebody has done so already.
+    pub(crate) fn claim(&self) -> Option<Claimed> {
+        Node::claim(self).then_some(Claimed { task: self.task, from_queue: false })
+    }
+
+    /// The outcome, once the task is complete and unless it has been taken; `root` is that of the
+    /// task's scope.
+    pub(crate) fn take(&mut self, root: &Root) -> Option<Result<T, TaskError>> {
+        if !self.is_complete() {
+            return None;
+        }
+        let head = self.task.cast::<Head<T>>().as_ptr();
+        // SAFETY: the task is complete, so the outcome belongs to the handle, which is borrowed
+        // exclusively.
+        match mem::replace(unsafe { &mut *(*head).outcome.get() }, Outcome::Taken) {
+            Outcome::Value(value) => Some(Ok(value)),
+            Outcome::Cancelled => Some(Err(TaskError::Cancelled)),
+            Outcome::Panicked => Some(Err(TaskError::Panicked(Panic::new(self.panic(root))))),
+            Outcome::Taken => None,
+            Outcome::Pending => unreachable!("a complete task has an outcome"),
+        }
+    }
+
+    pub(crate) fn id(&self) -> TaskId {
+        TaskId(self.address())
+    }
+
+    /// Whether the task, if it is not complete, has been cancelled.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        // SAFETY: the handle keeps the node alive.
+        unsafe { Unit::of_incomplete(self.task) }.is_some_and(|unit| unit.is_cancelled())
+    }
+
+    fn panic(&self, root: &Root) -> Payload {
+        root.take_panic(self.address()).expect("a panic is kept until the handle takes it")
+    }
+}
+
+impl<T> Deref for Held<T> {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        // SAFETY: the handle keeps the node alive.
+        unsafe { self.task.as_ref() }
+    }
+}
+
+impl<T> Drop for Held<T> {
+    fn drop(&mut self) {
+        // SAFETY: this value is the handle.
+        unsafe { node::drop_handle(self.task) };
+    }
+}

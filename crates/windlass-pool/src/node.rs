@@ -1,0 +1,647 @@
+//! The tree that everything running hangs in: how work is counted down and how a cancel spreads.
+//!
+//! A *node* is a task or the root of a scope. It counts *units*: one for its own body and one for
+//! each child task that has not completed; it is complete when none is left, and then gives back
+//! the unit it holds in its parent. A scope waits for its root, so it ends after everything in it.
+//!
+//! A node's memory stays while it has a unit, a handle or a place in a queue. All three stand in one
+//! word, so exactly one step sees the last of them go, and that step frees the node. A root's memory
+//! belongs to whoever waits for it. A parent has a unit for each child, so while a node is not
+//! complete, every node above it is alive.
+//!
+//! A cancel marks one node and moves the process-wide *cancel clock*. A node is cancelled if it or
+//! any node above it is marked. Roots remember at which time of the clock nothing above them was
+//! marked, so as long as nobody cancels anything, a check is three loads, however deep the tree.
+//! The clock is moved after the mark is set (Release) and read before the marks (Acquire): whoever
+//! reads the new time sees the mark, and whoever remembers the old time will look again.
+//!
+//! Knows nothing of queues, threads or what a task does.
+
+#![allow(unsafe_code)]
+
+use std::{
+    any::Any,
+    cell::Cell,
+    marker::PhantomData,
+    mem::{self, ManuallyDrop},
+    panic::{AssertUnwindSafe, catch_unwind},
+    ptr::NonNull,
+    time::Instant,
+};
+
+use crate::{
+    sync::{AcqRel, Acquire, AtomicU64, Mutex, Relaxed, Release, lock},
+    wait,
+};
+
+/// Somebody asked for this node, and everything below it, to stop.
+const CANCELLED: u64 = 1;
+/// Somebody has taken it on to run or to discard it.
+const CLAIMED: u64 = 1 << 1;
+/// Its body has returned, or will never run.
+const ENDED: u64 = 1 << 2;
+/// A handle to it exists.
+const HANDLE: u64 = 1 << 3;
+/// A queue holds it.
+const QUEUED: u64 = 1 << 4;
+/// Somebody may be waiting for it; the wait table knows who.
+const WAITED: u64 = 1 << 5;
+/// One unit of the count, which takes up the rest of the word.
+const UNIT: u64 = 1 << 8;
+
+/// What a panic was raised with.
+pub(crate) type Payload = Box<dyn Any + Send>;
+
+/// What becomes of a claimed task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    /// Its body runs.
+    Run,
+    /// Its body is dropped, because the task was cancelled before it began.
+    Discard,
+}
+
+/// How the body of a task ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    Completed,
+    Cancelled,
+    Panicked,
+}
+
+/// What a kind of task does; a root has none.
+pub(crate) struct Kind {
+    /// Runs or drops the body and stores what came of it.
+    ///
+    /// # Safety
+    /// The node is a task of this kind, and the caller is the one that claimed it.
+    pub(crate) conclude: unsafe fn(NonNull<Node>, Fate) -> End,
+    /// Drops what the body returned, if it is still there.
+    ///
+    /// # Safety
+    /// The node is a task of this kind, its body has ended, nobody else looks at its outcome, and
+    /// the root of its scope is alive.
+    pub(crate) drop_outcome: unsafe fn(NonNull<Node>),
+    /// Frees the memory.
+    ///
+    /// # Safety
+    /// The node is a task of this kind, and nothing refers to it any more.
+    pub(crate) free: unsafe fn(NonNull<Node>),
+}
+
+/// A task, or the root of a scope.
+#[repr(C)]
+pub(crate) struct Node {
+    state: AtomicU64,
+    parent: Option<NonNull<Node>>,
+    root: Option<NonNull<Root>>,
+    kind: Option<&'static Kind>,
+}
+
+// SAFETY: the state is atomic and the rest is never written after creation; the pointers lead to
+// nodes that outlive this one's last unit and that are `Sync` themselves.
+unsafe impl Sync for Node {}
+// SAFETY: as above; a node is not tied to the thread that made it.
+unsafe impl Send for Node {}
+
+/// Where a task stands, as far as its node knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Standing {
+    pub(crate) claimed: bool,
+    pub(crate) ended: bool,
+    pub(crate) complete: bool,
+}
+
+impl Node {
+    /// A task that is queued and has a handle; `unit` is its hold on its parent.
+    pub(crate) fn task(unit: Unit, root: &Root, kind: &'static Kind) -> Self {
+        Self {
+            state: AtomicU64::new(UNIT | HANDLE | QUEUED),
+            parent: Some(unit.into_raw()),
+            root: Some(NonNull::from(root)),
+            kind: Some(kind),
+        }
+    }
+
+    pub(crate) fn address(&self) -> usize {
+        (&raw const *self).addr()
+    }
+
+    /// Takes the task on; true for one caller only.
+    pub(crate) fn claim(&self) -> bool {
+        // Acquire: pairs with the Release in `unclaim`. What the body owns came with the queue.
+        self.state.fetch_or(CLAIMED, AcqRel) & CLAIMED == 0
+    }
+
+    /// Lets go of a claim without having begun.
+    pub(crate) fn unclaim(&self) {
+        // Release: pairs with the Acquire of the next `claim`.
+        let before = self.state.fetch_and(!CLAIMED, Release);
+        debug_assert!(before & (CLAIMED | ENDED) == CLAIMED, "only a claim not begun is let go");
+    }
+
+    /// What this task does.
+    pub(crate) fn kind(&self) -> &'static Kind {
+        self.kind.expect("a root is never claimed")
+    }
+
+    pub(crate) fn has_handle(&self) -> bool {
+        // Relaxed: a handle that is gone never comes back; `end_body` decides for good.
+        self.state.load(Relaxed) & HANDLE != 0
+    }
+
+    /// Whether the body has ended and every child task with it.
+    pub(crate) fn is_complete(&self) -> bool {
+        // Acquire: pairs with the Release half of the step that gave the last unit back.
+        self.state.load(Acquire) < UNIT
+    }
+
+    /// Says that somebody is about to wait; true if there is nothing left to wait for.
+    pub(crate) fn announce_waiter(&self) -> bool {
+        // AcqRel: ordered against the last unit's step in this word; see `wait`.
+        self.state.fetch_or(WAITED, AcqRel) < UNIT
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        let state = self.state.load(Acquire);
+        Standing {
+            claimed: state & CLAIMED != 0,
+            ended: state & ENDED != 0,
+            complete: state < UNIT,
+        }
+    }
+
+    /// Marks the node as cancelled; true the first time.
+    pub(crate) fn cancel(&self) -> bool {
+        // Relaxed: the clock's Release below publishes the mark.
+        let first = self.state.fetch_or(CANCELLED, Relaxed) & CANCELLED == 0;
+        if first {
+            advance_cancel_clock();
+        }
+        first
+    }
+
+    fn is_marked(&self) -> bool {
+        // Relaxed: the Acquire in `cancel_clock` makes every mark up to that time visible.
+        self.state.load(Relaxed) & CANCELLED != 0
+    }
+
+    /// The root of the scope this task belongs to.
+    ///
+    /// # Safety
+    /// The task is not complete before the reference is used for the last time.
+    pub(crate) unsafe fn root(&self) -> &Root {
+        let root = self.root.expect("only a root has no root above it");
+        // SAFETY: a scope waits for its tasks, so as long as one is not complete its root is alive.
+        unsafe { root.as_ref() }
+    }
+}
+
+/// What becomes of a panic that nobody can receive any more by awaiting its task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Orphans {
+    /// It goes on in the owner of the scope.
+    Keep,
+    /// There is no owner; the panic hook has reported it.
+    Forget,
+}
+
+/// The panics of a scope's tasks, in the order in which they happened, each with the address of its
+/// task, or 0 once that task has no handle any more.
+type Panics = Vec<(usize, Payload)>;
+
+/// The root of a scope: the node its body stands for, and what the tasks of a scope share.
+#[repr(C)]
+pub(crate) struct Root {
+    node: Node,
+    clean_at: AtomicU64,
+    deadline: Option<Instant>,
+    orphans: Orphans,
+    panics: Mutex<Panics>,
+}
+
+impl Root {
+    /// A root below the node the calling thread is in.
+    ///
+    /// Its deadline is never later than that of the scope around it.
+    pub(crate) fn new(deadline: Option<Instant>) -> Self {
+        let parent = current_ptr();
+        // SAFETY: the current node is alive; see `inside`.
+        let outer = parent.and_then(|node| unsafe { root_of(node).as_ref() }.deadline);
+        let deadline = deadline.into_iter().chain(outer).min();
+        Self::below(parent, deadline, Orphans::Keep)
+    }
+
+    /// A root below nothing.
+    pub(crate) fn detached() -> Self {
+        Self::below(None, None, Orphans::Forget)
+    }
+
+    fn below(parent: Option<NonNull<Node>>, deadline: Option<Instant>, orphans: Orphans) -> Self {
+        let node = Node { state: AtomicU64::new(UNIT), parent, root: None, kind: None };
+        let (clean_at, panics) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+        Self { node, clean_at, deadline, orphans, panics }
+    }
+
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Whether this scope or anything it stands in has been cancelled.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        // SAFETY: a scope stands inside the body of its parent, so all above it are alive.
+        unsafe { is_cancelled(self.as_ptr()) }
+    }
+
+    /// When everything in the scope is to be cancelled.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// A unit for a new task: of the innermost task of this scope that the calling thread is in, so
+    /// that a task completes after its child tasks; else of the root itself.
+    pub(crate) fn branch(&self) -> Unit {
+        let own = self.as_ptr();
+        let parent = current_ptr().and_then(|node| self.innermost(node)).unwrap_or(own);
+        // SAFETY: a task that the calling thread is in has its body's unit; a root that can still
+        // be named has its body's unit, or that of the task through which it is named.
+        unsafe { Unit::of(parent) }
+    }
+
+    /// A unit of the root itself, whatever the calling thread is in.
+    pub(crate) fn unit(&self) -> Unit {
+        // SAFETY: as for `branch`.
+        unsafe { Unit::of(self.as_ptr()) }
+    }
+
+    fn innermost(&self, from: NonNull<Node>) -> Option<NonNull<Node>> {
+        let mut place = Some(from);
+        while let Some(ptr) = place {
+            // SAFETY: the current node and all above it are alive.
+            let node = unsafe { ptr.as_ref() };
+            let belongs = node.root.is_some_and(|root| std::ptr::eq(root.as_ptr(), self));
+            if belongs || ptr == self.as_ptr() {
+                return Some(ptr);
+            }
+            place = node.parent;
+        }
+        None
+    }
+
+    /// Runs `f` as something that belongs to this root's body.
+    pub(crate) fn inside<R>(&self, f: impl FnOnce() -> R) -> R {
+        // SAFETY: `self` is borrowed until `f` has returned.
+        unsafe { inside(self.as_ptr(), f) }
+    }
+
+    /// Gives the body's unit back; true if the root is thereby complete.
+    pub(crate) fn end_body(&self) -> bool {
+        // Acquire in both: pairs with the Release of each child's last step. Without children
+        // nobody else can name this root, so the count need not be written.
+        self.node.state.load(Acquire) < 2 * UNIT
+            || self.node.state.fetch_sub(UNIT, AcqRel) < 2 * UNIT
+    }
+
+    /// Keeps a panic until somebody takes it.
+    pub(crate) fn record_panic(&self, address: usize, payload: Payload) {
+        lock(&self.panics).push((address, payload));
+    }
+
+    /// Takes out the panic of the node at `address`.
+    pub(crate) fn take_panic(&self, address: usize) -> Option<Payload> {
+        let mut panics = lock(&self.panics);
+        let index = panics.iter().position(|(of, _)| *of == address)?;
+        Some(panics.remove(index).1)
+    }
+
+    /// The node at `address` has no handle any more, and nobody has taken its panic.
+    pub(crate) fn orphan_panic(&self, address: usize) {
+        match self.orphans {
+            Orphans::Forget => drop(self.take_panic(address)),
+            Orphans::Keep => {
+                let mut panics = lock(&self.panics);
+                if let Some(entry) = panics.iter_mut().find(|(of, _)| *of == address) {
+                    entry.0 = 0;
+                }
+            }
+        }
+    }
+
+    /// Takes out the earliest panic that nobody has taken.
+    pub(crate) fn take_first_panic(&self) -> Option<Payload> {
+        let panics = mem::take(&mut *lock(&self.panics));
+        panics.into_iter().next().map(|(_, payload)| payload)
+    }
+
+    fn as_ptr(&self) -> NonNull<Node> {
+        NonNull::from(self).cast()
+    }
+}
+
+/// One unit of a node, held for as long as something must keep the node from completing.
+pub(crate) struct Unit {
+    node: NonNull<Node>,
+}
+
+// SAFETY: a unit is a count in an atomic word; any thread may give it back.
+unsafe impl Send for Unit {}
+
+impl Unit {
+    /// # Safety
+    /// The node has at least one unit and keeps it until this call has returned.
+    pub(crate) unsafe fn of(node: NonNull<Node>) -> Self {
+        // Relaxed: the unit that the caller relies on keeps the count from reaching zero.
+        // SAFETY: a node with a unit is alive.
+        unsafe { node.as_ref() }.state.fetch_add(UNIT, Relaxed);
+        Self { node }
+    }
+
+    /// A unit of a node that may be complete; `None` if it is.
+    ///
+    /// # Safety
+    /// The node is alive.
+    pub(crate) unsafe fn of_incomplete(node: NonNull<Node>) -> Option<Self> {
+        let more = |state: u64| (state >= UNIT).then_some(state + UNIT);
+        // Relaxed: the unit gives nothing but the certainty that the nodes above stay alive.
+        // SAFETY: by the contract.
+        let added = unsafe { node.as_ref() }.state.fetch_update(Relaxed, Relaxed, more);
+        added.is_ok().then_some(Self { node })
+    }
+
+    /// Whether the node or one above it has been cancelled.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        // SAFETY: this unit keeps the node, and thereby all above it, alive.
+        unsafe { is_cancelled(self.node) }
+    }
+
+    fn into_raw(self) -> NonNull<Node> {
+        ManuallyDrop::new(self).node
+    }
+}
+
+impl Drop for Unit {
+    fn drop(&mut self) {
+        // SAFETY: this value is the unit that is given back.
+        unsafe { give_back(self.node) }
+    }
+}
+
+/// Ends the body of a task: gives back its unit and, if `from_queue`, its place in the queue.
+///
+/// The outcome goes to the handle, or is dropped here if there is none: the step that sets `ENDED`
+/// sees in the same word whether the handle still exists.
+///
+/// # Safety
+/// The caller claimed the task, ran or discarded its body, and does not touch the node again.
+pub(crate) unsafe fn end_body(task: NonNull<Node>, from_queue: bool) {
+    // SAFETY: the body's unit keeps the node alive up to the exchange; not used after it.
+    let (state, parent, kind) = unsafe { parts(task) };
+    let leaving = UNIT + if from_queue { QUEUED } else { 0 };
+    let mut before = state.load(Acquire);
+    loop {
+        if before & HANDLE == 0 {
+            // SAFETY: the body has ended and there is no handle, so the outcome is ours alone.
+            unsafe { drop_unwanted(task) };
+        }
+        let after = (before | ENDED) - leaving;
+        // AcqRel: Release publishes the outcome to `is_complete` and `drop_handle`; Acquire sees
+        // what the children and the handle did before their own steps.
+        match state.compare_exchange_weak(before, after, AcqRel, Acquire) {
+            // SAFETY: as for `give_back`, of which this is the first step.
+            Ok(_) => return unsafe { settle(task, parent, kind, after) },
+            Err(now) => before = now,
+        }
+    }
+}
+
+/// Drops an outcome that nobody will ask for; a panic in its drop goes to the scope.
+///
+/// # Safety
+/// The node is a task that still has its body's unit, and its outcome is the caller's alone.
+unsafe fn drop_unwanted(task: NonNull<Node>) {
+    // SAFETY: the body's unit keeps the node alive.
+    let node = unsafe { task.as_ref() };
+    // SAFETY: by the contract.
+    let dropped = || unsafe { (node.kind().drop_outcome)(task) };
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(dropped)) {
+        // SAFETY: the body's unit is still there, so the task is not complete.
+        unsafe { node.root() }.record_panic(node.address(), payload);
+    }
+}
+
+/// Gives up the handle of a task, and with it the outcome if there is one.
+///
+/// # Safety
+/// The caller owns the handle and does not touch the node again.
+pub(crate) unsafe fn drop_handle(task: NonNull<Node>) {
+    // SAFETY: the handle keeps the node alive up to the step that gives it up.
+    let (state, _, kind) = unsafe { parts(task) };
+    let kind = kind.expect("a root has no handle and no queue");
+    let mut before = state.load(Acquire);
+    while before & ENDED == 0 {
+        // AcqRel: ordered against `end_body` in this word; one of the two drops the outcome.
+        match state.compare_exchange_weak(before, before & !HANDLE, AcqRel, Acquire) {
+            Ok(_) => return,
+            Err(now) => before = now,
+        }
+    }
+    // SAFETY: the body ended while the handle existed, so the outcome belongs to the handle, which
+    // never outlives its scope.
+    unsafe { (kind.drop_outcome)(task) };
+    // AcqRel: whoever frees the node has seen everything that was done to it.
+    let after = state.fetch_and(!HANDLE, AcqRel) & !HANDLE;
+    // SAFETY: the handle was ours and is gone.
+    unsafe { free_if_unused(task, kind, after) };
+}
+
+/// Gives up a task's place in a queue without having run it from there.
+///
+/// # Safety
+/// The caller took the task from a queue, somebody else claimed it, and the caller does not touch
+/// the node again.
+pub(crate) unsafe fn leave_queue(task: NonNull<Node>) {
+    // SAFETY: the place in the queue keeps the node alive up to the step that gives it up.
+    let (state, _, kind) = unsafe { parts(task) };
+    // AcqRel: whoever frees the node has seen everything that was done to it.
+    let after = state.fetch_and(!QUEUED, AcqRel) & !QUEUED;
+    // SAFETY: the place in the queue was ours and is gone.
+    unsafe { free_if_unused(task, kind.expect("a root has no handle and no queue"), after) };
+}
+
+type Parts<'a> = (&'a AtomicU64, Option<NonNull<Node>>, Option<&'static Kind>);
+
+/// The fields that a last step needs, read before it: afterwards the node may be gone.
+///
+/// # Safety
+/// The node is alive; the state may be used until the caller has given up its hold.
+unsafe fn parts<'a>(node: NonNull<Node>) -> Parts<'a> {
+    let node = node.as_ptr();
+    // SAFETY: by the contract; no reference to the whole node is made, only to its atomic.
+    unsafe { (&(*node).state, (*node).parent, (*node).kind) }
+}
+
+/// Gives one unit back and, where it was the last, goes on with the parent.
+///
+/// # Safety
+/// The caller owns the unit and does not touch the node again.
+unsafe fn give_back(node: NonNull<Node>) {
+    // SAFETY: the unit keeps the node alive up to the subtraction.
+    let (state, parent, kind) = unsafe { parts(node) };
+    // AcqRel: Release publishes this unit's work, Acquire collects that of the others.
+    let after = state.fetch_sub(UNIT, AcqRel) - UNIT;
+    // SAFETY: the unit was ours and is gone.
+    unsafe { settle(node, parent, kind, after) };
+}
+
+/// What follows from a unit having been given back. A chain of completions goes up in a loop.
+///
+/// # Safety
+/// `after` is the state that the caller's step left behind; the node is touched only if that state
+/// makes this call its last holder.
+unsafe fn settle(
+    mut node: NonNull<Node>,
+    mut parent: Option<NonNull<Node>>,
+    mut kind: Option<&'static Kind>,
+    mut after: u64,
+) {
+    while after < UNIT {
+        if after & WAITED != 0 {
+            wait::wake_all(node.addr().get());
+        }
+        // A root completes for its owner; its parent waits for that owner, not for a unit.
+        let (Some(task), Some(above)) = (kind, parent) else { return };
+        // SAFETY: by the contract, for a task that is now complete.
+        unsafe { free_if_unused(node, task, after) };
+        // SAFETY: the completed task held a unit of its parent, which is now ours to give back.
+        let (state, next, next_kind) = unsafe { parts(above) };
+        after = state.fetch_sub(UNIT, AcqRel) - UNIT;
+        (node, parent, kind) = (above, next, next_kind);
+    }
+}
+
+/// # Safety
+/// `after` is the state that the caller's own step left behind.
+unsafe fn free_if_unused(node: NonNull<Node>, kind: &Kind, after: u64) {
+    if after < UNIT && after & (HANDLE | QUEUED) == 0 {
+        // SAFETY: no unit, no handle and no queue is left, and no step can bring one back.
+        unsafe { (kind.free)(node) };
+    }
+}
+
+/// Whether a node or one above it has been cancelled.
+///
+/// # Safety
+/// The node is not complete before this call returns, and the pointer is to its whole object.
+pub(crate) unsafe fn is_cancelled(node: NonNull<Node>) -> bool {
+    // SAFETY: a node that is not complete keeps all above it alive.
+    unsafe { any_marked(Some(node), cancel_clock()) }
+}
+
+/// Whether a node is one of `tops` or below one of them.
+///
+/// # Safety
+/// The node is not complete before this call returns.
+pub(crate) unsafe fn is_within(node: NonNull<Node>, tops: [Option<&Node>; 2]) -> bool {
+    let mut place = Some(node);
+    while let Some(ptr) = place {
+        if tops.iter().flatten().any(|&top| std::ptr::eq(top, ptr.as_ptr())) {
+            return true;
+        }
+        // SAFETY: a node that is not complete keeps all above it alive.
+        place = unsafe { ptr.as_ref() }.parent;
+    }
+    false
+}
+
+/// Whether `from` or a node above it was marked before the clock showed `now`; if not, the roots on
+/// the way remember it.
+///
+/// # Safety
+/// `from` and every node above it are alive, and the pointers are to their whole objects.
+unsafe fn any_marked(from: Option<NonNull<Node>>, now: u64) -> bool {
+    let mut place = from;
+    while let Some(ptr) = place {
+        // SAFETY: by the contract.
+        let node = unsafe { ptr.as_ref() };
+        if node.is_marked() {
+            return true;
+        }
+        if node.root.is_none() {
+            // SAFETY: only `Root` holds a node without a root, as its first field.
+            let root = unsafe { ptr.cast::<Root>().as_ref() };
+            // Relaxed: whoever stored `now` read the same clock and then looked further up.
+            if root.clean_at.load(Relaxed) == now {
+                return false;
+            }
+            // SAFETY: by the contract, for the nodes further up.
+            let above = unsafe { any_marked(node.parent, now) };
+            if !above {
+                root.clean_at.store(now, Relaxed);
+            }
+            return above;
+        }
+        place = node.parent;
+    }
+    false
+}
+
+/// # Safety
+/// The node is alive and the pointer is to its whole object.
+unsafe fn root_of(node: NonNull<Node>) -> NonNull<Root> {
+    // SAFETY: by the contract; only `Root` holds a node without a root, as its first field.
+    unsafe { node.as_ref() }.root.unwrap_or(node.cast())
+}
+
+thread_local! {
+    static CURRENT: Cell<Option<NonNull<Node>>> = const { Cell::new(None) };
+}
+
+/// Runs `f` with `node` as the calling thread's current node.
+///
+/// # Safety
+/// The node is not complete before `f` has returned, and the pointer is to its whole object.
+pub(crate) unsafe fn inside<R>(node: NonNull<Node>, f: impl FnOnce() -> R) -> R {
+    struct Back(Option<NonNull<Node>>, PhantomData<*const ()>);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            CURRENT.set(self.0);
+        }
+    }
+    let _back = Back(CURRENT.replace(Some(node)), PhantomData);
+    f()
+}
+
+/// The node the calling thread is in; alive as long as the calling frame is.
+pub(crate) fn current_ptr() -> Option<NonNull<Node>> {
+    CURRENT.get()
+}
+
+/// Whether the node the calling thread is in has been cancelled.
+pub(crate) fn current_is_cancelled() -> bool {
+    // SAFETY: `inside` keeps the current node from completing.
+    current_ptr().is_some_and(|node| unsafe { is_cancelled(node) })
+}
+
+/// Calls `f` with the node the calling thread is in.
+pub(crate) fn with_current<R>(f: impl FnOnce(Option<&Node>) -> R) -> R {
+    // SAFETY: `inside` keeps the current node alive, and `f` returns before it can end.
+    f(current_ptr().map(|node| unsafe { node.as_ref() }))
+}
+
+#[cfg(not(windlass_loom))]
+static CANCEL_CLOCK: AtomicU64 = AtomicU64::new(1);
+
+#[cfg(windlass_loom)]
+loom::lazy_static! {
+    static ref CANCEL_CLOCK: AtomicU64 = AtomicU64::new(1);
+}
+
+fn cancel_clock() -> u64 {
+    // Acquire: pairs with the Release in `advance_cancel_clock`.
+    CANCEL_CLOCK.load(Acquire)
+}
+
+fn advance_cancel_clock() {
+    // Release: publishes the mark that was set before.
+    CANCEL_CLOCK.fetch_add(1, Release);
+}

@@ -1,0 +1,130 @@
+//! What the workers of a pool share: the queues, the sleep, the counters.
+//!
+//! A task goes to the deque of the worker that spawns it; what does not fit there, and what comes
+//! from elsewhere, goes to the injector. Knows nothing of lifetimes; those are the scope's concern.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError, Weak},
+    thread::JoinHandle,
+    time::Instant,
+};
+
+use crossbeam_deque::{Injector, Stealer};
+
+use crate::{
+    config::SchedulerConfig,
+    job::{Held, Queued},
+    node::{Fate, Node, Root},
+    sleep::{Call, Sleep},
+    stats::{Count, Ledger},
+    trace::{TaskId, TraceKind, Tracer},
+    wait,
+    worker::{self, Deque, Worker},
+};
+
+/// The shared part of a pool.
+pub(crate) struct Pool {
+    pub(crate) config: SchedulerConfig,
+    pub(crate) injector: Injector<Queued>,
+    pub(crate) stealers: Box<[Stealer<Queued>]>,
+    pub(crate) sleep: Sleep,
+    pub(crate) ledger: Ledger,
+    pub(crate) tracer: Tracer,
+    /// Everything that was spawned on the pool itself rather than in a scope.
+    pub(crate) detached: Root,
+    reliefs: Mutex<Vec<JoinHandle<()>>>,
+    own: Weak<Pool>,
+}
+
+impl Pool {
+    /// A pool without threads yet.
+    pub(crate) fn new(config: SchedulerConfig, deques: &[Deque], tracer: Tracer) -> Arc<Self> {
+        Arc::new_cyclic(|own| Self {
+            injector: Injector::new(),
+            stealers: deques.iter().map(Deque::stealer).collect(),
+            sleep: Sleep::new(deques.len()),
+            ledger: Ledger::new(deques.len()),
+            tracer,
+            detached: Root::detached(),
+            reliefs: Mutex::new(Vec::new()),
+            own: own.clone(),
+            config,
+        })
+    }
+
+    /// Takes in a new task: queues it, or discards it at once.
+    pub(crate) fn submit(&self, task: TaskId, queued: Queued, fate: Fate) {
+        worker::with(|worker| {
+            let worker = worker.filter(|worker| worker.serves(self));
+            let index = worker.and_then(Worker::index);
+            self.ledger.count(index, Count::Spawned);
+            self.tracer.emit(index, || TraceKind::Spawned(task));
+            match worker {
+                _ if fate == Fate::Discard => self.discard(index, queued),
+                Some(worker) => worker.push(queued),
+                None => self.inject(queued),
+            }
+        });
+    }
+
+    /// Queues a task where everybody looks.
+    pub(crate) fn inject(&self, queued: Queued) {
+        self.injector.push(queued);
+        self.notify();
+    }
+
+    fn discard(&self, index: Option<usize>, queued: Queued) {
+        if let Some(claimed) = queued.claim() {
+            let finished = claimed.discard();
+            self.ledger.count(index, Count::Ended(finished.end()));
+        }
+    }
+
+    /// Sees to it that what was queued before will be found.
+    #[inline]
+    pub(crate) fn notify(&self) {
+        if self.sleep.notify() == Call::Relief {
+            self.start_relief();
+        }
+    }
+
+    /// Whether there is anything to take from a queue other than that of worker `own`.
+    pub(crate) fn has_work(&self, own: Option<usize>) -> bool {
+        let stealers = || self.stealers.iter().enumerate();
+        let stealable = || stealers().any(|(index, queue)| Some(index) != own && !queue.is_empty());
+        !self.injector.is_empty() || self.config.enable_stealing && stealable()
+    }
+
+    /// Waits for a node of this pool to complete, in the way that suits the calling thread.
+    pub(crate) fn wait(&self, goal: &Node) {
+        worker::with(|worker| match worker {
+            Some(worker) if worker.serves(self) => worker.wait(goal),
+            Some(worker) => drop(worker.block_on(goal, None)),
+            None => drop(wait::sleep_until_complete(goal, None)),
+        });
+    }
+
+    /// As [`Pool::wait`], for a task whose handle the caller has; no longer than until `limit`.
+    pub(crate) fn wait_for_task<T>(&self, task: &Held<T>, limit: Option<Instant>) -> bool {
+        worker::with(|worker| match worker {
+            Some(worker) if worker.serves(self) => worker.wait_for_task(task, limit),
+            Some(worker) => worker.block_on(task, limit),
+            None => wait::sleep_until_complete(task, limit),
+        })
+    }
+
+    /// Starts a worker that runs what is queued and goes when nothing is left.
+    #[cold]
+    fn start_relief(&self) {
+        let pool = self.own.upgrade().expect("whoever notifies a pool holds it");
+        let thread = worker::start(pool, None);
+        let mut reliefs = self.reliefs.lock().unwrap_or_else(PoisonError::into_inner);
+        reliefs.retain(|earlier| !earlier.is_finished());
+        reliefs.push(thread);
+    }
+
+    /// The relief workers that have been started and not been joined.
+    pub(crate) fn take_reliefs(&self) -> Vec<JoinHandle<()>> {
+        std::mem::take(&mut *self.reliefs.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,163 @@
+//! The pool as its owner sees it: started, asked, and ended.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    thread::{self, JoinHandle},
+};
+
+use crate::{
+    config::SchedulerConfig,
+    pool::Pool,
+    scope::with_scope,
+    stats::SchedulerStats,
+    trace::{TraceEvent, Tracer},
+    wait,
+    worker::{self, Deque},
+};
+
+/// A work-stealing task scheduler: a fixed number of worker threads that run tasks.
+///
+/// Dropping it cancels what was started with [`Scheduler::spawn`] and has not ended, waits for it,
+/// and joins all threads. Scopes borrow it, so none can be open then.
+///
+/// ```
+/// use windlass_pool::{Scheduler, with_scope};
+///
+/// let scheduler = Scheduler::new(2);
+/// let mut numbers = [3, 1, 2];
+/// with_scope(&scheduler, |scope| {
+///     scope.spawn(|| numbers.sort());
+/// });
+/// assert_eq!(numbers, [1, 2, 3]);
+/// ```
+pub struct Scheduler {
+    pool: Arc<Pool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Scheduler {
+    /// A scheduler with `worker_count` worker threads; 0 means one per CPU.
+    ///
+    /// ```
+    /// assert_eq!(windlass_pool::Scheduler::new(4).worker_count(), 4);
+    /// ```
+    pub fn new(worker_count: usize) -> Self {
+        Self::with_config(SchedulerConfig { worker_count, ..SchedulerConfig::default() })
+    }
+
+    /// A scheduler set up as `config` says.
+    ///
+    /// ```
+    /// use windlass_pool::{Scheduler, SchedulerConfig};
+    ///
+    /// let config = SchedulerConfig { enable_stealing: false, ..SchedulerConfig::default() };
+    /// let scheduler = Scheduler::with_config(config);
+    /// assert!(scheduler.worker_count() > 0);
+    /// ```
+    pub fn with_config(config: SchedulerConfig) -> Self {
+        Self::start(config, Tracer::default())
+    }
+
+    /// As [`Scheduler::with_config`]; `hook` hears of everything that happens.
+    ///
+    /// The hook is called on the thread where it happens, so it should be quick. A panic in it ends
+    /// the process. See [`TraceEvent`] for an example.
+    pub fn with_trace(
+        config: SchedulerConfig,
+        hook: impl Fn(&TraceEvent) + Send + Sync + 'static,
+    ) -> Self {
+        Self::start(config, Tracer::new(hook))
+    }
+
+    /// The scheduler for those who have none of their own: one worker per CPU, made when it is first
+    /// asked for, and never ended.
+    ///
+    /// ```
+    /// use windlass_pool::{Scheduler, with_scope};
+    ///
+    /// let sum = with_scope(Scheduler::global(), |scope| {
+    ///     scope.spawn(|| 1 + 1).await_result().unwrap()
+    /// });
+    /// assert_eq!(sum, 2);
+    /// ```
+    pub fn global() -> &'static Self {
+        static GLOBAL: OnceLock<Scheduler> = OnceLock::new();
+        GLOBAL.get_or_init(|| Self::new(0))
+    }
+
+    fn start(config: SchedulerConfig, tracer: Tracer) -> Self {
+        let deques: Vec<Deque> = (0..config.workers()).map(|_| Deque::new_lifo()).collect();
+        let pool = Pool::new(config, &deques, tracer);
+        let start = |place| worker::start(Arc::clone(&pool), Some(place));
+        let threads = deques.into_iter().enumerate().map(start).collect();
+        Self { pool, threads }
+    }
+
+    /// How many worker threads it has.
+    ///
+    /// ```
+    /// assert_eq!(windlass_pool::Scheduler::new(3).worker_count(), 3);
+    /// ```
+    pub fn worker_count(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// What its workers have done so far. See [`WorkerStats`](crate::WorkerStats) for an example.
+    pub fn stats(&self) -> SchedulerStats {
+        self.pool.ledger.read()
+    }
+
+    /// Runs `f` on one of the workers and waits for it; on a worker of this scheduler, right here.
+    ///
+    /// A panic in `f` goes on in the caller.
+    ///
+    /// ```
+    /// use windlass_pool::Scheduler;
+    ///
+    /// let scheduler = Scheduler::new(1);
+    /// let name = scheduler.run(|| std::thread::current().name().map(str::to_owned));
+    /// assert_eq!(name.as_deref(), Some("windlass-0"));
+    /// ```
+    pub fn run<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
+        if worker::with(|worker| worker.is_some_and(|worker| worker.serves(&self.pool))) {
+            return f();
+        }
+        with_scope(self, |scope| scope.spawn(f).into_value())
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+}
+
+impl fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scheduler").field("config", &self.pool.config).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        let (pool, threads) = (Arc::clone(&self.pool), std::mem::take(&mut self.threads));
+        pool.detached.node().cancel();
+        if worker::with(|worker| worker.is_some_and(|worker| worker.serves(&pool))) {
+            // A worker cannot wait for itself to end; a thread that is not one can.
+            thread::spawn(move || finish(&pool, threads));
+        } else {
+            finish(&pool, threads);
+        }
+    }
+}
+
+/// Waits for everything that is left, then for the threads.
+fn finish(pool: &Pool, threads: Vec<JoinHandle<()>>) {
+    if !pool.detached.end_body() {
+        wait::sleep_until_complete(pool.detached.node(), None);
+    }
+    pool.sleep.close();
+    for thread in threads.into_iter().chain(pool.take_reliefs()) {
+        // A worker that panics aborts the process, so there is no error to see here.
+        let _ = thread.join();
+    }
+}

@@ -1,0 +1,183 @@
+//! Who is awake, who looks for work, and who is woken when there is some.
+//!
+//! One word counts the workers that are *awake*, those of them that are *searching* (awake with
+//! nothing to run) and those that are *asleep* but want to be woken for work. A worker that sleeps in
+//! a wait and cannot run anything else is in none of the counts.
+//!
+//! Whoever queues work calls [`Sleep::notify`]. It wakes a sleeper only if nobody searches, so a busy
+//! queue does not cause a storm of wake-ups; a searcher that finds something and was the last one
+//! notifies again, so the pool still comes up to full strength, one wake-up leading to the next.
+//!
+//! No wake-up is lost. The notifier puts the work in its queue, then a SeqCst fence, then reads the
+//! word. A worker that stops searching or falls asleep changes the word, then a SeqCst fence, then
+//! looks at all queues once more. Of two fences one comes first: either the notifier sees the changed
+//! word, and then it wakes a sleeper unless another searcher remains, for whom the same holds; or the
+//! worker sees the work. A woken worker counts as searching from the moment it is chosen, so it too
+//! must find the work or notify again.
+//!
+//! Nor can all workers wait while work is queued: when nobody is awake and nobody can be woken, the
+//! last to fall asleep, or whoever queues the next task, is told to start a [`Call::Relief`] worker.
+//!
+//! Knows nothing of the queues themselves.
+
+use crate::{
+    parker::Parker,
+    sync::{Arc, AtomicBool, AtomicU64, Mutex, Relaxed, SeqCst, fence, lock},
+};
+
+const SEARCHING: u64 = 1;
+const ASLEEP: u64 = 1 << 16;
+const AWAKE: u64 = 1 << 32;
+const FIELD: u64 = 0xffff;
+/// Somebody would take work if there were some.
+const HUNGRY: u64 = (SEARCHING * FIELD) | (ASLEEP * FIELD);
+
+/// Why a worker sleeps; idle ones are woken first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rest {
+    /// It has nothing to do.
+    Idle,
+    /// It waits for a node, and would help meanwhile.
+    Waiting,
+}
+
+/// What the caller of [`Sleep::notify`] has to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(crate) enum Call {
+    /// Nothing: somebody sees to the work.
+    Nobody,
+    /// Every worker waits and none can run anything else: start one more. It already counts as
+    /// awake.
+    Relief,
+}
+
+struct Sleeper {
+    parker: Arc<Parker>,
+    rest: Rest,
+}
+
+/// The workers' sleep.
+pub(crate) struct Sleep {
+    counts: AtomicU64,
+    sleepers: Mutex<Vec<Sleeper>>,
+    closed: AtomicBool,
+}
+
+impl Sleep {
+    /// All `workers` are awake.
+    pub(crate) fn new(workers: usize) -> Self {
+        let awake = u64::try_from(workers).expect("a count of threads") * AWAKE;
+        Self {
+            counts: AtomicU64::new(awake),
+            sleepers: Mutex::new(Vec::new()),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Sees to it that work queued before this call will be found.
+    #[inline]
+    pub(crate) fn notify(&self) -> Call {
+        // SeqCst: pairs with the fences in `stop_search`, `doze` and `block`.
+        fence(SeqCst);
+        // Relaxed: ordered by the fence.
+        let counts = self.counts.load(Relaxed);
+        let everyone_busy = counts & HUNGRY == 0 && counts >= AWAKE;
+        if everyone_busy || counts & FIELD != 0 {
+            return Call::Nobody;
+        }
+        self.wake_one()
+    }
+
+    #[cold]
+    fn wake_one(&self) -> Call {
+        let mut sleepers = lock(&self.sleepers);
+        let idle = sleepers.iter().rposition(|sleeper| sleeper.rest == Rest::Idle);
+        if let Some(index) = idle.or(sleepers.len().checked_sub(1)) {
+            let sleeper = sleepers.swap_remove(index);
+            // Relaxed: the counts are read behind fences; the parker orders the rest.
+            self.counts.fetch_add(AWAKE + SEARCHING - ASLEEP, Relaxed);
+            drop(sleepers);
+            sleeper.parker.unpark();
+            return Call::Nobody;
+        }
+        drop(sleepers);
+        self.call_relief()
+    }
+
+    fn call_relief(&self) -> Call {
+        // Relaxed: whoever reads the count does so behind a fence. Only one caller gets from
+        // "nobody is awake" to one.
+        let nobody = |counts| (counts < AWAKE && counts & HUNGRY == 0).then_some(counts + AWAKE);
+        match self.counts.fetch_update(Relaxed, Relaxed, nobody) {
+            Ok(_) => Call::Relief,
+            Err(_) => Call::Nobody,
+        }
+    }
+
+    /// An awake worker begins to search.
+    pub(crate) fn start_search(&self) {
+        self.counts.fetch_add(SEARCHING, Relaxed);
+    }
+
+    /// A searching worker stops, because it found work or need not search any more. The caller looks
+    /// at all queues afterwards, and notifies if this says so and it sees work.
+    pub(crate) fn stop_search(&self) -> bool {
+        let before = self.counts.fetch_sub(SEARCHING, Relaxed);
+        // SeqCst: pairs with the fence in `notify`.
+        fence(SeqCst);
+        before & FIELD == 1
+    }
+
+    /// A searching worker falls asleep. The caller looks at all queues afterwards, and only then
+    /// parks; either way it calls [`Sleep::rise`] in the end.
+    pub(crate) fn doze(&self, parker: &Arc<Parker>, rest: Rest) {
+        let mut sleepers = lock(&self.sleepers);
+        sleepers.push(Sleeper { parker: Arc::clone(parker), rest });
+        self.counts.fetch_sub(AWAKE + SEARCHING - ASLEEP, Relaxed);
+        drop(sleepers);
+        // SeqCst: pairs with the fence in `notify`.
+        fence(SeqCst);
+    }
+
+    /// The worker of `parker` is awake again, and searching, whether it was woken or not.
+    pub(crate) fn rise(&self, parker: &Arc<Parker>) {
+        let mut sleepers = lock(&self.sleepers);
+        let own = sleepers.iter().position(|sleeper| Arc::ptr_eq(&sleeper.parker, parker));
+        // Not in the list: a notifier took it out and counted it as awake.
+        if let Some(index) = own {
+            sleepers.swap_remove(index);
+            self.counts.fetch_add(AWAKE + SEARCHING - ASLEEP, Relaxed);
+        }
+    }
+
+    /// An awake worker that is not searching goes to wait and cannot be woken for work. The caller
+    /// looks at all queues afterwards, and calls [`Sleep::notify`] if it sees work.
+    pub(crate) fn block(&self) {
+        self.counts.fetch_sub(AWAKE, Relaxed);
+        // SeqCst: pairs with the fence in `notify`.
+        fence(SeqCst);
+    }
+
+    /// A blocked worker, or a relief worker that wanted to go, is awake again.
+    pub(crate) fn unblock(&self) {
+        self.counts.fetch_add(AWAKE, Relaxed);
+    }
+
+    /// Ends the pool: everybody is woken and told so.
+    pub(crate) fn close(&self) {
+        // SeqCst, and the fence in `doze`: a worker is either in the list below, or sees this.
+        self.closed.store(true, SeqCst);
+        fence(SeqCst);
+        let mut sleepers = lock(&self.sleepers);
+        for sleeper in sleepers.drain(..) {
+            self.counts.fetch_add(AWAKE + SEARCHING - ASLEEP, Relaxed);
+            sleeper.parker.unpark();
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        // SeqCst: pairs with the store in `close`.
+        self.closed.load(SeqCst)
+    }
+}

@@ -1,0 +1,174 @@
+//! What the workers have done, in numbers.
+//!
+//! Each worker counts for itself, in a line of memory of its own; nobody else writes there. Threads
+//! outside the pool and relief workers share one further set.
+
+use std::{
+    iter::Sum,
+    ops::Add,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use crossbeam_utils::CachePadded;
+
+use crate::node::End;
+
+/// What has been done so far, by one worker or by several.
+///
+/// Once nothing is running, `spawned` is the sum of `completed`, `cancelled` and `panicked`.
+///
+/// ```
+/// use windlass_pool::{Scheduler, with_scope};
+///
+/// let scheduler = Scheduler::new(2);
+/// with_scope(&scheduler, |scope| {
+///     scope.spawn(|| ());
+///     scope.cancel();
+///     scope.spawn(|| unreachable!());
+/// });
+/// let total = scheduler.stats().total();
+/// assert_eq!(total.spawned, 2);
+/// assert_eq!(total.completed + total.cancelled, 2);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkerStats {
+    /// Tasks spawned by code that ran on this worker.
+    pub spawned: u64,
+    /// Tasks whose body returned on this worker.
+    pub completed: u64,
+    /// Tasks that never began, or were unwound by [`checkpoint`](crate::checkpoint).
+    pub cancelled: u64,
+    /// Tasks whose body panicked.
+    pub panicked: u64,
+    /// How often this worker took tasks from another worker's queue.
+    pub steals: u64,
+    /// How often this worker went to sleep.
+    pub parks: u64,
+}
+
+impl Add for WorkerStats {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            spawned: self.spawned + other.spawned,
+            completed: self.completed + other.completed,
+            cancelled: self.cancelled + other.cancelled,
+            panicked: self.panicked + other.panicked,
+            steals: self.steals + other.steals,
+            parks: self.parks + other.parks,
+        }
+    }
+}
+
+impl Sum for WorkerStats {
+    fn sum<I: Iterator<Item = Self>>(stats: I) -> Self {
+        stats.fold(Self::default(), Add::add)
+    }
+}
+
+/// What a pool has done so far.
+///
+/// ```
+/// let scheduler = windlass_pool::Scheduler::new(3);
+/// assert_eq!(scheduler.stats().workers.len(), 3);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SchedulerStats {
+    /// One entry per worker.
+    pub workers: Vec<WorkerStats>,
+    /// What was done on behalf of the pool by other threads: by callers, and by the extra workers
+    /// that step in when all others wait for each other's tasks.
+    pub others: WorkerStats,
+}
+
+impl SchedulerStats {
+    /// Everything together.
+    pub fn total(&self) -> WorkerStats {
+        self.workers.iter().copied().sum::<WorkerStats>() + self.others
+    }
+}
+
+/// Something that is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Count {
+    Spawned,
+    Ended(End),
+    Steal,
+    Park,
+}
+
+/// One set of counters.
+#[derive(Default)]
+pub(crate) struct Counters {
+    spawned: AtomicU64,
+    completed: AtomicU64,
+    cancelled: AtomicU64,
+    panicked: AtomicU64,
+    steals: AtomicU64,
+    parks: AtomicU64,
+}
+
+impl Counters {
+    fn counter(&self, count: Count) -> &AtomicU64 {
+        match count {
+            Count::Spawned => &self.spawned,
+            Count::Ended(End::Completed) => &self.completed,
+            Count::Ended(End::Cancelled) => &self.cancelled,
+            Count::Ended(End::Panicked) => &self.panicked,
+            Count::Steal => &self.steals,
+            Count::Park => &self.parks,
+        }
+    }
+
+    fn read(&self) -> WorkerStats {
+        // Relaxed: the counters order nothing; the caller's wait for the tasks does.
+        WorkerStats {
+            spawned: self.spawned.load(Relaxed),
+            completed: self.completed.load(Relaxed),
+            cancelled: self.cancelled.load(Relaxed),
+            panicked: self.panicked.load(Relaxed),
+            steals: self.steals.load(Relaxed),
+            parks: self.parks.load(Relaxed),
+        }
+    }
+}
+
+/// The counters of a pool.
+pub(crate) struct Ledger {
+    workers: Box<[CachePadded<Counters>]>,
+    others: CachePadded<Counters>,
+}
+
+impl Ledger {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self {
+            workers: (0..workers).map(|_| CachePadded::default()).collect(),
+            others: CachePadded::default(),
+        }
+    }
+
+    /// Counts for worker `index`, which is the calling thread; `None` is any other thread.
+    #[inline]
+    pub(crate) fn count(&self, index: Option<usize>, count: Count) {
+        match index {
+            // Relaxed, and no read-modify-write: only this thread writes here.
+            Some(index) => {
+                let counter = self.workers[index].counter(count);
+                counter.store(counter.load(Relaxed) + 1, Relaxed);
+            }
+            None => {
+                self.others.counter(count).fetch_add(1, Relaxed);
+            }
+        }
+    }
+
+    pub(crate) fn read(&self) -> SchedulerStats {
+        SchedulerStats {
+            workers: self.workers.iter().map(|counters| counters.read()).collect(),
+            others: self.others.read(),
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! A worker: a thread that runs tasks, its own first, then everybody's, and sleeps when there are
+//! none.
+//!
+//! What it does while a task of its own has to wait is told in `worker/help.rs`. Knows nothing of
+//! scopes or deadlines.
+
+use std::{
+    cell::{Cell, OnceCell},
+    iter,
+    sync::Arc,
+    thread::{self, JoinHandle},
+};
+
+use crossbeam_deque::{Steal, Worker as CrossbeamDeque};
+
+use crate::{
+    abort::Bomb,
+    job::{Claimed, Queued},
+    node::End,
+    parker::{self, Parker, ParkerRef},
+    pool::Pool,
+    sleep::Rest,
+    stats::Count,
+    trace::TraceKind,
+};
+
+mod help;
+
+/// A worker's own queue.
+pub(crate) type Deque = CrossbeamDeque<Queued>;
+
+/// Every so many tasks the shared queue comes first, so that it is never starved.
+const FAIRNESS: u32 = 61;
+
+/// A pool's worker, in its own thread.
+pub(crate) struct Worker {
+    pool: Arc<Pool>,
+    /// The place among the pool's workers; a relief worker has none, and queues nothing itself.
+    place: Option<(usize, Deque)>,
+    parker: ParkerRef,
+    searching: Cell<bool>,
+    /// How many tasks this thread is in the middle of, one on top of the other.
+    depth: Cell<usize>,
+    turn: Cell<u32>,
+}
+
+thread_local! {
+    static WORKER: OnceCell<Worker> = const { OnceCell::new() };
+}
+
+/// Calls `f` with the calling thread's worker, if it is one.
+#[inline]
+pub(crate) fn with<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
+    WORKER.with(|worker| f(worker.get()))
+}
+
+/// Starts a thread for the worker at `place`, or for a relief worker.
+pub(crate) fn start(pool: Arc<Pool>, place: Option<(usize, Deque)>) -> JoinHandle<()> {
+    let name = match &place {
+        Some((index, _)) => format!("windlass-{index}"),
+        None => "windlass-relief".to_owned(),
+    };
+    thread::Builder::new()
+        .name(name)
+        .spawn(move || WORKER.with(|worker| worker.get_or_init(|| Worker::new(pool, place)).run()))
+        .expect("the system has room for one more thread")
+}
+
+impl Worker {
+    fn new(pool: Arc<Pool>, place: Option<(usize, Deque)>) -> Self {
+        Self {
+            pool,
+            place,
+            parker: parker::own(),
+            searching: Cell::new(false),
+            depth: Cell::new(0),
+            turn: Cell::new(0),
+        }
+    }
+
+    /// The place among the pool's workers.
+    pub(crate) fn index(&self) -> Option<usize> {
+        self.place.as_ref().map(|(index, _)| *index)
+    }
+
+    pub(crate) fn serves(&self, pool: &Pool) -> bool {
+        std::ptr::eq(&raw const *self.pool, pool)
+    }
+
+    /// Queues a task here, or where everybody looks if there is no room.
+    #[inline]
+    pub(crate) fn push(&self, queued: Queued) {
+        match &self.place {
+            Some((_, deque)) if deque.len() < self.pool.config.local_queue_size => {
+                deque.push(queued);
+                if self.pool.config.enable_stealing {
+                    self.pool.notify();
+                }
+            }
+            _ => self.pool.inject(queued),
+        }
+    }
+
+    fn run(&self) {
+        let bomb = Bomb::new("a worker must not end while tasks rely on it");
+        match self.place {
+            Some(_) => self.serve(),
+            None => self.relieve(),
+        }
+        bomb.defuse();
+    }
+
+    fn serve(&self) {
+        while let Some(claimed) = self.next() {
+            self.execute(claimed);
+        }
+    }
+
+    /// A relief worker goes as soon as it finds nothing, and is gone for the others before it looks
+    /// a last time.
+    fn relieve(&self) {
+        while let Some(claimed) = self.find() {
+            self.execute(claimed);
+        }
+        self.pool.sleep.block();
+        if self.pool.has_work(None) {
+            self.pool.notify();
+        }
+    }
+
+    /// Runs a task and counts it.
+    fn execute(&self, claimed: Claimed) {
+        self.depth.set(self.depth.get() + 1);
+        let (pool, index, task) = (&*self.pool, self.index(), claimed.id());
+        pool.tracer.emit(index, || TraceKind::Started(task));
+        let finished = claimed.run();
+        pool.ledger.count(index, Count::Ended(finished.end()));
+        pool.tracer.emit(index, || match finished.end() {
+            End::Completed => TraceKind::Completed(task),
+            End::Cancelled => TraceKind::Cancelled(task),
+            End::Panicked => TraceKind::Panicked(task),
+        });
+        drop(finished);
+        self.depth.set(self.depth.get() - 1);
+    }
+
+    /// The next task; sleeps until there is one, or until the pool closes.
+    fn next(&self) -> Option<Claimed> {
+        loop {
+            if let Some(claimed) = self.find().or_else(|| self.search()) {
+                self.stop_search();
+                return Some(claimed);
+            }
+            if self.pool.sleep.is_closed() {
+                self.stop_search();
+                return None;
+            }
+            self.doze();
+        }
+    }
+
+    /// Looks for work again and again for a while.
+    fn search(&self) -> Option<Claimed> {
+        self.start_search();
+        (0..self.pool.config.spin_count).find_map(|_| {
+            pause();
+            self.find()
+        })
+    }
+
+    fn doze(&self) {
+        let sleep = &self.pool.sleep;
+        sleep.doze(&self.parker, Rest::Idle);
+        if !self.pool.has_work(None) && !sleep.is_closed() {
+            self.park(Parker::park);
+        }
+        sleep.rise(&self.parker);
+    }
+
+    fn park(&self, how: impl FnOnce(&Parker)) {
+        let (pool, index) = (&*self.pool, self.index());
+        pool.ledger.count(index, Count::Park);
+        pool.tracer.emit(index, || TraceKind::Parked);
+        how(&self.parker);
+        pool.tracer.emit(index, || TraceKind::Woken);
+    }
+
+    fn start_search(&self) {
+        if !self.searching.replace(true) {
+            self.pool.sleep.start_search();
+        }
+    }
+
+    /// The last to stop searching passes the search on, if there is still something to find.
+    fn stop_search(&self) {
+        if self.searching.replace(false)
+            && self.pool.sleep.stop_search()
+            && self.pool.has_work(None)
+        {
+            self.pool.notify();
+        }
+    }
+
+    /// Any task, from wherever.
+    fn find(&self) -> Option<Claimed> {
+        let turn = self.turn.get().wrapping_add(1);
+        self.turn.set(turn);
+        if turn.is_multiple_of(FAIRNESS)
+            && let Some(claimed) = self.take_injected()
+        {
+            return Some(claimed);
+        }
+        self.pop().or_else(|| self.take_injected()).or_else(|| self.steal())
+    }
+
+    fn pop(&self) -> Option<Claimed> {
+        let (_, deque) = self.place.as_ref()?;
+        iter::from_fn(|| deque.pop()).find_map(Queued::claim)
+    }
+
+    fn take_injected(&self) -> Option<Claimed> {
+        let injector = &self.pool.injector;
+        match &self.place {
+            Some((_, deque)) if self.pool.config.enable_stealing => {
+                claim_first(|| injector.steal_batch_and_pop(deque))
+            }
+            _ => claim_first(|| injector.steal()),
+        }
+    }
+
+    fn steal(&self) -> Option<Claimed> {
+        self.victims().find_map(|victim| {
+            let stealer = &self.pool.stealers[victim];
+            let claimed = match &self.place {
+                Some((_, deque)) => claim_first(|| stealer.steal_batch_and_pop(deque)),
+                None => claim_first(|| stealer.steal()),
+            };
+            claimed.inspect(|_| self.note_steal(victim))
+        })
+    }
+
+    fn note_steal(&self, from: usize) {
+        self.pool.ledger.count(self.index(), Count::Steal);
+        self.pool.tracer.emit(self.index(), || TraceKind::Stole { from });
+    }
+
+    /// The other workers, beginning with a different one each time.
+    fn victims(&self) -> impl Iterator<Item = usize> + use<> {
+        let own = self.index();
+        let count = if self.pool.config.enable_stealing { self.pool.stealers.len() } else { 0 };
+        let first = self.turn.get() as usize;
+        (0..count).map(move |step| (first + step) % count).filter(move |&other| Some(other) != own)
+    }
+}
+
+/// The first task from `source` that nobody has claimed.
+fn claim_first(source: impl Fn() -> Steal<Queued>) -> Option<Claimed> {
+    loop {
+        match source() {
+            Steal::Success(queued) => match queued.claim() {
+                Some(claimed) => return Some(claimed),
+                None => continue,
+            },
+            Steal::Empty => return None,
+            Steal::Retry => continue,
+        }
+    }
+}
+
+/// One breath between two looks at the queues.
+fn pause() {
+    for _ in 0..4 {
+        std::hint::spin_loop();
+    }
+}

@@ -1,0 +1,215 @@
+//! What a worker does while the task it runs has to wait.
+//!
+//! It waits for a *goal*: the task it awaits, or the end of a scope. In this order it
+//!
+//! 1. runs the awaited task itself, if nobody has begun it;
+//! 2. runs tasks from its own queue, then from the shared one, then stolen ones, as long as they are
+//!    below the goal or below the task that waits;
+//! 3. sleeps until the goal is complete or there may be something to help with.
+//!
+//! The condition in the second step is what keeps waits from deadlocking. A task that runs on top of
+//! a waiting one must end before that one can go on. If it waited, however indirectly, for the task
+//! underneath it, neither could ever go on. But what is below the goal or below the waiting task has
+//! to end before the waiting task can end anyway; so if it waits for that task, the wait is circular
+//! in the program itself. A task that is not eligible goes to the shared queue, and the worker from
+//! then on only sleeps: it could otherwise carry the same tasks about for ever.
+//!
+//! What no waiting worker may run, a free one does. If there is none, because all of them wait, a
+//! relief worker is started; see `sleep`. The same holds where a stack would grow too deep. Without
+//! stealing nobody else can reach a worker's own queue, so before it sleeps it empties it into the
+//! shared one.
+
+use std::time::Instant;
+
+use crossbeam_deque::Steal;
+
+use super::{Worker, claim_first, pause};
+use crate::{
+    job::{Claimed, Held},
+    node::{self, Node},
+    parker::Parker,
+    sleep::Rest,
+    sync::Arc,
+    wait::{self, Enrolled, Wake},
+};
+
+/// How many tasks may be stacked by awaits before a worker no longer runs anything on top.
+const MAX_DEPTH: usize = 192;
+/// How many may be stacked before it no longer goes looking outside its own queue.
+const MAX_STEAL_DEPTH: usize = 96;
+
+/// Whether a waiting worker may still look for something to help with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Helpfulness {
+    /// It takes what is eligible from anywhere.
+    Anywhere,
+    /// Only from its own queue.
+    OwnQueue,
+    /// It only sleeps.
+    None,
+}
+
+impl Worker {
+    /// Waits until `goal` is complete.
+    pub(crate) fn wait(&self, goal: &Node) {
+        let mut helpfulness = self.helpfulness();
+        while !goal.is_complete() {
+            if let Some(claimed) = self.find_below(goal, &mut helpfulness) {
+                self.stop_search();
+                self.execute(claimed);
+            } else if !self.spin_until(goal, &mut helpfulness) {
+                self.sleep_until(goal, helpfulness);
+            }
+        }
+        self.stop_search();
+    }
+
+    /// Waits until `task` is complete, or until `limit`; says whether it is complete.
+    ///
+    /// With a limit it helps with nothing but the task itself.
+    pub(crate) fn wait_for_task<T>(&self, task: &Held<T>, limit: Option<Instant>) -> bool {
+        if self.depth.get() < MAX_DEPTH
+            && let Some(claimed) = task.claim()
+        {
+            self.execute(claimed);
+        }
+        if limit.is_some() {
+            return self.block_on(task, limit);
+        }
+        self.wait(task);
+        true
+    }
+
+    /// Sleeps until `goal` is complete, or until `limit`, without helping.
+    pub(crate) fn block_on(&self, goal: &Node, limit: Option<Instant>) -> bool {
+        loop {
+            if goal.is_complete() {
+                return true;
+            }
+            if limit.is_some_and(|limit| Instant::now() >= limit) {
+                return false;
+            }
+            self.block(goal, |parker| match limit {
+                None => parker.park(),
+                Some(limit) => parker.park_until(limit),
+            });
+        }
+    }
+
+    fn helpfulness(&self) -> Helpfulness {
+        match self.depth.get() {
+            depth if depth < MAX_STEAL_DEPTH => Helpfulness::Anywhere,
+            depth if depth < MAX_DEPTH => Helpfulness::OwnQueue,
+            _ => Helpfulness::None,
+        }
+    }
+
+    /// A task that may run on top of the waiting one.
+    fn find_below(&self, goal: &Node, helpfulness: &mut Helpfulness) -> Option<Claimed> {
+        if *helpfulness == Helpfulness::None {
+            return None;
+        }
+        if let Some(claimed) = self.pop() {
+            if is_eligible(&claimed, goal) {
+                return Some(claimed);
+            }
+            self.push(claimed.unclaim());
+        }
+        if *helpfulness == Helpfulness::OwnQueue {
+            return None;
+        }
+        let claimed = claim_first(|| self.pool.injector.steal()).or_else(|| self.steal_one())?;
+        if is_eligible(&claimed, goal) {
+            return Some(claimed);
+        }
+        *helpfulness = Helpfulness::OwnQueue;
+        self.stop_search();
+        self.pool.inject(claimed.unclaim());
+        None
+    }
+
+    fn steal_one(&self) -> Option<Claimed> {
+        self.victims().find_map(|victim| {
+            let claimed = claim_first(|| self.pool.stealers[victim].steal());
+            claimed.inspect(|_| self.note_steal(victim))
+        })
+    }
+
+    /// Looks again and again for a while; false if there is nothing left but sleep.
+    fn spin_until(&self, goal: &Node, helpfulness: &mut Helpfulness) -> bool {
+        for _ in 0..self.pool.config.spin_count {
+            if goal.is_complete() {
+                return true;
+            }
+            if *helpfulness == Helpfulness::Anywhere {
+                self.start_search();
+                if self.pool.has_work(self.index()) {
+                    return true;
+                }
+            }
+            pause();
+        }
+        false
+    }
+
+    /// A worker listens for work only if its own queue is empty: what is left there it may not run,
+    /// so somebody else has to be called.
+    fn sleep_until(&self, goal: &Node, helpfulness: Helpfulness) {
+        let queue_is_empty = self.place.as_ref().is_none_or(|(_, deque)| deque.is_empty());
+        if helpfulness == Helpfulness::Anywhere && queue_is_empty {
+            self.start_search();
+            self.listen(goal);
+        } else {
+            self.stop_search();
+            self.block(goal, Parker::park);
+        }
+    }
+
+    /// Sleeps until the goal is complete or there is work somewhere.
+    fn listen(&self, goal: &Node) {
+        if self.enrol(goal) == Enrolled::AlreadyComplete {
+            return;
+        }
+        let sleep = &self.pool.sleep;
+        sleep.doze(&self.parker, Rest::Waiting);
+        if !self.pool.has_work(self.index()) {
+            self.park(Parker::park);
+        }
+        sleep.rise(&self.parker);
+        wait::withdraw(goal, &self.parker);
+    }
+
+    /// Sleeps until the goal is complete; somebody else has to see to everything that is queued.
+    fn block(&self, goal: &Node, how: impl FnOnce(&Parker)) {
+        if !self.pool.config.enable_stealing {
+            self.give_away_queue();
+        }
+        if self.enrol(goal) == Enrolled::AlreadyComplete {
+            return;
+        }
+        self.pool.sleep.block();
+        if self.pool.has_work(None) {
+            self.pool.notify();
+        }
+        self.park(how);
+        self.pool.sleep.unblock();
+        wait::withdraw(goal, &self.parker);
+    }
+
+    fn enrol(&self, goal: &Node) -> Enrolled {
+        wait::enrol(goal, Wake::Thread(Arc::clone(&self.parker)))
+    }
+
+    /// Empties the own queue into the shared one, oldest first.
+    fn give_away_queue(&self) {
+        let Some((index, _)) = self.place else { return };
+        while let Steal::Success(queued) = self.pool.stealers[index].steal() {
+            self.pool.injector.push(queued);
+        }
+    }
+}
+
+/// Whether a task has to end before the waiting one can.
+fn is_eligible(claimed: &Claimed, goal: &Node) -> bool {
+    node::with_current(|waiting| claimed.is_within([Some(goal), waiting]))
+}

@@ -1,0 +1,209 @@
+//! Waiting inside tasks: no pool is too small, no order of awaits wrong.
+
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use windlass_pool::{Scheduler, SchedulerConfig, Scope, Task, TaskState, cancelled, with_scope};
+
+use crate::support::{PATIENCE, Signal, must_end, without_stealing};
+
+/// Schedulers on which awaits could go wrong in different ways.
+fn schedulers() -> Vec<Scheduler> {
+    let tiny_queue =
+        SchedulerConfig { worker_count: 2, local_queue_size: 1, ..SchedulerConfig::default() };
+    let restless = SchedulerConfig { worker_count: 2, spin_count: 0, ..SchedulerConfig::default() };
+    vec![
+        Scheduler::new(1),
+        Scheduler::new(2),
+        Scheduler::new(3),
+        without_stealing(1),
+        without_stealing(2),
+        Scheduler::with_config(tiny_queue),
+        Scheduler::with_config(restless),
+    ]
+}
+
+fn on_each(check: impl Fn(&Scheduler) + Send + 'static) {
+    must_end(move || schedulers().iter().for_each(check));
+}
+
+fn fib_by_scopes(scheduler: &Scheduler, n: u64) -> u64 {
+    if n < 2 {
+        return n;
+    }
+    with_scope(scheduler, |scope| {
+        let left = scope.spawn(|| fib_by_scopes(scheduler, n - 1));
+        let right = scope.spawn(|| fib_by_scopes(scheduler, n - 2));
+        left.await_result().unwrap() + right.await_result().unwrap()
+    })
+}
+
+#[test]
+fn nested_awaits_never_deadlock() {
+    on_each(|scheduler| assert_eq!(fib_by_scopes(scheduler, 12), 144));
+}
+
+fn fib_by_children<'scope>(scope: &'scope Scope<'scope, '_>, n: u64) -> u64 {
+    if n < 2 {
+        return n;
+    }
+    let left = scope.spawn(move || fib_by_children(scope, n - 1));
+    let right = scope.spawn(move || fib_by_children(scope, n - 2));
+    right.await_result().unwrap() + left.await_result().unwrap()
+}
+
+#[test]
+fn awaits_of_child_tasks_never_deadlock() {
+    on_each(|scheduler| {
+        let fib = with_scope(scheduler, |scope| {
+            scope.spawn(move || fib_by_children(scope, 12)).await_result()
+        });
+        assert_eq!(fib.unwrap(), 144);
+    });
+}
+
+/// Each task awaits the one before it: whoever begins at the wrong end must not pile up a stack.
+#[test]
+fn a_long_chain_of_awaits_neither_deadlocks_nor_overflows() {
+    const LENGTH: usize = 5_000;
+    on_each(|scheduler| {
+        let last = with_scope(scheduler, |scope| {
+            let chain = move || {
+                let mut last = scope.spawn(|| 0);
+                for _ in 1..LENGTH {
+                    let earlier = last;
+                    last = scope.spawn(move || earlier.await_result().unwrap() + 1);
+                }
+                last.await_result().unwrap()
+            };
+            scope.spawn(chain).await_result()
+        });
+        assert_eq!(last.unwrap(), LENGTH - 1);
+    });
+}
+
+/// A diamond of awaits across tasks that are not each other's children: a worker that helped with
+/// just anything while it waits could end up waiting for what lies under its own feet.
+#[test]
+fn awaits_across_siblings_never_deadlock() {
+    on_each(|scheduler| {
+        for _ in 0..50 {
+            with_scope(scheduler, |scope| {
+                let layers = move || {
+                    let mut layer: Vec<_> = (0..8).map(|_| scope.spawn(|| 1_u64)).collect();
+                    for _ in 0..6 {
+                        let earlier = layer.into_iter().map(|task| Mutex::new(Some(task)));
+                        let earlier: Vec<Mutex<Option<Task<'_, u64>>>> = earlier.collect();
+                        let mut earlier = earlier.into_iter();
+                        let mut next = Vec::new();
+                        while let (Some(a), Some(b)) = (earlier.next(), earlier.next()) {
+                            next.push(scope.spawn(move || {
+                                let await_one = |task: Mutex<Option<Task<'_, u64>>>| {
+                                    task.into_inner().unwrap().unwrap().await_result().unwrap()
+                                };
+                                await_one(a) + await_one(b)
+                            }));
+                        }
+                        next.extend((0..8).map(|_| scope.spawn(|| 1)));
+                        layer = next;
+                    }
+                    layer.into_iter().map(|task| task.await_result().unwrap()).sum::<u64>()
+                };
+                assert!(scope.spawn(layers).await_result().unwrap() > 8);
+            });
+        }
+    });
+}
+
+/// The awaited task has returned, but its child stands in the queue of a worker that is waiting for
+/// somebody else: one that nobody would come back to without relief.
+#[test]
+fn what_no_waiting_worker_may_run_is_run_all_the_same() {
+    must_end(|| {
+        for scheduler in [Scheduler::new(1), without_stealing(1)] {
+            let ran = AtomicUsize::new(0);
+            with_scope(&scheduler, |scope| {
+                let ran = &ran;
+                let first = move || {
+                    let mut completing = scope.spawn(move || {
+                        scope.spawn(move || ran.fetch_add(1, SeqCst));
+                    });
+                    // Runs it here, without its child.
+                    let _ = completing.await_timeout(Duration::ZERO);
+                    let sibling = scope.spawn(move || completing.await_result().is_ok());
+                    sibling.await_result().unwrap()
+                };
+                assert!(scope.spawn(first).await_result().unwrap());
+            });
+            assert_eq!(ran.into_inner(), 1);
+        }
+    });
+}
+
+#[test]
+fn an_awaited_task_that_nobody_began_is_run_by_its_awaiter() {
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        with_scope(&scheduler, |scope| {
+            let outer = scope.spawn(move || {
+                let own = std::thread::current().id();
+                let inner = scope.spawn(|| std::thread::current().id());
+                inner.await_result().unwrap() == own
+            });
+            assert!(outer.await_result().unwrap());
+        });
+    });
+}
+
+#[test]
+fn a_timeout_that_is_too_short_gives_nothing_and_a_longer_one_the_value() {
+    must_end(|| {
+        let scheduler = Scheduler::new(2);
+        let go = Signal::default();
+        with_scope(&scheduler, |scope| {
+            let mut task = scope.spawn(|| go.wait());
+            assert!(task.await_timeout(Duration::from_millis(5)).is_none());
+            assert!(task.try_result().is_none());
+            go.raise();
+            assert!(task.await_timeout(PATIENCE).expect("long enough").is_ok());
+            assert!(task.try_result().is_none(), "a result is taken once");
+            assert_eq!(task.state(), TaskState::Completed);
+        });
+    });
+}
+
+#[test]
+fn a_worker_that_awaits_with_a_timeout_gets_its_turn_again() {
+    must_end(|| {
+        let scheduler = Scheduler::new(2);
+        with_scope(&scheduler, |scope| {
+            let endless = scope.spawn(|| while !cancelled() {});
+            let waiter = scope.spawn(move || {
+                let mut endless = endless;
+                while endless.state() == TaskState::New {}
+                let short = endless.await_timeout(Duration::from_millis(1)).is_none();
+                endless.cancel();
+                short && endless.await_result().is_ok()
+            });
+            // On its own worker the endless task is never awaited before it has begun elsewhere.
+            assert!(waiter.await_result().unwrap());
+        });
+    });
+}
+
+#[test]
+fn a_task_of_another_pool_can_be_awaited() {
+    must_end(|| {
+        let (near, far) = (Scheduler::new(1), Scheduler::new(1));
+        let sum = near.run(|| {
+            let value = far.run(|| near.run(|| 20) + 1);
+            value * 2
+        });
+        assert_eq!(sum, 42);
+    });
+}

@@ -1,0 +1,6 @@
+//! The pool as its users see it, rule by rule.
+
+mod awaiting;
+mod panics;
+mod scopes;
+mod support;

@@ -1,0 +1,148 @@
+//! Panics: to the awaiter, or else to the owner of the scope, once.
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use windlass_pool::{Scheduler, TaskError, cancelled, with_scope};
+
+use crate::support::{Signal, hush_panics, must_end, panic_of};
+
+#[test]
+fn a_panic_that_nobody_awaits_goes_on_in_the_caller() {
+    hush_panics();
+    let scheduler = Scheduler::new(2);
+    let message = panic_of(|| {
+        with_scope(&scheduler, |scope| {
+            scope.spawn(|| panic!("on purpose: alone"));
+        });
+    });
+    assert_eq!(message, "on purpose: alone");
+}
+
+#[test]
+fn an_awaited_panic_is_not_raised_again() {
+    hush_panics();
+    let scheduler = Scheduler::new(2);
+    let result = with_scope(&scheduler, |scope| {
+        scope.spawn(|| -> u32 { panic!("on purpose: awaited") }).await_result()
+    });
+    match result {
+        Err(TaskError::Panicked(panic)) => assert_eq!(panic.message(), Some("on purpose: awaited")),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_first_of_several_panics_goes_on() {
+    hush_panics();
+    must_end(|| {
+        let scheduler = Scheduler::new(2);
+        let message = panic_of(|| {
+            with_scope(&scheduler, |scope| {
+                let first = scope.spawn(|| panic!("on purpose: first"));
+                while first.state() != windlass_pool::TaskState::Completed {}
+                scope.spawn(|| panic!("on purpose: second"));
+                panic!("on purpose: body");
+            })
+        });
+        assert_eq!(message, "on purpose: first");
+    });
+}
+
+#[test]
+fn a_panic_stays_with_its_task_when_memory_is_used_again() {
+    hush_panics();
+    let scheduler = Scheduler::new(1);
+    let message = panic_of(|| {
+        with_scope(&scheduler, |scope| {
+            scope.spawn(|| panic!("on purpose: unseen"));
+            for round in 0..100 {
+                let task = scope.spawn(move || panic!("on purpose: {round}"));
+                match task.await_result() {
+                    Err(TaskError::Panicked(panic)) => {
+                        assert_eq!(panic.message().unwrap(), format!("on purpose: {round}"));
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        });
+    });
+    assert_eq!(message, "on purpose: unseen");
+}
+
+#[test]
+fn a_panic_in_the_body_cancels_the_rest_and_waits_for_it() {
+    hush_panics();
+    must_end(|| {
+        let scheduler = Scheduler::new(2);
+        let (begun, ended) = (Signal::default(), AtomicBool::new(false));
+        let message = panic_of(|| {
+            with_scope(&scheduler, |scope| {
+                scope.spawn(|| {
+                    begun.raise();
+                    while !cancelled() {}
+                    ended.store(true, SeqCst);
+                });
+                begun.wait();
+                panic!("on purpose: body");
+            })
+        });
+        assert_eq!(message, "on purpose: body");
+        assert!(ended.into_inner());
+    });
+}
+
+#[test]
+fn a_panic_of_a_task_leaves_its_siblings_alone() {
+    hush_panics();
+    let scheduler = Scheduler::new(1);
+    let mut ran = false;
+    panic_of(|| {
+        with_scope(&scheduler, |scope| {
+            let failing = scope.spawn(|| panic!("on purpose: sibling"));
+            scope.spawn(|| ran = true);
+            drop(failing);
+        });
+    });
+    assert!(ran);
+}
+
+#[test]
+fn a_panic_in_the_drop_of_an_unwanted_value_goes_on_in_the_caller() {
+    struct Explosive;
+    impl Drop for Explosive {
+        fn drop(&mut self) {
+            panic!("on purpose: drop");
+        }
+    }
+    hush_panics();
+    let scheduler = Scheduler::new(1);
+    let message = panic_of(|| {
+        with_scope(&scheduler, |scope| {
+            drop(scope.spawn(|| Explosive));
+        });
+    });
+    assert_eq!(message, "on purpose: drop");
+}
+
+#[test]
+fn workers_survive_panics() {
+    hush_panics();
+    let scheduler = Scheduler::new(2);
+    for _ in 0..100 {
+        panic_of(|| {
+            with_scope(&scheduler, |scope| {
+                scope.spawn(|| panic!("on purpose: again"));
+            });
+        });
+    }
+    assert_eq!(scheduler.run(|| 1), 1);
+    assert_eq!(scheduler.stats().total().panicked, 100);
+}
+
+#[test]
+fn what_run_is_given_panics_in_its_caller() {
+    hush_panics();
+    let scheduler = Scheduler::new(1);
+    let message = panic_of(|| scheduler.run(|| panic!("on purpose: run")));
+    assert_eq!(message, "on purpose: run");
+}
