@@ -1,97 +1,361 @@
-//! Who waits for whom: flat edges, and for each work how many of those it waits for are missing.
+//! Who follows whom: nodes by dense id, and three kinds of edges between them, never in a circle.
 //!
-//! Edges only lead from works that exist to a new one, so there is no cycle to look for. Knows
-//! nothing of phases: the engine tells which sources have succeeded.
+//! Every node has a place in line, and every edge leads from a lower place to a higher one. An edge
+//! that agrees with the places is taken at once; one that does not first moves as few nodes as
+//! needed ([`sweep`]), and is refused if that would move one of them past itself. Many edges at
+//! once are checked in one pass over the graph ([`pass`]).
+//!
+//! Knows nothing of phases or readiness: it counts the edges into a node that are not met, and
+//! whoever meets one says so.
 
-use crate::WorkId;
+use thiserror::Error;
 
+use crate::column::Column;
+
+mod pass;
+mod sweep;
+
+/// A directed graph without cycles, whose nodes are numbers from 0.
+///
+/// ```
+/// use windlass_core::{Dag, EdgeError, EdgeKind};
+///
+/// let mut dag = Dag::new();
+/// let [fetch, report, parse] = [dag.add_node(), dag.add_node(), dag.add_node()];
+/// dag.add_edge(fetch, parse, EdgeKind::Success)?;
+/// dag.add_edge(parse, report, EdgeKind::Done)?;
+///
+/// assert_eq!(dag.topological_order(), [fetch, parse, report]);
+/// let refused = dag.add_edge(report, fetch, EdgeKind::Success);
+/// let path = vec![report, fetch, parse, report];
+/// assert_eq!(refused, Err(EdgeError::Cycle { path }));
+/// # Ok::<(), EdgeError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Dag {
-    nodes: Vec<Node>,
-    edges: Vec<Edge>,
+pub struct Dag {
+    nodes: Column<Node>,
+    links: Vec<Link>,
+    /// The first link that is free for use again; the others follow by `next_out`.
+    free: Option<LinkId>,
 }
+
+/// What the end of a source has to be for an edge to be met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EdgeKind {
+    /// It succeeded.
+    #[default]
+    Success,
+    /// It ended, however.
+    Done,
+    /// It failed.
+    Failed,
+}
+
+/// An edge, seen from one of its ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Edge {
+    /// The node at the other end.
+    pub node: usize,
+    /// What it takes to meet the edge.
+    pub kind: EdgeKind,
+}
+
+/// Why edges were refused; nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum EdgeError {
+    /// An edge begins or ends at a node that was never added, or is forgotten.
+    #[error("node {node} does not exist here")]
+    UnknownNode {
+        /// The unknown node.
+        node: usize,
+    },
+    /// A node would follow itself.
+    #[error("the edges would close a cycle: {}", arrows(path))]
+    Cycle {
+        /// The cycle: it begins with a refused edge, and ends with the node it began with.
+        path: Vec<usize>,
+    },
+}
+
+fn arrows(path: &[usize]) -> String {
+    path.iter().map(usize::to_string).collect::<Vec<_>>().join(" -> ")
+}
+
+/// A place in a node's list of targets; it stays valid while the graph grows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor(Option<LinkId>);
 
 #[derive(Clone, Debug)]
 struct Node {
+    /// Its place in line: above those of its sources, below those of its targets.
+    place: i64,
+    incoming: List,
+    outgoing: List,
+    in_degree: u32,
     unmet: u32,
-    /// Its outgoing edges, in the order in which they were added, as a list within `edges`.
-    first: u32,
-    last: u32,
-    /// Where its incoming edges begin within `edges`, and how many they are.
-    sources: u32,
-    sources_len: u32,
 }
 
+/// Links in the order in which they were added.
+#[derive(Clone, Copy, Debug, Default)]
+struct List {
+    first: Option<LinkId>,
+    last: Option<LinkId>,
+}
+
+/// An edge where it is stored: in the list of its source's outgoing links and in that of its
+/// target's incoming ones.
 #[derive(Clone, Debug)]
-struct Edge {
-    from: WorkId,
-    to: WorkId,
-    /// The next edge out of `from`.
-    next: u32,
+struct Link {
+    from: usize,
+    to: usize,
+    next_in: Option<LinkId>,
+    next_out: Option<LinkId>,
+    kind: EdgeKind,
+    /// How many of its ends are in a list of a node that is not forgotten.
+    ends: u8,
+    /// Its source had ended before it was added: it orders nothing.
+    settled: bool,
 }
 
-const NONE: u32 = u32::MAX;
+/// A link's number, plus one: so that none needs no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct LinkId(std::num::NonZeroU32);
+
+const _: () = assert!(size_of::<Node>() <= 40);
+const _: () = assert!(size_of::<Link>() <= 40);
+
+/// How far apart the places of new nodes are: room for those that have to move in between.
+const SPACING: i64 = 1 << 20;
 
 impl Dag {
-    pub(crate) fn len(&self) -> usize {
+    /// A graph without nodes.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many nodes were ever added.
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Adds the next work; `unmet` of `after` have not succeeded yet.
-    pub(crate) fn push(&mut self, after: &[WorkId], unmet: usize) {
-        let work = WorkId::from_index(self.nodes.len());
-        let sources = number(self.edges.len());
-        let sources_len = number(after.len());
-        let unmet = number(unmet);
-        self.nodes.push(Node { unmet, first: NONE, last: NONE, sources, sources_len });
-        after.iter().for_each(|&from| self.connect(from, work));
+    /// Whether no node was ever added.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
-    /// Counts one source of `work` as met; whether none is missing now.
-    pub(crate) fn meet(&mut self, work: WorkId) -> bool {
-        let node = &mut self.nodes[work.index()];
-        node.unmet -= 1;
-        node.unmet == 0
+    /// Adds a node; its number is how many were added before it.
+    pub fn add_node(&mut self) -> usize {
+        let place = spaced(self.nodes.len());
+        let (incoming, outgoing) = (List::default(), List::default());
+        self.nodes.push(Node { place, incoming, outgoing, in_degree: 0, unmet: 0 })
     }
 
-    /// How many sources of `work` have not succeeded.
-    pub(crate) fn unmet(&self, work: WorkId) -> usize {
-        self.nodes[work.index()].unmet as usize
+    /// Lets `to` follow `from`. Two nodes may have several edges; each counts.
+    ///
+    /// If `to` was added after `from` and nothing has been reordered around them, this takes
+    /// constant time. Otherwise the search stays between the places of the two, from both sides at
+    /// once, and ends with the side that is finished first.
+    pub fn add_edge(&mut self, from: usize, to: usize, kind: EdgeKind) -> Result<(), EdgeError> {
+        self.expect_node(from)?;
+        self.expect_node(to)?;
+        if self.nodes[from].place >= self.nodes[to].place {
+            self.reorder(from, to)?;
+        }
+        self.connect(from, to, kind);
+        Ok(())
     }
 
-    pub(crate) fn sources(&self, work: WorkId) -> impl Iterator<Item = WorkId> {
-        let node = &self.nodes[work.index()];
-        let start = node.sources as usize;
-        self.edges[start..start + node.sources_len as usize].iter().map(|edge| edge.from)
+    /// Adds all of these edges, or none of them: `(from, to, kind)`, as with [`Dag::add_edge`].
+    ///
+    /// Takes time in proportion to the edges if they agree with the places of the nodes, and
+    /// otherwise to the whole graph with them, however many they are.
+    pub fn add_edges(&mut self, edges: &[(usize, usize, EdgeKind)]) -> Result<(), EdgeError> {
+        for &(from, to, _) in edges {
+            self.expect_node(from)?;
+            self.expect_node(to)?;
+        }
+        let agrees = |&(from, to, _): &_| self.nodes[from].place < self.nodes[to].place;
+        if !edges.iter().all(agrees) {
+            self.reorder_all(edges)?;
+        }
+        edges.iter().for_each(|&(from, to, kind)| self.connect(from, to, kind));
+        Ok(())
     }
 
-    pub(crate) fn first_out(&self, work: WorkId) -> Cursor {
-        Cursor(self.nodes[work.index()].first)
+    /// The edges into `node`, in the order in which they were added, also those whose source has
+    /// been forgotten since.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
+    pub fn sources(&self, node: usize) -> impl Iterator<Item = Edge> {
+        self.incoming(node).map(|link| Edge { node: link.from, kind: link.kind })
     }
 
-    /// The work that the edge at `cursor` leads to, and the next edge out of the same work.
-    pub(crate) fn follow(&self, cursor: Cursor) -> Option<(WorkId, Cursor)> {
-        let edge = self.edges.get(cursor.0 as usize)?;
-        Some((edge.to, Cursor(edge.next)))
+    /// The edges out of `node`, in the order in which they were added, except to nodes that have
+    /// been forgotten since.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
+    pub fn targets(&self, node: usize) -> impl Iterator<Item = Edge> {
+        let mut cursor = self.first_target(node);
+        std::iter::from_fn(move || {
+            let (edge, next) = self.follow(cursor)?;
+            cursor = next;
+            Some(edge)
+        })
     }
 
-    fn connect(&mut self, from: WorkId, to: WorkId) {
-        let edge = number(self.edges.len());
-        self.edges.push(Edge { from, to, next: NONE });
-        let node = &mut self.nodes[from.index()];
-        let last = std::mem::replace(&mut node.last, edge);
-        if last == NONE {
-            node.first = edge;
-        } else {
-            self.edges[last as usize].next = edge;
+    /// How many edges lead to `node`: as many as it has [`Dag::sources`].
+    ///
+    /// # Panics
+    ///
+    /// If there is no such node.
+    #[must_use]
+    pub fn in_degree(&self, node: usize) -> usize {
+        self.nodes[node].in_degree as usize
+    }
+
+    pub(crate) fn first_target(&self, node: usize) -> Cursor {
+        Cursor(self.nodes[node].outgoing.first)
+    }
+
+    /// The edge at `cursor`, and where the next one is. Targets that are forgotten are passed over.
+    pub(crate) fn follow(&self, mut cursor: Cursor) -> Option<(Edge, Cursor)> {
+        loop {
+            let link = self.link(cursor.0?);
+            cursor = Cursor(link.next_out);
+            if self.nodes.get(link.to).is_some() {
+                return Some((Edge { node: link.to, kind: link.kind }, cursor));
+            }
         }
     }
+
+    /// Connects `to`, the newest node, to a source that has ended: one of its `sources`, but never
+    /// met, never walked from the source, and no matter for the order.
+    pub(crate) fn add_settled_edge(&mut self, from: usize, to: usize, kind: EdgeKind) {
+        let (next_in, next_out) = (None, None);
+        let id = self.store(Link { from, to, next_in, next_out, kind, ends: 1, settled: true });
+        self.append_incoming(to, id);
+    }
+
+    /// How many edges into `node` have not been met.
+    pub(crate) fn unmet(&self, node: usize) -> u32 {
+        self.nodes[node].unmet
+    }
+
+    /// Counts one edge into `node` as met; how many are left.
+    pub(crate) fn meet(&mut self, node: usize) -> u32 {
+        let unmet = &mut self.nodes[node].unmet;
+        *unmet = unmet.checked_sub(1).expect("an edge is met once");
+        *unmet
+    }
+
+    /// Takes `node` out of the graph. Its edges go as soon as their other ends are forgotten too.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for an engine that forgets ended works"))]
+    pub(crate) fn forget(&mut self, node: usize) {
+        let Node { incoming, outgoing, .. } = self.nodes[node];
+        self.nodes.forget(node);
+        self.release(incoming.first, |link| link.next_in);
+        self.release(outgoing.first, |link| link.next_out);
+    }
+
+    fn expect_node(&self, node: usize) -> Result<(), EdgeError> {
+        self.nodes.get(node).map(drop).ok_or(EdgeError::UnknownNode { node })
+    }
+
+    fn incoming(&self, node: usize) -> impl Iterator<Item = &Link> {
+        let mut next = self.nodes[node].incoming.first;
+        std::iter::from_fn(move || {
+            let link = self.link(next?);
+            next = link.next_in;
+            Some(link)
+        })
+    }
+
+    fn connect(&mut self, from: usize, to: usize, kind: EdgeKind) {
+        let (next_in, next_out) = (None, None);
+        let id = self.store(Link { from, to, next_in, next_out, kind, ends: 2, settled: false });
+        self.append_incoming(to, id);
+        self.nodes[to].unmet += 1;
+        let list = &mut self.nodes[from].outgoing;
+        match list.append(id) {
+            Some(last) => self.link_mut(last).next_out = Some(id),
+            None => list.first = Some(id),
+        }
+    }
+
+    fn append_incoming(&mut self, to: usize, id: LinkId) {
+        let node = &mut self.nodes[to];
+        node.in_degree += 1;
+        match node.incoming.append(id) {
+            Some(last) => self.link_mut(last).next_in = Some(id),
+            None => node.incoming.first = Some(id),
+        }
+    }
+
+    fn store(&mut self, link: Link) -> LinkId {
+        let Some(id) = self.free else {
+            self.links.push(link);
+            return LinkId::newest(self.links.len());
+        };
+        let reused = std::mem::replace(self.link_mut(id), link);
+        self.free = reused.next_out;
+        id
+    }
+
+    /// One end of each link in the list is forgotten; those that lose their last end are free.
+    fn release(&mut self, first: Option<LinkId>, next: impl Fn(&Link) -> Option<LinkId>) {
+        let mut following = first;
+        while let Some(id) = following {
+            let free = self.free;
+            let link = self.link_mut(id);
+            following = next(link);
+            link.ends -= 1;
+            if link.ends == 0 {
+                link.next_out = free;
+                self.free = Some(id);
+            }
+        }
+    }
+
+    fn link(&self, id: LinkId) -> &Link {
+        &self.links[id.index()]
+    }
+
+    fn link_mut(&mut self, id: LinkId) -> &mut Link {
+        &mut self.links[id.index()]
+    }
 }
 
-/// A place in a work's list of outgoing edges; it stays valid while the graph grows.
-#[derive(Clone, Copy)]
-pub(crate) struct Cursor(u32);
-
-fn number(count: usize) -> u32 {
-    u32::try_from(count).ok().filter(|&n| n != NONE).expect("fewer than 2^32 - 1 edges")
+impl List {
+    /// Makes `id` the last one; the one that has to point to it now.
+    fn append(&mut self, id: LinkId) -> Option<LinkId> {
+        self.last.replace(id)
+    }
 }
+
+impl LinkId {
+    fn newest(count: usize) -> Self {
+        let number = u32::try_from(count).ok().and_then(std::num::NonZeroU32::new);
+        Self(number.expect("fewer than 2^32 edges at a time"))
+    }
+
+    fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
+/// The place of the node that has `rank` nodes before it.
+fn spaced(rank: usize) -> i64 {
+    let rank = i64::try_from(rank).ok();
+    rank.and_then(|rank| rank.checked_mul(SPACING)).expect("fewer than 2^43 nodes")
+}
+
+#[cfg(test)]
+mod tests;

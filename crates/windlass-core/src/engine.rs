@@ -11,7 +11,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::capacity::{CapacityTree, CostError, Demand, Place, Refusal, SLOTS};
-use crate::dag::Dag;
+use crate::dag::{Dag, EdgeKind};
 use crate::fact::{Ending, Fact, Happening, Transition, World};
 use crate::phase::{Phase, Step, WorkState};
 use crate::queue::{Head, Rank, ReadyQueue};
@@ -396,7 +396,7 @@ impl Engine {
 
     /// The works that have to succeed before `work`.
     pub fn dependencies(&self, work: WorkId) -> impl Iterator<Item = WorkId> {
-        self.dag.sources(work)
+        self.dag.sources(work.index()).map(|edge| WorkId::from_index(edge.node))
     }
 
     /// All works, in the order in which they were submitted.
@@ -518,7 +518,7 @@ impl Engine {
         let phases = after.iter().map(|source| self.works[source.index()].phase);
         let unmet = phases.clone().filter(|phase| *phase != Phase::Success).count();
         let blocked = phases.into_iter().any(|phase| phase.state().is_failure());
-        self.dag.push(&after, unmet);
+        self.connect(work, &after);
         let phase = match unmet {
             _ if blocked => Phase::Blocked,
             0 => Phase::Ready,
@@ -530,6 +530,20 @@ impl Engine {
         self.works.push(Work { phase, attempts: 0, retries_left, cost, rank });
         self.enter(work, phase, None);
         self.report(world, work, None);
+    }
+
+    /// The newest work becomes a node behind its sources.
+    fn connect(&mut self, work: WorkId, after: &[WorkId]) {
+        let node = self.dag.add_node();
+        assert_eq!(node, work.index(), "every work is a node");
+        for source in after {
+            if self.works[source.index()].phase == Phase::Success {
+                self.dag.add_settled_edge(source.index(), node, EdgeKind::Success);
+            } else {
+                let edge = self.dag.add_edge(source.index(), node, EdgeKind::Success);
+                edge.expect("a new work is behind all others");
+            }
+        }
     }
 
     fn end(&mut self, world: &mut World<'_>, work: WorkId, ending: Ending) {
@@ -631,8 +645,9 @@ impl Engine {
             lost.push_back(work);
         }
         while let Some(work) = lost.pop_front() {
-            let mut cursor = self.dag.first_out(work);
-            while let Some((dependent, next)) = self.dag.follow(cursor) {
+            let mut cursor = self.dag.first_target(work.index());
+            while let Some((edge, next)) = self.dag.follow(cursor) {
+                let dependent = WorkId::from_index(edge.node);
                 cursor = next;
                 if self.works[dependent.index()].phase == Phase::Waiting {
                     self.step(world, dependent, Step::Block);
@@ -643,10 +658,11 @@ impl Engine {
     }
 
     fn unblock_dependents(&mut self, world: &mut World<'_>, work: WorkId) {
-        let mut cursor = self.dag.first_out(work);
-        while let Some((dependent, next)) = self.dag.follow(cursor) {
+        let mut cursor = self.dag.first_target(work.index());
+        while let Some((edge, next)) = self.dag.follow(cursor) {
+            let dependent = WorkId::from_index(edge.node);
             cursor = next;
-            let complete = self.dag.meet(dependent);
+            let complete = self.dag.meet(edge.node) == 0;
             if complete && self.works[dependent.index()].phase == Phase::Waiting {
                 self.step(world, dependent, Step::Unblock);
             }

@@ -7,12 +7,14 @@
 //!
 //! * [`Engine`]: works, their dependencies, their order, their retries.
 //! * [`CapacityTree`]: limits that several engines share, all or nothing.
+//! * [`Dag`]: who follows whom, without cycles.
 //! * [`Lock`]: a name that one holder at a time may have, with a token that only grows.
 //!
 //! The crate to add to a program is `windlass`, which drives this one with Tokio.
 
 mod amount;
 mod capacity;
+mod column;
 mod cost;
 mod dag;
 mod engine;
@@ -27,6 +29,7 @@ mod time;
 pub use amount::{Amount, AmountError};
 pub use capacity::{CapacityTree, CostError, Demand, Place, Refusal, SLOTS, Shortage};
 pub use cost::ResourceCost;
+pub use dag::{Dag, Edge, EdgeError, EdgeKind};
 pub use engine::{
     Engine, EngineConfig, Grant, Input, Metrics, Outcome, Rejected, Submission, SubmitError,
 };

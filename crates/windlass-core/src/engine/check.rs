@@ -24,10 +24,14 @@ impl Engine {
     /// No work is past its dependencies; Blocked is exactly what follows from them.
     fn check_edges(&self) {
         for work in self.works() {
-            let sources = || self.dag.sources(work).map(|source| self.works[source.index()].phase);
+            let sources = || self.dag.sources(work.index()).map(|edge| self.works[edge.node].phase);
             let entry = &self.works[work.index()];
             let unmet = sources().filter(|phase| *phase != Phase::Success).count();
-            assert_eq!(self.dag.unmet(work), unmet, "work {work}: unmet dependencies");
+            assert_eq!(
+                self.dag.unmet(work.index()) as usize,
+                unmet,
+                "work {work}: unmet dependencies"
+            );
             let lost = sources().any(|phase| phase.state().is_failure());
             match entry.phase {
                 Phase::Waiting => assert!(unmet > 0 && !lost, "work {work} waits for something"),

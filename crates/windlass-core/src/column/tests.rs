@@ -1,0 +1,97 @@
+use super::*;
+
+fn counted(count: usize) -> Column<usize> {
+    let mut column = Column::default();
+    (0..count).for_each(|n| assert_eq!(column.push(n * 10), n, "ids count up"));
+    column
+}
+
+fn live(column: &Column<usize>) -> Vec<usize> {
+    column.iter().map(|(id, _)| id).collect()
+}
+
+#[test]
+fn entries_are_found_by_the_id_that_push_gave() {
+    let mut column = counted(3 * CHUNK + 5);
+    assert_eq!(column.len(), 3 * CHUNK + 5);
+    column[CHUNK] += 1;
+    assert_eq!(column[CHUNK], CHUNK * 10 + 1);
+    assert_eq!(column.get(3 * CHUNK + 4), Some(&((3 * CHUNK + 4) * 10)));
+    assert_eq!(column.get(3 * CHUNK + 5), None, "never pushed");
+    assert_eq!(column.get_mut(usize::MAX), None);
+}
+
+#[test]
+fn a_forgotten_entry_is_gone_and_its_id_is_not_given_again() {
+    let mut column = counted(10);
+    column.forget(3);
+    assert_eq!(column.get(3), None);
+    assert_eq!(column.get_mut(3), None);
+    assert_eq!(live(&column), [0, 1, 2, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(column.push(0), 10);
+    assert_eq!(column.len(), 11);
+}
+
+#[test]
+fn a_chunk_is_dropped_with_its_last_entry() {
+    let mut column = counted(4 * CHUNK);
+    (CHUNK..2 * CHUNK).rev().for_each(|id| column.forget(id));
+    assert!(column.chunks[1].is_dropped());
+    assert_eq!(column.get(CHUNK), None);
+    assert_eq!(column.iter().count(), 3 * CHUNK);
+    assert_eq!(column[2 * CHUNK], 20 * CHUNK);
+}
+
+#[test]
+fn a_chunk_that_is_not_full_stays_for_the_entries_to_come() {
+    let mut column = counted(2);
+    column.forget(0);
+    column.forget(1);
+    assert_eq!(column.push(7), 2);
+    assert_eq!((column[2], live(&column)), (7, vec![2]));
+}
+
+#[test]
+fn a_column_that_forgets_as_it_grows_does_not_grow() {
+    let mut column = counted(10);
+    for id in 0..100 * CHUNK {
+        assert_eq!(column.push(id), id + 10);
+        column.forget(id);
+    }
+    assert!(column.chunks.len() <= 3, "{} chunks", column.chunks.len());
+    assert_eq!(column.len(), 100 * CHUNK + 10);
+    assert_eq!(live(&column), (100 * CHUNK..100 * CHUNK + 10).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_empty_column_made_by_forgetting_everything_goes_on() {
+    let mut column = counted(2 * CHUNK);
+    (0..2 * CHUNK).for_each(|id| column.forget(id));
+    assert_eq!((column.iter().count(), column.chunks.len()), (0, 0));
+    assert_eq!(column.push(1), 2 * CHUNK);
+    assert_eq!(column[2 * CHUNK], 1);
+}
+
+#[test]
+fn a_mapped_column_has_the_same_ids() {
+    let mut column = counted(3 * CHUNK);
+    (0..CHUNK + 1).for_each(|id| column.forget(id));
+    let halves = column.map(|n| n / 2);
+    assert_eq!(halves.get(CHUNK), None);
+    assert_eq!(halves[CHUNK + 1], 5 * (CHUNK + 1));
+    assert_eq!(halves.iter().count(), column.iter().count());
+}
+
+#[test]
+#[should_panic(expected = "entry 4 is not there, so it cannot be forgotten")]
+fn forgetting_twice_is_a_bug() {
+    let mut column = counted(5);
+    column.forget(4);
+    column.forget(4);
+}
+
+#[test]
+#[should_panic(expected = "entry 5 is not there: it was never added, or it is forgotten")]
+fn indexing_what_is_not_there_is_a_bug() {
+    let _ = counted(5)[5];
+}

@@ -1,0 +1,163 @@
+//! Makes room for an edge that disagrees with the places: moves its target up, or its source down.
+//!
+//! A node that moves pushes those in its way ahead of itself, one place each. Both directions are
+//! tried side by side, one edge at a time, and the one that is finished first is carried out; so a
+//! long chain on one side costs nothing if the other is short. A sweep that has to push the node it
+//! started from has found a cycle. What it visits lies between the places of the two ends, and
+//! beyond them only as far as what moves needs room.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use super::{Dag, EdgeError, LinkId};
+
+impl Dag {
+    /// Moves nodes until the place of `from` is below that of `to`; nothing moves if there is no
+    /// such order.
+    pub(super) fn reorder(&mut self, from: usize, to: usize) -> Result<(), EdgeError> {
+        if from == to {
+            return Err(EdgeError::Cycle { path: vec![from, to] });
+        }
+        let mut up = Sweep::new(self, Direction::Up, to, from);
+        let mut down = Sweep::new(self, Direction::Down, from, to);
+        loop {
+            for sweep in [&mut up, &mut down] {
+                match sweep.advance(self) {
+                    Progress::Going => {}
+                    Progress::Finished => {
+                        sweep.carry_out(self);
+                        return Ok(());
+                    }
+                    Progress::Cycle => {
+                        return Err(EdgeError::Cycle { path: sweep.cycle(from) });
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Up,
+    Down,
+}
+
+enum Progress {
+    Going,
+    Finished,
+    Cycle,
+}
+
+/// The moves in one direction, before they are carried out. Heights are places as seen in that
+/// direction, so that every move is to a greater height.
+struct Sweep {
+    direction: Direction,
+    /// The other end of the new edge: whoever leads to it closes a cycle.
+    goal: usize,
+    moves: BTreeMap<usize, Move>,
+    /// Who has to move and has not pushed others yet. Lowest first: then all who push a node have
+    /// been looked at before it, and it pushes once.
+    queue: BinaryHeap<Reverse<(i64, usize)>>,
+    /// The node that pushes at present, its new height, and its next link.
+    pusher: usize,
+    height: i64,
+    link: Option<LinkId>,
+}
+
+struct Move {
+    height: i64,
+    /// Who pushed it last.
+    pusher: usize,
+}
+
+impl Sweep {
+    fn new(dag: &Dag, direction: Direction, start: usize, goal: usize) -> Self {
+        let height = direction.height(dag.nodes[goal].place);
+        let (moves, queue) = (BTreeMap::new(), BinaryHeap::new());
+        let mut sweep = Self { direction, goal, moves, queue, pusher: goal, height, link: None };
+        sweep.push(dag, start);
+        sweep
+    }
+
+    /// Looks at one edge, or turns to the next node.
+    fn advance(&mut self, dag: &Dag) -> Progress {
+        let Some(id) = self.link else {
+            return self.turn_to_next(dag);
+        };
+        let link = dag.link(id);
+        let node = match self.direction {
+            Direction::Up => link.to,
+            Direction::Down => link.from,
+        };
+        self.link = match self.direction {
+            Direction::Up => link.next_out,
+            Direction::Down => link.next_in,
+        };
+        if link.settled {
+            return Progress::Going;
+        }
+        self.push(dag, node);
+        if node == self.goal { Progress::Cycle } else { Progress::Going }
+    }
+
+    fn turn_to_next(&mut self, dag: &Dag) -> Progress {
+        let Some(Reverse((_, node))) = self.queue.pop() else {
+            return Progress::Finished;
+        };
+        self.pusher = node;
+        self.height = self.moves[&node].height;
+        self.link = match self.direction {
+            Direction::Up => dag.nodes[node].outgoing.first,
+            Direction::Down => dag.nodes[node].incoming.first,
+        };
+        Progress::Going
+    }
+
+    /// Moves `node` if it is in the pusher's way.
+    fn push(&mut self, dag: &Dag, node: usize) {
+        let Some(entry) = dag.nodes.get(node) else { return };
+        let present = self.direction.height(entry.place);
+        let height = self.height + 1;
+        if present >= height || self.moves.get(&node).is_some_and(|moved| moved.height >= height) {
+            return;
+        }
+        if self.moves.insert(node, Move { height, pusher: self.pusher }).is_none() {
+            self.queue.push(Reverse((present, node)));
+        }
+    }
+
+    fn carry_out(&self, dag: &mut Dag) {
+        for (&node, moved) in &self.moves {
+            dag.nodes[node].place = self.direction.height(moved.height);
+        }
+    }
+
+    /// From `from` along the new edge and back to `from`.
+    fn cycle(&self, from: usize) -> Vec<usize> {
+        let mut path = vec![self.goal];
+        let mut node = self.moves[&self.goal].pusher;
+        while node != self.goal {
+            path.push(node);
+            node = self.moves[&node].pusher;
+        }
+        match self.direction {
+            Direction::Up => path.push(from),
+            Direction::Down => path.insert(0, from),
+        }
+        if self.direction == Direction::Up {
+            path.reverse();
+        }
+        path
+    }
+}
+
+impl Direction {
+    /// A place as a height, and a height as a place.
+    fn height(self, place: i64) -> i64 {
+        match self {
+            Direction::Up => place,
+            Direction::Down => -place,
+        }
+    }
+}

@@ -1,0 +1,284 @@
+use super::EdgeKind::{Done, Failed, Success};
+use super::*;
+
+mod properties;
+
+fn graph(count: usize, edges: &[(usize, usize)]) -> Dag {
+    let mut dag = Dag::new();
+    (0..count).for_each(|node| assert_eq!(dag.add_node(), node));
+    edges.iter().for_each(|&(from, to)| dag.add_edge(from, to, Success).expect("no cycle"));
+    dag
+}
+
+fn sources(dag: &Dag, node: usize) -> Vec<usize> {
+    dag.sources(node).map(|edge| edge.node).collect()
+}
+
+fn targets(dag: &Dag, node: usize) -> Vec<usize> {
+    dag.targets(node).map(|edge| edge.node).collect()
+}
+
+/// The call is refused with this cycle, and leaves every bit of the graph as it was.
+#[track_caller]
+fn check_cycle(
+    dag: &mut Dag,
+    call: impl FnOnce(&mut Dag) -> Result<(), EdgeError>,
+    path: &[usize],
+) {
+    let before = format!("{dag:?}");
+    assert_eq!(call(dag), Err(EdgeError::Cycle { path: path.to_vec() }));
+    assert_eq!(format!("{dag:?}"), before);
+}
+
+#[test]
+fn edges_are_listed_at_both_ends_in_the_order_in_which_they_were_added() {
+    let mut dag = graph(4, &[]);
+    dag.add_edge(1, 3, Done).unwrap();
+    dag.add_edge(0, 3, Failed).unwrap();
+    dag.add_edge(0, 2, Success).unwrap();
+    let edges = |found: &mut dyn Iterator<Item = Edge>| {
+        found.map(|edge| (edge.node, edge.kind)).collect::<Vec<_>>()
+    };
+    assert_eq!(edges(&mut dag.sources(3)), [(1, Done), (0, Failed)]);
+    assert_eq!(edges(&mut dag.targets(0)), [(3, Failed), (2, Success)]);
+    assert_eq!((dag.in_degree(3), dag.in_degree(2), dag.in_degree(0)), (2, 1, 0));
+}
+
+#[test]
+fn a_graph_without_nodes_is_empty() {
+    assert!(Dag::new().is_empty());
+    assert_eq!(Dag::new().topological_order(), []);
+    assert_eq!(Dag::new().add_edges(&[]), Ok(()));
+}
+
+#[test]
+fn two_nodes_may_have_several_edges_and_each_counts() {
+    let mut dag = graph(2, &[(0, 1), (0, 1)]);
+    assert_eq!((sources(&dag, 1), targets(&dag, 0)), (vec![0, 0], vec![1, 1]));
+    assert_eq!((dag.unmet(1), dag.meet(1), dag.meet(1)), (2, 1, 0));
+    assert_eq!(dag.in_degree(1), 2, "a met edge is still there");
+}
+
+#[test]
+#[should_panic(expected = "an edge is met once")]
+fn meeting_more_edges_than_there_are_is_a_bug() {
+    let mut dag = graph(2, &[(0, 1)]);
+    dag.meet(1);
+    dag.meet(1);
+}
+
+#[test]
+fn an_edge_to_itself_is_a_cycle_of_one() {
+    check_cycle(&mut graph(1, &[]), |dag| dag.add_edge(0, 0, Success), &[0, 0]);
+    check_cycle(&mut graph(1, &[]), |dag| dag.add_edges(&[(0, 0, Done)]), &[0, 0]);
+}
+
+#[test]
+fn a_cycle_is_reported_as_its_path_along_the_refused_edge() {
+    let [a, b, c] = [0, 1, 2];
+    let mut dag = graph(3, &[(c, b), (b, a)]);
+    check_cycle(&mut dag, |dag| dag.add_edge(a, c, Success), &[a, c, b, a]);
+}
+
+#[test]
+fn the_path_is_the_same_whichever_side_finds_it() {
+    // Many nodes before 0 or behind 3 keep the search on that side busy.
+    let chain = [(0, 1), (1, 2), (2, 3)];
+    let busy_below: Vec<_> = (4..50).map(|node| (node, 3)).collect();
+    let busy_above: Vec<_> = (4..50).map(|node| (0, node)).collect();
+    for busy in [busy_below, busy_above] {
+        let mut dag = graph(50, &[busy, chain.to_vec()].concat());
+        check_cycle(&mut dag, |dag| dag.add_edge(3, 0, Done), &[3, 0, 1, 2, 3]);
+    }
+}
+
+#[test]
+fn a_cycle_among_many_new_edges_begins_with_the_first_of_them_on_it() {
+    let mut dag = graph(6, &[(0, 1), (2, 3)]);
+    let edges = [(4, 0, Success), (1, 2, Success), (3, 0, Done), (3, 5, Success)];
+    check_cycle(&mut dag, |dag| dag.add_edges(&edges), &[1, 2, 3, 0, 1]);
+}
+
+#[test]
+fn unknown_nodes_are_refused_by_name() {
+    let mut dag = graph(3, &[]);
+    dag.forget(2);
+    let before = format!("{dag:?}");
+    let unknown = |node| Err(EdgeError::UnknownNode { node });
+    assert_eq!(dag.add_edge(0, 7, Success), unknown(7));
+    assert_eq!(dag.add_edge(2, 0, Success), unknown(2));
+    assert_eq!(dag.add_edges(&[(0, 1, Success), (1, 3, Success)]), unknown(3));
+    assert_eq!(format!("{dag:?}"), before);
+}
+
+#[test]
+fn many_edges_may_be_given_in_any_order() {
+    let mut dag = graph(5, &[(0, 1)]);
+    dag.add_edges(&[(4, 3, Success), (3, 2, Done), (2, 0, Failed)]).unwrap();
+    assert_eq!(dag.topological_order(), [4, 3, 2, 0, 1]);
+    assert_eq!((dag.unmet(1), dag.unmet(3)), (1, 1));
+    check_cycle(&mut dag, |dag| dag.add_edge(1, 4, Success), &[1, 4, 3, 2, 0, 1]);
+}
+
+#[test]
+fn the_order_is_as_added_except_behind_sources() {
+    assert_eq!(graph(4, &[]).topological_order(), [0, 1, 2, 3]);
+    assert_eq!(graph(4, &[(3, 0)]).topological_order(), [1, 2, 3, 0]);
+    assert_eq!(graph(5, &[(3, 0), (3, 2), (4, 2)]).topological_order(), [1, 3, 0, 4, 2]);
+}
+
+#[test]
+fn an_edge_that_agrees_with_the_order_moves_nothing() {
+    let mut dag = graph(3, &[(2, 1)]);
+    let places = |dag: &Dag| [0, 1, 2].map(|node| dag.nodes[node].place);
+    let before = places(&dag);
+    dag.add_edge(0, 1, Success).unwrap();
+    assert_eq!(places(&dag), before);
+}
+
+#[test]
+fn a_cursor_sees_the_edges_added_behind_it() {
+    let mut dag = graph(4, &[(0, 1), (0, 2)]);
+    let (edge, cursor) = dag.follow(dag.first_target(0)).expect("two edges");
+    assert_eq!(edge.node, 1);
+    dag.add_edge(0, 3, Done).unwrap();
+    let (edge, cursor) = dag.follow(cursor).expect("two more edges");
+    assert_eq!(edge.node, 2);
+    let (edge, cursor) = dag.follow(cursor).expect("the new edge");
+    assert_eq!(edge, Edge { node: 3, kind: Done });
+    assert!(dag.follow(cursor).is_none());
+}
+
+#[test]
+fn a_settled_edge_is_a_source_and_nothing_else() {
+    let mut dag = graph(2, &[]);
+    dag.add_settled_edge(0, 1, Done);
+    assert_eq!(dag.sources(1).next(), Some(Edge { node: 0, kind: Done }));
+    assert_eq!((dag.in_degree(1), dag.unmet(1), targets(&dag, 0)), (1, 0, vec![]));
+    dag.add_edge(1, 0, Success).expect("a settled edge orders nothing");
+    assert_eq!(dag.topological_order(), [1, 0]);
+}
+
+#[test]
+fn a_forgotten_source_is_still_named_and_a_forgotten_target_is_not() {
+    let mut dag = graph(4, &[(0, 2), (1, 2), (1, 3)]);
+    dag.forget(0);
+    assert_eq!((sources(&dag, 2), dag.in_degree(2)), (vec![0, 1], 2));
+    dag.forget(2);
+    assert_eq!(targets(&dag, 1), [3]);
+    assert_eq!(dag.topological_order(), [1, 3]);
+}
+
+#[test]
+fn a_path_through_a_forgotten_node_closes_no_cycle() {
+    let mut dag = graph(3, &[(0, 1), (1, 2)]);
+    dag.forget(1);
+    dag.add_edge(2, 0, Success).expect("nothing connects them any more");
+    assert_eq!(dag.topological_order(), [2, 0]);
+}
+
+#[test]
+fn an_edge_is_used_again_once_both_its_ends_are_forgotten() {
+    let mut dag = graph(5, &[(0, 1), (0, 2)]);
+    dag.forget(0);
+    dag.forget(1);
+    dag.add_edge(3, 4, Failed).unwrap();
+    assert_eq!(dag.links.len(), 2, "the edge from 0 to 1 was free");
+    assert_eq!(sources(&dag, 2), [0], "the edge from 0 to 2 was not");
+    assert_eq!((targets(&dag, 3), sources(&dag, 4)), (vec![4], vec![3]));
+}
+
+#[test]
+fn a_hub_that_has_ended_does_not_make_the_pool_grow() {
+    let mut dag = graph(1, &[]);
+    for _ in 0..100_000 {
+        let node = dag.add_node();
+        dag.add_settled_edge(0, node, Success);
+        dag.forget(node);
+    }
+    assert_eq!((dag.links.len(), dag.len()), (1, 100_001));
+}
+
+#[test]
+fn a_moving_window_of_a_long_chain_needs_no_more_room_than_the_window() {
+    let mut dag = graph(1, &[]);
+    for newest in 1..100_000 {
+        dag.add_node();
+        dag.add_edge(newest - 1, newest, Success).unwrap();
+        if newest >= 10 {
+            dag.forget(newest - 10);
+        }
+    }
+    assert!(dag.links.len() <= 12, "{} links", dag.links.len());
+}
+
+const LONG: usize = 1_000_000;
+
+#[track_caller]
+fn check_chain(dag: &Dag, first: usize, last: usize) {
+    let order = dag.topological_order();
+    assert_eq!((order.len(), order[0], order[LONG - 1]), (LONG, first, last));
+}
+
+#[test]
+fn a_chain_of_a_million_nodes_may_be_built_forwards() {
+    let mut dag = graph(LONG, &[]);
+    (1..LONG).for_each(|node| dag.add_edge(node - 1, node, Success).unwrap());
+    check_chain(&dag, 0, LONG - 1);
+}
+
+#[test]
+fn a_chain_of_a_million_nodes_may_be_built_backwards_from_its_end() {
+    let mut dag = graph(LONG, &[]);
+    (1..LONG).for_each(|node| dag.add_edge(node, node - 1, Success).unwrap());
+    check_chain(&dag, LONG - 1, 0);
+}
+
+#[test]
+fn a_chain_of_a_million_nodes_may_be_built_backwards_from_its_beginning() {
+    let mut dag = graph(LONG, &[]);
+    (1..LONG).rev().for_each(|node| dag.add_edge(node, node - 1, Success).unwrap());
+    check_chain(&dag, LONG - 1, 0);
+}
+
+#[test]
+fn a_chain_of_a_million_nodes_may_be_built_backwards_at_once() {
+    let mut dag = graph(LONG, &[]);
+    let edges: Vec<_> = (1..LONG).map(|node| (node, node - 1, Success)).collect();
+    dag.add_edges(&edges).unwrap();
+    check_chain(&dag, LONG - 1, 0);
+}
+
+#[test]
+fn a_backward_chain_may_be_put_together_from_pieces() {
+    // A stride without a common divisor visits every edge once, far apart from the last.
+    let count = 20_000;
+    let mut dag = graph(count, &[]);
+    for step in 0..count - 1 {
+        let node = step * 7_919 % (count - 1);
+        dag.add_edge(node + 1, node, Success).unwrap();
+    }
+    assert_eq!(dag.topological_order(), (0..count).rev().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_fan_in_of_a_hundred_thousand_works_in_either_order() {
+    let count = 100_000;
+    let mut behind = graph(count + 1, &[]);
+    (0..count).for_each(|node| behind.add_edge(node, count, Success).unwrap());
+    assert_eq!((behind.in_degree(count), behind.unmet(count)), (count, 100_000));
+    let mut before = graph(count + 1, &[]);
+    (1..=count).for_each(|node| before.add_edge(node, 0, Success).unwrap());
+    assert_eq!(before.topological_order()[count], 0);
+    check_cycle(&mut before, |dag| dag.add_edge(0, 9, Success), &[0, 9, 0]);
+}
+
+#[test]
+fn a_cycle_of_ten_thousand_nodes_is_reported_whole() {
+    let last = 9_999;
+    let chain: Vec<_> = (0..last).map(|node| (node, node + 1)).collect();
+    let mut dag = graph(last + 1, &chain);
+    let path: Vec<_> = std::iter::once(last).chain(0..=last).collect();
+    check_cycle(&mut dag, |dag| dag.add_edge(last, 0, Success), &path);
+    check_cycle(&mut dag, |dag| dag.add_edges(&[(last, 0, Success)]), &path);
+}

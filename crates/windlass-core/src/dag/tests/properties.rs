@@ -1,0 +1,252 @@
+//! Random calls on a graph, compared after each with a model that recomputes everything.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::super::*;
+
+/// Most calls hit nodes that exist; some do not.
+const NODES: usize = 14;
+
+type NewEdge = (usize, usize, EdgeKind);
+
+#[derive(Clone, Debug)]
+enum Call {
+    AddNode,
+    AddEdge(NewEdge),
+    AddEdges(Vec<NewEdge>),
+    /// A new node behind one that is there.
+    AddSettled(Index, EdgeKind),
+    Meet(usize),
+    Forget(usize),
+}
+
+fn kind() -> impl Strategy<Value = EdgeKind> {
+    prop_oneof![Just(EdgeKind::Success), Just(EdgeKind::Done), Just(EdgeKind::Failed)]
+}
+
+fn edge() -> impl Strategy<Value = NewEdge> {
+    (0..NODES, 0..NODES, kind())
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    prop_oneof![
+        3 => Just(Call::AddNode),
+        9 => edge().prop_map(Call::AddEdge),
+        2 => prop::collection::vec(edge(), 0..5).prop_map(Call::AddEdges),
+        1 => (any::<Index>(), kind()).prop_map(|(from, kind)| Call::AddSettled(from, kind)),
+        1 => (0..NODES).prop_map(Call::Meet),
+        1 => (0..NODES).prop_map(Call::Forget),
+    ]
+}
+
+/// Nodes and edges as plain lists.
+#[derive(Clone, Default)]
+struct Model {
+    live: Vec<bool>,
+    edges: Vec<ModelEdge>,
+    unmet: Vec<u32>,
+}
+
+#[derive(Clone, Copy)]
+struct ModelEdge {
+    from: usize,
+    to: usize,
+    kind: EdgeKind,
+    settled: bool,
+}
+
+impl Model {
+    fn has(&self, node: usize) -> bool {
+        self.live.get(node).copied().unwrap_or_default()
+    }
+
+    fn add_node(&mut self) -> usize {
+        self.live.push(true);
+        self.unmet.push(0);
+        self.live.len() - 1
+    }
+
+    fn with(&self, edges: &[NewEdge]) -> Self {
+        let mut model = self.clone();
+        for &(from, to, kind) in edges {
+            model.edges.push(ModelEdge { from, to, kind, settled: false });
+            model.unmet[to] += 1;
+        }
+        model
+    }
+
+    /// Where the edges that order something lead from here.
+    fn next(&self, node: usize) -> impl Iterator<Item = usize> {
+        let ordering = self.edges.iter().filter(move |edge| edge.from == node && !edge.settled);
+        ordering.map(|edge| edge.to).filter(|&to| self.has(to))
+    }
+
+    fn reaches(&self, from: usize, goal: usize) -> bool {
+        let mut seen = vec![false; self.live.len()];
+        let mut stack: Vec<_> = self.next(from).collect();
+        while let Some(node) = stack.pop() {
+            if node == goal {
+                return true;
+            }
+            if !std::mem::replace(&mut seen[node], true) {
+                stack.extend(self.next(node));
+            }
+        }
+        false
+    }
+
+    fn has_cycle(&self) -> bool {
+        (0..self.live.len()).any(|node| self.has(node) && self.reaches(node, node))
+    }
+
+    /// The smallest node without a source that is not in the order yet, again and again.
+    fn order(&self) -> Vec<usize> {
+        let mut left: Vec<_> = (0..self.live.len()).filter(|&node| self.has(node)).collect();
+        let mut order = Vec::new();
+        while !left.is_empty() {
+            let behind = |node| left.iter().any(|&from| self.next(from).any(|to| to == node));
+            let at = left.iter().position(|&node| !behind(node)).expect("no cycle");
+            order.push(left.remove(at));
+        }
+        order
+    }
+
+    /// What `add_edges` has to answer, apart from which cycle it names.
+    fn verdict(&self, edges: &[NewEdge]) -> Verdict {
+        let mut ends = edges.iter().flat_map(|&(from, to, _)| [from, to]);
+        match ends.find(|&node| !self.has(node)) {
+            Some(node) => Verdict::Unknown(node),
+            None if self.with(edges).has_cycle() => Verdict::Cycle,
+            None => Verdict::Fine,
+        }
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Verdict {
+    Fine,
+    Unknown(usize),
+    Cycle,
+}
+
+/// Makes the call on both; the two must agree, and a refusal must change nothing.
+fn add(dag: &mut Dag, model: &mut Model, edges: &[NewEdge], one: bool) {
+    let before = format!("{dag:?}");
+    let result = match edges {
+        [(from, to, kind)] if one => dag.add_edge(*from, *to, *kind),
+        edges => dag.add_edges(edges),
+    };
+    let verdict = match &result {
+        Ok(()) => Verdict::Fine,
+        Err(EdgeError::UnknownNode { node }) => Verdict::Unknown(*node),
+        Err(EdgeError::Cycle { path }) => {
+            check_path(path, model, edges);
+            Verdict::Cycle
+        }
+    };
+    assert_eq!(verdict, model.verdict(edges));
+    match result {
+        Ok(()) => *model = model.with(edges),
+        Err(_) => assert_eq!(format!("{dag:?}"), before, "a refused call changes nothing"),
+    }
+}
+
+/// A closed path along edges that are there or were asked for, and no node on it twice; it begins
+/// with the first of the new edges on it.
+fn check_path(path: &[usize], model: &Model, edges: &[NewEdge]) {
+    let asked = |step: &[usize]| edges.iter().position(|edge| [edge.0, edge.1] == step[..]);
+    let there = |step: &[usize]| model.next(step[0]).any(|to| to == step[1]);
+    assert_eq!(path.first(), path.last(), "{path:?} is closed");
+    assert!(path.windows(2).all(|step| there(step) || asked(step).is_some()), "{path:?}");
+    let mut nodes = path[1..].to_vec();
+    nodes.sort_unstable();
+    nodes.dedup();
+    assert_eq!(nodes.len(), path.len() - 1, "{path:?} comes around once");
+    assert!(asked(&path[..2]).is_some(), "{path:?} begins with a refused edge");
+}
+
+fn apply(dag: &mut Dag, model: &mut Model, call: &Call) {
+    match call {
+        Call::AddNode => assert_eq!(dag.add_node(), model.add_node()),
+        Call::AddEdge(edge) => add(dag, model, &[*edge], true),
+        Call::AddEdges(edges) => add(dag, model, edges, false),
+        Call::AddSettled(from, kind) => {
+            let live: Vec<_> = (0..model.live.len()).filter(|&node| model.has(node)).collect();
+            if !live.is_empty() {
+                let (from, kind) = (*from.get(&live), *kind);
+                let to = dag.add_node();
+                assert_eq!(to, model.add_node());
+                dag.add_settled_edge(from, to, kind);
+                model.edges.push(ModelEdge { from, to, kind, settled: true });
+            }
+        }
+        Call::Meet(node) => {
+            if model.has(*node) && model.unmet[*node] > 0 {
+                model.unmet[*node] -= 1;
+                assert_eq!(dag.meet(*node), model.unmet[*node]);
+            }
+        }
+        Call::Forget(node) => {
+            if model.has(*node) {
+                dag.forget(*node);
+                model.live[*node] = false;
+            }
+        }
+    }
+}
+
+fn compare(dag: &Dag, model: &Model) {
+    assert_eq!(dag.len(), model.live.len());
+    assert_eq!(dag.topological_order(), model.order());
+    for node in (0..model.live.len()).filter(|&node| model.has(node)) {
+        let sources = model.edges.iter().filter(|edge| edge.to == node);
+        let sources: Vec<_> =
+            sources.map(|edge| Edge { node: edge.from, kind: edge.kind }).collect();
+        let targets = model.edges.iter().filter(|edge| edge.from == node && !edge.settled);
+        let targets = targets.filter(|edge| model.has(edge.to));
+        let targets: Vec<_> = targets.map(|edge| Edge { node: edge.to, kind: edge.kind }).collect();
+        assert_eq!(dag.sources(node).collect::<Vec<_>>(), sources, "sources of {node}");
+        assert_eq!(dag.targets(node).collect::<Vec<_>>(), targets, "targets of {node}");
+        assert_eq!(dag.in_degree(node), sources.len(), "in-degree of {node}");
+        assert_eq!(dag.unmet(node), model.unmet[node], "unmet of {node}");
+        let place = |node: usize| dag.nodes[node].place;
+        assert!(model.next(node).all(|to| place(node) < place(to)), "targets of {node} are above");
+    }
+    compare_pool(dag, model);
+}
+
+/// An edge takes room exactly while one of its ends is there; a settled one, while its target is.
+fn compare_pool(dag: &Dag, model: &Model) {
+    let kept = |edge: &&ModelEdge| model.has(edge.to) || (!edge.settled && model.has(edge.from));
+    let kept = model.edges.iter().filter(kept).count();
+    let free = std::iter::successors(dag.free, |&id| dag.link(id).next_out).count();
+    assert_eq!(dag.links.len() - free, kept, "links in use");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_graph_agrees_with_a_model_that_recomputes_everything(
+        calls in prop::collection::vec(call(), 0..60)
+    ) {
+        let (mut dag, mut model) = (Dag::new(), Model::default());
+        for call in &calls {
+            apply(&mut dag, &mut model, call);
+            compare(&dag, &model);
+        }
+    }
+
+    #[test]
+    fn a_crowded_graph_stays_in_order(
+        edges in prop::collection::vec(edge(), 0..80)
+    ) {
+        let (mut dag, mut model) = (Dag::new(), Model::default());
+        (0..NODES).for_each(|_| assert_eq!(dag.add_node(), model.add_node()));
+        for edge in &edges {
+            add(&mut dag, &mut model, &[*edge], true);
+            compare(&dag, &model);
+        }
+    }
+}
