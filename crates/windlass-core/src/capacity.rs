@@ -1,19 +1,29 @@
-//! Decides whether a cost fits: limits by resource on every level of a tree, all or nothing.
+//! Decides whether a demand fits: limits, rates and quotas by resource on every level of a tree,
+//! all or nothing.
 //!
 //! Whoever takes is a client at one level and is bound by that level and all above it. A client
 //! whose first work was refused has one standing request: what refused it is set aside for it, and
 //! binds everybody who stands later in line. What is stored is what is in use, signed, so lowering
 //! a limit below it is a debt that has to be worked off first.
 //!
-//! Knows nothing of works, time or waiting: whatever makes room names the clients that should look
-//! again, and waking them is the driver's affair.
+//! Knows nothing of works or of waiting, and of time only what it is told: whatever makes room
+//! names the clients that should look again, and waking them is the driver's affair. Room that
+//! comes with time alone wakes nobody; [`CapacityTree::when`] tells when to look.
 
-use std::collections::{BTreeMap, BTreeSet};
+use crate::{ClientId, LevelId, ResourceCost, ResourceId, Timestamp};
 
-use thiserror::Error;
+mod cell;
+mod check;
+mod client;
+mod limits;
+mod line;
+mod refusal;
+mod standing;
+mod view;
 
-use crate::nearest::nearest;
-use crate::{Amount, ClientId, LevelId, ResourceCost, ResourceId};
+use cell::Cell;
+use client::Client;
+pub use refusal::{CostError, Demand, Place, Refusal, ReleaseError, Short, Shortage};
 
 /// The resource that every work takes one of, unless its cost says how many. Unlike any other it
 /// needs no declaration: where no level limits it, there is no limit.
@@ -23,122 +33,42 @@ const SLOTS_ID: ResourceId = ResourceId(0);
 /// A tree of limits that several clients share.
 ///
 /// ```
-/// use windlass_core::{Amount, CapacityTree, Place, ResourceCost};
+/// use windlass_core::{CapacityTree, Place, ResourceCost, Short, Timestamp};
 ///
-/// let gpus = |n: u32| ResourceCost::new().with("gpu", Amount::from(n));
-/// let mut tree = CapacityTree::new(&gpus(16));
-/// let team = tree.add_level(CapacityTree::ROOT, &gpus(8));
+/// let now = Timestamp::ZERO;
+/// let mut tree = CapacityTree::new(&ResourceCost::of([("gpu", 16)])?);
+/// let team = tree.add_level(CapacityTree::ROOT, &ResourceCost::of([("gpu", 8)])?);
 /// let client = tree.add_client(team);
 ///
-/// let demand = tree.demand(team, &gpus(6))?;
-/// assert!(tree.try_take(client, &demand, Place::First).is_ok());
-/// let refusal = tree.try_take(client, &demand, Place::First).unwrap_err();
-/// assert_eq!((refusal.shortages[0].level, refusal.shortages[0].free), (team, 2 * 10_000));
-/// # Ok::<(), windlass_core::CostError>(())
+/// let six = tree.demand(team, &ResourceCost::of([("gpu", 6)])?)?;
+/// assert!(tree.try_take(client, &six, Place::First, now).is_ok());
+/// assert_eq!(tree.available(team, now).to_string(), "gpu=2");
+///
+/// let refusal = tree.try_take(client, &six, Place::First, now).unwrap_err();
+/// assert_eq!(refusal.shortages[0].level, team, "the root would have had enough");
+/// assert_eq!(refusal.shortages[0].why, Short::Limit { free: 2 * 10_000, set_aside: 0 });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct CapacityTree {
     names: Vec<String>,
     levels: Vec<Level>,
-    clients: Vec<Client>,
+    /// None where a client was removed.
+    clients: Vec<Option<Client>>,
+    /// Numbers of removed clients, to be used again.
+    vacant: Vec<ClientId>,
     turns: u64,
 }
 
 #[derive(Clone, Debug)]
 struct Level {
     parent: Option<LevelId>,
-    /// By resource; shorter than `names` where the later ones are not declared.
+    /// By resource; shorter than `names` where nobody has declared or taken the later ones.
     cells: Vec<Cell>,
-}
-
-/// One resource at one level.
-#[derive(Clone, Debug, Default)]
-struct Cell {
-    limit: Option<Amount>,
-    in_use: i128,
-    /// What standing requests were refused here, by their turn.
-    set_aside: BTreeMap<u64, Amount>,
-    /// Who was refused here and has not been told since to look again.
-    watchers: BTreeSet<ClientId>,
-}
-
-#[derive(Clone, Debug)]
-struct Client {
-    level: LevelId,
-    /// In use by this client, by resource.
-    held: Vec<i128>,
-    standing: Option<Standing>,
-}
-
-/// The place in line of a client's first refused work.
-#[derive(Clone, Debug)]
-struct Standing {
-    turn: u64,
-    owner: u64,
-    cells: BTreeSet<(LevelId, ResourceId)>,
-}
-
-/// A cost checked against a tree: it fits in principle, and its names are numbers.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Demand(Box<[(ResourceId, Amount)]>);
-
-/// Where in its client's own order the one who asks stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Before everything of this client that waits.
-    First,
-    /// Behind the client's standing request, and so bound by what is set aside for it.
-    Later,
-}
-
-/// Everything that stood in the way of a cost.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// What was short, from the client's level upwards; never empty.
-    pub shortages: Vec<Shortage>,
-}
-
-/// One resource at one level of which there was too little.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shortage {
-    /// The level that refused.
-    pub level: LevelId,
-    /// The resource that was short.
-    pub resource: ResourceId,
-    /// What was asked for.
-    pub wanted: Amount,
-    /// What was free for the one who asked, in steps of 1/10 000; negative when in debt.
-    pub free: i128,
-}
-
-/// Why a cost can never be met.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum CostError {
-    /// No level of the chain declares this resource.
-    #[error("no resource is called {name:?}{}", did_you_mean(nearest))]
-    Unknown {
-        /// The name asked for.
-        name: String,
-        /// The declared name that is most like it, if one is.
-        nearest: Option<String>,
-    },
-    /// More than a level has in all.
-    #[error("{wanted} of {name:?} can never be had: the limit is {limit}")]
-    AboveLimit {
-        /// The resource asked for.
-        name: String,
-        /// How much was asked for.
-        wanted: Amount,
-        /// The limit that it exceeds.
-        limit: Amount,
-        /// The level whose limit it is.
-        level: LevelId,
-    },
-}
-
-fn did_you_mean(nearest: &Option<String>) -> String {
-    nearest.as_ref().map(|name| format!("; did you mean {name:?}?")).unwrap_or_default()
+    /// How many clients at or below it have a standing request.
+    standing: usize,
+    /// How often a client at or below it was refused, wherever.
+    refusals: u64,
 }
 
 impl CapacityTree {
@@ -150,8 +80,9 @@ impl CapacityTree {
     pub fn new(limits: &ResourceCost) -> Self {
         let mut tree = Self {
             names: vec![SLOTS.to_owned()],
-            levels: vec![Level { parent: None, cells: Vec::new() }],
+            levels: vec![Level::under(None)],
             clients: Vec::new(),
+            vacant: Vec::new(),
             turns: 0,
         };
         tree.set_limits(Self::ROOT, limits);
@@ -161,42 +92,9 @@ impl CapacityTree {
     /// A level under `parent`: what it gives is bound by its own limits and by all above it.
     pub fn add_level(&mut self, parent: LevelId, limits: &ResourceCost) -> LevelId {
         let level = LevelId::at(self.levels.len());
-        self.levels.push(Level { parent: Some(parent), cells: Vec::new() });
+        self.levels.push(Level::under(Some(parent)));
         self.set_limits(level, limits);
         level
-    }
-
-    /// Someone who takes at `level`.
-    pub fn add_client(&mut self, level: LevelId) -> ClientId {
-        self.clients.push(Client { level, held: Vec::new(), standing: None });
-        ClientId::at(self.clients.len() - 1)
-    }
-
-    /// The level at which `client` takes.
-    #[must_use]
-    pub fn level_of(&self, client: ClientId) -> LevelId {
-        self.clients[client.index()].level
-    }
-
-    /// Sets the named limits and leaves the others; a name may be new. Returns who should look
-    /// again.
-    pub fn set_limits(&mut self, level: LevelId, limits: &ResourceCost) -> Vec<ClientId> {
-        let mut wakes = BTreeSet::new();
-        for (name, limit) in limits.iter() {
-            let resource = self.resource_or_new(name);
-            let cell = self.cell_mut(level, resource);
-            cell.limit = Some(limit);
-            wakes.append(&mut cell.watchers);
-        }
-        wakes.into_iter().collect()
-    }
-
-    /// What `cost` means at `level`, or why it could never be met there.
-    pub fn demand(&self, level: LevelId, cost: &ResourceCost) -> Result<Demand, CostError> {
-        let amounts = cost.iter().map(|(name, wanted)| self.need(level, name, wanted));
-        let mut amounts = amounts.collect::<Result<Vec<_>, _>>()?;
-        amounts.sort_unstable();
-        Ok(Demand(amounts.into()))
     }
 
     /// Takes all of `demand` at every level of the client's chain, or nothing.
@@ -205,86 +103,104 @@ impl CapacityTree {
         client: ClientId,
         demand: &Demand,
         place: Place,
+        now: Timestamp,
     ) -> Result<(), Refusal> {
-        let shortages = self.shortages(client, demand, place);
-        if !shortages.is_empty() {
-            return Err(Refusal { shortages });
+        if !self.can_take(client, demand, place, now) {
+            return Err(self.refuse(client, demand, place, now));
         }
-        self.take(client, demand);
+        self.take(client, demand, now);
         Ok(())
     }
 
-    /// Takes `demand` whether it fits or not: for replaying what was admitted before.
-    pub fn take(&mut self, client: ClientId, demand: &Demand) {
-        self.add(client, demand, 1);
+    /// Whether [`CapacityTree::try_take`] would take.
+    #[must_use]
+    pub fn can_take(
+        &self,
+        client: ClientId,
+        demand: &Demand,
+        place: Place,
+        now: Timestamp,
+    ) -> bool {
+        let before = self.bound(client, place);
+        self.chain(self.level_of(client)).all(|level| {
+            let cells = &self.levels[level.index()].cells;
+            let fits = |cell: &Cell, wanted| cell.fits(wanted, before, now);
+            demand.iter().all(|(r, wanted)| cells.get(r.index()).is_none_or(|c| fits(c, wanted)))
+        })
     }
 
-    /// Gives back what was taken. Returns who should look again.
+    /// Takes `demand` whether it fits or not: for replaying what was admitted before.
+    pub fn take(&mut self, client: ClientId, demand: &Demand, now: Timestamp) {
+        let client = self.client_mut(client);
+        for (resource, amount) in demand.iter() {
+            *grown(&mut client.held, resource.index()) += i128::from(amount.steps());
+        }
+        let level = client.level;
+        self.climb(level, |level| {
+            for (resource, amount) in demand.iter() {
+                level.cell_mut(resource).take(i128::from(amount.steps()), now);
+            }
+        });
+    }
+
+    /// Gives back what was taken; of a rate or a quota nothing comes back. Returns who should look
+    /// again.
     ///
     /// # Panics
     ///
     /// If the client does not hold that much.
     pub fn give_back(&mut self, client: ClientId, demand: &Demand) -> Vec<ClientId> {
-        self.add(client, demand, -1);
-        let mut wakes = BTreeSet::new();
-        for level in self.chain(self.level_of(client)).collect::<Vec<_>>() {
-            for (resource, _) in &demand.0 {
-                if let Some(cell) = self.levels[level.index()].cells.get_mut(resource.index()) {
-                    wakes.append(&mut cell.watchers);
-                }
+        self.try_give_back(client, demand).expect("a client gives back at most what it holds")
+    }
+
+    /// Gives back as [`CapacityTree::give_back`] does, unless the client holds less.
+    pub fn try_give_back(
+        &mut self,
+        client: ClientId,
+        demand: &Demand,
+    ) -> Result<Vec<ClientId>, ReleaseError> {
+        self.expect_held(client, demand)?;
+        let client = self.client_mut(client);
+        for (resource, amount) in demand.iter() {
+            client.held[resource.index()] -= i128::from(amount.steps());
+        }
+        let level = client.level;
+        let mut wakes = Vec::new();
+        self.climb(level, |level| {
+            for (resource, amount) in demand.iter() {
+                level.cell_mut(resource).give_back(i128::from(amount.steps()), &mut wakes);
             }
-        }
-        wakes.into_iter().collect()
-    }
-
-    /// Has `client` told to look again once there may be more of what was short.
-    pub fn watch(&mut self, client: ClientId, refusal: &Refusal) {
-        for short in &refusal.shortages {
-            self.cell_mut(short.level, short.resource).watchers.insert(client);
-        }
-    }
-
-    /// Sets what refused the first work of `client` aside for it. `owner` names that work: the same
-    /// one again adds to its request, another takes over its place in line. Returns who should
-    /// look again.
-    pub fn stand(&mut self, client: ClientId, owner: u64, refusal: &Refusal) -> Vec<ClientId> {
-        let turn = self.clients[client.index()].standing.as_ref().map(|standing| standing.turn);
-        let same = self.clients[client.index()].standing.as_ref().is_some_and(|s| s.owner == owner);
-        let wakes = if same { Vec::new() } else { self.withdraw(client) };
-        let turn = turn.unwrap_or_else(|| {
-            self.turns += 1;
-            self.turns
         });
-        for short in &refusal.shortages {
-            self.cell_mut(short.level, short.resource).set_aside.insert(turn, short.wanted);
-        }
-        let client = &mut self.clients[client.index()];
-        let standing =
-            client.standing.get_or_insert(Standing { turn, owner, cells: BTreeSet::new() });
-        standing.cells.extend(refusal.shortages.iter().map(|short| (short.level, short.resource)));
-        wakes
+        Ok(in_order(wakes))
     }
 
-    /// Ends the client's standing request, if it has one. Returns who should look again.
-    pub fn withdraw(&mut self, client: ClientId) -> Vec<ClientId> {
-        let Some(standing) = self.clients[client.index()].standing.take() else {
-            return Vec::new();
-        };
-        let mut wakes = BTreeSet::new();
-        for (level, resource) in standing.cells {
-            let cell = self.cell_mut(level, resource);
-            cell.set_aside.remove(&standing.turn);
-            wakes.append(&mut cell.watchers);
+    /// Puts what was really used in place of what was taken for it. That may be more than a limit,
+    /// which is a debt then; a rate or quota is charged or given the difference. Returns who should
+    /// look again.
+    pub fn reconcile(
+        &mut self,
+        client: ClientId,
+        estimated: &Demand,
+        actual: &Demand,
+        now: Timestamp,
+    ) -> Result<Vec<ClientId>, ReleaseError> {
+        self.expect_held(client, estimated)?;
+        let mut changes = vec![0i128; self.names.len()];
+        estimated.iter().for_each(|(r, amount)| changes[r.index()] -= i128::from(amount.steps()));
+        actual.iter().for_each(|(r, amount)| changes[r.index()] += i128::from(amount.steps()));
+        let mut wakes = Vec::new();
+        for (resource, change) in changes.into_iter().enumerate().filter(|(_, change)| *change != 0)
+        {
+            *grown(&mut self.client_mut(client).held, resource) += change;
+            self.climb(self.level_of(client), |level| {
+                let cell = level.cell_mut(ResourceId::at(resource));
+                cell.take(change, now);
+                if change < 0 {
+                    cell.wake(&mut wakes);
+                }
+            });
         }
-        wakes.into_iter().collect()
-    }
-
-    /// What is free of a resource at one level, in steps of 1/10 000; negative when in debt, none
-    /// where it is not limited.
-    #[must_use]
-    pub fn free(&self, level: LevelId, name: &str) -> Option<i128> {
-        let cell = self.levels[level.index()].cells.get(self.resource(name)?.index())?;
-        Some(i128::from(cell.limit?.steps()) - cell.in_use)
+        Ok(in_order(wakes))
     }
 
     /// The name of a resource.
@@ -293,138 +209,83 @@ impl CapacityTree {
         &self.names[resource.index()]
     }
 
-    /// What `client` has in use, by resource number, in steps of 1/10 000.
-    pub(crate) fn held(&self, client: ClientId) -> &[i128] {
-        &self.clients[client.index()].held
-    }
-
-    /// Verifies that what is in use at every level is the sum over the clients at and below it.
-    ///
-    /// # Panics
-    ///
-    /// If it is not.
-    pub fn check(&self) {
-        let mut sums = vec![vec![0i128; self.names.len()]; self.levels.len()];
-        for client in &self.clients {
-            for level in self.chain(client.level) {
-                let cells = sums[level.index()].iter_mut();
-                cells.zip(&client.held).for_each(|(sum, held)| *sum += held);
-            }
-        }
-        for (level, sums) in self.levels.iter().zip(&sums) {
-            for (cell, sum) in level.cells.iter().zip(sums) {
-                assert_eq!(cell.in_use, *sum, "in use is the sum over the clients");
-            }
-        }
-    }
-
-    fn need(
-        &self,
-        level: LevelId,
-        name: &str,
-        wanted: Amount,
-    ) -> Result<(ResourceId, Amount), CostError> {
-        let unknown = || CostError::Unknown {
-            name: name.to_owned(),
-            nearest: nearest(name, self.names.iter().map(String::as_str)).map(str::to_owned),
-        };
-        let resource = self.resource(name).ok_or_else(unknown)?;
-        let mut limited = resource == SLOTS_ID;
-        for level in self.chain(level) {
-            let Some(limit) = self.limit(level, resource) else { continue };
-            limited = true;
-            if wanted > limit {
-                let name = name.to_owned();
-                return Err(CostError::AboveLimit { name, wanted, limit, level });
-            }
-        }
-        if limited { Ok((resource, wanted)) } else { Err(unknown()) }
-    }
-
-    fn shortages(&self, client: ClientId, demand: &Demand, place: Place) -> Vec<Shortage> {
+    /// Counts the refusal and tells what was short.
+    #[cold]
+    fn refuse(
+        &mut self,
+        client: ClientId,
+        demand: &Demand,
+        place: Place,
+        now: Timestamp,
+    ) -> Refusal {
+        let before = self.bound(client, place);
         let mut shortages = Vec::new();
-        for level in self.chain(self.level_of(client)) {
-            for &(resource, wanted) in &demand.0 {
-                let Some(cell) = self.levels[level.index()].cells.get(resource.index()) else {
-                    continue;
-                };
-                let Some(limit) = cell.limit else { continue };
-                let free = i128::from(limit.steps())
-                    - cell.in_use
-                    - self.set_aside_before(client, cell, place);
-                if wanted > Amount::ZERO && i128::from(wanted.steps()) > free {
-                    shortages.push(Shortage { level, resource, wanted, free });
+        for level in self.chain(self.level_of(client)).collect::<Vec<_>>() {
+            self.levels[level.index()].refusals += 1;
+            for (resource, wanted) in demand.iter() {
+                let cell = self.levels[level.index()].cell_mut(resource);
+                if !cell.fits(wanted, before, now) {
+                    cell.refusals += 1;
+                    let why = cell.short(wanted, before, now);
+                    shortages.push(Shortage { level, resource, wanted, why });
                 }
             }
         }
-        shortages
-    }
-
-    /// What is set aside in `cell` for those who stand before the one who asks.
-    fn set_aside_before(&self, client: ClientId, cell: &Cell, place: Place) -> i128 {
-        if cell.set_aside.is_empty() {
-            return 0;
-        }
-        let before = match (&self.clients[client.index()].standing, place) {
-            (None, _) => u64::MAX,
-            (Some(standing), Place::First) => standing.turn,
-            (Some(standing), Place::Later) => standing.turn + 1,
-        };
-        cell.set_aside.range(..before).map(|(_, amount)| i128::from(amount.steps())).sum()
-    }
-
-    fn add(&mut self, client: ClientId, demand: &Demand, sign: i128) {
-        let level = self.level_of(client);
-        for &(resource, amount) in &demand.0 {
-            let amount = sign * i128::from(amount.steps());
-            let held = grown(&mut self.clients[client.index()].held, resource.index());
-            *held += amount;
-            assert!(*held >= 0, "a client gives back at most what it holds");
-            let mut next = Some(level);
-            while let Some(level) = next {
-                self.cell_mut(level, resource).in_use += amount;
-                next = self.levels[level.index()].parent;
-            }
-        }
-    }
-
-    fn chain(&self, level: LevelId) -> impl Iterator<Item = LevelId> {
-        std::iter::successors(Some(level), |level| self.levels[level.index()].parent)
+        Refusal { shortages }
     }
 
     fn resource(&self, name: &str) -> Option<ResourceId> {
         self.names.iter().position(|known| known == name).map(ResourceId::at)
     }
 
-    fn resource_or_new(&mut self, name: &str) -> ResourceId {
-        self.resource(name).unwrap_or_else(|| {
-            self.names.push(name.to_owned());
-            ResourceId::at(self.names.len() - 1)
-        })
+    fn cell(&self, level: LevelId, resource: ResourceId) -> Option<&Cell> {
+        self.levels[level.index()].cells.get(resource.index())
     }
 
-    fn limit(&self, level: LevelId, resource: ResourceId) -> Option<Amount> {
-        self.levels[level.index()].cells.get(resource.index())?.limit
+    fn chain(&self, level: LevelId) -> impl Iterator<Item = LevelId> {
+        std::iter::successors(Some(level), |level| self.levels[level.index()].parent)
     }
 
-    fn cell_mut(&mut self, level: LevelId, resource: ResourceId) -> &mut Cell {
-        grown(&mut self.levels[level.index()].cells, resource.index())
+    /// Visits `level` and all above it.
+    #[inline]
+    fn climb(&mut self, level: LevelId, mut visit: impl FnMut(&mut Level)) {
+        let mut next = Some(level);
+        while let Some(level) = next {
+            let level = &mut self.levels[level.index()];
+            visit(level);
+            next = level.parent;
+        }
     }
 }
 
-impl Demand {
-    /// The amounts, by resource.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (ResourceId, Amount)> {
-        self.0.iter().copied()
+impl Level {
+    fn under(parent: Option<LevelId>) -> Self {
+        Self { parent, cells: Vec::new(), standing: 0, refusals: 0 }
+    }
+
+    #[inline]
+    fn cell_mut(&mut self, resource: ResourceId) -> &mut Cell {
+        grown(&mut self.cells, resource.index())
     }
 }
 
 /// The place `index` of `column`, which grows as far as needed.
+#[inline]
 fn grown<T: Default>(column: &mut Vec<T>, index: usize) -> &mut T {
     if column.len() <= index {
         column.resize_with(index + 1, T::default);
     }
     &mut column[index]
+}
+
+/// Each client once, in order.
+#[inline]
+fn in_order(mut clients: Vec<ClientId>) -> Vec<ClientId> {
+    if !clients.is_empty() {
+        clients.sort_unstable();
+        clients.dedup();
+    }
+    clients
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use thiserror::Error;
+
 use crate::Amount;
 
 /// Amounts by resource name.
@@ -12,15 +14,51 @@ use crate::Amount;
 ///
 /// let cost = ResourceCost::new().with("gpu", Amount::from(1)).with("memory", Amount::from(8));
 /// assert_eq!(cost.to_string(), "gpu=1 memory=8");
+/// assert_eq!(cost.amount("gpu"), Some(Amount::from(1)));
+/// assert_eq!(cost, ResourceCost::of([("memory", 8), ("gpu", 1)])?);
+/// # Ok::<(), windlass_core::ResourceCostError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceCost(BTreeMap<String, Amount>);
+
+/// Why a list of names and amounts is not a [`ResourceCost`].
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ResourceCostError {
+    /// A name without letters.
+    #[error("a resource needs a name")]
+    NoName,
+    /// A name that comes more than once.
+    #[error("{name:?} is named twice")]
+    Twice {
+        /// The name.
+        name: String,
+    },
+}
 
 impl ResourceCost {
     /// Nothing at all.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// These amounts of these names, each named once.
+    pub fn of<N: Into<String>, A: Into<Amount>>(
+        pairs: impl IntoIterator<Item = (N, A)>,
+    ) -> Result<Self, ResourceCostError> {
+        let mut amounts = BTreeMap::new();
+        for (name, amount) in pairs {
+            let name = name.into();
+            if name.is_empty() {
+                return Err(ResourceCostError::NoName);
+            }
+            if amounts.contains_key(&name) {
+                return Err(ResourceCostError::Twice { name });
+            }
+            amounts.insert(name, amount.into());
+        }
+        Ok(Self(amounts))
     }
 
     /// The same with `amount` of `name`, in place of what was there.
@@ -33,6 +71,18 @@ impl ResourceCost {
     /// The amounts, by name in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Amount)> {
         self.0.iter().map(|(name, amount)| (name.as_str(), *amount))
+    }
+
+    /// How much of `name`; none if it is not named.
+    #[must_use]
+    pub fn amount(&self, name: &str) -> Option<Amount> {
+        self.0.get(name).copied()
+    }
+
+    /// How many resources are named.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Whether no resource is named.
@@ -55,5 +105,19 @@ impl fmt::Display for ResourceCost {
             write!(f, "{gap}{name}={amount}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cost_has_each_name_once_and_none_without_letters() {
+        let cost = ResourceCost::of([("gpu", 4), ("cpu", 2)]).expect("both have names");
+        assert_eq!((cost.len(), cost.amount("gpu"), cost.amount("tpu")), (2, Some(4.into()), None));
+        assert_eq!(ResourceCost::of([("", 1)]), Err(ResourceCostError::NoName));
+        let twice = ResourceCost::of([("gpu", 1), ("gpu", 2)]).unwrap_err();
+        assert_eq!(twice.to_string(), "\"gpu\" is named twice");
     }
 }

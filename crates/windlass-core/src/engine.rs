@@ -331,7 +331,7 @@ impl Engine {
             let behind = self.queue.is_behind_parked(head.rank);
             let place = if behind { Place::Later } else { Place::First };
             let demand = &self.costs[head.cost.index()];
-            match world.capacity.try_take(self.client, demand, place) {
+            match world.capacity.try_take(self.client, demand, place, self.now) {
                 Ok(()) => {
                     self.step(world, head.work, Step::Grant);
                     let attempt = self.works[head.work.index()].attempts + 1;
@@ -483,7 +483,9 @@ impl Engine {
             self.wake(world, &wakes);
         }
         self.queue.park(head.cost);
-        world.capacity.watch(self.client, refusal);
+        for short in &refusal.shortages {
+            world.capacity.watch(self.client, short.level, short.resource);
+        }
     }
 
     fn record(&mut self, world: &mut World<'_>, work: WorkId, what: Happening) {
@@ -619,7 +621,7 @@ impl Engine {
         let Work { phase: to, cost, .. } = self.works[work.index()];
         let demand = &self.costs[cost.index()];
         if !from.holds() && step == Step::Start {
-            world.capacity.take(self.client, demand);
+            world.capacity.take(self.client, demand, self.now);
         }
         if from.holds() && !to.holds() {
             let wakes = world.capacity.give_back(self.client, demand);

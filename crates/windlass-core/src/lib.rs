@@ -24,11 +24,14 @@ mod lock;
 mod nearest;
 mod phase;
 mod queue;
+mod rate;
 mod time;
 
 pub use amount::{Amount, AmountError};
-pub use capacity::{CapacityTree, CostError, Demand, Place, Refusal, SLOTS, Shortage};
-pub use cost::ResourceCost;
+pub use capacity::{
+    CapacityTree, CostError, Demand, Place, Refusal, ReleaseError, SLOTS, Short, Shortage,
+};
+pub use cost::{ResourceCost, ResourceCostError};
 pub use dag::{Dag, Edge, EdgeError, EdgeKind};
 pub use engine::{
     Engine, EngineConfig, Grant, Input, Metrics, Outcome, Rejected, Submission, SubmitError,
@@ -38,4 +41,5 @@ pub use id::{ClientId, CostId, LevelId, ResourceId, WorkId};
 pub use lock::{Acquired, Busy, HolderId, Lease, Lock, NotOwner, Token};
 pub use nearest::nearest;
 pub use phase::{Phase, WorkState};
+pub use rate::{Quota, Rate, RateError};
 pub use time::Timestamp;

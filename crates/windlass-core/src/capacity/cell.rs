@@ -1,0 +1,166 @@
+//! One resource at one level: what it gives, what is in use of it, and who waits for it.
+//!
+//! It gives by a limit, a rate or a quota, whichever was set last; what is in use is counted in
+//! any case, so that nothing is forgotten when the kind changes. Amounts here are signed and in
+//! steps.
+//!
+//! Knows nothing of the levels above it or of names.
+
+use std::collections::BTreeSet;
+
+use super::line::Line;
+use crate::rate::{Bucket, Window};
+use crate::{Amount, ClientId, Short, Timestamp};
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cell {
+    pub(super) in_use: i128,
+    pub(super) kind: Kind,
+    /// How often it has refused someone.
+    pub(super) refusals: u64,
+    /// Absent until somebody has waited here, so that nobody pays for it before.
+    waiting: Option<Box<Waiting>>,
+}
+
+/// How a cell gives.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Kind {
+    /// Without end.
+    #[default]
+    Open,
+    /// So much at once.
+    Limit(Amount),
+    /// So much at a time; boxed, because most cells are not.
+    Rate(Box<Bucket>),
+    /// So much in each window.
+    Quota(Box<Window>),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Waiting {
+    line: Line,
+    /// Who was refused here and has not been told since to look again.
+    watchers: BTreeSet<ClientId>,
+}
+
+impl Cell {
+    /// What is free here for someone bound by nothing; all there is where nothing limits it.
+    pub(super) fn free(&self, now: Timestamp) -> i128 {
+        match &self.kind {
+            Kind::Open => i128::MAX,
+            Kind::Limit(limit) => i128::from(limit.steps()) - self.in_use,
+            Kind::Rate(bucket) => bucket.free(now),
+            Kind::Quota(window) => window.free(now),
+        }
+    }
+
+    /// As [`Cell::free`], shown to people: no less than nothing. None where nothing limits it.
+    pub(super) fn available(&self, now: Timestamp) -> Option<Amount> {
+        let free = match self.kind {
+            Kind::Open => return None,
+            _ => self.free(now).max(0),
+        };
+        Some(Amount::from_steps(u64::try_from(free).unwrap_or(u64::MAX)))
+    }
+
+    /// The most that can ever be had at once; none where nothing limits it.
+    pub(super) fn most(&self) -> Option<Amount> {
+        match &self.kind {
+            Kind::Open => None,
+            Kind::Limit(limit) => Some(*limit),
+            Kind::Rate(bucket) => Some(bucket.rate().burst),
+            Kind::Quota(window) => Some(window.quota().amount),
+        }
+    }
+
+    /// Whether `wanted` is free beside what is set aside for turns before `before`.
+    #[inline]
+    pub(super) fn fits(&self, wanted: Amount, before: u64, now: Timestamp) -> bool {
+        let needed = i128::from(wanted.steps()) + self.set_aside(before);
+        match &self.kind {
+            Kind::Open => true,
+            Kind::Limit(limit) => needed + self.in_use <= i128::from(limit.steps()),
+            Kind::Rate(bucket) => bucket.has(needed, now),
+            Kind::Quota(window) => needed <= window.free(now),
+        }
+    }
+
+    /// Why `wanted` is not to be had, for one whom it does not fit.
+    pub(super) fn short(&self, wanted: Amount, before: u64, now: Timestamp) -> Short {
+        match (&self.kind, self.when(wanted, before, now)) {
+            (Kind::Rate(_), Some(at)) => Short::Rate { at },
+            (Kind::Quota(_), Some(at)) => Short::Quota { at },
+            _ => Short::Limit { free: self.free(now), set_aside: self.set_aside(before) },
+        }
+    }
+
+    /// When time alone makes room for `wanted`; none if it is not time that does.
+    pub(super) fn when(&self, wanted: Amount, before: u64, now: Timestamp) -> Option<Timestamp> {
+        let needed = i128::from(wanted.steps()) + self.set_aside(before);
+        match &self.kind {
+            Kind::Open | Kind::Limit(_) => None,
+            _ if wanted == Amount::ZERO => Some(now),
+            Kind::Rate(bucket) => Some(bucket.when(needed, now)),
+            Kind::Quota(window) => Some(window.when(needed, now)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn take(&mut self, steps: i128, now: Timestamp) {
+        self.in_use += steps;
+        match &mut self.kind {
+            Kind::Open | Kind::Limit(_) => {}
+            Kind::Rate(bucket) => bucket.charge(steps, now),
+            Kind::Quota(window) => window.charge(steps, now),
+        }
+    }
+
+    /// What was in use is not any more; a rate or a quota gets nothing back. Who watches where it
+    /// made room is added to `wakes`.
+    #[inline]
+    pub(super) fn give_back(&mut self, steps: i128, wakes: &mut Vec<ClientId>) {
+        self.in_use -= steps;
+        if let Kind::Limit(_) = self.kind {
+            self.wake(wakes);
+        }
+    }
+
+    /// What is set aside for turns before `before`.
+    #[inline]
+    pub(super) fn set_aside(&self, before: u64) -> i128 {
+        match &self.waiting {
+            Some(waiting) if !waiting.line.is_empty() => waiting.line.sum_before(before),
+            _ => 0,
+        }
+    }
+
+    pub(super) fn line(&self) -> Option<&Line> {
+        self.waiting.as_ref().map(|waiting| &waiting.line)
+    }
+
+    pub(super) fn line_mut(&mut self) -> &mut Line {
+        &mut self.waiting.get_or_insert_default().line
+    }
+
+    pub(super) fn watchers(&self) -> impl Iterator<Item = ClientId> {
+        self.waiting.iter().flat_map(|waiting| waiting.watchers.iter().copied())
+    }
+
+    pub(super) fn watch(&mut self, client: ClientId) {
+        self.waiting.get_or_insert_default().watchers.insert(client);
+    }
+
+    pub(super) fn unwatch(&mut self, client: ClientId) {
+        if let Some(waiting) = &mut self.waiting {
+            waiting.watchers.remove(&client);
+        }
+    }
+
+    /// Moves all who watch to `wakes`.
+    #[inline]
+    pub(super) fn wake(&mut self, wakes: &mut Vec<ClientId>) {
+        if let Some(waiting) = &mut self.waiting {
+            wakes.extend(std::mem::take(&mut waiting.watchers));
+        }
+    }
+}

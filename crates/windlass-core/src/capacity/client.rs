@@ -1,0 +1,83 @@
+//! Who takes from a tree: added and removed, and what they hold.
+
+use super::standing::Standing;
+use super::{CapacityTree, Demand, ReleaseError, in_order};
+use crate::{Amount, ClientId, LevelId};
+
+#[derive(Clone, Debug)]
+pub(super) struct Client {
+    pub(super) level: LevelId,
+    /// In use by this client, by resource.
+    pub(super) held: Vec<i128>,
+    pub(super) standing: Option<Standing>,
+}
+
+const IS_HERE: &str = "a client is used from when it is added until it is removed";
+
+impl CapacityTree {
+    /// Someone who takes at `level`.
+    pub fn add_client(&mut self, level: LevelId) -> ClientId {
+        assert!(level.index() < self.levels.len(), "a level of this tree");
+        let client = self.vacant.pop().unwrap_or_else(|| {
+            self.clients.push(None);
+            ClientId::at(self.clients.len() - 1)
+        });
+        self.clients[client.index()] = Some(Client { level, held: Vec::new(), standing: None });
+        client
+    }
+
+    /// Takes a client out: gives back all it holds, withdraws its request and stops watching. Its
+    /// number may be used again. Returns who should look again.
+    ///
+    /// # Panics
+    ///
+    /// If it was removed before.
+    pub fn remove_client(&mut self, client: ClientId) -> Vec<ClientId> {
+        self.climb(self.level_of(client), |level| {
+            level.cells.iter_mut().for_each(|cell| cell.unwatch(client));
+        });
+        let mut wakes = self.withdraw(client);
+        let Client { level, held, .. } = self.clients[client.index()].take().expect(IS_HERE);
+        for (resource, held) in held.into_iter().enumerate().filter(|(_, held)| *held != 0) {
+            self.climb(level, |level| level.cells[resource].give_back(held, &mut wakes));
+        }
+        self.vacant.push(client);
+        in_order(wakes)
+    }
+
+    /// The level at which `client` takes.
+    #[must_use]
+    pub fn level_of(&self, client: ClientId) -> LevelId {
+        self.client(client).level
+    }
+
+    /// What `client` has in use, by resource number, in steps of 1/10 000.
+    pub(crate) fn held(&self, client: ClientId) -> &[i128] {
+        &self.client(client).held
+    }
+
+    pub(super) fn client(&self, client: ClientId) -> &Client {
+        self.clients[client.index()].as_ref().expect(IS_HERE)
+    }
+
+    pub(super) fn client_mut(&mut self, client: ClientId) -> &mut Client {
+        self.clients[client.index()].as_mut().expect(IS_HERE)
+    }
+
+    pub(super) fn expect_held(
+        &self,
+        client: ClientId,
+        demand: &Demand,
+    ) -> Result<(), ReleaseError> {
+        let held = self.held(client);
+        for (resource, released) in demand.iter() {
+            let held = held.get(resource.index()).copied().unwrap_or(0);
+            if held < i128::from(released.steps()) {
+                let held = u64::try_from(held).expect("what is held is never negative");
+                let (name, held) = (self.name(resource).to_owned(), Amount::from_steps(held));
+                return Err(ReleaseError { name, released, held });
+            }
+        }
+        Ok(())
+    }
+}

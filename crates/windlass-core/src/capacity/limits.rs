@@ -1,0 +1,121 @@
+//! What levels declare: limits, rates and quotas, and which costs they could ever meet.
+
+use super::cell::{Cell, Kind};
+use super::{CapacityTree, CostError, Demand, SLOTS_ID, in_order};
+use crate::nearest::nearest;
+use crate::rate::{Bucket, Window};
+use crate::{
+    Amount, ClientId, LevelId, Quota, Rate, RateError, ResourceCost, ResourceId, Timestamp,
+};
+
+impl CapacityTree {
+    /// Sets the named limits and leaves the others; a name may be new, or have been a rate or a
+    /// quota. A limit below what is in use is a debt. Returns who should look again.
+    pub fn set_limits(&mut self, level: LevelId, limits: &ResourceCost) -> Vec<ClientId> {
+        let mut wakes = Vec::new();
+        for (name, limit) in limits.iter() {
+            let cell = self.declare(level, name);
+            let lowered = matches!(cell.kind, Kind::Limit(before) if limit <= before);
+            cell.kind = Kind::Limit(limit);
+            if !lowered {
+                cell.wake(&mut wakes);
+            }
+        }
+        in_order(wakes)
+    }
+
+    /// Makes a resource of this level come at a rate, in place of what was; it starts full. Another
+    /// rate for one that has a rate keeps what has gathered, up to the new burst. Returns who
+    /// should look again.
+    pub fn set_rate(
+        &mut self,
+        level: LevelId,
+        name: &str,
+        rate: Rate,
+        now: Timestamp,
+    ) -> Result<Vec<ClientId>, RateError> {
+        self.set_kind(level, name, |before| match before {
+            Some(Kind::Rate(bucket)) => Ok(Kind::Rate(Box::new(bucket.at_rate(rate, now)?))),
+            _ => Ok(Kind::Rate(Box::new(Bucket::new(rate, now)?))),
+        })
+    }
+
+    /// Allows so much of a resource of this level in each window, in place of what was. Another
+    /// quota for one that has a quota keeps what the window has used. Returns who should look again.
+    pub fn set_quota(
+        &mut self,
+        level: LevelId,
+        name: &str,
+        quota: Quota,
+        now: Timestamp,
+    ) -> Result<Vec<ClientId>, RateError> {
+        self.set_kind(level, name, |before| match before {
+            Some(Kind::Quota(window)) => Ok(Kind::Quota(Box::new(window.under(quota, now)?))),
+            _ => Ok(Kind::Quota(Box::new(Window::new(quota, now)?))),
+        })
+    }
+
+    /// What `cost` means at `level`, or why it could never be met there.
+    pub fn demand(&self, level: LevelId, cost: &ResourceCost) -> Result<Demand, CostError> {
+        let demand = self.actual(level, cost)?;
+        for level in self.chain(level) {
+            for (resource, wanted) in demand.iter() {
+                let most = self.cell(level, resource).and_then(Cell::most);
+                if let Some(limit) = most.filter(|most| wanted > *most) {
+                    let name = self.name(resource).to_owned();
+                    return Err(CostError::AboveLimit { name, wanted, limit, level });
+                }
+            }
+        }
+        Ok(demand)
+    }
+
+    /// What `cost` means at `level`, however much it is: for [`CapacityTree::reconcile`], since what
+    /// was used in the end may be more than could have been asked for.
+    pub fn actual(&self, level: LevelId, cost: &ResourceCost) -> Result<Demand, CostError> {
+        let amounts = cost.iter().map(|(name, amount)| Ok((self.declared(level, name)?, amount)));
+        let mut amounts = amounts.collect::<Result<Vec<_>, _>>()?;
+        amounts.retain(|(_, amount)| *amount != Amount::ZERO);
+        amounts.sort_unstable();
+        Ok(Demand(amounts.into()))
+    }
+
+    /// The number of a name that some level of the chain declares.
+    fn declared(&self, level: LevelId, name: &str) -> Result<ResourceId, CostError> {
+        let limited = |resource, level| self.cell(level, resource).and_then(Cell::most).is_some();
+        let known = |resource: &ResourceId| {
+            *resource == SLOTS_ID || self.chain(level).any(|level| limited(*resource, level))
+        };
+        self.resource(name).filter(known).ok_or_else(|| {
+            let names = (0..self.names.len()).map(ResourceId::at).filter(known);
+            let nearest = nearest(name, names.map(|resource| self.name(resource)));
+            CostError::Unknown { name: name.to_owned(), nearest: nearest.map(str::to_owned) }
+        })
+    }
+
+    fn set_kind(
+        &mut self,
+        level: LevelId,
+        name: &str,
+        kind: impl FnOnce(Option<&Kind>) -> Result<Kind, RateError>,
+    ) -> Result<Vec<ClientId>, RateError> {
+        if name.is_empty() {
+            return Err(RateError::NoName);
+        }
+        let cell = self.resource(name).and_then(|resource| self.cell(level, resource));
+        let kind = kind(cell.map(|cell| &cell.kind))?;
+        let cell = self.declare(level, name);
+        cell.kind = kind;
+        let mut wakes = Vec::new();
+        cell.wake(&mut wakes);
+        Ok(wakes)
+    }
+
+    fn declare(&mut self, level: LevelId, name: &str) -> &mut Cell {
+        let resource = self.resource(name).unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            ResourceId::at(self.names.len() - 1)
+        });
+        self.levels[level.index()].cell_mut(resource)
+    }
+}

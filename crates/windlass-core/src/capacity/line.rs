@@ -1,0 +1,148 @@
+//! The line at one resource of one level: what is set aside for whom, in the order of their turns.
+//!
+//! A request is added, looked up and removed in O(log n), and so is the sum over all before it: a
+//! binary indexed tree over the requests by turn. Only a turn that comes late, behind which others
+//! stand here already, costs O(n). Removed ones stay as nothing until they are the larger part.
+
+use crate::Amount;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Line {
+    /// By turn; nothing wanted where a request was withdrawn.
+    requests: Vec<Request>,
+    /// Place `i` holds the sum over the last `lowest_bit(i + 1)` requests up to `i`.
+    sums: Vec<i128>,
+    alive: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    turn: u64,
+    wanted: Amount,
+}
+
+impl Line {
+    pub(super) fn is_empty(&self) -> bool {
+        self.alive == 0
+    }
+
+    /// Sets `wanted` aside for this turn, in place of what was; nothing removes it.
+    pub(super) fn set(&mut self, turn: u64, wanted: Amount) {
+        match self.place(turn) {
+            Ok(place) => self.replace(place, wanted),
+            Err(_) if wanted == Amount::ZERO => {}
+            Err(place) => self.insert(place, Request { turn, wanted }),
+        }
+    }
+
+    /// What is set aside for all turns before this one, in steps.
+    pub(super) fn sum_before(&self, turn: u64) -> i128 {
+        let mut count = self.requests.partition_point(|request| request.turn < turn);
+        let mut sum = 0;
+        while count > 0 {
+            sum += self.sums[count - 1];
+            count -= lowest_bit(count);
+        }
+        sum
+    }
+
+    /// The turns that stand here, in order, with what is set aside for them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, Amount)> {
+        let alive = self.requests.iter().filter(|request| request.wanted != Amount::ZERO);
+        alive.map(|request| (request.turn, request.wanted))
+    }
+
+    fn place(&self, turn: u64) -> Result<usize, usize> {
+        self.requests.binary_search_by_key(&turn, |request| request.turn)
+    }
+
+    fn insert(&mut self, place: usize, request: Request) {
+        self.alive += 1;
+        self.requests.insert(place, request);
+        if place == self.sums.len() {
+            self.sums.push(self.sum_at(place));
+        } else {
+            self.rebuild();
+        }
+    }
+
+    fn replace(&mut self, place: usize, wanted: Amount) {
+        let before = std::mem::replace(&mut self.requests[place].wanted, wanted);
+        self.alive += usize::from(wanted != Amount::ZERO);
+        self.alive -= usize::from(before != Amount::ZERO);
+        let change = i128::from(wanted.steps()) - i128::from(before.steps());
+        let mut count = place + 1;
+        while count <= self.sums.len() {
+            self.sums[count - 1] += change;
+            count += lowest_bit(count);
+        }
+        if self.alive * 2 < self.requests.len() {
+            self.sweep();
+        }
+    }
+
+    fn sweep(&mut self) {
+        self.requests.retain(|request| request.wanted != Amount::ZERO);
+        self.rebuild();
+    }
+
+    fn rebuild(&mut self) {
+        self.sums.clear();
+        for place in 0..self.requests.len() {
+            self.sums.push(self.sum_at(place));
+        }
+    }
+
+    /// The sum that belongs at `place`, out of those before it.
+    fn sum_at(&self, place: usize) -> i128 {
+        let mut sum = i128::from(self.requests[place].wanted.steps());
+        let mut width = 1;
+        while width < lowest_bit(place + 1) {
+            sum += self.sums[place - width];
+            width *= 2;
+        }
+        sum
+    }
+}
+
+fn lowest_bit(count: usize) -> usize {
+    count & count.wrapping_neg()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// Sums and order are those of a plain map, whatever comes and goes.
+    #[test]
+    fn a_line_sums_like_a_map() {
+        let mut line = Line::default();
+        let mut map = BTreeMap::new();
+        let mut random = 1u64;
+        for _ in 0..500 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let (turn, wanted) = (random >> 58, Amount::from_steps(random >> 20 & 3));
+            line.set(turn, wanted);
+            map.insert(turn, wanted);
+            map.retain(|_, wanted| *wanted != Amount::ZERO);
+            for turn in 0..65 {
+                let before = map.range(..turn).map(|(_, wanted)| i128::from(wanted.steps()));
+                assert_eq!(line.sum_before(turn), before.sum::<i128>());
+            }
+            assert!(line.iter().eq(map.iter().map(|(turn, wanted)| (*turn, *wanted))));
+            assert_eq!(line.is_empty(), map.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_was_withdrawn_does_not_pile_up() {
+        let mut line = Line::default();
+        for turn in 0..1000 {
+            line.set(turn, Amount::from(1));
+            line.set(turn, Amount::ZERO);
+        }
+        assert!(line.is_empty() && line.requests.len() < 2);
+    }
+}

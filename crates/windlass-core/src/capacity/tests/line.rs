@@ -1,0 +1,139 @@
+//! Who is bound by what is set aside, and who is told to look again.
+
+use super::*;
+
+#[test]
+fn what_refused_the_first_in_line_is_kept_from_those_behind_it() {
+    let (mut tree, [a, b]) = two_teams();
+    let [two, eight] = [2, 8].map(|cpu| demand(&tree, a, cpu));
+    tree.try_take(b, &eight, Place::First, NOW).expect("everything is free");
+    let refusal = refused(&mut tree, a, &eight);
+    tree.stand(a, 1, &refusal);
+    assert!(!tree.can_take(b, &two, Place::First, NOW), "the root's cpu is set aside for a");
+    assert!(!tree.can_take(a, &two, Place::Later, NOW), "also from a's own later works");
+    assert!(tree.can_take(a, &two, Place::First, NOW), "but not from one before it");
+    let cpu = tree.resource("cpu").expect("declared");
+    let room = |client, place| tree.room(client, ROOT, cpu, place, NOW) / UNIT;
+    assert_eq!(room(a, Place::First), 2);
+    assert_eq!((room(a, Place::Later), room(b, Place::First)), (-6, -6));
+    assert_eq!(room(b, Place::Resuming), 2, "what has begun goes before all that wait");
+    assert_eq!(tree.available(ROOT, NOW), amounts([("cpu", 2)]), "nobody holds what is set aside");
+}
+
+#[test]
+fn what_has_not_refused_the_first_in_line_stays_open() {
+    let mut tree = CapacityTree::new(&amounts([("cpu", 4), ("gpu", 4)]));
+    let [a, b] = [(); 2].map(|()| tree.add_client(ROOT));
+    let gpus = tree.demand(ROOT, &amounts([("gpu", 4)])).expect("it fits");
+    let both = tree.demand(ROOT, &amounts([("cpu", 4), ("gpu", 4)])).expect("it fits");
+    let cpus = tree.demand(ROOT, &amounts([("cpu", 4)])).expect("it fits");
+    tree.try_take(b, &gpus, Place::First, NOW).expect("everything is free");
+    let refusal = refused(&mut tree, a, &both);
+    tree.stand(a, 1, &refusal);
+    assert!(tree.can_take(b, &cpus, Place::First, NOW), "a was refused gpus, not cpus");
+    tree.try_take(b, &cpus, Place::First, NOW).expect("as was said");
+    let refusal = refused(&mut tree, a, &both);
+    tree.stand(a, 1, &refusal);
+    tree.give_back(b, &cpus);
+    assert!(!tree.can_take(b, &cpus, Place::First, NOW), "it is held up once per resource");
+    tree.check();
+}
+
+#[test]
+fn clients_are_served_in_the_order_of_their_requests() {
+    let mut tree = CapacityTree::new(&amounts([("cpu", 4)]));
+    let clients = [(); 4].map(|()| tree.add_client(ROOT));
+    let [one, four] = [1, 4].map(|cpu| demand(&tree, clients[0], cpu));
+    tree.try_take(clients[0], &four, Place::First, NOW).expect("everything is free");
+    for (owner, client) in (1..).zip(&clients[1..]) {
+        let refusal = refused(&mut tree, *client, &one);
+        tree.stand(*client, owner, &refusal);
+    }
+    tree.give_back(clients[0], &one);
+    let fits = |tree: &CapacityTree| clients.map(|c| tree.can_take(c, &one, Place::First, NOW));
+    assert_eq!(fits(&tree), [false, true, false, false]);
+    tree.give_back(clients[0], &one);
+    assert_eq!(fits(&tree), [false, true, true, false]);
+    tree.withdraw(clients[1]);
+    assert_eq!(fits(&tree), [false, false, true, true], "who withdrew asks as a newcomer");
+}
+
+#[test]
+fn another_work_takes_over_the_place_in_line() {
+    let (mut tree, [a, b]) = two_teams();
+    let [two, three, eight] = [2, 3, 8].map(|cpu| demand(&tree, a, cpu));
+    tree.take(b, &eight, NOW);
+    for client in [a, b] {
+        let refusal = refused(&mut tree, client, &eight);
+        tree.stand(client, 1, &refusal);
+    }
+    let refusal = refused(&mut tree, a, &three);
+    tree.stand(a, 2, &refusal);
+    tree.check();
+    assert!(tree.can_take(a, &two, Place::First, NOW), "it still stands before b");
+    let cpu = tree.resource("cpu").expect("declared");
+    assert_eq!(tree.room(b, ROOT, cpu, Place::First, NOW), -UNIT, "three are set aside, not eight");
+}
+
+#[test]
+fn release_anywhere_in_a_tree_wakes_every_waiter_that_may_now_fit() {
+    let (mut tree, [a, b]) = two_teams();
+    let c = tree.add_client(ROOT);
+    let eight = demand(&tree, a, 8);
+    tree.try_take(a, &eight, Place::First, NOW).expect("everything is free");
+    for client in [c, b] {
+        let refusal = refused(&mut tree, client, &eight);
+        watch(&mut tree, client, &refusal);
+    }
+    assert_eq!(tree.give_back(a, &eight), [b, c], "a release below the same root");
+    tree.try_take(a, &eight, Place::First, NOW).expect("everything is free again");
+    assert_eq!(tree.give_back(a, &eight), [], "they have been told already");
+}
+
+#[test]
+fn only_who_waits_for_the_same_resource_is_told() {
+    let mut tree = CapacityTree::new(&amounts([("cpu", 4), ("gpu", 4)]));
+    let [a, b] = [(); 2].map(|()| tree.add_client(ROOT));
+    let [cpus, gpus] =
+        ["cpu", "gpu"].map(|name| tree.demand(ROOT, &amounts([(name, 4)])).expect("it fits"));
+    tree.take(a, &cpus, NOW);
+    tree.take(a, &gpus, NOW);
+    let refusal = refused(&mut tree, b, &gpus);
+    watch(&mut tree, b, &refusal);
+    assert_eq!(tree.give_back(a, &cpus), []);
+    assert_eq!(tree.give_back(a, &gpus), [b]);
+}
+
+#[test]
+fn the_end_of_a_standing_request_wakes_whom_it_bound() {
+    let (mut tree, [a, b]) = two_teams();
+    let [two, eight] = [2, 8].map(|cpu| demand(&tree, a, cpu));
+    tree.try_take(b, &eight, Place::First, NOW).expect("everything is free");
+    let refusal = refused(&mut tree, a, &eight);
+    tree.stand(a, 1, &refusal);
+    let refusal = refused(&mut tree, b, &two);
+    watch(&mut tree, b, &refusal);
+    assert_eq!(tree.withdraw(a), [b]);
+    assert_eq!(tree.withdraw(a), [], "there is nothing left to withdraw");
+    assert!(!tree.can_take(b, &two, Place::First, NOW), "b's own level is full");
+}
+
+#[test]
+fn a_raised_limit_wakes_and_a_lowered_one_does_not() {
+    let (mut tree, [a, _]) = two_teams();
+    let team = tree.level_of(a);
+    let eight = demand(&tree, a, 8);
+    tree.take(a, &eight, NOW);
+    let refusal = refused(&mut tree, a, &eight);
+    watch(&mut tree, a, &refusal);
+    assert_eq!(tree.set_limits(team, &amounts([("cpu", 7)])), []);
+    assert_eq!(tree.set_limits(team, &amounts([("cpu", 8)])), [a]);
+}
+
+#[test]
+#[should_panic(expected = "its own level and those above")]
+fn nobody_watches_what_does_not_bind_it() {
+    let (mut tree, [a, b]) = two_teams();
+    let elsewhere = tree.level_of(b);
+    tree.watch(a, elsewhere, SLOTS_ID);
+}

@@ -1,0 +1,134 @@
+//! What a tree tells about itself; nothing here changes anything.
+
+use std::collections::BTreeMap;
+
+use super::cell::{Cell, Kind};
+use super::{CapacityTree, Place};
+use crate::{Amount, ClientId, LevelId, Quota, Rate, ResourceCost, ResourceId, Timestamp};
+
+impl CapacityTree {
+    /// What the one who asks may take of one resource at one level, in steps of 1/10 000: what is
+    /// free without what is set aside for those before it. Negative when in debt, `i128::MAX` where
+    /// it is not limited.
+    #[must_use]
+    pub fn room(
+        &self,
+        client: ClientId,
+        level: LevelId,
+        resource: ResourceId,
+        place: Place,
+        now: Timestamp,
+    ) -> i128 {
+        match self.cell(level, resource) {
+            None | Some(Cell { kind: Kind::Open, .. }) => i128::MAX,
+            Some(cell) => cell.free(now).saturating_sub(cell.set_aside(self.bound(client, place))),
+        }
+    }
+
+    /// When time makes room for `wanted` at a rate or quota, if nobody else takes; `now` if there
+    /// is room, [`Timestamp::MAX`] if those who stand before have to take theirs first. None where
+    /// time does not matter.
+    #[must_use]
+    pub fn when(
+        &self,
+        client: ClientId,
+        level: LevelId,
+        resource: ResourceId,
+        wanted: Amount,
+        place: Place,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        self.cell(level, resource)?.when(wanted, self.bound(client, place), now)
+    }
+
+    /// What this level itself has free, by name; nothing when in debt.
+    #[must_use]
+    pub fn available(&self, level: LevelId, now: Timestamp) -> ResourceCost {
+        let amounts =
+            self.cells(level).filter_map(|(name, cell)| Some((name, cell.available(now)?)));
+        amounts.map(|(name, amount)| (name.to_owned(), amount)).collect()
+    }
+
+    /// What is free at `level` and all above it, the least of each; none if anything is exhausted.
+    #[must_use]
+    pub fn peek(&self, level: LevelId, now: Timestamp) -> Option<ResourceCost> {
+        let mut least = BTreeMap::new();
+        for (name, cell) in self.chain(level).flat_map(|level| self.cells(level)) {
+            let Some(amount) = cell.available(now) else { continue };
+            if amount == Amount::ZERO {
+                return None;
+            }
+            least
+                .entry(name.to_owned())
+                .and_modify(|n: &mut Amount| *n = amount.min(*n))
+                .or_insert(amount);
+        }
+        Some(least.into_iter().collect())
+    }
+
+    /// What part of each limit of this level is in use, from 0 to 1; 0 for a limit of 0. Rates and
+    /// quotas have no part in it: nobody holds them.
+    #[must_use]
+    pub fn utilization(&self, level: LevelId) -> Vec<(&str, f64)> {
+        let limited = self.cells(level).filter_map(|(name, cell)| Some((name, cell.used()?)));
+        limited.map(|(name, (used, limit))| (name, ratio(used, limit))).collect()
+    }
+
+    /// The limits of this level, by name. Rates and quotas are not among them.
+    #[must_use]
+    pub fn limits(&self, level: LevelId) -> ResourceCost {
+        let limited = self.cells(level).filter_map(|(name, cell)| Some((name, cell.limit()?)));
+        limited.map(|(name, limit)| (name.to_owned(), limit)).collect()
+    }
+
+    /// The rate at which a resource of this level comes, if it does.
+    #[must_use]
+    pub fn rate(&self, level: LevelId, name: &str) -> Option<Rate> {
+        match &self.cell(level, self.resource(name)?)?.kind {
+            Kind::Rate(bucket) => Some(bucket.rate()),
+            _ => None,
+        }
+    }
+
+    /// The quota of a resource of this level, if it has one.
+    #[must_use]
+    pub fn quota(&self, level: LevelId, name: &str) -> Option<Quota> {
+        match &self.cell(level, self.resource(name)?)?.kind {
+            Kind::Quota(window) => Some(window.quota()),
+            _ => None,
+        }
+    }
+
+    /// What is free of a resource at one level, in steps of 1/10 000; negative when in debt, none
+    /// where it has no limit.
+    #[must_use]
+    pub fn free(&self, level: LevelId, name: &str) -> Option<i128> {
+        let cell = self.cell(level, self.resource(name)?)?;
+        Some(i128::from(cell.limit()?.steps()) - cell.in_use)
+    }
+
+    /// The cells of a level with their names.
+    fn cells(&self, level: LevelId) -> impl Iterator<Item = (&str, &Cell)> {
+        self.names.iter().map(String::as_str).zip(&self.levels[level.index()].cells)
+    }
+}
+
+impl Cell {
+    fn limit(&self) -> Option<Amount> {
+        match self.kind {
+            Kind::Limit(limit) => Some(limit),
+            _ => None,
+        }
+    }
+
+    /// What is in use of a limit, no more than all of it, and the limit.
+    fn used(&self) -> Option<(u64, u64)> {
+        let limit = self.limit()?.steps();
+        Some((u64::try_from(self.in_use).map_or(limit, |used| used.min(limit)), limit))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown to people, not decided by")]
+fn ratio(used: u64, limit: u64) -> f64 {
+    if limit == 0 { 0.0 } else { used as f64 / limit as f64 }
+}

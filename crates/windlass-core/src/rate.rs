@@ -1,0 +1,261 @@
+//! Rates and quotas: how much may be started in how much time, exactly.
+//!
+//! What there is now is computed from the last change and the time since. A bucket counts in units
+//! of one step times one nanosecond of its period, so nothing is ever rounded and nothing is added
+//! up bit by bit. Time does not go back: an earlier time counts as that of the last change.
+//!
+//! Knows nothing of levels, clients or waiting.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::{Amount, Timestamp};
+
+/// How fast a resource comes, and how much of it may gather.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass_core::{Amount, CapacityTree, Place, Rate, ResourceCost, Timestamp};
+///
+/// let mut tree = CapacityTree::new(&ResourceCost::new());
+/// let (hundred, twenty) = (Amount::from(100), Amount::from(20));
+/// let rate = Rate { amount: hundred, per: Duration::from_secs(60), burst: twenty };
+/// tree.set_rate(CapacityTree::ROOT, "calls", rate, Timestamp::ZERO)?;
+///
+/// let client = tree.add_client(CapacityTree::ROOT);
+/// let cost = ResourceCost::new().with("calls", twenty);
+/// let twenty_calls = tree.demand(CapacityTree::ROOT, &cost)?;
+/// tree.try_take(client, &twenty_calls, Place::First, Timestamp::ZERO).expect("it starts full");
+/// assert!(!tree.can_take(client, &twenty_calls, Place::First, Timestamp::from_millis(11_999)));
+/// assert!(tree.can_take(client, &twenty_calls, Place::First, Timestamp::from_millis(12_000)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// How much comes in each period, evenly.
+    pub amount: Amount,
+    /// The period.
+    pub per: Duration,
+    /// The most that gathers while nobody takes; also the most that can be taken at once.
+    pub burst: Amount,
+}
+
+/// How much may be taken in each window of time; windows follow each other from
+/// [`Timestamp::ZERO`] on.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass_core::{Amount, CapacityTree, Quota, ResourceCost, Timestamp};
+///
+/// let mut tree = CapacityTree::new(&ResourceCost::new());
+/// let daily = Quota { amount: Amount::from(1000), window: Duration::from_secs(86_400) };
+/// tree.set_quota(CapacityTree::ROOT, "mails", daily, Timestamp::ZERO)?;
+/// let available = tree.available(CapacityTree::ROOT, Timestamp::ZERO);
+/// assert_eq!(available.to_string(), "mails=1000");
+/// # Ok::<(), windlass_core::RateError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// How much may be taken in one window.
+    pub amount: Amount,
+    /// How long a window is.
+    pub window: Duration,
+}
+
+/// Why a rate or a quota makes no sense; nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RateError {
+    /// The resource has no name.
+    #[error("a resource needs a name")]
+    NoName,
+    /// Nothing would ever come.
+    #[error("an amount of 0 would never let anything start")]
+    ZeroAmount,
+    /// Nothing could ever be taken.
+    #[error("a burst of 0 would never let anything start")]
+    ZeroBurst,
+    /// A period or window without length.
+    #[error("a period or window of no length is no limit")]
+    ZeroPeriod,
+    /// Longer than time itself.
+    #[error("{period:?} is longer than the 584 years that time has")]
+    TooLong {
+        /// The period or window.
+        period: Duration,
+    },
+    /// The burst and the period together are more than can be counted exactly.
+    #[error("a burst of {burst} over {per:?} is too large to count exactly")]
+    TooLarge {
+        /// The burst.
+        burst: Amount,
+        /// The period.
+        per: Duration,
+    },
+}
+
+/// A token bucket: a [`Rate`] and what has gathered.
+#[derive(Clone, Debug)]
+pub(crate) struct Bucket {
+    rate: Rate,
+    period: u64,
+    full: i128,
+    /// What there was at the anchor; negative when in debt.
+    level: i128,
+    anchor: Timestamp,
+}
+
+impl Bucket {
+    /// A full one.
+    pub(crate) fn new(rate: Rate, now: Timestamp) -> Result<Self, RateError> {
+        let period = nanos(rate.per)?;
+        if rate.amount == Amount::ZERO {
+            return Err(RateError::ZeroAmount);
+        }
+        if rate.burst == Amount::ZERO {
+            return Err(RateError::ZeroBurst);
+        }
+        let full = i128::from(rate.burst.steps()).checked_mul(i128::from(period));
+        let full = full.ok_or(RateError::TooLarge { burst: rate.burst, per: rate.per })?;
+        Ok(Self { rate, period, full, level: full, anchor: now })
+    }
+
+    /// The same bucket at another rate. What has gathered stays, in whole steps.
+    pub(crate) fn at_rate(&self, rate: Rate, now: Timestamp) -> Result<Self, RateError> {
+        let now = now.max(self.anchor);
+        let mut bucket = Self::new(rate, now)?;
+        let level = self.free(now).saturating_mul(i128::from(bucket.period));
+        bucket.level = level.min(bucket.full);
+        Ok(bucket)
+    }
+
+    pub(crate) fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// What may be taken now, in steps.
+    pub(crate) fn free(&self, now: Timestamp) -> i128 {
+        self.level_at(now).div_euclid(i128::from(self.period))
+    }
+
+    /// Whether there are this many steps. As `free`, without the division.
+    #[inline]
+    pub(crate) fn has(&self, steps: i128, now: Timestamp) -> bool {
+        let needed = steps.checked_mul(i128::from(self.period));
+        needed.is_some_and(|needed| needed <= self.level_at(now))
+    }
+
+    /// Takes so many steps out, or puts them back if negative; never more than fit in.
+    #[inline]
+    pub(crate) fn charge(&mut self, steps: i128, now: Timestamp) {
+        let cost = steps.saturating_mul(i128::from(self.period));
+        self.level = self.level_at(now).saturating_sub(cost).min(self.full);
+        self.anchor = self.anchor.max(now);
+    }
+
+    /// When there are this many steps if nobody takes any; [`Timestamp::MAX`] if never.
+    pub(crate) fn when(&self, steps: i128, now: Timestamp) -> Timestamp {
+        let needed = steps.checked_mul(i128::from(self.period));
+        let Some(needed) = needed.filter(|needed| *needed <= self.full) else {
+            return Timestamp::MAX;
+        };
+        if needed <= self.level_at(now) {
+            return now;
+        }
+        let missing = needed.abs_diff(self.level);
+        let wait = missing.div_ceil(u128::from(self.rate.amount.steps()));
+        let wait = u64::try_from(wait).unwrap_or(u64::MAX);
+        Timestamp::from_nanos(self.anchor.as_nanos().saturating_add(wait))
+    }
+
+    /// In steps times nanoseconds of the period.
+    #[inline]
+    fn level_at(&self, now: Timestamp) -> i128 {
+        let elapsed = now.as_nanos().saturating_sub(self.anchor.as_nanos());
+        let gain = u128::from(elapsed) * u128::from(self.rate.amount.steps());
+        if gain >= self.full.abs_diff(self.level) {
+            return self.full;
+        }
+        self.level.checked_add_unsigned(gain).expect("less than what is missing")
+    }
+}
+
+/// A [`Quota`] and what the latest window has used of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    quota: Quota,
+    length: u64,
+    /// Which window from the origin.
+    number: u64,
+    used: i128,
+}
+
+impl Window {
+    /// One of which nothing is used.
+    pub(crate) fn new(quota: Quota, now: Timestamp) -> Result<Self, RateError> {
+        let length = nanos(quota.window)?;
+        if quota.amount == Amount::ZERO {
+            return Err(RateError::ZeroAmount);
+        }
+        Ok(Self { quota, length, number: now.as_nanos() / length, used: 0 })
+    }
+
+    /// The same window under another quota. What it has used stays used.
+    pub(crate) fn under(&self, quota: Quota, now: Timestamp) -> Result<Self, RateError> {
+        let now = now.max(self.start());
+        Ok(Self { used: self.used_at(now), ..Self::new(quota, now)? })
+    }
+
+    pub(crate) fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    /// What may be taken now, in steps.
+    #[inline]
+    pub(crate) fn free(&self, now: Timestamp) -> i128 {
+        i128::from(self.quota.amount.steps()).saturating_sub(self.used_at(now))
+    }
+
+    /// Takes so many steps, or puts them back if negative; a window never has more than its quota.
+    #[inline]
+    pub(crate) fn charge(&mut self, steps: i128, now: Timestamp) {
+        self.used = self.used_at(now).saturating_add(steps).max(0);
+        self.number = self.number_at(now);
+    }
+
+    /// When there are this many steps if nobody takes any; [`Timestamp::MAX`] if never.
+    pub(crate) fn when(&self, steps: i128, now: Timestamp) -> Timestamp {
+        if steps <= self.free(now) {
+            return now;
+        }
+        if steps > i128::from(self.quota.amount.steps()) {
+            return Timestamp::MAX;
+        }
+        let next = self.number_at(now).checked_add(1).and_then(|n| n.checked_mul(self.length));
+        next.map_or(Timestamp::MAX, Timestamp::from_nanos)
+    }
+
+    fn start(&self) -> Timestamp {
+        Timestamp::from_nanos(self.number * self.length)
+    }
+
+    fn used_at(&self, now: Timestamp) -> i128 {
+        if self.number_at(now) > self.number { 0 } else { self.used }
+    }
+
+    fn number_at(&self, now: Timestamp) -> u64 {
+        self.number.max(now.as_nanos() / self.length)
+    }
+}
+
+fn nanos(period: Duration) -> Result<u64, RateError> {
+    match u64::try_from(period.as_nanos()) {
+        Ok(0) => Err(RateError::ZeroPeriod),
+        Ok(nanos) => Ok(nanos),
+        Err(_) => Err(RateError::TooLong { period }),
+    }
+}
+
+#[cfg(test)]
+mod tests;
