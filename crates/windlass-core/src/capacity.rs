@@ -234,7 +234,9 @@ impl CapacityTree {
         Refusal { shortages }
     }
 
-    fn resource(&self, name: &str) -> Option<ResourceId> {
+    /// The number of a resource; none if no level ever declared it.
+    #[must_use]
+    pub fn resource(&self, name: &str) -> Option<ResourceId> {
         self.names.iter().position(|known| known == name).map(ResourceId::at)
     }
 

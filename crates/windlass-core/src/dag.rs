@@ -257,7 +257,6 @@ impl Dag {
     }
 
     /// Takes `node` out of the graph. Its edges go as soon as their other ends are forgotten too.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for an engine that forgets ended works"))]
     pub(crate) fn forget(&mut self, node: usize) {
         let Node { incoming, outgoing, .. } = self.nodes[node];
         self.nodes.forget(node);

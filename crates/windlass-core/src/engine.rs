@@ -4,144 +4,53 @@
 //! in, pulls grants, and reports how attempts ended. Every change that a replay must reproduce
 //! goes through [`Engine::evolve`], live and in recovery alike.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use thiserror::Error;
-
-use crate::capacity::{CapacityTree, CostError, Demand, Place, Refusal, SLOTS};
-use crate::dag::{Dag, EdgeKind};
+use crate::ageing::Ageing;
+use crate::capacity::{CapacityTree, CostError, Demand, SLOTS};
+use crate::column::Column;
+use crate::dag::Dag;
 use crate::fact::{Ending, Fact, Happening, Transition, World};
+use crate::input::{
+    Dependency, DependencyError, Grant, Input, Outcome, Rejected, Submission, SubmitError,
+};
+use crate::metrics::Metrics;
 use crate::phase::{Phase, Step, WorkState};
-use crate::queue::{Head, Rank, ReadyQueue};
-use crate::{Amount, ClientId, CostId, ResourceCost, Timestamp, WorkId};
+use crate::queue::{Listing, ReadyQueue, Waiting};
+use crate::{Amount, ClientId, CostId, LevelId, ResourceCost, ResourceId, Timestamp, WorkId};
 
+mod admission;
 mod check;
 mod digest;
+mod edges;
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct EngineConfig {
     /// How long a work waits before its next attempt when it does not say so itself.
     pub retry_delay: Duration,
+    /// How waiting makes ready works more urgent.
+    pub ageing: Ageing,
+    /// Whether works may start before one that stands before them and does not fit.
+    pub order: Order,
+}
+
+/// Whether works may start before one that stands before them in line and does not fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// They may, out of what did not refuse it.
+    #[default]
+    PassOver,
+    /// Nothing starts before the first in line.
+    Strict,
 }
 
 impl Default for EngineConfig {
     fn default() -> Self {
-        Self { retry_delay: Duration::from_secs(1) }
+        Self { retry_delay: Duration::from_secs(1), ageing: Ageing::NONE, order: Order::default() }
     }
-}
-
-/// What to submit.
-#[derive(Clone, Copy, Debug)]
-pub struct Submission<'a> {
-    /// The works that have to succeed first.
-    pub after: &'a [WorkId],
-    /// What it takes while it runs, from [`Engine::cost`].
-    pub cost: CostId,
-    /// Larger is more urgent.
-    pub priority: i64,
-    /// How often it may be tried again.
-    pub retries: u32,
-}
-
-/// Permission to run one attempt of a work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub struct Grant {
-    /// The work.
-    pub work: WorkId,
-    /// The attempt, from 1.
-    pub attempt: u32,
-}
-
-/// A piece of news for an engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Input {
-    /// The granted attempt begins.
-    Begin(Grant),
-    /// The granted attempt cannot begin: something outside the engine refused it.
-    Refuse(Grant),
-    /// What refused this work outside may be had now.
-    Ring(WorkId),
-    /// An attempt ended.
-    Finished {
-        /// Which attempt.
-        grant: Grant,
-        /// How.
-        outcome: Outcome,
-    },
-    /// Someone wants this work cancelled.
-    Cancel(WorkId),
-    /// The capacity may have room for what it refused.
-    LookAgain,
-    /// Nothing but time has passed.
-    Tick,
-}
-
-/// How an attempt ended, as its runner reports it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// Well.
-    Success,
-    /// Badly, and for good.
-    Failed,
-    /// Badly, and it asks for another attempt; after the configured delay if `delay` is zero.
-    Retry {
-        /// How long to wait first.
-        delay: Duration,
-    },
-    /// It stopped without an end of its own.
-    Cancelled,
-    /// The runner was lost before the attempt ended.
-    Interrupted,
-}
-
-/// Why a submission was refused; nothing has changed.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum SubmitError {
-    /// It waits for a work that this engine never gave out.
-    #[error("work {work} does not exist here, so nothing can wait for it")]
-    UnknownDependency {
-        /// The unknown work.
-        work: WorkId,
-    },
-}
-
-/// Why a piece of news was refused; nothing has changed.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum Rejected {
-    /// This engine never gave out that id.
-    #[error("work {work} does not exist here")]
-    UnknownWork {
-        /// The unknown work.
-        work: WorkId,
-    },
-    /// The news concerns an attempt that is not under way, or a grant that no longer stands.
-    #[error("attempt {attempt} of work {work} is not under way")]
-    Stale {
-        /// The work.
-        work: WorkId,
-        /// The attempt that the news is about.
-        attempt: u32,
-    },
-    /// The work has ended already.
-    #[error("work {work} has ended already")]
-    Ended {
-        /// The work.
-        work: WorkId,
-    },
-    /// Nothing outside the engine has refused this work.
-    #[error("work {work} waits for nothing outside")]
-    NotTicketed {
-        /// The work.
-        work: WorkId,
-    },
 }
 
 /// The scheduling state machine.
@@ -164,7 +73,7 @@ pub enum Rejected {
 ///     wakes: &mut wakes,
 /// };
 /// let first = engine.submit(&mut world, plain)?;
-/// let second = engine.submit(&mut world, Submission { after: &[first], ..plain })?;
+/// let second = engine.submit(&mut world, Submission { after: &[first.into()], ..plain })?;
 ///
 /// let grant = engine.take_next(&mut world).expect("nothing stands in its way");
 /// assert_eq!(grant.work, first);
@@ -180,7 +89,7 @@ pub struct Engine {
     config: EngineConfig,
     client: ClientId,
     now: Timestamp,
-    works: Vec<Work>,
+    works: Column<Work>,
     dag: Dag,
     queue: ReadyQueue,
     /// The next ticket of the ready queue.
@@ -193,7 +102,7 @@ pub struct Engine {
     costs: Vec<Demand>,
     known_costs: BTreeMap<Demand, CostId>,
     staged: VecDeque<Staged>,
-    staged_after: VecDeque<WorkId>,
+    staged_after: VecDeque<Dependency>,
     metrics: Metrics,
 }
 
@@ -209,42 +118,30 @@ struct Staged {
 #[derive(Clone, Debug)]
 struct Work {
     phase: Phase,
+    priority: i64,
+    /// Its place in line; it keeps it while it is granted or ticketed.
+    ticket: u64,
+    ready_since: Timestamp,
     attempts: u32,
     retries_left: u32,
     cost: CostId,
-    /// Its place in line; it keeps it while it is granted or ticketed.
-    rank: Rank,
+    /// A work that it is only needed after in case of failure has succeeded.
+    unneeded: bool,
 }
 
-/// Counters over all works of an engine.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Metrics {
-    states: [usize; WorkState::ALL.len()],
-    /// Attempts begun.
-    pub attempts: u64,
-    /// How many more attempts all works together may ask for.
-    pub retries_left: u64,
-}
-
-impl Metrics {
-    /// How many works are in this state.
-    #[must_use]
-    pub fn count(&self, state: WorkState) -> usize {
-        self.states[state as usize]
-    }
-}
+const _: () = assert!(size_of::<Work>() <= 56);
 
 impl Engine {
     /// An engine whose works take what they need as `client`.
     #[must_use]
     pub fn new(config: EngineConfig, client: ClientId) -> Self {
         Self {
+            queue: ReadyQueue::new(config.ageing),
             config,
             client,
             now: Timestamp::ZERO,
-            works: Vec::new(),
-            dag: Dag::default(),
-            queue: ReadyQueue::default(),
+            works: Column::default(),
+            dag: Dag::new(),
             tickets: 0,
             timers: BTreeSet::new(),
             standing: None,
@@ -279,13 +176,13 @@ impl Engine {
         world: &mut World<'_>,
         submission: Submission<'_>,
     ) -> Result<WorkId, SubmitError> {
-        let unknown = submission.after.iter().find(|work| work.index() >= self.works.len());
-        if let Some(&work) = unknown {
+        let unknown = |after: &&Dependency| self.works.get(after.work.index()).is_none();
+        if let Some(&Dependency { work, .. }) = submission.after.iter().find(unknown) {
             return Err(SubmitError::UnknownDependency { work });
         }
         self.stage(submission);
         let work = WorkId::from_index(self.works.len());
-        self.record(world, work, Happening::Submitted);
+        self.record(world, Happening::Submitted { work });
         Ok(work)
     }
 
@@ -297,16 +194,54 @@ impl Engine {
         self.staged_after.extend(after);
     }
 
+    /// Has `work` wait for one more, as long as it has begun no attempt. One that is ready goes back
+    /// to waiting.
+    pub fn add_dependency(
+        &mut self,
+        world: &mut World<'_>,
+        work: WorkId,
+        on: Dependency,
+    ) -> Result<(), DependencyError> {
+        self.advance(world);
+        let unknown = [work, on.work].into_iter().find(|w| self.works.get(w.index()).is_none());
+        if let Some(work) = unknown {
+            return Err(DependencyError::UnknownWork { work });
+        }
+        let entry = &self.works[work.index()];
+        if entry.attempts > 0 || entry.phase.state() != WorkState::Pending {
+            return Err(DependencyError::Begun { work });
+        }
+        self.connect(world, on, work)?;
+        let what = Happening::EdgeAdded { from: on.work, to: work, kind: on.kind };
+        self.note(world, Fact { at: self.now, what });
+        Ok(())
+    }
+
+    /// Changes one limit of the capacity; a replay will change it too.
+    pub fn set_limit(
+        &mut self,
+        world: &mut World<'_>,
+        level: LevelId,
+        resource: ResourceId,
+        limit: Amount,
+    ) {
+        self.record(world, Happening::LimitSet { level, resource, limit });
+    }
+
     /// Takes in one piece of news.
     pub fn apply(&mut self, world: &mut World<'_>, input: Input) -> Result<(), Rejected> {
         self.advance(world);
         match input {
-            Input::Begin(grant) => {
-                self.expect(grant, |phase| phase == Phase::Granted)?;
-                self.record(world, grant.work, Happening::Started { attempt: grant.attempt });
+            Input::Begin(Grant { work, attempt }) => {
+                self.expect_granted(Grant { work, attempt })?;
+                self.record(world, Happening::Started { work, attempt });
+            }
+            Input::HandBack(grant) => {
+                self.expect_granted(grant)?;
+                self.step(world, grant.work, Step::HandBack);
             }
             Input::Refuse(grant) => {
-                self.expect(grant, |phase| phase == Phase::Granted)?;
+                self.expect_granted(grant)?;
                 self.step(world, grant.work, Step::Refuse);
             }
             Input::Ring(work) => {
@@ -317,36 +252,23 @@ impl Engine {
             }
             Input::Finished { grant, outcome } => self.finish(world, grant, outcome)?,
             Input::Cancel(work) => self.cancel(world, work)?,
-            Input::LookAgain => self.queue.unpark_all(),
+            Input::Forget(work) => {
+                if !self.work(work)?.phase.state().is_terminal() {
+                    return Err(Rejected::NotEnded { work });
+                }
+                self.record(world, Happening::Forgotten { work });
+            }
+            Input::LookAgain => self.queue.open_lots(),
             Input::Tick => {}
         }
         Ok(())
     }
 
-    /// The most urgent work that fits now, with what it needs taken for it. Its attempt begins with
-    /// [`Input::Begin`].
-    pub fn take_next(&mut self, world: &mut World<'_>) -> Option<Grant> {
-        self.advance(world);
-        while let Some(head) = self.queue.first_open() {
-            let behind = self.queue.is_behind_parked(head.rank);
-            let place = if behind { Place::Later } else { Place::First };
-            let demand = &self.costs[head.cost.index()];
-            match world.capacity.try_take(self.client, demand, place, self.now) {
-                Ok(()) => {
-                    self.step(world, head.work, Step::Grant);
-                    let attempt = self.works[head.work.index()].attempts + 1;
-                    return Some(Grant { work: head.work, attempt });
-                }
-                Err(refusal) => self.pass_over(world, head, place, &refusal),
-            }
-        }
-        None
-    }
-
-    /// When to apply [`Input::Tick`] if nothing else happens first.
+    /// When to apply [`Input::Tick`] and look for the next grant if nothing else happens first.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Timestamp> {
-        self.timers.first().map(|&(due, _)| due)
+        let due = self.timers.first().map(|&(due, _)| due);
+        due.into_iter().chain(self.queue.next_wakeup()).min()
     }
 
     /// Takes in one fact: the only function that changes what [`Engine::digest`] covers.
@@ -356,27 +278,34 @@ impl Engine {
     /// If the fact does not follow from those before it.
     pub fn evolve(&mut self, world: &mut World<'_>, fact: &Fact) {
         self.move_time(world, fact.at);
-        let work = fact.work;
         match fact.what {
-            Happening::Submitted => self.admit(world, work),
-            Happening::Started { attempt } => {
-                let entry = &mut self.works[work.index()];
-                entry.attempts += 1;
-                assert_eq!(entry.attempts, attempt, "attempts are counted one by one");
-                self.metrics.attempts += 1;
-                self.step(world, work, Step::Start);
+            Happening::Submitted { work } => self.admit(world, work),
+            Happening::EdgeAdded { from, to, kind } => {
+                let connected = self.connect(world, Dependency { work: from, kind }, to);
+                connected.expect("a journaled edge closes no cycle");
             }
-            Happening::Ended { attempt, ending } => {
+            Happening::Started { work, attempt } => self.start(world, work, attempt),
+            Happening::Ended { work, attempt, ending } => {
                 let attempts = self.works[work.index()].attempts;
                 assert_eq!(attempts, attempt, "only the latest attempt can end");
                 self.end(world, work, ending);
+                self.settle(world, work);
             }
-            Happening::CancelAsked => self.step(world, work, Step::AskCancel),
+            Happening::CancelAsked { work } => {
+                self.step(world, work, Step::AskCancel);
+                self.settle(world, work);
+            }
+            Happening::LimitSet { level, resource, limit } => {
+                let name = world.capacity.name(resource).to_owned();
+                let wakes =
+                    world.capacity.set_limits(level, &ResourceCost::new().with(name, limit));
+                self.wake(world, &wakes);
+            }
+            Happening::Forgotten { work } => self.drop_work(work),
         }
-        self.settle(world, work);
     }
 
-    /// Where `work` stands; none if this engine never gave it out.
+    /// Where `work` stands; none if this engine never gave it out, or has forgotten it.
     #[must_use]
     pub fn phase(&self, work: WorkId) -> Option<Phase> {
         self.works.get(work.index()).map(|entry| entry.phase)
@@ -394,14 +323,35 @@ impl Engine {
         self.works.get(work.index()).map(|entry| entry.retries_left)
     }
 
-    /// The works that have to succeed before `work`.
-    pub fn dependencies(&self, work: WorkId) -> impl Iterator<Item = WorkId> {
-        self.dag.sources(work.index()).map(|edge| WorkId::from_index(edge.node))
+    /// The works that have to end before `work`, and how.
+    pub fn dependencies(&self, work: WorkId) -> impl Iterator<Item = Dependency> {
+        let dependency = |edge: crate::dag::Edge| Dependency {
+            work: WorkId::from_index(edge.node),
+            kind: edge.kind,
+        };
+        self.dag.sources(work.index()).map(dependency)
     }
 
-    /// All works, in the order in which they were submitted.
-    pub fn works(&self) -> impl DoubleEndedIterator<Item = WorkId> + use<> {
-        (0..self.works.len()).map(WorkId::from_index)
+    /// What `work` takes while it runs.
+    ///
+    /// # Panics
+    ///
+    /// If this engine never gave it out, or has forgotten it.
+    #[must_use]
+    pub fn demand(&self, work: WorkId) -> &Demand {
+        &self.costs[self.works[work.index()].cost.index()]
+    }
+
+    /// The ready work that stands before all others, whether it fits or not.
+    #[must_use]
+    pub fn first_in_line(&self) -> Option<WorkId> {
+        self.queue.first(self.now).map(|first| first.work)
+    }
+
+    /// All works that are not forgotten, in the order in which they were submitted.
+    pub fn works(&self) -> impl DoubleEndedIterator<Item = WorkId> {
+        let known = |index: &usize| self.works.get(*index).is_some();
+        (0..self.works.len()).filter(known).map(WorkId::from_index)
     }
 
     /// The counters.
@@ -427,15 +377,14 @@ impl Engine {
         self.works.get(work.index()).ok_or(Rejected::UnknownWork { work })
     }
 
-    /// Refuses news about an attempt that is not the latest, or not in such a phase.
-    fn expect(&self, grant: Grant, fits: impl Fn(Phase) -> bool) -> Result<Phase, Rejected> {
+    /// Refuses news about a grant that no longer stands.
+    fn expect_granted(&self, grant: Grant) -> Result<(), Rejected> {
         let Grant { work, attempt } = grant;
         let entry = self.work(work)?;
-        let latest = entry.attempts + u32::from(entry.phase == Phase::Granted);
-        if attempt != latest || !fits(entry.phase) {
+        if entry.phase != Phase::Granted || attempt != entry.attempts + 1 {
             return Err(Rejected::Stale { work, attempt });
         }
-        Ok(entry.phase)
+        Ok(())
     }
 
     fn finish(
@@ -444,22 +393,24 @@ impl Engine {
         grant: Grant,
         outcome: Outcome,
     ) -> Result<(), Rejected> {
-        let phase = self.expect(grant, |phase| phase.state() == WorkState::Running)?;
-        let retries_left = self.works[grant.work.index()].retries_left;
+        let Grant { work, attempt } = grant;
+        let entry = self.work(work)?;
+        if entry.phase.state() != WorkState::Running || attempt != entry.attempts {
+            return Err(Rejected::Stale { work, attempt });
+        }
         let ending = match outcome {
-            _ if phase == Phase::Cancelling => Ending::Cancelled,
+            _ if entry.phase == Phase::Cancelling => Ending::Cancelled,
             Outcome::Success => Ending::Success,
             Outcome::Failed => Ending::Failed,
             Outcome::Cancelled => Ending::Cancelled,
             Outcome::Interrupted => Ending::Interrupted,
-            Outcome::Retry { .. } if retries_left == 0 => Ending::Failed,
+            Outcome::Retry { .. } if entry.retries_left == 0 => Ending::Failed,
             Outcome::Retry { delay } => {
                 let delay = if delay.is_zero() { self.config.retry_delay } else { delay };
                 Ending::Retry { due: self.now.after(delay) }
             }
         };
-        let attempt = grant.attempt;
-        self.record(world, grant.work, Happening::Ended { attempt, ending });
+        self.record(world, Happening::Ended { work, attempt, ending });
         Ok(())
     }
 
@@ -468,30 +419,20 @@ impl Engine {
             Phase::Cancelling => Ok(()),
             phase if phase.state().is_terminal() => Err(Rejected::Ended { work }),
             _ => {
-                self.record(world, work, Happening::CancelAsked);
+                self.record(world, Happening::CancelAsked { work });
                 Ok(())
             }
         }
     }
 
-    /// The first in line is refused: its group waits until there may be room; what refused it is
-    /// set aside if nobody of ours stands before it.
-    fn pass_over(&mut self, world: &mut World<'_>, head: Head, place: Place, refusal: &Refusal) {
-        if place == Place::First {
-            let wakes = world.capacity.stand(self.client, head.work.get(), refusal);
-            self.standing = Some(head.work);
-            self.wake(world, &wakes);
-        }
-        self.queue.park(head.cost);
-        for short in &refusal.shortages {
-            world.capacity.watch(self.client, short.level, short.resource);
-        }
+    fn record(&mut self, world: &mut World<'_>, what: Happening) {
+        self.advance(world);
+        let fact = Fact { at: self.now, what };
+        self.evolve(world, &fact);
+        self.note(world, fact);
     }
 
-    fn record(&mut self, world: &mut World<'_>, work: WorkId, what: Happening) {
-        self.advance(world);
-        let fact = Fact { at: self.now, work, what };
-        self.evolve(world, &fact);
+    fn note(&self, world: &mut World<'_>, fact: Fact) {
         if let Some(facts) = &mut world.facts {
             facts.push(fact);
         }
@@ -514,42 +455,47 @@ impl Engine {
 
     /// The staged submission becomes a work.
     fn admit(&mut self, world: &mut World<'_>, work: WorkId) {
-        assert_eq!(work.index(), self.works.len(), "works are numbered one by one");
-        let staged = self.staged.pop_front().expect("a submission is staged before its fact");
-        let after: Vec<_> = self.staged_after.drain(..staged.after).collect();
-        let phases = after.iter().map(|source| self.works[source.index()].phase);
-        let unmet = phases.clone().filter(|phase| *phase != Phase::Success).count();
-        let blocked = phases.into_iter().any(|phase| phase.state().is_failure());
-        self.connect(work, &after);
-        let phase = match unmet {
+        let Staged { cost, priority, retries, after } =
+            self.staged.pop_front().expect("a submission is staged before its fact");
+        let node = self.dag.add_node();
+        assert_eq!(work.index(), node, "works are numbered one by one");
+        let mut entry = Work {
+            phase: Phase::Waiting,
+            priority,
+            ticket: 0,
+            ready_since: Timestamp::ZERO,
+            attempts: 0,
+            retries_left: retries,
+            cost,
+            unneeded: false,
+        };
+        let mut blocked = false;
+        for _ in 0..after {
+            let after = self.staged_after.pop_front().expect("they are staged with it");
+            blocked |= self.follow(after, node, &mut entry);
+        }
+        entry.phase = match self.dag.unmet(node) {
             _ if blocked => Phase::Blocked,
+            0 if entry.unneeded => Phase::Skipped,
             0 => Phase::Ready,
             _ => Phase::Waiting,
         };
-        let rank = Rank { priority: Reverse(staged.priority), ticket: 0 };
-        let (cost, retries_left) = (staged.cost, staged.retries);
-        self.metrics.retries_left += u64::from(retries_left);
-        self.works.push(Work { phase, attempts: 0, retries_left, cost, rank });
+        let phase = entry.phase;
+        self.metrics.retries_left += u64::from(retries);
+        self.works.push(entry);
         self.enter(work, phase, None);
         self.report(world, work, None);
     }
 
-    /// The newest work becomes a node behind its sources.
-    fn connect(&mut self, work: WorkId, after: &[WorkId]) {
-        let node = self.dag.add_node();
-        assert_eq!(node, work.index(), "every work is a node");
-        for source in after {
-            if self.works[source.index()].phase == Phase::Success {
-                self.dag.add_settled_edge(source.index(), node, EdgeKind::Success);
-            } else {
-                let edge = self.dag.add_edge(source.index(), node, EdgeKind::Success);
-                edge.expect("a new work is behind all others");
-            }
-        }
+    fn start(&mut self, world: &mut World<'_>, work: WorkId, attempt: u32) {
+        let entry = &mut self.works[work.index()];
+        entry.attempts += 1;
+        assert_eq!(entry.attempts, attempt, "attempts are counted one by one");
+        self.metrics.attempts += 1;
+        self.step(world, work, Step::Start);
     }
 
     fn end(&mut self, world: &mut World<'_>, work: WorkId, ending: Ending) {
-        let cancelling = self.works[work.index()].phase == Phase::Cancelling;
         match ending {
             Ending::Success => self.step(world, work, Step::Succeed),
             Ending::Failed => self.step(world, work, Step::Fail),
@@ -560,12 +506,21 @@ impl Engine {
                 self.step(world, work, Step::RetryAt(due));
             }
             Ending::Cancelled => {
-                if !cancelling {
+                if self.works[work.index()].phase != Phase::Cancelling {
                     self.step(world, work, Step::AskCancel);
                 }
                 self.step(world, work, Step::Stop);
             }
         }
+    }
+
+    fn drop_work(&mut self, work: WorkId) {
+        let entry = &self.works[work.index()];
+        self.metrics.leave(entry.phase.state());
+        self.metrics.retries_left -= u64::from(entry.retries_left);
+        self.metrics.forgotten += 1;
+        self.works.forget(work.index());
+        self.dag.forget(work.index());
     }
 
     /// The only place where a work changes its phase. What depends on phases is kept in step here.
@@ -583,10 +538,11 @@ impl Engine {
     }
 
     fn leave(&mut self, world: &mut World<'_>, work: WorkId, from: Phase) {
-        self.metrics.states[from.state() as usize] -= 1;
+        self.metrics.leave(from.state());
         match from {
             Phase::Ready => {
-                self.queue.remove(self.head(work));
+                let (listing, waiting) = self.listed(work);
+                self.queue.remove(listing, waiting.ticket, self.now);
                 if self.standing == Some(work) {
                     self.withdraw(world);
                 }
@@ -599,14 +555,17 @@ impl Engine {
     }
 
     fn enter(&mut self, work: WorkId, to: Phase, from: Option<Phase>) {
-        self.metrics.states[to.state() as usize] += 1;
+        self.metrics.enter(to.state());
         match to {
             Phase::Ready => {
-                if from != Some(Phase::Ticketed) {
-                    self.works[work.index()].rank.ticket = self.tickets;
+                if !matches!(from, Some(Phase::Ticketed | Phase::Granted)) {
+                    let entry = &mut self.works[work.index()];
+                    entry.ticket = self.tickets;
+                    entry.ready_since = self.now;
                     self.tickets += 1;
                 }
-                self.queue.insert(self.head(work));
+                let (listing, waiting) = self.listed(work);
+                self.queue.insert(listing, waiting, self.now);
             }
             Phase::Delayed { due } => {
                 self.timers.insert((due, work));
@@ -636,63 +595,10 @@ impl Engine {
         }
     }
 
-    /// If `work` has ended, those who wait for it count it, or are blocked with all who wait for
-    /// them, level by level.
-    fn settle(&mut self, world: &mut World<'_>, work: WorkId) {
-        if self.works[work.index()].phase == Phase::Success {
-            return self.unblock_dependents(world, work);
-        }
-        let mut lost = VecDeque::new();
-        if self.works[work.index()].phase.state().is_failure() {
-            lost.push_back(work);
-        }
-        while let Some(work) = lost.pop_front() {
-            let mut cursor = self.dag.first_target(work.index());
-            while let Some((edge, next)) = self.dag.follow(cursor) {
-                let dependent = WorkId::from_index(edge.node);
-                cursor = next;
-                if self.works[dependent.index()].phase == Phase::Waiting {
-                    self.step(world, dependent, Step::Block);
-                    lost.push_back(dependent);
-                }
-            }
-        }
-    }
-
-    fn unblock_dependents(&mut self, world: &mut World<'_>, work: WorkId) {
-        let mut cursor = self.dag.first_target(work.index());
-        while let Some((edge, next)) = self.dag.follow(cursor) {
-            let dependent = WorkId::from_index(edge.node);
-            cursor = next;
-            let complete = self.dag.meet(edge.node) == 0;
-            if complete && self.works[dependent.index()].phase == Phase::Waiting {
-                self.step(world, dependent, Step::Unblock);
-            }
-        }
-    }
-
-    fn withdraw(&mut self, world: &mut World<'_>) {
-        self.standing = None;
-        let wakes = world.capacity.withdraw(self.client);
-        // Who stood behind it may be the first now, and bound by less.
-        self.queue.unpark_all();
-        self.wake(world, &wakes);
-    }
-
-    /// Looks again ourselves, and has the driver tell the others.
-    fn wake(&mut self, world: &mut World<'_>, clients: &[ClientId]) {
-        for &client in clients {
-            if client == self.client {
-                self.queue.unpark_all();
-            } else {
-                world.wakes.push(client);
-            }
-        }
-    }
-
-    fn head(&self, work: WorkId) -> Head {
-        let Work { rank, cost, .. } = self.works[work.index()];
-        Head { rank, cost, work }
+    /// How a work stands in line.
+    fn listed(&self, work: WorkId) -> (Listing, Waiting) {
+        let Work { cost, priority, ticket, ready_since: since, .. } = self.works[work.index()];
+        (Listing { cost, priority }, Waiting { work, ticket, since })
     }
 }
 

@@ -4,40 +4,72 @@
 //! Both are small and `Copy`; texts and specs live beside them.
 
 use crate::capacity::CapacityTree;
+use crate::dag::EdgeKind;
 use crate::phase::{Phase, WorkState};
-use crate::{ClientId, Timestamp, WorkId};
+use crate::{Amount, ClientId, LevelId, ResourceId, Timestamp, WorkId};
 
-/// Something that happened to a work and cannot be derived from anything else.
+/// Something that happened and cannot be derived from anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fact {
     /// When.
     pub at: Timestamp,
-    /// To which work.
-    pub work: WorkId,
     /// What.
     pub what: Happening,
 }
 
-/// What can happen to a work.
+/// What can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Happening {
-    /// It was submitted, as staged.
-    Submitted,
+    /// A work was submitted, as staged.
+    Submitted {
+        /// The new work.
+        work: WorkId,
+    },
+    /// A work has to wait for one more.
+    EdgeAdded {
+        /// Whom it waits for.
+        from: WorkId,
+        /// Who waits.
+        to: WorkId,
+        /// For which end.
+        kind: EdgeKind,
+    },
     /// An attempt began.
     Started {
-        /// Which one, from 1.
+        /// The work.
+        work: WorkId,
+        /// Which attempt, from 1.
         attempt: u32,
     },
     /// An attempt ended.
     Ended {
-        /// Which one, from 1.
+        /// The work.
+        work: WorkId,
+        /// Which attempt, from 1.
         attempt: u32,
         /// How.
         ending: Ending,
     },
-    /// Someone asked for it to be cancelled.
-    CancelAsked,
+    /// Someone asked for a work to be cancelled.
+    CancelAsked {
+        /// The work.
+        work: WorkId,
+    },
+    /// A limit was changed.
+    LimitSet {
+        /// At this level.
+        level: LevelId,
+        /// Of this resource.
+        resource: ResourceId,
+        /// To this much.
+        limit: Amount,
+    },
+    /// An ended work was forgotten.
+    Forgotten {
+        /// The work.
+        work: WorkId,
+    },
 }
 
 /// How an attempt ended.

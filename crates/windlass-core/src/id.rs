@@ -49,6 +49,18 @@ macro_rules! column_id {
         pub struct $name(pub(crate) u32);
 
         impl $name {
+            /// The one with this number.
+            #[must_use]
+            pub const fn new(number: u32) -> Self {
+                Self(number)
+            }
+
+            /// Its number, for storing it.
+            #[must_use]
+            pub const fn number(self) -> u32 {
+                self.0
+            }
+
             pub(crate) fn at(index: usize) -> Self {
                 Self(u32::try_from(index).expect("fewer than 2^32 of a kind"))
             }

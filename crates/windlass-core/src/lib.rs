@@ -7,11 +7,11 @@
 //!
 //! * [`Engine`]: works, their dependencies, their order, their retries.
 //! * [`CapacityTree`]: limits that several engines share, all or nothing.
-//! * [`Dag`]: who follows whom, without cycles.
 //! * [`Lock`]: a name that one holder at a time may have, with a token that only grows.
 //!
 //! The crate to add to a program is `windlass`, which drives this one with Tokio.
 
+mod ageing;
 mod amount;
 mod capacity;
 mod column;
@@ -20,25 +20,30 @@ mod dag;
 mod engine;
 mod fact;
 mod id;
+mod input;
 mod lock;
+mod metrics;
 mod nearest;
 mod phase;
 mod queue;
 mod rate;
 mod time;
 
+pub use ageing::{Ageing, AgeingError};
 pub use amount::{Amount, AmountError};
 pub use capacity::{
     CapacityTree, CostError, Demand, Place, Refusal, ReleaseError, SLOTS, Short, Shortage,
 };
 pub use cost::{ResourceCost, ResourceCostError};
 pub use dag::{Dag, Edge, EdgeError, EdgeKind};
-pub use engine::{
-    Engine, EngineConfig, Grant, Input, Metrics, Outcome, Rejected, Submission, SubmitError,
-};
+pub use engine::{Engine, EngineConfig, Order};
 pub use fact::{Ending, Fact, Happening, Transition, World};
 pub use id::{ClientId, CostId, LevelId, ResourceId, WorkId};
+pub use input::{
+    Dependency, DependencyError, Grant, Input, Outcome, Rejected, Submission, SubmitError,
+};
 pub use lock::{Acquired, Busy, HolderId, Lease, Lock, NotOwner, Token};
+pub use metrics::Metrics;
 pub use nearest::nearest;
 pub use phase::{Phase, WorkState};
 pub use rate::{Quota, Rate, RateError};

@@ -61,7 +61,7 @@ impl fmt::Display for WorkState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Phase {
-    /// Some of the works it follows have not succeeded yet.
+    /// Some of the works it follows have not ended yet as they must.
     Waiting,
     /// In line for room inside the engine.
     Ready,
@@ -80,6 +80,8 @@ pub enum Phase {
     Cancelling,
     /// Ended well.
     Success,
+    /// Ended well without running: it was only for a failure that did not happen.
+    Skipped,
     /// Ended badly.
     Failed,
     /// Will never run.
@@ -91,12 +93,18 @@ pub enum Phase {
 /// What can happen to a work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The last work it waits for has succeeded.
+    /// The last work it waits for has ended as it must.
     Unblock,
-    /// A work it waits for will never succeed.
+    /// A work it waits for can no longer end as it must.
     Block,
+    /// The last work it waits for has ended, and it is not needed.
+    Skip,
+    /// It has to wait for one more.
+    Hold,
     /// Room was taken for it.
     Grant,
+    /// Whoever had the grant does not begin.
+    HandBack,
     /// Something outside refused it.
     Refuse,
     /// What refused it outside may be had now.
@@ -126,7 +134,10 @@ impl Phase {
         Ok(match (self, step) {
             (Phase::Waiting, Step::Unblock) => Phase::Ready,
             (Phase::Waiting, Step::Block) => Phase::Blocked,
+            (Phase::Waiting, Step::Skip) => Phase::Skipped,
+            (Phase::Ready | Phase::Granted | Phase::Ticketed, Step::Hold) => Phase::Waiting,
             (Phase::Ready, Step::Grant) => Phase::Granted,
+            (Phase::Granted, Step::HandBack) => Phase::Ready,
             (Phase::Granted, Step::Refuse) => Phase::Ticketed,
             (Phase::Ticketed, Step::Ring) => Phase::Ready,
             (Phase::Granted | Phase::Ready, Step::Start) => Phase::Running,
@@ -152,7 +163,7 @@ impl Phase {
             | Phase::Ticketed
             | Phase::Delayed { .. } => WorkState::Pending,
             Phase::Running | Phase::Cancelling => WorkState::Running,
-            Phase::Success => WorkState::Success,
+            Phase::Success | Phase::Skipped => WorkState::Success,
             Phase::Failed => WorkState::Failed,
             Phase::Blocked => WorkState::Blocked,
             Phase::Cancelled => WorkState::Cancelled,

@@ -1,109 +1,271 @@
-//! The line of ready works: most urgent first, then in the order in which they became ready.
+//! The line of ready works: the most urgent first, then in the order in which they became ready.
 //!
-//! Works of equal cost form a group, because what refuses one refuses all. A refused group is
-//! parked, and not looked at again until something has become free. Knows nothing of amounts or
-//! time.
+//! Works of equal cost form a group, because what refuses one refuses all. A refused group is parked
+//! on the one thing that refused it, together with how much it wants of it, and is looked at again
+//! only when there may be that much. So a decision looks at nothing that cannot start.
+//!
+//! Knows neither limits nor works: whoever decides tells how much room there is.
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use crate::{CostId, WorkId};
+use crate::ageing::Ageing;
+use crate::{Amount, CostId, LevelId, ResourceId, Timestamp, WorkId};
 
-/// A work's place in line: smaller is earlier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Rank {
-    pub(crate) priority: Reverse<i64>,
-    pub(crate) ticket: u64,
-}
+mod group;
+mod lane;
+mod rank;
+mod tournament;
+
+use group::{Changed, Group};
+pub(crate) use lane::Waiting;
+use rank::{Best, Rank};
+use tournament::{Contestant, Tournament};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReadyQueue {
+    ageing: Ageing,
     /// By cost.
     groups: Vec<Group>,
-    /// The first of each group that may be looked at.
-    open: BTreeSet<(Rank, CostId)>,
-    /// The first of each group that was refused.
-    parked: BTreeSet<(Rank, CostId)>,
+    /// Where each group stands, by cost: none if it was not refused.
+    parked: Vec<Option<Parked>>,
+    /// The groups that were not refused.
+    open: Tournament,
+    lots: Vec<Lot>,
+    /// When the first work of a lane reaches the cap of its ageing.
+    tops: BTreeSet<(Timestamp, CostId, u32)>,
+    len: usize,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Group {
-    works: BTreeSet<(Rank, WorkId)>,
-    parked: bool,
-}
-
-/// The first work of a group.
+/// One resource at one level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
-    pub(crate) rank: Rank,
-    pub(crate) cost: CostId,
+pub(crate) struct Cell {
+    pub(crate) level: LevelId,
+    pub(crate) resource: ResourceId,
+}
+
+/// Where a refused group waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parked {
+    lot: u32,
+    pub(crate) wanted: Amount,
+}
+
+/// The groups that one cell refused, by how much they want of it.
+#[derive(Clone, Debug)]
+struct Lot {
+    cell: Cell,
+    groups: Tournament,
+    /// Whether there may be more of it than when its groups were refused.
+    open: bool,
+    /// When there will be, if that is only a matter of time.
+    wake: Option<Timestamp>,
+}
+
+/// The first work in line of those that were asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
     pub(crate) work: WorkId,
+    pub(crate) cost: CostId,
+    pub(crate) parked: Option<Parked>,
+}
+
+/// How a work is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Listing {
+    pub(crate) cost: CostId,
+    pub(crate) priority: i64,
 }
 
 impl ReadyQueue {
-    pub(crate) fn insert(&mut self, head: Head) {
-        if self.groups.len() <= head.cost.index() {
-            self.groups.resize_with(head.cost.index() + 1, Group::default);
+    pub(crate) fn new(ageing: Ageing) -> Self {
+        Self { ageing, ..Self::default() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn insert(&mut self, listing: Listing, waiting: Waiting, now: Timestamp) {
+        let Listing { cost, priority } = listing;
+        if self.groups.len() <= cost.index() {
+            self.groups.resize_with(cost.index() + 1, Group::default);
+            self.parked.resize(cost.index() + 1, None);
         }
-        self.change(head.cost, |works| works.insert((head.rank, head.work)));
+        self.len += 1;
+        if let Some(changed) = self.groups[cost.index()].insert(priority, waiting) {
+            self.relist(cost, &changed, now);
+        }
     }
 
-    pub(crate) fn remove(&mut self, head: Head) {
-        let removed = self.change(head.cost, |works| works.remove(&(head.rank, head.work)));
-        assert!(removed, "a ready work is in line");
+    /// Lets a work go, whether it starts or leaves.
+    pub(crate) fn remove(&mut self, listing: Listing, ticket: u64, now: Timestamp) {
+        let Listing { cost, priority } = listing;
+        self.len -= 1;
+        if let Some(changed) = self.groups[cost.index()].remove(priority, ticket) {
+            self.relist(cost, &changed, now);
+        }
+        if self.groups[cost.index()].len() == 0 {
+            self.unpark(cost);
+        }
     }
 
-    /// The first work in line that has not been refused.
-    pub(crate) fn first_open(&self) -> Option<Head> {
-        let &(rank, cost) = self.open.first()?;
-        let &(_, work) = self.groups[cost.index()].works.first().expect("a listed group has works");
-        Some(Head { rank, cost, work })
+    /// What has reached the cap of its ageing by `now` stands there.
+    pub(crate) fn advance(&mut self, now: Timestamp) {
+        while let Some(&(at, cost, lane)) = self.tops.first()
+            && at <= now
+        {
+            self.tops.pop_first();
+            self.groups[cost.index()].refresh(lane, &self.ageing, now);
+            self.list(cost);
+        }
+        for lot in &mut self.lots {
+            if lot.wake.is_some_and(|wake| wake <= now) {
+                lot.wake = None;
+                lot.open = true;
+            }
+        }
     }
 
-    /// Whether a refused work stands before `rank`.
-    pub(crate) fn is_behind_parked(&self, rank: Rank) -> bool {
-        self.parked.first().is_some_and(|(parked, _)| *parked < rank)
+    /// The first of all in line, refused or not.
+    pub(crate) fn first(&self, now: Timestamp) -> Option<Candidate> {
+        let best = self.lots.iter().fold(self.open.best(), |best, lot| best.or(lot.groups.best()));
+        self.candidate(best.at(&self.ageing, now)?, now)
     }
 
-    /// Takes the group out of sight until [`ReadyQueue::unpark_all`].
-    pub(crate) fn park(&mut self, cost: CostId) {
+    /// The first in line that was not refused, or that may fit by now. `room` tells how much there
+    /// is of a cell.
+    pub(crate) fn first_open(
+        &self,
+        now: Timestamp,
+        room: impl Fn(Cell) -> i128,
+    ) -> Option<Candidate> {
+        let open = self.lots.iter().filter(|lot| lot.open && !lot.groups.is_empty());
+        let fitting = open.map(|lot| lot.fitting(room(lot.cell)));
+        let best = fitting.fold(self.open.best(), Best::or);
+        self.candidate(best.at(&self.ageing, now)?, now)
+    }
+
+    /// Whether a refused group may fit by now.
+    pub(crate) fn may_fit(&self, parked: Parked, room: impl Fn(Cell) -> i128) -> bool {
+        let lot = &self.lots[parked.lot as usize];
+        lot.open && i128::from(parked.wanted.steps()) <= room(lot.cell)
+    }
+
+    /// Sets a refused group aside until there may be as much of `cell` as it wants.
+    pub(crate) fn park(&mut self, cost: CostId, cell: Cell, wanted: Amount) {
+        self.unlist(cost);
+        let lot = self.lot(cell);
+        self.lots[lot as usize].open = true;
+        self.parked[cost.index()] = Some(Parked { lot, wanted });
+        self.list(cost);
+    }
+
+    /// There may be more of everything.
+    pub(crate) fn open_lots(&mut self) {
+        self.lots.iter_mut().for_each(|lot| lot.open = true);
+    }
+
+    /// Closes every lot that is open. `watch` has us told when there is more of a cell, and tells when
+    /// time alone will bring as much as the one who wants the least of it wants.
+    pub(crate) fn close_lots(&mut self, mut watch: impl FnMut(Cell, Amount) -> Option<Timestamp>) {
+        for lot in self.lots.iter_mut().filter(|lot| lot.open) {
+            lot.open = false;
+            let least = lot.groups.smallest();
+            lot.wake = least.and_then(|least| watch(lot.cell, Amount::from_steps(least)));
+        }
+    }
+
+    /// When time alone may let a refused group fit.
+    pub(crate) fn next_wakeup(&self) -> Option<Timestamp> {
+        self.lots.iter().filter(|lot| !lot.groups.is_empty()).filter_map(|lot| lot.wake).min()
+    }
+
+    /// Whether all works in line are of this cost.
+    pub(crate) fn is_all_of(&self, cost: CostId) -> bool {
+        self.groups[cost.index()].len() == self.len
+    }
+
+    /// The cell that refused a group.
+    pub(crate) fn cell(&self, parked: Parked) -> Cell {
+        self.lots[parked.lot as usize].cell
+    }
+
+    /// All works in line.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiting> {
+        self.groups.iter().flat_map(Group::iter)
+    }
+
+    fn candidate(&self, (_, group): (Rank, u32), now: Timestamp) -> Option<Candidate> {
+        let cost = CostId(group);
+        let (first, _) = self.groups[cost.index()].first(&self.ageing, now)?;
+        Some(Candidate { work: first.work, cost, parked: self.parked[cost.index()] })
+    }
+
+    /// A lane has another first work: everything above it is listed anew.
+    fn relist(&mut self, cost: CostId, changed: &Changed, now: Timestamp) {
         let group = &mut self.groups[cost.index()];
-        group.parked = true;
-        if let Some(&(rank, _)) = group.works.first() {
-            self.open.remove(&(rank, cost));
-            self.parked.insert((rank, cost));
+        let lane = changed.lane;
+        if let Some(top) = changed.first.and_then(|since| self.ageing.tops_at(since)) {
+            self.tops.remove(&(top, cost, lane));
+        }
+        let first = group.lane(lane).first().map(|first| first.since);
+        if let Some(top) = first.and_then(|since| self.ageing.tops_at(since)).filter(|&t| t > now) {
+            self.tops.insert((top, cost, lane));
+        }
+        group.refresh(lane, &self.ageing, now);
+        self.list(cost);
+    }
+
+    fn list(&mut self, cost: CostId) {
+        let best = self.groups[cost.index()].best().by(cost.0);
+        let (tournament, contestant) = self.place(cost);
+        tournament.set(contestant, best);
+    }
+
+    fn unlist(&mut self, cost: CostId) {
+        let (tournament, contestant) = self.place(cost);
+        tournament.remove(contestant);
+    }
+
+    /// Where a group is listed, and as what.
+    fn place(&mut self, cost: CostId) -> (&mut Tournament, Contestant) {
+        match self.parked[cost.index()] {
+            None => (&mut self.open, Contestant { size: 0, number: cost.0 }),
+            Some(Parked { lot, wanted }) => {
+                let contestant = Contestant { size: wanted.steps(), number: cost.0 };
+                (&mut self.lots[lot as usize].groups, contestant)
+            }
         }
     }
 
-    pub(crate) fn unpark_all(&mut self) {
-        for (rank, cost) in std::mem::take(&mut self.parked) {
-            self.groups[cost.index()].parked = false;
-            self.open.insert((rank, cost));
+    /// A group without works was not refused anything.
+    fn unpark(&mut self, cost: CostId) {
+        if self.parked[cost.index()].is_some() {
+            self.unlist(cost);
+            self.parked[cost.index()] = None;
+            self.list(cost);
         }
     }
 
-    /// All works in line, by group.
-    pub(crate) fn works(&self) -> impl Iterator<Item = (Rank, WorkId)> {
-        self.groups.iter().flat_map(|group| group.works.iter().copied())
-    }
-
-    /// Changes a group and lists it anew under its first work.
-    fn change(
-        &mut self,
-        cost: CostId,
-        change: impl FnOnce(&mut BTreeSet<(Rank, WorkId)>) -> bool,
-    ) -> bool {
-        let group = &mut self.groups[cost.index()];
-        let before = group.works.first().map(|&(rank, _)| rank);
-        let changed = change(&mut group.works);
-        let after = group.works.first().map(|&(rank, _)| rank);
-        if before != after {
-            let listed = if group.parked { &mut self.parked } else { &mut self.open };
-            before.map(|rank| listed.remove(&(rank, cost)));
-            after.map(|rank| listed.insert((rank, cost)));
-            // An empty group has nothing left that was refused.
-            group.parked &= after.is_some();
-        }
-        changed
+    fn lot(&mut self, cell: Cell) -> u32 {
+        let known = self.lots.iter().position(|lot| lot.cell == cell);
+        let place = known.unwrap_or_else(|| {
+            self.lots.push(Lot { cell, groups: Tournament::default(), open: true, wake: None });
+            self.lots.len() - 1
+        });
+        u32::try_from(place).expect("fewer than 2^32 cells")
     }
 }
+
+impl Lot {
+    fn fitting(&self, room: i128) -> Best {
+        match u64::try_from(room) {
+            Ok(room) => self.groups.best_up_to(room),
+            Err(_) if room > 0 => self.groups.best(),
+            Err(_) => Best::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,9 +2,11 @@
 //!
 //! Collects the facts that the next commit has to store, and the transitions to show once it has.
 
+use std::time::Duration;
+
 use windlass_core::{
-    Amount, CapacityTree, Engine, EngineConfig, Fact, Grant, Input, Phase, Rejected, ResourceCost,
-    SLOTS, Submission, Timestamp, Transition, WorkId, World,
+    Amount, CapacityTree, Dependency, Engine, EngineConfig, Fact, Grant, Input, Phase, Rejected,
+    ResourceCost, SLOTS, Submission, Timestamp, Transition, WorkId, World,
 };
 use windlass_workflow::{Plan, Step};
 
@@ -27,7 +29,8 @@ impl Schedule {
         let level = capacity.add_level(CapacityTree::ROOT, &slots);
         let client = capacity.add_client(level);
         // The plan says how long to wait, also when it says not at all.
-        let config = EngineConfig { retry_delay: std::time::Duration::ZERO };
+        let mut config = EngineConfig::default();
+        config.retry_delay = Duration::ZERO;
         Self {
             plan,
             engine: Engine::new(config, client),
@@ -107,7 +110,8 @@ impl Schedule {
         let step = &self.plan.steps[place];
         let cost = self.engine.cost(&self.capacity, &step.uses);
         let cost = cost.expect("a plan asks only for what there is");
-        let after: Vec<_> = step.after.iter().map(|&place| WorkId::from_index(place)).collect();
+        let after = step.after.iter().map(|&place| Dependency::from(WorkId::from_index(place)));
+        let after: Vec<_> = after.collect();
         let (priority, retries) = (step.priority, step.retry.count);
         act(self, Submission { after: &after, cost, priority, retries })
     }

@@ -6,6 +6,7 @@
 //! invariants after every step.
 
 pub mod random;
+pub mod report;
 pub mod scenario;
 pub mod virtual_run;
 pub mod world;

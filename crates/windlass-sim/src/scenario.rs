@@ -11,11 +11,20 @@
 //! 0ms train Running 1
 //! ```
 //!
-//! Above the line stands the world: `slots` and `limit` bound it, each `work` says `after` whom it
-//! comes, what it `needs`, its `priority`, its `retries`, how long every attempt `takes` (10 ms
-//! unless said) and how the attempts `ends` (`ok` unless said; the last word holds for all further
-//! attempts). Below it stands the trace: every change of state, by time, and within one instant by
-//! work.
+//! Above the line stands the world. `slots` and `limit NAME AMOUNT` bound it, `team NAME AMOUNT`
+//! bounds it again at the engine's own level; `rate NAME AMOUNT per TIME burst AMOUNT` and `quota
+//! NAME AMOUNT per TIME` bound starts; `ageing RATE cap LEVELS` and `order strict` set the order.
+//!
+//! Each `work` says `after` whom it comes (`a, b done, c failed`), what it `needs`, its `priority`,
+//! its `retries`, when it is submitted (`from`), until when something outside refuses it (`outside`),
+//! how long every attempt `takes` (10 ms unless said) and how the attempts `ends` (`ok` unless said:
+//! `fail`, `retry TIME`, `lost`, `stopped`; the last one holds for all further attempts).
+//!
+//! `at TIME` something is done: `cancel WORK`, `forget WORK`, `limit NAME AMOUNT`, `depend WORK
+//! on OTHER`, `late WORK` (the result of its latest attempt comes a second time).
+//!
+//! Below the line stands the trace: every change of state, by time, and within one instant by work;
+//! after those, what was refused in that instant, with the reason.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,7 +32,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use thiserror::Error;
-use windlass_core::{Amount, ResourceCost, WorkState};
+use windlass_core::{Ageing, Amount, EdgeKind, Order, Quota, Rate, ResourceCost, WorkState};
 
 pub use windlass_core::Timestamp;
 
@@ -39,14 +48,43 @@ pub struct Scenario {
     pub slots: u32,
     /// What there is of everything else.
     pub limits: ResourceCost,
+    /// What there is of it at the engine's own level.
+    pub team: ResourceCost,
+    /// What may be started per time.
+    pub rates: Vec<(String, Rate)>,
+    /// What may be started per window.
+    pub quotas: Vec<(String, Quota)>,
+    /// How waiting makes works more urgent.
+    pub ageing: Ageing,
+    /// Whether works may pass the first in line.
+    pub order: Order,
     /// The works, in the order in which they are submitted.
     pub works: Vec<WorkPlan>,
-    /// Cancellations: when, and the work's place in `works`.
-    pub cancels: Vec<(Timestamp, usize)>,
+    /// What is done from outside, in order of time.
+    pub actions: Vec<(Timestamp, Action)>,
     /// Drivers that cannot run this scenario, with the reason.
     pub not_on: BTreeMap<String, String>,
     /// The trace that must be seen, as text.
     pub expected: String,
+}
+
+/// Something done from outside. Works are named by their place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Submit this work.
+    Submit(usize),
+    /// Cancel it.
+    Cancel(usize),
+    /// Forget it.
+    Forget(usize),
+    /// Have the first wait for the second.
+    Depend(usize, usize),
+    /// Report the latest attempt's end once more.
+    Late(usize),
+    /// What refused it outside may be had.
+    Ring(usize),
+    /// Set a limit.
+    Limit(String, Amount),
 }
 
 /// One work of a scenario.
@@ -54,14 +92,18 @@ pub struct Scenario {
 pub struct WorkPlan {
     /// Its name.
     pub name: String,
-    /// The places in `works` of those that must succeed first.
-    pub after: Vec<usize>,
+    /// The places in `works` of those that must end first, and how.
+    pub after: Vec<(usize, EdgeKind)>,
     /// What it takes besides a slot.
     pub needs: ResourceCost,
     /// Larger is more urgent.
     pub priority: i64,
     /// How often it may be tried again.
     pub retries: u32,
+    /// When it is submitted.
+    pub from: Timestamp,
+    /// Until when something outside refuses it.
+    pub outside: Timestamp,
     /// How long every attempt takes.
     pub takes: Duration,
     /// How the attempts end; never empty, and the last holds for all further ones.
@@ -77,6 +119,10 @@ pub enum End {
     Fail,
     /// Badly, asking for another attempt after this long; zero is the driver's own delay.
     Retry(Duration),
+    /// Not at all: its runner is lost.
+    Lost,
+    /// It stops without having been asked to.
+    Stopped,
 }
 
 impl WorkPlan {
@@ -86,6 +132,15 @@ impl WorkPlan {
         let place = (attempt as usize - 1).min(self.ends.len() - 1);
         self.ends[place]
     }
+}
+
+/// What was seen: changes of state, and what was refused.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// The changes, in the order in which they were seen.
+    pub entries: Vec<Entry>,
+    /// What was refused, when, and why.
+    pub refusals: Vec<(Timestamp, String)>,
 }
 
 /// One change of state.
@@ -139,8 +194,13 @@ impl Scenario {
             name: name.to_owned(),
             slots: 4,
             limits: ResourceCost::new(),
+            team: ResourceCost::new(),
+            rates: Vec::new(),
+            quotas: Vec::new(),
+            ageing: Ageing::NONE,
+            order: Order::PassOver,
             works: Vec::new(),
-            cancels: Vec::new(),
+            actions: Vec::new(),
             not_on: BTreeMap::new(),
             expected: expected.to_owned(),
         };
@@ -151,7 +211,19 @@ impl Scenario {
                 problem,
             })?;
         }
+        scenario.add_actions_of_works();
         Ok(scenario)
+    }
+
+    /// Submissions and rings are things done from outside, too; submissions come first.
+    fn add_actions_of_works(&mut self) {
+        let works = || self.works.iter().enumerate();
+        let mut actions: Vec<_> = works().map(|(n, w)| (w.from, Action::Submit(n))).collect();
+        let outside = works().filter(|(_, work)| work.outside > Timestamp::ZERO);
+        actions.extend(outside.map(|(place, work)| (work.outside, Action::Ring(place))));
+        actions.append(&mut self.actions);
+        actions.sort_by_key(|(at, _)| *at);
+        self.actions = actions;
     }
 
     /// Compares a trace in virtual time with the expected one. With `UPDATE_SCENARIOS` set, the
@@ -160,7 +232,7 @@ impl Scenario {
     /// # Panics
     ///
     /// If they differ.
-    pub fn check(&self, trace: Vec<Entry>) {
+    pub fn check(&self, trace: Trace) {
         let got = self.render(trace);
         if std::env::var_os("UPDATE_SCENARIOS").is_some() {
             return self.update(&got);
@@ -179,7 +251,7 @@ impl Scenario {
         let same =
             |a: &Entry, b: &Entry| (a.work, a.state, a.attempt) == (b.work, b.state, b.attempt);
         let place = |wanted: &Entry| trace.iter().position(|got| same(got, wanted));
-        let seen = || self.render(trace.to_vec());
+        let seen = || self.render(Trace { entries: trace.to_vec(), refusals: Vec::new() });
         assert_eq!(trace.len(), expected.len(), "{}: as many changes in\n{}", self.name, seen());
         for (number, later) in expected.iter().enumerate() {
             let at = place(later);
@@ -210,17 +282,22 @@ impl Scenario {
             let state = state.ok_or("no such state")?;
             Ok(Entry { at, work, state, attempt: words.number()? })
         };
-        let entries: Result<Vec<_>, String> = self.expected.lines().map(entry).collect();
+        let changes = self.expected.lines().filter(|line| !line.contains(" ! "));
+        let entries: Result<Vec<_>, String> = changes.map(entry).collect();
         entries.unwrap_or_else(|problem| panic!("{}: {problem}", self.name))
     }
 
-    fn render(&self, mut trace: Vec<Entry>) -> String {
-        trace.sort_by_key(|entry| (entry.at, entry.work));
-        let line = |entry: &Entry| {
+    fn render(&self, trace: Trace) -> String {
+        let line = |entry: Entry| {
             let Entry { at, work, state, attempt } = entry;
-            format!("{at} {} {state} {attempt}\n", self.works[*work].name)
+            let name = &self.works[work].name;
+            ((at, work), format!("{at} {name} {state} {attempt}\n"))
         };
-        trace.iter().map(line).collect()
+        let mut lines: Vec<_> = trace.entries.into_iter().map(line).collect();
+        let refusals = trace.refusals.into_iter();
+        lines.extend(refusals.map(|(at, why)| ((at, usize::MAX), format!("{at} ! {why}\n"))));
+        lines.sort_by_key(|(place, _)| *place);
+        lines.into_iter().map(|(_, line)| line).collect()
     }
 
     fn update(&self, trace: &str) {
@@ -236,18 +313,23 @@ impl Scenario {
         match verb {
             "slots" => self.slots = words.number()?,
             "limit" => {
-                let name = words.word()?.to_owned();
-                self.limits = std::mem::take(&mut self.limits).with(name, words.number()?);
+                self.limits = std::mem::take(&mut self.limits).with(words.word()?, words.number()?)
             }
+            "team" => {
+                self.team = std::mem::take(&mut self.team).with(words.word()?, words.number()?)
+            }
+            "rate" => self.rates.push((words.word()?.to_owned(), words.rate()?)),
+            "quota" => self.quotas.push((words.word()?.to_owned(), words.quota()?)),
+            "ageing" => self.ageing = words.ageing()?,
+            "order" => self.order = words.order()?,
             "work" => {
                 let work = self.work(&mut words)?;
                 self.works.push(work);
             }
             "at" => {
                 let at = Timestamp::ZERO.after(words.duration()?);
-                words.expect("cancel")?;
-                let work = self.known(words.word()?)?;
-                self.cancels.push((at, work));
+                let action = self.action(&mut words)?;
+                self.actions.push((at, action));
             }
             "not-on" => {
                 let driver = words.word()?.to_owned();
@@ -258,6 +340,21 @@ impl Scenario {
         words.end()
     }
 
+    fn action(&self, words: &mut Words<'_>) -> Result<Action, String> {
+        Ok(match words.word()? {
+            "cancel" => Action::Cancel(self.known(words.word()?)?),
+            "forget" => Action::Forget(self.known(words.word()?)?),
+            "late" => Action::Late(self.known(words.word()?)?),
+            "limit" => Action::Limit(words.word()?.to_owned(), words.number()?),
+            "depend" => {
+                let work = self.known(words.word()?)?;
+                words.expect("on")?;
+                Action::Depend(work, self.known(words.word()?)?)
+            }
+            other => return Err(format!("nothing does {other:?} here")),
+        })
+    }
+
     fn work(&self, words: &mut Words<'_>) -> Result<WorkPlan, String> {
         let mut work = WorkPlan {
             name: words.word()?.to_owned(),
@@ -265,12 +362,16 @@ impl Scenario {
             needs: ResourceCost::new(),
             priority: 0,
             retries: 0,
+            from: Timestamp::ZERO,
+            outside: Timestamp::ZERO,
             takes: Duration::from_millis(10),
             ends: vec![End::Ok],
         };
         while let Some(key) = words.more() {
             match key {
-                "after" => work.after = words.list(|words| self.known(words.word()?))?,
+                "after" => work.after = words.list(|words| self.dependency(words))?,
+                "from" => work.from = Timestamp::ZERO.after(words.duration()?),
+                "outside" => work.outside = Timestamp::ZERO.after(words.duration()?),
                 "needs" => work.needs = words.list(Words::cost)?.into_iter().collect(),
                 "priority" => work.priority = words.number()?,
                 "retries" => work.retries = words.number()?,
@@ -280,6 +381,17 @@ impl Scenario {
             }
         }
         Ok(work)
+    }
+
+    fn dependency(&self, words: &mut Words<'_>) -> Result<(usize, EdgeKind), String> {
+        let work = self.known(words.word()?)?;
+        let kind = match words.peek_in_list() {
+            Some("done") => EdgeKind::Done,
+            Some("failed") => EdgeKind::Failed,
+            _ => return Ok((work, EdgeKind::Success)),
+        };
+        words.word()?;
+        Ok((work, kind))
     }
 
     fn known(&self, name: &str) -> Result<usize, String> {
@@ -311,6 +423,13 @@ impl<'a> Words<'a> {
 
     fn word(&mut self) -> Result<&'a str, String> {
         self.more().ok_or("a word is missing".to_owned())
+    }
+
+    /// The next word, unless the list item before it has ended.
+    fn peek_in_list(&self) -> Option<&'a str> {
+        let ended = self.words[self.next - 1].ends_with(',');
+        let next = self.words.get(self.next).filter(|_| !ended)?;
+        Some(next.trim_end_matches(','))
     }
 
     fn rest(&mut self) -> String {
@@ -365,7 +484,40 @@ impl<'a> Words<'a> {
             "ok" => Ok(End::Ok),
             "fail" => Ok(End::Fail),
             "retry" => Ok(End::Retry(self.duration()?)),
-            other => Err(format!("an attempt ends ok, fail or retry, not {other:?}")),
+            "lost" => Ok(End::Lost),
+            "stopped" => Ok(End::Stopped),
+            other => Err(format!("an attempt does not end {other:?}")),
+        }
+    }
+
+    fn rate(&mut self) -> Result<Rate, String> {
+        let amount = self.number()?;
+        self.expect("per")?;
+        let per = self.duration()?;
+        self.expect("burst")?;
+        Ok(Rate { amount, per, burst: self.number()? })
+    }
+
+    fn quota(&mut self) -> Result<Quota, String> {
+        let amount = self.number()?;
+        self.expect("per")?;
+        Ok(Quota { amount, window: self.duration()? })
+    }
+
+    fn ageing(&mut self) -> Result<Ageing, String> {
+        let rate = self.number()?;
+        let cap = match self.more() {
+            Some("cap") => Some(self.number()?),
+            Some(other) => return Err(format!("{other:?} is one word too many")),
+            None => None,
+        };
+        Ageing::new(rate, cap).map_err(|error| error.to_string())
+    }
+
+    fn order(&mut self) -> Result<Order, String> {
+        match self.word()? {
+            "strict" => Ok(Order::Strict),
+            other => Err(format!("there is no order {other:?}")),
         }
     }
 }

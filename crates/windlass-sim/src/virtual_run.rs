@@ -6,28 +6,27 @@
 use std::collections::BTreeMap;
 
 use windlass_core::{
-    Amount, CapacityTree, Engine, EngineConfig, Grant, Input, Outcome, ResourceCost, SLOTS,
+    Amount, CapacityTree, Dependency, Engine, EngineConfig, Grant, Input, Outcome, SLOTS,
     Submission, Timestamp, Transition, WorkId, World,
 };
 
-use crate::scenario::{End, Entry, Scenario};
+use crate::scenario::{Action, End, Entry, Scenario, Trace, WorkPlan};
 
-/// Runs `scenario` to its end and returns every change of state.
+/// Runs `scenario` to its end and returns everything that was seen.
 ///
 /// # Panics
 ///
-/// If a work needs more than there is, or the engine breaks one of its invariants.
+/// If the engine breaks one of its invariants, or something never ends.
 #[must_use]
-pub fn run(scenario: &Scenario) -> Vec<Entry> {
+pub fn run(scenario: &Scenario) -> Trace {
     let mut run = VirtualRun::new(scenario);
-    run.submit_all();
-    run.start_what_fits();
     while let Some(at) = run.next_time() {
-        run.now = at;
+        run.now = run.now.max(at);
         run.step();
         run.start_what_fits();
     }
     assert!(run.engine.is_done(), "{}: nothing is left to happen", scenario.name);
+    run.capacity.check();
     run.trace()
 }
 
@@ -39,76 +38,176 @@ struct VirtualRun<'a> {
     /// When attempts end; in order of their start within one instant.
     ends: BTreeMap<(Timestamp, usize), Grant>,
     started: usize,
-    cancels: Vec<(Timestamp, usize)>,
+    /// The next of the scenario's actions.
+    action: usize,
+    /// The works by place; none if it was refused or not submitted yet.
+    works: Vec<Option<WorkId>>,
+    /// The latest attempt of each work.
+    attempts: BTreeMap<WorkId, Grant>,
     transitions: Vec<Transition>,
+    refusals: Vec<(Timestamp, String)>,
 }
 
 impl<'a> VirtualRun<'a> {
     fn new(scenario: &'a Scenario) -> Self {
         let mut capacity = CapacityTree::new(&scenario.limits);
-        let slots = ResourceCost::new().with(SLOTS, Amount::from(scenario.slots));
-        let level = capacity.add_level(CapacityTree::ROOT, &slots);
+        for (name, rate) in &scenario.rates {
+            let set = capacity.set_rate(CapacityTree::ROOT, name, *rate, Timestamp::ZERO);
+            set.unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
+        }
+        for (name, quota) in &scenario.quotas {
+            let set = capacity.set_quota(CapacityTree::ROOT, name, *quota, Timestamp::ZERO);
+            set.unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
+        }
+        let team = scenario.team.clone().with(SLOTS, Amount::from(scenario.slots));
+        let level = capacity.add_level(CapacityTree::ROOT, &team);
         let client = capacity.add_client(level);
-        let mut cancels = scenario.cancels.clone();
-        cancels.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        let mut config = EngineConfig::default();
+        config.ageing = scenario.ageing;
+        config.order = scenario.order;
         Self {
             scenario,
-            engine: Engine::new(EngineConfig::default(), client),
+            engine: Engine::new(config, client),
             capacity,
             now: Timestamp::ZERO,
             ends: BTreeMap::new(),
             started: 0,
-            cancels,
+            action: 0,
+            works: vec![None; scenario.works.len()],
+            attempts: BTreeMap::new(),
             transitions: Vec::new(),
-        }
-    }
-
-    fn submit_all(&mut self) {
-        for work in &self.scenario.works {
-            let cost = self.engine.cost(&self.capacity, &work.needs);
-            let cost = cost.unwrap_or_else(|error| panic!("{}: {error}", work.name));
-            let after: Vec<_> = work.after.iter().map(|&place| WorkId::from_index(place)).collect();
-            let (priority, retries) = (work.priority, work.retries);
-            let submission = Submission { after: &after, cost, priority, retries };
-            self.call(|engine, world| engine.submit(world, submission)).expect("known works");
-        }
-    }
-
-    fn start_what_fits(&mut self) {
-        while let Some(grant) = self.call(Engine::take_next) {
-            self.call(|engine, world| engine.apply(world, Input::Begin(grant)))
-                .expect("it was granted just now");
-            let takes = self.scenario.works[grant.work.index()].takes;
-            self.ends.insert((self.now.after(takes), self.started), grant);
-            self.started += 1;
+            refusals: Vec::new(),
         }
     }
 
     fn next_time(&self) -> Option<Timestamp> {
         let end = self.ends.keys().next().map(|&(at, _)| at);
-        let cancel = self.cancels.last().map(|&(at, _)| at);
-        [end, cancel, self.engine.next_wakeup()].into_iter().flatten().min()
+        let action = self.scenario.actions.get(self.action).map(|(at, _)| *at);
+        [end, action, self.engine.next_wakeup()].into_iter().flatten().min()
     }
 
-    /// One thing that happens now: a cancel, the end of an attempt, or the passing of time.
+    /// One thing that happens now: an action, the end of an attempt, or the passing of time. All
+    /// submissions of one instant come together.
     fn step(&mut self) {
-        let input = if let Some((_, work)) = self.cancels.pop_if(|(at, _)| *at <= self.now) {
-            Input::Cancel(WorkId::from_index(work))
+        if let Some((_, action)) = self.due_action() {
+            self.action += 1;
+            self.act(action);
+            while let Some((_, action @ Action::Submit(_))) = self.due_action() {
+                self.action += 1;
+                self.act(action);
+            }
         } else if let Some(entry) = self.ends.first_entry().filter(|e| e.key().0 <= self.now) {
             let grant = entry.remove();
-            Input::Finished { grant, outcome: self.outcome(grant) }
+            let outcome = self.outcome(grant);
+            self.apply("end", grant.work, Input::Finished { grant, outcome });
         } else {
-            Input::Tick
+            self.call(|engine, world| engine.apply(world, Input::Tick)).expect("time passes");
+        }
+    }
+
+    fn due_action(&self) -> Option<&'a (Timestamp, Action)> {
+        self.scenario.actions.get(self.action).filter(|(at, _)| *at <= self.now)
+    }
+
+    fn act(&mut self, action: &Action) {
+        match action {
+            Action::Submit(place) => self.submit(*place),
+            Action::Limit(name, amount) => self.set_limit(name, *amount),
+            Action::Depend(work, on) => self.depend(*work, *on),
+            Action::Cancel(place) => self.act_on("cancel", *place, Input::Cancel),
+            Action::Forget(place) => self.act_on("forget", *place, Input::Forget),
+            Action::Late(place) => {
+                let grant = self.works[*place].and_then(|work| self.attempts.get(&work).copied());
+                let grant = grant.expect("a late result has an attempt");
+                let outcome = Outcome::Success;
+                self.apply("late", grant.work, Input::Finished { grant, outcome });
+            }
+            Action::Ring(place) => {
+                if let Some(work) = self.works[*place] {
+                    // It may never have been refused.
+                    let _ = self.call(|engine, world| engine.apply(world, Input::Ring(work)));
+                }
+            }
+        }
+    }
+
+    fn act_on(&mut self, verb: &str, place: usize, input: impl Fn(WorkId) -> Input) {
+        if let Some(work) = self.works[place] {
+            self.apply(verb, work, input(work));
+        }
+    }
+
+    fn submit(&mut self, place: usize) {
+        let WorkPlan { name, after, needs, priority, retries, .. } = &self.scenario.works[place];
+        let known = |&(source, kind): &(usize, _)| {
+            let work = self.works[source]?;
+            Some(Dependency { work, kind })
         };
-        // A cancel may come too late, as for every user.
-        let _ = self.call(|engine, world| engine.apply(world, input));
+        let Some(after) = after.iter().map(known).collect::<Option<Vec<_>>>() else {
+            return self.refuse(&format!("submit {name}: it follows a work that was refused"));
+        };
+        let cost = match self.engine.cost(&self.capacity, needs) {
+            Ok(cost) => cost,
+            Err(error) => return self.refuse(&format!("submit {name}: {error}")),
+        };
+        let submission = Submission { after: &after, cost, priority: *priority, retries: *retries };
+        match self.call(|engine, world| engine.submit(world, submission)) {
+            Ok(work) => self.works[place] = Some(work),
+            Err(error) => self.refuse(&format!("submit {name}: {error}")),
+        }
+    }
+
+    fn set_limit(&mut self, name: &str, amount: Amount) {
+        let resource = self.capacity.resource(name).expect("a scenario changes what it declared");
+        self.call(|engine, world| engine.set_limit(world, CapacityTree::ROOT, resource, amount));
+    }
+
+    fn depend(&mut self, work: usize, on: usize) {
+        let name = &self.scenario.works[work].name;
+        let (Some(work), Some(on)) = (self.works[work], self.works[on]) else { return };
+        let added = self.call(|engine, world| engine.add_dependency(world, work, on.into()));
+        if let Err(error) = added {
+            self.refuse(&format!("depend {name}: {error}"));
+        }
+    }
+
+    fn apply(&mut self, verb: &str, work: WorkId, input: Input) {
+        let result = self.call(|engine, world| engine.apply(world, input));
+        if let Err(error) = result {
+            self.refuse(&format!("{verb} {}: {error}", self.plan(work).name));
+        }
+    }
+
+    fn plan(&self, work: WorkId) -> &'a WorkPlan {
+        let place = self.works.iter().position(|known| *known == Some(work));
+        &self.scenario.works[place.expect("it was submitted")]
+    }
+
+    fn refuse(&mut self, what: &str) {
+        self.refusals.push((self.now, what.to_owned()));
+    }
+
+    fn start_what_fits(&mut self) {
+        while let Some(grant) = self.call(Engine::take_next) {
+            let plan = self.plan(grant.work);
+            let refused = self.now < plan.outside;
+            let input = if refused { Input::Refuse(grant) } else { Input::Begin(grant) };
+            self.call(|engine, world| engine.apply(world, input)).expect("it was granted just now");
+            if !refused {
+                self.ends.insert((self.now.after(plan.takes), self.started), grant);
+                self.attempts.insert(grant.work, grant);
+                self.started += 1;
+            }
+        }
     }
 
     fn outcome(&self, grant: Grant) -> Outcome {
-        match self.scenario.works[grant.work.index()].end(grant.attempt) {
+        match self.plan(grant.work).end(grant.attempt) {
             End::Ok => Outcome::Success,
             End::Fail => Outcome::Failed,
             End::Retry(delay) => Outcome::Retry { delay },
+            End::Lost => Outcome::Interrupted,
+            End::Stopped => Outcome::Cancelled,
         }
     }
 
@@ -126,16 +225,18 @@ impl<'a> VirtualRun<'a> {
         result
     }
 
-    fn trace(self) -> Vec<Entry> {
-        let changes = self.transitions.into_iter().filter(|t| t.from != Some(t.to.state()));
-        changes
-            .filter(|transition| transition.from.is_some() || transition.to.state().is_terminal())
-            .map(|Transition { at, work, attempt, to, .. }| Entry {
-                at,
-                work: work.index(),
-                state: to.state(),
-                attempt,
-            })
-            .collect()
+    fn trace(self) -> Trace {
+        let places = self.works.iter().enumerate();
+        let places: BTreeMap<_, _> = places.filter_map(|(n, work)| Some(((*work)?, n))).collect();
+        let seen = |t: &&Transition| {
+            let changed = t.from != Some(t.to.state());
+            changed && (t.from.is_some() || t.to.state().is_terminal())
+        };
+        let entry = |transition: &Transition| {
+            let Transition { at, work, attempt, to, .. } = *transition;
+            Entry { at, work: places[&work], state: to.state(), attempt }
+        };
+        let entries = self.transitions.iter().filter(seen).map(entry).collect();
+        Trace { entries, refusals: self.refusals }
     }
 }

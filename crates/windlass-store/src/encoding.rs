@@ -3,7 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use windlass_core::{Ending, Fact, Happening, Timestamp, WorkId};
+use windlass_core::{
+    Amount, EdgeKind, Ending, Fact, Happening, LevelId, ResourceId, Timestamp, WorkId,
+};
 
 /// Why a stored fact cannot be read.
 #[derive(Debug, Error)]
@@ -29,21 +31,32 @@ pub enum DecodeError {
 struct StoredFact {
     /// Nanoseconds on the run's clock.
     at: u64,
-    work: u64,
+    #[serde(flatten)]
     what: Stored,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Stored {
-    Submitted,
-    Started(u32),
-    Succeeded(u32),
-    Failed(u32),
-    Retried { attempt: u32, due: u64 },
-    Stopped(u32),
-    Interrupted(u32),
-    CancelAsked,
+    Submitted { work: u64 },
+    EdgeAdded { from: u64, to: u64, kind: StoredKind },
+    Started { work: u64, attempt: u32 },
+    Succeeded { work: u64, attempt: u32 },
+    Failed { work: u64, attempt: u32 },
+    Retried { work: u64, attempt: u32, due: u64 },
+    Stopped { work: u64, attempt: u32 },
+    Interrupted { work: u64, attempt: u32 },
+    CancelAsked { work: u64 },
+    LimitSet { level: u32, resource: u32, steps: u64 },
+    Forgotten { work: u64 },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StoredKind {
+    Success,
+    Done,
+    Failed,
 }
 
 /// The stored form of `fact`.
@@ -51,10 +64,10 @@ enum Stored {
 /// ```
 /// use windlass_core::{Fact, Happening, Timestamp, WorkId};
 ///
-/// let what = Happening::Started { attempt: 1 };
-/// let fact = Fact { at: Timestamp::from_nanos(5), work: WorkId::new(2).unwrap(), what };
+/// let what = Happening::Started { work: WorkId::new(2).unwrap(), attempt: 1 };
+/// let fact = Fact { at: Timestamp::from_nanos(5), what };
 /// let text = windlass_store::encode(&fact);
-/// assert_eq!(text, r#"{"at":5,"work":2,"what":{"started":1}}"#);
+/// assert_eq!(text, r#"{"at":5,"started":{"work":2,"attempt":1}}"#);
 /// assert_eq!(windlass_store::decode(&text).unwrap(), fact);
 /// ```
 ///
@@ -64,21 +77,34 @@ enum Stored {
 #[must_use]
 pub fn encode(fact: &Fact) -> String {
     let what = match fact.what {
-        Happening::Submitted => Stored::Submitted,
-        Happening::Started { attempt } => Stored::Started(attempt),
-        Happening::Ended { attempt, ending } => match ending {
-            Ending::Success => Stored::Succeeded(attempt),
-            Ending::Failed => Stored::Failed(attempt),
-            Ending::Retry { due } => Stored::Retried { attempt, due: due.as_nanos() },
-            Ending::Cancelled => Stored::Stopped(attempt),
-            Ending::Interrupted => Stored::Interrupted(attempt),
-            other => unreachable!("no stored form for {other:?}"),
+        Happening::Submitted { work } => Stored::Submitted { work: work.get() },
+        Happening::EdgeAdded { from, to, kind } => {
+            Stored::EdgeAdded { from: from.get(), to: to.get(), kind: kind.into() }
+        }
+        Happening::Started { work, attempt } => Stored::Started { work: work.get(), attempt },
+        Happening::Ended { work, attempt, ending } => ended(work.get(), attempt, ending),
+        Happening::CancelAsked { work } => Stored::CancelAsked { work: work.get() },
+        Happening::LimitSet { level, resource, limit } => Stored::LimitSet {
+            level: level.number(),
+            resource: resource.number(),
+            steps: limit.steps(),
         },
-        Happening::CancelAsked => Stored::CancelAsked,
+        Happening::Forgotten { work } => Stored::Forgotten { work: work.get() },
         other => unreachable!("no stored form for {other:?}"),
     };
-    let stored = StoredFact { at: fact.at.as_nanos(), work: fact.work.get(), what };
+    let stored = StoredFact { at: fact.at.as_nanos(), what };
     serde_json::to_string(&stored).expect("numbers and names are always JSON")
+}
+
+fn ended(work: u64, attempt: u32, ending: Ending) -> Stored {
+    match ending {
+        Ending::Success => Stored::Succeeded { work, attempt },
+        Ending::Failed => Stored::Failed { work, attempt },
+        Ending::Retry { due } => Stored::Retried { work, attempt, due: due.as_nanos() },
+        Ending::Cancelled => Stored::Stopped { work, attempt },
+        Ending::Interrupted => Stored::Interrupted { work, attempt },
+        other => unreachable!("no stored form for {other:?}"),
+    }
 }
 
 /// The fact that is stored as `text`.
@@ -86,19 +112,56 @@ pub fn decode(text: &str) -> Result<Fact, DecodeError> {
     let malformed = |source| DecodeError::Malformed { text: text.to_owned(), source };
     let stored: StoredFact = serde_json::from_str(text).map_err(malformed)?;
     let no_work = || DecodeError::NoWork { text: text.to_owned() };
-    let work = WorkId::new(stored.work).ok_or_else(no_work)?;
-    let ended = |attempt, ending| Happening::Ended { attempt, ending };
-    let what = match stored.what {
-        Stored::Submitted => Happening::Submitted,
-        Stored::Started(attempt) => Happening::Started { attempt },
-        Stored::Succeeded(attempt) => ended(attempt, Ending::Success),
-        Stored::Failed(attempt) => ended(attempt, Ending::Failed),
-        Stored::Retried { attempt, due } => {
-            ended(attempt, Ending::Retry { due: Timestamp::from_nanos(due) })
-        }
-        Stored::Stopped(attempt) => ended(attempt, Ending::Cancelled),
-        Stored::Interrupted(attempt) => ended(attempt, Ending::Interrupted),
-        Stored::CancelAsked => Happening::CancelAsked,
+    let what = happening(stored.what).ok_or_else(no_work)?;
+    Ok(Fact { at: Timestamp::from_nanos(stored.at), what })
+}
+
+/// What is stored, unless it names work 0.
+fn happening(stored: Stored) -> Option<Happening> {
+    let ended = |work, attempt, ending| {
+        Some(Happening::Ended { work: WorkId::new(work)?, attempt, ending })
     };
-    Ok(Fact { at: Timestamp::from_nanos(stored.at), work, what })
+    match stored {
+        Stored::Submitted { work } => Some(Happening::Submitted { work: WorkId::new(work)? }),
+        Stored::EdgeAdded { from, to, kind } => {
+            let (from, to) = (WorkId::new(from)?, WorkId::new(to)?);
+            Some(Happening::EdgeAdded { from, to, kind: kind.into() })
+        }
+        Stored::Started { work, attempt } => {
+            Some(Happening::Started { work: WorkId::new(work)?, attempt })
+        }
+        Stored::Succeeded { work, attempt } => ended(work, attempt, Ending::Success),
+        Stored::Failed { work, attempt } => ended(work, attempt, Ending::Failed),
+        Stored::Retried { work, attempt, due } => {
+            ended(work, attempt, Ending::Retry { due: Timestamp::from_nanos(due) })
+        }
+        Stored::Stopped { work, attempt } => ended(work, attempt, Ending::Cancelled),
+        Stored::Interrupted { work, attempt } => ended(work, attempt, Ending::Interrupted),
+        Stored::CancelAsked { work } => Some(Happening::CancelAsked { work: WorkId::new(work)? }),
+        Stored::LimitSet { level, resource, steps } => {
+            let (level, resource) = (LevelId::new(level), ResourceId::new(resource));
+            Some(Happening::LimitSet { level, resource, limit: Amount::from_steps(steps) })
+        }
+        Stored::Forgotten { work } => Some(Happening::Forgotten { work: WorkId::new(work)? }),
+    }
+}
+
+impl From<EdgeKind> for StoredKind {
+    fn from(kind: EdgeKind) -> Self {
+        match kind {
+            EdgeKind::Success => Self::Success,
+            EdgeKind::Done => Self::Done,
+            EdgeKind::Failed => Self::Failed,
+        }
+    }
+}
+
+impl From<StoredKind> for EdgeKind {
+    fn from(kind: StoredKind) -> Self {
+        match kind {
+            StoredKind::Success => Self::Success,
+            StoredKind::Done => Self::Done,
+            StoredKind::Failed => Self::Failed,
+        }
+    }
 }

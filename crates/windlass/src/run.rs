@@ -93,7 +93,7 @@ impl Drop for Run<'_> {
             return;
         }
         self.scheduler.cancel_all();
-        for work in self.scheduler.engine.works() {
+        for work in self.scheduler.engine.works().collect::<Vec<_>>() {
             if self.scheduler.state(work) == Some(WorkState::Running) {
                 let attempt = self.scheduler.engine.attempts(work).expect("it is running");
                 let grant = Grant { work, attempt };

@@ -7,8 +7,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
-    Amount, CapacityTree, Engine, EngineConfig, Input, Rejected, ResourceCost, SLOTS, Submission,
-    Timestamp, Transition, WorkId, WorkState, World,
+    Amount, CapacityTree, Dependency, Engine, EngineConfig, Input, Rejected, ResourceCost, SLOTS,
+    Submission, Timestamp, Transition, WorkId, WorkState, World,
 };
 
 use crate::entry::{Entry, WorkSnapshot};
@@ -72,7 +72,8 @@ impl WorkSchedulerBuilder {
         let mut capacity = CapacityTree::new(&self.limits);
         let level = capacity.add_level(CapacityTree::ROOT, &ResourceCost::new().with(SLOTS, slots));
         let client = capacity.add_client(level);
-        let engine_config = EngineConfig { retry_delay: self.config.retry_delay };
+        let mut engine_config = EngineConfig::default();
+        engine_config.retry_delay = self.config.retry_delay;
         Ok(WorkScheduler {
             engine: Engine::new(engine_config, client),
             capacity,
@@ -168,6 +169,7 @@ impl WorkScheduler {
     pub fn submit(&mut self, spec: WorkSpec) -> Result<WorkId, SubmitError> {
         let WorkSpec { body, after, retries, priority, needs } = spec;
         let cost = self.engine.cost(&self.capacity, &needs)?;
+        let after: Vec<_> = after.into_iter().map(Dependency::from).collect();
         let submission = Submission { after: &after, cost, priority, retries };
         self.entries.push(Entry::new(body));
         let submitted = self.call(|engine, world| engine.submit(world, submission));
@@ -202,7 +204,7 @@ impl WorkScheduler {
     /// Cancels every work that has not ended.
     pub fn cancel_all(&mut self) {
         // Dependents first: otherwise they would be blocked before they can be cancelled.
-        for id in self.engine.works().rev() {
+        for id in self.engine.works().rev().collect::<Vec<_>>() {
             self.cancel(id);
         }
     }
@@ -244,7 +246,7 @@ impl WorkScheduler {
             id,
             name: entry.name.clone(),
             state: self.state(id).expect(known),
-            deps: self.engine.dependencies(id).collect(),
+            deps: self.engine.dependencies(id).map(|dependency| dependency.work).collect(),
             attempts: self.engine.attempts(id).expect(known),
             retries_left: self.engine.retries_left(id).expect(known),
             last_error: entry.last_error.clone(),

@@ -57,13 +57,13 @@ fn workflow(scenario: &Scenario) -> String {
 
 fn step(scenario: &Scenario, work: &WorkPlan) -> String {
     let after: Vec<_> =
-        work.after.iter().map(|&place| format!("{:?}", scenario.works[place].name)).collect();
+        work.after.iter().map(|&(place, _)| format!("{:?}", scenario.works[place].name)).collect();
     let uses: Vec<_> =
         work.needs.iter().map(|(name, amount)| format!("{name} = {amount}")).collect();
     let retries = (1..).take(work.ends.len()).map(|attempt| work.end(attempt));
     let delay = retries.filter_map(|end| match end {
         End::Retry(delay) => Some(delay * STRETCH),
-        End::Ok | End::Fail => None,
+        _ => None,
     });
     let delay = delay.max().unwrap_or(Duration::ZERO).as_millis();
     format!(
@@ -89,6 +89,7 @@ fn command(work: &WorkPlan) -> String {
             End::Ok => 0,
             End::Fail => 1,
             End::Retry(_) => RETRY_CODE,
+            End::Lost | End::Stopped => panic!("{}: a process cannot end like that", work.name),
         };
         write!(command, "{pattern}) exit {code};; ").expect("a string takes everything");
     }

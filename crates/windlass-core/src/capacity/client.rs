@@ -45,6 +45,12 @@ impl CapacityTree {
         in_order(wakes)
     }
 
+    /// Whether more than one client takes from this tree.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.clients.len() - self.vacant.len() > 1
+    }
+
     /// The level at which `client` takes.
     #[must_use]
     pub fn level_of(&self, client: ClientId) -> LevelId {

@@ -10,7 +10,7 @@ pub struct Demand(pub(super) Box<[(ResourceId, Amount)]>);
 
 impl Demand {
     /// The amounts, by resource.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (ResourceId, Amount)> {
+    pub fn iter(&self) -> impl Iterator<Item = (ResourceId, Amount)> {
         self.0.iter().copied()
     }
 }

@@ -10,21 +10,26 @@ impl Engine {
     #[must_use]
     pub fn digest(&self) -> u64 {
         let mut digest = Fnv::default();
-        for entry in &self.works {
+        for (index, entry) in self.works.iter() {
+            digest.add(index as u64);
             let phase = entry.phase.journaled();
             digest.add(phase_number(phase));
             if let Phase::Delayed { due } = phase {
                 digest.add(due.as_nanos());
             }
             if phase == Phase::Ready {
-                digest.add(entry.rank.priority.0.cast_unsigned());
-                digest.add(entry.rank.ticket);
+                digest.add(entry.ticket);
+                digest.add(entry.ready_since.as_nanos());
             }
+            digest.add(entry.priority.cast_unsigned());
             digest.add(u64::from(entry.attempts));
             digest.add(u64::from(entry.retries_left));
+            digest.add(u64::from(entry.unneeded));
+            digest.add(u64::from(self.dag.unmet(index)));
             // With the phase this decides what is in use.
             digest.add(u64::from(entry.cost.0));
         }
+        digest.add(self.works.len() as u64);
         digest.add(self.tickets);
         digest.0
     }
@@ -41,6 +46,7 @@ fn phase_number(phase: Phase) -> u64 {
         Phase::Failed => 6,
         Phase::Blocked => 7,
         Phase::Cancelled => 8,
+        Phase::Skipped => 9,
     }
 }
 

@@ -42,7 +42,7 @@ fn held(tokens: &[u64]) -> Claimed {
 
 fn fact(number: u64) -> Fact {
     let work = WorkId::new(number).expect("not zero");
-    Fact { at: Timestamp::from_nanos(number), work, what: Happening::Submitted }
+    Fact { at: Timestamp::from_nanos(number), what: Happening::Submitted { work } }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use windlass::core::Timestamp;
 use windlass::{
     Work, WorkContext, WorkEvent, WorkId, WorkOutcome, WorkScheduler, WorkSchedulerConfig, WorkSpec,
 };
-use windlass_sim::scenario::{End, Entry, Scenario, WorkPlan};
+use windlass_sim::scenario::{End, Entry, Scenario, Trace, WorkPlan};
 
 #[tokio::test(start_paused = true)]
 async fn every_scenario_runs_on_the_tokio_driver() {
@@ -32,18 +32,21 @@ impl Work for Scripted {
             End::Ok => WorkOutcome::Success,
             End::Fail => WorkOutcome::Failed("as the scenario says".to_owned()),
             End::Retry(delay) => WorkOutcome::Retry { delay },
+            End::Stopped => WorkOutcome::Cancelled,
+            End::Lost => panic!("a body cannot be lost without its run"),
         }
     }
 }
 
-async fn run(scenario: &Scenario) -> Vec<Entry> {
+async fn run(scenario: &Scenario) -> Trace {
     let (event_tx, events) = mpsc::channel(1024);
     let mut scheduler = scheduler(scenario, event_tx);
     let watcher = tokio::spawn(watch(events, Instant::now()));
     scheduler.run_until_done().await;
     assert_eq!(scheduler.metrics().events_dropped, 0);
     drop(scheduler);
-    watcher.await.expect("the watcher ends with the events")
+    let entries = watcher.await.expect("the watcher ends with the events");
+    Trace { entries, refusals: Vec::new() }
 }
 
 fn scheduler(scenario: &Scenario, event_tx: mpsc::Sender<WorkEvent>) -> WorkScheduler {
@@ -57,7 +60,7 @@ fn scheduler(scenario: &Scenario, event_tx: mpsc::Sender<WorkEvent>) -> WorkSche
     let mut ids: Vec<WorkId> = Vec::new();
     for plan in &scenario.works {
         let spec = WorkSpec::new(Scripted(plan.clone()))
-            .after(plan.after.iter().map(|&place| ids[place]))
+            .after(plan.after.iter().map(|&(place, _)| ids[place]))
             .needs(plan.needs.clone())
             .priority(plan.priority)
             .retries(plan.retries);

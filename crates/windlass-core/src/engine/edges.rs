@@ -1,0 +1,124 @@
+//! What the end of a work means for those that follow it.
+
+use std::collections::VecDeque;
+
+use super::{Engine, Work};
+use crate::WorkId;
+use crate::dag::{EdgeError, EdgeKind};
+use crate::fact::World;
+use crate::input::{Dependency, DependencyError};
+use crate::phase::{Phase, Step, WorkState};
+
+/// What one edge says, once its source has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The source ended as it must.
+    Met,
+    /// The source succeeded, and only its failure would have needed us.
+    Unneeded,
+    /// The source can no longer end as it must.
+    Blocks,
+}
+
+/// What an edge says about a source in this phase; none while it has not ended.
+pub(super) fn verdict(kind: EdgeKind, source: Phase) -> Option<Verdict> {
+    let state = source.state();
+    if !state.is_terminal() {
+        return None;
+    }
+    Some(match (kind, state) {
+        (EdgeKind::Done, _) => Verdict::Met,
+        (EdgeKind::Success, WorkState::Success) => Verdict::Met,
+        (EdgeKind::Failed, WorkState::Failed) => Verdict::Met,
+        (EdgeKind::Failed, WorkState::Success) => Verdict::Unneeded,
+        (EdgeKind::Success | EdgeKind::Failed, _) => Verdict::Blocks,
+    })
+}
+
+impl Engine {
+    /// Has the newest work follow another; whether that blocks it.
+    pub(super) fn follow(&mut self, after: Dependency, node: usize, entry: &mut Work) -> bool {
+        let source = after.work.index();
+        let said = verdict(after.kind, self.works[source].phase);
+        match said {
+            None => {
+                let added = self.dag.add_edge(source, node, after.kind);
+                added.expect("nobody follows the newest work");
+            }
+            Some(said) => {
+                self.dag.add_settled_edge(source, node, after.kind);
+                entry.unneeded |= said == Verdict::Unneeded;
+            }
+        }
+        said == Some(Verdict::Blocks)
+    }
+
+    /// Has a work that has not begun follow one more.
+    pub(super) fn connect(
+        &mut self,
+        world: &mut World<'_>,
+        on: Dependency,
+        work: WorkId,
+    ) -> Result<(), DependencyError> {
+        let added = self.dag.add_edge(on.work.index(), work.index(), on.kind);
+        added.map_err(|error| match error {
+            EdgeError::UnknownNode { node } => {
+                DependencyError::UnknownWork { work: WorkId::from_index(node) }
+            }
+            EdgeError::Cycle { path } => {
+                DependencyError::Cycle { path: path.into_iter().map(WorkId::from_index).collect() }
+            }
+        })?;
+        if self.works[work.index()].phase != Phase::Waiting {
+            self.step(world, work, Step::Hold);
+        }
+        if let Some(said) = verdict(on.kind, self.works[on.work.index()].phase) {
+            if self.hear(world, work, said) {
+                self.settle(world, work);
+            }
+        }
+        Ok(())
+    }
+
+    /// If `work` has ended, those who follow it hear of it, and those who end with that are heard of
+    /// in turn, level by level.
+    pub(super) fn settle(&mut self, world: &mut World<'_>, work: WorkId) {
+        if !self.works[work.index()].phase.state().is_terminal() {
+            return;
+        }
+        let mut ended = VecDeque::new();
+        let mut next = Some(work);
+        while let Some(work) = next {
+            let source = self.works[work.index()].phase;
+            let mut cursor = self.dag.first_target(work.index());
+            while let Some((edge, after)) = self.dag.follow(cursor) {
+                cursor = after;
+                let target = WorkId::from_index(edge.node);
+                let said = verdict(edge.kind, source).expect("the source has ended");
+                if self.hear(world, target, said) {
+                    ended.push_back(target);
+                }
+            }
+            next = ended.pop_front();
+        }
+    }
+
+    /// One edge into `work` is decided; whether that ends it. One that was cancelled meanwhile does
+    /// not care, and may even be forgotten.
+    fn hear(&mut self, world: &mut World<'_>, work: WorkId, said: Verdict) -> bool {
+        let Some(entry) = self.works.get_mut(work.index()) else { return false };
+        if entry.phase != Phase::Waiting {
+            return false;
+        }
+        entry.unneeded |= said == Verdict::Unneeded;
+        let unneeded = entry.unneeded;
+        let step = match said {
+            Verdict::Blocks => Step::Block,
+            Verdict::Met | Verdict::Unneeded if self.dag.meet(work.index()) > 0 => return false,
+            Verdict::Met | Verdict::Unneeded if unneeded => Step::Skip,
+            Verdict::Met | Verdict::Unneeded => Step::Unblock,
+        };
+        self.step(world, work, step);
+        step != Step::Unblock
+    }
+}

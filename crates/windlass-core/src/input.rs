@@ -1,0 +1,173 @@
+//! What an engine is told, what it answers, and why it refuses.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::dag::EdgeKind;
+use crate::{CostId, WorkId};
+
+/// What to submit.
+#[derive(Clone, Copy, Debug)]
+pub struct Submission<'a> {
+    /// The works that have to end first, and how.
+    pub after: &'a [Dependency],
+    /// What it takes while it runs, from [`Engine::cost`](crate::Engine::cost).
+    pub cost: CostId,
+    /// Larger is more urgent.
+    pub priority: i64,
+    /// How often it may be tried again.
+    pub retries: u32,
+}
+
+/// A work that has to end before another may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dependency {
+    /// The work.
+    pub work: WorkId,
+    /// The end that counts.
+    pub kind: EdgeKind,
+}
+
+impl From<WorkId> for Dependency {
+    /// The work has to succeed.
+    fn from(work: WorkId) -> Self {
+        Self { work, kind: EdgeKind::Success }
+    }
+}
+
+/// Permission to run one attempt of a work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Grant {
+    /// The work.
+    pub work: WorkId,
+    /// The attempt, from 1.
+    pub attempt: u32,
+}
+
+/// A piece of news for an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Input {
+    /// The granted attempt begins.
+    Begin(Grant),
+    /// The granted attempt does not begin after all; the work keeps its place in line.
+    HandBack(Grant),
+    /// The granted attempt cannot begin: something outside the engine refused it.
+    Refuse(Grant),
+    /// What refused this work outside may be had now.
+    Ring(WorkId),
+    /// An attempt ended.
+    Finished {
+        /// Which attempt.
+        grant: Grant,
+        /// How.
+        outcome: Outcome,
+    },
+    /// Someone wants this work cancelled.
+    Cancel(WorkId),
+    /// An ended work is of no interest any more.
+    Forget(WorkId),
+    /// The capacity may have room for what it refused.
+    LookAgain,
+    /// Nothing but time has passed.
+    Tick,
+}
+
+/// How an attempt ended, as its runner reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Well.
+    Success,
+    /// Badly, and for good.
+    Failed,
+    /// Badly, and it asks for another attempt; after the configured delay if `delay` is zero.
+    Retry {
+        /// How long to wait first.
+        delay: Duration,
+    },
+    /// It stopped without an end of its own.
+    Cancelled,
+    /// The runner was lost before the attempt ended.
+    Interrupted,
+}
+
+/// Why a submission was refused; nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// It waits for a work that this engine never gave out, or has forgotten.
+    #[error("work {work} does not exist here, so nothing can wait for it")]
+    UnknownDependency {
+        /// The unknown work.
+        work: WorkId,
+    },
+}
+
+/// Why a dependency was not added; nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum DependencyError {
+    /// This engine never gave out that id, or has forgotten it.
+    #[error("work {work} does not exist here")]
+    UnknownWork {
+        /// The unknown work.
+        work: WorkId,
+    },
+    /// The work that should wait has begun an attempt, or has ended.
+    #[error("work {work} has begun or ended, so it cannot wait for anything new")]
+    Begun {
+        /// The work.
+        work: WorkId,
+    },
+    /// The works would wait for each other.
+    #[error("these works would wait for each other: {}", as_path(path))]
+    Cycle {
+        /// The cycle, with its first work again at its end.
+        path: Vec<WorkId>,
+    },
+}
+
+fn as_path(works: &[WorkId]) -> String {
+    works.iter().map(WorkId::to_string).collect::<Vec<_>>().join(" -> ")
+}
+
+/// Why a piece of news was refused; nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Rejected {
+    /// This engine never gave out that id, or has forgotten it.
+    #[error("work {work} does not exist here")]
+    UnknownWork {
+        /// The unknown work.
+        work: WorkId,
+    },
+    /// The news concerns an attempt that is not under way, or a grant that no longer stands.
+    #[error("attempt {attempt} of work {work} is not under way")]
+    Stale {
+        /// The work.
+        work: WorkId,
+        /// The attempt that the news is about.
+        attempt: u32,
+    },
+    /// The work has ended already.
+    #[error("work {work} has ended already")]
+    Ended {
+        /// The work.
+        work: WorkId,
+    },
+    /// The work has not ended yet.
+    #[error("work {work} has not ended yet")]
+    NotEnded {
+        /// The work.
+        work: WorkId,
+    },
+    /// Nothing outside the engine has refused this work.
+    #[error("work {work} waits for nothing outside")]
+    NotTicketed {
+        /// The work.
+        work: WorkId,
+    },
+}

@@ -1,0 +1,105 @@
+//! The ready works of one cost: a lane for each priority.
+
+use std::collections::BTreeMap;
+
+use super::lane::{Lane, Waiting};
+use super::rank::Best;
+use super::tournament::{Contestant, Tournament};
+use crate::Timestamp;
+use crate::ageing::Ageing;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Group {
+    lanes: Vec<Lane>,
+    by_priority: BTreeMap<i64, u32>,
+    free: Vec<u32>,
+    heads: Tournament,
+    len: usize,
+}
+
+/// A lane whose first work has changed.
+pub(crate) struct Changed {
+    pub(crate) lane: u32,
+    /// Since when the one that was first before had been ready.
+    pub(crate) first: Option<Timestamp>,
+}
+
+/// Empty lanes up to this many are kept: they will be used again.
+const KEPT_LANES: usize = 8;
+
+impl Group {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn best(&self) -> Best {
+        self.heads.best()
+    }
+
+    /// The first work of the lane that stands first at `now`.
+    pub(crate) fn first(&self, ageing: &Ageing, now: Timestamp) -> Option<(&Waiting, i64)> {
+        let (_, lane) = self.heads.best().at(ageing, now)?;
+        let lane = &self.lanes[lane as usize];
+        lane.first().map(|first| (first, lane.priority))
+    }
+
+    pub(crate) fn lane(&self, lane: u32) -> &Lane {
+        &self.lanes[lane as usize]
+    }
+
+    /// Takes a work in; the lane that has another first work now, if one does.
+    pub(crate) fn insert(&mut self, priority: i64, waiting: Waiting) -> Option<Changed> {
+        let lane = self.lane_of(priority);
+        self.len += 1;
+        self.change(lane, |lane| lane.insert(waiting))
+    }
+
+    /// Lets a work go; the lane that has another first work now, if one does.
+    pub(crate) fn remove(&mut self, priority: i64, ticket: u64) -> Option<Changed> {
+        let lane = *self.by_priority.get(&priority).expect("a work in line has a lane");
+        self.len -= 1;
+        self.change(lane, |lane| lane.remove(ticket))
+    }
+
+    fn change(&mut self, number: u32, change: impl FnOnce(&mut Lane)) -> Option<Changed> {
+        let lane = &mut self.lanes[number as usize];
+        let before = lane.first().copied();
+        change(lane);
+        let first = before.map(|first| first.since);
+        (lane.first() != before.as_ref()).then_some(Changed { lane: number, first })
+    }
+
+    /// Lists a lane anew under its first work.
+    pub(crate) fn refresh(&mut self, number: u32, ageing: &Ageing, now: Timestamp) {
+        let lane = &self.lanes[number as usize];
+        let best =
+            |first: &Waiting| Best::of(ageing, lane.priority, first.ticket, first.since, now);
+        let best = lane.first().map(best).unwrap_or_default();
+        let contestant = Contestant { size: 0, number };
+        if lane.len() == 0 && self.heads.len() > KEPT_LANES {
+            self.heads.remove(contestant);
+            self.by_priority.remove(&lane.priority);
+            self.free.push(number);
+        } else {
+            self.heads.set(contestant, best.by(number));
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiting> {
+        self.lanes.iter().flat_map(Lane::iter)
+    }
+
+    fn lane_of(&mut self, priority: i64) -> u32 {
+        if let Some(&number) = self.by_priority.get(&priority) {
+            return number;
+        }
+        let lane = Lane::new(priority);
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.lanes.push(Lane::default());
+            u32::try_from(self.lanes.len() - 1).expect("fewer than 2^32 priorities in use")
+        });
+        self.lanes[number as usize] = lane;
+        self.by_priority.insert(priority, number);
+        number
+    }
+}

@@ -1,0 +1,87 @@
+//! The ready works of one cost and one priority: first in, first out.
+//!
+//! All of them age alike, so nothing ever overtakes within a lane. A work that leaves from the
+//! middle is only noted; those noted are swept out once they are the half of it.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::{Timestamp, WorkId};
+
+/// A work in line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) work: WorkId,
+    /// The order in which works became ready.
+    pub(crate) ticket: u64,
+    /// Since when it has been ready.
+    pub(crate) since: Timestamp,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lane {
+    pub(crate) priority: i64,
+    /// By ticket. The first one has not left.
+    waiting: VecDeque<Waiting>,
+    /// The tickets of those that left from the middle.
+    left: BTreeSet<u64>,
+}
+
+impl Lane {
+    pub(crate) fn new(priority: i64) -> Self {
+        Self { priority, ..Self::default() }
+    }
+
+    pub(crate) fn first(&self) -> Option<&Waiting> {
+        self.waiting.front()
+    }
+
+    /// Takes a work in: at the end, or where its ticket belongs if it was here before.
+    pub(crate) fn insert(&mut self, waiting: Waiting) {
+        if self.left.remove(&waiting.ticket) {
+            return;
+        }
+        match self.waiting.back() {
+            Some(last) if last.ticket > waiting.ticket => {
+                let before = |other: &Waiting| other.ticket < waiting.ticket;
+                self.waiting.insert(self.waiting.partition_point(before), waiting);
+            }
+            _ => self.waiting.push_back(waiting),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, ticket: u64) {
+        if self.first().is_some_and(|first| first.ticket == ticket) {
+            self.waiting.pop_front();
+            self.drop_left_at_front();
+            return;
+        }
+        let noted = self.left.insert(ticket);
+        assert!(noted, "a work leaves the line once");
+        if self.left.len() * 2 > self.waiting.len() {
+            let left = std::mem::take(&mut self.left);
+            self.waiting.retain(|waiting| !left.contains(&waiting.ticket));
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len() - self.left.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiting> {
+        self.waiting.iter().filter(|waiting| !self.left.contains(&waiting.ticket))
+    }
+
+    /// How many entries are kept, dead or alive.
+    #[cfg(test)]
+    pub(crate) fn footprint(&self) -> usize {
+        self.waiting.len() + self.left.len()
+    }
+
+    fn drop_left_at_front(&mut self) {
+        while let Some(first) = self.waiting.front()
+            && self.left.remove(&first.ticket)
+        {
+            self.waiting.pop_front();
+        }
+    }
+}

@@ -1,0 +1,219 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// The line as a plain list, with every effective priority computed anew at each instant.
+#[derive(Default)]
+struct Model {
+    rate: i128,
+    cap: Option<i128>,
+    works: Vec<Listed>,
+    /// By cost: the cell that refused it, and how much it wants.
+    parked: [Option<(usize, u64)>; COSTS],
+    open: [bool; CELLS],
+}
+
+#[derive(Clone, Copy)]
+struct Listed {
+    listing: Listing,
+    waiting: Waiting,
+}
+
+const COSTS: usize = 4;
+const CELLS: usize = 2;
+
+fn cell(number: usize) -> Cell {
+    Cell { level: LevelId::at(0), resource: ResourceId::at(number) }
+}
+
+impl Model {
+    fn effective(&self, listed: &Listed, now: Timestamp) -> i128 {
+        let age = i128::from(now.as_nanos()) - i128::from(listed.waiting.since.as_nanos());
+        let boost = self.rate * age;
+        let boost = self.cap.map_or(boost, |cap| boost.min(cap));
+        i128::from(listed.listing.priority) * 10_000_000_000 + boost
+    }
+
+    fn first(&self, now: Timestamp, may: impl Fn(usize) -> bool) -> Option<WorkId> {
+        let candidates = self.works.iter().filter(|listed| may(listed.listing.cost.index()));
+        let first = candidates.min_by_key(|listed| {
+            (std::cmp::Reverse(self.effective(listed, now)), listed.waiting.ticket)
+        });
+        first.map(|listed| listed.waiting.work)
+    }
+
+    fn may_fit(&self, cost: usize, room: [i128; CELLS]) -> bool {
+        self.parked[cost]
+            .is_none_or(|(cell, wanted)| self.open[cell] && i128::from(wanted) <= room[cell])
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Call {
+    Insert {
+        cost: u32,
+        priority: i64,
+    },
+    Remove(prop::sample::Index),
+    /// Takes a work out and puts it back where it was.
+    Return(prop::sample::Index),
+    Pass(u64),
+    Park {
+        cost: usize,
+        cell: usize,
+        wanted: u64,
+    },
+    Open,
+    Close,
+    Ask([i128; CELLS]),
+}
+
+fn priority() -> impl Strategy<Value = i64> {
+    prop_oneof![4 => -3..3i64, 1 => Just(i64::MIN), 1 => Just(i64::MAX), 1 => any::<i64>()]
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let room = prop_oneof![-5..20i128, Just(i128::MAX)];
+    prop_oneof![
+        6 => (0..COSTS as u32, priority()).prop_map(|(cost, priority)| Call::Insert { cost, priority }),
+        3 => any::<prop::sample::Index>().prop_map(Call::Remove),
+        1 => any::<prop::sample::Index>().prop_map(Call::Return),
+        3 => (0..4_000_000u64).prop_map(Call::Pass),
+        2 => (0..COSTS, 0..CELLS, 0..15u64)
+            .prop_map(|(cost, cell, wanted)| Call::Park { cost, cell, wanted }),
+        1 => Just(Call::Open),
+        1 => Just(Call::Close),
+        4 => [room.clone(), room].prop_map(Call::Ask),
+    ]
+}
+
+/// A queue and its model, driven alike.
+struct Pair {
+    queue: ReadyQueue,
+    model: Model,
+    now: Timestamp,
+    tickets: u64,
+}
+
+impl Pair {
+    fn new(rate: u64, cap: Option<u64>) -> Self {
+        let ageing = Ageing::new(Amount::from_steps(rate), cap.map(Amount::from_steps));
+        let cap = cap.map(|cap| i128::from(cap) * 1_000_000);
+        let model = Model { rate: i128::from(rate), cap, ..Model::default() };
+        let queue = ReadyQueue::new(ageing.expect("a small rate"));
+        Self { queue, model, now: Timestamp::ZERO, tickets: 0 }
+    }
+
+    fn apply(&mut self, call: &Call) {
+        match *call {
+            Call::Insert { cost, priority } => self.insert(cost, priority),
+            Call::Remove(index) => drop(self.take(index)),
+            Call::Return(index) => {
+                if let Some(listed) = self.take(index) {
+                    self.put(listed);
+                }
+            }
+            Call::Pass(nanos) => {
+                self.now = Timestamp::from_nanos(self.now.as_nanos() + nanos);
+                self.queue.advance(self.now);
+            }
+            Call::Park { cost, cell: number, wanted } => self.park(cost, number, wanted),
+            Call::Open => {
+                self.queue.open_lots();
+                self.model.open = [true; CELLS];
+            }
+            Call::Close => {
+                self.queue.close_lots(|_, _| None);
+                self.model.open = [false; CELLS];
+            }
+            Call::Ask(room) => self.ask(room),
+        }
+    }
+
+    fn insert(&mut self, cost: u32, priority: i64) {
+        self.tickets += 1;
+        let work = WorkId::from_index(self.tickets as usize);
+        let waiting = Waiting { work, ticket: self.tickets, since: self.now };
+        self.put(Listed { listing: Listing { cost: CostId(cost), priority }, waiting });
+    }
+
+    fn put(&mut self, listed: Listed) {
+        self.queue.insert(listed.listing, listed.waiting, self.now);
+        self.model.works.push(listed);
+    }
+
+    fn take(&mut self, index: prop::sample::Index) -> Option<Listed> {
+        if self.model.works.is_empty() {
+            return None;
+        }
+        let listed = self.model.works.swap_remove(index.index(self.model.works.len()));
+        self.queue.remove(listed.listing, listed.waiting.ticket, self.now);
+        let cost = listed.listing.cost;
+        if self.model.works.iter().all(|other| other.listing.cost != cost) {
+            self.model.parked[cost.index()] = None;
+        }
+        Some(listed)
+    }
+
+    fn park(&mut self, cost: usize, number: usize, wanted: u64) {
+        if self.model.works.iter().any(|listed| listed.listing.cost.index() == cost) {
+            self.queue.park(CostId::at(cost), cell(number), Amount::from_steps(wanted));
+            self.model.parked[cost] = Some((number, wanted));
+            self.model.open[number] = true;
+        }
+    }
+
+    fn ask(&self, room: [i128; CELLS]) {
+        let asked = |cell: Cell| room[cell.resource.index()];
+        let first = self.queue.first(self.now).map(|candidate| candidate.work);
+        assert_eq!(first, self.model.first(self.now, |_| true));
+        let open = self.queue.first_open(self.now, asked).map(|candidate| candidate.work);
+        assert_eq!(open, self.model.first(self.now, |cost| self.model.may_fit(cost, room)));
+        assert_eq!(self.queue.len(), self.model.works.len());
+        assert_eq!(self.queue.iter().count(), self.model.works.len());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn the_line_agrees_with_a_scan_of_effective_priorities(
+        rate in prop_oneof![Just(0u64), 1..5000u64, Just(10_000_000_000_000)],
+        cap in prop_oneof![Just(None), (0..60_000u64).prop_map(Some), Just(Some(u64::MAX))],
+        calls in prop::collection::vec(call(), 1..120),
+    ) {
+        let mut pair = Pair::new(rate, cap);
+        for call in &calls {
+            pair.apply(call);
+            pair.ask([i128::MAX; CELLS]);
+        }
+    }
+}
+
+#[test]
+fn an_older_work_overtakes_a_more_urgent_one_only_as_far_as_the_cap() {
+    // One level per millisecond, at most two.
+    let mut pair = Pair::new(10_000, Some(20_000));
+    let first = |pair: &Pair| pair.queue.first(pair.now).expect("someone waits").work.index();
+    pair.insert(0, 0);
+    pair.apply(&Call::Pass(1_500_000));
+    pair.insert(0, 1);
+    assert_eq!(first(&pair), 1, "half a level ahead by its age");
+    pair.insert(0, 3);
+    pair.apply(&Call::Pass(1_000_000));
+    assert_eq!(first(&pair), 3, "at the cap, and still one level behind");
+}
+
+#[test]
+fn works_that_left_are_swept_out() {
+    let mut pair = Pair::new(0, None);
+    (0..1000).for_each(|_| pair.insert(0, 0));
+    for ticket in 2..=1000 {
+        let listing = Listing { cost: CostId(0), priority: 0 };
+        pair.queue.remove(listing, ticket, pair.now);
+    }
+    assert_eq!(pair.queue.len(), 1);
+    assert_eq!(pair.queue.iter().count(), 1);
+    assert!(pair.queue.groups[0].lane(0).footprint() < 10, "the dead are not kept");
+}

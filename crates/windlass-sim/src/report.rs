@@ -1,0 +1,73 @@
+//! What random worlds went through: how often each thing occurred.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Counts by name.
+#[derive(Clone, Debug, Default)]
+pub struct Report(BTreeMap<&'static str, u64>);
+
+/// Everything that must occur at least once over the fixed seeds: a world in which something never
+/// happens proves nothing about it.
+pub const EXPECTED: [&str; 30] = [
+    "fact: submitted",
+    "fact: edge added",
+    "fact: started",
+    "fact: succeeded",
+    "fact: failed",
+    "fact: retried",
+    "fact: stopped",
+    "fact: interrupted",
+    "fact: cancel asked",
+    "fact: limit set",
+    "fact: forgotten",
+    "end: success",
+    "end: failed",
+    "end: blocked",
+    "end: cancelled",
+    "end: skipped",
+    "refused: limit",
+    "refused: set aside",
+    "refused: rate",
+    "refused: quota",
+    "refused outside",
+    "handed back",
+    "dependency refused: begun",
+    "dependency refused: cycle",
+    "passed over",
+    "set aside",
+    "take-over",
+    "late result",
+    "wake",
+    "stale grant",
+];
+
+impl Report {
+    /// Counts one more.
+    pub fn count(&mut self, what: &'static str) {
+        self.add(what, 1);
+    }
+
+    /// Counts `times` more.
+    pub fn add(&mut self, what: &'static str, times: u64) {
+        *self.0.entry(what).or_default() += times;
+    }
+
+    /// Counts everything that `other` has counted.
+    pub fn merge(&mut self, other: &Report) {
+        other.0.iter().for_each(|(what, times)| self.add(what, *times));
+    }
+
+    /// What was expected and never occurred.
+    #[must_use]
+    pub fn missing(&self) -> Vec<&'static str> {
+        let missing = |what: &&&str| self.0.get(**what).is_none_or(|times| *times == 0);
+        EXPECTED.iter().filter(missing).copied().collect()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|(what, times)| writeln!(f, "{times:>9}  {what}"))
+    }
+}
