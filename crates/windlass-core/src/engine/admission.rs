@@ -101,6 +101,7 @@ impl Engine {
     /// know when time will bring it.
     fn watch_what_refused(&mut self, world: &mut World<'_>) {
         let (client, now) = (self.client, self.now);
+        let may_pass = self.config.order == Order::PassOver;
         let first = self.queue.first(now).and_then(|first| first.parked);
         let first = first.map(|parked| (self.queue.cell(parked), parked.wanted));
         self.queue.close_lots(|cell, least| {
@@ -110,7 +111,8 @@ impl Engine {
                 |wanted, place| world.capacity.when(client, level, resource, wanted, place, now);
             let first = first.filter(|(refused, _)| *refused == cell);
             let first = first.and_then(|(_, wanted)| when(wanted, Place::First));
-            when(least, Place::Later).into_iter().chain(first).min()
+            let later = may_pass.then(|| when(least, Place::Later)).flatten();
+            later.into_iter().chain(first).min()
         });
     }
 

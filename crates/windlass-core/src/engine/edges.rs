@@ -72,10 +72,10 @@ impl Engine {
         if self.works[work.index()].phase != Phase::Waiting {
             self.step(world, work, Step::Hold);
         }
-        if let Some(said) = verdict(on.kind, self.works[on.work.index()].phase) {
-            if self.hear(world, work, said) {
-                self.settle(world, work);
-            }
+        if let Some(said) = verdict(on.kind, self.works[on.work.index()].phase)
+            && self.hear(world, work, said)
+        {
+            self.settle(world, work);
         }
         Ok(())
     }
