@@ -313,10 +313,10 @@ impl Scenario {
         match verb {
             "slots" => self.slots = words.number()?,
             "limit" => {
-                self.limits = std::mem::take(&mut self.limits).with(words.word()?, words.number()?)
+                self.limits = std::mem::take(&mut self.limits).with(words.word()?, words.number()?);
             }
             "team" => {
-                self.team = std::mem::take(&mut self.team).with(words.word()?, words.number()?)
+                self.team = std::mem::take(&mut self.team).with(words.word()?, words.number()?);
             }
             "rate" => self.rates.push((words.word()?.to_owned(), words.rate()?)),
             "quota" => self.quotas.push((words.word()?.to_owned(), words.quota()?)),

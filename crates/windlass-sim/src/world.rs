@@ -383,7 +383,7 @@ impl RandomWorld {
         for client in std::mem::take(&mut self.wakes) {
             self.look_again(client);
         }
-        let moved = (0..self.sides.len()).fold(false, |moved, side| self.go_on(side) || moved);
+        let moved = (0..self.sides.len()).filter(|&side| self.go_on(side)).count() > 0;
         self.verify();
         if self.sides.iter().all(|side| side.engine.is_done()) {
             return false;
