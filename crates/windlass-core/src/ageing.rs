@@ -26,6 +26,8 @@ pub struct Ageing {
     /// Priority per millisecond.
     rate: Amount,
     cap: Option<Amount>,
+    /// How long it takes to reach the cap.
+    rise: Option<Duration>,
 }
 
 /// The rate is beyond what can be computed exactly.
@@ -41,14 +43,22 @@ const LEVEL: i128 = 10_000 * NANOS;
 
 impl Ageing {
     /// Waiting changes nothing.
-    pub const NONE: Ageing = Ageing { rate: Amount::ZERO, cap: None };
+    pub const NONE: Ageing = Ageing { rate: Amount::ZERO, cap: None, rise: None };
 
     /// A billion levels per millisecond: fast enough for anybody, and far from overflow.
     pub const MAX_RATE: Amount = Amount::from_steps(1_000_000_000 * 10_000);
 
     /// `rate` levels of priority per millisecond, at most `cap` levels in all.
     pub fn new(rate: Amount, cap: Option<Amount>) -> Result<Self, AgeingError> {
-        if rate > Self::MAX_RATE { Err(AgeingError { rate }) } else { Ok(Self { rate, cap }) }
+        if rate > Self::MAX_RATE {
+            return Err(AgeingError { rate });
+        }
+        let rise = cap.filter(|_| rate > Amount::ZERO).map(|cap| {
+            let (cap, rate) = (i128::from(cap.steps()) * NANOS, i128::from(rate.steps()));
+            let nanos = (cap + rate - 1) / rate;
+            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        });
+        Ok(Self { rate, cap, rise })
     }
 
     /// Where a work that entered at `since` stands among those below the cap, whatever the time.
@@ -69,12 +79,7 @@ impl Ageing {
 
     /// When a work that entered at `since` reaches the cap; none if it never does.
     pub(crate) fn tops_at(&self, since: Timestamp) -> Option<Timestamp> {
-        let cap = i128::from(self.cap?.steps()) * NANOS;
-        if self.rate == Amount::ZERO {
-            return None;
-        }
-        let nanos = (cap + self.rate() - 1) / self.rate();
-        Some(since.after(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))))
+        self.rise.map(|rise| since.after(rise))
     }
 
     fn rate(&self) -> i128 {

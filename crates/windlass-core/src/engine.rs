@@ -480,11 +480,14 @@ impl Engine {
             0 => Phase::Ready,
             _ => Phase::Waiting,
         };
-        let phase = entry.phase;
+        if entry.phase == Phase::Ready {
+            entry.join_line(self.tickets, self.now);
+            self.tickets += 1;
+        }
         self.metrics.retries_left += u64::from(retries);
+        self.enter(work, &entry);
+        self.report(world, work, None, &entry);
         self.works.push(entry);
-        self.enter(work, phase, None);
-        self.report(world, work, None);
     }
 
     fn start(&mut self, world: &mut World<'_>, work: WorkId, attempt: u32) {
@@ -525,24 +528,30 @@ impl Engine {
 
     /// The only place where a work changes its phase. What depends on phases is kept in step here.
     fn step(&mut self, world: &mut World<'_>, work: WorkId, step: Step) {
-        let from = self.works[work.index()].phase;
-        let to = match from.after(step) {
+        let slot = &mut self.works[work.index()];
+        let mut entry = slot.clone();
+        let from = entry.phase;
+        entry.phase = match from.after(step) {
             Ok(to) => to,
             Err(illegal) => panic!("work {work}: {illegal:?}"),
         };
-        self.leave(world, work, from);
-        self.works[work.index()].phase = to;
-        self.hold(world, work, from, step);
-        self.enter(work, to, Some(from));
-        self.report(world, work, Some(from.state()));
+        slot.phase = entry.phase;
+        if entry.phase == Phase::Ready && !from.keeps_its_place() {
+            entry.join_line(self.tickets, self.now);
+            slot.join_line(self.tickets, self.now);
+            self.tickets += 1;
+        }
+        self.leave(world, work, from, &entry);
+        self.hold(world, from, step, &entry);
+        self.enter(work, &entry);
+        self.report(world, work, Some(from.state()), &entry);
     }
 
-    fn leave(&mut self, world: &mut World<'_>, work: WorkId, from: Phase) {
+    fn leave(&mut self, world: &mut World<'_>, work: WorkId, from: Phase, entry: &Work) {
         self.metrics.leave(from.state());
         match from {
             Phase::Ready => {
-                let (listing, waiting) = self.listed(work);
-                self.queue.remove(listing, waiting.ticket, self.now);
+                self.queue.remove(entry.listing(), entry.ticket, self.now);
                 if self.standing == Some(work) {
                     self.withdraw(world);
                 }
@@ -554,18 +563,12 @@ impl Engine {
         }
     }
 
-    fn enter(&mut self, work: WorkId, to: Phase, from: Option<Phase>) {
-        self.metrics.enter(to.state());
-        match to {
+    fn enter(&mut self, work: WorkId, entry: &Work) {
+        self.metrics.enter(entry.phase.state());
+        match entry.phase {
             Phase::Ready => {
-                if !matches!(from, Some(Phase::Ticketed | Phase::Granted)) {
-                    let entry = &mut self.works[work.index()];
-                    entry.ticket = self.tickets;
-                    entry.ready_since = self.now;
-                    self.tickets += 1;
-                }
-                let (listing, waiting) = self.listed(work);
-                self.queue.insert(listing, waiting, self.now);
+                let waiting = Waiting { work, ticket: entry.ticket, since: entry.ready_since };
+                self.queue.insert(entry.listing(), waiting, self.now);
             }
             Phase::Delayed { due } => {
                 self.timers.insert((due, work));
@@ -576,29 +579,34 @@ impl Engine {
 
     /// Takes or gives back what the work needs. A grant has taken it already; a replayed start has
     /// not.
-    fn hold(&mut self, world: &mut World<'_>, work: WorkId, from: Phase, step: Step) {
-        let Work { phase: to, cost, .. } = self.works[work.index()];
-        let demand = &self.costs[cost.index()];
+    fn hold(&mut self, world: &mut World<'_>, from: Phase, step: Step, entry: &Work) {
+        let demand = &self.costs[entry.cost.index()];
         if !from.holds() && step == Step::Start {
             world.capacity.take(self.client, demand, self.now);
         }
-        if from.holds() && !to.holds() {
+        if from.holds() && !entry.phase.holds() {
             let wakes = world.capacity.give_back(self.client, demand);
             self.wake(world, &wakes);
         }
     }
 
-    fn report(&self, world: &mut World<'_>, work: WorkId, from: Option<WorkState>) {
+    fn report(&self, world: &mut World<'_>, work: WorkId, from: Option<WorkState>, entry: &Work) {
         if let Some(transitions) = &mut world.transitions {
-            let Work { phase: to, attempts: attempt, .. } = self.works[work.index()];
+            let (to, attempt) = (entry.phase, entry.attempts);
             transitions.push(Transition { at: self.now, work, attempt, from, to });
         }
     }
+}
 
-    /// How a work stands in line.
-    fn listed(&self, work: WorkId) -> (Listing, Waiting) {
-        let Work { cost, priority, ticket, ready_since: since, .. } = self.works[work.index()];
-        (Listing { cost, priority }, Waiting { work, ticket, since })
+impl Work {
+    /// Goes to the end of the line.
+    fn join_line(&mut self, ticket: u64, now: Timestamp) {
+        self.ticket = ticket;
+        self.ready_since = now;
+    }
+
+    fn listing(&self) -> Listing {
+        Listing { cost: self.cost, priority: self.priority }
     }
 }
 

@@ -176,6 +176,11 @@ impl Phase {
         matches!(self, Phase::Granted | Phase::Running | Phase::Cancelling)
     }
 
+    /// Whether a work that becomes ready from here goes on standing where it stood in line.
+    pub(crate) fn keeps_its_place(self) -> bool {
+        matches!(self, Phase::Granted | Phase::Ticketed)
+    }
+
     /// The phase as a replay of the facts knows it: what is not journaled is Ready.
     pub(crate) fn journaled(self) -> Phase {
         match self {

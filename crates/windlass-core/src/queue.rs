@@ -216,10 +216,17 @@ impl ReadyQueue {
         self.list(cost);
     }
 
+    /// Lists a group under its first work. One without works is not listed, unless it is alone and
+    /// so costs nothing.
     fn list(&mut self, cost: CostId) {
-        let best = self.groups[cost.index()].best().by(cost.0);
+        let group = &self.groups[cost.index()];
+        let (best, empty) = (group.best().by(cost.0), group.len() == 0);
         let (tournament, contestant) = self.place(cost);
-        tournament.set(contestant, best);
+        if empty && tournament.len() > 1 {
+            tournament.remove(contestant);
+        } else {
+            tournament.set(contestant, best);
+        }
     }
 
     fn unlist(&mut self, cost: CostId) {

@@ -41,17 +41,27 @@ impl Default for Tournament {
 
 impl Tournament {
     /// Enters a contestant, or changes what it brings.
+    #[inline]
     pub(crate) fn set(&mut self, contestant: Contestant, own: Best) {
-        match self.descend(contestant) {
-            Some(node) => self.nodes[node as usize].own = own,
-            None => {
-                let node = self.allot(contestant, own);
-                self.root = self.insert(self.root, node);
-                self.descend(contestant);
-            }
+        // Mostly there is one cost, or one priority, and nobody to be compared with.
+        if let [alone] = &mut self.nodes[..]
+            && alone.contestant == contestant
+            && self.root == 0
+        {
+            alone.own = own;
+            alone.best = own;
+            return;
         }
-        while let Some(node) = self.path.pop() {
-            self.refresh(node);
+        self.set_among_others(contestant, own);
+    }
+
+    fn set_among_others(&mut self, contestant: Contestant, own: Best) {
+        if let Some(node) = self.descend(contestant) {
+            self.nodes[node as usize].own = own;
+            self.refresh_path();
+        } else {
+            let node = self.allot(contestant, own);
+            self.root = self.insert(self.root, node);
         }
     }
 
@@ -69,9 +79,7 @@ impl Tournament {
                 *child = rest;
             }
         }
-        while let Some(node) = self.path.pop() {
-            self.refresh(node);
-        }
+        self.refresh_path();
     }
 
     pub(crate) fn best(&self) -> Best {
@@ -127,6 +135,12 @@ impl Tournament {
             };
         }
         None
+    }
+
+    fn refresh_path(&mut self) {
+        while let Some(node) = self.path.pop() {
+            self.refresh(node);
+        }
     }
 
     fn allot(&mut self, contestant: Contestant, own: Best) -> u32 {
