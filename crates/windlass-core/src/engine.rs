@@ -17,7 +17,7 @@ use crate::input::{
 };
 use crate::metrics::Metrics;
 use crate::phase::{Phase, Step, WorkState};
-use crate::queue::{Listing, ReadyQueue, Waiting};
+use crate::queue::{Listing, ReadyQueue, Ticket, Waiting};
 use crate::{Amount, ClientId, CostId, LevelId, ResourceCost, ResourceId, Timestamp, WorkId};
 
 mod admission;
@@ -93,7 +93,7 @@ pub struct Engine {
     dag: Dag,
     queue: ReadyQueue,
     /// The next ticket of the ready queue.
-    tickets: u64,
+    tickets: Ticket,
     /// When delayed works come due.
     timers: BTreeSet<(Timestamp, WorkId)>,
     /// The work for which the capacity sets something aside.
@@ -120,7 +120,7 @@ struct Work {
     phase: Phase,
     priority: i64,
     /// Its place in line; it keeps it while it is granted or ticketed.
-    ticket: u64,
+    ticket: Ticket,
     ready_since: Timestamp,
     attempts: u32,
     retries_left: u32,
@@ -142,7 +142,7 @@ impl Engine {
             now: Timestamp::ZERO,
             works: Column::default(),
             dag: Dag::new(),
-            tickets: 0,
+            tickets: Ticket::MIN,
             timers: BTreeSet::new(),
             standing: None,
             costs: Vec::new(),
@@ -462,7 +462,7 @@ impl Engine {
         let mut entry = Work {
             phase: Phase::Waiting,
             priority,
-            ticket: 0,
+            ticket: Ticket::MIN,
             ready_since: Timestamp::ZERO,
             attempts: 0,
             retries_left: retries,
@@ -482,7 +482,7 @@ impl Engine {
         };
         if entry.phase == Phase::Ready {
             entry.join_line(self.tickets, self.now);
-            self.tickets += 1;
+            self.tickets = self.tickets.saturating_add(1);
         }
         self.metrics.retries_left += u64::from(retries);
         self.enter(work, &entry);
@@ -539,7 +539,7 @@ impl Engine {
         if entry.phase == Phase::Ready && !from.keeps_its_place() {
             entry.join_line(self.tickets, self.now);
             slot.join_line(self.tickets, self.now);
-            self.tickets += 1;
+            self.tickets = self.tickets.saturating_add(1);
         }
         self.leave(world, work, from, &entry);
         self.hold(world, from, step, &entry);
@@ -600,7 +600,7 @@ impl Engine {
 
 impl Work {
     /// Goes to the end of the line.
-    fn join_line(&mut self, ticket: u64, now: Timestamp) {
+    fn join_line(&mut self, ticket: Ticket, now: Timestamp) {
         self.ticket = ticket;
         self.ready_since = now;
     }

@@ -18,7 +18,8 @@ mod tournament;
 
 use group::{Changed, Group};
 pub(crate) use lane::Waiting;
-use rank::{Best, Rank};
+pub(crate) use rank::Ticket;
+use rank::{Best, LaneId};
 use tournament::{Contestant, Tournament};
 
 #[derive(Clone, Debug, Default)]
@@ -32,7 +33,7 @@ pub(crate) struct ReadyQueue {
     open: Tournament,
     lots: Vec<Lot>,
     /// When the first work of a lane reaches the cap of its ageing.
-    tops: BTreeSet<(Timestamp, CostId, u32)>,
+    tops: BTreeSet<(Timestamp, LaneId)>,
     len: usize,
 }
 
@@ -98,7 +99,7 @@ impl ReadyQueue {
     }
 
     /// Lets a work go, whether it starts or leaves.
-    pub(crate) fn remove(&mut self, listing: Listing, ticket: u64, now: Timestamp) {
+    pub(crate) fn remove(&mut self, listing: Listing, ticket: Ticket, now: Timestamp) {
         let Listing { cost, priority } = listing;
         self.len -= 1;
         if let Some(changed) = self.groups[cost.index()].remove(priority, ticket) {
@@ -111,12 +112,12 @@ impl ReadyQueue {
 
     /// What has reached the cap of its ageing by `now` stands there.
     pub(crate) fn advance(&mut self, now: Timestamp) {
-        while let Some(&(at, cost, lane)) = self.tops.first()
+        while let Some(&(at, lane)) = self.tops.first()
             && at <= now
         {
             self.tops.pop_first();
-            self.groups[cost.index()].refresh(lane, &self.ageing, now);
-            self.list(cost);
+            self.groups[lane.cost.index()].refresh(lane, &self.ageing, now);
+            self.list(lane.cost);
         }
         for lot in &mut self.lots {
             if lot.wake.is_some_and(|wake| wake <= now) {
@@ -129,7 +130,7 @@ impl ReadyQueue {
     /// The first of all in line, refused or not.
     pub(crate) fn first(&self, now: Timestamp) -> Option<Candidate> {
         let best = self.lots.iter().fold(self.open.best(), |best, lot| best.or(lot.groups.best()));
-        self.candidate(best.at(&self.ageing, now)?, now)
+        self.candidate(best.at(&self.ageing, now)?)
     }
 
     /// The first in line that was not refused, or that may fit by now. `room` tells how much there
@@ -142,7 +143,7 @@ impl ReadyQueue {
         let open = self.lots.iter().filter(|lot| lot.open && !lot.groups.is_empty());
         let fitting = open.map(|lot| lot.fitting(room(lot.cell)));
         let best = fitting.fold(self.open.best(), Best::or);
-        self.candidate(best.at(&self.ageing, now)?, now)
+        self.candidate(best.at(&self.ageing, now)?)
     }
 
     /// Whether a refused group may fit by now.
@@ -195,22 +196,22 @@ impl ReadyQueue {
         self.groups.iter().flat_map(Group::iter)
     }
 
-    fn candidate(&self, (_, group): (Rank, u32), now: Timestamp) -> Option<Candidate> {
-        let cost = CostId(group);
-        let (first, _) = self.groups[cost.index()].first(&self.ageing, now)?;
+    fn candidate(&self, lane: LaneId) -> Option<Candidate> {
+        let cost = lane.cost;
+        let first = self.groups[cost.index()].lane(lane.lane).first()?;
         Some(Candidate { work: first.work, cost, parked: self.parked[cost.index()] })
     }
 
     /// A lane has another first work: everything above it is listed anew.
     fn relist(&mut self, cost: CostId, changed: &Changed, now: Timestamp) {
         let group = &mut self.groups[cost.index()];
-        let lane = changed.lane;
+        let lane = LaneId { cost, lane: changed.lane };
         if let Some(top) = changed.first.and_then(|since| self.ageing.tops_at(since)) {
-            self.tops.remove(&(top, cost, lane));
+            self.tops.remove(&(top, lane));
         }
-        let first = group.lane(lane).first().map(|first| first.since);
+        let first = group.lane(lane.lane).first().map(|first| first.since);
         if let Some(top) = first.and_then(|since| self.ageing.tops_at(since)).filter(|&t| t > now) {
-            self.tops.insert((top, cost, lane));
+            self.tops.insert((top, lane));
         }
         group.refresh(lane, &self.ageing, now);
         self.list(cost);
@@ -220,7 +221,7 @@ impl ReadyQueue {
     /// so costs nothing.
     fn list(&mut self, cost: CostId) {
         let group = &self.groups[cost.index()];
-        let (best, empty) = (group.best().by(cost.0), group.len() == 0);
+        let (best, empty) = (group.best(), group.len() == 0);
         let (tournament, contestant) = self.place(cost);
         if empty && tournament.len() > 1 {
             tournament.remove(contestant);

@@ -18,7 +18,7 @@ impl Engine {
                 digest.add(due.as_nanos());
             }
             if phase == Phase::Ready {
-                digest.add(entry.ticket);
+                digest.add(entry.ticket.get());
                 digest.add(entry.ready_since.as_nanos());
             }
             digest.add(entry.priority.cast_unsigned());
@@ -30,7 +30,7 @@ impl Engine {
             digest.add(u64::from(entry.cost.0));
         }
         digest.add(self.works.len() as u64);
-        digest.add(self.tickets);
+        digest.add(self.tickets.get());
         digest.0
     }
 }

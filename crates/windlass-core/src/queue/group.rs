@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::lane::{Lane, Waiting};
-use super::rank::Best;
+use super::rank::{Best, LaneId, Ticket};
 use super::tournament::{Contestant, Tournament};
 use crate::Timestamp;
 use crate::ageing::Ageing;
@@ -36,13 +36,6 @@ impl Group {
         self.heads.best()
     }
 
-    /// The first work of the lane that stands first at `now`.
-    pub(crate) fn first(&self, ageing: &Ageing, now: Timestamp) -> Option<(&Waiting, i64)> {
-        let (_, lane) = self.heads.best().at(ageing, now)?;
-        let lane = &self.lanes[lane as usize];
-        lane.first().map(|first| (first, lane.priority))
-    }
-
     pub(crate) fn lane(&self, lane: u32) -> &Lane {
         &self.lanes[lane as usize]
     }
@@ -55,7 +48,7 @@ impl Group {
     }
 
     /// Lets a work go; the lane that has another first work now, if one does.
-    pub(crate) fn remove(&mut self, priority: i64, ticket: u64) -> Option<Changed> {
+    pub(crate) fn remove(&mut self, priority: i64, ticket: Ticket) -> Option<Changed> {
         let lane = *self.by_priority.get(&priority).expect("a work in line has a lane");
         self.len -= 1;
         self.change(lane, |lane| lane.remove(ticket))
@@ -70,10 +63,11 @@ impl Group {
     }
 
     /// Lists a lane anew under its first work.
-    pub(crate) fn refresh(&mut self, number: u32, ageing: &Ageing, now: Timestamp) {
+    pub(crate) fn refresh(&mut self, id: LaneId, ageing: &Ageing, now: Timestamp) {
+        let number = id.lane;
         let lane = &self.lanes[number as usize];
         let best =
-            |first: &Waiting| Best::of(ageing, lane.priority, first.ticket, first.since, now);
+            |first: &Waiting| Best::of(ageing, id, lane.priority, (first.ticket, first.since), now);
         let best = lane.first().map(best).unwrap_or_default();
         let contestant = Contestant { size: 0, number };
         if lane.len() == 0 && self.heads.len() > KEPT_LANES {
@@ -81,7 +75,7 @@ impl Group {
             self.by_priority.remove(&lane.priority);
             self.free.push(number);
         } else {
-            self.heads.set(contestant, best.by(number));
+            self.heads.set(contestant, best);
         }
     }
 

@@ -5,14 +5,14 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use super::rank::Ticket;
 use crate::{Timestamp, WorkId};
 
 /// A work in line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) work: WorkId,
-    /// The order in which works became ready.
-    pub(crate) ticket: u64,
+    pub(crate) ticket: Ticket,
     /// Since when it has been ready.
     pub(crate) since: Timestamp,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Lane {
     /// By ticket. The first one has not left.
     waiting: VecDeque<Waiting>,
     /// The tickets of those that left from the middle.
-    left: BTreeSet<u64>,
+    left: BTreeSet<Ticket>,
 }
 
 impl Lane {
@@ -49,7 +49,7 @@ impl Lane {
         }
     }
 
-    pub(crate) fn remove(&mut self, ticket: u64) {
+    pub(crate) fn remove(&mut self, ticket: Ticket) {
         if self.first().is_some_and(|first| first.ticket == ticket) {
             self.waiting.pop_front();
             self.drop_left_at_front();

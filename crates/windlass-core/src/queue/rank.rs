@@ -1,19 +1,28 @@
 //! A work's place in line, and the best of many.
 
 use std::cmp::Reverse;
+use std::num::NonZeroU64;
 
-use crate::Timestamp;
 use crate::ageing::Ageing;
+use crate::{CostId, Timestamp};
+
+/// The order in which works became ready, from 1: the smaller one is the earlier.
+pub(crate) type Ticket = NonZeroU64;
 
 /// The first of a lane, as others see it: larger is earlier in line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Head {
+struct Head {
     /// Its standing among those below the cap, or its effective priority at the cap.
     key: i128,
-    /// The order in which works became ready: the smaller one is the earlier.
-    ticket: Reverse<u64>,
-    /// Who brings it: a lane to its group, a group to the line.
-    pub(crate) number: u32,
+    ticket: Reverse<Ticket>,
+    lane: LaneId,
+}
+
+/// A lane of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct LaneId {
+    pub(crate) cost: CostId,
+    pub(crate) lane: u32,
 }
 
 /// The best below the cap and the best at it. Only an instant can tell which of the two is first.
@@ -25,42 +34,41 @@ pub(crate) struct Best {
 
 /// A place in line at one instant: larger is earlier in line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Rank {
+struct Rank {
     priority: i128,
-    ticket: Reverse<u64>,
+    ticket: Reverse<Ticket>,
 }
 
 impl Best {
-    /// What one work brings that has been ready since `since`.
+    /// What a lane brings whose first work has this ticket and has been ready since `since`.
     pub(crate) fn of(
         ageing: &Ageing,
+        lane: LaneId,
         priority: i64,
-        ticket: u64,
-        since: Timestamp,
+        (ticket, since): (Ticket, Timestamp),
         now: Timestamp,
     ) -> Self {
-        let head = |key| Some(Head { key, ticket: Reverse(ticket), number: 0 });
+        let head = |key| Some(Head { key, ticket: Reverse(ticket), lane });
         if ageing.tops_at(since).is_some_and(|top| top <= now) {
             return Self { rising: None, topped: head(ageing.topped(priority)) };
         }
         Self { rising: head(ageing.rising(priority, since)), topped: None }
     }
 
-    /// The same, brought by `number`.
-    pub(crate) fn by(self, number: u32) -> Self {
-        let by = |head: Head| Head { number, ..head };
-        Self { rising: self.rising.map(by), topped: self.topped.map(by) }
-    }
-
+    #[inline]
     pub(crate) fn or(self, other: Self) -> Self {
         Self { rising: self.rising.max(other.rising), topped: self.topped.max(other.topped) }
     }
 
-    /// The first in line at `now`, and who brings it.
-    pub(crate) fn at(&self, ageing: &Ageing, now: Timestamp) -> Option<(Rank, u32)> {
-        let rank = |head: Head, priority| (Rank { priority, ticket: head.ticket }, head.number);
-        let rising = self.rising.map(|head| rank(head, ageing.risen(head.key, now)));
-        let topped = self.topped.map(|head| rank(head, head.key));
-        rising.max(topped)
+    /// The lane whose first work is the first in line at `now`.
+    pub(crate) fn at(&self, ageing: &Ageing, now: Timestamp) -> Option<LaneId> {
+        let (Some(rising), Some(topped)) = (self.rising, self.topped) else {
+            return self.rising.or(self.topped).map(|head| head.lane);
+        };
+        let rank = |head: Head, priority| Rank { priority, ticket: head.ticket };
+        let risen = rank(rising, ageing.risen(rising.key, now));
+        Some(if risen > rank(topped, topped.key) { rising.lane } else { topped.lane })
     }
 }
+
+const _: () = assert!(size_of::<Best>() <= 64);

@@ -133,7 +133,8 @@ impl Pair {
     fn insert(&mut self, cost: u32, priority: i64) {
         self.tickets += 1;
         let work = WorkId::from_index(self.tickets as usize);
-        let waiting = Waiting { work, ticket: self.tickets, since: self.now };
+        let ticket = Ticket::new(self.tickets).expect("they begin with 1");
+        let waiting = Waiting { work, ticket, since: self.now };
         self.put(Listed { listing: Listing { cost: CostId(cost), priority }, waiting });
     }
 
@@ -211,7 +212,7 @@ fn works_that_left_are_swept_out() {
     (0..1000).for_each(|_| pair.insert(0, 0));
     for ticket in 2..=1000 {
         let listing = Listing { cost: CostId(0), priority: 0 };
-        pair.queue.remove(listing, ticket, pair.now);
+        pair.queue.remove(listing, Ticket::new(ticket).expect("not zero"), pair.now);
     }
     assert_eq!(pair.queue.len(), 1);
     assert_eq!(pair.queue.iter().count(), 1);
