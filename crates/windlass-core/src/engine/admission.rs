@@ -86,7 +86,8 @@ impl Engine {
         refusal: &Refusal,
     ) {
         self.metrics.refusals += 1;
-        if place == Place::First && self.binds_somebody(world, candidate) {
+        let stands = self.standing == Some(candidate.work);
+        if place == Place::First && (stands || self.binds_somebody(world, candidate)) {
             self.metrics.set_aside += 1;
             let wakes = world.capacity.stand(self.client, candidate.work.get(), refusal);
             self.standing = Some(candidate.work);
