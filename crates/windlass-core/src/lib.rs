@@ -7,6 +7,8 @@
 //!
 //! * [`Engine`]: works, their dependencies, their order, their retries.
 //! * [`CapacityTree`]: limits that several engines share, all or nothing.
+//! * [`DependencyGraph`]: keys that depend on each other, and which of them can start.
+//! * [`Dag`]: who follows whom, without cycles.
 //! * [`Lock`]: a name that one holder at a time may have, with a token that only grows.
 //!
 //! The crate to add to a program is `windlass`, which drives this one with Tokio.
@@ -19,6 +21,7 @@ mod cost;
 mod dag;
 mod engine;
 mod fact;
+pub mod graph;
 mod id;
 mod input;
 mod lock;
@@ -38,6 +41,7 @@ pub use cost::{ResourceCost, ResourceCostError};
 pub use dag::{Dag, Edge, EdgeError, EdgeKind};
 pub use engine::{Engine, EngineConfig, Order};
 pub use fact::{Ending, Fact, Happening, Transition, World};
+pub use graph::{DependencyGraph, NodeEvent, NodeState};
 pub use id::{ClientId, CostId, LevelId, ResourceId, WorkId};
 pub use input::{
     Dependency, DependencyError, Grant, Input, Outcome, Rejected, Submission, SubmitError,

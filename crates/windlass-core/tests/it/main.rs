@@ -1,3 +1,5 @@
-//! Properties of the engine that are proved against naive models, through the public API.
+//! What windlass-core promises, through its public interface, also against naive models.
 
+mod graph;
+mod graph_properties;
 mod passing_over;

@@ -240,7 +240,7 @@ proptest! {
 
     #[test]
     fn a_crowded_graph_stays_in_order(
-        edges in prop::collection::vec(edge(), 0..80)
+        edges in prop::collection::vec(edge(), 0..40)
     ) {
         let (mut dag, mut model) = (Dag::new(), Model::default());
         (0..NODES).for_each(|_| assert_eq!(dag.add_node(), model.add_node()));

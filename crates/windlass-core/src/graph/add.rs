@@ -1,0 +1,195 @@
+//! How a graph grows: one node, many in any order, or an edge between two that are there.
+
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{AddAllError, AddEdgeError, AddNodeError, DependencyGraph, Node, NodeState, Step};
+use crate::dag::{Dag, EdgeError, EdgeKind};
+
+impl<K: Clone + Ord> DependencyGraph<K> {
+    /// Adds a node that depends on others. Answers its state: ready if all of them have completed,
+    /// aborted if one of them is, pending otherwise. A dependency that is named twice counts once.
+    pub fn add_node(
+        &mut self,
+        key: K,
+        dependencies: impl IntoIterator<Item = K>,
+    ) -> Result<NodeState, AddNodeError<K>> {
+        if self.has(&key) {
+            return Err(AddNodeError::Duplicate { key });
+        }
+        let mut sources = Vec::new();
+        for dependency in dependencies {
+            match self.number(&dependency) {
+                Some(source) => sources.push(source),
+                None if dependency == key => {
+                    return Err(AddNodeError::Cycle { path: vec![dependency, key] });
+                }
+                None => return Err(AddNodeError::UnknownDependency { key, dependency }),
+            }
+        }
+        let node = self.insert(key, sources);
+        Ok(self.nodes[node].state)
+    }
+
+    /// Adds many nodes, each with what it depends on, or none of them. The order in which they are
+    /// given does not matter to what may depend on what: they are added as given, except behind
+    /// their dependencies. Answers those that are ready at once, in that order.
+    ///
+    /// ```
+    /// use windlass_core::DependencyGraph;
+    ///
+    /// let mut graph = DependencyGraph::new();
+    /// let ready = graph.add_all([
+    ///     ("save", vec!["validate", "transform"]),
+    ///     ("fetch-data", vec![]),
+    ///     ("parse", vec!["fetch-data"]),
+    ///     ("validate", vec!["parse"]),
+    ///     ("transform", vec!["parse"]),
+    /// ])?;
+    /// assert_eq!(ready, ["fetch-data"]);
+    /// let order: Vec<_> = graph.topological_sort().into_iter().copied().collect();
+    /// assert_eq!(order, ["fetch-data", "parse", "validate", "transform", "save"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn add_all<D: IntoIterator<Item = K>>(
+        &mut self,
+        nodes: impl IntoIterator<Item = (K, D)>,
+    ) -> Result<Vec<K>, AddAllError<K>> {
+        let given: Vec<(K, Vec<K>)> = nodes
+            .into_iter()
+            .map(|(key, dependencies)| (key, dependencies.into_iter().collect()))
+            .collect();
+        let mut ready = Vec::new();
+        for index in self.order_of(&given)? {
+            let (key, dependencies) = &given[index];
+            let sources = dependencies.iter().map(|dependency| self.numbers[dependency]).collect();
+            let node = self.insert(key.clone(), sources);
+            if self.nodes[node].state == NodeState::Ready {
+                ready.push(key.clone());
+            }
+        }
+        Ok(ready)
+    }
+
+    /// Lets `to` depend on `from` as well. Only a node that has not begun can; a ready one goes back
+    /// to pending, unless `from` has completed. Under an aborted node it is aborted with all that
+    /// depend on it, as the events tell. Answers the state of `to`. An edge that is there already
+    /// changes nothing.
+    pub fn add_edge(
+        &mut self,
+        from: impl Borrow<K>,
+        to: impl Borrow<K>,
+    ) -> Result<NodeState, AddEdgeError<K>> {
+        let source = self.expect_end(from.borrow())?;
+        let node = self.expect_end(to.borrow())?;
+        let state = self.nodes[node].state;
+        if !matches!(state, NodeState::Pending | NodeState::Ready) {
+            return Err(AddEdgeError::TooLate { key: to.borrow().clone(), state });
+        }
+        if self.has_edge(source, node) {
+            return Ok(state);
+        }
+        self.dag.add_edge(source, node, EdgeKind::Success).map_err(|error| self.named(error))?;
+        self.wait_for(source, node);
+        Ok(self.nodes[node].state)
+    }
+
+    fn expect_end(&self, key: &K) -> Result<usize, AddEdgeError<K>> {
+        self.number(key).ok_or_else(|| AddEdgeError::UnknownNode { key: key.clone() })
+    }
+
+    /// An edge stands in the lists of both its ends, so the shorter list decides.
+    fn has_edge(&self, from: usize, to: usize) -> bool {
+        let mut both = self.dag.targets(from).zip(self.dag.sources(to));
+        both.any(|(target, source)| target.node == to || source.node == from)
+    }
+
+    fn named(&self, error: EdgeError) -> AddEdgeError<K> {
+        let EdgeError::Cycle { path } = error else {
+            unreachable!("both ends are in the graph: {error}")
+        };
+        let path = path.into_iter().map(|node| self.nodes[node].key.clone()).collect();
+        AddEdgeError::Cycle { path }
+    }
+
+    /// What follows from a new edge for the node at its end.
+    fn wait_for(&mut self, source: usize, node: usize) {
+        match self.nodes[source].state {
+            NodeState::Completed => {
+                self.dag.meet(node);
+            }
+            NodeState::Aborted => {
+                self.abort_with_dependents(node);
+            }
+            _ if self.nodes[node].state == NodeState::Ready => self.step(node, Step::Block),
+            _ => {}
+        }
+    }
+
+    /// Adds a node whose sources are all there.
+    fn insert(&mut self, key: K, mut sources: Vec<usize>) -> usize {
+        let mut seen = BTreeSet::new();
+        sources.retain(|source| seen.insert(*source));
+        let node = self.dag.add_node();
+        self.numbers.insert(key.clone(), node);
+        self.nodes.push(Node { key, state: NodeState::Pending, turn: 0, ready_event: None });
+        self.enter(node);
+        for &source in &sources {
+            let edge = self.dag.add_edge(source, node, EdgeKind::Success);
+            edge.expect("nothing depends on the newest node");
+            if self.nodes[source].state == NodeState::Completed {
+                self.dag.meet(node);
+            }
+        }
+        if sources.iter().any(|&source| self.nodes[source].state == NodeState::Aborted) {
+            self.step(node, Step::Abort);
+        } else if self.dag.unmet(node) == 0 {
+            self.step(node, Step::Unblock);
+        }
+        node
+    }
+
+    /// In which order the given nodes can be added. Nothing in the graph depends on them yet, so a
+    /// cycle can only be among themselves.
+    fn order_of(&self, given: &[(K, Vec<K>)]) -> Result<Vec<usize>, AddAllError<K>> {
+        let mut places = BTreeMap::new();
+        for (place, (key, _)) in given.iter().enumerate() {
+            if self.has(key) || places.insert(key, place).is_some() {
+                return Err(AddAllError::Duplicate { key: key.clone() });
+            }
+        }
+        let mut draft = Dag::new();
+        for _ in given {
+            draft.add_node();
+        }
+        match draft.add_edges(&self.edges_among(given, &places)?) {
+            Ok(()) => Ok(draft.topological_order()),
+            Err(EdgeError::Cycle { path }) => {
+                let path = path.into_iter().map(|place| given[place].0.clone()).collect();
+                Err(AddAllError::Cycle { path })
+            }
+            Err(error) => unreachable!("all places are nodes: {error}"),
+        }
+    }
+
+    fn edges_among(
+        &self,
+        given: &[(K, Vec<K>)],
+        places: &BTreeMap<&K, usize>,
+    ) -> Result<Vec<(usize, usize, EdgeKind)>, AddAllError<K>> {
+        let mut edges = Vec::new();
+        for (to, (key, dependencies)) in given.iter().enumerate() {
+            for dependency in dependencies {
+                match places.get(dependency) {
+                    Some(&from) => edges.push((from, to, EdgeKind::Success)),
+                    None if self.has(dependency) => {}
+                    None => {
+                        let (key, dependency) = (key.clone(), dependency.clone());
+                        return Err(AddAllError::UnknownDependency { key, dependency });
+                    }
+                }
+            }
+        }
+        Ok(edges)
+    }
+}
