@@ -77,7 +77,7 @@ struct Node<K> {
     state: NodeState,
     /// When it entered its state.
     turn: u64,
-    /// The event about its becoming ready, if it is not drained.
+    /// The last event about its becoming ready, drained or not.
     ready_event: Option<u64>,
 }
 
@@ -181,9 +181,6 @@ impl<K: Clone + Ord> DependencyGraph<K> {
     /// several times, only the last is told.
     pub fn drain_events(&mut self) -> impl Iterator<Item = NodeEvent<K>> {
         let events = std::mem::take(&mut self.events);
-        for (node, _) in events.values() {
-            self.nodes[*node].ready_event = None;
-        }
         events.into_values().map(|(node, state)| {
             let key = self.nodes[node].key.clone();
             match state {

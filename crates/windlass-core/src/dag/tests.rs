@@ -183,6 +183,18 @@ fn a_settled_edge_is_a_source_and_nothing_else() {
 }
 
 #[test]
+fn a_settled_edge_closes_no_cycle_from_either_side() {
+    // The targets of 0 keep the search above it busy, so that the one below 4 is finished first.
+    let mut dag = graph(5, &[(0, 1), (0, 2), (0, 3)]);
+    dag.add_settled_edge(0, 4, Success);
+    dag.add_edge(4, 0, Success).expect("a settled edge orders nothing");
+    dag = graph(5, &[(0, 1), (0, 2), (0, 3)]);
+    dag.add_settled_edge(0, 4, Success);
+    dag.add_edges(&[(4, 0, Success)]).expect("a settled edge orders nothing");
+    assert_eq!(dag.topological_order(), [4, 0, 1, 2, 3]);
+}
+
+#[test]
 fn a_forgotten_source_is_still_named_and_a_forgotten_target_is_not() {
     let mut dag = graph(4, &[(0, 2), (1, 2), (1, 3)]);
     dag.forget(0);

@@ -230,10 +230,18 @@ fn a_failed_node_is_ready_again_behind_those_that_were_ready_before() {
 
 #[test]
 fn an_abort_reaches_all_dependents_level_by_level() {
-    let mut graph =
-        graph(&[("a", &[]), ("b", &["a"]), ("c", &["b"]), ("d", &["a", "c"]), ("e", &[])]);
-    assert_eq!(graph.abort("a"), Ok(vec!["a", "b", "d", "c"]));
-    assert_eq!((keys(graph.ready()), graph.is_done()), (vec!["e"], false));
+    let mut graph = graph(&[
+        ("a", &[]),
+        ("b", &["a"]),
+        ("c", &["a"]),
+        ("behind-b", &["b"]),
+        ("behind-c", &["c"]),
+        ("behind-both", &["behind-c", "behind-b"]),
+        ("apart", &[]),
+    ]);
+    let levels = vec!["a", "b", "c", "behind-b", "behind-c", "behind-both"];
+    assert_eq!(graph.abort("a"), Ok(levels));
+    assert_eq!((keys(graph.ready()), graph.is_done()), (vec!["apart"], false));
 }
 
 #[test]

@@ -351,6 +351,20 @@ fn compare(graph: &DependencyGraph<Key>, model: &Model) {
     assert!(!graph.has_cycle());
 }
 
+/// Makes the calls on both; the two must agree after each, and a refusal must change nothing.
+fn check(calls: &[Call]) {
+    let (mut graph, mut model) = (DependencyGraph::new(), Model::default());
+    for call in calls {
+        let before = (format!("{graph:?}"), format!("{model:?}"));
+        apply(&mut graph, &mut model, call);
+        compare(&graph, &model);
+        if format!("{model:?}") == before.1 {
+            assert_eq!(format!("{graph:?}"), before.0, "a refused call changes nothing");
+        }
+    }
+    apply(&mut graph, &mut model, &Call::Drain);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -358,15 +372,17 @@ proptest! {
     fn a_dependency_graph_agrees_with_a_model_that_recomputes_all_states(
         calls in prop::collection::vec(call(), 0..80)
     ) {
-        let (mut graph, mut model) = (DependencyGraph::new(), Model::default());
-        for call in &calls {
-            let before = (format!("{graph:?}"), format!("{model:?}"));
-            apply(&mut graph, &mut model, call);
-            compare(&graph, &model);
-            if format!("{model:?}") == before.1 {
-                assert_eq!(format!("{graph:?}"), before.0, "a refused call changes nothing");
-            }
-        }
-        apply(&mut graph, &mut model, &Call::Drain);
+        check(&calls);
+    }
+
+    #[test]
+    fn so_does_one_with_many_edges_from_the_start(
+        keys in Just((0..KEYS).collect::<Vec<_>>()).prop_shuffle(),
+        edges in prop::collection::vec((0..KEYS, 0..KEYS), 0..20),
+        calls in prop::collection::vec(call(), 0..20),
+    ) {
+        let nodes = keys.into_iter().map(|key| Call::AddNode(key, vec![]));
+        let edges = edges.into_iter().map(|(from, to)| Call::AddEdge(from, to));
+        check(&nodes.chain(edges).chain(calls).collect::<Vec<_>>());
     }
 }
