@@ -15,6 +15,7 @@ use crate::{ClientId, LevelId, ResourceCost, ResourceId, Timestamp};
 mod cell;
 mod check;
 mod client;
+mod level;
 mod limits;
 mod line;
 mod refusal;
@@ -23,7 +24,9 @@ mod view;
 
 use cell::Cell;
 use client::Client;
+use level::{Level, grown};
 pub use refusal::{CostError, Demand, Place, Refusal, ReleaseError, Short, Shortage};
+pub(crate) use view::Usage;
 
 /// The resource that every work takes one of, unless its cost says how many. Unlike any other it
 /// needs no declaration: where no level limits it, there is no limit.
@@ -58,17 +61,6 @@ pub struct CapacityTree {
     /// Numbers of removed clients, to be used again.
     vacant: Vec<ClientId>,
     turns: u64,
-}
-
-#[derive(Clone, Debug)]
-struct Level {
-    parent: Option<LevelId>,
-    /// By resource; shorter than `names` where nobody has declared or taken the later ones.
-    cells: Vec<Cell>,
-    /// How many clients at or below it have a standing request.
-    standing: usize,
-    /// How often a client at or below it was refused, wherever.
-    refusals: u64,
 }
 
 impl CapacityTree {
@@ -114,6 +106,7 @@ impl CapacityTree {
 
     /// Whether [`CapacityTree::try_take`] would take.
     #[must_use]
+    #[inline]
     pub fn can_take(
         &self,
         client: ClientId,
@@ -130,6 +123,7 @@ impl CapacityTree {
     }
 
     /// Takes `demand` whether it fits or not: for replaying what was admitted before.
+    #[inline]
     pub fn take(&mut self, client: ClientId, demand: &Demand, now: Timestamp) {
         let client = self.client_mut(client);
         for (resource, amount) in demand.iter() {
@@ -150,7 +144,8 @@ impl CapacityTree {
     ///
     /// If the client does not hold that much.
     pub fn give_back(&mut self, client: ClientId, demand: &Demand) -> Vec<ClientId> {
-        self.try_give_back(client, demand).expect("a client gives back at most what it holds")
+        assert!(self.holds(client, demand), "a client gives back at most what it holds");
+        self.release(client, demand)
     }
 
     /// Gives back as [`CapacityTree::give_back`] does, unless the client holds less.
@@ -160,18 +155,7 @@ impl CapacityTree {
         demand: &Demand,
     ) -> Result<Vec<ClientId>, ReleaseError> {
         self.expect_held(client, demand)?;
-        let client = self.client_mut(client);
-        for (resource, amount) in demand.iter() {
-            client.held[resource.index()] -= i128::from(amount.steps());
-        }
-        let level = client.level;
-        let mut wakes = Vec::new();
-        self.climb(level, |level| {
-            for (resource, amount) in demand.iter() {
-                level.cell_mut(resource).give_back(i128::from(amount.steps()), &mut wakes);
-            }
-        });
-        Ok(in_order(wakes))
+        Ok(self.release(client, demand))
     }
 
     /// Puts what was really used in place of what was taken for it. That may be more than a limit,
@@ -207,6 +191,23 @@ impl CapacityTree {
     #[must_use]
     pub fn name(&self, resource: ResourceId) -> &str {
         &self.names[resource.index()]
+    }
+
+    #[inline]
+    fn release(&mut self, client: ClientId, demand: &Demand) -> Vec<ClientId> {
+        let client = self.client_mut(client);
+        for (resource, amount) in demand.iter() {
+            client.held[resource.index()] -= i128::from(amount.steps());
+        }
+        let level = client.level;
+        let mut wakes = Vec::new();
+        self.climb(level, |level| {
+            for (resource, amount) in demand.iter() {
+                let cell = &mut level.cells[resource.index()];
+                cell.give_back(i128::from(amount.steps()), &mut wakes);
+            }
+        });
+        in_order(wakes)
     }
 
     /// Counts the refusal and tells what was short.
@@ -260,33 +261,16 @@ impl CapacityTree {
     }
 }
 
-impl Level {
-    fn under(parent: Option<LevelId>) -> Self {
-        Self { parent, cells: Vec::new(), standing: 0, refusals: 0 }
-    }
-
-    #[inline]
-    fn cell_mut(&mut self, resource: ResourceId) -> &mut Cell {
-        grown(&mut self.cells, resource.index())
-    }
-}
-
-/// The place `index` of `column`, which grows as far as needed.
-#[inline]
-fn grown<T: Default>(column: &mut Vec<T>, index: usize) -> &mut T {
-    if column.len() <= index {
-        column.resize_with(index + 1, T::default);
-    }
-    &mut column[index]
-}
-
 /// Each client once, in order.
 #[inline]
-fn in_order(mut clients: Vec<ClientId>) -> Vec<ClientId> {
-    if !clients.is_empty() {
-        clients.sort_unstable();
-        clients.dedup();
-    }
+fn in_order(clients: Vec<ClientId>) -> Vec<ClientId> {
+    if clients.len() < 2 { clients } else { sorted(clients) }
+}
+
+#[cold]
+fn sorted(mut clients: Vec<ClientId>) -> Vec<ClientId> {
+    clients.sort_unstable();
+    clients.dedup();
     clients
 }
 

@@ -9,12 +9,14 @@
 //! * [`CapacityTree`]: limits that several engines share, all or nothing.
 //! * [`DependencyGraph`]: keys that depend on each other, and which of them can start.
 //! * [`Dag`]: who follows whom, without cycles.
+//! * [`HierarchicalBalancer`]: moves such limits to where they are used.
 //! * [`Lock`]: a name that one holder at a time may have, with a token that only grows.
 //!
 //! The crate to add to a program is `windlass`, which drives this one with Tokio.
 
 mod ageing;
 mod amount;
+mod balancer;
 mod capacity;
 mod column;
 mod cost;
@@ -34,6 +36,7 @@ mod time;
 
 pub use ageing::{Ageing, AgeingError};
 pub use amount::{Amount, AmountError};
+pub use balancer::{BalancerChild, BalancerError, BalancerOptions, HierarchicalBalancer};
 pub use capacity::{
     CapacityTree, CostError, Demand, Place, Refusal, ReleaseError, SLOTS, Short, Shortage,
 };

@@ -129,7 +129,7 @@ impl Cell {
     #[inline]
     pub(super) fn set_aside(&self, before: u64) -> i128 {
         match &self.waiting {
-            Some(waiting) if !waiting.line.is_empty() => waiting.line.sum_before(before),
+            Some(waiting) => waiting.line.sum_before(before),
             _ => 0,
         }
     }
@@ -159,8 +159,18 @@ impl Cell {
     /// Moves all who watch to `wakes`.
     #[inline]
     pub(super) fn wake(&mut self, wakes: &mut Vec<ClientId>) {
-        if let Some(waiting) = &mut self.waiting {
-            wakes.extend(std::mem::take(&mut waiting.watchers));
+        if let Some(waiting) = &mut self.waiting
+            && !waiting.watchers.is_empty()
+        {
+            waiting.wake(wakes);
         }
+    }
+}
+
+impl Waiting {
+    /// Apart, so that giving back where nobody watches stays small.
+    #[cold]
+    fn wake(&mut self, wakes: &mut Vec<ClientId>) {
+        wakes.extend(std::mem::take(&mut self.watchers));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::standing::Standing;
 use super::{CapacityTree, Demand, ReleaseError, in_order};
-use crate::{Amount, ClientId, LevelId};
+use crate::{Amount, ClientId, LevelId, ResourceId};
 
 #[derive(Clone, Debug)]
 pub(super) struct Client {
@@ -53,21 +53,33 @@ impl CapacityTree {
 
     /// The level at which `client` takes.
     #[must_use]
+    #[inline]
     pub fn level_of(&self, client: ClientId) -> LevelId {
         self.client(client).level
     }
 
     /// What `client` has in use, by resource number, in steps of 1/10 000.
+    #[inline]
     pub(crate) fn held(&self, client: ClientId) -> &[i128] {
         &self.client(client).held
     }
 
+    #[inline]
     pub(super) fn client(&self, client: ClientId) -> &Client {
         self.clients[client.index()].as_ref().expect(IS_HERE)
     }
 
+    #[inline]
     pub(super) fn client_mut(&mut self, client: ClientId) -> &mut Client {
         self.clients[client.index()].as_mut().expect(IS_HERE)
+    }
+
+    /// Whether the client holds all of `demand`.
+    #[inline]
+    pub(super) fn holds(&self, client: ClientId, demand: &Demand) -> bool {
+        let held = self.held(client);
+        let at_least = |held: &i128, amount: Amount| *held >= i128::from(amount.steps());
+        demand.iter().all(|(r, amount)| held.get(r.index()).is_some_and(|h| at_least(h, amount)))
     }
 
     pub(super) fn expect_held(
@@ -75,15 +87,14 @@ impl CapacityTree {
         client: ClientId,
         demand: &Demand,
     ) -> Result<(), ReleaseError> {
-        let held = self.held(client);
-        for (resource, released) in demand.iter() {
-            let held = held.get(resource.index()).copied().unwrap_or(0);
-            if held < i128::from(released.steps()) {
-                let held = u64::try_from(held).expect("what is held is never negative");
-                let (name, held) = (self.name(resource).to_owned(), Amount::from_steps(held));
-                return Err(ReleaseError { name, released, held });
-            }
+        if self.holds(client, demand) {
+            return Ok(());
         }
-        Ok(())
+        let held = |resource: ResourceId| self.held(client).get(resource.index()).copied();
+        let held = |resource| u64::try_from(held(resource).unwrap_or(0)).unwrap_or(u64::MAX);
+        let mut short = demand.iter().map(|(r, amount)| (r, amount, Amount::from_steps(held(r))));
+        let short = short.find(|(_, released, held)| released > held);
+        let (resource, released, held) = short.expect("it does not hold all of it");
+        Err(ReleaseError { name: self.name(resource).to_owned(), released, held })
     }
 }

@@ -36,7 +36,13 @@ impl Line {
     }
 
     /// What is set aside for all turns before this one, in steps.
+    #[inline]
     pub(super) fn sum_before(&self, turn: u64) -> i128 {
+        if self.is_empty() { 0 } else { self.sum(turn) }
+    }
+
+    #[inline(never)]
+    fn sum(&self, turn: u64) -> i128 {
         let mut count = self.requests.partition_point(|request| request.turn < turn);
         let mut sum = 0;
         while count > 0 {

@@ -6,6 +6,18 @@ use super::cell::{Cell, Kind};
 use super::{CapacityTree, Place};
 use crate::{Amount, ClientId, LevelId, Quota, Rate, ResourceCost, ResourceId, Timestamp};
 
+/// How a resource with a limit fares at one level, in steps of 1/10 000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// What is in use, no more than the limit.
+    pub(crate) used: u64,
+    pub(crate) limit: u64,
+    /// How often it has refused someone, ever.
+    pub(crate) refusals: u64,
+    /// Whether those who stand in line here want more than is free.
+    pub(crate) short: bool,
+}
+
 impl CapacityTree {
     /// What the one who asks may take of one resource at one level, in steps of 1/10 000: what is
     /// free without what is set aside for those before it. Negative when in debt, `i128::MAX` where
@@ -105,6 +117,21 @@ impl CapacityTree {
     pub fn free(&self, level: LevelId, name: &str) -> Option<i128> {
         let cell = self.cell(level, self.resource(name)?)?;
         Some(i128::from(cell.limit()?.steps()) - cell.in_use)
+    }
+
+    /// How a resource of this level fares; none where it has no limit.
+    pub(crate) fn usage(&self, level: LevelId, name: &str) -> Option<Usage> {
+        let cell = self.cell(level, self.resource(name)?)?;
+        let (used, limit) = cell.used()?;
+        let free = i128::from(limit) - cell.in_use;
+        let wanted = cell.set_aside(u64::MAX);
+        Some(Usage { used, limit, refusals: cell.refusals, short: wanted > free.max(0) })
+    }
+
+    /// How often clients at or below this level were refused, ever, and how many stand in line.
+    pub(crate) fn asked(&self, level: LevelId) -> (u64, usize) {
+        let level = &self.levels[level.index()];
+        (level.refusals, level.standing)
     }
 
     /// The cells of a level with their names.

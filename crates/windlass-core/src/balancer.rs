@@ -1,0 +1,284 @@
+//! Moves limits between levels: those that have been idle for long shrink, those that have been
+//! busy for long grow, step by step between a floor and a ceiling.
+//!
+//! A level is judged by the resources that the balancer may change there. It is busy when any of
+//! them is used above the busy threshold, or has refused someone itself, so that a limit of 0 can
+//! grow again. It is idle when all of them are used below the idle threshold and nobody asks for
+//! anything: one whose clients are refused further up is starved, not idle.
+//!
+//! Has no clock: whoever drives it calls [`HierarchicalBalancer::check`] at its interval.
+
+use std::collections::BTreeSet;
+
+use crate::capacity::Usage;
+use crate::{Amount, CapacityTree, ClientId, LevelId, ResourceCost, Timestamp};
+
+mod options;
+
+pub use options::{BalancerChild, BalancerError, BalancerOptions};
+
+/// Shrinks what is idle and grows what is busy.
+///
+/// ```
+/// use windlass_core::{
+///     BalancerChild, BalancerOptions, CapacityTree, HierarchicalBalancer, Place, ResourceCost,
+///     Timestamp,
+/// };
+///
+/// let gpus = |n: u32| ResourceCost::of([("gpu", n)]);
+/// let mut tree = CapacityTree::new(&gpus(16)?);
+/// let team_a = tree.add_level(CapacityTree::ROOT, &gpus(12)?);
+/// let team_b = tree.add_level(CapacityTree::ROOT, &gpus(12)?);
+/// let child = |level| Ok::<_, windlass_core::ResourceCostError>(BalancerChild {
+///     level,
+///     min: gpus(4)?,
+///     max: gpus(15)?,
+/// });
+/// let options = BalancerOptions { increment: gpus(1)?, ..BalancerOptions::default() };
+/// let mut balancer = HierarchicalBalancer::new(vec![child(team_a)?, child(team_b)?], options)?;
+///
+/// // Team a uses 11 of its 12, team b nothing.
+/// let client = tree.add_client(team_a);
+/// let eleven = tree.demand(team_a, &gpus(11)?)?;
+/// tree.try_take(client, &eleven, Place::First, Timestamp::ZERO).expect("everything is free");
+/// for second in 0..=5 {
+///     balancer.check(&mut tree, Timestamp::from_millis(second * 1000));
+/// }
+/// assert_eq!(tree.limits(team_a), gpus(13)?, "busy for five seconds");
+/// assert_eq!(tree.limits(team_b), gpus(11)?, "idle for five seconds");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct HierarchicalBalancer {
+    options: BalancerOptions,
+    idle: Part,
+    busy: Part,
+    children: Vec<Child>,
+    now: Timestamp,
+}
+
+#[derive(Clone, Debug)]
+struct Child {
+    level: LevelId,
+    spans: Vec<Span>,
+    mood: Mood,
+    /// What the tree had counted at the last check, of all refusals of its clients.
+    refusals: u64,
+    /// The same, of those by what may be changed here.
+    refusals_here: u64,
+}
+
+/// Between what a limit may move, and how fast.
+#[derive(Clone, Debug)]
+struct Span {
+    name: String,
+    min: Amount,
+    max: Amount,
+    increment: Amount,
+}
+
+/// How a level has been without a break, and from when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mood {
+    Steady,
+    Idle { since: Timestamp },
+    Busy { since: Timestamp },
+}
+
+/// A part of one, in 1/10 000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Part(u64);
+
+const ONE: u64 = 10_000;
+
+impl HierarchicalBalancer {
+    /// A balancer of these levels.
+    pub fn new(
+        children: Vec<BalancerChild>,
+        options: BalancerOptions,
+    ) -> Result<Self, BalancerError> {
+        let (idle, busy) = (options.idle_threshold, options.busy_threshold);
+        let [idle_part, busy_part] = [Part::of(idle)?, Part::of(busy)?];
+        if idle_part >= busy_part {
+            return Err(BalancerError::Crossed { idle, busy });
+        }
+        if options.check_interval.is_zero() {
+            return Err(BalancerError::ZeroInterval);
+        }
+        let children = children.into_iter().map(|child| Child::new(&child, &options.increment));
+        let children = children.collect::<Result<Vec<_>, _>>()?;
+        expect_known(&children, &options.increment)?;
+        Ok(Self { options, idle: idle_part, busy: busy_part, children, now: Timestamp::ZERO })
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn options(&self) -> &BalancerOptions {
+        &self.options
+    }
+
+    /// Looks at every level, and moves the limits of those that have been idle or busy for long
+    /// enough. What a level does not limit is left alone. Returns who should look again.
+    pub fn check(&mut self, tree: &mut CapacityTree, now: Timestamp) -> Vec<ClientId> {
+        self.now = self.now.max(now);
+        let mut wakes = BTreeSet::new();
+        for at in 0..self.children.len() {
+            let mood = self.observe(at, tree);
+            let child = &mut self.children[at];
+            child.mood = mood;
+            let Some(change) = due(mood, &self.options, self.now) else { continue };
+            let limits = child.moved(tree, change);
+            if !limits.is_empty() {
+                child.mood = child.mood.from(self.now);
+                wakes.extend(tree.set_limits(child.level, &limits));
+            }
+        }
+        wakes.into_iter().collect()
+    }
+
+    /// How a level is now, and since when.
+    fn observe(&mut self, at: usize, tree: &CapacityTree) -> Mood {
+        let child = &mut self.children[at];
+        let usages = child.usages(tree);
+        let refusals_here = usages.iter().map(|usage| usage.refusals).sum();
+        let refused_here = refusals_here != child.refusals_here;
+        let (refusals, standing) = tree.asked(child.level);
+        let asked = refusals != child.refusals || standing > 0;
+        (child.refusals, child.refusals_here) = (refusals, refusals_here);
+
+        let busy = |usage: &Usage| usage.short || self.busy.is_exceeded_by(usage);
+        let idle = |usage: &Usage| self.idle.is_above(usage);
+        let since = self.now;
+        let seen = if refused_here || usages.iter().any(busy) {
+            Mood::Busy { since }
+        } else if !asked && !usages.is_empty() && usages.iter().all(idle) {
+            Mood::Idle { since }
+        } else {
+            Mood::Steady
+        };
+        let same = std::mem::discriminant(&seen) == std::mem::discriminant(&child.mood);
+        if same { child.mood } else { seen }
+    }
+}
+
+impl Child {
+    fn new(child: &BalancerChild, increment: &ResourceCost) -> Result<Self, BalancerError> {
+        let names: BTreeSet<_> = child.min.iter().chain(child.max.iter()).map(|(n, _)| n).collect();
+        let spans = names.into_iter().map(|name| Span::new(child, name, increment));
+        let spans = spans.collect::<Result<_, _>>()?;
+        let level = child.level;
+        Ok(Self { level, spans, mood: Mood::Steady, refusals: 0, refusals_here: 0 })
+    }
+
+    /// What the tree says of each resource that may be changed here.
+    fn usages(&self, tree: &CapacityTree) -> Vec<Usage> {
+        self.spans.iter().filter_map(|span| tree.usage(self.level, &span.name)).collect()
+    }
+
+    /// The limits that differ after one step.
+    fn moved(&self, tree: &CapacityTree, change: Change) -> ResourceCost {
+        let limits = tree.limits(self.level);
+        let moved = self.spans.iter().filter_map(|span| {
+            let limit = limits.amount(&span.name)?;
+            let next = span.after(limit, change);
+            (next != limit).then(|| (span.name.clone(), next))
+        });
+        moved.collect()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Shrink,
+    Grow,
+}
+
+impl Span {
+    fn new(
+        child: &BalancerChild,
+        name: &str,
+        increment: &ResourceCost,
+    ) -> Result<Self, BalancerError> {
+        let owned = || name.to_owned();
+        let (Some(min), Some(max)) = (child.min.amount(name), child.max.amount(name)) else {
+            return Err(BalancerError::OneSided { name: owned() });
+        };
+        if min > max {
+            return Err(BalancerError::MinAboveMax { name: owned(), min, max });
+        }
+        let increment = increment.amount(name).unwrap_or(Amount::from(1));
+        if increment == Amount::ZERO {
+            return Err(BalancerError::ZeroIncrement { name: owned() });
+        }
+        Ok(Self { name: owned(), min, max, increment })
+    }
+
+    /// A limit outside the span is not pulled in, only moved no further out.
+    fn after(&self, limit: Amount, change: Change) -> Amount {
+        let (steps, increment) = (limit.steps(), self.increment.steps());
+        let moved = match change {
+            Change::Shrink => steps.saturating_sub(increment).max(self.min.steps().min(steps)),
+            Change::Grow => steps.saturating_add(increment).min(self.max.steps().max(steps)),
+        };
+        Amount::from_steps(moved)
+    }
+}
+
+impl Mood {
+    /// The same, as if it had begun now.
+    fn from(self, now: Timestamp) -> Self {
+        match self {
+            Mood::Steady => Mood::Steady,
+            Mood::Idle { .. } => Mood::Idle { since: now },
+            Mood::Busy { .. } => Mood::Busy { since: now },
+        }
+    }
+}
+
+fn due(mood: Mood, options: &BalancerOptions, now: Timestamp) -> Option<Change> {
+    let lasted = |since, threshold| now.since(since) >= threshold;
+    match mood {
+        Mood::Idle { since } if lasted(since, options.idle_time_threshold) => Some(Change::Shrink),
+        Mood::Busy { since } if lasted(since, options.busy_time_threshold) => Some(Change::Grow),
+        _ => None,
+    }
+}
+
+impl Part {
+    fn of(threshold: f64) -> Result<Self, BalancerError> {
+        let refuse = |source| BalancerError::Threshold { threshold, source };
+        let part = Amount::try_from(threshold).map_err(|error| refuse(Some(error)))?;
+        if part.steps() > ONE { Err(refuse(None)) } else { Ok(Self(part.steps())) }
+    }
+
+    fn is_exceeded_by(self, usage: &Usage) -> bool {
+        usage.limit > 0 && scaled(usage.used, ONE) > scaled(usage.limit, self.0)
+    }
+
+    fn is_above(self, usage: &Usage) -> bool {
+        if usage.limit == 0 {
+            return self.0 > 0;
+        }
+        scaled(usage.used, ONE) < scaled(usage.limit, self.0)
+    }
+}
+
+fn scaled(steps: u64, factor: u64) -> u128 {
+    u128::from(steps) * u128::from(factor)
+}
+
+/// Refuses a level that is there twice, and an increment that would move nothing.
+fn expect_known(children: &[Child], increment: &ResourceCost) -> Result<(), BalancerError> {
+    let mut levels = BTreeSet::new();
+    if let Some(child) = children.iter().find(|child| !levels.insert(child.level)) {
+        return Err(BalancerError::Twice { level: child.level });
+    }
+    let known = |name| children.iter().flat_map(|child| &child.spans).any(|s| s.name == name);
+    match increment.iter().find(|(name, _)| !known(*name)) {
+        Some((name, _)) => Err(BalancerError::UnknownIncrement { name: name.to_owned() }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
