@@ -186,8 +186,8 @@ impl Bucket {
 pub(crate) struct Window {
     quota: Quota,
     length: u64,
-    /// Which window from the origin.
-    number: u64,
+    /// The time of the last change, whose window has used so much.
+    latest: Timestamp,
     used: i128,
 }
 
@@ -198,12 +198,12 @@ impl Window {
         if quota.amount == Amount::ZERO {
             return Err(RateError::ZeroAmount);
         }
-        Ok(Self { quota, length, number: now.as_nanos() / length, used: 0 })
+        Ok(Self { quota, length, latest: now, used: 0 })
     }
 
     /// The same window under another quota. What it has used stays used.
     pub(crate) fn under(&self, quota: Quota, now: Timestamp) -> Result<Self, RateError> {
-        let now = now.max(self.start());
+        let now = now.max(self.latest);
         Ok(Self { used: self.used_at(now), ..Self::new(quota, now)? })
     }
 
@@ -221,7 +221,7 @@ impl Window {
     #[inline]
     pub(crate) fn charge(&mut self, steps: i128, now: Timestamp) {
         self.used = self.used_at(now).saturating_add(steps).max(0);
-        self.number = self.number_at(now);
+        self.latest = self.latest.max(now);
     }
 
     /// When there are this many steps if nobody takes any; [`Timestamp::MAX`] if never.
@@ -236,16 +236,13 @@ impl Window {
         next.map_or(Timestamp::MAX, Timestamp::from_nanos)
     }
 
-    fn start(&self) -> Timestamp {
-        Timestamp::from_nanos(self.number * self.length)
-    }
-
     fn used_at(&self, now: Timestamp) -> i128 {
-        if self.number_at(now) > self.number { 0 } else { self.used }
+        if self.number_at(now) > self.number_at(self.latest) { 0 } else { self.used }
     }
 
+    /// Which window from the origin.
     fn number_at(&self, now: Timestamp) -> u64 {
-        self.number.max(now.as_nanos() / self.length)
+        now.max(self.latest).as_nanos() / self.length
     }
 }
 

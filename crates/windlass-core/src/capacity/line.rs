@@ -26,12 +26,16 @@ impl Line {
         self.alive == 0
     }
 
-    /// Sets `wanted` aside for this turn, in place of what was; nothing removes it.
-    pub(super) fn set(&mut self, turn: u64, wanted: Amount) {
+    /// Sets `wanted` aside for this turn, in place of what was, which it returns; nothing removes
+    /// it.
+    pub(super) fn set(&mut self, turn: u64, wanted: Amount) -> Amount {
         match self.place(turn) {
             Ok(place) => self.replace(place, wanted),
-            Err(_) if wanted == Amount::ZERO => {}
-            Err(place) => self.insert(place, Request { turn, wanted }),
+            Err(_) if wanted == Amount::ZERO => Amount::ZERO,
+            Err(place) => {
+                self.insert(place, Request { turn, wanted });
+                Amount::ZERO
+            }
         }
     }
 
@@ -72,7 +76,7 @@ impl Line {
         }
     }
 
-    fn replace(&mut self, place: usize, wanted: Amount) {
+    fn replace(&mut self, place: usize, wanted: Amount) -> Amount {
         let before = std::mem::replace(&mut self.requests[place].wanted, wanted);
         self.alive += usize::from(wanted != Amount::ZERO);
         self.alive -= usize::from(before != Amount::ZERO);
@@ -85,6 +89,7 @@ impl Line {
         if self.alive * 2 < self.requests.len() {
             self.sweep();
         }
+        before
     }
 
     fn sweep(&mut self) {
@@ -130,8 +135,8 @@ mod tests {
         for _ in 0..500 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let (turn, wanted) = (random >> 58, Amount::from_steps(random >> 20 & 3));
-            line.set(turn, wanted);
-            map.insert(turn, wanted);
+            let before = map.insert(turn, wanted).unwrap_or_default();
+            assert_eq!(line.set(turn, wanted), before);
             map.retain(|_, wanted| *wanted != Amount::ZERO);
             for turn in 0..65 {
                 let before = map.range(..turn).map(|(_, wanted)| i128::from(wanted.steps()));

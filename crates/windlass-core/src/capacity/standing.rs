@@ -31,7 +31,7 @@ impl CapacityTree {
     /// look again.
     pub fn stand(&mut self, client: ClientId, owner: u64, refusal: &Refusal) -> Vec<ClientId> {
         let before = self.client(client).standing.as_ref().map(|known| (known.turn, known.owner));
-        let (turn, wakes) = match before {
+        let (turn, mut wakes) = match before {
             None => (self.next_turn(), Vec::new()),
             Some((turn, known)) if known == owner => (turn, Vec::new()),
             Some((turn, _)) => (turn, self.withdraw(client)),
@@ -43,13 +43,15 @@ impl CapacityTree {
         }
         for short in &refusal.shortages {
             let cell = self.levels[short.level.index()].cell_mut(short.resource);
-            cell.line_mut().set(turn, short.wanted);
+            if cell.line_mut().set(turn, short.wanted) > short.wanted {
+                cell.wake(&mut wakes);
+            }
         }
         let standing = self.client_mut(client).standing.as_mut().expect("it stands now");
         standing.cells.extend(refusal.shortages.iter().map(|short| (short.level, short.resource)));
         standing.cells.sort_unstable();
         standing.cells.dedup();
-        wakes
+        in_order(wakes)
     }
 
     /// Ends the client's standing request, if it has one. Returns who should look again.

@@ -99,6 +99,9 @@ fn another_quota_keeps_what_the_window_has_used() {
     let longer = window.under(quota, at(4)).expect("a sound quota");
     assert_eq!((longer.free(at(19)), longer.free(at(20))), (2, 6));
     assert_eq!(window.under(quota, at(12)).map(|window| window.free(at(12))), Ok(6));
+    let quota = Quota { window: Duration::from_nanos(1), ..quota };
+    let shorter = window.under(quota, at(1)).expect("a sound quota");
+    assert_eq!((shorter.free(at(2)), shorter.free(at(4))), (2, 6), "the latest time seen was 3");
 }
 
 #[test]

@@ -3,3 +3,9 @@
 mod graph;
 mod graph_properties;
 mod passing_over;
+//! The parts of the engine against naive models, over random runs.
+mod amounts;
+mod balancer;
+mod capacity;
+mod extremes;
+mod support;

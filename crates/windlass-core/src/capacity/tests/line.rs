@@ -137,3 +137,19 @@ fn nobody_watches_what_does_not_bind_it() {
     let elsewhere = tree.level_of(b);
     tree.watch(a, elsewhere, SLOTS_ID);
 }
+
+#[test]
+fn a_request_for_less_than_before_wakes_whom_it_bound() {
+    let mut tree = CapacityTree::new(&amounts([("cpu", 4)]));
+    let [a, b] = [(); 2].map(|()| tree.add_client(ROOT));
+    let [one, three, four] = [1, 3, 4].map(|cpu| demand(&tree, a, cpu));
+    tree.take(b, &one, NOW);
+    let refusal = refused(&mut tree, a, &four);
+    tree.stand(a, 1, &refusal);
+    let refusal = refused(&mut tree, b, &one);
+    watch(&mut tree, b, &refusal);
+    tree.take(b, &one, NOW);
+    let refusal = refused(&mut tree, a, &three);
+    assert_eq!(tree.stand(a, 1, &refusal), [b]);
+    tree.check();
+}

@@ -1,0 +1,229 @@
+//! The capacity tree as one would write it down: lists of what was taken and of who waits, from
+//! which every answer is computed anew.
+
+use std::collections::BTreeMap;
+
+use windlass_core::{ClientId, Place};
+
+/// In the order of their numbers in the tree.
+pub(crate) const NAMES: [&str; 3] = ["slots", "disk", "gpu"];
+/// The root, two levels under it, and one under the second of these.
+pub(crate) const PARENTS: [Option<usize>; 4] = [None, Some(0), Some(0), Some(2)];
+
+/// Steps, by resource.
+pub(crate) type Amounts = [u64; NAMES.len()];
+/// A level and a resource.
+pub(crate) type Spot = (usize, usize);
+
+#[derive(Debug, Default)]
+pub(crate) struct Model {
+    pub(crate) kinds: BTreeMap<Spot, Kind>,
+    /// Each client's level.
+    pub(crate) clients: BTreeMap<ClientId, usize>,
+    pub(crate) permits: Vec<Permit>,
+    /// In the order of their turns.
+    pub(crate) line: Vec<Request>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Permit {
+    pub(crate) client: ClientId,
+    pub(crate) amounts: Amounts,
+}
+
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) client: ClientId,
+    pub(crate) owner: u64,
+    pub(crate) wanted: BTreeMap<Spot, u64>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Kind {
+    Limit(u64),
+    Rate(Bucket),
+    Quota(Window),
+}
+
+/// All that was ever charged to a rate, from its start.
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    pub(crate) amount: u64,
+    pub(crate) per: u64,
+    pub(crate) burst: u64,
+    /// When it started, with how much.
+    pub(crate) start: (u64, i128),
+    pub(crate) charges: Vec<(u64, i128)>,
+}
+
+/// All that was ever charged to a quota; what the first window had used comes first.
+#[derive(Debug)]
+pub(crate) struct Window {
+    pub(crate) amount: u64,
+    pub(crate) length: u64,
+    pub(crate) charges: Vec<(u64, i128)>,
+}
+
+impl Bucket {
+    pub(crate) fn latest(&self) -> u64 {
+        self.charges.last().map_or(self.start.0, |charge| charge.0)
+    }
+
+    /// In closed form: the least of what there would be had the bucket last been full now, just
+    /// before or just after any charge, or never since its start. In steps times the period, so
+    /// that all is whole.
+    pub(crate) fn free(&self, now: u64) -> i128 {
+        let [amount, per, burst] = [self.amount, self.per, self.burst].map(i128::from);
+        let now = now.max(self.latest());
+        let after = |level: i128, since: u64, charges: &[(u64, i128)]| {
+            let charged: i128 = charges.iter().map(|charge| charge.1).sum();
+            (level - charged) * per + i128::from(now - since) * amount
+        };
+        let (start, level) = self.start;
+        let mut least = (burst * per).min(after(level, start, &self.charges));
+        for (place, &(at, _)) in self.charges.iter().enumerate() {
+            let full_before = after(burst, at, &self.charges[place..]);
+            let full_after = after(burst, at, &self.charges[place + 1..]);
+            least = least.min(full_before).min(full_after);
+        }
+        least.div_euclid(per)
+    }
+}
+
+impl Window {
+    pub(crate) fn latest(&self) -> u64 {
+        self.charges.last().expect("there is always a first").0
+    }
+
+    pub(crate) fn used(&self, now: u64) -> i128 {
+        let window = now.max(self.latest()) / self.length;
+        let charges = self.charges.iter().filter(|charge| charge.0 / self.length == window);
+        charges.fold(0, |used, charge| (used + charge.1).max(0))
+    }
+}
+
+impl Model {
+    /// The levels that bind whoever takes at `level`.
+    pub(crate) fn chain(level: usize) -> impl Iterator<Item = usize> {
+        std::iter::successors(Some(level), |level| PARENTS[*level])
+    }
+
+    pub(crate) fn held(&self, client: ClientId) -> Amounts {
+        let own = self.permits.iter().filter(|permit| permit.client == client);
+        own.fold(Amounts::default(), |sum, permit| {
+            std::array::from_fn(|resource| sum[resource] + permit.amounts[resource])
+        })
+    }
+
+    pub(crate) fn in_use(&self, (level, resource): Spot) -> i128 {
+        let below =
+            |permit: &&Permit| Self::chain(self.clients[&permit.client]).any(|l| l == level);
+        let permits = self.permits.iter().filter(below);
+        permits.map(|permit| i128::from(permit.amounts[resource])).sum()
+    }
+
+    /// What is free, whoever waits; none where nothing limits it.
+    pub(crate) fn free(&self, spot: Spot, now: u64) -> Option<i128> {
+        Some(match self.kinds.get(&spot)? {
+            Kind::Limit(limit) => i128::from(*limit) - self.in_use(spot),
+            Kind::Rate(bucket) => bucket.free(now),
+            Kind::Quota(window) => i128::from(window.amount) - window.used(now),
+        })
+    }
+
+    /// The most that can ever be had at once.
+    pub(crate) fn most(&self, spot: Spot) -> Option<u64> {
+        Some(match self.kinds.get(&spot)? {
+            Kind::Limit(limit) => *limit,
+            Kind::Rate(bucket) => bucket.burst,
+            Kind::Quota(window) => window.amount,
+        })
+    }
+
+    pub(crate) fn set_aside(&self, client: ClientId, spot: Spot, place: Place) -> i128 {
+        let own = self.line.iter().position(|request| request.client == client);
+        let before = match (own, place) {
+            (_, Place::Resuming) => 0,
+            (None, _) => self.line.len(),
+            (Some(own), Place::First) => own,
+            (Some(own), Place::Later) => own + 1,
+        };
+        let wanted = self.line[..before].iter().filter_map(|request| request.wanted.get(&spot));
+        wanted.map(|wanted| i128::from(*wanted)).sum()
+    }
+
+    pub(crate) fn room(&self, client: ClientId, spot: Spot, place: Place, now: u64) -> i128 {
+        let free = self.free(spot, now);
+        free.map_or(i128::MAX, |free| free - self.set_aside(client, spot, place))
+    }
+
+    /// Where `amounts` do not fit, from the client's level upwards.
+    pub(crate) fn short(
+        &self,
+        client: ClientId,
+        amounts: Amounts,
+        place: Place,
+        now: u64,
+    ) -> Vec<Spot> {
+        let spots = Self::chain(self.clients[&client])
+            .flat_map(|level| (0..NAMES.len()).map(move |resource| (level, resource)));
+        let short = |spot: &Spot| {
+            let wanted = amounts[spot.1];
+            wanted > 0 && i128::from(wanted) > self.room(client, *spot, place, now)
+        };
+        spots.filter(short).collect()
+    }
+
+    /// Charges rates and quotas on the client's chain.
+    pub(crate) fn charge(&mut self, client: ClientId, changes: [i128; NAMES.len()], now: u64) {
+        for level in Self::chain(self.clients[&client]) {
+            for (resource, change) in changes.into_iter().enumerate().filter(|(_, n)| *n != 0) {
+                match self.kinds.get_mut(&(level, resource)) {
+                    Some(Kind::Rate(bucket)) => {
+                        bucket.charges.push((now.max(bucket.latest()), change));
+                    }
+                    Some(Kind::Quota(window)) => {
+                        window.charges.push((now.max(window.latest()), change));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    pub(crate) fn take(&mut self, client: ClientId, amounts: Amounts, now: u64) {
+        self.charge(client, amounts.map(i128::from), now);
+        self.permits.push(Permit { client, amounts });
+    }
+
+    pub(crate) fn stand(&mut self, client: ClientId, owner: u64, wanted: BTreeMap<Spot, u64>) {
+        match self.line.iter_mut().find(|request| request.client == client) {
+            Some(request) if request.owner == owner => request.wanted.extend(wanted),
+            Some(request) => *request = Request { client, owner, wanted },
+            None => self.line.push(Request { client, owner, wanted }),
+        }
+    }
+
+    pub(crate) fn withdraw(&mut self, client: ClientId) {
+        self.line.retain(|request| request.client != client);
+    }
+
+    pub(crate) fn set_rate(&mut self, spot: Spot, (amount, per, burst): (u64, u64, u64), now: u64) {
+        let start = match self.kinds.get(&spot) {
+            Some(Kind::Rate(before)) => {
+                (now.max(before.latest()), before.free(now).min(i128::from(burst)))
+            }
+            _ => (now, i128::from(burst)),
+        };
+        let bucket = Bucket { amount, per, burst, start, charges: Vec::new() };
+        self.kinds.insert(spot, Kind::Rate(bucket));
+    }
+
+    pub(crate) fn set_quota(&mut self, spot: Spot, (amount, length): (u64, u64), now: u64) {
+        let first = match self.kinds.get(&spot) {
+            Some(Kind::Quota(before)) => (now.max(before.latest()), before.used(now)),
+            _ => (now, 0),
+        };
+        self.kinds.insert(spot, Kind::Quota(Window { amount, length, charges: vec![first] }));
+    }
+}
