@@ -148,6 +148,19 @@ fn one_who_only_tries_again_and_again_is_demand_too() {
 }
 
 #[test]
+fn one_who_only_tries_and_is_refused_by_the_parent_is_starved_too() {
+    let mut cluster = Cluster::new(BalancerOptions::default());
+    cluster.take(0, 12);
+    let five = cluster.demand(1, 5);
+    for _ in 0..60 {
+        let now = cluster.now();
+        assert!(cluster.tree.try_take(cluster.clients[1], &five, Place::First, now).is_err());
+        cluster.pass(1);
+    }
+    assert_eq!(cluster.limits()[1], 12);
+}
+
+#[test]
 fn a_child_that_is_refused_by_its_parent_is_starved_not_idle() {
     let mut cluster = Cluster::new(BalancerOptions::default());
     cluster.take(0, 12);

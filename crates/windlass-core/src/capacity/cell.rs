@@ -22,6 +22,9 @@ pub(super) struct Cell {
     waiting: Option<Box<Waiting>>,
 }
 
+/// A take walks one cell per level and resource, so a cell stays within a cache line.
+const _: () = assert!(size_of::<Cell>() <= 48);
+
 /// How a cell gives.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Kind {
