@@ -236,7 +236,6 @@ impl CapacityTree {
     }
 
     /// The number of a resource; none if no level ever declared it.
-    /// The number of a name; none if no level has ever declared it.
     #[must_use]
     pub fn resource(&self, name: &str) -> Option<ResourceId> {
         self.names.iter().position(|known| known == name).map(ResourceId::at)
