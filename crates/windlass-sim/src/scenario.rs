@@ -17,11 +17,16 @@
 //!
 //! Each `work` says `after` whom it comes (`a, b done, c failed`), what it `needs`, its `priority`,
 //! its `retries`, when it is submitted (`from`), until when something outside refuses it (`outside`),
-//! how long every attempt `takes` (10 ms unless said) and how the attempts `ends` (`ok` unless said:
-//! `fail`, `retry TIME`, `lost`, `stopped`; the last one holds for all further attempts).
+//! how many of its grants are `handed-back` before one begins, how long every attempt `takes` (10 ms
+//! unless said) and how the attempts `ends` (`ok` unless said: `fail`, `retry TIME`, `lost`,
+//! `stopped`; the last one holds for all further attempts).
 //!
-//! `at TIME` something is done: `cancel WORK`, `forget WORK`, `limit NAME AMOUNT`, `depend WORK
-//! on OTHER`, `late WORK` (the result of its latest attempt comes a second time).
+//! `at TIME` something is done: `cancel WORK`, `forget WORK`, `limit NAME AMOUNT`, `team NAME
+//! AMOUNT`, `depend WORK on OTHER` (with the kind of edge behind it, as for `after`), `late WORK
+//! ATTEMPT` (the result of that attempt comes, and it is not under way). Within one instant works
+//! are submitted first, then the other things are done in order, then attempts end.
+//!
+//! `not-on DRIVER REASON` says which driver cannot run the scenario, and why.
 //!
 //! Below the line stands the trace: every change of state, by time, and within one instant by work;
 //! after those, what was refused in that instant, with the reason.
@@ -44,6 +49,8 @@ pub const APART: Duration = Duration::from_millis(20);
 pub struct Scenario {
     /// The file's name without its ending.
     pub name: String,
+    /// The rule that it shows: the comment at its head.
+    pub rule: String,
     /// How many works may run at once.
     pub slots: u32,
     /// What there is of everything else.
@@ -78,13 +85,15 @@ pub enum Action {
     /// Forget it.
     Forget(usize),
     /// Have the first wait for the second.
-    Depend(usize, usize),
-    /// Report the latest attempt's end once more.
-    Late(usize),
+    Depend(usize, usize, EdgeKind),
+    /// Report the end of an attempt that is not under way.
+    Late(usize, u32),
     /// What refused it outside may be had.
     Ring(usize),
     /// Set a limit.
     Limit(String, Amount),
+    /// Set a limit of the engine's own level.
+    Team(String, Amount),
 }
 
 /// One work of a scenario.
@@ -104,6 +113,8 @@ pub struct WorkPlan {
     pub from: Timestamp,
     /// Until when something outside refuses it.
     pub outside: Timestamp,
+    /// How many of its grants do not begin.
+    pub handed_back: u32,
     /// How long every attempt takes.
     pub takes: Duration,
     /// How the attempts end; never empty, and the last holds for all further ones.
@@ -192,6 +203,7 @@ impl Scenario {
         let (world, expected) = text.split_once("\n----\n").unwrap_or((text, ""));
         let mut scenario = Scenario {
             name: name.to_owned(),
+            rule: rule(text),
             slots: 4,
             limits: ResourceCost::new(),
             team: ResourceCost::new(),
@@ -344,12 +356,14 @@ impl Scenario {
         Ok(match words.word()? {
             "cancel" => Action::Cancel(self.known(words.word()?)?),
             "forget" => Action::Forget(self.known(words.word()?)?),
-            "late" => Action::Late(self.known(words.word()?)?),
+            "late" => Action::Late(self.known(words.word()?)?, words.number()?),
+            "team" => Action::Team(words.word()?.to_owned(), words.number()?),
             "limit" => Action::Limit(words.word()?.to_owned(), words.number()?),
             "depend" => {
                 let work = self.known(words.word()?)?;
                 words.expect("on")?;
-                Action::Depend(work, self.known(words.word()?)?)
+                let (on, kind) = self.dependency(words)?;
+                Action::Depend(work, on, kind)
             }
             other => return Err(format!("nothing does {other:?} here")),
         })
@@ -364,6 +378,7 @@ impl Scenario {
             retries: 0,
             from: Timestamp::ZERO,
             outside: Timestamp::ZERO,
+            handed_back: 0,
             takes: Duration::from_millis(10),
             ends: vec![End::Ok],
         };
@@ -372,6 +387,7 @@ impl Scenario {
                 "after" => work.after = words.list(|words| self.dependency(words))?,
                 "from" => work.from = Timestamp::ZERO.after(words.duration()?),
                 "outside" => work.outside = Timestamp::ZERO.after(words.duration()?),
+                "handed-back" => work.handed_back = words.number()?,
                 "needs" => work.needs = words.list(Words::cost)?.into_iter().collect(),
                 "priority" => work.priority = words.number()?,
                 "retries" => work.retries = words.number()?,
@@ -397,6 +413,12 @@ impl Scenario {
     fn known(&self, name: &str) -> Result<usize, String> {
         self.place(name).ok_or_else(|| format!("no work before this line is called {name:?}"))
     }
+}
+
+/// The comment at the head of the file, as one line.
+fn rule(text: &str) -> String {
+    let lines = text.lines().map_while(|line| line.strip_prefix("# "));
+    lines.collect::<Vec<_>>().join(" ")
 }
 
 fn scenario_dir() -> PathBuf {

@@ -6,11 +6,14 @@
 use std::collections::BTreeMap;
 
 use windlass_core::{
-    Amount, CapacityTree, Dependency, Engine, EngineConfig, Grant, Input, Outcome, SLOTS,
-    Submission, Timestamp, Transition, WorkId, World,
+    Amount, CapacityTree, CostError, Dependency, EdgeKind, Engine, EngineConfig, Grant, Input,
+    LevelId, Outcome, SLOTS, Submission, Timestamp, Transition, WorkId, World,
 };
 
 use crate::scenario::{Action, End, Entry, Scenario, Trace, WorkPlan};
+
+/// As many wake-ups in a row may change nothing before a run counts as stuck.
+const IDLE_STEPS: u32 = 100;
 
 /// Runs `scenario` to its end and returns everything that was seen.
 ///
@@ -20,10 +23,14 @@ use crate::scenario::{Action, End, Entry, Scenario, Trace, WorkPlan};
 #[must_use]
 pub fn run(scenario: &Scenario) -> Trace {
     let mut run = VirtualRun::new(scenario);
+    let mut idle = 0;
     while let Some(at) = run.next_time() {
+        let before = run.progress();
         run.now = run.now.max(at);
         run.step();
         run.start_what_fits();
+        idle = if run.progress() == before { idle + 1 } else { 0 };
+        assert!(idle < IDLE_STEPS, "{}: wake-ups at {at} change nothing", scenario.name);
     }
     assert!(run.engine.is_done(), "{}: nothing is left to happen", scenario.name);
     run.capacity.check();
@@ -42,8 +49,8 @@ struct VirtualRun<'a> {
     action: usize,
     /// The works by place; none if it was refused or not submitted yet.
     works: Vec<Option<WorkId>>,
-    /// The latest attempt of each work.
-    attempts: BTreeMap<WorkId, Grant>,
+    /// How often a grant of each was handed back, by place.
+    handed_back: Vec<u32>,
     transitions: Vec<Transition>,
     refusals: Vec<(Timestamp, String)>,
 }
@@ -74,7 +81,7 @@ impl<'a> VirtualRun<'a> {
             started: 0,
             action: 0,
             works: vec![None; scenario.works.len()],
-            attempts: BTreeMap::new(),
+            handed_back: vec![0; scenario.works.len()],
             transitions: Vec::new(),
             refusals: Vec::new(),
         }
@@ -84,6 +91,11 @@ impl<'a> VirtualRun<'a> {
         let end = self.ends.keys().next().map(|&(at, _)| at);
         let action = self.scenario.actions.get(self.action).map(|(at, _)| *at);
         [end, action, self.engine.next_wakeup()].into_iter().flatten().min()
+    }
+
+    /// What grows with everything that happens, except for the passing of time.
+    fn progress(&self) -> (usize, usize, usize) {
+        (self.action, self.transitions.len(), self.started)
     }
 
     /// One thing that happens now: an action, the end of an attempt, or the passing of time. All
@@ -112,16 +124,17 @@ impl<'a> VirtualRun<'a> {
     fn act(&mut self, action: &Action) {
         match action {
             Action::Submit(place) => self.submit(*place),
-            Action::Limit(name, amount) => self.set_limit(name, *amount),
-            Action::Depend(work, on) => self.depend(*work, *on),
+            Action::Limit(name, amount) => self.set_limit(CapacityTree::ROOT, name, *amount),
+            Action::Team(name, amount) => {
+                self.set_limit(self.capacity.level_of(self.engine.client()), name, *amount);
+            }
+            Action::Depend(work, on, kind) => self.depend(*work, *on, *kind),
             Action::Cancel(place) => self.act_on("cancel", *place, Input::Cancel),
             Action::Forget(place) => self.act_on("forget", *place, Input::Forget),
-            Action::Late(place) => {
-                let grant = self.works[*place].and_then(|work| self.attempts.get(&work).copied());
-                let grant = grant.expect("a late result has an attempt");
-                let outcome = Outcome::Success;
-                self.apply("late", grant.work, Input::Finished { grant, outcome });
-            }
+            Action::Late(place, attempt) => self.act_on("late", *place, |work| {
+                let grant = Grant { work, attempt: *attempt };
+                Input::Finished { grant, outcome: Outcome::Success }
+            }),
             Action::Ring(place) => {
                 if let Some(work) = self.works[*place] {
                     // It may never have been refused.
@@ -148,7 +161,10 @@ impl<'a> VirtualRun<'a> {
         };
         let cost = match self.engine.cost(&self.capacity, needs) {
             Ok(cost) => cost,
-            Err(error) => return self.refuse(&format!("submit {name}: {error}")),
+            Err(error) => {
+                let level = refusing_level(&error);
+                return self.refuse(&format!("submit {name}: {error}{level}"));
+            }
         };
         let submission = Submission { after: &after, cost, priority: *priority, retries: *retries };
         match self.call(|engine, world| engine.submit(world, submission)) {
@@ -157,15 +173,16 @@ impl<'a> VirtualRun<'a> {
         }
     }
 
-    fn set_limit(&mut self, name: &str, amount: Amount) {
+    fn set_limit(&mut self, level: LevelId, name: &str, amount: Amount) {
         let resource = self.capacity.resource(name).expect("a scenario changes what it declared");
-        self.call(|engine, world| engine.set_limit(world, CapacityTree::ROOT, resource, amount));
+        self.call(|engine, world| engine.set_limit(world, level, resource, amount));
     }
 
-    fn depend(&mut self, work: usize, on: usize) {
+    fn depend(&mut self, work: usize, on: usize, kind: EdgeKind) {
         let name = &self.scenario.works[work].name;
         let (Some(work), Some(on)) = (self.works[work], self.works[on]) else { return };
-        let added = self.call(|engine, world| engine.add_dependency(world, work, on.into()));
+        let on = Dependency { work: on, kind };
+        let added = self.call(|engine, world| engine.add_dependency(world, work, on));
         if let Err(error) = added {
             self.refuse(&format!("depend {name}: {error}"));
         }
@@ -179,8 +196,12 @@ impl<'a> VirtualRun<'a> {
     }
 
     fn plan(&self, work: WorkId) -> &'a WorkPlan {
+        &self.scenario.works[self.place(work)]
+    }
+
+    fn place(&self, work: WorkId) -> usize {
         let place = self.works.iter().position(|known| *known == Some(work));
-        &self.scenario.works[place.expect("it was submitted")]
+        place.expect("it was submitted")
     }
 
     fn refuse(&mut self, what: &str) {
@@ -189,16 +210,28 @@ impl<'a> VirtualRun<'a> {
 
     fn start_what_fits(&mut self) {
         while let Some(grant) = self.call(Engine::take_next) {
-            let plan = self.plan(grant.work);
-            let refused = self.now < plan.outside;
-            let input = if refused { Input::Refuse(grant) } else { Input::Begin(grant) };
+            let input = self.answer(grant);
             self.call(|engine, world| engine.apply(world, input)).expect("it was granted just now");
-            if !refused {
-                self.ends.insert((self.now.after(plan.takes), self.started), grant);
-                self.attempts.insert(grant.work, grant);
+            if let Input::Begin(_) = input {
+                let end = self.now.after(self.plan(grant.work).takes);
+                self.ends.insert((end, self.started), grant);
                 self.started += 1;
             }
         }
+    }
+
+    /// What becomes of a grant: it is refused outside, handed back, or begun.
+    fn answer(&mut self, grant: Grant) -> Input {
+        let place = self.place(grant.work);
+        let plan = &self.scenario.works[place];
+        if self.now < plan.outside {
+            return Input::Refuse(grant);
+        }
+        if self.handed_back[place] < plan.handed_back {
+            self.handed_back[place] += 1;
+            return Input::HandBack(grant);
+        }
+        Input::Begin(grant)
     }
 
     fn outcome(&self, grant: Grant) -> Outcome {
@@ -238,5 +271,13 @@ impl<'a> VirtualRun<'a> {
         };
         let entries = self.transitions.iter().filter(seen).map(entry).collect();
         Trace { entries, refusals: self.refusals }
+    }
+}
+
+/// Which level a cost is too much for, unless it is the root.
+fn refusing_level(error: &CostError) -> &'static str {
+    match error {
+        CostError::AboveLimit { level, .. } if *level != CapacityTree::ROOT => " (team)",
+        _ => "",
     }
 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -41,12 +42,13 @@ impl Work for Scripted {
 async fn run(scenario: &Scenario) -> Trace {
     let (event_tx, events) = mpsc::channel(1024);
     let mut scheduler = scheduler(scenario, event_tx);
-    let watcher = tokio::spawn(watch(events, Instant::now()));
+    let (places, refusals) = submit(&mut scheduler, scenario);
+    let watcher = tokio::spawn(watch(events, places, Instant::now()));
     scheduler.run_until_done().await;
     assert_eq!(scheduler.metrics().events_dropped, 0);
     drop(scheduler);
     let entries = watcher.await.expect("the watcher ends with the events");
-    Trace { entries, refusals: Vec::new() }
+    Trace { entries, refusals }
 }
 
 fn scheduler(scenario: &Scenario, event_tx: mpsc::Sender<WorkEvent>) -> WorkScheduler {
@@ -56,27 +58,53 @@ fn scheduler(scenario: &Scenario, event_tx: mpsc::Sender<WorkEvent>) -> WorkSche
         ..WorkSchedulerConfig::default()
     };
     let builder = WorkScheduler::builder().config(config).limits(scenario.limits.clone());
-    let mut scheduler = builder.build().expect("a scenario has slots");
-    let mut ids: Vec<WorkId> = Vec::new();
-    for plan in &scenario.works {
-        let spec = WorkSpec::new(Scripted(plan.clone()))
-            .after(plan.after.iter().map(|&(place, _)| ids[place]))
-            .needs(plan.needs.clone())
-            .priority(plan.priority)
-            .retries(plan.retries);
-        ids.push(scheduler.submit(spec).expect("a scenario asks for what there is"));
-    }
-    scheduler
+    builder.build().expect("a scenario has slots")
 }
 
-async fn watch(mut events: mpsc::Receiver<WorkEvent>, start: Instant) -> Vec<Entry> {
+/// Submits everything; the places of the works that were taken in, and what was refused.
+fn submit(
+    scheduler: &mut WorkScheduler,
+    scenario: &Scenario,
+) -> (BTreeMap<WorkId, usize>, Vec<(Timestamp, String)>) {
+    let mut ids: Vec<Option<WorkId>> = Vec::new();
+    let mut refusals = Vec::new();
+    for plan in &scenario.works {
+        let submitted = submit_one(scheduler, plan, &ids);
+        let name = &plan.name;
+        let refused = submitted.as_ref().err().map(|error| format!("submit {name}: {error}"));
+        refusals.extend(refused.map(|refusal| (Timestamp::ZERO, refusal)));
+        ids.push(submitted.ok());
+    }
+    let places = ids.into_iter().enumerate().filter_map(|(place, id)| Some((id?, place)));
+    (places.collect(), refusals)
+}
+
+fn submit_one(
+    scheduler: &mut WorkScheduler,
+    plan: &WorkPlan,
+    ids: &[Option<WorkId>],
+) -> Result<WorkId, String> {
+    let after = plan.after.iter().map(|&(place, _)| ids[place]).collect::<Option<Vec<_>>>();
+    let spec = WorkSpec::new(Scripted(plan.clone()))
+        .after(after.ok_or("it follows a work that was refused")?)
+        .needs(plan.needs.clone())
+        .priority(plan.priority)
+        .retries(plan.retries);
+    scheduler.submit(spec).map_err(|error| error.to_string())
+}
+
+async fn watch(
+    mut events: mpsc::Receiver<WorkEvent>,
+    places: BTreeMap<WorkId, usize>,
+    start: Instant,
+) -> Vec<Entry> {
     let mut trace = Vec::new();
     while let Some(event) = events.recv().await {
         // The paused clock moves in whole milliseconds.
         let at = Duration::from_millis(start.elapsed().as_millis() as u64);
         let WorkEvent { id, state, attempt, .. } = event;
         let at = Timestamp::ZERO.after(at);
-        trace.push(Entry { at, work: id.index(), state, attempt });
+        trace.push(Entry { at, work: places[&id], state, attempt });
     }
     trace
 }
