@@ -71,6 +71,16 @@ impl Ageing {
         rising + self.rate() * i128::from(now.as_nanos())
     }
 
+    /// When one that stands at `rising` among those below the cap has an effective priority of at
+    /// least `priority`; none if it never has.
+    pub(crate) fn reaches(&self, rising: i128, priority: i128) -> Option<Timestamp> {
+        if self.rate == Amount::ZERO {
+            return None;
+        }
+        let nanos = (priority - rising + self.rate() - 1).div_euclid(self.rate());
+        Some(Timestamp::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX)))
+    }
+
     /// The effective priority of one at the cap.
     pub(crate) fn topped(&self, priority: i64) -> i128 {
         let cap = self.cap.map_or(0, |cap| i128::from(cap.steps()) * NANOS);

@@ -187,6 +187,23 @@ impl CapacityTree {
         Ok(in_order(wakes))
     }
 
+    /// Takes back what was taken for something that never began: it is as if it had not been taken,
+    /// also of a rate or a quota. Returns who should look again.
+    ///
+    /// # Panics
+    ///
+    /// If the client does not hold that much.
+    pub fn take_back(
+        &mut self,
+        client: ClientId,
+        demand: &Demand,
+        now: Timestamp,
+    ) -> Vec<ClientId> {
+        let nothing = Demand(Box::default());
+        let taken = self.reconcile(client, demand, &nothing, now);
+        taken.expect("what never began was taken before")
+    }
+
     /// The name of a resource.
     #[must_use]
     pub fn name(&self, resource: ResourceId) -> &str {

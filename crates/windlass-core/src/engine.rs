@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::ageing::Ageing;
-use crate::capacity::{CapacityTree, CostError, Demand, SLOTS};
+use crate::capacity::{CapacityTree, CostError, Demand, Refusal, SLOTS};
 use crate::column::Column;
 use crate::dag::Dag;
 use crate::fact::{Ending, Fact, Happening, Transition, World};
@@ -98,6 +98,8 @@ pub struct Engine {
     timers: BTreeSet<(Timestamp, WorkId)>,
     /// The work for which the capacity sets something aside.
     standing: Option<WorkId>,
+    /// What has refused the first in line while there was nobody whom a set-aside could bind.
+    owed: Option<(WorkId, Refusal)>,
     /// By [`CostId`].
     costs: Vec<Demand>,
     known_costs: BTreeMap<Demand, CostId>,
@@ -145,6 +147,7 @@ impl Engine {
             tickets: Ticket::MIN,
             timers: BTreeSet::new(),
             standing: None,
+            owed: None,
             costs: Vec::new(),
             known_costs: BTreeMap::new(),
             staged: VecDeque::new(),
@@ -268,7 +271,7 @@ impl Engine {
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Timestamp> {
         let due = self.timers.first().map(|&(due, _)| due);
-        due.into_iter().chain(self.queue.next_wakeup()).min()
+        due.into_iter().chain(self.queue.next_wakeup(self.now)).min()
     }
 
     /// Takes in one fact: the only function that changes what [`Engine::digest`] covers.
@@ -552,6 +555,7 @@ impl Engine {
         match from {
             Phase::Ready => {
                 self.queue.remove(entry.listing(), entry.ticket, self.now);
+                self.owed.take_if(|(owner, _)| *owner == work);
                 if self.standing == Some(work) {
                     self.withdraw(world);
                 }
@@ -578,14 +582,17 @@ impl Engine {
     }
 
     /// Takes or gives back what the work needs. A grant has taken it already; a replayed start has
-    /// not.
+    /// not. A grant that comes to nothing was no start, and uses up nothing of a rate.
     fn hold(&mut self, world: &mut World<'_>, from: Phase, step: Step, entry: &Work) {
         let demand = &self.costs[entry.cost.index()];
         if !from.holds() && step == Step::Start {
             world.capacity.take(self.client, demand, self.now);
         }
         if from.holds() && !entry.phase.holds() {
-            let wakes = world.capacity.give_back(self.client, demand);
+            let wakes = match from {
+                Phase::Granted => world.capacity.take_back(self.client, demand, self.now),
+                _ => world.capacity.give_back(self.client, demand),
+            };
             self.wake(world, &wakes);
         }
     }

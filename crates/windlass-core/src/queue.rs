@@ -129,8 +129,7 @@ impl ReadyQueue {
 
     /// The first of all in line, refused or not.
     pub(crate) fn first(&self, now: Timestamp) -> Option<Candidate> {
-        let best = self.lots.iter().fold(self.open.best(), |best, lot| best.or(lot.groups.best()));
-        self.candidate(best.at(&self.ageing, now)?)
+        self.candidate(self.best().at(&self.ageing, now)?)
     }
 
     /// The first in line that was not refused, or that may fit by now. `room` tells how much there
@@ -172,13 +171,20 @@ impl ReadyQueue {
         for lot in self.lots.iter_mut().filter(|lot| lot.open) {
             lot.open = false;
             let least = lot.groups.smallest();
-            lot.wake = least.and_then(|least| watch(lot.cell, Amount::from_steps(least)));
+            let wake = least.and_then(|least| watch(lot.cell, Amount::from_steps(least)));
+            lot.wake = wake.filter(|wake| *wake < Timestamp::MAX);
         }
     }
 
-    /// When time alone may let a refused group fit.
-    pub(crate) fn next_wakeup(&self) -> Option<Timestamp> {
-        self.lots.iter().filter(|lot| !lot.groups.is_empty()).filter_map(|lot| lot.wake).min()
+    /// When time alone may let a refused group fit, or another work be the first in line while the
+    /// first one waits.
+    pub(crate) fn next_wakeup(&self, now: Timestamp) -> Option<Timestamp> {
+        let refused = || self.lots.iter().filter(|lot| !lot.groups.is_empty());
+        refused().next()?;
+        let fits = refused().filter_map(|lot| lot.wake).min();
+        let top = self.tops.first().map(|(at, _)| *at);
+        let overtaken = self.best().overtaken_at(&self.ageing, now);
+        [fits, top, overtaken].into_iter().flatten().min()
     }
 
     /// Whether all works in line are of this cost.
@@ -194,6 +200,10 @@ impl ReadyQueue {
     /// All works in line.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiting> {
         self.groups.iter().flat_map(Group::iter)
+    }
+
+    fn best(&self) -> Best {
+        self.lots.iter().fold(self.open.best(), |best, lot| best.or(lot.groups.best()))
     }
 
     fn candidate(&self, lane: LaneId) -> Option<Candidate> {

@@ -5,7 +5,7 @@
 
 use super::{Engine, Order};
 use crate::ClientId;
-use crate::capacity::{Place, Refusal};
+use crate::capacity::{Place, Refusal, Shortage};
 use crate::fact::World;
 use crate::input::Grant;
 use crate::phase::Step;
@@ -71,31 +71,34 @@ impl Engine {
                 Some(Grant { work, attempt: self.works[work.index()].attempts + 1 })
             }
             Err(refusal) => {
-                self.pass_over(world, candidate, place, &refusal);
+                let Shortage { level, resource, wanted, .. } = refusal.shortages[0];
+                self.metrics.refusals += 1;
+                if place == Place::First {
+                    self.set_aside(world, candidate, refusal);
+                }
+                self.queue.park(cost, Cell { level, resource }, wanted);
                 None
             }
         }
     }
 
-    /// Parks the candidate's group on the first thing that refused it.
-    fn pass_over(
-        &mut self,
-        world: &mut World<'_>,
-        candidate: Candidate,
-        place: Place,
-        refusal: &Refusal,
-    ) {
-        self.metrics.refusals += 1;
-        let stands = self.standing == Some(candidate.work);
-        if place == Place::First && (stands || self.binds_somebody(world, candidate)) {
-            self.metrics.set_aside += 1;
-            let wakes = world.capacity.stand(self.client, candidate.work.get(), refusal);
-            self.standing = Some(candidate.work);
-            self.wake(world, &wakes);
+    /// Sets everything aside that has refused the first in line; or remembers it until there is
+    /// somebody whom that holds back.
+    fn set_aside(&mut self, world: &mut World<'_>, first: Candidate, mut refusal: Refusal) {
+        if let Some((_, owed)) = self.owed.take_if(|(owner, _)| *owner == first.work) {
+            let known = |short: &Shortage| (short.level, short.resource);
+            let fresh = |owed: &Shortage| refusal.shortages.iter().all(|s| known(s) != known(owed));
+            let owed: Vec<_> = owed.shortages.into_iter().filter(fresh).collect();
+            refusal.shortages.extend(owed);
         }
-        let short = &refusal.shortages[0];
-        let cell = Cell { level: short.level, resource: short.resource };
-        self.queue.park(candidate.cost, cell, short.wanted);
+        if self.standing != Some(first.work) && !self.binds_somebody(world, first) {
+            self.owed = Some((first.work, refusal));
+            return;
+        }
+        self.metrics.set_aside += 1;
+        let wakes = world.capacity.stand(self.client, first.work.get(), &refusal);
+        self.standing = Some(first.work);
+        self.wake(world, &wakes);
     }
 
     /// Nothing fits: from now on we are told when there may be more of what refused somebody, or

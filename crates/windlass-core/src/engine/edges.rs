@@ -53,7 +53,8 @@ impl Engine {
         said == Some(Verdict::Blocks)
     }
 
-    /// Has a work that has not begun follow one more.
+    /// Has a work that has not begun follow one more. Only what it has to wait for, or what ends it,
+    /// costs a ready work its place in line.
     pub(super) fn connect(
         &mut self,
         world: &mut World<'_>,
@@ -69,10 +70,15 @@ impl Engine {
                 DependencyError::Cycle { path: path.into_iter().map(WorkId::from_index).collect() }
             }
         })?;
+        let said = verdict(on.kind, self.works[on.work.index()].phase);
         if self.works[work.index()].phase != Phase::Waiting {
+            if said == Some(Verdict::Met) {
+                self.dag.meet(work.index());
+                return Ok(());
+            }
             self.step(world, work, Step::Hold);
         }
-        if let Some(said) = verdict(on.kind, self.works[on.work.index()].phase)
+        if let Some(said) = said
             && self.hear(world, work, said)
         {
             self.settle(world, work);

@@ -69,6 +69,13 @@ impl Best {
         let risen = rank(rising, ageing.risen(rising.key, now));
         Some(if risen > rank(topped, topped.key) { rising.lane } else { topped.lane })
     }
+
+    /// When the best below the cap will stand before the best at it; none if it does already.
+    pub(crate) fn overtaken_at(&self, ageing: &Ageing, now: Timestamp) -> Option<Timestamp> {
+        let (rising, topped) = (self.rising?, self.topped?);
+        let past_a_tie = i128::from(rising.ticket < topped.ticket);
+        ageing.reaches(rising.key, topped.key + past_a_tie).filter(|at| *at > now)
+    }
 }
 
 const _: () = assert!(size_of::<Best>() <= 64);

@@ -6,7 +6,7 @@ use windlass_sim::virtual_run;
 #[test]
 fn every_scenario_runs_on_the_bare_engine() {
     let scenarios = Scenario::all();
-    assert!(scenarios.len() >= 140, "the scenarios were found");
+    assert!(scenarios.len() >= 146, "the scenarios were found");
     for scenario in scenarios {
         scenario.check(virtual_run::run(&scenario));
     }
@@ -29,7 +29,7 @@ fn exceptions_are_counted() {
         assert!(!reason.is_empty(), "there is a reason why it is not on {driver}");
         *counts.entry(driver.as_str()).or_insert(0) += 1;
     }
-    assert_eq!(counts, BTreeMap::from([("command", 114), ("tokio", 106)]));
+    assert_eq!(counts, BTreeMap::from([("command", 120), ("tokio", 112)]));
 }
 
 #[test]
