@@ -30,7 +30,8 @@ pub fn cancelled() -> bool {
 ///
 /// The task is unwound, so everything on its stack is dropped, and its result is
 /// [`TaskError::Cancelled`](crate::TaskError::Cancelled). In the body of a scope the unwinding goes
-/// on through the scope to the task around it. Does nothing while the thread is unwinding anyway.
+/// on through the scope, to the [`with_deadline`](crate::with_deadline) whose deadline has passed,
+/// or to the task around it. Does nothing while the thread is unwinding anyway.
 ///
 /// ```
 /// use windlass_pool::{Scheduler, TaskError, checkpoint, with_scope};

@@ -19,6 +19,7 @@ use crate::{
     scheduler::Scheduler,
     task::TaskState,
     wait::{self, Enrolled, Wake},
+    watch,
 };
 
 /// Handle to a task that was spawned on a [`Scheduler`] itself: a future, for async callers.
@@ -103,7 +104,7 @@ impl<T> JoinTask<T> {
     /// let _ended_or_never_begun = task.await_result();
     /// ```
     pub fn cancel(&self) {
-        self.held.cancel();
+        watch::cancel(&self.held);
     }
 
     /// Where the task stands. See [`TaskState`] for an example.

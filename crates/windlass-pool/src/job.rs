@@ -27,7 +27,8 @@ use crate::{
     checkpoint::Unwound,
     depot::{Block, Medium, Small},
     error::{Panic, TaskError},
-    node::{self, End, Fate, Kind, Node, Payload, Root, Unit},
+    node::{self, End, Fate, Kind, Node, Root, Unit},
+    panics::Payload,
     trace::TaskId,
 };
 
@@ -56,7 +57,8 @@ struct Job<F, T> {
 /// Makes a task below `unit`, in the scope of `root`.
 ///
 /// # Safety
-/// Nothing that `F` or `T` borrows may end before `root` is complete and the handle is gone.
+/// Nothing that `F` or `T` borrows may end before the task is complete and its handle is gone, and
+/// `root` must not end before that either.
 pub(crate) unsafe fn make<F, T>(unit: Unit, root: &Root, body: F) -> (Held<T>, Queued)
 where
     F: FnOnce() -> T + Send,
@@ -79,7 +81,8 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    // SAFETY: there are no borrows that could end.
+    // SAFETY: there are no borrows that could end, and a root that is not tied to a scope belongs to
+    // a pool, which its tasks and handles keep.
     unsafe { make(unit, root, body) }
 }
 
@@ -133,7 +136,7 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
             Err(payload) if payload.is::<Unwound>() => (End::Cancelled, Outcome::Cancelled),
             Err(payload) => {
                 // SAFETY: the claim goes with the body's unit, so the task is not complete.
-                unsafe { node.root() }.record_panic(node.address(), payload);
+                unsafe { node.root() }.panics().record(node.address(), payload);
                 (End::Panicked, Outcome::Panicked)
             }
         };
@@ -166,7 +169,7 @@ unsafe fn drop_outcome<T>(task: NonNull<Node>) {
         // SAFETY: by the same contract node and root are alive.
         let node = unsafe { &(*head).node };
         // SAFETY: as above.
-        unsafe { node.root() }.orphan_panic(node.address());
+        unsafe { node.root() }.panics().orphan(node.address());
     }
 }
 
@@ -185,6 +188,12 @@ impl Queued {
         // SAFETY: the place in the queue keeps the node alive.
         let claimed = unsafe { self.task.as_ref() }.claim();
         claimed.then(|| Claimed { task: ManuallyDrop::new(self).task, from_queue: true })
+    }
+
+    /// Whether the task, if it is not complete, has been cancelled.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        // SAFETY: the place in the queue keeps the node alive.
+        unsafe { Unit::of_incomplete(self.task) }.is_some_and(|unit| unit.is_cancelled())
     }
 }
 
@@ -208,6 +217,11 @@ impl Claimed {
     pub(crate) fn run(self) -> Finished {
         let fate = if self.is_cancelled() { Fate::Discard } else { Fate::Run };
         self.conclude(fate)
+    }
+
+    /// Runs the body even if the task has been cancelled.
+    pub(crate) fn run_regardless(self) -> Finished {
+        self.conclude(Fate::Run)
     }
 
     /// Whether the task is one of `tops` or below one of them.
@@ -321,7 +335,7 @@ impl<T> Held<T> {
     }
 
     fn panic(&self, root: &Root) -> Payload {
-        root.take_panic(self.address()).expect("a panic is kept until the handle takes it")
+        root.panics().take(self.address()).expect("a panic is kept until the handle takes it")
     }
 }
 

@@ -20,18 +20,19 @@
 #![allow(unsafe_code)]
 
 use std::{
-    any::Any,
     cell::Cell,
     marker::PhantomData,
-    mem::{self, ManuallyDrop},
+    mem::ManuallyDrop,
     panic::{AssertUnwindSafe, catch_unwind},
     ptr::NonNull,
     time::Instant,
 };
 
 use crate::{
-    sync::{AcqRel, Acquire, AtomicU64, Mutex, Relaxed, Release, lock},
-    wait,
+    clock,
+    panics::Panics,
+    sync::{AcqRel, Acquire, AtomicU64, Relaxed, Release},
+    wait, watch,
 };
 
 /// Somebody asked for this node, and everything below it, to stop.
@@ -48,9 +49,6 @@ const QUEUED: u64 = 1 << 4;
 const WAITED: u64 = 1 << 5;
 /// One unit of the count, which takes up the rest of the word.
 const UNIT: u64 = 1 << 8;
-
-/// What a panic was raised with.
-pub(crate) type Payload = Box<dyn Any + Send>;
 
 /// What becomes of a claimed task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -172,11 +170,11 @@ impl Node {
     }
 
     /// Marks the node as cancelled; true the first time.
-    pub(crate) fn cancel(&self) -> bool {
+    pub(crate) fn mark_cancelled(&self) -> bool {
         // Relaxed: the clock's Release below publishes the mark.
         let first = self.state.fetch_or(CANCELLED, Relaxed) & CANCELLED == 0;
         if first {
-            advance_cancel_clock();
+            clock::advance();
         }
         first
     }
@@ -197,27 +195,13 @@ impl Node {
     }
 }
 
-/// What becomes of a panic that nobody can receive any more by awaiting its task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Orphans {
-    /// It goes on in the owner of the scope.
-    Keep,
-    /// There is no owner; the panic hook has reported it.
-    Forget,
-}
-
-/// The panics of a scope's tasks, in the order in which they happened, each with the address of its
-/// task, or 0 once that task has no handle any more.
-type Panics = Vec<(usize, Payload)>;
-
 /// The root of a scope: the node its body stands for, and what the tasks of a scope share.
 #[repr(C)]
 pub(crate) struct Root {
     node: Node,
     clean_at: AtomicU64,
     deadline: Option<Instant>,
-    orphans: Orphans,
-    panics: Mutex<Panics>,
+    panics: Panics,
 }
 
 impl Root {
@@ -229,18 +213,22 @@ impl Root {
         // SAFETY: the current node is alive; see `inside`.
         let outer = parent.and_then(|node| unsafe { root_of(node).as_ref() }.deadline);
         let deadline = deadline.into_iter().chain(outer).min();
-        Self::below(parent, deadline, Orphans::Keep)
+        Self::below(parent, deadline, Panics::of_a_scope())
+    }
+
+    /// A root below this one, for what must not end before this one has.
+    pub(crate) fn around(&self) -> Self {
+        Self::below(Some(self.as_ptr()), self.deadline, Panics::of_a_scope())
     }
 
     /// A root below nothing.
     pub(crate) fn detached() -> Self {
-        Self::below(None, None, Orphans::Forget)
+        Self::below(None, None, Panics::without_owner())
     }
 
-    fn below(parent: Option<NonNull<Node>>, deadline: Option<Instant>, orphans: Orphans) -> Self {
+    fn below(parent: Option<NonNull<Node>>, deadline: Option<Instant>, panics: Panics) -> Self {
         let node = Node { state: AtomicU64::new(UNIT), parent, root: None, kind: None };
-        let (clean_at, panics) = (AtomicU64::new(0), Mutex::new(Vec::new()));
-        Self { node, clean_at, deadline, orphans, panics }
+        Self { node, clean_at: AtomicU64::new(0), deadline, panics }
     }
 
     pub(crate) fn node(&self) -> &Node {
@@ -302,35 +290,9 @@ impl Root {
             || self.node.state.fetch_sub(UNIT, AcqRel) < 2 * UNIT
     }
 
-    /// Keeps a panic until somebody takes it.
-    pub(crate) fn record_panic(&self, address: usize, payload: Payload) {
-        lock(&self.panics).push((address, payload));
-    }
-
-    /// Takes out the panic of the node at `address`.
-    pub(crate) fn take_panic(&self, address: usize) -> Option<Payload> {
-        let mut panics = lock(&self.panics);
-        let index = panics.iter().position(|(of, _)| *of == address)?;
-        Some(panics.remove(index).1)
-    }
-
-    /// The node at `address` has no handle any more, and nobody has taken its panic.
-    pub(crate) fn orphan_panic(&self, address: usize) {
-        match self.orphans {
-            Orphans::Forget => drop(self.take_panic(address)),
-            Orphans::Keep => {
-                let mut panics = lock(&self.panics);
-                if let Some(entry) = panics.iter_mut().find(|(of, _)| *of == address) {
-                    entry.0 = 0;
-                }
-            }
-        }
-    }
-
-    /// Takes out the earliest panic that nobody has taken.
-    pub(crate) fn take_first_panic(&self) -> Option<Payload> {
-        let panics = mem::take(&mut *lock(&self.panics));
-        panics.into_iter().next().map(|(_, payload)| payload)
+    /// The panics of its tasks that nobody has received.
+    pub(crate) fn panics(&self) -> &Panics {
+        &self.panics
     }
 
     fn as_ptr(&self) -> NonNull<Node> {
@@ -365,13 +327,25 @@ impl Unit {
         // Relaxed: the unit gives nothing but the certainty that the nodes above stay alive.
         // SAFETY: by the contract.
         let added = unsafe { node.as_ref() }.state.fetch_update(Relaxed, Relaxed, more);
-        added.is_ok().then_some(Self { node })
+        added.is_ok().then(|| Self { node })
     }
 
     /// Whether the node or one above it has been cancelled.
     pub(crate) fn is_cancelled(&self) -> bool {
         // SAFETY: this unit keeps the node, and thereby all above it, alive.
         unsafe { is_cancelled(self.node) }
+    }
+
+    /// Runs `f` as something that belongs to the node.
+    pub(crate) fn inside<R>(&self, f: impl FnOnce() -> R) -> R {
+        // SAFETY: this unit is borrowed until `f` has returned.
+        unsafe { inside(self.node, f) }
+    }
+
+    /// Cancels the node and everything below it.
+    pub(crate) fn cancel(&self) {
+        // SAFETY: a node with a unit is alive.
+        watch::cancel(unsafe { self.node.as_ref() });
     }
 
     fn into_raw(self) -> NonNull<Node> {
@@ -425,7 +399,7 @@ unsafe fn drop_unwanted(task: NonNull<Node>) {
     let dropped = || unsafe { (node.kind().drop_outcome)(task) };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(dropped)) {
         // SAFETY: the body's unit is still there, so the task is not complete.
-        unsafe { node.root() }.record_panic(node.address(), payload);
+        unsafe { node.root() }.panics().record(node.address(), payload);
     }
 }
 
@@ -534,7 +508,7 @@ unsafe fn free_if_unused(node: NonNull<Node>, kind: &Kind, after: u64) {
 /// The node is not complete before this call returns, and the pointer is to its whole object.
 pub(crate) unsafe fn is_cancelled(node: NonNull<Node>) -> bool {
     // SAFETY: a node that is not complete keeps all above it alive.
-    unsafe { any_marked(Some(node), cancel_clock()) }
+    unsafe { any_marked(Some(node), clock::now()) }
 }
 
 /// Whether a node is one of `tops` or below one of them.
@@ -587,7 +561,7 @@ unsafe fn any_marked(from: Option<NonNull<Node>>, now: u64) -> bool {
 
 /// # Safety
 /// The node is alive and the pointer is to its whole object.
-unsafe fn root_of(node: NonNull<Node>) -> NonNull<Root> {
+pub(crate) unsafe fn root_of(node: NonNull<Node>) -> NonNull<Root> {
     // SAFETY: by the contract; only `Root` holds a node without a root, as its first field.
     unsafe { node.as_ref() }.root.unwrap_or(node.cast())
 }
@@ -626,22 +600,4 @@ pub(crate) fn current_is_cancelled() -> bool {
 pub(crate) fn with_current<R>(f: impl FnOnce(Option<&Node>) -> R) -> R {
     // SAFETY: `inside` keeps the current node alive, and `f` returns before it can end.
     f(current_ptr().map(|node| unsafe { node.as_ref() }))
-}
-
-#[cfg(not(windlass_loom))]
-static CANCEL_CLOCK: AtomicU64 = AtomicU64::new(1);
-
-#[cfg(windlass_loom)]
-loom::lazy_static! {
-    static ref CANCEL_CLOCK: AtomicU64 = AtomicU64::new(1);
-}
-
-fn cancel_clock() -> u64 {
-    // Acquire: pairs with the Release in `advance_cancel_clock`.
-    CANCEL_CLOCK.load(Acquire)
-}
-
-fn advance_cancel_clock() {
-    // Release: publishes the mark that was set before.
-    CANCEL_CLOCK.fetch_add(1, Release);
 }

@@ -17,6 +17,7 @@ use crate::{
     node::{Fate, Node, Root},
     sleep::{Call, Sleep},
     stats::{Count, Ledger},
+    timer::Timer,
     trace::{TaskId, TraceKind, Tracer},
     wait,
     worker::{self, Deque, Worker},
@@ -32,6 +33,7 @@ pub(crate) struct Pool {
     pub(crate) tracer: Tracer,
     /// Everything that was spawned on the pool itself rather than in a scope.
     pub(crate) detached: Root,
+    pub(crate) timer: Timer,
     reliefs: Mutex<Vec<JoinHandle<()>>>,
     own: Weak<Pool>,
 }
@@ -46,6 +48,7 @@ impl Pool {
             ledger: Ledger::new(deques.len()),
             tracer,
             detached: Root::detached(),
+            timer: Timer::default(),
             reliefs: Mutex::new(Vec::new()),
             own: own.clone(),
             config,

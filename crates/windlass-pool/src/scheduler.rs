@@ -12,7 +12,7 @@ use crate::{
     scope::with_scope,
     stats::SchedulerStats,
     trace::{TraceEvent, Tracer},
-    wait,
+    wait, watch,
     worker::{self, Deque},
 };
 
@@ -110,7 +110,8 @@ impl Scheduler {
 
     /// Runs `f` on one of the workers and waits for it; on a worker of this scheduler, right here.
     ///
-    /// A panic in `f` goes on in the caller.
+    /// Inside, [`join`](crate::join), [`race`](crate::race) and the functions over slices and ranges
+    /// use this scheduler. A panic in `f` goes on in the caller.
     ///
     /// ```
     /// use windlass_pool::Scheduler;
@@ -140,7 +141,7 @@ impl fmt::Debug for Scheduler {
 impl Drop for Scheduler {
     fn drop(&mut self) {
         let (pool, threads) = (Arc::clone(&self.pool), std::mem::take(&mut self.threads));
-        pool.detached.node().cancel();
+        watch::cancel(pool.detached.node());
         if worker::with(|worker| worker.is_some_and(|worker| worker.serves(&pool))) {
             // A worker cannot wait for itself to end; a thread that is not one can.
             thread::spawn(move || finish(&pool, threads));
@@ -155,6 +156,7 @@ fn finish(pool: &Pool, threads: Vec<JoinHandle<()>>) {
     if !pool.detached.end_body() {
         wait::sleep_until_complete(pool.detached.node(), None);
     }
+    pool.timer.close();
     pool.sleep.close();
     for thread in threads.into_iter().chain(pool.take_reliefs()) {
         // A worker that panics aborts the process, so there is no error to see here.

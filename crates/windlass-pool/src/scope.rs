@@ -10,6 +10,7 @@ use std::{
     fmt,
     marker::PhantomData,
     panic::{self, AssertUnwindSafe, catch_unwind},
+    sync::OnceLock,
     thread,
     time::Instant,
 };
@@ -18,10 +19,12 @@ use crate::{
     abort::Bomb,
     checkpoint::Unwound,
     job,
-    node::{Fate, Payload, Root},
+    node::{Fate, Root},
+    panics::Payload,
     pool::Pool,
     scheduler::Scheduler,
     task::Task,
+    wait, watch,
 };
 
 /// A structured concurrency scope: tasks are spawned in it and cannot outlive it.
@@ -87,6 +90,8 @@ use crate::{
 /// ```
 pub struct Scope<'scope, 'env: 'scope> {
     root: Root,
+    /// What the callbacks hang below, once there are any.
+    watches: OnceLock<Root>,
     pool: &'scope Pool,
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
@@ -121,22 +126,22 @@ pub fn with_scope<'env, F, R>(scheduler: &Scheduler, body: F) -> R
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
 {
-    open(scheduler.pool(), None, body).unwrap_or_else(|payload| panic::resume_unwind(payload))
+    open(scheduler.pool(), body).unwrap_or_else(|payload| panic::resume_unwind(payload))
 }
 
 /// Opens a scope, runs the body, waits for everything, and returns what is to go on in the caller.
-pub(crate) fn open<'env, F, R>(pool: &Pool, deadline: Option<Instant>, body: F) -> thread::Result<R>
+pub(crate) fn open<'env, F, R>(pool: &Pool, body: F) -> thread::Result<R>
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
 {
-    let root = Root::new(deadline);
-    let scope = Scope { root, pool, scope: PhantomData, env: PhantomData };
+    let (root, watches) = (Root::new(None), OnceLock::new());
+    let scope = Scope { root, watches, pool, scope: PhantomData, env: PhantomData };
     let bomb = Bomb::new("a scope must not be left before its tasks have ended");
     let value = scope.root.inside(|| catch_unwind(AssertUnwindSafe(|| body(&scope))));
     let value = value.map_err(|payload| scope.fail(payload));
     scope.wait();
     bomb.defuse();
-    match (scope.root.take_first_panic(), value) {
+    match (scope.take_first_panic(), value) {
         (Some(payload), _) => Err(payload),
         (None, Ok(value)) => Ok(value),
         (None, Err(unwound)) => Err(Box::new(unwound)),
@@ -190,7 +195,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// });
     /// ```
     pub fn cancel(&self) {
-        self.root.node().cancel();
+        watch::cancel(self.root.node());
     }
 
     /// Whether the scope, or anything it stands in, has been cancelled.
@@ -208,6 +213,60 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.root.is_cancelled()
     }
 
+    /// Has `callback` called when the scope is cancelled, by whoever cancels it; at once if it already
+    /// is. For what cannot ask: a task that blocks in a read, say, whose socket can be shut down.
+    ///
+    /// It is not called after the scope has ended, and the scope does not end while it runs. It should
+    /// be quick, because the canceller waits for it.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use windlass_pool::{Scheduler, with_scope};
+    ///
+    /// let scheduler = Scheduler::new(1);
+    /// let (stop, stopped) = mpsc::channel();
+    /// with_scope(&scheduler, |scope| {
+    ///     scope.on_cancel(move || stop.send(()).unwrap());
+    ///     scope.spawn(move || stopped.recv().unwrap());
+    ///     scope.cancel();
+    /// });
+    /// ```
+    pub fn on_cancel<F>(&'scope self, callback: F)
+    where
+        F: FnOnce() + Send + 'scope,
+    {
+        let root = self.watches.get_or_init(|| self.root.around());
+        // SAFETY: as in `spawn`; `wait` waits for this root too.
+        let (held, callback) = unsafe { job::make(root.unit(), root, callback) };
+        drop(held);
+        watch::register(root, callback);
+    }
+
+    /// Opens a scope inside this one, on the same scheduler, as [`with_scope`] does.
+    ///
+    /// It is cancelled when this one is, whatever the calling thread is in.
+    ///
+    /// ```
+    /// use windlass_pool::{Scheduler, with_scope};
+    ///
+    /// let scheduler = Scheduler::new(2);
+    /// let sum = with_scope(&scheduler, |scope| {
+    ///     let part = scope.with_child(|child| {
+    ///         child.spawn(|| 1).await_result().unwrap() + child.spawn(|| 2).await_result().unwrap()
+    ///     });
+    ///     part * 2
+    /// });
+    /// assert_eq!(sum, 6);
+    /// ```
+    pub fn with_child<'child, F, R>(&self, body: F) -> R
+    where
+        F: for<'inner> FnOnce(&'inner Scope<'inner, 'child>) -> R,
+    {
+        let here = self.root.branch();
+        here.inside(|| open(self.pool, body))
+            .unwrap_or_else(|payload| panic::resume_unwind(payload))
+    }
+
     /// When the scope will be cancelled, if it has a deadline or stands inside one that has.
     ///
     /// ```
@@ -222,9 +281,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     /// The body has panicked: the rest is to stop. Being unwound by a checkpoint is not a panic.
     fn fail(&self, payload: Payload) -> Unwound {
-        self.root.node().cancel();
+        watch::cancel(self.root.node());
         if !payload.is::<Unwound>() {
-            self.root.record_panic(self.root.node().address(), payload);
+            self.root.panics().record_own(payload);
         }
         Unwound
     }
@@ -233,6 +292,17 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         if !self.root.end_body() {
             self.pool.wait(self.root.node());
         }
+        if let Some(watches) = self.watches.get() {
+            watch::unregister(watches);
+            if !watches.end_body() {
+                wait::sleep_until_complete(watches.node(), None);
+            }
+        }
+    }
+
+    fn take_first_panic(&self) -> Option<Payload> {
+        let of_tasks = self.root.panics().take_first();
+        of_tasks.or_else(|| self.watches.get()?.panics().take_first())
     }
 }
 

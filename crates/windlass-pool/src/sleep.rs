@@ -75,6 +75,13 @@ impl Sleep {
         }
     }
 
+    /// Whether a worker has nothing to run; a hint, for those who could share some of theirs.
+    #[inline]
+    pub(crate) fn is_hungry(&self) -> bool {
+        // Relaxed: a stale answer delays sharing, nothing else.
+        self.counts.load(Relaxed) & HUNGRY != 0
+    }
+
     /// Sees to it that work queued before this call will be found.
     #[inline]
     pub(crate) fn notify(&self) -> Call {

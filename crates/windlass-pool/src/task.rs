@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{checkpoint::Unwound, error::TaskError, job::Held, node::Root, pool::Pool};
+use crate::{checkpoint::Unwound, error::TaskError, job::Held, node::Root, pool::Pool, watch};
 
 /// Where a task stands.
 ///
@@ -152,7 +152,7 @@ impl<'scope, T> Task<'scope, T> {
     /// });
     /// ```
     pub fn cancel(&self) {
-        self.held.cancel();
+        watch::cancel(&self.held);
     }
 
     /// Where the task stands. See [`TaskState`] for an example.

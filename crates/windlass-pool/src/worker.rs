@@ -15,6 +15,7 @@ use crossbeam_deque::{Steal, Worker as CrossbeamDeque};
 
 use crate::{
     abort::Bomb,
+    fork::ForkStack,
     job::{Claimed, Queued},
     node::End,
     parker::{self, Parker, ParkerRef},
@@ -42,6 +43,7 @@ pub(crate) struct Worker {
     /// How many tasks this thread is in the middle of, one on top of the other.
     depth: Cell<usize>,
     turn: Cell<u32>,
+    forks: ForkStack,
 }
 
 thread_local! {
@@ -75,12 +77,32 @@ impl Worker {
             searching: Cell::new(false),
             depth: Cell::new(0),
             turn: Cell::new(0),
+            forks: ForkStack::new(),
         }
     }
 
     /// The place among the pool's workers.
     pub(crate) fn index(&self) -> Option<usize> {
         self.place.as_ref().map(|(index, _)| *index)
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    pub(crate) fn forks(&self) -> &ForkStack {
+        &self.forks
+    }
+
+    /// Whether some worker has nothing to run; a hint.
+    #[inline]
+    pub(crate) fn is_anyone_hungry(&self) -> bool {
+        self.pool.sleep.is_hungry()
+    }
+
+    /// Whether there is something in this worker's queue that others could take.
+    pub(crate) fn has_queue(&self) -> bool {
+        self.place.as_ref().is_some_and(|(_, deque)| !deque.is_empty())
     }
 
     pub(crate) fn serves(&self, pool: &Pool) -> bool {

@@ -155,8 +155,7 @@ impl Worker {
     /// A worker listens for work only if its own queue is empty: what is left there it may not run,
     /// so somebody else has to be called.
     fn sleep_until(&self, goal: &Node, helpfulness: Helpfulness) {
-        let queue_is_empty = self.place.as_ref().is_none_or(|(_, deque)| deque.is_empty());
-        if helpfulness == Helpfulness::Anywhere && queue_is_empty {
+        if helpfulness == Helpfulness::Anywhere && !self.has_queue() {
             self.start_search();
             self.listen(goal);
         } else {

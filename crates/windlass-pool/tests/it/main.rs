@@ -2,5 +2,6 @@
 
 mod awaiting;
 mod panics;
+mod parallel;
 mod scopes;
 mod support;

@@ -1,0 +1,98 @@
+//! Scopes that have to be done by a certain time.
+//!
+//! The deadline cancels a node around the scope, not the scope itself, so that the alarm can be held
+//! until everything inside has ended and be called off after that.
+
+use std::{
+    panic,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    abort::Bomb,
+    checkpoint::Unwound,
+    node::Root,
+    pool::Pool,
+    scheduler::Scheduler,
+    scope::{self, Scope},
+    wait, worker,
+};
+
+/// Runs `body` in a scope that is cancelled after `limit`; `None` if that came first.
+///
+/// More precisely, `None` if the deadline had passed before the body and all tasks had ended. Tasks
+/// and body see the deadline as a cancel, by [`cancelled`](crate::cancelled) or
+/// [`checkpoint`](crate::checkpoint); a body that does not look is not interrupted. A deadline inside
+/// another is never later than the outer one. A panic goes on in the caller, deadline or not.
+///
+/// On a worker this uses the worker's own scheduler, elsewhere the [global](Scheduler::global) one;
+/// see [`with_deadline_on`] for a choice.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass_pool::with_deadline;
+/// # fn long_running_task() -> u32 { 1 }
+///
+/// let result = with_deadline(Duration::from_secs(5), |scope| {
+///     scope.spawn(|| long_running_task()).await_result()
+/// });
+///
+/// match result {
+///     Some(value) => println!("Completed: {:?}", value),
+///     None => println!("Deadline exceeded"),
+/// }
+/// ```
+pub fn with_deadline<'env, F, R>(limit: Duration, body: F) -> Option<R>
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+{
+    worker::with(|worker| match worker {
+        Some(worker) => run(worker.pool(), limit, body),
+        None => run(Scheduler::global().pool(), limit, body),
+    })
+}
+
+/// As [`with_deadline`], on a given scheduler.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass_pool::{Scheduler, cancelled, with_deadline_on};
+///
+/// let scheduler = Scheduler::new(2);
+/// let result = with_deadline_on(&scheduler, Duration::from_millis(1), |scope| {
+///     scope.spawn(|| while !cancelled() {}).await_result()
+/// });
+/// assert!(result.is_none());
+/// ```
+pub fn with_deadline_on<'env, F, R>(scheduler: &Scheduler, limit: Duration, body: F) -> Option<R>
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+{
+    run(scheduler.pool(), limit, body)
+}
+
+fn run<'env, F, R>(pool: &Pool, limit: Duration, body: F) -> Option<R>
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+{
+    // A limit beyond the end of time is none.
+    let own = Instant::now().checked_add(limit);
+    let root = Root::new(own);
+    let bomb = Bomb::new("a deadline must not be left before its alarm is called off");
+    // If the outer deadline is the earlier one, its alarm reaches this scope too.
+    let alarm = own
+        .filter(|own| root.deadline() == Some(*own))
+        .map(|moment| pool.timer.set(moment, root.unit()));
+    let result = root.inside(|| scope::open(pool, body));
+    let passed = root.deadline().is_some_and(|deadline| Instant::now() >= deadline);
+    drop(alarm);
+    if !root.end_body() {
+        wait::sleep_until_complete(root.node(), None);
+    }
+    bomb.defuse();
+    match result {
+        Ok(value) => (!passed).then_some(value),
+        Err(payload) if passed && payload.is::<Unwound>() => None,
+        Err(payload) => panic::resume_unwind(payload),
+    }
+}
