@@ -1,7 +1,13 @@
 //! The pool as its users see it, rule by rule.
 
 mod awaiting;
+mod cancelling;
+mod deadlines;
+mod ending;
+mod idle;
 mod panics;
 mod parallel;
 mod scopes;
+mod stealing;
+mod stress;
 mod support;

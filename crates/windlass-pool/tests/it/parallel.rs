@@ -1,13 +1,198 @@
-//! Joins, races, and the functions over slices and ranges.
+//! Joins and the functions over slices and ranges.
 
-use windlass_pool::{Scheduler, for_each};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    time::{Duration, Instant},
+};
+
+use windlass_pool::{
+    Scheduler, Source, TaskError, cancelled, for_each, join, map, map_reduce, with_scope,
+};
+
+use crate::support::{Signal, hush_panics, must_end, panic_of};
+
+fn fib(n: u64) -> u64 {
+    if n < 2 {
+        return n;
+    }
+    let (left, right) = join(|| fib(n - 1), || fib(n - 2));
+    left + right
+}
+
+#[test]
+fn joins_nest() {
+    for workers in [1, 2, 3] {
+        assert_eq!(Scheduler::new(workers).run(|| fib(20)), 6765);
+    }
+    assert_eq!(fib(15), 610, "on the global scheduler");
+}
+
+#[test]
+fn joins_nest_deeper_than_any_stack_of_forks() {
+    fn count(n: usize) -> usize {
+        if n == 0 {
+            return 0;
+        }
+        let (one, rest) = join(|| 1, || count(n - 1));
+        one + rest
+    }
+    fn count_left(n: usize) -> usize {
+        if n == 0 {
+            return 0;
+        }
+        let (rest, one) = join(|| count_left(n - 1), || 1);
+        rest + one
+    }
+    let scheduler = Scheduler::new(2);
+    assert_eq!(scheduler.run(|| count(1000)), 1000);
+    assert_eq!(scheduler.run(|| count_left(1000)), 1000);
+}
+
+#[test]
+fn both_sides_of_a_join_run_at_the_same_time_if_there_are_hands() {
+    let scheduler = Scheduler::new(2);
+    let meet = || {
+        let right = Signal::default();
+        let began = Instant::now();
+        let wait = || {
+            while !right.is_raised() && began.elapsed() < Duration::from_millis(200) {}
+            right.is_raised()
+        };
+        scheduler.run(|| join(wait, || right.raise()).0)
+    };
+    // The other worker may not have got any time yet, so one of several tries must do.
+    assert!((0..50).any(|_| meet()));
+}
+
+#[test]
+fn a_panic_on_either_side_of_a_join_goes_on() {
+    hush_panics();
+    let scheduler = Scheduler::new(2);
+    for _ in 0..200 {
+        let left = panic_of(|| scheduler.run(|| join(|| panic!("on purpose: left"), || fib(5))));
+        assert_eq!(left, "on purpose: left");
+        let right = panic_of(|| scheduler.run(|| join(|| fib(5), || panic!("on purpose: right"))));
+        assert_eq!(right, "on purpose: right");
+        let both = panic_of(|| {
+            let (left, right) = ("on purpose: left", "on purpose: right");
+            scheduler.run(|| join(|| panic!("{left}"), || panic!("{right}")))
+        });
+        assert_eq!(both, "on purpose: left");
+    }
+}
+
+#[test]
+fn a_join_in_a_cancelled_task_still_has_two_values() {
+    must_end(|| {
+        let scheduler = Scheduler::new(2);
+        let begun = Signal::default();
+        with_scope(&scheduler, |scope| {
+            let task = scope.spawn(|| {
+                begun.raise();
+                while !cancelled() {}
+                fib(18)
+            });
+            begun.wait();
+            task.cancel();
+            assert_eq!(task.await_result().unwrap(), 2584);
+        });
+    });
+}
 
 #[test]
 fn for_each_reaches_every_item_once() {
     let scheduler = Scheduler::new(2);
-    for len in (0..2000).chain([100_000]) {
+    for len in (0..300_usize).chain([10_000, 100_000]) {
         let mut items = vec![0_u32; len];
         scheduler.run(|| for_each(&mut items[..], |item| *item += 1));
         assert!(items.iter().all(|&item| item == 1), "{len}: {items:?}");
     }
+}
+
+#[test]
+fn map_keeps_the_order() {
+    let scheduler = Scheduler::new(2);
+    for len in (0..300_usize).chain([10_000, 100_000]) {
+        let strings = scheduler.run(|| map(0..len, |n| n.to_string()));
+        assert_eq!(strings.len(), len);
+        assert!(strings.iter().enumerate().all(|(n, text)| *text == n.to_string()), "{len}");
+    }
+}
+
+#[test]
+fn map_reduce_combines_in_order() {
+    let scheduler = Scheduler::new(2);
+    let text: String = (0..2000).map(|n| format!("{n},")).collect();
+    let joined = scheduler.run(|| map_reduce(0..2000, |n| format!("{n},"), |a, b| a + &b));
+    assert_eq!(joined, Some(text));
+    assert_eq!(map_reduce(0..0_u32, |n| n, |a, _| a), None);
+}
+
+#[test]
+fn ranges_of_every_kind_are_worked_through_to_their_ends() {
+    fn check<
+        S: Source<Item = T> + Clone + Iterator<Item = T>,
+        T: Send + PartialEq + std::fmt::Debug,
+    >(
+        range: S,
+    ) {
+        assert_eq!(map(range.clone(), |n| n), range.collect::<Vec<_>>());
+    }
+    check(0..5_usize);
+    check(7..7_u32);
+    check(u32::MAX - 3..u32::MAX);
+    check(u64::MAX - 3..u64::MAX);
+    check(-3..3_i32);
+    check(i64::MIN..i64::MIN + 3);
+    let empty = std::ops::Range { start: 3_i32, end: -3 };
+    check(empty);
+    let wide = map_reduce(i32::MIN / 64..i32::MAX / 64, i64::from, |a, b| a + b);
+    let half = i64::from(i32::MAX / 64);
+    assert_eq!(wide, Some((-half - 1 + half - 1) * (2 * half + 1) / 2));
+}
+
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(alive: &'a AtomicUsize) -> Self {
+        alive.fetch_add(1, SeqCst);
+        Self(alive)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+#[test]
+fn a_map_that_panics_drops_what_it_has_made() {
+    hush_panics();
+    let scheduler = Scheduler::new(2);
+    let alive = AtomicUsize::new(0);
+    let message = panic_of(|| {
+        scheduler.run(|| {
+            map(0..50_000, |n| {
+                assert!(n != 40_000, "on purpose: in the middle");
+                Counted::new(&alive)
+            })
+        })
+    });
+    assert_eq!(message, "on purpose: in the middle");
+    assert_eq!(alive.into_inner(), 0);
+}
+
+#[test]
+fn a_cancel_ends_a_map_between_two_pieces() {
+    must_end(|| {
+        let scheduler = Scheduler::new(2);
+        let begun = Signal::default();
+        with_scope(&scheduler, |scope| {
+            let task = scope.spawn(|| map(0..usize::MAX / 64, |_| begun.raise()).len());
+            begun.wait();
+            task.cancel();
+            assert!(matches!(task.await_result(), Err(TaskError::Cancelled)));
+        });
+    });
 }

@@ -1,0 +1,285 @@
+//! A cancel reaches what it should, and nothing else.
+
+use std::{
+    sync::{
+        atomic::{AtomicUsize, Ordering::SeqCst},
+        mpsc,
+    },
+    time::{Duration, Instant},
+};
+
+use windlass_pool::{
+    Cancelled, Scheduler, TaskError, TaskState, cancelled, checkpoint, join, race, with_scope,
+};
+
+use crate::support::{Signal, hush_panics, must_end, panic_of};
+
+#[test]
+fn a_cancel_is_seen_by_a_running_task() {
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        let begun = Signal::default();
+        with_scope(&scheduler, |scope| {
+            let task = scope.spawn(|| -> Result<(), Cancelled> {
+                begun.raise();
+                while !cancelled() {}
+                Err(Cancelled)
+            });
+            begun.wait();
+            assert_eq!(task.state(), TaskState::Running);
+            task.cancel();
+            assert_eq!(task.await_result().unwrap(), Err(Cancelled));
+        });
+    });
+}
+
+/// The rule is about time, so this looks at a clock: at the median of many, because any single
+/// measurement may be spoilt by whatever else the machine does.
+#[test]
+fn a_cancel_is_seen_within_a_millisecond() {
+    let scheduler = Scheduler::new(1);
+    let mut delays: Vec<Duration> = (0..101)
+        .map(|_| {
+            let begun = Signal::default();
+            with_scope(&scheduler, |scope| {
+                let task = scope.spawn(|| {
+                    begun.raise();
+                    while !cancelled() {}
+                    Instant::now()
+                });
+                begun.wait();
+                let asked = Instant::now();
+                task.cancel();
+                task.await_result().unwrap().saturating_duration_since(asked)
+            })
+        })
+        .collect();
+    delays.sort();
+    assert!(delays[50] < Duration::from_millis(1), "{delays:?}");
+}
+
+#[test]
+fn a_body_that_returns_gives_its_value_also_after_a_cancel() {
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        let (begun, go) = (Signal::default(), Signal::default());
+        with_scope(&scheduler, |scope| {
+            let task = scope.spawn(|| {
+                begun.raise();
+                go.wait();
+                42
+            });
+            begun.wait();
+            task.cancel();
+            assert_eq!(task.state(), TaskState::Cancelling);
+            go.raise();
+            assert_eq!(task.await_result().unwrap(), 42);
+        });
+    });
+}
+
+#[test]
+fn a_task_cancelled_before_it_begins_never_runs() {
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        let go = Signal::default();
+        let ran = Signal::default();
+        with_scope(&scheduler, |scope| {
+            scope.spawn(|| go.wait());
+            let task = scope.spawn(|| ran.raise());
+            task.cancel();
+            go.raise();
+            assert!(matches!(task.await_result(), Err(TaskError::Cancelled)));
+        });
+        assert!(!ran.is_raised());
+    });
+}
+
+#[test]
+fn a_checkpoint_unwinds_a_cancelled_task_and_drops_what_it_holds() {
+    struct Held<'a>(&'a Signal);
+    impl Drop for Held<'_> {
+        fn drop(&mut self) {
+            self.0.raise();
+        }
+    }
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        let (begun, released) = (Signal::default(), Signal::default());
+        with_scope(&scheduler, |scope| {
+            let task = scope.spawn(|| {
+                let _held = Held(&released);
+                begun.raise();
+                loop {
+                    checkpoint();
+                }
+            });
+            begun.wait();
+            task.cancel();
+            let result: Result<(), TaskError> = task.await_result();
+            assert!(matches!(result, Err(TaskError::Cancelled)));
+        });
+        assert!(released.is_raised());
+        let total = scheduler.stats().total();
+        assert_eq!((total.cancelled, total.panicked), (1, 0));
+    });
+}
+
+#[test]
+fn a_spawn_in_a_cancelled_scope_is_counted_and_does_not_run() {
+    let scheduler = Scheduler::new(1);
+    with_scope(&scheduler, |scope| {
+        scope.cancel();
+        assert!(scope.is_cancelled());
+        let task = scope.spawn(|| unreachable!("it does not run"));
+        assert_eq!(task.state(), TaskState::Completed);
+        let result: Result<(), TaskError> = task.await_result();
+        assert!(matches!(result, Err(TaskError::Cancelled)));
+    });
+    let total = scheduler.stats().total();
+    assert_eq!((total.spawned, total.cancelled, total.completed), (1, 1, 0));
+}
+
+#[test]
+fn a_cancel_reaches_child_tasks_and_child_scopes_however_deep() {
+    must_end(|| {
+        let scheduler = Scheduler::new(4);
+        let begun = AtomicUsize::new(0);
+        let spin = |begun: &AtomicUsize| {
+            begun.fetch_add(1, SeqCst);
+            while !cancelled() {
+                std::thread::yield_now();
+            }
+        };
+        with_scope(&scheduler, |scope| {
+            let (scheduler, begun, spin) = (&scheduler, &begun, &spin);
+            let parent = scope.spawn(move || {
+                scope.spawn(move || spin(begun));
+                with_scope(scheduler, |inner| {
+                    inner.spawn(move || spin(begun));
+                    inner.with_child(|innermost| {
+                        innermost.spawn(move || join(|| spin(begun), checkpoint));
+                    });
+                });
+            });
+            while begun.load(SeqCst) < 3 {
+                std::thread::yield_now();
+            }
+            parent.cancel();
+            assert!(!scope.is_cancelled(), "a cancel does not go up");
+        });
+    });
+}
+
+#[test]
+fn a_cancel_leaves_siblings_alone() {
+    let scheduler = Scheduler::new(1);
+    with_scope(&scheduler, |scope| {
+        let (one, other) = (scope.spawn(|| 1), scope.spawn(cancelled));
+        one.cancel();
+        assert!(!other.await_result().unwrap());
+        assert!(!scope.is_cancelled());
+    });
+}
+
+#[test]
+fn nothing_is_cancelled_outside_a_scope() {
+    assert!(!cancelled());
+    checkpoint();
+}
+
+#[test]
+fn a_callback_is_called_once_when_its_scope_is_cancelled() {
+    let scheduler = Scheduler::new(1);
+    let calls = AtomicUsize::new(0);
+    let call = |count| _ = calls.fetch_add(count, SeqCst);
+    with_scope(&scheduler, |scope| {
+        scope.on_cancel(|| call(1));
+        assert_eq!(calls.load(SeqCst), 0);
+        scope.cancel();
+        assert_eq!(calls.load(SeqCst), 1);
+        scope.cancel();
+        scope.on_cancel(|| call(10));
+        assert_eq!(calls.load(SeqCst), 11, "a late one is called at once");
+    });
+    assert_eq!(calls.into_inner(), 11);
+}
+
+#[test]
+fn a_callback_of_an_inner_scope_is_called_when_an_outer_one_is_cancelled() {
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        let (stop, stopped) = mpsc::channel();
+        with_scope(&scheduler, |outer| {
+            let (begun, has_begun) = mpsc::channel();
+            outer.spawn(move || {
+                outer.with_child(|inner| {
+                    inner.on_cancel(move || stop.send(()).unwrap());
+                    begun.send(()).unwrap();
+                    stopped.recv().unwrap();
+                });
+            });
+            has_begun.recv().unwrap();
+            outer.cancel();
+        });
+    });
+}
+
+#[test]
+fn a_callback_of_a_scope_that_ends_in_peace_is_dropped_uncalled() {
+    let scheduler = Scheduler::new(1);
+    let token = std::sync::Arc::new(());
+    let kept = std::sync::Arc::clone(&token);
+    with_scope(&scheduler, |scope| scope.on_cancel(move || unreachable!("{kept:?}")));
+    assert_eq!(std::sync::Arc::strong_count(&token), 1);
+}
+
+#[test]
+fn a_panic_in_a_callback_goes_on_in_the_owner_of_its_scope() {
+    hush_panics();
+    let scheduler = Scheduler::new(1);
+    let message = panic_of(|| {
+        with_scope(&scheduler, |scope| {
+            scope.on_cancel(|| panic!("on purpose: callback"));
+            scope.cancel();
+        });
+    });
+    assert_eq!(message, "on purpose: callback");
+}
+
+#[test]
+fn a_race_is_won_by_the_first_to_return_and_cancels_the_other() {
+    must_end(|| {
+        let scheduler = Scheduler::new(2);
+        let stopped = Signal::default();
+        let winner = scheduler.run(|| {
+            let endless = || {
+                while !cancelled() {}
+                stopped.raise();
+                "endless"
+            };
+            race(endless, || "quick")
+        });
+        assert_eq!(winner, "quick");
+        assert!(stopped.is_raised(), "it is waited for");
+    });
+}
+
+#[test]
+fn a_race_on_one_worker_runs_only_one_side() {
+    let scheduler = Scheduler::new(1);
+    let winner = scheduler.run(|| race(|| 1, || unreachable!("it never begins")));
+    assert_eq!(winner, 1);
+}
+
+#[test]
+fn a_panic_ends_a_race() {
+    hush_panics();
+    must_end(|| {
+        let scheduler = Scheduler::new(2);
+        let endless = || while !cancelled() {};
+        let message =
+            panic_of(|| scheduler.run(|| race(endless, || panic!("on purpose: contender"))));
+        assert_eq!(message, "on purpose: contender");
+    });
+}

@@ -1,0 +1,199 @@
+//! Deadlines: in time, or not at all.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use windlass_pool::{
+    Scheduler, TaskError, cancelled, checkpoint, with_deadline, with_deadline_on, with_scope,
+};
+
+use crate::support::{PATIENCE, Signal, hush_panics, must_end, panic_of};
+
+const SOON: Duration = Duration::from_millis(5);
+
+#[test]
+fn what_ends_in_time_gives_its_value() {
+    let scheduler = Scheduler::new(2);
+    let value = with_deadline_on(&scheduler, PATIENCE, |scope| {
+        assert!(scope.deadline().is_some());
+        scope.spawn(|| 7).await_result().unwrap()
+    });
+    assert_eq!(value, Some(7));
+}
+
+#[test]
+fn a_deadline_that_passes_cancels_the_tasks_and_gives_nothing() {
+    must_end(|| {
+        let scheduler = Scheduler::new(2);
+        let began = Instant::now();
+        let seen = Signal::default();
+        let value = with_deadline_on(&scheduler, SOON, |scope| {
+            scope.spawn(|| {
+                while !cancelled() {}
+                seen.raise();
+            });
+        });
+        assert_eq!(value, None);
+        assert!(seen.is_raised(), "every task has ended");
+        assert!(began.elapsed() >= SOON, "no alarm is early");
+    });
+}
+
+#[test]
+fn a_deadline_that_passes_while_only_tasks_run_gives_nothing() {
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        let value = with_deadline_on(&scheduler, SOON, |scope| {
+            scope.spawn(|| while !cancelled() {});
+            "the body is done at once"
+        });
+        assert_eq!(value, None);
+    });
+}
+
+#[test]
+fn the_body_sees_the_deadline_and_may_be_unwound_by_it() {
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        let value: Option<()> = with_deadline_on(&scheduler, SOON, |_| {
+            loop {
+                checkpoint();
+            }
+        });
+        assert_eq!(value, None);
+    });
+}
+
+#[test]
+fn a_body_that_does_not_look_is_not_interrupted_but_its_value_comes_too_late() {
+    let scheduler = Scheduler::new(1);
+    let mut ran_to_its_end = false;
+    let value = with_deadline_on(&scheduler, Duration::from_millis(1), |scope| {
+        while !scope.is_cancelled() {
+            thread::yield_now();
+        }
+        ran_to_its_end = true;
+    });
+    assert_eq!(value, None);
+    assert!(ran_to_its_end);
+}
+
+#[test]
+fn an_inner_deadline_is_never_later_than_the_outer_one() {
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        let outer = with_deadline_on(&scheduler, SOON, |outer| {
+            let inner = with_deadline_on(&scheduler, PATIENCE, |inner| {
+                assert_eq!(inner.deadline(), outer.deadline());
+                while !cancelled() {}
+            });
+            assert_eq!(inner, None);
+        });
+        assert_eq!(outer, None);
+    });
+}
+
+#[test]
+fn an_inner_deadline_leaves_the_outer_scope_alone() {
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        let outer = with_deadline_on(&scheduler, PATIENCE, |outer| {
+            let inner = with_deadline_on(&scheduler, SOON, |_| while !cancelled() {});
+            assert_eq!(inner, None);
+            assert!(!outer.is_cancelled());
+            outer.spawn(|| 1).await_result().unwrap()
+        });
+        assert_eq!(outer, Some(1));
+    });
+}
+
+#[test]
+fn a_cancel_from_outside_is_not_a_deadline() {
+    must_end(|| {
+        let scheduler = Scheduler::new(2);
+        with_scope(&scheduler, |scope| {
+            let begun = std::sync::Arc::new(Signal::default());
+            let has_begun = std::sync::Arc::clone(&begun);
+            let scheduler = &scheduler;
+            let returns = scope.spawn(move || {
+                with_deadline_on(scheduler, PATIENCE, |_| {
+                    begun.raise();
+                    while !cancelled() {}
+                    "in time all the same"
+                })
+            });
+            has_begun.wait();
+            returns.cancel();
+            assert_eq!(returns.await_result().unwrap(), Some("in time all the same"));
+
+            let unwound = scope.spawn(move || {
+                with_deadline_on(scheduler, PATIENCE, |_| {
+                    loop {
+                        checkpoint();
+                    }
+                })
+            });
+            unwound.cancel();
+            let result: Result<Option<()>, TaskError> = unwound.await_result();
+            assert!(matches!(result, Err(TaskError::Cancelled)));
+        });
+    });
+}
+
+#[test]
+fn on_a_worker_a_deadline_uses_that_workers_scheduler() {
+    let scheduler = Scheduler::new(1);
+    let (here, there) = scheduler.run(|| {
+        let here = thread::current().id();
+        let task = || thread::current().id();
+        (here, with_deadline(PATIENCE, |scope| scope.spawn(task).await_result().unwrap()))
+    });
+    assert_eq!(there, Some(here));
+}
+
+#[test]
+fn elsewhere_a_deadline_uses_the_global_scheduler() {
+    let name = with_deadline(PATIENCE, |scope| {
+        scope.spawn(|| thread::current().name().map(str::to_owned)).await_result().unwrap()
+    });
+    assert!(name.unwrap().unwrap().starts_with("windlass-"));
+}
+
+#[test]
+fn a_panic_goes_on_whatever_the_clock_says() {
+    hush_panics();
+    let scheduler = Scheduler::new(1);
+    let message = panic_of(|| {
+        with_deadline_on(&scheduler, Duration::ZERO, |_| panic!("on purpose: late"));
+    });
+    assert_eq!(message, "on purpose: late");
+}
+
+#[test]
+fn limits_without_end_and_without_length_are_limits() {
+    let scheduler = Scheduler::new(1);
+    assert_eq!(with_deadline_on(&scheduler, Duration::MAX, |_| 1), Some(1));
+    assert_eq!(with_deadline_on(&scheduler, Duration::ZERO, |_| 1), None);
+}
+
+#[test]
+fn many_deadlines_share_one_timer() {
+    must_end(|| {
+        let scheduler = Scheduler::new(2);
+        let missed = with_scope(&scheduler, |scope| {
+            let scheduler = &scheduler;
+            let tasks: Vec<_> = (0..50)
+                .map(|n| {
+                    let limit = Duration::from_millis(n % 5);
+                    scope.spawn(move || {
+                        with_deadline_on(scheduler, limit, |_| while !cancelled() {})
+                    })
+                })
+                .collect();
+            tasks.into_iter().all(|task| task.await_result().unwrap().is_none())
+        });
+        assert!(missed);
+    });
+}

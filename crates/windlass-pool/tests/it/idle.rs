@@ -1,0 +1,66 @@
+//! A pool with nothing to do costs nothing, and one that is gone leaves nothing behind.
+#![cfg(all(target_os = "linux", not(miri)))]
+
+use std::{fs, thread, time::Duration};
+
+use windlass_pool::{Scheduler, with_deadline_on, with_scope};
+
+/// How many of these threads exist.
+fn count_alive(tids: &[u64]) -> usize {
+    tids.iter().filter(|tid| fs::exists(format!("/proc/self/task/{tid}")).unwrap()).count()
+}
+
+/// The system's number of the calling thread.
+fn tid() -> u64 {
+    let link = fs::read_link("/proc/thread-self").unwrap();
+    link.file_name().unwrap().to_str().unwrap().parse().unwrap()
+}
+
+/// How many clock ticks of processor time a thread has used, and how often it was put to sleep.
+fn usage(tid: u64) -> (u64, u64) {
+    let stat = fs::read_to_string(format!("/proc/self/task/{tid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    let ticks = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    let status = fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap();
+    let switches = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches"));
+    (ticks, switches.unwrap().split_whitespace().nth(1).unwrap().parse().unwrap())
+}
+
+/// The threads of all workers of a scheduler: every worker holds one task until all have one.
+fn worker_tids(scheduler: &Scheduler) -> Vec<u64> {
+    let barrier = std::sync::Barrier::new(scheduler.worker_count());
+    with_scope(scheduler, |scope| {
+        let tasks: Vec<_> = (0..scheduler.worker_count())
+            .map(|_| {
+                scope.spawn(|| {
+                    barrier.wait();
+                    tid()
+                })
+            })
+            .collect();
+        tasks.into_iter().map(|task| task.await_result().unwrap()).collect()
+    })
+}
+
+#[test]
+fn an_idle_pool_uses_no_processor_time() {
+    let scheduler = Scheduler::new(3);
+    with_deadline_on(&scheduler, Duration::from_secs(60), |_| ()); // starts the timer too
+    let tids = worker_tids(&scheduler);
+    // Workers stop spinning after microseconds; half a second is for a machine under load.
+    thread::sleep(Duration::from_millis(500));
+    let before: Vec<_> = tids.iter().map(|&tid| usage(tid)).collect();
+    thread::sleep(Duration::from_millis(500));
+    let after: Vec<_> = tids.iter().map(|&tid| usage(tid)).collect();
+    assert_eq!(before, after);
+}
+
+#[test]
+fn a_dropped_pool_leaves_no_thread_behind() {
+    let scheduler = Scheduler::new(3);
+    with_deadline_on(&scheduler, Duration::from_secs(60), |_| ());
+    let tids = worker_tids(&scheduler);
+    assert_eq!(count_alive(&tids), 3);
+    drop(scheduler);
+    assert_eq!(count_alive(&tids), 0);
+}

@@ -1,0 +1,186 @@
+//! Work goes where there are hands, and is counted there.
+
+use std::{
+    collections::HashMap,
+    sync::Mutex,
+    thread::{self, ThreadId},
+    time::{Duration, Instant},
+};
+
+use windlass_pool::{
+    Scheduler, SchedulerConfig, Scope, TraceKind, WorkerStats, join, map, with_scope,
+};
+
+use crate::support::{Signal, must_end, without_stealing};
+
+/// Who ran how many leaves.
+#[derive(Default)]
+struct Leaves {
+    by_thread: Mutex<HashMap<ThreadId, usize>>,
+}
+
+impl Leaves {
+    fn run_one(&self) {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_micros(20) {}
+        *self.by_thread.lock().unwrap().entry(thread::current().id()).or_default() += 1;
+    }
+
+    fn shares(self) -> Vec<usize> {
+        self.by_thread.into_inner().unwrap().into_values().collect()
+    }
+}
+
+const LEAVES: usize = 20_000;
+
+/// Two workers share the leaves, none with less than a quarter of them. A machine that gives one of
+/// them no time at all for a while can spoil a round, so one of a few rounds must do.
+fn check_shares(grow: impl Fn(&Scheduler, &Leaves)) {
+    let scheduler = Scheduler::new(2);
+    let mut rounds = Vec::new();
+    for _ in 0..5 {
+        let leaves = Leaves::default();
+        grow(&scheduler, &leaves);
+        let shares = leaves.shares();
+        assert_eq!(shares.iter().sum::<usize>(), LEAVES);
+        if shares.len() == 2 && shares.iter().all(|&share| share >= LEAVES / 4) {
+            return;
+        }
+        rounds.push(shares);
+    }
+    panic!("{rounds:?}");
+}
+
+#[test]
+fn an_uneven_tree_of_tasks_is_shared_by_both_workers() {
+    fn grow<'scope>(scope: &'scope Scope<'scope, '_>, count: usize, leaves: &'scope Leaves) {
+        if count == 1 {
+            return leaves.run_one();
+        }
+        let small = (count / 10).max(1);
+        scope.spawn(move || grow(scope, small, leaves));
+        scope.spawn(move || grow(scope, count - small, leaves));
+    }
+    check_shares(|scheduler, leaves| {
+        with_scope(scheduler, |scope| grow(scope, LEAVES, leaves));
+    });
+}
+
+#[test]
+fn an_uneven_tree_of_joins_is_shared_by_both_workers() {
+    fn grow(count: usize, leaves: &Leaves) {
+        if count == 1 {
+            return leaves.run_one();
+        }
+        let small = (count / 10).max(1);
+        join(|| grow(small, leaves), || grow(count - small, leaves));
+    }
+    check_shares(|scheduler, leaves| scheduler.run(|| grow(LEAVES, leaves)));
+}
+
+#[test]
+fn an_uneven_map_is_shared_by_both_workers() {
+    check_shares(|scheduler, leaves| {
+        // All the work is in the first tenth.
+        scheduler.run(|| {
+            map(0..LEAVES * 10, |item| {
+                if item < LEAVES {
+                    leaves.run_one();
+                }
+            });
+        });
+    });
+}
+
+#[test]
+fn what_a_busy_worker_spawned_is_stolen() {
+    must_end(|| {
+        let scheduler = Scheduler::new(2);
+        let stolen = Signal::default();
+        with_scope(&scheduler, |scope| {
+            let stolen = &stolen;
+            scope.spawn(move || {
+                scope.spawn(|| stolen.raise());
+                stolen.wait();
+            });
+        });
+        assert!(scheduler.stats().total().steals >= 1);
+    });
+}
+
+#[test]
+fn without_stealing_a_task_stays_with_the_worker_that_spawned_it() {
+    let scheduler = without_stealing(2);
+    with_scope(&scheduler, |scope| {
+        let parent = scope.spawn(move || {
+            let own = thread::current().id();
+            let tasks: Vec<_> = (0..100).map(|_| scope.spawn(|| thread::current().id())).collect();
+            tasks.into_iter().all(|task| task.await_result().unwrap() == own)
+        });
+        assert!(parent.await_result().unwrap());
+    });
+    assert_eq!(scheduler.stats().total().steals, 0);
+}
+
+#[test]
+fn what_does_not_fit_a_local_queue_goes_to_everybody() {
+    must_end(|| {
+        let defaults = SchedulerConfig::default();
+        let scheduler = Scheduler::with_config(SchedulerConfig {
+            worker_count: 2,
+            local_queue_size: 1,
+            enable_stealing: false,
+            ..defaults
+        });
+        let seen = Signal::default();
+        with_scope(&scheduler, |scope| {
+            let seen = &seen;
+            scope.spawn(move || {
+                scope.spawn(|| ()); // stays here
+                scope.spawn(|| seen.raise()); // does not fit, so the other worker gets it
+                seen.wait();
+            });
+        });
+    });
+}
+
+#[test]
+fn the_counters_add_up() {
+    let scheduler = Scheduler::new(2);
+    with_scope(&scheduler, |scope| {
+        for _ in 0..1000 {
+            scope.spawn(move || {
+                scope.spawn(|| ());
+            });
+        }
+    });
+    let stats = scheduler.stats();
+    let WorkerStats { spawned, completed, cancelled, panicked, .. } = stats.total();
+    assert_eq!((spawned, completed, cancelled, panicked), (2000, 2000, 0, 0));
+    assert_eq!(stats.others.spawned, 1000, "the body ran outside the pool");
+    let by_workers: u64 = stats.workers.iter().map(|worker| worker.spawned).sum();
+    assert_eq!(by_workers, 1000);
+    assert_eq!(stats.others.completed, 0, "tasks run on workers");
+}
+
+#[test]
+fn the_trace_tells_of_every_task_from_spawn_to_end() {
+    static EVENTS: Mutex<Vec<TraceKind>> = Mutex::new(Vec::new());
+    let config = SchedulerConfig { worker_count: 1, ..SchedulerConfig::default() };
+    let scheduler = Scheduler::with_trace(config, |event| EVENTS.lock().unwrap().push(event.kind));
+    with_scope(&scheduler, |scope| {
+        scope.spawn(|| ());
+    });
+    drop(scheduler);
+    let events = EVENTS.lock().unwrap();
+    let of_tasks: Vec<_> = events
+        .iter()
+        .filter(|kind| !matches!(kind, TraceKind::Parked | TraceKind::Woken))
+        .collect();
+    match of_tasks[..] {
+        [TraceKind::Spawned(a), TraceKind::Started(b), TraceKind::Completed(c)] => {
+            assert!(a == b && b == c);
+        }
+        ref other => panic!("{other:?}"),
+    }
+}
