@@ -38,6 +38,6 @@ impl SchedulerConfig {
 
 impl Default for SchedulerConfig {
     fn default() -> Self {
-        Self { worker_count: 0, local_queue_size: 8192, enable_stealing: true, spin_count: 64 }
+        Self { worker_count: 0, local_queue_size: 8192, enable_stealing: true, spin_count: 16 }
     }
 }

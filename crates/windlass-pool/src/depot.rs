@@ -17,11 +17,11 @@ const BATCH: usize = 64;
 const DEPOT_BATCHES: usize = 256;
 
 /// Memory for one small task.
-#[repr(C, align(64))]
+#[repr(C, align(16))]
 pub(crate) struct Small(MaybeUninit<[u8; 64]>);
 
 /// Memory for one task of middling size.
-#[repr(C, align(64))]
+#[repr(C, align(16))]
 pub(crate) struct Medium(MaybeUninit<[u8; 128]>);
 
 /// A size of block.
@@ -40,6 +40,7 @@ pub(crate) trait Block: Sized + 'static {
     }
 
     /// A free block, or a new one.
+    #[inline]
     fn take() -> Box<Self> {
         Self::with_shelf(|shelf| shelf.pop().or_else(|| restock(shelf)))
             .flatten()
@@ -47,6 +48,7 @@ pub(crate) trait Block: Sized + 'static {
     }
 
     /// Gives a block back.
+    #[inline]
     fn give(block: Box<Self>) {
         Self::with_shelf(|shelf| {
             shelf.push(block);
@@ -57,12 +59,14 @@ pub(crate) trait Block: Sized + 'static {
     }
 }
 
+#[cold]
 fn restock<B: Block>(shelf: &mut Vec<Box<B>>) -> Option<Box<B>> {
     let batch = B::depot().lock().unwrap_or_else(PoisonError::into_inner).pop()?;
     *shelf = batch;
     shelf.pop()
 }
 
+#[cold]
 fn hand_in<B: Block>(shelf: &mut Vec<Box<B>>) {
     let batch = shelf.split_off(BATCH);
     let mut depot = B::depot().lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,6 +82,7 @@ macro_rules! block {
                 Box::new(Self(MaybeUninit::uninit()))
             }
 
+            #[inline]
             fn with_shelf<R>(f: impl FnOnce(&mut Vec<Box<Self>>) -> R) -> Option<R> {
                 thread_local! {
                     static SHELF: RefCell<Vec<Box<$block>>> = const { RefCell::new(Vec::new()) };

@@ -27,7 +27,7 @@ use crate::{
     checkpoint::Unwound,
     depot::{Block, Medium, Small},
     error::{Panic, TaskError},
-    node::{self, End, Fate, Kind, Node, Root, Unit},
+    node::{self, End, Fate, Kind, Leaves, Node, Root, Unit},
     panics::Payload,
     trace::TaskId,
 };
@@ -59,6 +59,7 @@ struct Job<F, T> {
 /// # Safety
 /// Nothing that `F` or `T` borrows may end before the task is complete and its handle is gone, and
 /// `root` must not end before that either.
+#[inline]
 pub(crate) unsafe fn make<F, T>(unit: Unit, root: &Root, body: F) -> (Held<T>, Queued)
 where
     F: FnOnce() -> T + Send,
@@ -90,6 +91,7 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
     const KIND: &'static Kind =
         &Kind { conclude: Self::conclude, drop_outcome: drop_outcome::<T>, free: Self::free };
 
+    #[inline]
     fn into_memory(self) -> NonNull<Node> {
         let layout = Layout::new::<Self>();
         if Small::fits(layout) {
@@ -124,7 +126,7 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
         }
     }
 
-    unsafe fn conclude(task: NonNull<Node>, fate: Fate) -> End {
+    unsafe fn conclude(task: NonNull<Node>, fate: Fate) -> (End, Leaves) {
         let job = task.cast::<Self>().as_ptr();
         // SAFETY: the block is alive; only atomics of the node are touched by others meanwhile.
         let node = unsafe { &(*job).head.node };
@@ -140,9 +142,13 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
                 (End::Panicked, Outcome::Panicked)
             }
         };
+        let leaves = match outcome {
+            Outcome::Value(_) | Outcome::Panicked => Leaves::Something,
+            Outcome::Pending | Outcome::Cancelled | Outcome::Taken => Leaves::Nothing,
+        };
         // SAFETY: until the body is ended by `end_body`, the outcome is the claimer's alone.
         unsafe { *(*job).head.outcome.get() = outcome };
-        end
+        (end, leaves)
     }
 }
 
@@ -184,6 +190,7 @@ unsafe impl Send for Queued {}
 
 impl Queued {
     /// Takes the task on, unless somebody has done so already.
+    #[inline]
     pub(crate) fn claim(self) -> Option<Claimed> {
         // SAFETY: the place in the queue keeps the node alive.
         let claimed = unsafe { self.task.as_ref() }.claim();
@@ -214,6 +221,7 @@ pub(crate) struct Claimed {
 
 impl Claimed {
     /// Runs the body, or drops it if the task has been cancelled.
+    #[inline]
     pub(crate) fn run(self) -> Finished {
         let fate = if self.is_cancelled() { Fate::Discard } else { Fate::Run };
         self.conclude(fate)
@@ -240,11 +248,12 @@ impl Claimed {
         self.conclude(Fate::Discard)
     }
 
+    #[inline]
     fn conclude(self, fate: Fate) -> Finished {
         let kind = self.kind();
         // SAFETY: the body's unit keeps the node from completing, and the claim is ours.
-        let end = unsafe { node::inside(self.task, || (kind.conclude)(self.task, fate)) };
-        Finished { claimed: self, end }
+        let ended = unsafe { node::inside(self.task, || (kind.conclude)(self.task, fate)) };
+        Finished { claimed: self, end: ended.0, leaves: ended.1 }
     }
 
     pub(crate) fn id(&self) -> TaskId {
@@ -268,23 +277,33 @@ impl Deref for Claimed {
     }
 }
 
-/// A body that has ended; dropping this tells everybody.
+/// A body that has ended; closing or dropping this tells everybody.
 #[must_use]
 pub(crate) struct Finished {
     claimed: Claimed,
     end: End,
+    leaves: Leaves,
 }
 
 impl Finished {
     pub(crate) fn end(&self) -> End {
         self.end
     }
+
+    /// Tells everybody but the parent: if the task is complete, its unit of the parent is returned.
+    #[inline]
+    pub(crate) fn close(self) -> Option<Unit> {
+        let Self { claimed, leaves, .. } = &*ManuallyDrop::new(self);
+        // SAFETY: the body was concluded under our claim, and this is the last use of the node.
+        unsafe { node::end_body(claimed.task, claimed.from_queue, *leaves) }
+    }
 }
 
 impl Drop for Finished {
     fn drop(&mut self) {
-        // SAFETY: the body was concluded under our claim, and this is the last use of the node.
-        unsafe { node::end_body(self.claimed.task, self.claimed.from_queue) };
+        let Self { claimed, leaves, .. } = self;
+        // SAFETY: as in `close`.
+        drop(unsafe { node::end_body(claimed.task, claimed.from_queue, *leaves) });
     }
 }
 

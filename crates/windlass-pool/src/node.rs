@@ -28,6 +28,8 @@ use std::{
     time::Instant,
 };
 
+use crossbeam_utils::CachePadded;
+
 use crate::{
     clock,
     panics::Panics,
@@ -49,6 +51,8 @@ const QUEUED: u64 = 1 << 4;
 const WAITED: u64 = 1 << 5;
 /// One unit of the count, which takes up the rest of the word.
 const UNIT: u64 = 1 << 8;
+/// The units a root has while its body runs: more than tasks can be spawned.
+const LEAD: u64 = UNIT << 40;
 
 /// What becomes of a claimed task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,13 +71,20 @@ pub(crate) enum End {
     Panicked,
 }
 
+/// Whether a concluded body has left behind anything that must be dropped or reported.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Leaves {
+    Nothing,
+    Something,
+}
+
 /// What a kind of task does; a root has none.
 pub(crate) struct Kind {
     /// Runs or drops the body and stores what came of it.
     ///
     /// # Safety
     /// The node is a task of this kind, and the caller is the one that claimed it.
-    pub(crate) conclude: unsafe fn(NonNull<Node>, Fate) -> End,
+    pub(crate) conclude: unsafe fn(NonNull<Node>, Fate) -> (End, Leaves),
     /// Drops what the body returned, if it is still there.
     ///
     /// # Safety
@@ -112,6 +123,7 @@ pub(crate) struct Standing {
 
 impl Node {
     /// A task that is queued and has a handle; `unit` is its hold on its parent.
+    #[inline]
     pub(crate) fn task(unit: Unit, root: &Root, kind: &'static Kind) -> Self {
         Self {
             state: AtomicU64::new(UNIT | HANDLE | QUEUED),
@@ -126,6 +138,7 @@ impl Node {
     }
 
     /// Takes the task on; true for one caller only.
+    #[inline]
     pub(crate) fn claim(&self) -> bool {
         // Acquire: pairs with the Release in `unclaim`. What the body owns came with the queue.
         self.state.fetch_or(CLAIMED, AcqRel) & CLAIMED == 0
@@ -149,6 +162,7 @@ impl Node {
     }
 
     /// Whether the body has ended and every child task with it.
+    #[inline]
     pub(crate) fn is_complete(&self) -> bool {
         // Acquire: pairs with the Release half of the step that gave the last unit back.
         self.state.load(Acquire) < UNIT
@@ -196,12 +210,24 @@ impl Node {
 }
 
 /// The root of a scope: the node its body stands for, and what the tasks of a scope share.
+///
+/// Laid out by who writes: those who end tasks write to the node, the body to `spawned`, and nobody
+/// to what lies between, as long as nothing is cancelled.
 #[repr(C)]
 pub(crate) struct Root {
     node: Node,
+    panics: Panics,
+    settled: CachePadded<Settled>,
+    /// How many tasks the body itself has spawned; only the thread it runs on writes here. They are
+    /// added to the count when the body ends, so that a spawn need not touch what every task's end
+    /// touches. Until then the count also holds [`LEAD`], so it cannot run out.
+    spawned: CachePadded<AtomicU64>,
+}
+
+/// What of a root hardly ever changes.
+struct Settled {
     clean_at: AtomicU64,
     deadline: Option<Instant>,
-    panics: Panics,
 }
 
 impl Root {
@@ -211,14 +237,14 @@ impl Root {
     pub(crate) fn new(deadline: Option<Instant>) -> Self {
         let parent = current_ptr();
         // SAFETY: the current node is alive; see `inside`.
-        let outer = parent.and_then(|node| unsafe { root_of(node).as_ref() }.deadline);
+        let outer = parent.and_then(|node| unsafe { root_of(node).as_ref() }.deadline());
         let deadline = deadline.into_iter().chain(outer).min();
         Self::below(parent, deadline, Panics::of_a_scope())
     }
 
     /// A root below this one, for what must not end before this one has.
     pub(crate) fn around(&self) -> Self {
-        Self::below(Some(self.as_ptr()), self.deadline, Panics::of_a_scope())
+        Self::below(Some(self.as_ptr()), self.deadline(), Panics::of_a_scope())
     }
 
     /// A root below nothing.
@@ -227,8 +253,9 @@ impl Root {
     }
 
     fn below(parent: Option<NonNull<Node>>, deadline: Option<Instant>, panics: Panics) -> Self {
-        let node = Node { state: AtomicU64::new(UNIT), parent, root: None, kind: None };
-        Self { node, clean_at: AtomicU64::new(0), deadline, panics }
+        let node = Node { state: AtomicU64::new(LEAD), parent, root: None, kind: None };
+        let settled = Settled { clean_at: AtomicU64::new(0), deadline }.into();
+        Self { node, panics, settled, spawned: AtomicU64::new(0).into() }
     }
 
     pub(crate) fn node(&self) -> &Node {
@@ -236,21 +263,45 @@ impl Root {
     }
 
     /// Whether this scope or anything it stands in has been cancelled.
+    #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
+        self.any_marked(clock::now())
+    }
+
+    /// Whether this root or a node above it was marked before the clock showed `now`.
+    #[inline]
+    fn any_marked(&self, now: u64) -> bool {
+        // Relaxed: whoever stored `now` read the same clock and then looked at every mark from here
+        // upwards.
+        self.settled.clean_at.load(Relaxed) != now && self.look_for_marks(now)
+    }
+
+    #[cold]
+    fn look_for_marks(&self, now: u64) -> bool {
         // SAFETY: a scope stands inside the body of its parent, so all above it are alive.
-        unsafe { is_cancelled(self.as_ptr()) }
+        let marked = self.node.is_marked() || unsafe { any_marked(self.node.parent, now) };
+        if !marked {
+            self.settled.clean_at.store(now, Relaxed);
+        }
+        marked
     }
 
     /// When everything in the scope is to be cancelled.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.deadline
+        self.settled.deadline
     }
 
     /// A unit for a new task: of the innermost task of this scope that the calling thread is in, so
     /// that a task completes after its child tasks; else of the root itself.
+    #[inline]
     pub(crate) fn branch(&self) -> Unit {
-        let own = self.as_ptr();
-        let parent = current_ptr().and_then(|node| self.innermost(node)).unwrap_or(own);
+        let current = current_ptr();
+        if current == Some(self.as_ptr()) {
+            // Relaxed, and no read-modify-write: the body's thread alone is directly in the root.
+            self.spawned.store(self.spawned.load(Relaxed) + UNIT, Relaxed);
+            return Unit { node: self.as_ptr() };
+        }
+        let parent = current.and_then(|node| self.innermost(node)).unwrap_or(self.as_ptr());
         // SAFETY: a task that the calling thread is in has its body's unit; a root that can still
         // be named has its body's unit, or that of the task through which it is named.
         unsafe { Unit::of(parent) }
@@ -282,12 +333,15 @@ impl Root {
         unsafe { inside(self.as_ptr(), f) }
     }
 
-    /// Gives the body's unit back; true if the root is thereby complete.
+    /// Ends the body: from now on the count is that of the tasks. True if there are none left.
     pub(crate) fn end_body(&self) -> bool {
-        // Acquire in both: pairs with the Release of each child's last step. Without children
-        // nobody else can name this root, so the count need not be written.
-        self.node.state.load(Acquire) < 2 * UNIT
-            || self.node.state.fetch_sub(UNIT, AcqRel) < 2 * UNIT
+        // Relaxed: this thread wrote it.
+        let lead = LEAD - self.spawned.load(Relaxed);
+        let only_lead = |state: u64| state < lead + UNIT;
+        // Acquire in both: pairs with the Release of each task's last step. Without tasks nobody
+        // else can name this root, so the count need not be written.
+        only_lead(self.node.state.load(Acquire))
+            || only_lead(self.node.state.fetch_sub(lead, AcqRel))
     }
 
     /// The panics of its tasks that nobody has received.
@@ -311,6 +365,7 @@ unsafe impl Send for Unit {}
 impl Unit {
     /// # Safety
     /// The node has at least one unit and keeps it until this call has returned.
+    #[inline]
     pub(crate) unsafe fn of(node: NonNull<Node>) -> Self {
         // Relaxed: the unit that the caller relies on keeps the count from reaching zero.
         // SAFETY: a node with a unit is alive.
@@ -356,24 +411,66 @@ impl Unit {
 impl Drop for Unit {
     fn drop(&mut self) {
         // SAFETY: this value is the unit that is given back.
-        unsafe { give_back(self.node) }
+        unsafe { give_back(self.node, 1) }
     }
 }
 
-/// Ends the body of a task: gives back its unit and, if `from_queue`, its place in the queue.
+/// Units of one node, given back together.
+pub(crate) struct Units {
+    node: NonNull<Node>,
+    count: u64,
+}
+
+impl Units {
+    pub(crate) fn one(unit: Unit) -> Self {
+        Self { node: unit.into_raw(), count: 1 }
+    }
+
+    /// Takes in one more, or returns it if it is of another node.
+    #[inline]
+    pub(crate) fn add(&mut self, unit: Unit) -> Result<(), Unit> {
+        if unit.node != self.node {
+            return Err(unit);
+        }
+        self.count += 1;
+        unit.into_raw();
+        Ok(())
+    }
+
+    /// Whether `task` holds a unit of the same node.
+    #[inline]
+    pub(crate) fn are_of_parent(&self, task: &Node) -> bool {
+        task.parent == Some(self.node)
+    }
+}
+
+impl Drop for Units {
+    fn drop(&mut self) {
+        // SAFETY: this value is the units that are given back.
+        unsafe { give_back(self.node, self.count) }
+    }
+}
+
+/// Ends the body of a task: gives back its unit and, if `from_queue`, its place in the queue. If the
+/// task is thereby complete, returns the unit that it held of its parent.
 ///
 /// The outcome goes to the handle, or is dropped here if there is none: the step that sets `ENDED`
 /// sees in the same word whether the handle still exists.
 ///
 /// # Safety
 /// The caller claimed the task, ran or discarded its body, and does not touch the node again.
-pub(crate) unsafe fn end_body(task: NonNull<Node>, from_queue: bool) {
+#[inline]
+pub(crate) unsafe fn end_body(
+    task: NonNull<Node>,
+    from_queue: bool,
+    leaves: Leaves,
+) -> Option<Unit> {
     // SAFETY: the body's unit keeps the node alive up to the exchange; not used after it.
     let (state, parent, kind) = unsafe { parts(task) };
     let leaving = UNIT + if from_queue { QUEUED } else { 0 };
     let mut before = state.load(Acquire);
     loop {
-        if before & HANDLE == 0 {
+        if before & HANDLE == 0 && leaves == Leaves::Something {
             // SAFETY: the body has ended and there is no handle, so the outcome is ours alone.
             unsafe { drop_unwanted(task) };
         }
@@ -407,6 +504,7 @@ unsafe fn drop_unwanted(task: NonNull<Node>) {
 ///
 /// # Safety
 /// The caller owns the handle and does not touch the node again.
+#[inline]
 pub(crate) unsafe fn drop_handle(task: NonNull<Node>) {
     // SAFETY: the handle keeps the node alive up to the step that gives it up.
     let (state, _, kind) = unsafe { parts(task) };
@@ -454,47 +552,52 @@ unsafe fn parts<'a>(node: NonNull<Node>) -> Parts<'a> {
     unsafe { (&(*node).state, (*node).parent, (*node).kind) }
 }
 
-/// Gives one unit back and, where it was the last, goes on with the parent.
+/// Gives units back and, where they were the last, goes on with the parent, and so on upwards.
 ///
 /// # Safety
-/// The caller owns the unit and does not touch the node again.
-unsafe fn give_back(node: NonNull<Node>) {
-    // SAFETY: the unit keeps the node alive up to the subtraction.
-    let (state, parent, kind) = unsafe { parts(node) };
-    // AcqRel: Release publishes this unit's work, Acquire collects that of the others.
-    let after = state.fetch_sub(UNIT, AcqRel) - UNIT;
-    // SAFETY: the unit was ours and is gone.
-    unsafe { settle(node, parent, kind, after) };
+/// The caller owns so many units and does not touch the node again.
+unsafe fn give_back(node: NonNull<Node>, count: u64) {
+    let mut next = Some((node, count));
+    while let Some((node, count)) = next {
+        // SAFETY: the units keep the node alive up to the subtraction.
+        let (state, parent, kind) = unsafe { parts(node) };
+        // AcqRel: Release publishes what was done under these units, Acquire collects what was
+        // done under the others.
+        let after = state.fetch_sub(count * UNIT, AcqRel) - count * UNIT;
+        // SAFETY: the units were ours and are gone.
+        let above = unsafe { settle(node, parent, kind, after) };
+        next = above.map(|unit| (unit.into_raw(), 1));
+    }
 }
 
-/// What follows from a unit having been given back. A chain of completions goes up in a loop.
+/// What follows from units having been given back: a task that is thereby complete returns the unit
+/// that it held of its parent.
 ///
 /// # Safety
 /// `after` is the state that the caller's step left behind; the node is touched only if that state
 /// makes this call its last holder.
+#[inline]
 unsafe fn settle(
-    mut node: NonNull<Node>,
-    mut parent: Option<NonNull<Node>>,
-    mut kind: Option<&'static Kind>,
-    mut after: u64,
-) {
-    while after < UNIT {
-        if after & WAITED != 0 {
-            wait::wake_all(node.addr().get());
-        }
-        // A root completes for its owner; its parent waits for that owner, not for a unit.
-        let (Some(task), Some(above)) = (kind, parent) else { return };
-        // SAFETY: by the contract, for a task that is now complete.
-        unsafe { free_if_unused(node, task, after) };
-        // SAFETY: the completed task held a unit of its parent, which is now ours to give back.
-        let (state, next, next_kind) = unsafe { parts(above) };
-        after = state.fetch_sub(UNIT, AcqRel) - UNIT;
-        (node, parent, kind) = (above, next, next_kind);
+    node: NonNull<Node>,
+    parent: Option<NonNull<Node>>,
+    kind: Option<&'static Kind>,
+    after: u64,
+) -> Option<Unit> {
+    if after >= UNIT {
+        return None;
     }
+    if after & WAITED != 0 {
+        wait::wake_all(node.addr().get());
+    }
+    // SAFETY: by the contract, for a task that is now complete. A root completes for its owner; its
+    // parent waits for that owner, not for a unit.
+    unsafe { free_if_unused(node, kind?, after) };
+    parent.map(|node| Unit { node })
 }
 
 /// # Safety
 /// `after` is the state that the caller's own step left behind.
+#[inline]
 unsafe fn free_if_unused(node: NonNull<Node>, kind: &Kind, after: u64) {
     if after < UNIT && after & (HANDLE | QUEUED) == 0 {
         // SAFETY: no unit, no handle and no queue is left, and no step can bring one back.
@@ -506,6 +609,7 @@ unsafe fn free_if_unused(node: NonNull<Node>, kind: &Kind, after: u64) {
 ///
 /// # Safety
 /// The node is not complete before this call returns, and the pointer is to its whole object.
+#[inline]
 pub(crate) unsafe fn is_cancelled(node: NonNull<Node>) -> bool {
     // SAFETY: a node that is not complete keeps all above it alive.
     unsafe { any_marked(Some(node), clock::now()) }
@@ -527,32 +631,22 @@ pub(crate) unsafe fn is_within(node: NonNull<Node>, tops: [Option<&Node>; 2]) ->
     false
 }
 
-/// Whether `from` or a node above it was marked before the clock showed `now`; if not, the roots on
-/// the way remember it.
+/// Whether `from` or a node above it was marked before the clock showed `now`.
 ///
 /// # Safety
 /// `from` and every node above it are alive, and the pointers are to their whole objects.
+#[inline]
 unsafe fn any_marked(from: Option<NonNull<Node>>, now: u64) -> bool {
     let mut place = from;
     while let Some(ptr) = place {
         // SAFETY: by the contract.
         let node = unsafe { ptr.as_ref() };
-        if node.is_marked() {
-            return true;
-        }
         if node.root.is_none() {
             // SAFETY: only `Root` holds a node without a root, as its first field.
-            let root = unsafe { ptr.cast::<Root>().as_ref() };
-            // Relaxed: whoever stored `now` read the same clock and then looked further up.
-            if root.clean_at.load(Relaxed) == now {
-                return false;
-            }
-            // SAFETY: by the contract, for the nodes further up.
-            let above = unsafe { any_marked(node.parent, now) };
-            if !above {
-                root.clean_at.store(now, Relaxed);
-            }
-            return above;
+            return unsafe { ptr.cast::<Root>().as_ref() }.any_marked(now);
+        }
+        if node.is_marked() {
+            return true;
         }
         place = node.parent;
     }
@@ -574,6 +668,7 @@ thread_local! {
 ///
 /// # Safety
 /// The node is not complete before `f` has returned, and the pointer is to its whole object.
+#[inline]
 pub(crate) unsafe fn inside<R>(node: NonNull<Node>, f: impl FnOnce() -> R) -> R {
     struct Back(Option<NonNull<Node>>, PhantomData<*const ()>);
     impl Drop for Back {
@@ -586,6 +681,7 @@ pub(crate) unsafe fn inside<R>(node: NonNull<Node>, f: impl FnOnce() -> R) -> R 
 }
 
 /// The node the calling thread is in; alive as long as the calling frame is.
+#[inline]
 pub(crate) fn current_ptr() -> Option<NonNull<Node>> {
     CURRENT.get()
 }

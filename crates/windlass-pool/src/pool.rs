@@ -56,6 +56,7 @@ impl Pool {
     }
 
     /// Takes in a new task: queues it, or discards it at once.
+    #[inline]
     pub(crate) fn submit(&self, task: TaskId, queued: Queued, fate: Fate) {
         worker::with(|worker| {
             let worker = worker.filter(|worker| worker.serves(self));
@@ -76,6 +77,7 @@ impl Pool {
         self.notify();
     }
 
+    #[cold]
     fn discard(&self, index: Option<usize>, queued: Queued) {
         if let Some(claimed) = queued.claim() {
             let finished = claimed.discard();

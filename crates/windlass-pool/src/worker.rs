@@ -9,6 +9,7 @@ use std::{
     iter,
     sync::Arc,
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use crossbeam_deque::{Steal, Worker as CrossbeamDeque};
@@ -17,7 +18,7 @@ use crate::{
     abort::Bomb,
     fork::ForkStack,
     job::{Claimed, Queued},
-    node::End,
+    node::{End, Node, Unit, Units},
     parker::{self, Parker, ParkerRef},
     pool::Pool,
     sleep::Rest,
@@ -31,7 +32,12 @@ mod help;
 pub(crate) type Deque = CrossbeamDeque<Queued>;
 
 /// Every so many tasks the shared queue comes first, so that it is never starved.
-const FAIRNESS: u32 = 61;
+const FAIRNESS: u32 = 4;
+
+/// A sleep that was not worth it.
+const SHORT_SLEEP: Duration = Duration::from_micros(200);
+/// A worker searches at most so many times as long as it is told to.
+const MAX_PATIENCE: u32 = 8;
 
 /// A pool's worker, in its own thread.
 pub(crate) struct Worker {
@@ -40,10 +46,16 @@ pub(crate) struct Worker {
     place: Option<(usize, Deque)>,
     parker: ParkerRef,
     searching: Cell<bool>,
+    /// How many times as long as usual to search before sleeping; see `adjust_patience`.
+    patience: Cell<u32>,
     /// How many tasks this thread is in the middle of, one on top of the other.
     depth: Cell<usize>,
     turn: Cell<u32>,
     forks: ForkStack,
+    /// What the tasks that ended here owe to the parent they have in common. It is paid back when
+    /// a task of another parent comes, or when there is nothing to run: no parent could complete
+    /// earlier anyhow, while yet another of its tasks runs here.
+    owed: Cell<Option<Units>>,
 }
 
 thread_local! {
@@ -75,9 +87,11 @@ impl Worker {
             place,
             parker: parker::own(),
             searching: Cell::new(false),
+            patience: Cell::new(1),
             depth: Cell::new(0),
             turn: Cell::new(0),
             forks: ForkStack::new(),
+            owed: Cell::new(None),
         }
     }
 
@@ -86,10 +100,12 @@ impl Worker {
         self.place.as_ref().map(|(index, _)| *index)
     }
 
+    #[inline]
     pub(crate) fn pool(&self) -> &Pool {
         &self.pool
     }
 
+    #[inline]
     pub(crate) fn forks(&self) -> &ForkStack {
         &self.forks
     }
@@ -144,6 +160,7 @@ impl Worker {
         while let Some(claimed) = self.find() {
             self.execute(claimed);
         }
+        self.pay();
         self.pool.sleep.block();
         if self.pool.has_work(None) {
             self.pool.notify();
@@ -151,8 +168,10 @@ impl Worker {
     }
 
     /// Runs a task and counts it.
+    #[inline]
     fn execute(&self, claimed: Claimed) {
         self.depth.set(self.depth.get() + 1);
+        self.pay_unless_child(&claimed);
         let (pool, index, task) = (&*self.pool, self.index(), claimed.id());
         pool.tracer.emit(index, || TraceKind::Started(task));
         let finished = claimed.run();
@@ -162,8 +181,33 @@ impl Worker {
             End::Cancelled => TraceKind::Cancelled(task),
             End::Panicked => TraceKind::Panicked(task),
         });
-        drop(finished);
+        if let Some(unit) = finished.close() {
+            self.owe(unit);
+        }
         self.depth.set(self.depth.get() - 1);
+    }
+
+    #[inline]
+    fn pay_unless_child(&self, task: &Node) {
+        let owed = self.owed.take();
+        self.owed.set(owed.filter(|owed| owed.are_of_parent(task)));
+    }
+
+    #[inline]
+    fn owe(&self, unit: Unit) {
+        let units = match self.owed.take() {
+            None => Units::one(unit),
+            Some(mut units) => match units.add(unit) {
+                Ok(()) => units,
+                Err(unit) => Units::one(unit),
+            },
+        };
+        self.owed.set(Some(units));
+    }
+
+    /// Pays back what is owed; false if that was nothing.
+    fn pay(&self) -> bool {
+        self.owed.take().is_some()
     }
 
     /// The next task; sleeps until there is one, or until the pool closes.
@@ -183,9 +227,10 @@ impl Worker {
 
     /// Looks for work again and again for a while.
     fn search(&self) -> Option<Claimed> {
+        self.pay();
         self.start_search();
-        (0..self.pool.config.spin_count).find_map(|_| {
-            pause();
+        (0..self.pool.config.spin_count * self.patience.get()).find_map(|round| {
+            pause(round);
             self.find()
         })
     }
@@ -194,9 +239,21 @@ impl Worker {
         let sleep = &self.pool.sleep;
         sleep.doze(&self.parker, Rest::Idle);
         if !self.pool.has_work(None) && !sleep.is_closed() {
+            let fell_asleep = Instant::now();
             self.park(Parker::park);
+            self.adjust_patience(fell_asleep.elapsed());
         }
         sleep.rise(&self.parker);
+    }
+
+    /// A worker that is woken as soon as it sleeps costs its waker a system call each time; it had
+    /// better stayed up. One that slept for long searched for too long before.
+    fn adjust_patience(&self, slept: Duration) {
+        let patience = self.patience.get();
+        self.patience.set(match slept {
+            short if short < SHORT_SLEEP => (patience * 2).min(MAX_PATIENCE),
+            _ => (patience / 2).max(1),
+        });
     }
 
     fn park(&self, how: impl FnOnce(&Parker)) {
@@ -235,6 +292,7 @@ impl Worker {
         self.pop().or_else(|| self.take_injected()).or_else(|| self.steal())
     }
 
+    #[inline]
     fn pop(&self) -> Option<Claimed> {
         let (_, deque) = self.place.as_ref()?;
         iter::from_fn(|| deque.pop()).find_map(Queued::claim)
@@ -289,9 +347,10 @@ fn claim_first(source: impl Fn() -> Steal<Queued>) -> Option<Claimed> {
     }
 }
 
-/// One breath between two looks at the queues.
-fn pause() {
-    for _ in 0..4 {
+/// Waits between two looks at the queues, longer each time at first: every look takes the line that a
+/// queue's owner is writing to out of that owner's cache.
+fn pause(round: u32) {
+    for _ in 0..4_u32 << round.min(3) {
         std::hint::spin_loop();
     }
 }

@@ -54,10 +54,15 @@ impl Worker {
     pub(crate) fn wait(&self, goal: &Node) {
         let mut helpfulness = self.helpfulness();
         while !goal.is_complete() {
-            if let Some(claimed) = self.find_below(goal, &mut helpfulness) {
+            if let Some(claimed) = self.pop_below(goal, helpfulness) {
                 self.stop_search();
                 self.execute(claimed);
-            } else if !self.spin_until(goal, &mut helpfulness) {
+            } else if self.pay() {
+                continue;
+            } else if let Some(claimed) = self.take_below(goal, &mut helpfulness) {
+                self.stop_search();
+                self.execute(claimed);
+            } else if !self.spin_until(goal, helpfulness) {
                 self.sleep_until(goal, helpfulness);
             }
         }
@@ -82,6 +87,7 @@ impl Worker {
 
     /// Sleeps until `goal` is complete, or until `limit`, without helping.
     pub(crate) fn block_on(&self, goal: &Node, limit: Option<Instant>) -> bool {
+        self.pay();
         loop {
             if goal.is_complete() {
                 return true;
@@ -104,18 +110,22 @@ impl Worker {
         }
     }
 
-    /// A task that may run on top of the waiting one.
-    fn find_below(&self, goal: &Node, helpfulness: &mut Helpfulness) -> Option<Claimed> {
-        if *helpfulness == Helpfulness::None {
+    /// A task from the own queue that may run on top of the waiting one.
+    fn pop_below(&self, goal: &Node, helpfulness: Helpfulness) -> Option<Claimed> {
+        if helpfulness == Helpfulness::None {
             return None;
         }
-        if let Some(claimed) = self.pop() {
-            if is_eligible(&claimed, goal) {
-                return Some(claimed);
-            }
-            self.push(claimed.unclaim());
+        let claimed = self.pop()?;
+        if is_eligible(&claimed, goal) {
+            return Some(claimed);
         }
-        if *helpfulness == Helpfulness::OwnQueue {
+        self.push(claimed.unclaim());
+        None
+    }
+
+    /// A task from elsewhere that may run on top of the waiting one.
+    fn take_below(&self, goal: &Node, helpfulness: &mut Helpfulness) -> Option<Claimed> {
+        if *helpfulness != Helpfulness::Anywhere {
             return None;
         }
         let claimed = claim_first(|| self.pool.injector.steal()).or_else(|| self.steal_one())?;
@@ -136,18 +146,18 @@ impl Worker {
     }
 
     /// Looks again and again for a while; false if there is nothing left but sleep.
-    fn spin_until(&self, goal: &Node, helpfulness: &mut Helpfulness) -> bool {
-        for _ in 0..self.pool.config.spin_count {
+    fn spin_until(&self, goal: &Node, helpfulness: Helpfulness) -> bool {
+        for round in 0..self.pool.config.spin_count {
             if goal.is_complete() {
                 return true;
             }
-            if *helpfulness == Helpfulness::Anywhere {
+            if helpfulness == Helpfulness::Anywhere {
                 self.start_search();
                 if self.pool.has_work(self.index()) {
                     return true;
                 }
             }
-            pause();
+            pause(round);
         }
         false
     }

@@ -1,0 +1,26 @@
+//! The pools that are compared, all with the same number of workers.
+
+use std::num::NonZero;
+
+use windlass_pool::Scheduler;
+
+/// One of each.
+pub(crate) struct Pools {
+    pub(crate) windlass: Scheduler,
+    pub(crate) rayon: rayon::ThreadPool,
+    pub(crate) chili: chili::ThreadPool,
+}
+
+impl Pools {
+    pub(crate) fn start(workers: usize) -> Self {
+        let rayon = rayon::ThreadPoolBuilder::new().num_threads(workers);
+        let chili =
+            chili::Config { thread_count: NonZero::new(workers - 1), ..chili::Config::default() };
+        Self {
+            windlass: Scheduler::new(workers),
+            rayon: rayon.build().expect("threads can be started"),
+            // The calling thread is one of its workers.
+            chili: chili::ThreadPool::with_config(chili),
+        }
+    }
+}
