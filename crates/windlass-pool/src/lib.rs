@@ -11,6 +11,8 @@ mod error;
 mod fork;
 mod job;
 mod join;
+#[cfg(all(test, windlass_loom))]
+mod models;
 mod node;
 mod panics;
 mod parallel;

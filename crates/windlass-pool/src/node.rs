@@ -660,8 +660,14 @@ pub(crate) unsafe fn root_of(node: NonNull<Node>) -> NonNull<Root> {
     unsafe { node.as_ref() }.root.unwrap_or(node.cast())
 }
 
+#[cfg(not(windlass_loom))]
 thread_local! {
     static CURRENT: Cell<Option<NonNull<Node>>> = const { Cell::new(None) };
+}
+
+#[cfg(windlass_loom)]
+loom::thread_local! {
+    static CURRENT: Cell<Option<NonNull<Node>>> = Cell::new(None);
 }
 
 /// Runs `f` with `node` as the calling thread's current node.
@@ -673,17 +679,17 @@ pub(crate) unsafe fn inside<R>(node: NonNull<Node>, f: impl FnOnce() -> R) -> R 
     struct Back(Option<NonNull<Node>>, PhantomData<*const ()>);
     impl Drop for Back {
         fn drop(&mut self) {
-            CURRENT.set(self.0);
+            CURRENT.with(|current| current.set(self.0));
         }
     }
-    let _back = Back(CURRENT.replace(Some(node)), PhantomData);
+    let _back = Back(CURRENT.with(|current| current.replace(Some(node))), PhantomData);
     f()
 }
 
 /// The node the calling thread is in; alive as long as the calling frame is.
 #[inline]
 pub(crate) fn current_ptr() -> Option<NonNull<Node>> {
-    CURRENT.get()
+    CURRENT.with(Cell::get)
 }
 
 /// Whether the node the calling thread is in has been cancelled.

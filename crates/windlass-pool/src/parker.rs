@@ -50,8 +50,9 @@ impl Parker {
 
     /// Wakes the thread, now or when it next wants to sleep.
     pub(crate) fn unpark(&self) {
-        // Release: pairs with the Acquire in `take_wake`, so the woken thread sees the reason.
-        self.woken.store(true, Release);
+        // Release: pairs with the Acquire in `take_wake`, so the woken thread sees the reason. Both
+        // are read-modify-writes, so they follow each other without a gap.
+        self.woken.swap(true, Release);
         self.thread.unpark();
     }
 

@@ -5,12 +5,11 @@
 //! use locks in the ordinary way take them from the standard library directly.
 
 #[cfg(windlass_loom)]
-pub(crate) use loom::{
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicU64, fence},
-    },
-    thread::{Thread, current, park},
+pub(crate) use self::park_token::{Thread, current, park};
+#[cfg(windlass_loom)]
+pub(crate) use loom::sync::{
+    Arc, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64, fence},
 };
 
 #[cfg(not(windlass_loom))]
@@ -29,4 +28,37 @@ use std::sync::PoisonError;
 /// Locks `mutex`; no user code runs under any lock of this crate, so poison means nothing.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A thread's park token for models: loom's own wakes threads also out of locks they wait for.
+#[cfg(windlass_loom)]
+mod park_token {
+    use loom::sync::{Arc, Condvar, Mutex};
+
+    #[derive(Clone)]
+    pub(crate) struct Thread(Arc<(Mutex<bool>, Condvar)>);
+
+    loom::thread_local! {
+        static OWN: Thread = Thread(Arc::new((Mutex::new(false), Condvar::new())));
+    }
+
+    pub(crate) fn current() -> Thread {
+        OWN.with(Thread::clone)
+    }
+
+    pub(crate) fn park() {
+        let Thread(token) = current();
+        let mut given = token.0.lock().unwrap();
+        while !*given {
+            given = token.1.wait(given).unwrap();
+        }
+        *given = false;
+    }
+
+    impl Thread {
+        pub(crate) fn unpark(&self) {
+            *self.0.0.lock().unwrap() = true;
+            self.0.1.notify_one();
+        }
+    }
 }

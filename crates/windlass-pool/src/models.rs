@@ -1,0 +1,346 @@
+//! Model checks of the protocols, on the files that are shipped.
+//!
+//! Each model is small enough for every order of its steps to be tried:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg windlass_loom" cargo test -p windlass-pool --release --lib \
+//!     --target-dir target-loom
+//! ```
+//!
+//! loom has no build of the deques, so a counter stands in for them, with no more order than they
+//! give: what is checked is "queue, then look who sleeps" against "fall asleep, then look at the queue".
+
+use loom::{
+    sync::{
+        Arc, Mutex,
+        atomic::{
+            AtomicBool, AtomicUsize,
+            Ordering::{AcqRel, Acquire, Relaxed, Release},
+        },
+    },
+    thread,
+};
+
+use crate::{
+    job::{self, Held, Queued},
+    node::Root,
+    parker::{self, ParkerRef},
+    sleep::{Call, Rest, Sleep},
+    wait, watch,
+};
+
+/// A pool reduced to one queue and the sleep.
+struct Pool {
+    sleep: Sleep,
+    /// How many things are queued.
+    queue: AtomicUsize,
+    reliefs: AtomicUsize,
+}
+
+impl Pool {
+    fn new(workers: usize) -> Arc<Self> {
+        let (queue, reliefs) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Arc::new(Self { sleep: Sleep::new(workers), queue, reliefs })
+    }
+
+    fn push(&self, count: usize) {
+        self.queue.fetch_add(count, Release);
+        self.notify();
+    }
+
+    fn notify(&self) {
+        if self.sleep.notify() == Call::Relief {
+            self.reliefs.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn pop(&self) -> bool {
+        self.has_work()
+            && self.queue.fetch_update(AcqRel, Acquire, |count| count.checked_sub(1)).is_ok()
+    }
+
+    fn has_work(&self) -> bool {
+        self.queue.load(Acquire) > 0
+    }
+
+    /// What a worker does to get its next task, without the spinning; false if the pool is closed.
+    fn next(&self, parker: &ParkerRef) -> bool {
+        self.sleep.start_search();
+        loop {
+            let found = self.pop();
+            if found || self.sleep.is_closed() {
+                if self.sleep.stop_search() && self.has_work() {
+                    self.notify();
+                }
+                return found;
+            }
+            self.sleep.doze(parker, Rest::Idle);
+            if !self.has_work() && !self.sleep.is_closed() {
+                parker.park();
+            }
+            self.sleep.rise(parker);
+        }
+    }
+}
+
+fn model(check: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(check);
+}
+
+#[test]
+fn a_worker_that_falls_asleep_does_not_miss_what_is_queued() {
+    model(|| {
+        let pool = Pool::new(1);
+        let worker = {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || {
+                let parker = parker::own();
+                pool.next(&parker) && pool.next(&parker)
+            })
+        };
+        pool.push(1);
+        pool.push(1);
+        assert!(worker.join().unwrap());
+        assert_eq!(pool.reliefs.load(Relaxed), 0);
+    });
+}
+
+#[test]
+fn two_workers_find_two_things() {
+    model(|| {
+        let pool = Pool::new(2);
+        let worker = |pool: &Arc<Pool>| {
+            let pool = Arc::clone(pool);
+            thread::spawn(move || pool.next(&parker::own()))
+        };
+        let (one, other) = (worker(&pool), worker(&pool));
+        // One call for two things: the first to be woken has to pass it on.
+        pool.push(2);
+        assert!(one.join().unwrap() && other.join().unwrap());
+    });
+}
+
+#[test]
+fn relief_is_called_when_the_last_worker_waits_and_something_is_queued() {
+    model(|| {
+        let pool = Pool::new(1);
+        let worker = {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || {
+                // What a worker does before it sleeps in a wait without helping.
+                pool.sleep.block();
+                if pool.has_work() {
+                    pool.notify();
+                }
+            })
+        };
+        pool.push(1);
+        worker.join().unwrap();
+        assert_eq!(pool.reliefs.load(Relaxed), 1, "exactly one of the two has noticed");
+    });
+}
+
+#[test]
+fn a_closing_pool_wakes_its_workers() {
+    model(|| {
+        let pool = Pool::new(1);
+        let worker = {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || pool.next(&parker::own()))
+        };
+        pool.sleep.close();
+        assert!(!worker.join().unwrap());
+    });
+}
+
+/// A root that several model threads can reach.
+fn shared_root() -> Arc<Root> {
+    Arc::new(Root::detached())
+}
+
+fn task<T: Send + 'static>(
+    root: &Root,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> (Held<T>, Queued) {
+    job::make_static(root.unit(), root, body)
+}
+
+fn run(queued: Queued) {
+    if let Some(claimed) = queued.claim() {
+        drop(claimed.run());
+    }
+}
+
+#[test]
+fn an_awaiter_gets_the_value_however_its_wait_and_the_end_meet() {
+    model(|| {
+        let root = shared_root();
+        let (mut held, queued) = task(&root, || 7);
+        let runner = thread::spawn(move || run(queued));
+        wait::sleep_until_complete(&held, None);
+        assert_eq!(held.take(&root).unwrap().unwrap(), 7);
+        drop(held);
+        runner.join().unwrap();
+        assert!(root.end_body());
+    });
+}
+
+#[test]
+fn awaiter_and_worker_do_not_both_run_a_task() {
+    model(|| {
+        let root = shared_root();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&runs);
+        let (mut held, queued) = task(&root, move || counted.fetch_add(1, Relaxed));
+        let runner = thread::spawn(move || run(queued));
+        if let Some(claimed) = held.claim() {
+            drop(claimed.run());
+        }
+        wait::sleep_until_complete(&held, None);
+        assert_eq!(held.take(&root).unwrap().unwrap(), 0);
+        drop(held);
+        runner.join().unwrap();
+        assert_eq!(runs.load(Relaxed), 1);
+        assert!(root.end_body());
+    });
+}
+
+/// Counts how often it is dropped.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+#[test]
+fn a_value_is_dropped_once_however_its_end_and_its_handles_end_meet() {
+    model(|| {
+        let root = shared_root();
+        let drops = Arc::new(AtomicUsize::new(0));
+        let value = Counted(Arc::clone(&drops));
+        let (held, queued) = task(&root, move || value);
+        let runner = thread::spawn(move || run(queued));
+        drop(held);
+        runner.join().unwrap();
+        assert_eq!(drops.load(Relaxed), 1);
+        assert!(root.end_body());
+    });
+}
+
+#[test]
+fn a_scope_ends_after_all_its_tasks_and_sees_what_they_did() {
+    model(|| {
+        let root = shared_root();
+        let done = Arc::new(AtomicUsize::new(0));
+        let runners: Vec<_> = (0..2)
+            .map(|_| {
+                let done = Arc::clone(&done);
+                // Spawned by the body itself, which counts apart.
+                let unit = root.inside(|| root.branch());
+                let (held, queued) =
+                    job::make_static(unit, &root, move || _ = done.fetch_add(1, Relaxed));
+                drop(held);
+                thread::spawn(move || run(queued))
+            })
+            .collect();
+        if !root.end_body() {
+            wait::sleep_until_complete(root.node(), None);
+        }
+        assert_eq!(done.load(Relaxed), 2);
+        for runner in runners {
+            runner.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_task_completes_after_its_child_task() {
+    model(|| {
+        let root = shared_root();
+        let done = Arc::new(AtomicUsize::new(0));
+        let (queue, counted) = (Arc::new(Mutex::new(None)), Arc::clone(&done));
+        let (inner_root, inner_queue) = (Arc::clone(&root), Arc::clone(&queue));
+        let (parent, queued) = task(&root, move || {
+            let unit = inner_root.branch();
+            let child = job::make_static(unit, &inner_root, move || {
+                counted.fetch_add(1, Relaxed);
+            });
+            *inner_queue.lock().unwrap() = Some(child.1);
+        });
+        let runner = thread::spawn(move || run(queued));
+        loop {
+            let child = queue.lock().unwrap().take();
+            if let Some(child) = child {
+                run(child);
+                break;
+            }
+            thread::yield_now();
+        }
+        wait::sleep_until_complete(&parent, None);
+        assert_eq!(done.load(Relaxed), 1);
+        runner.join().unwrap();
+        drop(parent);
+        assert!(root.end_body());
+    });
+}
+
+#[test]
+fn a_callback_is_called_once_however_cancel_and_registration_meet() {
+    model(|| {
+        let root = shared_root();
+        let calls = Arc::new(AtomicUsize::new(0));
+        let canceller = {
+            let root = Arc::clone(&root);
+            thread::spawn(move || watch::cancel(root.node()))
+        };
+        let watches = root.around();
+        let counted = Arc::clone(&calls);
+        let (held, callback) = task(&watches, move || _ = counted.fetch_add(1, Relaxed));
+        drop(held);
+        watch::register(&watches, callback);
+        canceller.join().unwrap();
+        assert_eq!(calls.load(Relaxed), 1);
+        watch::unregister(&watches);
+        assert!(watches.end_body());
+    });
+}
+
+#[test]
+fn a_cancel_is_seen_by_whoever_knows_of_it() {
+    model(|| {
+        let root = shared_root();
+        let told = Arc::new(AtomicBool::new(false));
+        let canceller = {
+            let (root, told) = (Arc::clone(&root), Arc::clone(&told));
+            thread::spawn(move || {
+                watch::cancel(root.node());
+                told.store(true, Release);
+            })
+        };
+        // Remembers, possibly, that nothing was cancelled.
+        let inner = root.inside(|| Root::new(None));
+        let _ = inner.is_cancelled();
+        if told.load(Acquire) {
+            assert!(inner.is_cancelled());
+        }
+        canceller.join().unwrap();
+        assert!(inner.is_cancelled());
+    });
+}
+
+#[test]
+fn a_parked_thread_is_woken() {
+    model(|| {
+        let parker = parker::own();
+        let waker = {
+            let parker = Arc::clone(&parker);
+            thread::spawn(move || parker.unpark())
+        };
+        parker.park();
+        waker.join().unwrap();
+    });
+}
