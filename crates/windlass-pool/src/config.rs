@@ -7,7 +7,12 @@ use std::{num::NonZero, thread};
 /// ```
 /// use windlass_pool::{Scheduler, SchedulerConfig};
 ///
-/// let config = SchedulerConfig { worker_count: 2, ..SchedulerConfig::default() };
+/// let config = SchedulerConfig {
+///     worker_count: 2,
+///     local_queue_size: 1024,
+///     enable_stealing: true,
+///     spin_count: 16,
+/// };
 /// assert_eq!(Scheduler::with_config(config).worker_count(), 2);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// How many joins may be nested before the inner ones just run both sides one after the other.
-const CAPACITY: usize = 4096;
+const CAPACITY: usize = 1024;
 
 /// The part of a fork that does not depend on types.
 struct Header {

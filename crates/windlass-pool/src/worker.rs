@@ -52,9 +52,9 @@ pub(crate) struct Worker {
     depth: Cell<usize>,
     turn: Cell<u32>,
     forks: ForkStack,
-    /// What the tasks that ended here owe to the parent they have in common. It is paid back when
-    /// a task of another parent comes, or when there is nothing to run: no parent could complete
-    /// earlier anyhow, while yet another of its tasks runs here.
+    /// What the tasks that ended here owe to the parent they have in common. It is paid back before
+    /// anything but another task of that parent runs here: without it the parent could not complete
+    /// earlier either.
     owed: Cell<Option<Units>>,
 }
 

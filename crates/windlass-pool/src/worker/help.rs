@@ -67,6 +67,7 @@ impl Worker {
             }
         }
         self.stop_search();
+        self.pay();
     }
 
     /// Waits until `task` is complete, or until `limit`; says whether it is complete.

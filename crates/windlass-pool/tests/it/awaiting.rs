@@ -4,13 +4,14 @@ use std::{
     sync::{
         Mutex,
         atomic::{AtomicUsize, Ordering::SeqCst},
+        mpsc,
     },
     time::Duration,
 };
 
 use windlass_pool::{Scheduler, SchedulerConfig, Scope, Task, TaskState, cancelled, with_scope};
 
-use crate::support::{PATIENCE, Signal, must_end, without_stealing};
+use crate::support::{PATIENCE, Signal, amount, must_end, without_stealing};
 
 /// Schedulers on which awaits could go wrong in different ways.
 fn schedulers() -> Vec<Scheduler> {
@@ -45,7 +46,9 @@ fn fib_by_scopes(scheduler: &Scheduler, n: u64) -> u64 {
 
 #[test]
 fn nested_awaits_never_deadlock() {
-    on_each(|scheduler| assert_eq!(fib_by_scopes(scheduler, 12), 144));
+    on_each(|scheduler| {
+        assert_eq!(fib_by_scopes(scheduler, amount(12, 6) as u64), amount(144, 8) as u64);
+    });
 }
 
 fn fib_by_children<'scope>(scope: &'scope Scope<'scope, '_>, n: u64) -> u64 {
@@ -61,16 +64,16 @@ fn fib_by_children<'scope>(scope: &'scope Scope<'scope, '_>, n: u64) -> u64 {
 fn awaits_of_child_tasks_never_deadlock() {
     on_each(|scheduler| {
         let fib = with_scope(scheduler, |scope| {
-            scope.spawn(move || fib_by_children(scope, 12)).await_result()
+            scope.spawn(move || fib_by_children(scope, amount(12, 6) as u64)).await_result()
         });
-        assert_eq!(fib.unwrap(), 144);
+        assert_eq!(fib.unwrap(), amount(144, 8) as u64);
     });
 }
 
 /// Each task awaits the one before it: whoever begins at the wrong end must not pile up a stack.
 #[test]
 fn a_long_chain_of_awaits_neither_deadlocks_nor_overflows() {
-    const LENGTH: usize = 5_000;
+    const LENGTH: usize = amount(5_000, 250);
     on_each(|scheduler| {
         let last = with_scope(scheduler, |scope| {
             let chain = move || {
@@ -92,7 +95,7 @@ fn a_long_chain_of_awaits_neither_deadlocks_nor_overflows() {
 #[test]
 fn awaits_across_siblings_never_deadlock() {
     on_each(|scheduler| {
-        for _ in 0..50 {
+        for _ in 0..amount(50, 1) {
             with_scope(scheduler, |scope| {
                 let layers = move || {
                     let mut layer: Vec<_> = (0..8).map(|_| scope.spawn(|| 1_u64)).collect();
@@ -142,6 +145,25 @@ fn what_no_waiting_worker_may_run_is_run_all_the_same() {
             });
             assert_eq!(ran.into_inner(), 1);
         }
+    });
+}
+
+/// A worker settles with a task's parent late if it can; never later than when it returns to a body.
+#[test]
+fn what_ran_during_an_await_has_completed_for_its_parent_when_the_await_returns() {
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        with_scope(&scheduler, |scope| {
+            let waiter = move || {
+                let (leave, left) = mpsc::channel();
+                let mut parent = scope.spawn(move || leave.send(scope.spawn(|| ())).unwrap());
+                assert!(parent.await_timeout(Duration::ZERO).is_none(), "its child has not run");
+                let child = left.recv().unwrap();
+                child.await_result().unwrap();
+                parent.try_result().is_some()
+            };
+            assert!(scope.spawn(waiter).await_result().unwrap());
+        });
     });
 }
 

@@ -12,7 +12,7 @@ use windlass_pool::{
     Cancelled, Scheduler, TaskError, TaskState, cancelled, checkpoint, join, race, with_scope,
 };
 
-use crate::support::{Signal, hush_panics, must_end, panic_of};
+use crate::support::{Signal, amount, hush_panics, must_end, panic_of};
 
 #[test]
 fn a_cancel_is_seen_by_a_running_task() {
@@ -38,7 +38,7 @@ fn a_cancel_is_seen_by_a_running_task() {
 #[test]
 fn a_cancel_is_seen_within_a_millisecond() {
     let scheduler = Scheduler::new(1);
-    let mut delays: Vec<Duration> = (0..101)
+    let mut delays: Vec<Duration> = (0..amount(101, 3))
         .map(|_| {
             let begun = Signal::default();
             with_scope(&scheduler, |scope| {
@@ -55,7 +55,7 @@ fn a_cancel_is_seen_within_a_millisecond() {
         })
         .collect();
     delays.sort();
-    assert!(delays[50] < Duration::from_millis(1), "{delays:?}");
+    assert!(cfg!(miri) || delays[50] < Duration::from_millis(1), "{delays:?}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use windlass_pool::{
     Scheduler, TaskError, cancelled, checkpoint, with_deadline, with_deadline_on, with_scope,
 };
 
-use crate::support::{PATIENCE, Signal, hush_panics, must_end, panic_of};
+use crate::support::{PATIENCE, Signal, amount, hush_panics, must_end, panic_of};
 
 const SOON: Duration = Duration::from_millis(5);
 
@@ -184,7 +184,7 @@ fn many_deadlines_share_one_timer() {
         let scheduler = Scheduler::new(2);
         let missed = with_scope(&scheduler, |scope| {
             let scheduler = &scheduler;
-            let tasks: Vec<_> = (0..50)
+            let tasks: Vec<_> = (0..amount(50, 5) as u64)
                 .map(|n| {
                     let limit = Duration::from_millis(n % 5);
                     scope.spawn(move || {

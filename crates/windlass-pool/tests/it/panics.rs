@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use windlass_pool::{Scheduler, TaskError, cancelled, with_scope};
 
-use crate::support::{Signal, hush_panics, must_end, panic_of};
+use crate::support::{Signal, amount, hush_panics, must_end, panic_of};
 
 #[test]
 fn a_panic_that_nobody_awaits_goes_on_in_the_caller() {
@@ -55,7 +55,7 @@ fn a_panic_stays_with_its_task_when_memory_is_used_again() {
     let message = panic_of(|| {
         with_scope(&scheduler, |scope| {
             scope.spawn(|| panic!("on purpose: unseen"));
-            for round in 0..100 {
+            for round in 0..amount(100, 5) {
                 let task = scope.spawn(move || panic!("on purpose: {round}"));
                 match task.await_result() {
                     Err(TaskError::Panicked(panic)) => {
@@ -128,7 +128,7 @@ fn a_panic_in_the_drop_of_an_unwanted_value_goes_on_in_the_caller() {
 fn workers_survive_panics() {
     hush_panics();
     let scheduler = Scheduler::new(2);
-    for _ in 0..100 {
+    for _ in 0..amount(100, 5) {
         panic_of(|| {
             with_scope(&scheduler, |scope| {
                 scope.spawn(|| panic!("on purpose: again"));
@@ -136,7 +136,7 @@ fn workers_survive_panics() {
         });
     }
     assert_eq!(scheduler.run(|| 1), 1);
-    assert_eq!(scheduler.stats().total().panicked, 100);
+    assert_eq!(scheduler.stats().total().panicked, amount(100, 5) as u64);
 }
 
 #[test]

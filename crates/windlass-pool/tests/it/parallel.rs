@@ -9,7 +9,7 @@ use windlass_pool::{
     Scheduler, Source, TaskError, cancelled, for_each, join, map, map_reduce, with_scope,
 };
 
-use crate::support::{Signal, hush_panics, must_end, panic_of};
+use crate::support::{Signal, amount, hush_panics, must_end, panic_of};
 
 fn fib(n: u64) -> u64 {
     if n < 2 {
@@ -22,13 +22,17 @@ fn fib(n: u64) -> u64 {
 #[test]
 fn joins_nest() {
     for workers in [1, 2, 3] {
-        assert_eq!(Scheduler::new(workers).run(|| fib(20)), 6765);
+        assert_eq!(
+            Scheduler::new(workers).run(|| fib(amount(20, 8) as u64)),
+            amount(6765, 21) as u64
+        );
     }
     assert_eq!(fib(15), 610, "on the global scheduler");
 }
 
 #[test]
-fn joins_nest_deeper_than_any_stack_of_forks() {
+fn joins_nest_deeper_than_the_stack_of_forks() {
+    const DEEP: usize = amount(1500, 50);
     fn count(n: usize) -> usize {
         if n == 0 {
             return 0;
@@ -44,8 +48,8 @@ fn joins_nest_deeper_than_any_stack_of_forks() {
         rest + one
     }
     let scheduler = Scheduler::new(2);
-    assert_eq!(scheduler.run(|| count(1000)), 1000);
-    assert_eq!(scheduler.run(|| count_left(1000)), 1000);
+    assert_eq!(scheduler.run(|| count(DEEP)), DEEP);
+    assert_eq!(scheduler.run(|| count_left(DEEP)), DEEP);
 }
 
 #[test]
@@ -68,7 +72,7 @@ fn both_sides_of_a_join_run_at_the_same_time_if_there_are_hands() {
 fn a_panic_on_either_side_of_a_join_goes_on() {
     hush_panics();
     let scheduler = Scheduler::new(2);
-    for _ in 0..200 {
+    for _ in 0..amount(200, 3) {
         let left = panic_of(|| scheduler.run(|| join(|| panic!("on purpose: left"), || fib(5))));
         assert_eq!(left, "on purpose: left");
         let right = panic_of(|| scheduler.run(|| join(|| fib(5), || panic!("on purpose: right"))));
@@ -90,11 +94,11 @@ fn a_join_in_a_cancelled_task_still_has_two_values() {
             let task = scope.spawn(|| {
                 begun.raise();
                 while !cancelled() {}
-                fib(18)
+                fib(10)
             });
             begun.wait();
             task.cancel();
-            assert_eq!(task.await_result().unwrap(), 2584);
+            assert_eq!(task.await_result().unwrap(), 55);
         });
     });
 }
@@ -102,7 +106,7 @@ fn a_join_in_a_cancelled_task_still_has_two_values() {
 #[test]
 fn for_each_reaches_every_item_once() {
     let scheduler = Scheduler::new(2);
-    for len in (0..300_usize).chain([10_000, 100_000]) {
+    for len in (0..amount(300, 8)).chain([amount(10_000, 100), amount(100_000, 300)]) {
         let mut items = vec![0_u32; len];
         scheduler.run(|| for_each(&mut items[..], |item| *item += 1));
         assert!(items.iter().all(|&item| item == 1), "{len}: {items:?}");
@@ -112,7 +116,7 @@ fn for_each_reaches_every_item_once() {
 #[test]
 fn map_keeps_the_order() {
     let scheduler = Scheduler::new(2);
-    for len in (0..300_usize).chain([10_000, 100_000]) {
+    for len in (0..amount(300, 8)).chain([amount(10_000, 100), amount(100_000, 300)]) {
         let strings = scheduler.run(|| map(0..len, |n| n.to_string()));
         assert_eq!(strings.len(), len);
         assert!(strings.iter().enumerate().all(|(n, text)| *text == n.to_string()), "{len}");
@@ -122,14 +126,16 @@ fn map_keeps_the_order() {
 #[test]
 fn map_reduce_combines_in_order() {
     let scheduler = Scheduler::new(2);
-    let text: String = (0..2000).map(|n| format!("{n},")).collect();
-    let joined = scheduler.run(|| map_reduce(0..2000, |n| format!("{n},"), |a, b| a + &b));
+    let text: String = (0..amount(2000, 100)).map(|n| format!("{n},")).collect();
+    let joined =
+        scheduler.run(|| map_reduce(0..amount(2000, 100), |n| format!("{n},"), |a, b| a + &b));
     assert_eq!(joined, Some(text));
     assert_eq!(map_reduce(0..0_u32, |n| n, |a, _| a), None);
 }
 
 #[test]
 fn ranges_of_every_kind_are_worked_through_to_their_ends() {
+    const FRACTION: i32 = if cfg!(miri) { 1 << 26 } else { 1 << 12 };
     fn check<
         S: Source<Item = T> + Clone + Iterator<Item = T>,
         T: Send + PartialEq + std::fmt::Debug,
@@ -146,8 +152,8 @@ fn ranges_of_every_kind_are_worked_through_to_their_ends() {
     check(i64::MIN..i64::MIN + 3);
     let empty = std::ops::Range { start: 3_i32, end: -3 };
     check(empty);
-    let wide = map_reduce(i32::MIN / 64..i32::MAX / 64, i64::from, |a, b| a + b);
-    let half = i64::from(i32::MAX / 64);
+    let wide = map_reduce(i32::MIN / FRACTION..i32::MAX / FRACTION, i64::from, |a, b| a + b);
+    let half = i64::from(i32::MAX / FRACTION);
     assert_eq!(wide, Some((-half - 1 + half - 1) * (2 * half + 1) / 2));
 }
 
@@ -173,8 +179,8 @@ fn a_map_that_panics_drops_what_it_has_made() {
     let alive = AtomicUsize::new(0);
     let message = panic_of(|| {
         scheduler.run(|| {
-            map(0..50_000, |n| {
-                assert!(n != 40_000, "on purpose: in the middle");
+            map(0..amount(50_000, 500), |n| {
+                assert!(n != amount(40_000, 400), "on purpose: in the middle");
                 Counted::new(&alive)
             })
         })

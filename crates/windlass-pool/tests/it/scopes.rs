@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use windlass_pool::{Scheduler, Scope, TaskState, with_scope};
 
-use crate::support::{Signal, must_end};
+use crate::support::{Signal, amount, must_end};
 
 #[test]
 fn tasks_borrow_from_the_enclosing_frame() {
@@ -24,7 +24,7 @@ fn tasks_borrow_from_the_enclosing_frame() {
 #[test]
 fn every_task_has_ended_when_the_scope_ends() {
     let scheduler = Scheduler::new(2);
-    for count in [0, 1, 2, 100, 20_000] {
+    for count in [0, 1, 2, amount(20_000, 30)] {
         let ended = AtomicUsize::new(0);
         with_scope(&scheduler, |scope| {
             for _ in 0..count {
@@ -59,8 +59,8 @@ fn tasks_may_spawn_in_the_scope_they_are_in() {
     }
     let scheduler = Scheduler::new(2);
     let leaves = AtomicUsize::new(0);
-    with_scope(&scheduler, |scope| grow(scope, 10, &leaves));
-    assert_eq!(leaves.into_inner(), 1024);
+    with_scope(&scheduler, |scope| grow(scope, amount(10, 4), &leaves));
+    assert_eq!(leaves.into_inner(), 1 << amount(10, 4));
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_result_nobody_asks_for_is_dropped_before_the_scope_ends() {
     let scheduler = Scheduler::new(2);
     let dropped = AtomicUsize::new(0);
     with_scope(&scheduler, |scope| {
-        for round in 0..1000 {
+        for round in 0..amount(1000, 20) {
             let task = scope.spawn(|| Counted(&dropped));
             if round % 2 == 0 {
                 while task.state() != TaskState::Completed {
@@ -135,7 +135,7 @@ fn a_result_nobody_asks_for_is_dropped_before_the_scope_ends() {
             }
         }
     });
-    assert_eq!(dropped.into_inner(), 1000);
+    assert_eq!(dropped.into_inner(), amount(1000, 20));
 }
 
 #[test]

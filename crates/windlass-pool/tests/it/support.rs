@@ -14,7 +14,12 @@ use std::{
 use windlass_pool::{Scheduler, SchedulerConfig};
 
 /// Long enough for any machine; reaching it means that something hangs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(if cfg!(miri) { 3600 } else { 120 });
+
+/// As much as is worthwhile: `full`, or `reduced` in an interpreter that is a thousand times slower.
+pub(crate) const fn amount(full: usize, reduced: usize) -> usize {
+    if cfg!(miri) { reduced } else { full }
+}
 
 /// A scheduler whose workers never take from each other.
 pub(crate) fn without_stealing(worker_count: usize) -> Scheduler {
