@@ -15,11 +15,10 @@ impl Pools {
     pub(crate) fn start(workers: usize) -> Self {
         let rayon = rayon::ThreadPoolBuilder::new().num_threads(workers);
         let chili =
-            chili::Config { thread_count: NonZero::new(workers - 1), ..chili::Config::default() };
+            chili::Config { thread_count: NonZero::new(workers), ..chili::Config::default() };
         Self {
             windlass: Scheduler::new(workers),
             rayon: rayon.build().expect("threads can be started"),
-            // The calling thread is one of its workers.
             chili: chili::ThreadPool::with_config(chili),
         }
     }

@@ -11,10 +11,10 @@ use std::{
 use crate::{
     abort::Bomb,
     checkpoint::Unwound,
-    node::Root,
+    node::{self, Root},
     pool::Pool,
     scheduler::Scheduler,
-    scope::{self, Scope},
+    scope::Scope,
     wait, worker,
 };
 
@@ -83,7 +83,7 @@ where
     let alarm = own
         .filter(|own| root.deadline() == Some(*own))
         .map(|moment| pool.timer.set(moment, root.unit()));
-    let result = root.inside(|| scope::open(pool, body));
+    let result = root.inside(|| node::open(pool, body));
     let passed = root.deadline().is_some_and(|deadline| Instant::now() >= deadline);
     drop(alarm);
     if !root.end_body() {

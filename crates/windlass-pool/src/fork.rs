@@ -6,6 +6,8 @@
 //! task, a child of the task the join runs in, which anybody may claim. The join does not return
 //! before that task is complete, so the stack it points into stays.
 //!
+//! Also here, because a join must find it in no time: which worker the calling thread is.
+//!
 //! A side always runs, also in a cancelled task: a join has to return two values. If its task was
 //! discarded because of a cancel, the join runs the side itself.
 
@@ -14,9 +16,9 @@
 use std::{
     cell::{Cell, UnsafeCell},
     marker::PhantomData,
-    mem::MaybeUninit,
+    mem,
     panic::{self, AssertUnwindSafe, catch_unwind},
-    ptr::NonNull,
+    ptr::{self, NonNull},
     thread,
 };
 
@@ -27,6 +29,30 @@ use crate::{
     watch,
     worker::Worker,
 };
+
+thread_local! {
+    static WORKER: Cell<Option<NonNull<Worker>>> = const { Cell::new(None) };
+}
+
+/// Runs `f` on the calling thread as `worker`.
+pub(crate) fn run_as(worker: &Worker, f: impl FnOnce()) {
+    struct Back(Option<NonNull<Worker>>);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            WORKER.set(self.0);
+        }
+    }
+    let _back = Back(WORKER.replace(Some(NonNull::from(worker))));
+    f();
+}
+
+/// Calls `f` with the worker that the calling thread is, if it is one.
+#[inline]
+pub(crate) fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
+    // SAFETY: `run_as` borrows the worker for as long as it is noted, and `f` returns before that
+    // can end, since it runs on the same thread.
+    f(WORKER.get().map(|worker| unsafe { worker.as_ref() }))
+}
 
 /// How many joins may be nested before the inner ones just run both sides one after the other.
 const CAPACITY: usize = 1024;
@@ -114,7 +140,8 @@ where
     };
     let header = NonNull::from(&fork).cast();
     if !worker.forks().push(header) {
-        return (a(), fork.run_here());
+        let left = a();
+        return (left, fork.run_here());
     }
     if worker.is_anyone_hungry() {
         share_oldest(worker);
@@ -137,10 +164,12 @@ impl<F: FnOnce() -> R, R> Fork<F, R> {
         unsafe { *(*fork).result.get() = Some(result) };
     }
 
-    /// Runs a side that nobody else has or will.
+    /// Runs a side that nobody else has or will. In place: to move it would cost more than the rest.
     #[inline]
-    fn run_here(self) -> R {
-        (self.body.into_inner().expect("a side runs once"))()
+    fn run_here(&self) -> R {
+        // SAFETY: nobody else knows of this side, so its body is ours.
+        let body = unsafe { (*self.body.get()).take() };
+        (body.expect("a side runs once"))()
     }
 
     /// The value of a side that was shared: waits for it, or runs it here if nobody has begun it.
@@ -224,68 +253,79 @@ impl Reached {
     }
 }
 
-/// A stretch of an output that has been filled; dropping it drops what is in there.
-pub(crate) struct Filled<'a, U> {
-    start: *mut U,
+/// A stretch of an output that is yet to be filled.
+///
+/// All stretches of one output are offsets from one pointer: a reference to a stretch would claim it
+/// for itself, and neighbours could not become one again.
+pub(crate) struct Space<'a, U> {
+    base: *mut U,
+    start: usize,
     len: usize,
     output: PhantomData<&'a mut [U]>,
 }
 
-// SAFETY: it owns the values in the stretch, like a slice that is borrowed exclusively.
-unsafe impl<U: Send> Send for Filled<'_, U> {}
+// SAFETY: a stretch belongs to one side alone, which may write values there that may go to other
+// threads.
+unsafe impl<U: Send> Send for Space<'_, U> {}
 
-impl<'a, U> Filled<'a, U> {
-    /// Fills `output` with as many of `values` as there is room for.
-    pub(crate) fn fill(
-        output: &'a mut [MaybeUninit<U>],
-        values: impl Iterator<Item = U>,
-    ) -> Filled<'a, U> {
-        let start = output.as_mut_ptr().cast();
-        let mut filled = Self { start, len: 0, output: PhantomData };
-        for (place, value) in output.iter_mut().zip(values) {
-            place.write(value);
-            filled.len += 1;
+impl<'a, U> Space<'a, U> {
+    /// The first `len` places, and the rest.
+    pub(crate) fn split_at(self, len: usize) -> (Self, Self) {
+        let rest = self.len.checked_sub(len).expect("a stretch is divided where it is");
+        (Self { len, ..self }, Self { start: self.start + len, len: rest, ..self })
+    }
+
+    /// Fills it with `values`, as far as they go.
+    pub(crate) fn fill(self, values: impl Iterator<Item = U>) -> Filled<'a, U> {
+        let mut filled = Filled { space: Self { len: 0, ..self } };
+        for value in values.take(self.len) {
+            // SAFETY: not more than `len` values are written, so this place is in the stretch, which
+            // is ours alone.
+            unsafe { self.base.add(self.start + filled.space.len).write(value) };
+            filled.space.len += 1;
         }
         filled
     }
+}
 
+/// A stretch of an output that has been filled; dropping it drops what is in there.
+pub(crate) struct Filled<'a, U> {
+    space: Space<'a, U>,
+}
+
+impl<U> Filled<'_, U> {
     /// Two neighbouring stretches as one.
     pub(crate) fn and(mut self, next: Self) -> Self {
-        assert!(
-            std::ptr::eq(self.start.wrapping_add(self.len), next.start),
-            "an output is filled without gaps"
-        );
-        self.len += next.len;
-        std::mem::forget(next);
+        let end = self.space.start + self.space.len;
+        assert_eq!(end, next.space.start, "an output is filled without gaps");
+        self.space.len += mem::ManuallyDrop::new(next).space.len;
         self
     }
 }
 
 impl<U> Drop for Filled<'_, U> {
     fn drop(&mut self) {
-        let values = std::ptr::slice_from_raw_parts_mut(self.start, self.len);
-        // SAFETY: so many values were written from the start on, all in the same output, and they
-        // belong to this stretch alone.
-        unsafe { values.drop_in_place() };
+        let Space { base, start, len, .. } = self.space;
+        // SAFETY: so many values were written from there on, all in one output, and they belong to
+        // this stretch alone.
+        unsafe { ptr::slice_from_raw_parts_mut(base.add(start), len).drop_in_place() };
     }
 }
 
 /// A vector of `len` values, which `fill` puts into the space it is given.
 pub(crate) fn collect<U>(
     len: usize,
-    fill: impl for<'a> FnOnce(&'a mut [MaybeUninit<U>]) -> Option<Filled<'a, U>>,
+    fill: impl for<'a> FnOnce(Space<'a, U>) -> Option<Filled<'a, U>>,
 ) -> Vec<U> {
     let mut values = Vec::with_capacity(len);
-    let space = &mut values.spare_capacity_mut()[..len];
-    let start = space.as_mut_ptr().cast_const().cast();
-    let filled = fill(space).map_or(0, |filled| {
-        assert!(std::ptr::eq(filled.start, start), "an output is filled from its start on");
-        let len = filled.len;
-        std::mem::forget(filled);
-        len
+    let base = values.as_mut_ptr();
+    let filled = fill(Space { base, start: 0, len, output: PhantomData }).map_or(0, |filled| {
+        assert_eq!(filled.space.start, 0, "an output is filled from its start on");
+        mem::ManuallyDrop::new(filled).space.len
     });
     assert_eq!(filled, len, "every value of an output is written");
-    // SAFETY: that many values were written at the start, and nobody drops them any more.
+    // SAFETY: `fill` can return nothing but what was filled of this space, since no other has its
+    // lifetime; so that many values were written at the start, and nobody drops them any more.
     unsafe { values.set_len(filled) };
     values
 }

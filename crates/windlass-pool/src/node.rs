@@ -25,17 +25,18 @@ use std::{
     mem::ManuallyDrop,
     panic::{AssertUnwindSafe, catch_unwind},
     ptr::NonNull,
-    time::Instant,
 };
-
-use crossbeam_utils::CachePadded;
 
 use crate::{
     clock,
-    panics::Panics,
     sync::{AcqRel, Acquire, AtomicU64, Relaxed, Release},
     wait, watch,
 };
+
+mod root;
+
+pub use root::Scope;
+pub(crate) use root::{Root, open};
 
 /// Somebody asked for this node, and everything below it, to stop.
 const CANCELLED: u64 = 1;
@@ -51,8 +52,6 @@ const QUEUED: u64 = 1 << 4;
 const WAITED: u64 = 1 << 5;
 /// One unit of the count, which takes up the rest of the word.
 const UNIT: u64 = 1 << 8;
-/// The units a root has while its body runs: more than tasks can be spawned.
-const LEAD: u64 = UNIT << 40;
 
 /// What becomes of a claimed task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -194,7 +193,7 @@ impl Node {
     }
 
     fn is_marked(&self) -> bool {
-        // Relaxed: the Acquire in `cancel_clock` makes every mark up to that time visible.
+        // Relaxed: the Acquire in `clock::now` makes every mark up to that time visible.
         self.state.load(Relaxed) & CANCELLED != 0
     }
 
@@ -206,151 +205,6 @@ impl Node {
         let root = self.root.expect("only a root has no root above it");
         // SAFETY: a scope waits for its tasks, so as long as one is not complete its root is alive.
         unsafe { root.as_ref() }
-    }
-}
-
-/// The root of a scope: the node its body stands for, and what the tasks of a scope share.
-///
-/// Laid out by who writes: those who end tasks write to the node, the body to `spawned`, and nobody
-/// to what lies between, as long as nothing is cancelled.
-#[repr(C)]
-pub(crate) struct Root {
-    node: Node,
-    panics: Panics,
-    settled: CachePadded<Settled>,
-    /// How many tasks the body itself has spawned; only the thread it runs on writes here. They are
-    /// added to the count when the body ends, so that a spawn need not touch what every task's end
-    /// touches. Until then the count also holds [`LEAD`], so it cannot run out.
-    spawned: CachePadded<AtomicU64>,
-}
-
-/// What of a root hardly ever changes.
-struct Settled {
-    clean_at: AtomicU64,
-    deadline: Option<Instant>,
-}
-
-impl Root {
-    /// A root below the node the calling thread is in.
-    ///
-    /// Its deadline is never later than that of the scope around it.
-    pub(crate) fn new(deadline: Option<Instant>) -> Self {
-        let parent = current_ptr();
-        // SAFETY: the current node is alive; see `inside`.
-        let outer = parent.and_then(|node| unsafe { root_of(node).as_ref() }.deadline());
-        let deadline = deadline.into_iter().chain(outer).min();
-        Self::below(parent, deadline, Panics::of_a_scope())
-    }
-
-    /// A root below this one, for what must not end before this one has.
-    pub(crate) fn around(&self) -> Self {
-        Self::below(Some(self.as_ptr()), self.deadline(), Panics::of_a_scope())
-    }
-
-    /// A root below nothing.
-    pub(crate) fn detached() -> Self {
-        Self::below(None, None, Panics::without_owner())
-    }
-
-    fn below(parent: Option<NonNull<Node>>, deadline: Option<Instant>, panics: Panics) -> Self {
-        let node = Node { state: AtomicU64::new(LEAD), parent, root: None, kind: None };
-        let settled = Settled { clean_at: AtomicU64::new(0), deadline }.into();
-        Self { node, panics, settled, spawned: AtomicU64::new(0).into() }
-    }
-
-    pub(crate) fn node(&self) -> &Node {
-        &self.node
-    }
-
-    /// Whether this scope or anything it stands in has been cancelled.
-    #[inline]
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.any_marked(clock::now())
-    }
-
-    /// Whether this root or a node above it was marked before the clock showed `now`.
-    #[inline]
-    fn any_marked(&self, now: u64) -> bool {
-        // Relaxed: whoever stored `now` read the same clock and then looked at every mark from here
-        // upwards.
-        self.settled.clean_at.load(Relaxed) != now && self.look_for_marks(now)
-    }
-
-    #[cold]
-    fn look_for_marks(&self, now: u64) -> bool {
-        // SAFETY: a scope stands inside the body of its parent, so all above it are alive.
-        let marked = self.node.is_marked() || unsafe { any_marked(self.node.parent, now) };
-        if !marked {
-            self.settled.clean_at.store(now, Relaxed);
-        }
-        marked
-    }
-
-    /// When everything in the scope is to be cancelled.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.settled.deadline
-    }
-
-    /// A unit for a new task: of the innermost task of this scope that the calling thread is in, so
-    /// that a task completes after its child tasks; else of the root itself.
-    #[inline]
-    pub(crate) fn branch(&self) -> Unit {
-        let current = current_ptr();
-        if current == Some(self.as_ptr()) {
-            // Relaxed, and no read-modify-write: the body's thread alone is directly in the root.
-            self.spawned.store(self.spawned.load(Relaxed) + UNIT, Relaxed);
-            return Unit { node: self.as_ptr() };
-        }
-        let parent = current.and_then(|node| self.innermost(node)).unwrap_or(self.as_ptr());
-        // SAFETY: a task that the calling thread is in has its body's unit; a root that can still
-        // be named has its body's unit, or that of the task through which it is named.
-        unsafe { Unit::of(parent) }
-    }
-
-    /// A unit of the root itself, whatever the calling thread is in.
-    pub(crate) fn unit(&self) -> Unit {
-        // SAFETY: as for `branch`.
-        unsafe { Unit::of(self.as_ptr()) }
-    }
-
-    fn innermost(&self, from: NonNull<Node>) -> Option<NonNull<Node>> {
-        let mut place = Some(from);
-        while let Some(ptr) = place {
-            // SAFETY: the current node and all above it are alive.
-            let node = unsafe { ptr.as_ref() };
-            let belongs = node.root.is_some_and(|root| std::ptr::eq(root.as_ptr(), self));
-            if belongs || ptr == self.as_ptr() {
-                return Some(ptr);
-            }
-            place = node.parent;
-        }
-        None
-    }
-
-    /// Runs `f` as something that belongs to this root's body.
-    pub(crate) fn inside<R>(&self, f: impl FnOnce() -> R) -> R {
-        // SAFETY: `self` is borrowed until `f` has returned.
-        unsafe { inside(self.as_ptr(), f) }
-    }
-
-    /// Ends the body: from now on the count is that of the tasks. True if there are none left.
-    pub(crate) fn end_body(&self) -> bool {
-        // Relaxed: this thread wrote it.
-        let lead = LEAD - self.spawned.load(Relaxed);
-        let only_lead = |state: u64| state < lead + UNIT;
-        // Acquire in both: pairs with the Release of each task's last step. Without tasks nobody
-        // else can name this root, so the count need not be written.
-        only_lead(self.node.state.load(Acquire))
-            || only_lead(self.node.state.fetch_sub(lead, AcqRel))
-    }
-
-    /// The panics of its tasks that nobody has received.
-    pub(crate) fn panics(&self) -> &Panics {
-        &self.panics
-    }
-
-    fn as_ptr(&self) -> NonNull<Node> {
-        NonNull::from(self).cast()
     }
 }
 

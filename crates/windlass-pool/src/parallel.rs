@@ -5,14 +5,11 @@
 //! if so, it gives away the latter half of what is left. A piece is as long as takes a few dozen
 //! microseconds, measured as it goes, so neither tiny nor huge items need any tuning.
 
-use std::{
-    mem::MaybeUninit,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use crate::{
     checkpoint::checkpoint,
-    fork::{self, Filled},
+    fork::{self, Filled, Space},
     join::join,
     scheduler::Scheduler,
     source::{Source, sealed::Divide},
@@ -47,7 +44,7 @@ pub fn for_each<S: Source>(source: S, f: impl Fn(S::Item) + Sync) {
 /// ```
 pub fn map<S: Source, U: Send>(source: S, f: impl Fn(S::Item) -> U + Sync) -> Vec<U> {
     fork::collect(source.count(), |output| {
-        let piece = |Mapping { source, output }| Filled::fill(output, S::items(source).map(&f));
+        let piece = |Mapping { source, output }| Space::fill(output, S::items(source).map(&f));
         work_through(Mapping { source, output }, &piece, &Filled::and)
     })
 }
@@ -82,7 +79,7 @@ where
 /// Items on their way to an output.
 struct Mapping<'a, S, U> {
     source: S,
-    output: &'a mut [MaybeUninit<U>],
+    output: Space<'a, U>,
 }
 
 impl<S: Divide, U: Send> Divide for Mapping<'_, S, U> {
@@ -92,7 +89,7 @@ impl<S: Divide, U: Send> Divide for Mapping<'_, S, U> {
 
     fn divide(self, count: usize) -> (Self, Self) {
         let (near, far) = self.source.divide(count);
-        let (near_output, far_output) = self.output.split_at_mut(count);
+        let (near_output, far_output) = self.output.split_at(count);
         (Self { source: near, output: near_output }, Self { source: far, output: far_output })
     }
 }

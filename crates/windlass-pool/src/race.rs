@@ -5,13 +5,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use crate::{
-    checkpoint::Unwound,
-    pool::Pool,
-    scheduler::Scheduler,
-    scope::{self, Scope},
-    worker,
-};
+use crate::{checkpoint::Unwound, node, pool::Pool, scheduler::Scheduler, scope::Scope, worker};
 
 /// Runs `a` and `b` at the same time and returns the result of the one that returns first.
 ///
@@ -47,7 +41,7 @@ where
 
 fn run<R: Send>(pool: &Pool, a: impl FnOnce() -> R + Send, b: impl FnOnce() -> R + Send) -> R {
     let first = Mutex::new(None);
-    let ended = scope::open(pool, |scope| {
+    let ended = node::open(pool, |scope| {
         // A worker takes its latest task first, so this gives `a` the start if there is but one.
         scope.spawn(|| contend(scope, &first, b));
         scope.spawn(|| contend(scope, &first, a));

@@ -1,101 +1,17 @@
-//! Structured concurrency: everything that is started in a scope ends before the scope does.
+//! What can be done with a scope.
 //!
-//! The lifetimes are those of `std::thread::scope`: `'env` is what tasks may borrow, `'scope` the time
-//! in which the scope exists. The body chooses neither, so nothing that belongs to the scope can leave
-//! it. Knows nothing of how tasks are queued or run.
+//! That everything in it ends before it does is seen to where it is opened, in `node/root.rs`. Knows
+//! nothing of how tasks are queued or run.
 
-#![allow(unsafe_code)]
+use std::{fmt, panic, time::Instant};
 
-use std::{
-    fmt,
-    marker::PhantomData,
-    panic::{self, AssertUnwindSafe, catch_unwind},
-    sync::OnceLock,
-    thread,
-    time::Instant,
-};
-
+pub use crate::node::Scope;
 use crate::{
-    abort::Bomb,
-    checkpoint::Unwound,
-    job,
-    node::{Fate, Root},
-    panics::Payload,
-    pool::Pool,
+    node::{Fate, open},
     scheduler::Scheduler,
     task::Task,
-    wait, watch,
+    watch,
 };
-
-/// A structured concurrency scope: tasks are spawned in it and cannot outlive it.
-///
-/// Handed to the body of [`with_scope`]. Tasks may borrow whatever outlives the call, and may spawn
-/// further tasks in the same scope; those are their *child tasks*, which a cancel of the parent
-/// reaches and which the parent's completion waits for.
-///
-/// ```
-/// use windlass_pool::{Scheduler, with_scope};
-///
-/// let scheduler = Scheduler::new(2);
-/// let words = ["scope", "task"];
-/// let lengths = with_scope(&scheduler, |scope| {
-///     let tasks = words.map(|word| scope.spawn(move || word.len()));
-///     tasks.map(|task| task.await_result().unwrap())
-/// });
-/// assert_eq!(lengths, [5, 4]);
-/// ```
-///
-/// A task cannot leave its scope:
-///
-/// ```compile_fail
-/// use windlass_pool::{Scheduler, with_scope};
-///
-/// let scheduler = Scheduler::new(1);
-/// let escaped = with_scope(&scheduler, |scope| scope.spawn(|| 1));
-/// ```
-///
-/// nor can the scope itself:
-///
-/// ```compile_fail
-/// use windlass_pool::{Scheduler, with_scope};
-///
-/// let scheduler = Scheduler::new(1);
-/// let mut escaped = None;
-/// with_scope(&scheduler, |scope| escaped = Some(scope));
-/// ```
-///
-/// A task cannot borrow from the body, which ends before the scope does:
-///
-/// ```compile_fail
-/// use windlass_pool::{Scheduler, with_scope};
-///
-/// let scheduler = Scheduler::new(1);
-/// with_scope(&scheduler, |scope| {
-///     let local = 1;
-///     scope.spawn(|| println!("{local}"));
-/// });
-/// ```
-///
-/// and what it borrows mutably is out of reach as long as the scope is open:
-///
-/// ```compile_fail
-/// use windlass_pool::{Scheduler, with_scope};
-///
-/// let scheduler = Scheduler::new(1);
-/// let mut count = 0;
-/// with_scope(&scheduler, |scope| {
-///     scope.spawn(|| count += 1);
-///     println!("{count}");
-/// });
-/// ```
-pub struct Scope<'scope, 'env: 'scope> {
-    root: Root,
-    /// What the callbacks hang below, once there are any.
-    watches: OnceLock<Root>,
-    pool: &'scope Pool,
-    scope: PhantomData<&'scope mut &'scope ()>,
-    env: PhantomData<&'env mut &'env ()>,
-}
 
 /// Opens a scope on `scheduler`, runs `body` in it, and waits for every task.
 ///
@@ -129,25 +45,6 @@ where
     open(scheduler.pool(), body).unwrap_or_else(|payload| panic::resume_unwind(payload))
 }
 
-/// Opens a scope, runs the body, waits for everything, and returns what is to go on in the caller.
-pub(crate) fn open<'env, F, R>(pool: &Pool, body: F) -> thread::Result<R>
-where
-    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
-{
-    let (root, watches) = (Root::new(None), OnceLock::new());
-    let scope = Scope { root, watches, pool, scope: PhantomData, env: PhantomData };
-    let bomb = Bomb::new("a scope must not be left before its tasks have ended");
-    let value = scope.root.inside(|| catch_unwind(AssertUnwindSafe(|| body(&scope))));
-    let value = value.map_err(|payload| scope.fail(payload));
-    scope.wait();
-    bomb.defuse();
-    match (scope.take_first_panic(), value) {
-        (Some(payload), _) => Err(payload),
-        (None, Ok(value)) => Ok(value),
-        (None, Err(unwound)) => Err(Box::new(unwound)),
-    }
-}
-
 impl<'scope, 'env> Scope<'scope, 'env> {
     /// Starts a task. Dropping the handle does not affect the task.
     ///
@@ -171,13 +68,11 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let unit = self.root.branch();
+        let unit = self.root().branch();
         let fate = if unit.is_cancelled() { Fate::Discard } else { Fate::Run };
-        // SAFETY: what the body borrows outlives `'scope`, which ends only after `open` has waited
-        // for the root to be complete; and the handle cannot outlive `'scope` either.
-        let (held, queued) = unsafe { job::make(unit, &self.root, body) };
-        self.pool.submit(held.id(), queued, fate);
-        Task::new(held, &self.root, self.pool)
+        let (held, queued) = self.make_task(unit, body);
+        self.pool().submit(held.id(), queued, fate);
+        Task::new(held, self.root(), self.pool())
     }
 
     /// Asks everything in the scope, and in the scopes inside it, to stop.
@@ -195,7 +90,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// });
     /// ```
     pub fn cancel(&self) {
-        watch::cancel(self.root.node());
+        watch::cancel(self.root().node());
     }
 
     /// Whether the scope, or anything it stands in, has been cancelled.
@@ -210,7 +105,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// });
     /// ```
     pub fn is_cancelled(&self) -> bool {
-        self.root.is_cancelled()
+        self.root().is_cancelled()
     }
 
     /// Has `callback` called when the scope is cancelled, by whoever cancels it; at once if it already
@@ -235,10 +130,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     where
         F: FnOnce() + Send + 'scope,
     {
-        let root = self.watches.get_or_init(|| self.root.around());
-        // SAFETY: as in `spawn`; `wait` waits for this root too.
-        let (held, callback) = unsafe { job::make(root.unit(), root, callback) };
-        drop(held);
+        let (root, callback) = self.make_callback(callback);
         watch::register(root, callback);
     }
 
@@ -262,8 +154,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     where
         F: for<'inner> FnOnce(&'inner Scope<'inner, 'child>) -> R,
     {
-        let here = self.root.branch();
-        here.inside(|| open(self.pool, body))
+        let here = self.root().branch();
+        here.inside(|| open(self.pool(), body))
             .unwrap_or_else(|payload| panic::resume_unwind(payload))
     }
 
@@ -276,33 +168,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// with_scope(&scheduler, |scope| assert!(scope.deadline().is_none()));
     /// ```
     pub fn deadline(&self) -> Option<Instant> {
-        self.root.deadline()
-    }
-
-    /// The body has panicked: the rest is to stop. Being unwound by a checkpoint is not a panic.
-    fn fail(&self, payload: Payload) -> Unwound {
-        watch::cancel(self.root.node());
-        if !payload.is::<Unwound>() {
-            self.root.panics().record_own(payload);
-        }
-        Unwound
-    }
-
-    fn wait(&self) {
-        if !self.root.end_body() {
-            self.pool.wait(self.root.node());
-        }
-        if let Some(watches) = self.watches.get() {
-            watch::unregister(watches);
-            if !watches.end_body() {
-                wait::sleep_until_complete(watches.node(), None);
-            }
-        }
-    }
-
-    fn take_first_panic(&self) -> Option<Payload> {
-        let of_tasks = self.root.panics().take_first();
-        of_tasks.or_else(|| self.watches.get()?.panics().take_first())
+        self.root().deadline()
     }
 }
 

@@ -5,6 +5,15 @@
 use std::{fmt, panic, process, sync::Arc};
 
 /// Which task an event is about; no two tasks that exist at the same time have the same one.
+///
+/// ```
+/// use windlass_pool::{TaskId, TraceKind};
+///
+/// fn begun(kind: TraceKind) -> Option<TaskId> {
+///     if let TraceKind::Started(task) = kind { Some(task) } else { None }
+/// }
+/// assert_eq!(begun(TraceKind::Parked), None);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct TaskId(pub(crate) usize);
 
@@ -15,6 +24,15 @@ impl fmt::Display for TaskId {
 }
 
 /// What has just happened.
+///
+/// ```
+/// use windlass_pool::TraceKind;
+///
+/// fn is_about_a_worker(kind: TraceKind) -> bool {
+///     matches!(kind, TraceKind::Stole { .. } | TraceKind::Parked | TraceKind::Woken)
+/// }
+/// assert!(is_about_a_worker(TraceKind::Stole { from: 1 }));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TraceKind {

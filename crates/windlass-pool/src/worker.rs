@@ -5,7 +5,7 @@
 //! scopes or deadlines.
 
 use std::{
-    cell::{Cell, OnceCell},
+    cell::Cell,
     iter,
     sync::Arc,
     thread::{self, JoinHandle},
@@ -16,7 +16,7 @@ use crossbeam_deque::{Steal, Worker as CrossbeamDeque};
 
 use crate::{
     abort::Bomb,
-    fork::ForkStack,
+    fork::{self, ForkStack},
     job::{Claimed, Queued},
     node::{End, Node, Unit, Units},
     parker::{self, Parker, ParkerRef},
@@ -27,6 +27,8 @@ use crate::{
 };
 
 mod help;
+
+pub(crate) use crate::fork::with_worker as with;
 
 /// A worker's own queue.
 pub(crate) type Deque = CrossbeamDeque<Queued>;
@@ -58,16 +60,6 @@ pub(crate) struct Worker {
     owed: Cell<Option<Units>>,
 }
 
-thread_local! {
-    static WORKER: OnceCell<Worker> = const { OnceCell::new() };
-}
-
-/// Calls `f` with the calling thread's worker, if it is one.
-#[inline]
-pub(crate) fn with<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
-    WORKER.with(|worker| f(worker.get()))
-}
-
 /// Starts a thread for the worker at `place`, or for a relief worker.
 pub(crate) fn start(pool: Arc<Pool>, place: Option<(usize, Deque)>) -> JoinHandle<()> {
     let name = match &place {
@@ -76,7 +68,10 @@ pub(crate) fn start(pool: Arc<Pool>, place: Option<(usize, Deque)>) -> JoinHandl
     };
     thread::Builder::new()
         .name(name)
-        .spawn(move || WORKER.with(|worker| worker.get_or_init(|| Worker::new(pool, place)).run()))
+        .spawn(move || {
+            let worker = Worker::new(pool, place);
+            fork::run_as(&worker, || worker.run());
+        })
         .expect("the system has room for one more thread")
 }
 

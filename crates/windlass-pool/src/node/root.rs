@@ -1,0 +1,330 @@
+//! The root of a scope, and the wait that lets tasks borrow.
+//!
+//! The lifetimes are those of `std::thread::scope`: `'env` is what tasks may borrow, `'scope` the time
+//! in which the scope exists. The body chooses neither, so nothing that belongs to the scope can leave
+//! it; and [`open`] does not return, nor unwind, before everything that borrows has ended.
+//!
+//! A root stays where it is until it is complete, because its tasks point to it: it lies in the frame
+//! of [`open`], or of a deadline, or in a pool, all of which wait for it.
+
+#![allow(unsafe_code)]
+
+use std::{
+    marker::PhantomData,
+    panic::{AssertUnwindSafe, catch_unwind},
+    ptr::NonNull,
+    sync::OnceLock,
+    thread,
+    time::Instant,
+};
+
+use crossbeam_utils::CachePadded;
+
+use super::{Node, UNIT, Unit, any_marked, current_ptr, inside, root_of};
+use crate::{
+    abort::Bomb,
+    checkpoint::Unwound,
+    clock,
+    job::{self, Held, Queued},
+    panics::{Panics, Payload},
+    pool::Pool,
+    sync::{AcqRel, Acquire, AtomicU64, Relaxed},
+    wait, watch,
+};
+
+/// The units a root has while its body runs: more than tasks can be spawned.
+const LEAD: u64 = UNIT << 40;
+
+/// The root of a scope: the node its body stands for, and what the tasks of a scope share.
+///
+/// Laid out by who writes: those who end tasks write to the node, the body to `spawned`, and nobody
+/// to what lies between, as long as nothing is cancelled.
+#[repr(C)]
+pub(crate) struct Root {
+    node: Node,
+    panics: Panics,
+    settled: CachePadded<Settled>,
+    /// How many tasks the body itself has spawned; only the thread it runs on writes here. They are
+    /// added to the count when the body ends, so that a spawn need not touch what every task's end
+    /// touches. Until then the count also holds [`LEAD`], so it cannot run out.
+    spawned: CachePadded<AtomicU64>,
+}
+
+/// What of a root hardly ever changes.
+struct Settled {
+    clean_at: AtomicU64,
+    deadline: Option<Instant>,
+}
+
+impl Root {
+    /// A root below the node the calling thread is in.
+    ///
+    /// Its deadline is never later than that of the scope around it.
+    pub(crate) fn new(deadline: Option<Instant>) -> Self {
+        let parent = current_ptr();
+        // SAFETY: the current node is alive; see `inside`.
+        let outer = parent.and_then(|node| unsafe { root_of(node).as_ref() }.deadline());
+        let deadline = deadline.into_iter().chain(outer).min();
+        Self::below(parent, deadline, Panics::of_a_scope())
+    }
+
+    /// A root below this one, for what must not end before this one has.
+    pub(crate) fn around(&self) -> Self {
+        Self::below(Some(self.as_ptr()), self.deadline(), Panics::of_a_scope())
+    }
+
+    /// A root below nothing.
+    pub(crate) fn detached() -> Self {
+        Self::below(None, None, Panics::without_owner())
+    }
+
+    fn below(parent: Option<NonNull<Node>>, deadline: Option<Instant>, panics: Panics) -> Self {
+        let node = Node { state: AtomicU64::new(LEAD), parent, root: None, kind: None };
+        let settled = Settled { clean_at: AtomicU64::new(0), deadline }.into();
+        Self { node, panics, settled, spawned: AtomicU64::new(0).into() }
+    }
+
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Whether this scope or anything it stands in has been cancelled.
+    #[inline]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.any_marked(clock::now())
+    }
+
+    /// Whether this root or a node above it was marked before the clock showed `now`.
+    #[inline]
+    pub(super) fn any_marked(&self, now: u64) -> bool {
+        // Relaxed: whoever stored `now` read the same clock and then looked at every mark from here
+        // upwards.
+        self.settled.clean_at.load(Relaxed) != now && self.look_for_marks(now)
+    }
+
+    #[cold]
+    fn look_for_marks(&self, now: u64) -> bool {
+        // SAFETY: a scope stands inside the body of its parent, so all above it are alive.
+        let marked = self.node.is_marked() || unsafe { any_marked(self.node.parent, now) };
+        if !marked {
+            self.settled.clean_at.store(now, Relaxed);
+        }
+        marked
+    }
+
+    /// When everything in the scope is to be cancelled.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.settled.deadline
+    }
+
+    /// A unit for a new task: of the innermost task of this scope that the calling thread is in, so
+    /// that a task completes after its child tasks; else of the root itself.
+    #[inline]
+    pub(crate) fn branch(&self) -> Unit {
+        let current = current_ptr();
+        if current == Some(self.as_ptr()) {
+            // Relaxed, and no read-modify-write: the body's thread alone is directly in the root.
+            self.spawned.store(self.spawned.load(Relaxed) + UNIT, Relaxed);
+            return Unit { node: self.as_ptr() };
+        }
+        let parent = current.and_then(|node| self.innermost(node)).unwrap_or(self.as_ptr());
+        // SAFETY: a task that the calling thread is in has its body's unit; a root that can still
+        // be named has its body's unit, or that of the task through which it is named.
+        unsafe { Unit::of(parent) }
+    }
+
+    /// A unit of the root itself, whatever the calling thread is in.
+    pub(crate) fn unit(&self) -> Unit {
+        // SAFETY: as for `branch`.
+        unsafe { Unit::of(self.as_ptr()) }
+    }
+
+    fn innermost(&self, from: NonNull<Node>) -> Option<NonNull<Node>> {
+        let mut place = Some(from);
+        while let Some(ptr) = place {
+            // SAFETY: the current node and all above it are alive.
+            let node = unsafe { ptr.as_ref() };
+            let belongs = node.root.is_some_and(|root| std::ptr::eq(root.as_ptr(), self));
+            if belongs || ptr == self.as_ptr() {
+                return Some(ptr);
+            }
+            place = node.parent;
+        }
+        None
+    }
+
+    /// Runs `f` as something that belongs to this root's body.
+    pub(crate) fn inside<R>(&self, f: impl FnOnce() -> R) -> R {
+        // SAFETY: `self` is borrowed until `f` has returned.
+        unsafe { inside(self.as_ptr(), f) }
+    }
+
+    /// Ends the body: from now on the count is that of the tasks. True if there are none left.
+    pub(crate) fn end_body(&self) -> bool {
+        // Relaxed: this thread wrote it.
+        let lead = LEAD - self.spawned.load(Relaxed);
+        let only_lead = |state: u64| state < lead + UNIT;
+        // Acquire in both: pairs with the Release of each task's last step. Without tasks nobody
+        // else can name this root, so the count need not be written.
+        only_lead(self.node.state.load(Acquire))
+            || only_lead(self.node.state.fetch_sub(lead, AcqRel))
+    }
+
+    /// The panics of its tasks that nobody has received.
+    pub(crate) fn panics(&self) -> &Panics {
+        &self.panics
+    }
+
+    fn as_ptr(&self) -> NonNull<Node> {
+        NonNull::from(self).cast()
+    }
+}
+
+/// A structured concurrency scope: tasks are spawned in it and cannot outlive it.
+///
+/// Handed to the body of [`with_scope`](crate::with_scope). Tasks may borrow whatever outlives the call, and may spawn
+/// further tasks in the same scope; those are their *child tasks*, which a cancel of the parent
+/// reaches and which the parent's completion waits for.
+///
+/// ```
+/// use windlass_pool::{Scheduler, with_scope};
+///
+/// let scheduler = Scheduler::new(2);
+/// let words = ["scope", "task"];
+/// let lengths = with_scope(&scheduler, |scope| {
+///     let tasks = words.map(|word| scope.spawn(move || word.len()));
+///     tasks.map(|task| task.await_result().unwrap())
+/// });
+/// assert_eq!(lengths, [5, 4]);
+/// ```
+///
+/// A task cannot leave its scope:
+///
+/// ```compile_fail
+/// use windlass_pool::{Scheduler, with_scope};
+///
+/// let scheduler = Scheduler::new(1);
+/// let escaped = with_scope(&scheduler, |scope| scope.spawn(|| 1));
+/// ```
+///
+/// nor can the scope itself:
+///
+/// ```compile_fail
+/// use windlass_pool::{Scheduler, with_scope};
+///
+/// let scheduler = Scheduler::new(1);
+/// let mut escaped = None;
+/// with_scope(&scheduler, |scope| escaped = Some(scope));
+/// ```
+///
+/// A task cannot borrow from the body, which ends before the scope does:
+///
+/// ```compile_fail
+/// use windlass_pool::{Scheduler, with_scope};
+///
+/// let scheduler = Scheduler::new(1);
+/// with_scope(&scheduler, |scope| {
+///     let local = 1;
+///     scope.spawn(|| println!("{local}"));
+/// });
+/// ```
+///
+/// and what it borrows mutably is out of reach as long as the scope is open:
+///
+/// ```compile_fail
+/// use windlass_pool::{Scheduler, with_scope};
+///
+/// let scheduler = Scheduler::new(1);
+/// let mut count = 0;
+/// with_scope(&scheduler, |scope| {
+///     scope.spawn(|| count += 1);
+///     println!("{count}");
+/// });
+/// ```
+pub struct Scope<'scope, 'env: 'scope> {
+    root: Root,
+    /// What the callbacks hang below, once there are any.
+    watches: OnceLock<Root>,
+    pool: &'scope Pool,
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// Opens a scope, runs the body, waits for everything, and returns what is to go on in the caller.
+pub(crate) fn open<'env, F, R>(pool: &Pool, body: F) -> thread::Result<R>
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+{
+    let (root, watches) = (Root::new(None), OnceLock::new());
+    let scope = Scope { root, watches, pool, scope: PhantomData, env: PhantomData };
+    let bomb = Bomb::new("a scope must not be left before its tasks have ended");
+    let value = scope.root.inside(|| catch_unwind(AssertUnwindSafe(|| body(&scope))));
+    let value = value.map_err(|payload| scope.fail(payload));
+    scope.wait();
+    bomb.defuse();
+    match (scope.take_first_panic(), value) {
+        (Some(payload), _) => Err(payload),
+        (None, Ok(value)) => Ok(value),
+        (None, Err(unwound)) => Err(Box::new(unwound)),
+    }
+}
+
+impl<'scope, 'env> Scope<'scope, 'env> {
+    pub(crate) fn root(&self) -> &Root {
+        &self.root
+    }
+
+    pub(crate) fn pool(&self) -> &'scope Pool {
+        self.pool
+    }
+
+    /// A task of this scope, below `unit`.
+    #[inline]
+    pub(crate) fn make_task<F, T>(&'scope self, unit: Unit, body: F) -> (Held<T>, Queued)
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        // SAFETY: what the body borrows outlives `'scope`, which ends only after `open` has waited
+        // for the root to be complete; and the handle cannot outlive `'scope` either.
+        unsafe { job::make(unit, &self.root, body) }
+    }
+
+    /// A callback of this scope, and the root it hangs below.
+    pub(crate) fn make_callback<F>(&'scope self, callback: F) -> (&'scope Root, Queued)
+    where
+        F: FnOnce() + Send + 'scope,
+    {
+        let root = self.watches.get_or_init(|| self.root.around());
+        // SAFETY: as for a task; `open` waits for this root too.
+        let (held, callback) = unsafe { job::make(root.unit(), root, callback) };
+        drop(held);
+        (root, callback)
+    }
+
+    /// The body has panicked: the rest is to stop. Being unwound by a checkpoint is not a panic.
+    fn fail(&self, payload: Payload) -> Unwound {
+        watch::cancel(self.root.node());
+        if !payload.is::<Unwound>() {
+            self.root.panics().record_own(payload);
+        }
+        Unwound
+    }
+
+    fn wait(&self) {
+        if !self.root.end_body() {
+            self.pool.wait(self.root.node());
+        }
+        if let Some(watches) = self.watches.get() {
+            watch::unregister(watches);
+            if !watches.end_body() {
+                wait::sleep_until_complete(watches.node(), None);
+            }
+        }
+    }
+
+    fn take_first_panic(&self) -> Option<Payload> {
+        let of_tasks = self.root.panics().take_first();
+        of_tasks.or_else(|| self.watches.get()?.panics().take_first())
+    }
+}
