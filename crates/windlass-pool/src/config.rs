@@ -11,7 +11,7 @@ use std::{num::NonZero, thread};
 ///     worker_count: 2,
 ///     local_queue_size: 1024,
 ///     enable_stealing: true,
-///     spin_count: 16,
+///     spin_count: 32,
 /// };
 /// assert_eq!(Scheduler::with_config(config).worker_count(), 2);
 /// ```
@@ -43,6 +43,6 @@ impl SchedulerConfig {
 
 impl Default for SchedulerConfig {
     fn default() -> Self {
-        Self { worker_count: 0, local_queue_size: 8192, enable_stealing: true, spin_count: 16 }
+        Self { worker_count: 0, local_queue_size: 1 << 20, enable_stealing: true, spin_count: 32 }
     }
 }

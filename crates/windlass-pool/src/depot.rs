@@ -14,7 +14,7 @@ use std::{
 /// How many blocks move between a thread and the depot at a time.
 const BATCH: usize = 64;
 /// How many batches of a size the depot keeps.
-const DEPOT_BATCHES: usize = 256;
+const DEPOT_BATCHES: usize = 1024;
 
 /// Memory for one small task.
 #[repr(C, align(16))]

@@ -47,7 +47,7 @@ pub(crate) fn run_as(worker: &Worker, f: impl FnOnce()) {
 }
 
 /// Calls `f` with the worker that the calling thread is, if it is one.
-#[inline]
+#[inline(always)]
 pub(crate) fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
     // SAFETY: `run_as` borrows the worker for as long as it is noted, and `f` returns before that
     // can end, since it runs on the same thread.

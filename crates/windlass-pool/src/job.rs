@@ -91,7 +91,8 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
     const KIND: &'static Kind =
         &Kind { conclude: Self::conclude, drop_outcome: drop_outcome::<T>, free: Self::free };
 
-    #[inline]
+    // Always inline, like the next: a job that is built elsewhere and then moved costs twice.
+    #[inline(always)]
     fn into_memory(self) -> NonNull<Node> {
         let layout = Layout::new::<Self>();
         if Small::fits(layout) {
@@ -103,6 +104,7 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
         }
     }
 
+    #[inline(always)]
     fn into_block<B: Block>(self) -> NonNull<Node> {
         let job = NonNull::from(Box::leak(B::take())).cast::<Self>();
         // SAFETY: the block is ours, large and aligned enough, and holds nothing.

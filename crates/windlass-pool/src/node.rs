@@ -291,6 +291,14 @@ impl Units {
         Ok(())
     }
 
+    /// Whether these are all that keep `node` from being complete.
+    #[inline]
+    pub(crate) fn are_the_last_of(&self, node: &Node) -> bool {
+        // Relaxed: if they are, giving them back collects what was done under the others.
+        let rest = || node.state.load(Relaxed) / UNIT;
+        std::ptr::eq(self.node.as_ptr(), node) && rest() == self.count
+    }
+
     /// Whether `task` holds a unit of the same node.
     #[inline]
     pub(crate) fn are_of_parent(&self, task: &Node) -> bool {

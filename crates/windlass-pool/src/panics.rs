@@ -3,7 +3,7 @@
 //! Kept in the order in which they happened, each with the address of its task. A task whose handle
 //! is gone can no longer be awaited; its panic then belongs to the owner of the scope.
 
-use std::any::Any;
+use std::{any::Any, sync::OnceLock};
 
 use crate::sync::{Mutex, lock};
 
@@ -31,33 +31,38 @@ enum Origin {
 /// The panics that nobody has received.
 pub(crate) struct Panics {
     orphans: Orphans,
-    kept: Mutex<Vec<(Origin, Payload)>>,
+    /// Made with the first panic: most scopes see none, and many scopes are short.
+    kept: OnceLock<Mutex<Vec<(Origin, Payload)>>>,
 }
 
 impl Panics {
     /// For a scope, whose owner gets what is left.
     pub(crate) fn of_a_scope() -> Self {
-        Self { orphans: Orphans::Keep, kept: Mutex::new(Vec::new()) }
+        Self { orphans: Orphans::Keep, kept: OnceLock::new() }
     }
 
     /// For tasks that nobody owns but their handles.
     pub(crate) fn without_owner() -> Self {
-        Self { orphans: Orphans::Forget, kept: Mutex::new(Vec::new()) }
+        Self { orphans: Orphans::Forget, kept: OnceLock::new() }
     }
 
     /// Keeps the panic of the task at `address`.
     pub(crate) fn record(&self, address: usize, payload: Payload) {
-        lock(&self.kept).push((Origin::Task(address), payload));
+        self.keep(Origin::Task(address), payload);
     }
 
     /// Keeps a panic of the scope's own body.
     pub(crate) fn record_own(&self, payload: Payload) {
-        lock(&self.kept).push((Origin::Orphan, payload));
+        self.keep(Origin::Orphan, payload);
+    }
+
+    fn keep(&self, origin: Origin, payload: Payload) {
+        lock(self.kept.get_or_init(|| Mutex::new(Vec::new()))).push((origin, payload));
     }
 
     /// Takes out the panic of the task at `address`.
     pub(crate) fn take(&self, address: usize) -> Option<Payload> {
-        let mut kept = lock(&self.kept);
+        let mut kept = lock(self.kept.get()?);
         let index = kept.iter().position(|(origin, _)| *origin == Origin::Task(address))?;
         Some(kept.remove(index).1)
     }
@@ -66,17 +71,17 @@ impl Panics {
     pub(crate) fn orphan(&self, address: usize) {
         if self.orphans == Orphans::Forget {
             drop(self.take(address));
-            return;
-        }
-        let mut kept = lock(&self.kept);
-        if let Some(entry) = kept.iter_mut().find(|(origin, _)| *origin == Origin::Task(address)) {
-            entry.0 = Origin::Orphan;
+        } else if let Some(kept) = self.kept.get() {
+            let mut kept = lock(kept);
+            let of_task = kept.iter_mut().find(|(origin, _)| *origin == Origin::Task(address));
+            of_task.into_iter().for_each(|entry| entry.0 = Origin::Orphan);
         }
     }
 
     /// Takes out everything, and returns the earliest.
+    #[inline]
     pub(crate) fn take_first(&self) -> Option<Payload> {
-        let kept = std::mem::take(&mut *lock(&self.kept));
+        let kept = std::mem::take(&mut *lock(self.kept.get()?));
         kept.into_iter().next().map(|(_, payload)| payload)
     }
 }

@@ -18,8 +18,6 @@ use std::{
     time::Instant,
 };
 
-use crossbeam_utils::CachePadded;
-
 use super::{Node, UNIT, Unit, any_marked, current_ptr, inside, root_of};
 use crate::{
     abort::Bomb,
@@ -37,29 +35,26 @@ const LEAD: u64 = UNIT << 40;
 
 /// The root of a scope: the node its body stands for, and what the tasks of a scope share.
 ///
-/// Laid out by who writes: those who end tasks write to the node, the body to `spawned`, and nobody
-/// to what lies between, as long as nothing is cancelled.
-#[repr(C)]
+/// Laid out by who writes: the first line of memory is that of those who run and end the tasks, the
+/// second that of the body.
+#[repr(C, align(64))]
 pub(crate) struct Root {
     node: Node,
-    panics: Panics,
-    settled: CachePadded<Settled>,
-    /// How many tasks the body itself has spawned; only the thread it runs on writes here. They are
-    /// added to the count when the body ends, so that a spawn need not touch what every task's end
-    /// touches. Until then the count also holds [`LEAD`], so it cannot run out.
-    spawned: CachePadded<AtomicU64>,
-}
-
-/// What of a root hardly ever changes.
-struct Settled {
+    /// A time of the cancel clock at which neither this root nor a node above it was marked.
     clean_at: AtomicU64,
     deadline: Option<Instant>,
+    /// The units of the tasks that the body itself has spawned; only the thread it runs on writes
+    /// here. They are added to the count when the body ends, so that a spawn need not touch what the
+    /// end of every task touches. Until then the count also holds [`LEAD`], so it cannot run out.
+    spawned: AtomicU64,
+    panics: Panics,
 }
 
 impl Root {
     /// A root below the node the calling thread is in.
     ///
     /// Its deadline is never later than that of the scope around it.
+    #[inline]
     pub(crate) fn new(deadline: Option<Instant>) -> Self {
         let parent = current_ptr();
         // SAFETY: the current node is alive; see `inside`.
@@ -78,10 +73,11 @@ impl Root {
         Self::below(None, None, Panics::without_owner())
     }
 
+    #[inline]
     fn below(parent: Option<NonNull<Node>>, deadline: Option<Instant>, panics: Panics) -> Self {
         let node = Node { state: AtomicU64::new(LEAD), parent, root: None, kind: None };
-        let settled = Settled { clean_at: AtomicU64::new(0), deadline }.into();
-        Self { node, panics, settled, spawned: AtomicU64::new(0).into() }
+        let (clean_at, spawned) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { node, clean_at, deadline, spawned, panics }
     }
 
     pub(crate) fn node(&self) -> &Node {
@@ -99,7 +95,7 @@ impl Root {
     pub(super) fn any_marked(&self, now: u64) -> bool {
         // Relaxed: whoever stored `now` read the same clock and then looked at every mark from here
         // upwards.
-        self.settled.clean_at.load(Relaxed) != now && self.look_for_marks(now)
+        self.clean_at.load(Relaxed) != now && self.look_for_marks(now)
     }
 
     #[cold]
@@ -107,14 +103,14 @@ impl Root {
         // SAFETY: a scope stands inside the body of its parent, so all above it are alive.
         let marked = self.node.is_marked() || unsafe { any_marked(self.node.parent, now) };
         if !marked {
-            self.settled.clean_at.store(now, Relaxed);
+            self.clean_at.store(now, Relaxed);
         }
         marked
     }
 
     /// When everything in the scope is to be cancelled.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.settled.deadline
+        self.deadline
     }
 
     /// A unit for a new task: of the innermost task of this scope that the calling thread is in, so
@@ -160,6 +156,7 @@ impl Root {
     }
 
     /// Ends the body: from now on the count is that of the tasks. True if there are none left.
+    #[inline]
     pub(crate) fn end_body(&self) -> bool {
         // Relaxed: this thread wrote it.
         let lead = LEAD - self.spawned.load(Relaxed);
@@ -255,8 +252,14 @@ pub(crate) fn open<'env, F, R>(pool: &Pool, body: F) -> thread::Result<R>
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
 {
-    let (root, watches) = (Root::new(None), OnceLock::new());
-    let scope = Scope { root, watches, pool, scope: PhantomData, env: PhantomData };
+    // Made in its place: to move a root costs more than to make it.
+    let scope = Scope {
+        root: Root::new(None),
+        watches: OnceLock::new(),
+        pool,
+        scope: PhantomData,
+        env: PhantomData,
+    };
     let bomb = Bomb::new("a scope must not be left before its tasks have ended");
     let value = scope.root.inside(|| catch_unwind(AssertUnwindSafe(|| body(&scope))));
     let value = value.map_err(|payload| scope.fail(payload));
@@ -311,6 +314,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Unwound
     }
 
+    #[inline]
     fn wait(&self) {
         if !self.root.end_body() {
             self.pool.wait(self.root.node());
@@ -323,6 +327,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         }
     }
 
+    #[inline]
     fn take_first_panic(&self) -> Option<Payload> {
         let of_tasks = self.root.panics().take_first();
         of_tasks.or_else(|| self.watches.get()?.panics().take_first())

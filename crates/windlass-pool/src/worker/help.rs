@@ -53,7 +53,7 @@ impl Worker {
     /// Waits until `goal` is complete.
     pub(crate) fn wait(&self, goal: &Node) {
         let mut helpfulness = self.helpfulness();
-        while !goal.is_complete() {
+        while !goal.is_complete() && !self.pay_the_last_of(goal) {
             if let Some(claimed) = self.pop_below(goal, helpfulness) {
                 self.stop_search();
                 self.execute(claimed);
@@ -101,6 +101,15 @@ impl Worker {
                 Some(limit) => parker.park_until(limit),
             });
         }
+    }
+
+    /// Pays back what is owed if that completes the goal.
+    #[inline]
+    fn pay_the_last_of(&self, goal: &Node) -> bool {
+        let owed = self.owed.take();
+        let last = owed.as_ref().is_some_and(|owed| owed.are_the_last_of(goal));
+        self.owed.set(owed.filter(|_| !last));
+        last
     }
 
     fn helpfulness(&self) -> Helpfulness {
