@@ -31,14 +31,14 @@ impl Leaves {
     }
 }
 
-const LEAVES: usize = amount(20_000, 100);
+const LEAVES: usize = amount(5_000, 100);
 
 /// Two workers share the leaves, none with less than a quarter of them. A machine that gives one of
-/// them no time at all for a while can spoil a round, so one of a few rounds must do.
+/// them no time at all for a while can spoil a round, so one of many rounds must do.
 fn check_shares(grow: impl Fn(&Scheduler, &Leaves)) {
     let scheduler = Scheduler::new(2);
     let mut rounds = Vec::new();
-    for _ in 0..5 {
+    for _ in 0..20 {
         let leaves = Leaves::default();
         grow(&scheduler, &leaves);
         let shares = leaves.shares();
