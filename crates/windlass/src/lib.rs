@@ -42,6 +42,7 @@
 //! Decisions are made by the engine in `windlass-core`, re-exported as [`core`]; CPU-bound work has
 //! a pool of its own in [`pool`].
 
+mod cpu;
 mod entry;
 mod event;
 mod run;
@@ -56,6 +57,7 @@ pub use async_trait::async_trait;
 pub use tokio_util::sync::CancellationToken;
 pub use windlass_core::{Amount, ResourceCost, WorkId, WorkState};
 
+pub use cpu::work_cpu;
 pub use entry::WorkSnapshot;
 pub use event::WorkEvent;
 pub use scheduler::{

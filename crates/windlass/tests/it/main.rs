@@ -1,4 +1,5 @@
 //! The Tokio driver: the scenarios under paused time, and what only a driver can do wrong.
 
+mod cpu;
 mod scenarios;
 mod scheduler;
