@@ -49,17 +49,16 @@ impl Group {
 
     /// Lets a work go; the lane that has another first work now, if one does.
     pub(crate) fn remove(&mut self, priority: i64, ticket: Ticket) -> Option<Changed> {
-        let lane = *self.by_priority.get(&priority).expect("a work in line has a lane");
+        let lane = self.known_lane(priority).expect("a work in line has a lane");
         self.len -= 1;
         self.change(lane, |lane| lane.remove(ticket))
     }
 
-    fn change(&mut self, number: u32, change: impl FnOnce(&mut Lane)) -> Option<Changed> {
+    /// `change` tells whether the lane has another first work.
+    fn change(&mut self, number: u32, change: impl FnOnce(&mut Lane) -> bool) -> Option<Changed> {
         let lane = &mut self.lanes[number as usize];
-        let before = lane.first().copied();
-        change(lane);
-        let first = before.map(|first| first.since);
-        (lane.first() != before.as_ref()).then_some(Changed { lane: number, first })
+        let first = lane.first().map(|first| first.since);
+        change(lane).then_some(Changed { lane: number, first })
     }
 
     /// Lists a lane anew under its first work.
@@ -83,8 +82,16 @@ impl Group {
         self.lanes.iter().flat_map(Lane::iter)
     }
 
+    #[inline]
+    fn known_lane(&self, priority: i64) -> Option<u32> {
+        match &self.lanes[..] {
+            [only] if only.priority == priority => Some(0),
+            _ => self.by_priority.get(&priority).copied(),
+        }
+    }
+
     fn lane_of(&mut self, priority: i64) -> u32 {
-        if let Some(&number) = self.by_priority.get(&priority) {
+        if let Some(number) = self.known_lane(priority) {
             return number;
         }
         let lane = Lane::new(priority);

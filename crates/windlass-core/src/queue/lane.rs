@@ -35,26 +35,44 @@ impl Lane {
         self.waiting.front()
     }
 
-    /// Takes a work in: at the end, or where its ticket belongs if it was here before.
-    pub(crate) fn insert(&mut self, waiting: Waiting) {
-        if self.left.remove(&waiting.ticket) {
-            return;
-        }
+    /// Takes a work in: at the end, or where its ticket belongs if it was here before. Whether it is
+    /// the first one now.
+    #[inline]
+    pub(crate) fn insert(&mut self, waiting: Waiting) -> bool {
         match self.waiting.back() {
-            Some(last) if last.ticket > waiting.ticket => {
-                let before = |other: &Waiting| other.ticket < waiting.ticket;
-                self.waiting.insert(self.waiting.partition_point(before), waiting);
+            Some(last) if last.ticket >= waiting.ticket => self.insert_before_others(waiting),
+            last => {
+                let alone = last.is_none();
+                self.waiting.push_back(waiting);
+                alone
             }
-            _ => self.waiting.push_back(waiting),
         }
     }
 
-    pub(crate) fn remove(&mut self, ticket: Ticket) {
+    fn insert_before_others(&mut self, waiting: Waiting) -> bool {
+        // One that was only noted as gone has never left its place.
+        if !self.left.remove(&waiting.ticket) {
+            let before = |other: &Waiting| other.ticket < waiting.ticket;
+            self.waiting.insert(self.waiting.partition_point(before), waiting);
+        }
+        self.first().is_some_and(|first| first.ticket == waiting.ticket)
+    }
+
+    /// Lets a work go; whether it was the first one.
+    #[inline]
+    pub(crate) fn remove(&mut self, ticket: Ticket) -> bool {
         if self.first().is_some_and(|first| first.ticket == ticket) {
             self.waiting.pop_front();
-            self.drop_left_at_front();
-            return;
+            if !self.left.is_empty() {
+                self.drop_left_at_front();
+            }
+            return true;
         }
+        self.note_as_left(ticket);
+        false
+    }
+
+    fn note_as_left(&mut self, ticket: Ticket) {
         let noted = self.left.insert(ticket);
         assert!(noted, "a work leaves the line once");
         if self.left.len() * 2 > self.waiting.len() {
