@@ -29,6 +29,20 @@ pub struct Dependency {
     pub kind: EdgeKind,
 }
 
+impl Dependency {
+    /// The work has to end, however it ends.
+    #[must_use]
+    pub const fn done(work: WorkId) -> Self {
+        Self { work, kind: EdgeKind::Done }
+    }
+
+    /// The work has to fail; if it succeeds, the one that waits is not needed.
+    #[must_use]
+    pub const fn failed(work: WorkId) -> Self {
+        Self { work, kind: EdgeKind::Failed }
+    }
+}
+
 impl From<WorkId> for Dependency {
     /// The work has to succeed.
     fn from(work: WorkId) -> Self {

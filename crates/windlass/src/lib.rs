@@ -55,7 +55,9 @@ pub use windlass_pool as pool;
 
 pub use async_trait::async_trait;
 pub use tokio_util::sync::CancellationToken;
-pub use windlass_core::{Amount, ResourceCost, WorkId, WorkState};
+pub use windlass_core::{
+    Ageing, Amount, Dependency, Order, Quota, Rate, ResourceCost, WorkId, WorkState,
+};
 
 pub use cpu::work_cpu;
 pub use entry::WorkSnapshot;

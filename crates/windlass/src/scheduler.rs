@@ -7,8 +7,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_core::{
-    Amount, CapacityTree, Dependency, Engine, EngineConfig, Input, Rejected, ResourceCost, SLOTS,
-    Submission, Timestamp, Transition, WorkId, WorkState, World,
+    Ageing, Amount, CapacityTree, Engine, EngineConfig, Input, Order, Quota, Rate, RateError,
+    Rejected, ResourceCost, SLOTS, Submission, Timestamp, Transition, WorkId, WorkState, World,
 };
 
 use crate::entry::{Entry, WorkSnapshot};
@@ -47,6 +47,10 @@ impl Default for WorkSchedulerConfig {
 pub struct WorkSchedulerBuilder {
     config: WorkSchedulerConfig,
     limits: ResourceCost,
+    rates: Vec<(String, Rate)>,
+    quotas: Vec<(String, Quota)>,
+    ageing: Ageing,
+    order: Order,
 }
 
 impl WorkSchedulerBuilder {
@@ -62,6 +66,31 @@ impl WorkSchedulerBuilder {
         self
     }
 
+    /// How much of `name` all works together may take per time: a rate counts starts.
+    pub fn rate(mut self, name: impl Into<String>, rate: Rate) -> Self {
+        self.rates.push((name.into(), rate));
+        self
+    }
+
+    /// How much of `name` all works together may take per window: a quota counts starts.
+    pub fn quota(mut self, name: impl Into<String>, quota: Quota) -> Self {
+        self.quotas.push((name.into(), quota));
+        self
+    }
+
+    /// How waiting makes ready works more urgent; not at all unless said.
+    pub fn ageing(mut self, ageing: Ageing) -> Self {
+        self.ageing = ageing;
+        self
+    }
+
+    /// Whether works may start before one that stands before them in line and does not fit; they
+    /// may unless said.
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
     /// The scheduler.
     pub fn build(self) -> Result<WorkScheduler, BuildError> {
         let most = self.config.max_concurrency;
@@ -70,10 +99,19 @@ impl WorkSchedulerBuilder {
             return Err(BuildError::NoConcurrency);
         }
         let mut capacity = CapacityTree::new(&self.limits);
+        // There is nobody yet who could be told to look again.
+        for (name, rate) in self.rates {
+            capacity.set_rate(CapacityTree::ROOT, &name, rate, Timestamp::ZERO)?;
+        }
+        for (name, quota) in self.quotas {
+            capacity.set_quota(CapacityTree::ROOT, &name, quota, Timestamp::ZERO)?;
+        }
         let level = capacity.add_level(CapacityTree::ROOT, &ResourceCost::new().with(SLOTS, slots));
         let client = capacity.add_client(level);
         let mut engine_config = EngineConfig::default();
         engine_config.retry_delay = self.config.retry_delay;
+        engine_config.ageing = self.ageing;
+        engine_config.order = self.order;
         Ok(WorkScheduler {
             engine: Engine::new(engine_config, client),
             capacity,
@@ -92,6 +130,9 @@ pub enum BuildError {
     /// With `max_concurrency: 0` nothing could ever run.
     #[error("max_concurrency is 0, so nothing could ever run: set it to at least 1")]
     NoConcurrency,
+    /// A rate or a quota that makes no sense.
+    #[error(transparent)]
+    Rate(#[from] RateError),
 }
 
 /// Counters over all works of a scheduler.
@@ -169,7 +210,6 @@ impl WorkScheduler {
     pub fn submit(&mut self, spec: WorkSpec) -> Result<WorkId, SubmitError> {
         let WorkSpec { body, after, retries, priority, needs } = spec;
         let cost = self.engine.cost(&self.capacity, &needs)?;
-        let after: Vec<_> = after.into_iter().map(Dependency::from).collect();
         let submission = Submission { after: &after, cost, priority, retries };
         self.entries.push(Entry::new(body));
         let submitted = self.call(|engine, world| engine.submit(world, submission));

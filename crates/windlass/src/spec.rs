@@ -1,7 +1,7 @@
 //! A work with everything that can be said about it before it runs.
 
 use thiserror::Error;
-use windlass_core::{CostError, ResourceCost, WorkId};
+use windlass_core::{CostError, Dependency, ResourceCost};
 
 use crate::work::Work;
 
@@ -27,7 +27,7 @@ use crate::work::Work;
 #[must_use = "a spec does nothing until it is submitted"]
 pub struct WorkSpec {
     pub(crate) body: Box<dyn Work>,
-    pub(crate) after: Vec<WorkId>,
+    pub(crate) after: Vec<Dependency>,
     pub(crate) retries: u32,
     pub(crate) priority: i64,
     pub(crate) needs: ResourceCost,
@@ -43,9 +43,32 @@ impl WorkSpec {
         Self { body, after: Vec::new(), retries: 0, priority: 0, needs: ResourceCost::new() }
     }
 
-    /// It starts only after all of these have succeeded.
-    pub fn after(mut self, works: impl IntoIterator<Item = WorkId>) -> Self {
-        self.after.extend(works);
+    /// It starts only after all of these have succeeded, or have ended as a [`Dependency`] says.
+    ///
+    /// ```
+    /// # struct Step;
+    /// # #[windlass::async_trait]
+    /// # impl windlass::Work for Step {
+    /// #     async fn run(&mut self, _: windlass::WorkContext) -> windlass::WorkOutcome {
+    /// #         windlass::WorkOutcome::Failed("no space left".to_owned())
+    /// #     }
+    /// # }
+    /// use windlass::{Dependency, WorkScheduler, WorkSchedulerConfig, WorkSpec, WorkState};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass::SubmitError> {
+    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let build = scheduler.submit(WorkSpec::new(Step))?;
+    /// let deploy = scheduler.submit(WorkSpec::new(Step).after([build]))?;
+    /// let report = scheduler.submit(WorkSpec::new(Step).after([Dependency::failed(build)]))?;
+    /// scheduler.run_until_done().await;
+    /// assert_eq!(scheduler.state(deploy), Some(WorkState::Blocked));
+    /// assert_ne!(scheduler.state(report), Some(WorkState::Blocked), "it ran because of the failure");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn after<D: Into<Dependency>>(mut self, works: impl IntoIterator<Item = D>) -> Self {
+        self.after.extend(works.into_iter().map(Into::into));
         self
     }
 

@@ -5,7 +5,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use windlass::core::Timestamp;
 use windlass::{
-    Work, WorkContext, WorkEvent, WorkId, WorkOutcome, WorkScheduler, WorkSchedulerConfig, WorkSpec,
+    Dependency, Work, WorkContext, WorkEvent, WorkId, WorkOutcome, WorkScheduler,
+    WorkSchedulerConfig, WorkSpec,
 };
 use windlass_sim::scenario::{End, Entry, Scenario, Trace, WorkPlan};
 
@@ -57,7 +58,17 @@ fn scheduler(scenario: &Scenario, event_tx: mpsc::Sender<WorkEvent>) -> WorkSche
         event_tx: Some(event_tx),
         ..WorkSchedulerConfig::default()
     };
-    let builder = WorkScheduler::builder().config(config).limits(scenario.limits.clone());
+    let mut builder = WorkScheduler::builder()
+        .config(config)
+        .limits(scenario.limits.clone())
+        .ageing(scenario.ageing)
+        .order(scenario.order);
+    for (name, rate) in &scenario.rates {
+        builder = builder.rate(name, *rate);
+    }
+    for (name, quota) in &scenario.quotas {
+        builder = builder.quota(name, *quota);
+    }
     builder.build().expect("a scenario has slots")
 }
 
@@ -84,7 +95,8 @@ fn submit_one(
     plan: &WorkPlan,
     ids: &[Option<WorkId>],
 ) -> Result<WorkId, String> {
-    let after = plan.after.iter().map(|&(place, _)| ids[place]).collect::<Option<Vec<_>>>();
+    let dependency = |&(place, kind): &(usize, _)| Some(Dependency { work: ids[place]?, kind });
+    let after = plan.after.iter().map(dependency).collect::<Option<Vec<_>>>();
     let spec = WorkSpec::new(Scripted(plan.clone()))
         .after(after.ok_or("it follows a work that was refused")?)
         .needs(plan.needs.clone())
