@@ -53,8 +53,10 @@ impl Worker {
     /// Waits until `goal` is complete.
     pub(crate) fn wait(&self, goal: &Node) {
         let mut helpfulness = self.helpfulness();
-        while !goal.is_complete() && !self.pay_the_last_of(goal) {
-            if let Some(claimed) = self.pop_below(goal, helpfulness) {
+        while !goal.is_complete() {
+            if self.pay_the_last_of(goal) {
+                continue;
+            } else if let Some(claimed) = self.pop_below(goal, helpfulness) {
                 self.stop_search();
                 self.execute(claimed);
             } else if self.pay() {
@@ -103,7 +105,7 @@ impl Worker {
         }
     }
 
-    /// Pays back what is owed if that completes the goal.
+    /// Pays back what is owed if nothing else keeps the goal from being complete; false if not.
     #[inline]
     fn pay_the_last_of(&self, goal: &Node) -> bool {
         let owed = self.owed.take();
