@@ -123,10 +123,10 @@ fn awaits_across_siblings_never_deadlock() {
     });
 }
 
-/// The awaited task has returned, but its child stands in the queue of a worker that is waiting for
-/// somebody else: one that nobody would come back to without relief.
+/// The awaited task has returned, and its child stands in the queue beneath tasks that have nothing
+/// to do with it.
 #[test]
-fn what_no_waiting_worker_may_run_is_run_all_the_same() {
+fn a_task_that_is_completing_is_completed_by_its_awaiter() {
     must_end(|| {
         for scheduler in [Scheduler::new(1), without_stealing(1)] {
             let ran = AtomicUsize::new(0);
@@ -218,6 +218,7 @@ fn a_worker_that_awaits_with_a_timeout_gets_its_turn_again() {
     });
 }
 
+/// The one worker of each pool waits for the other pool: somebody must be found to run the innermost.
 #[test]
 fn a_task_of_another_pool_can_be_awaited() {
     must_end(|| {
