@@ -2,6 +2,7 @@
 
 use std::{
     fmt::Write as _,
+    fs,
     time::{Duration, Instant},
 };
 
@@ -25,6 +26,8 @@ struct Figures {
     row: &'static str,
     contender: &'static str,
     sorted: Vec<f64>,
+    /// The processor time that all threads together used, where that is known.
+    processor: Option<f64>,
     tail: bool,
 }
 
@@ -65,20 +68,23 @@ impl Report {
         if !self.wants(row.name) {
             return;
         }
-        let mut times = vec![Vec::new(); row.contenders.len()];
+        let mut samples = vec![(Vec::new(), Vec::new()); row.contenders.len()];
         for round in 0..=self.rounds {
-            for ((name, run), times) in row.contenders.iter_mut().zip(&mut times) {
-                let began = Instant::now();
+            for ((name, run), (times, uses)) in row.contenders.iter_mut().zip(&mut samples) {
+                let (began, used_before) = (Instant::now(), processor_time());
                 let result = run();
-                let took = began.elapsed();
+                let (took, used) = (began.elapsed(), processor_time());
                 assert_eq!(result, row.expected, "{}: {name}", row.name);
                 if round > 0 {
                     times.push(took.as_nanos() as f64 / row.operations as f64);
+                    uses.extend(used.zip(used_before).map(|(after, before)| {
+                        after.saturating_sub(before) as f64 / row.operations as f64
+                    }));
                 }
             }
         }
-        for ((contender, _), times) in row.contenders.iter().zip(times) {
-            self.add(row.name, contender, times, false);
+        for ((contender, _), (times, uses)) in row.contenders.iter().zip(samples) {
+            self.add(row.name, contender, times, Some(uses));
         }
     }
 
@@ -90,20 +96,31 @@ impl Report {
         delays: &[Duration],
     ) {
         let times = delays.iter().map(|delay| delay.as_nanos() as f64).collect();
-        self.add(row, contender, times, true);
+        self.add(row, contender, times, None);
     }
 
-    fn add(&mut self, row: &'static str, contender: &'static str, times: Vec<f64>, tail: bool) {
-        let mut sorted = times;
+    /// Adds what was measured; without processor times it is delays, whose tail is reported.
+    fn add(
+        &mut self,
+        row: &'static str,
+        contender: &'static str,
+        mut sorted: Vec<f64>,
+        uses: Option<Vec<f64>>,
+    ) {
+        let tail = uses.is_none();
         sorted.sort_by(f64::total_cmp);
-        let figures = Figures { row, contender, sorted, tail };
+        let mut uses = uses.unwrap_or_default();
+        uses.sort_by(f64::total_cmp);
+        let processor = uses.get(uses.len() / 2).copied();
+        let figures = Figures { row, contender, sorted, processor, tail };
         eprintln!("{}", line(&figures));
         self.figures.push(figures);
     }
 
     pub(crate) fn markdown(&self) -> String {
         let mut table = String::from(
-            "| work | contender | median ns | quartiles | p99 |\n|---|---|--:|--:|--:|\n",
+            "| work | contender | median ns | quartiles | p99 | processor ns |\n\
+             |---|---|--:|--:|--:|--:|\n",
         );
         for figures in &self.figures {
             let _ = writeln!(table, "{}", line(figures));
@@ -125,7 +142,8 @@ fn line(figures: &Figures) -> String {
     let tail = if figures.tail { number(0.99) } else { String::new() };
     let (row, contender) = (figures.row, figures.contender);
     let (low, median, high) = (number(0.25), number(0.5), number(0.75));
-    format!("| {row} | {contender} | {median} | {low}–{high} | {tail} |")
+    let processor = figures.processor.map(|used| format!("{used:.1}")).unwrap_or_default();
+    format!("| {row} | {contender} | {median} | {low}–{high} | {tail} | {processor} |")
 }
 
 fn entry(figures: &Figures) -> serde_json::Value {
@@ -138,8 +156,21 @@ fn entry(figures: &Figures) -> serde_json::Value {
         "third_quartile_ns": rounded(0.75),
         "samples": figures.sorted.len(),
     });
+    if let Some(used) = figures.processor {
+        entry["processor_ns"] = json!((used * 10.0).round() / 10.0);
+    }
     if figures.tail {
         entry["p99_ns"] = json!(rounded(0.99));
     }
     entry
+}
+
+/// How long all threads of this process together have been running, in nanoseconds. On a machine that
+/// others use too, it says more than the clock on the wall.
+fn processor_time() -> Option<u64> {
+    let threads = fs::read_dir("/proc/self/task").ok()?;
+    let of_thread = |path: std::path::PathBuf| -> Option<u64> {
+        fs::read_to_string(path.join("schedstat")).ok()?.split(' ').next()?.parse().ok()
+    };
+    Some(threads.flatten().filter_map(|thread| of_thread(thread.path())).sum())
 }
