@@ -45,7 +45,8 @@ fn wake(pools: &Pools, report: &mut Report, samples: usize) {
     report.add_delays(NAME, "rayon", &rayon);
 }
 
-/// From a cancel to the last of the tasks seeing it, with every worker busy; beside it a plain flag.
+/// From a cancel to the last of the tasks seeing it, with every worker busy; beside it a plain
+/// flag.
 fn cancel(pools: &Pools, report: &mut Report, samples: usize) {
     const NAME: &str = "a cancel seen by the last of all busy workers";
     if !report.wants(NAME) {

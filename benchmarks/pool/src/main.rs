@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release -p windlass-bench-pool` prints a Markdown table and writes `results.json`
 //! beside this package's manifest; `-- --quick` does fewer rounds, and any other argument names the
-//! rows to run. Contenders take turns within each round, so a slow moment of the machine hits all of
-//! them alike; what is reported is the median and the spread (first to third quartile), and how much
-//! processor time all threads together used. Every result is checked.
+//! rows to run. Contenders take turns within each round, so a slow moment of the machine hits all
+//! of them alike; what is reported is the median and the spread (first to third quartile), and how
+//! much processor time all threads together used. Every result is checked.
 
 mod latency;
 mod mixed;

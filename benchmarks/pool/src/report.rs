@@ -165,8 +165,8 @@ fn entry(figures: &Figures) -> serde_json::Value {
     entry
 }
 
-/// How long all threads of this process together have been running, in nanoseconds. On a machine that
-/// others use too, it says more than the clock on the wall.
+/// How long all threads of this process together have been running, in nanoseconds. On a machine
+/// that others use too, it says more than the clock on the wall.
 fn processor_time() -> Option<u64> {
     let threads = fs::read_dir("/proc/self/task").ok()?;
     let of_thread = |path: std::path::PathBuf| -> Option<u64> {

@@ -1,8 +1,8 @@
 //! The cancel clock: how many cancels there have been in this process.
 //!
-//! It moves after a node has been marked (Release) and is read before marks are looked at (Acquire):
-//! whoever reads a time sees every mark up to that time. So an answer found at some time holds as
-//! long as the clock shows it.
+//! It moves after a node has been marked (Release) and is read before marks are looked at
+//! (Acquire): whoever reads a time sees every mark up to that time. So an answer found at some time
+//! holds as long as the clock shows it.
 
 use crate::sync::{Acquire, AtomicU64, Release};
 

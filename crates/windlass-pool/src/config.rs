@@ -27,8 +27,8 @@ pub struct SchedulerConfig {
     /// worker has to wait.
     pub enable_stealing: bool,
 
-    /// Spin count before parking: how often an idle worker looks for work before it sleeps. One that
-    /// keeps being woken as soon as it sleeps looks up to eight times as often.
+    /// Spin count before parking: how often an idle worker looks for work before it sleeps. One
+    /// that keeps being woken as soon as it sleeps looks up to eight times as often.
     pub spin_count: u32,
 }
 

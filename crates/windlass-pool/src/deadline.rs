@@ -1,7 +1,7 @@
 //! Scopes that have to be done by a certain time.
 //!
-//! The deadline cancels a node around the scope, not the scope itself, so that the alarm can be held
-//! until everything inside has ended and be called off after that.
+//! The deadline cancels a node around the scope, not the scope itself, so that the alarm can be
+//! held until everything inside has ended and be called off after that.
 
 use std::{
     panic,
@@ -22,8 +22,9 @@ use crate::{
 ///
 /// More precisely, `None` if the deadline had passed before the body and all tasks had ended. Tasks
 /// and body see the deadline as a cancel, by [`cancelled`](crate::cancelled) or
-/// [`checkpoint`](crate::checkpoint); a body that does not look is not interrupted. A deadline inside
-/// another is never later than the outer one. A panic goes on in the caller, deadline or not.
+/// [`checkpoint`](crate::checkpoint); a body that does not look is not interrupted. A deadline
+/// inside another is never later than the outer one. A panic goes on in the caller, deadline or
+/// not.
 ///
 /// On a worker this uses the worker's own scheduler, elsewhere the [global](Scheduler::global) one;
 /// see [`with_deadline_on`] for a choice.

@@ -1,8 +1,9 @@
 //! Memory for tasks, used again and again.
 //!
-//! Two sizes of block; each thread keeps a few free ones of each at hand, and exchanges whole batches
-//! with a shared depot, so that a thread that only spawns gets back what threads that only run have
-//! freed. What the depot cannot hold goes back to the allocator. Knows nothing of what a block holds.
+//! Two sizes of block; each thread keeps a few free ones of each at hand, and exchanges whole
+//! batches with a shared depot, so that a thread that only spawns gets back what threads that only
+//! run have freed. What the depot cannot hold goes back to the allocator. Knows nothing of what a
+//! block holds.
 
 use std::{
     alloc::Layout,

@@ -1,7 +1,7 @@
 //! Tasks that belong to no scope, and the futures that wait for them.
 //!
-//! They borrow nothing, hang below a root that lives as long as the pool, and are cancelled when the
-//! scheduler is dropped.
+//! They borrow nothing, hang below a root that lives as long as the pool, and are cancelled when
+//! the scheduler is dropped.
 
 use std::{
     fmt,

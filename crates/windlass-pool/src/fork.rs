@@ -164,7 +164,8 @@ impl<F: FnOnce() -> R, R> Fork<F, R> {
         unsafe { *(*fork).result.get() = Some(result) };
     }
 
-    /// Runs a side that nobody else has or will. In place: to move it would cost more than the rest.
+    /// Runs a side that nobody else has or will. In place: to move it would cost more than the
+    /// rest.
     #[inline]
     fn run_here(&self) -> R {
         // SAFETY: nobody else knows of this side, so its body is ours.
@@ -255,8 +256,8 @@ impl Reached {
 
 /// A stretch of an output that is yet to be filled.
 ///
-/// All stretches of one output are offsets from one pointer: a reference to a stretch would claim it
-/// for itself, and neighbours could not become one again.
+/// All stretches of one output are offsets from one pointer: a reference to a stretch would claim
+/// it for itself, and neighbours could not become one again.
 pub(crate) struct Space<'a, U> {
     base: *mut U,
     start: usize,
@@ -279,8 +280,8 @@ impl<'a, U> Space<'a, U> {
     pub(crate) fn fill(self, values: impl Iterator<Item = U>) -> Filled<'a, U> {
         let mut filled = Filled { space: Self { len: 0, ..self } };
         for value in values.take(self.len) {
-            // SAFETY: not more than `len` values are written, so this place is in the stretch, which
-            // is ours alone.
+            // SAFETY: not more than `len` values are written, so this place is in the stretch,
+            // which is ours alone.
             unsafe { self.base.add(self.start + filled.space.len).write(value) };
             filled.space.len += 1;
         }

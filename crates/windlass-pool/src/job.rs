@@ -1,8 +1,8 @@
 //! A task in memory: its node, what its body returned, and the body itself, in one block.
 //!
-//! Small bodies lie in recycled blocks, so a spawn usually allocates nothing. The type of the body is
-//! forgotten as soon as the block is filled; three kinds of reference lead back to it, each of which
-//! keeps the block alive and is worth something:
+//! Small bodies lie in recycled blocks, so a spawn usually allocates nothing. The type of the body
+//! is forgotten as soon as the block is filled; three kinds of reference lead back to it, each of
+//! which keeps the block alive and is worth something:
 //!
 //! * [`Queued`], one per task: a place in a queue;
 //! * [`Claimed`], at most one ever at a time: the right and the duty to run or discard the body;
@@ -82,8 +82,8 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    // SAFETY: there are no borrows that could end, and a root that is not tied to a scope belongs to
-    // a pool, which its tasks and handles keep.
+    // SAFETY: there are no borrows that could end, and a root that is not tied to a scope belongs
+    // to a pool, which its tasks and handles keep.
     unsafe { make(unit, root, body) }
 }
 

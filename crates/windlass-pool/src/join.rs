@@ -5,11 +5,11 @@ use crate::{fork, scheduler::Scheduler, worker};
 /// Runs `a` and `b`, possibly at the same time, and returns both results.
 ///
 /// Runs on the calling worker's scheduler, elsewhere on the [global](Scheduler::global) one. Costs
-/// little more than calling both, so there is no need to stop dividing early: `b` is given to another
-/// worker only if one has nothing to do.
+/// little more than calling both, so there is no need to stop dividing early: `b` is given to
+/// another worker only if one has nothing to do.
 ///
-/// A panic goes on in the caller, that of `a` before that of `b`; if `a` panics, `b` is cancelled, or
-/// never begins. Both run also in a task that has been cancelled.
+/// A panic goes on in the caller, that of `a` before that of `b`; if `a` panics, `b` is cancelled,
+/// or never begins. Both run also in a task that has been cancelled.
 ///
 /// ```
 /// use windlass_pool::join;

@@ -1,8 +1,8 @@
 //! A work-stealing CPU pool with structured concurrency, cancellation and deadlines.
 //!
-//! Tasks are spawned in a scope and cannot leave it; they may borrow from the enclosing frame. A scope
-//! ends after all its tasks, also by a panic or a deadline. A cancel reaches everything below what was
-//! cancelled, and is seen wherever a task looks.
+//! Tasks are spawned in a scope and cannot leave it; they may borrow from the enclosing frame. A
+//! scope ends after all its tasks, also by a panic or a deadline. A cancel reaches everything below
+//! what was cancelled, and is seen wherever a task looks.
 //!
 //! ```
 //! use windlass_pool::{Scheduler, with_scope};
@@ -54,13 +54,14 @@
 //! # Awaiting inside a task
 //!
 //! A worker whose task awaits another runs that one itself if nobody has begun it, else helps with
-//! whatever has to end before its own task can, and else sleeps. However tasks await each other, and
-//! on however few workers, with or without stealing: unless the awaits themselves go in a circle, they
-//! all come to an end.
+//! whatever has to end before its own task can, and else sleeps. However tasks await each other,
+//! and on however few workers, with or without stealing: unless the awaits themselves go in a
+//! circle, they all come to an end.
 //!
 //! # Work stealing
 //!
-//! Workers maintain local queues and steal from others when idle. In outline, each of them does this:
+//! Workers maintain local queues and steal from others when idle. In outline, each of them does
+//! this:
 //!
 //! ```
 //! # use std::cell::RefCell;

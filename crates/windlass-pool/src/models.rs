@@ -8,7 +8,8 @@
 //! ```
 //!
 //! loom has no build of the deques, so a counter stands in for them, with no more order than they
-//! give: what is checked is "queue, then look who sleeps" against "fall asleep, then look at the queue".
+//! give: what is checked is "queue, then look who sleeps" against "fall asleep, then look at the
+//! queue".
 
 use loom::{
     sync::{

@@ -4,10 +4,10 @@
 //! each child task that has not completed; it is complete when none is left, and then gives back
 //! the unit it holds in its parent. A scope waits for its root, so it ends after everything in it.
 //!
-//! A node's memory stays while it has a unit, a handle or a place in a queue. All three stand in one
-//! word, so exactly one step sees the last of them go, and that step frees the node. A root's memory
-//! belongs to whoever waits for it. A parent has a unit for each child, so while a node is not
-//! complete, every node above it is alive.
+//! A node's memory stays while it has a unit, a handle or a place in a queue. All three stand in
+//! one word, so exactly one step sees the last of them go, and that step frees the node. A root's
+//! memory belongs to whoever waits for it. A parent has a unit for each child, so while a node is
+//! not complete, every node above it is alive.
 //!
 //! A cancel marks one node and moves the process-wide *cancel clock*. A node is cancelled if it or
 //! any node above it is marked. Roots remember at which time of the clock nothing above them was
@@ -313,8 +313,8 @@ impl Drop for Units {
     }
 }
 
-/// Ends the body of a task: gives back its unit and, if `from_queue`, its place in the queue. If the
-/// task is thereby complete, returns the unit that it held of its parent.
+/// Ends the body of a task: gives back its unit and, if `from_queue`, its place in the queue. If
+/// the task is thereby complete, returns the unit that it held of its parent.
 ///
 /// The outcome goes to the handle, or is dropped here if there is none: the step that sets `ENDED`
 /// sees in the same word whether the handle still exists.

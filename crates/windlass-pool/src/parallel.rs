@@ -1,9 +1,9 @@
 //! The same for each of many: over slices and ranges, on all workers.
 //!
-//! The work is divided only when somebody asks for a part of it. A worker goes through its part piece
-//! by piece, from the front, and between two pieces looks whether another worker has nothing to do;
-//! if so, it gives away the latter half of what is left. A piece is as long as takes a few dozen
-//! microseconds, measured as it goes, so neither tiny nor huge items need any tuning.
+//! The work is divided only when somebody asks for a part of it. A worker goes through its part
+//! piece by piece, from the front, and between two pieces looks whether another worker has nothing
+//! to do; if so, it gives away the latter half of what is left. A piece is as long as takes a few
+//! dozen microseconds, measured as it goes, so neither tiny nor huge items need any tuning.
 
 use std::time::{Duration, Instant};
 
@@ -21,9 +21,9 @@ const PIECE: Duration = Duration::from_micros(30);
 
 /// Calls `f` with each item, on as many workers as are free, in no particular order.
 ///
-/// Runs on the calling worker's scheduler, elsewhere on the [global](Scheduler::global) one. Between
-/// pieces of the work there is a [`checkpoint`], so in a cancelled task it does not go on to the end.
-/// A panic goes on in the caller.
+/// Runs on the calling worker's scheduler, elsewhere on the [global](Scheduler::global) one.
+/// Between pieces of the work there is a [`checkpoint`], so in a cancelled task it does not go on
+/// to the end. A panic goes on in the caller.
 ///
 /// ```
 /// let mut numbers = [1, 2, 3];

@@ -1,8 +1,8 @@
 //! Puts one thread to sleep until another one has a reason to wake it.
 //!
-//! A wake-up that comes before the sleep is kept, so it cannot be lost; several become one. The flag
-//! is ours rather than the thread's own park token, because a task may use that token for itself.
-//! Knows nothing of why a thread sleeps.
+//! A wake-up that comes before the sleep is kept, so it cannot be lost; several become one. The
+//! flag is ours rather than the thread's own park token, because a task may use that token for
+//! itself. Knows nothing of why a thread sleeps.
 
 use std::time::Instant;
 

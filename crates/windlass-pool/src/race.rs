@@ -9,10 +9,10 @@ use crate::{checkpoint::Unwound, node, pool::Pool, scheduler::Scheduler, scope::
 
 /// Runs `a` and `b` at the same time and returns the result of the one that returns first.
 ///
-/// The other one is cancelled, and waited for: it should look at [`cancelled`](crate::cancelled) now
-/// and then, or pass a [`checkpoint`](crate::checkpoint). If it has not begun by then, it never does.
-/// A panic ends the race too, and goes on in the caller. If both are cancelled from outside and
-/// neither returns, the caller is unwound as if by a checkpoint.
+/// The other one is cancelled, and waited for: it should look at [`cancelled`](crate::cancelled)
+/// now and then, or pass a [`checkpoint`](crate::checkpoint). If it has not begun by then, it never
+/// does. A panic ends the race too, and goes on in the caller. If both are cancelled from outside
+/// and neither returns, the caller is unwound as if by a checkpoint.
 ///
 /// Runs on the calling worker's scheduler, elsewhere on the [global](Scheduler::global) one.
 ///

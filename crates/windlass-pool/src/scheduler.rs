@@ -70,8 +70,8 @@ impl Scheduler {
         Self::start(config, Tracer::new(hook))
     }
 
-    /// The scheduler for those who have none of their own: one worker per CPU, made when it is first
-    /// asked for, and never ended.
+    /// The scheduler for those who have none of their own: one worker per CPU, made when it is
+    /// first asked for, and never ended.
     ///
     /// ```
     /// use windlass_pool::{Scheduler, with_scope};
@@ -110,8 +110,8 @@ impl Scheduler {
 
     /// Runs `f` on one of the workers and waits for it; on a worker of this scheduler, right here.
     ///
-    /// Inside, [`join`](crate::join), [`race`](crate::race) and the functions over slices and ranges
-    /// use this scheduler. A panic in `f` goes on in the caller.
+    /// Inside, [`join`](crate::join), [`race`](crate::race) and the functions over slices and
+    /// ranges use this scheduler. A panic in `f` goes on in the caller.
     ///
     /// ```
     /// use windlass_pool::Scheduler;

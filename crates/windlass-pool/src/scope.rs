@@ -1,7 +1,7 @@
 //! What can be done with a scope.
 //!
-//! That everything in it ends before it does is seen to where it is opened, in `node/root.rs`. Knows
-//! nothing of how tasks are queued or run.
+//! That everything in it ends before it does is seen to where it is opened, in `node/root.rs`.
+//! Knows nothing of how tasks are queued or run.
 
 use std::{fmt, panic, time::Instant};
 
@@ -15,8 +15,8 @@ use crate::{
 
 /// Opens a scope on `scheduler`, runs `body` in it, and waits for every task.
 ///
-/// The body runs on the calling thread. If it panics, the tasks are cancelled before they are waited
-/// for. The first panic that nobody received by awaiting its task goes on in the caller.
+/// The body runs on the calling thread. If it panics, the tasks are cancelled before they are
+/// waited for. The first panic that nobody received by awaiting its task goes on in the caller.
 ///
 /// Opened inside a task or inside the body of another scope, it is a child of that one: it is
 /// cancelled when that one is.
@@ -108,11 +108,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.root().is_cancelled()
     }
 
-    /// Has `callback` called when the scope is cancelled, by whoever cancels it; at once if it already
-    /// is. For what cannot ask: a task that blocks in a read, say, whose socket can be shut down.
+    /// Has `callback` called when the scope is cancelled, by whoever cancels it; at once if it
+    /// already is. For what cannot ask: a task that blocks in a read, say, whose socket can be shut
+    /// down.
     ///
-    /// It is not called after the scope has ended, and the scope does not end while it runs. It should
-    /// be quick, because the canceller waits for it.
+    /// It is not called after the scope has ended, and the scope does not end while it runs. It
+    /// should be quick, because the canceller waits for it.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -144,7 +145,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// let scheduler = Scheduler::new(2);
     /// let sum = with_scope(&scheduler, |scope| {
     ///     let part = scope.with_child(|child| {
-    ///         child.spawn(|| 1).await_result().unwrap() + child.spawn(|| 2).await_result().unwrap()
+    ///         let (one, two) = (child.spawn(|| 1), child.spawn(|| 2));
+    ///         one.await_result().unwrap() + two.await_result().unwrap()
     ///     });
     ///     part * 2
     /// });

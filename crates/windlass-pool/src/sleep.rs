@@ -1,22 +1,24 @@
 //! Who is awake, who looks for work, and who is woken when there is some.
 //!
 //! One word counts the workers that are *awake*, those of them that are *searching* (awake with
-//! nothing to run) and those that are *asleep* but want to be woken for work. A worker that sleeps in
-//! a wait and cannot run anything else is in none of the counts.
+//! nothing to run) and those that are *asleep* but want to be woken for work. A worker that sleeps
+//! in a wait and cannot run anything else is in none of the counts.
 //!
-//! Whoever queues work calls [`Sleep::notify`]. It wakes a sleeper only if nobody searches, so a busy
-//! queue does not cause a storm of wake-ups; a searcher that finds something and was the last one
-//! notifies again, so the pool still comes up to full strength, one wake-up leading to the next.
+//! Whoever queues work calls [`Sleep::notify`]. It wakes a sleeper only if nobody searches, so a
+//! busy queue does not cause a storm of wake-ups; a searcher that finds something and was the last
+//! one notifies again, so the pool still comes up to full strength, one wake-up leading to the
+//! next.
 //!
 //! No wake-up is lost. The notifier puts the work in its queue, then a SeqCst fence, then reads the
 //! word. A worker that stops searching or falls asleep changes the word, then a SeqCst fence, then
-//! looks at all queues once more. Of two fences one comes first: either the notifier sees the changed
-//! word, and then it wakes a sleeper unless another searcher remains, for whom the same holds; or the
-//! worker sees the work. A woken worker counts as searching from the moment it is chosen, so it too
-//! must find the work or notify again.
+//! looks at all queues once more. Of two fences one comes first: either the notifier sees the
+//! changed word, and then it wakes a sleeper unless another searcher remains, for whom the same
+//! holds; or the worker sees the work. A woken worker counts as searching from the moment it is
+//! chosen, so it too must find the work or notify again.
 //!
 //! Nor can all workers wait while work is queued: when nobody is awake and nobody can be woken, the
-//! last to fall asleep, or whoever queues the next task, is told to start a [`Call::Relief`] worker.
+//! last to fall asleep, or whoever queues the next task, is told to start a [`Call::Relief`]
+//! worker.
 //!
 //! Knows nothing of the queues themselves.
 
@@ -127,8 +129,8 @@ impl Sleep {
         self.counts.fetch_add(SEARCHING, Relaxed);
     }
 
-    /// A searching worker stops, because it found work or need not search any more. The caller looks
-    /// at all queues afterwards, and notifies if this says so and it sees work.
+    /// A searching worker stops, because it found work or need not search any more. The caller
+    /// looks at all queues afterwards, and notifies if this says so and it sees work.
     pub(crate) fn stop_search(&self) -> bool {
         let before = self.counts.fetch_sub(SEARCHING, Relaxed);
         // SeqCst: pairs with the fence in `notify`.

@@ -79,8 +79,8 @@ impl<'scope, T> Task<'scope, T> {
     ///
     /// # Errors
     /// [`TaskError::Cancelled`] if the body never ran or was unwound by
-    /// [`checkpoint`](crate::checkpoint); [`TaskError::Panicked`] if it panicked, and then the panic
-    /// is not raised again at the end of the scope.
+    /// [`checkpoint`](crate::checkpoint); [`TaskError::Panicked`] if it panicked, and then the
+    /// panic is not raised again at the end of the scope.
     ///
     /// # Panics
     /// If the result was taken before, by [`Task::try_result`] or [`Task::await_timeout`].

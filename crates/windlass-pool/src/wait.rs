@@ -1,8 +1,8 @@
 //! Who waits for which node to complete.
 //!
-//! A table by address, in the manner of a parking lot: a node carries one bit, "somebody waits", and
-//! everything else about its waiters stands here. So completing a node that nobody waits for costs
-//! nothing, and completing one never touches its memory after its last count is given back.
+//! A table by address, in the manner of a parking lot: a node carries one bit, "somebody waits",
+//! and everything else about its waiters stands here. So completing a node that nobody waits for
+//! costs nothing, and completing one never touches its memory after its last count is given back.
 //!
 //! No wake-up is lost: a waiter sets the bit and enrols under the bucket's lock. Either its bit
 //! precedes the last count in the node's modification order, and then the completer sees the bit,

@@ -1,11 +1,12 @@
 //! The root of a scope, and the wait that lets tasks borrow.
 //!
-//! The lifetimes are those of `std::thread::scope`: `'env` is what tasks may borrow, `'scope` the time
-//! in which the scope exists. The body chooses neither, so nothing that belongs to the scope can leave
-//! it; and [`open`] does not return, nor unwind, before everything that borrows has ended.
+//! The lifetimes are those of `std::thread::scope`: `'env` is what tasks may borrow, `'scope` the
+//! time in which the scope exists. The body chooses neither, so nothing that belongs to the scope
+//! can leave it; and [`open`] does not return, nor unwind, before everything that borrows has
+//! ended.
 //!
-//! A root stays where it is until it is complete, because its tasks point to it: it lies in the frame
-//! of [`open`], or of a deadline, or in a pool, all of which wait for it.
+//! A root stays where it is until it is complete, because its tasks point to it: it lies in the
+//! frame of [`open`], or of a deadline, or in a pool, all of which wait for it.
 
 #![allow(unsafe_code)]
 
@@ -44,8 +45,9 @@ pub(crate) struct Root {
     clean_at: AtomicU64,
     deadline: Option<Instant>,
     /// The units of the tasks that the body itself has spawned; only the thread it runs on writes
-    /// here. They are added to the count when the body ends, so that a spawn need not touch what the
-    /// end of every task touches. Until then the count also holds [`LEAD`], so it cannot run out.
+    /// here. They are added to the count when the body ends, so that a spawn need not touch what
+    /// the end of every task touches. Until then the count also holds [`LEAD`], so it cannot run
+    /// out.
     spawned: AtomicU64,
     panics: Panics,
 }
@@ -179,9 +181,9 @@ impl Root {
 
 /// A structured concurrency scope: tasks are spawned in it and cannot outlive it.
 ///
-/// Handed to the body of [`with_scope`](crate::with_scope). Tasks may borrow whatever outlives the call, and may spawn
-/// further tasks in the same scope; those are their *child tasks*, which a cancel of the parent
-/// reaches and which the parent's completion waits for.
+/// Handed to the body of [`with_scope`](crate::with_scope). Tasks may borrow whatever outlives the
+/// call, and may spawn further tasks in the same scope; those are their *child tasks*, which a
+/// cancel of the parent reaches and which the parent's completion waits for.
 ///
 /// ```
 /// use windlass_pool::{Scheduler, with_scope};

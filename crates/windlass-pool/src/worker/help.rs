@@ -3,16 +3,16 @@
 //! It waits for a *goal*: the task it awaits, or the end of a scope. In this order it
 //!
 //! 1. runs the awaited task itself, if nobody has begun it;
-//! 2. runs tasks from its own queue, then from the shared one, then stolen ones, as long as they are
-//!    below the goal or below the task that waits;
+//! 2. runs tasks from its own queue, then from the shared one, then stolen ones, as long as they
+//!    are below the goal or below the task that waits;
 //! 3. sleeps until the goal is complete or there may be something to help with.
 //!
-//! The condition in the second step is what keeps waits from deadlocking. A task that runs on top of
-//! a waiting one must end before that one can go on. If it waited, however indirectly, for the task
-//! underneath it, neither could ever go on. But what is below the goal or below the waiting task has
-//! to end before the waiting task can end anyway; so if it waits for that task, the wait is circular
-//! in the program itself. A task that is not eligible goes to the shared queue, and the worker from
-//! then on only sleeps: it could otherwise carry the same tasks about for ever.
+//! The condition in the second step is what keeps waits from deadlocking. A task that runs on top
+//! of a waiting one must end before that one can go on. If it waited, however indirectly, for the
+//! task underneath it, neither could ever go on. But what is below the goal or below the waiting
+//! task has to end before the waiting task can end anyway; so if it waits for that task, the wait
+//! is circular in the program itself. A task that is not eligible goes to the shared queue, and the
+//! worker from then on only sleeps: it could otherwise carry the same tasks about for ever.
 //!
 //! What no waiting worker may run, a free one does. If there is none, because all of them wait, a
 //! relief worker is started; see `sleep`. The same holds where a stack would grow too deep. Without

@@ -148,7 +148,8 @@ fn a_task_that_is_completing_is_completed_by_its_awaiter() {
     });
 }
 
-/// A worker settles with a task's parent late if it can; never later than when it returns to a body.
+/// A worker settles with a task's parent late if it can; never later than when it returns to a
+/// body.
 #[test]
 fn what_ran_during_an_await_has_completed_for_its_parent_when_the_await_returns() {
     must_end(|| {
@@ -218,7 +219,8 @@ fn a_worker_that_awaits_with_a_timeout_gets_its_turn_again() {
     });
 }
 
-/// The one worker of each pool waits for the other pool: somebody must be found to run the innermost.
+/// The one worker of each pool waits for the other pool: somebody must be found to run the
+/// innermost.
 #[test]
 fn a_task_of_another_pool_can_be_awaited() {
     must_end(|| {

@@ -33,8 +33,8 @@ fn a_cancel_is_seen_by_a_running_task() {
     });
 }
 
-/// The rule is about time, so this looks at a clock; at the best of many, because any measurement may
-/// be spoilt by whatever else the machine does.
+/// The rule is about time, so this looks at a clock; at the best of many, because any measurement
+/// may be spoilt by whatever else the machine does.
 #[test]
 fn a_cancel_is_seen_within_a_millisecond() {
     let scheduler = Scheduler::new(1);

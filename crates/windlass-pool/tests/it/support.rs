@@ -16,7 +16,8 @@ use windlass_pool::{Scheduler, SchedulerConfig};
 /// Long enough for any machine; reaching it means that something hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(if cfg!(miri) { 3600 } else { 120 });
 
-/// As much as is worthwhile: `full`, or `reduced` in an interpreter that is a thousand times slower.
+/// As much as is worthwhile: `full`, or `reduced` in an interpreter that is a thousand times
+/// slower.
 pub(crate) const fn amount(full: usize, reduced: usize) -> usize {
     if cfg!(miri) { reduced } else { full }
 }
