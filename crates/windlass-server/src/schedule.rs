@@ -21,7 +21,7 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     pub(crate) fn new(plan: Plan) -> Self {
-        let mut capacity = CapacityTree::new(&plan.resources);
+        let mut capacity = CapacityTree::new(&plan.limits());
         let slots = plan.concurrency.unwrap_or_else(cpus);
         let slots = ResourceCost::new().with(SLOTS, Amount::from(slots));
         let level = capacity.add_level(CapacityTree::ROOT, &slots);
@@ -61,6 +61,10 @@ impl Schedule {
 
     pub(crate) fn step(&self, work: WorkId) -> &Step {
         &self.plan.steps[work.index()]
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -107,7 +111,7 @@ impl Schedule {
         let step = &self.plan.steps[place];
         let cost = self.engine.cost(&self.capacity, &step.uses);
         let cost = cost.expect("a plan asks only for what there is");
-        let after: Vec<_> = step.after.iter().map(|&place| WorkId::from_index(place)).collect();
+        let after: Vec<_> = step.after.iter().map(|edge| WorkId::from_index(edge.step)).collect();
         let (priority, retries) = (step.priority, step.retry.count);
         act(self, Submission { after: &after, cost, priority, retries })
     }

@@ -1,0 +1,448 @@
+//! Follows the quotes of shell text from its beginning to its end.
+//!
+//! A stack of frames says where we are: a command, double quotes, `${ }`, arithmetic, backquotes,
+//! a here-document. When in doubt, a `{v}` is refused rather than quoted for the wrong place.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use super::{Misplaced, Place, ShellText};
+use crate::template::placeholder;
+use crate::variable::Variable;
+
+pub(super) fn rewrite(
+    text: &str,
+    known: impl FnMut(&str, Range<usize>) -> Option<Variable>,
+) -> Result<ShellText, Misplaced> {
+    let mut lexer = Lexer::new(text, known);
+    while lexer.at < text.len() {
+        lexer.step()?;
+    }
+    Ok(ShellText { text: lexer.out, written: text.to_owned(), variables: lexer.variables })
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Frame {
+    /// Words and commands: the whole text, or the inside of `$( )`.
+    Command {
+        substitution: bool,
+        parens: u32,
+        case: bool,
+    },
+    /// Double quotes.
+    Double,
+    /// `${ }`.
+    Parameter,
+    /// `$(( ))`, `(( ))`, with the parentheses that are open.
+    Arithmetic {
+        parens: u32,
+    },
+    Backquotes,
+    HereDocument(HereDocument),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct HereDocument {
+    mark: String,
+    /// Whether tabs before the end mark do not count.
+    dashed: bool,
+    /// Whether the mark is quoted, so that nothing in the body is replaced.
+    quoted: bool,
+}
+
+struct Lexer<'t, K> {
+    text: &'t str,
+    at: usize,
+    out: String,
+    known: K,
+    variables: Vec<Variable>,
+    frames: Vec<Frame>,
+    /// The here-documents whose bodies begin on the next line.
+    pending: VecDeque<HereDocument>,
+    /// Where the present word of a command begins.
+    word: usize,
+    /// Why the frames may not be right any more.
+    doubt: Option<Place>,
+}
+
+impl<'t, K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'t, K> {
+    fn new(text: &'t str, known: K) -> Self {
+        let whole = Frame::Command { substitution: false, parens: 0, case: false };
+        Self {
+            text,
+            at: 0,
+            out: String::with_capacity(text.len()),
+            known,
+            variables: Vec::new(),
+            frames: vec![whole],
+            pending: VecDeque::new(),
+            word: 0,
+            doubt: None,
+        }
+    }
+
+    fn step(&mut self) -> Result<(), Misplaced> {
+        match self.frames.last().expect("the whole text is a frame") {
+            Frame::Command { .. } => self.command(),
+            Frame::Double => self.double(),
+            Frame::Parameter => self.parameter(),
+            Frame::Arithmetic { .. } => self.arithmetic(),
+            Frame::Backquotes => self.backquotes(),
+            Frame::HereDocument(document) => {
+                let document = document.clone();
+                self.here_document(&document)
+            }
+        }
+    }
+
+    fn rest(&self) -> &'t str {
+        &self.text[self.at..]
+    }
+
+    /// Copies `bytes` bytes, or as many as are left, up to the end of a character.
+    fn copy(&mut self, bytes: usize) {
+        let mut end = (self.at + bytes).min(self.text.len());
+        while !self.text.is_char_boundary(end) {
+            end += 1;
+        }
+        self.out.push_str(&self.text[self.at..end]);
+        self.at = end;
+    }
+
+    fn copy_char(&mut self) {
+        self.copy(1);
+    }
+
+    fn push(&mut self, frame: Frame, bytes: usize) {
+        self.copy(bytes);
+        self.frames.push(frame);
+        self.word = self.at;
+    }
+
+    fn pop(&mut self) {
+        self.copy_char();
+        self.frames.pop();
+    }
+
+    fn command(&mut self) -> Result<(), Misplaced> {
+        let rest = self.rest();
+        let at_word = self.word == self.at;
+        if at_word {
+            self.note_case();
+        }
+        match rest.as_bytes()[0] {
+            b'\\' => self.copy(2),
+            b'\'' => return self.single(),
+            b'"' => self.push(Frame::Double, 1),
+            b'`' => self.push(Frame::Backquotes, 1),
+            b'$' => return self.dollar(),
+            b'#' if at_word => self.copy(rest.find('\n').unwrap_or(rest.len())),
+            b'(' if at_word && rest.starts_with("((") => {
+                self.push(Frame::Arithmetic { parens: 2 }, 2);
+            }
+            b'(' | b')' => self.parenthesis(),
+            b'<' if rest.starts_with("<<<") => self.separator(3),
+            b'<' if rest.starts_with("<<") => return self.here_operator(),
+            b'\n' => self.newline(),
+            b'{' => return self.placeholder(Self::quoted),
+            b' ' | b'\t' | b';' | b'&' | b'|' | b'<' | b'>' => self.separator(1),
+            _ => self.copy_char(),
+        }
+        Ok(())
+    }
+
+    fn separator(&mut self, bytes: usize) {
+        self.copy(bytes);
+        self.word = self.at;
+    }
+
+    /// Between `case` and `esac` a parenthesis may close without having been opened.
+    fn note_case(&mut self) {
+        let rest = self.rest();
+        let word = rest.split(|c| !is_word(c)).next().unwrap_or_default();
+        if let Some(Frame::Command { case, .. }) = self.frames.last_mut() {
+            *case = (*case || word == "case") && word != "esac";
+        }
+    }
+
+    fn parenthesis(&mut self) {
+        let opens = self.rest().starts_with('(');
+        let Some(Frame::Command { substitution, parens, case }) = self.frames.last_mut() else {
+            return self.copy_char();
+        };
+        match (opens, *parens, *substitution) {
+            (true, ..) => *parens += 1,
+            (false, 1.., _) => *parens -= 1,
+            (false, 0, true) => {
+                if *case {
+                    self.doubt = self.doubt.or(Some(Place::CaseInSubstitution));
+                }
+                return self.pop();
+            }
+            (false, 0, false) => {}
+        }
+        self.separator(1);
+    }
+
+    fn newline(&mut self) {
+        self.separator(1);
+        if let Some(document) = self.pending.pop_front() {
+            self.frames.push(Frame::HereDocument(document));
+            self.end_mark();
+        }
+    }
+
+    /// Single quotes end at the next one, whatever stands between.
+    fn single(&mut self) -> Result<(), Misplaced> {
+        self.copy_char();
+        while let Some(next) = self.rest().chars().next() {
+            match next {
+                '{' => self.placeholder(Self::in_single)?,
+                '\'' => {
+                    self.copy_char();
+                    break;
+                }
+                _ => self.copy_char(),
+            }
+        }
+        Ok(())
+    }
+
+    fn double(&mut self) -> Result<(), Misplaced> {
+        match self.rest().as_bytes()[0] {
+            b'"' => self.pop(),
+            _ => return self.expanding(b"$`\"\\\n"),
+        }
+        Ok(())
+    }
+
+    /// What is alike in double quotes and here-documents; `escaped` are those that a backslash
+    /// takes the meaning from.
+    fn expanding(&mut self, escaped: &[u8]) -> Result<(), Misplaced> {
+        let rest = self.rest().as_bytes();
+        match rest[0] {
+            b'\\' if rest.get(1).is_some_and(|next| escaped.contains(next)) => self.copy(2),
+            b'`' => self.push(Frame::Backquotes, 1),
+            b'$' => return self.dollar(),
+            b'{' => return self.placeholder(Self::in_double),
+            _ => self.copy_char(),
+        }
+        Ok(())
+    }
+
+    fn dollar(&mut self) -> Result<(), Misplaced> {
+        let rest = self.rest();
+        let substitution = Frame::Command { substitution: true, parens: 0, case: false };
+        if rest.starts_with("$((") {
+            self.push(Frame::Arithmetic { parens: 2 }, 3);
+        } else if rest.starts_with("$(") {
+            self.push(substitution, 2);
+        } else if rest.starts_with("${") {
+            self.push(Frame::Parameter, 2);
+        } else if rest.starts_with("$'") && self.is_command() {
+            return self.ansi_quotes();
+        } else {
+            self.copy_char();
+        }
+        Ok(())
+    }
+
+    /// `$'…'`: shells that know it read `\'` as a quote within, others as the end.
+    fn ansi_quotes(&mut self) -> Result<(), Misplaced> {
+        self.copy(2);
+        let end = self.rest().find('\'').map_or(self.text.len(), |end| self.at + end);
+        while self.at < end {
+            if self.rest().starts_with('{') {
+                self.refuse_known(self.at, Place::AnsiQuotes)?;
+            }
+            self.copy_char();
+        }
+        if self.text[..end].ends_with('\\') {
+            self.doubt = self.doubt.or(Some(Place::AnsiQuotes));
+        }
+        self.copy(1);
+        Ok(())
+    }
+
+    fn is_command(&self) -> bool {
+        matches!(self.frames.last(), Some(Frame::Command { .. }))
+    }
+
+    fn parameter(&mut self) -> Result<(), Misplaced> {
+        let rest = self.rest();
+        match rest.as_bytes()[0] {
+            b'}' => self.pop(),
+            b'\\' => self.copy(2),
+            b'"' => self.push(Frame::Double, 1),
+            b'\'' if !self.is_within_double() => return self.single(),
+            b'`' => self.push(Frame::Backquotes, 1),
+            b'$' => return self.dollar(),
+            b'{' => return self.placeholder(Self::in_double),
+            _ => self.copy_char(),
+        }
+        Ok(())
+    }
+
+    /// Whether the innermost `${ }` stands in double quotes, where a single quote means nothing.
+    fn is_within_double(&self) -> bool {
+        let outer = self.frames.iter().rev().find(|frame| **frame != Frame::Parameter);
+        matches!(outer, Some(Frame::Double | Frame::HereDocument(_)))
+    }
+
+    fn arithmetic(&mut self) -> Result<(), Misplaced> {
+        match self.rest().as_bytes()[0] {
+            b'(' => self.count_parens(1),
+            b')' => self.count_parens(-1),
+            b'"' => self.push(Frame::Double, 1),
+            b'\'' => return self.single(),
+            b'\\' => self.copy(2),
+            b'`' => self.push(Frame::Backquotes, 1),
+            b'$' => return self.dollar(),
+            b'{' => return self.placeholder(Self::in_double),
+            _ => self.copy_char(),
+        }
+        Ok(())
+    }
+
+    fn count_parens(&mut self, change: i32) {
+        let Some(Frame::Arithmetic { parens }) = self.frames.last_mut() else { return };
+        *parens = parens.saturating_add_signed(change);
+        if *parens == 0 { self.pop() } else { self.copy_char() }
+    }
+
+    fn backquotes(&mut self) -> Result<(), Misplaced> {
+        match self.rest().as_bytes()[0] {
+            b'`' => self.pop(),
+            b'\\' => self.copy(2),
+            b'{' => return self.placeholder(Self::in_double),
+            _ => self.copy_char(),
+        }
+        Ok(())
+    }
+
+    /// `<<` and the end mark behind it.
+    fn here_operator(&mut self) -> Result<(), Misplaced> {
+        self.copy(2);
+        let dashed = self.rest().starts_with('-');
+        self.copy(usize::from(dashed));
+        let blanks = self.rest().len() - self.rest().trim_start_matches([' ', '\t']).len();
+        self.copy(blanks);
+        let word = self.rest();
+        let end = word.find(ends_mark).unwrap_or(word.len());
+        let written = &word[..end];
+        for (open, _) in written.match_indices('{') {
+            self.refuse_known(self.at + open, Place::EndMark)?;
+        }
+        self.copy(end);
+        let quote = |c: char| matches!(c, '\'' | '"' | '\\');
+        let document = HereDocument {
+            mark: written.replace(quote, ""),
+            dashed,
+            quoted: written.contains(quote),
+        };
+        self.pending.push_back(document);
+        Ok(())
+    }
+
+    fn here_document(&mut self, document: &HereDocument) -> Result<(), Misplaced> {
+        if self.rest().starts_with('\n') {
+            self.copy_char();
+            self.end_mark();
+            return Ok(());
+        }
+        if !document.quoted {
+            return self.expanding(b"$`\\\n");
+        }
+        if self.rest().starts_with('{') {
+            self.refuse_known(self.at, Place::QuotedHereDocument)?;
+        }
+        self.copy_char();
+        Ok(())
+    }
+
+    /// At the beginning of a line: ends the here-documents whose mark it is.
+    fn end_mark(&mut self) {
+        while let Some(Frame::HereDocument(document)) = self.frames.last() {
+            let line = self.rest().split('\n').next().unwrap_or_default();
+            let bare = if document.dashed { line.trim_start_matches('\t') } else { line };
+            if bare != document.mark || self.at == self.text.len() {
+                return;
+            }
+            self.copy(line.len() + 1);
+            self.frames.pop();
+            self.word = self.at;
+            if let Some(next) = self.pending.pop_front() {
+                self.frames.push(Frame::HereDocument(next));
+            }
+        }
+    }
+
+    /// A brace: the beginning of `{v}`, or just a brace.
+    fn placeholder(&mut self, reference: fn(&str) -> String) -> Result<(), Misplaced> {
+        let Some(name) = placeholder(self.rest()) else {
+            self.copy_char();
+            return Ok(());
+        };
+        let range = self.at..self.at + name.len() + 2;
+        let Some(variable) = (self.known)(name, range.clone()) else {
+            self.copy_char();
+            return Ok(());
+        };
+        if let Some(place) = self.unsafe_place() {
+            return Err(Misplaced { name: name.to_owned(), range, place });
+        }
+        self.out.push_str(&reference(&variable.environment_name()));
+        self.at = range.end;
+        if !self.variables.contains(&variable) {
+            self.variables.push(variable);
+        }
+        Ok(())
+    }
+
+    fn refuse_known(&mut self, at: usize, place: Place) -> Result<(), Misplaced> {
+        let Some(name) = placeholder(&self.text[at..]) else { return Ok(()) };
+        let range = at..at + name.len() + 2;
+        match (self.known)(name, range.clone()) {
+            Some(_) => Err(Misplaced { name: name.to_owned(), range, place }),
+            None => Ok(()),
+        }
+    }
+
+    fn unsafe_place(&self) -> Option<Place> {
+        let frames = self.frames.iter().find_map(|frame| match frame {
+            Frame::Parameter => Some(Place::Parameter),
+            Frame::Arithmetic { .. } => Some(Place::Arithmetic),
+            Frame::Backquotes => Some(Place::Backquotes),
+            Frame::Command { .. } | Frame::Double | Frame::HereDocument(_) => None,
+        });
+        frames.or(self.doubt).or_else(|| self.is_subscript().then_some(Place::Subscript))
+    }
+
+    /// Whether the word so far is a name with an open bracket, as in `a[`.
+    fn is_subscript(&self) -> bool {
+        let word = if self.is_command() { &self.text[self.word..self.at] } else { "" };
+        let Some((name, index)) = word.split_once('[') else { return false };
+        let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        begins && name.chars().all(is_word) && !index.contains(']')
+    }
+
+    fn quoted(name: &str) -> String {
+        format!("\"${{{name}}}\"")
+    }
+
+    fn in_double(name: &str) -> String {
+        format!("${{{name}}}")
+    }
+
+    fn in_single(name: &str) -> String {
+        format!("'\"${{{name}}}\"'")
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+fn ends_mark(c: char) -> bool {
+    c.is_whitespace() || matches!(c, ';' | '&' | '|' | '<' | '>' | '(' | ')')
+}
