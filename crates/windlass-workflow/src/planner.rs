@@ -6,8 +6,11 @@
 
 mod amounts;
 mod declared;
+mod defaults;
+mod each;
 mod edges;
 mod guards;
+mod index;
 mod outputs;
 mod params;
 mod resources;
@@ -37,7 +40,7 @@ pub(crate) fn plan(file: &str, text: &str, written: &File, notes: &Notes) -> (Pl
     let resources = resources::resources(written, notes);
     let semaphores = resources::semaphores(written, notes);
     let guards = guards::guards(written, &texts, &declared);
-    let known = steps::Known { resources: &resources, semaphores: &semaphores, guards: &guards };
+    let known = index::Known { resources: &resources, semaphores: &semaphores, guards: &guards };
     let steps = steps::steps(written, &texts, &declared, &known);
     let steps = in_order(steps, &texts, &declared);
     let plan = Plan {

@@ -87,85 +87,116 @@ fn line_start(text: &str, at: usize) -> usize {
 }
 
 fn in_our_words(text: &str, message: &str, span: Range<usize>) -> Mistake {
-    let short = message.split(", expected").next().unwrap_or(message);
-    let key = text.get(span.clone()).unwrap_or_default();
-    let (message, label, help) = match short {
-        DUPLICATE => (
-            format!("{} is written twice", duplicate(text, key, span.start)),
-            "it stands above already",
-            "keep one of the two: TOML does not add them together",
-        ),
-        "string values must be quoted" if key.trim().is_empty() => (
-            "there is a key here, and no value".to_owned(),
-            "the value is missing",
-            "write: key = \"value\"",
-        ),
-        "key with no value" if !key_ends_line(text, span.end) => (
-            "there is no `=` between a key and its value".to_owned(),
-            "expected `=`",
-            "write: key = \"value\"",
-        ),
-        "string values must be quoted" | "invalid boolean" => (
-            "this text has no quotes".to_owned(),
-            "put it in quotes",
-            "write texts as \"…\", or as '…' if they contain double quotes or backslashes",
-        ),
-        "key with no value" | "missing value for key" | "missing value" => (
-            "there is a key here, and no value".to_owned(),
-            "the value is missing",
-            "write: key = \"value\"",
-        ),
-        "unclosed table" | "unclosed array table" => (
-            "the `]` of this table's name is missing".to_owned(),
-            "expected `]`",
-            "write the name of a table in brackets, such as [step.build]",
-        ),
-        "unclosed array" => {
-            ("a list is not closed".to_owned(), "expected `]`", "write lists as [\"a\", \"b\"]")
-        }
-        "unclosed inline table" => (
-            "a table is not closed".to_owned(),
-            "expected `}`",
-            "write tables as { key = \"value\", other = 1 }",
-        ),
-        "missing comma between array elements" | "missing comma between key-value pairs" => (
-            "there is no comma between these two".to_owned(),
-            "expected `,`",
-            "separate the entries of a list or table with commas",
-        ),
-        "invalid basic string" | "invalid literal string" | "missing closing quote" => (
-            "this text is not closed".to_owned(),
-            "the closing quote is missing on this line",
-            "use three quotes (\"\"\") for a text of several lines",
-        ),
-        "missing escaped value" | "too few unicode value digits" => (
-            "a backslash stands before a character that it does not go with".to_owned(),
-            "not an escape",
-            "in single quotes '…' a backslash is just a backslash; in double quotes write \\\\",
-        ),
-        "cannot recurse further; max recursion depth met" | "recursion limit" => (
-            format!("tables and lists are nested more than {} deep", limits::NESTING),
-            "too deep",
-            "no key of a workflow needs more than four levels",
-        ),
-        _ => (
-            format!("this is not TOML: {message}"),
-            "the file cannot be read from here on",
-            "a workflow is written as: [step.build], then run = \"make\" on the next line",
-        ),
+    let kind = message.split(", expected").next().unwrap_or(message);
+    let written = text.get(span.clone()).unwrap_or_default();
+    let wording = match kind {
+        DUPLICATE => return duplicate(text, written, span),
+        "string values must be quoted" if written.trim().is_empty() => &NO_VALUE,
+        "key with no value" if !ends_line(text, span.end) => &NO_EQUALS,
+        kind if TOO_DEEP.contains(&kind) => return too_deep(span),
+        kind => match WORDINGS.iter().find(|wording| wording.kinds.contains(&kind)) {
+            Some(wording) => wording,
+            None => return not_toml(message, span),
+        },
     };
-    Mistake::new(span, message, label).help(help)
+    Mistake::new(span, wording.message, wording.label).help(wording.help)
 }
 
-/// A key, or the table that a header names: step `build`.
-fn duplicate(text: &str, key: &str, at: usize) -> String {
-    let line = text.get(line_start(text, at)..at).unwrap_or_default();
-    match line.strip_prefix('[').and_then(|line| line.strip_suffix('.')) {
+/// What to say about a kind of broken syntax.
+struct Wording {
+    /// What the TOML reader calls it.
+    kinds: &'static [&'static str],
+    message: &'static str,
+    label: &'static str,
+    help: &'static str,
+}
+
+const TOO_DEEP: [&str; 2] = ["cannot recurse further; max recursion depth met", "recursion limit"];
+
+const NO_VALUE: Wording = Wording {
+    kinds: &["key with no value", "missing value for key", "missing value"],
+    message: "there is a key here, and no value",
+    label: "the value is missing",
+    help: "write: key = \"value\"",
+};
+
+const NO_EQUALS: Wording = Wording {
+    kinds: &[],
+    message: "there is no `=` between a key and its value",
+    label: "expected `=`",
+    help: "write: key = \"value\"",
+};
+
+const WORDINGS: [Wording; 8] = [
+    NO_VALUE,
+    Wording {
+        kinds: &["string values must be quoted", "invalid boolean"],
+        message: "this text has no quotes",
+        label: "put it in quotes",
+        help: "write texts as \"…\", or as '…' if they contain double quotes or backslashes",
+    },
+    Wording {
+        kinds: &["unclosed table", "unclosed array table"],
+        message: "the `]` of this table's name is missing",
+        label: "expected `]`",
+        help: "write the name of a table in brackets, such as [step.build]",
+    },
+    Wording {
+        kinds: &["unclosed array"],
+        message: "a list is not closed",
+        label: "expected `]`",
+        help: "write lists as [\"a\", \"b\"]",
+    },
+    Wording {
+        kinds: &["unclosed inline table"],
+        message: "a table is not closed",
+        label: "expected `}`",
+        help: "write tables as { key = \"value\", other = 1 }",
+    },
+    Wording {
+        kinds: &["missing comma between array elements", "missing comma between key-value pairs"],
+        message: "there is no comma between these two",
+        label: "expected `,`",
+        help: "separate the entries of a list or table with commas",
+    },
+    Wording {
+        kinds: &["invalid basic string", "invalid literal string", "missing closing quote"],
+        message: "this text is not closed",
+        label: "the closing quote is missing on this line",
+        help: "use three quotes (\"\"\") for a text of several lines",
+    },
+    Wording {
+        kinds: &["missing escaped value", "too few unicode value digits"],
+        message: "a backslash stands before a character that it does not go with",
+        label: "not an escape",
+        help: "in single quotes '…' a backslash is just a backslash; in double quotes write \\\\",
+    },
+];
+
+fn too_deep(span: Range<usize>) -> Mistake {
+    let message = format!("tables and lists are nested more than {} deep", limits::NESTING);
+    let help = "no key of a workflow needs more than four levels";
+    Mistake::new(span, message, "too deep").help(help)
+}
+
+fn not_toml(message: &str, span: Range<usize>) -> Mistake {
+    let message = format!("this is not TOML: {message}");
+    let help = "a workflow is written as: [step.build], then run = \"make\" on the next line";
+    Mistake::new(span, message, "the file cannot be read from here on").help(help)
+}
+
+/// A key, or the table that a header names, for the second time.
+fn duplicate(text: &str, key: &str, span: Range<usize>) -> Mistake {
+    let line = text.get(line_start(text, span.start)..span.start).unwrap_or_default();
+    let what = match line.strip_prefix('[').and_then(|line| line.strip_suffix('.')) {
         Some(table @ ("step" | "guard" | "semaphore")) => format!("{table} `{key}`"),
         _ => format!("`{key}`"),
-    }
+    };
+    let message = format!("{what} is written twice");
+    let help = "keep one of the two: TOML does not add them together";
+    Mistake::new(span, message, "it stands above already").help(help)
 }
 
-fn key_ends_line(text: &str, at: usize) -> bool {
+fn ends_line(text: &str, at: usize) -> bool {
     text.get(at..).is_none_or(|rest| rest.lines().next().is_none_or(|rest| rest.trim().is_empty()))
 }

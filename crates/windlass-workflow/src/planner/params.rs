@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
-use super::declared::is_identifier;
 use super::texts::Texts;
-use super::values::scalar_text;
+use super::values::{is_identifier, scalar_text};
 use crate::file::{File, ParamEntry, ParamTable, Scalar};
 use crate::mistake::Mistake;
 use crate::notes::Notes;

@@ -1,37 +1,22 @@
 //! The steps themselves: defaults merged, names resolved, one for every combination of `each`.
 
-use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use std::time::Duration;
 
-use windlass_core::{Amount, ResourceCost};
-
-use super::amounts::amount;
 use super::declared::{Declared, DeclaredStep};
+use super::defaults::{Defaults, dir, retry};
 use super::edges::{self, After, Places};
+use super::index::{Index, Known};
 use super::resources::shared_name_mistake;
 use super::texts::{Scope, Texts, Unknown};
 use super::times::{any_time, some_time};
 use super::values::{command, environment, names, script, shell};
-use crate::file::{File, Names, Quantity, RetryTable, SemaphoreUse};
-use crate::guard::Guard;
+use crate::file::{File, Names, SemaphoreUse};
 use crate::limits;
 use crate::mistake::Mistake;
-use crate::notes::Notes;
-use crate::resource::{Resource, ResourceKind, Semaphore};
 use crate::script::{Command, Shell};
-use crate::size::size_text;
-use crate::step::{Jitter, Retry, Slots, Step};
+use crate::step::{Slots, Step};
 use crate::template::Template;
-use crate::variable::Variable;
-use crate::written::{Entries, Given, Key, Written};
-
-/// What steps may refer to.
-pub(super) struct Known<'a> {
-    pub(super) resources: &'a [Resource],
-    pub(super) semaphores: &'a [Semaphore],
-    pub(super) guards: &'a [Guard],
-}
+use crate::written::{Given, Written};
 
 /// All steps, in the order of the file, with the places of their edges.
 pub(super) fn steps(
@@ -63,207 +48,6 @@ pub(super) fn steps(
         }
     }
     steps
-}
-
-/// Where each name is.
-struct Index<'a> {
-    resources: HashMap<&'a str, &'a Resource>,
-    semaphores: HashMap<&'a str, (usize, &'a Semaphore)>,
-    guards: HashMap<&'a str, usize>,
-}
-
-impl<'a> Index<'a> {
-    fn new(known: &Known<'a>) -> Self {
-        let semaphores = known.semaphores.iter().enumerate();
-        let guards = known.guards.iter().enumerate();
-        Self {
-            resources: known.resources.iter().map(|r| (r.name.as_str(), r)).collect(),
-            semaphores: semaphores.map(|(at, s)| (s.name.as_str(), (at, s))).collect(),
-            guards: guards.map(|(at, guard)| (guard.name.as_str(), at)).collect(),
-        }
-    }
-
-    /// What a table of amounts asks for, added to `cost`.
-    fn uses(
-        &self,
-        written: &Given<Entries<Quantity>>,
-        owner: &str,
-        notes: &Notes,
-        mut cost: ResourceCost,
-    ) -> ResourceCost {
-        for (key, quantity, span) in written.entries() {
-            let name = key.as_str();
-            let place = format!("{owner}: `use.{name}`");
-            let Some(wanted) = amount(quantity, span.clone(), &place, notes) else { continue };
-            let request = Request { owner, quantity, wanted };
-            match self.resources.get(name) {
-                None => notes.mistake(self.no_resource(&request, key, notes)),
-                Some(resource) => {
-                    if let Some(mistake) = request.never_fits(resource, span) {
-                        notes.mistake(mistake);
-                    }
-                }
-            }
-            cost = cost.with(name, wanted);
-        }
-        cost
-    }
-
-    fn no_resource(&self, request: &Request<'_>, key: &Key, notes: &Notes) -> Mistake {
-        let name = key.as_str();
-        let message = format!("{} uses `{name}`, which is not declared", request.owner);
-        let help = notes.suggest(name, self.resources.keys().copied());
-        let help = help.unwrap_or_else(|| {
-            let amount = request.written();
-            format!("say how much there is, under [resource]: {name} = {amount}, or more")
-        });
-        Mistake::new(key.span.clone(), message, "no such resource").help(help)
-    }
-}
-
-/// What somebody asks for.
-struct Request<'a> {
-    owner: &'a str,
-    quantity: &'a Quantity,
-    wanted: Amount,
-}
-
-impl Request<'_> {
-    /// As it could be written in the file.
-    fn written(&self) -> String {
-        match self.quantity {
-            Quantity::Text(text) => format!("{text:?}"),
-            _ => self.wanted.to_string(),
-        }
-    }
-
-    /// An amount in the units of the request.
-    fn shown(&self, amount: Amount) -> String {
-        match self.quantity {
-            Quantity::Text(_) => size_text(amount),
-            _ => amount.to_string(),
-        }
-    }
-
-    fn never_fits(&self, resource: &Resource, span: Range<usize>) -> Option<Mistake> {
-        let (owner, name) = (self.owner, &resource.name);
-        let wanted = self.shown(self.wanted);
-        let whole = self.wanted.steps().is_multiple_of(Amount::from(1).steps());
-        if !whole && !matches!(resource.kind, ResourceKind::Count(_)) {
-            let message = format!("{owner} uses {wanted} of `{name}`, which comes in whole pieces");
-            let help = "write a whole number";
-            return Some(Mistake::new(span, message, "not a whole number").help(help));
-        }
-        let most = resource.kind.most();
-        if self.wanted <= most {
-            return None;
-        }
-        let most = self.shown(most);
-        let (message, help) = match &resource.kind {
-            ResourceKind::Rate { rate, .. } => (
-                format!("{owner} uses {wanted} of `{name}` at once, and its burst is {most}"),
-                format!("raise it: {name} = {{ rate = \"{rate}\", burst = {wanted} }}"),
-            ),
-            _ => (
-                format!("{owner} uses {wanted} of `{name}`, and there is only {most}"),
-                "it could never start; use less, or raise the limit under [resource]".to_owned(),
-            ),
-        };
-        Some(Mistake::new(span, message, "more than there is").help(help))
-    }
-}
-
-/// What every step has unless it says otherwise.
-struct Defaults {
-    uses: ResourceCost,
-    priority: i64,
-    timeout: Option<Duration>,
-    grace: Option<Duration>,
-    retry: Retry,
-    env: BTreeMap<String, Template>,
-    dir: Option<Template>,
-    shell: Shell,
-}
-
-impl Defaults {
-    fn new(file: &File, texts: &Texts<'_>, index: &Index<'_>) -> Self {
-        let notes = texts.notes;
-        let mut env = BTreeMap::new();
-        environment(&file.env, &Scope::steps("`env`".to_owned()), texts, &mut env);
-        let empty = Default::default();
-        let table = file.defaults.value().unwrap_or(&empty);
-        let scope = Scope::steps("`defaults`".to_owned());
-        environment(&table.env, &scope, texts, &mut env);
-        Self {
-            uses: index.uses(&table.uses, "`defaults`", notes, ResourceCost::new()),
-            priority: table.priority.value().copied().unwrap_or(0),
-            timeout: some_time(&table.timeout, "`defaults.timeout`", notes),
-            grace: any_time(&table.grace, "`defaults.grace`", notes),
-            retry: retry(&table.retry, "`defaults`", notes).unwrap_or_default(),
-            env,
-            dir: dir(&table.dir, &scope, texts),
-            shell: shell(&table.shell, "`defaults`", notes).unwrap_or_default(),
-        }
-    }
-}
-
-fn dir(written: &Given<String>, scope: &Scope<'_>, texts: &Texts<'_>) -> Option<Template> {
-    let (text, span) = written.placed()?;
-    if text.is_empty() {
-        let message = format!("{} has an empty `dir`", scope.owner);
-        let help = "leave `dir` out to run beside the workflow file";
-        texts.notes.mistake(Mistake::new(span.clone(), message, "no directory").help(help));
-    }
-    let dir = texts.template(text, &span, scope, Unknown::Refuse);
-    if dir.variables().any(|variable| *variable == Variable::Workspace) {
-        let message = format!("{}: `dir` depends on `{{workspace}}`, which is `dir`", scope.owner);
-        let help = "paths in `dir` begin at the directory of the workflow file by themselves";
-        texts.notes.mistake(Mistake::new(span, message, "goes in a circle").help(help));
-    }
-    Some(dir)
-}
-
-fn retry(written: &Given<RetryTable>, owner: &str, notes: &Notes) -> Option<Retry> {
-    let (table, span) = written.placed()?;
-    if !table.count.is_given() {
-        let message = format!("{owner}: its `retry` has no `count`");
-        let help = "say how often to try again: retry = { count = 3 }";
-        notes.mistake(Mistake::new(span, message, "not complete").help(help));
-    }
-    let never = Retry::default();
-    let delay = any_time(&table.delay, &format!("{owner}: `retry.delay`"), notes);
-    let delay = delay.unwrap_or(never.delay);
-    let max_delay = some_time(&table.max_delay, &format!("{owner}: `retry.max_delay`"), notes);
-    if let (Some(longest), Some((_, span))) = (max_delay, table.max_delay.placed())
-        && longest < delay
-    {
-        let message = format!("{owner}: `retry.max_delay` is shorter than the delay, {delay:?}");
-        let help = "make it at least as long, or set a shorter `delay`";
-        notes.mistake(Mistake::new(span, message, "too short").help(help));
-    }
-    Some(Retry {
-        count: table.count.value().copied().unwrap_or(0),
-        backoff: table.backoff.value().copied().unwrap_or_default(),
-        delay,
-        max_delay,
-        jitter: if table.jitter.value() == Some(&true) { Jitter::Full } else { Jitter::None },
-        on_exit: table.on_exit.value().map(|codes| exit_codes(codes, owner, notes)),
-    })
-}
-
-fn exit_codes(codes: &[Written<i64>], owner: &str, notes: &Notes) -> Vec<i32> {
-    let mut all = Vec::new();
-    for (&code, span) in codes.iter().filter_map(Written::placed) {
-        match i32::try_from(code).ok().filter(|code| (1..=255).contains(code)) {
-            Some(code) => all.push(code),
-            None => {
-                let message = format!("{owner}: `retry.on_exit` has {code}");
-                let help = "a failed command exits with a code from 1 to 255";
-                notes.mistake(Mistake::new(span, message, "no such exit code").help(help));
-            }
-        }
-    }
-    all
 }
 
 /// Reads what all the steps that one declared step stands for have in common.

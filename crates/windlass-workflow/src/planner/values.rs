@@ -21,6 +21,12 @@ pub(super) fn scalar_text(scalar: &Scalar) -> String {
     }
 }
 
+/// Whether a text can be the name of a variable.
+pub(super) fn is_identifier(name: &str) -> bool {
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    begins && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
 /// A command, read by `shell` if it is text.
 pub(super) fn command(
     written: &Given<RunEntry>,

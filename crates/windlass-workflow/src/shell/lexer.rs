@@ -3,12 +3,15 @@
 //! A stack of frames says where we are: a command, double quotes, `${ }`, arithmetic, backquotes,
 //! a here-document. When in doubt, a `{v}` is refused rather than quoted for the wrong place.
 
+mod here_document;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::{Misplaced, Place, ShellText};
 use crate::template::placeholder;
 use crate::variable::Variable;
+use here_document::HereDocument;
 
 pub(super) fn rewrite(
     text: &str,
@@ -39,15 +42,6 @@ enum Frame {
     },
     Backquotes,
     HereDocument(HereDocument),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct HereDocument {
-    mark: String,
-    /// Whether tabs before the end mark do not count.
-    dashed: bool,
-    /// Whether the mark is quoted, so that nothing in the body is replaced.
-    quoted: bool,
 }
 
 struct Lexer<'t, K> {
@@ -320,63 +314,6 @@ impl<'t, K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'t, K> {
         Ok(())
     }
 
-    /// `<<` and the end mark behind it.
-    fn here_operator(&mut self) -> Result<(), Misplaced> {
-        self.copy(2);
-        let dashed = self.rest().starts_with('-');
-        self.copy(usize::from(dashed));
-        let blanks = self.rest().len() - self.rest().trim_start_matches([' ', '\t']).len();
-        self.copy(blanks);
-        let word = self.rest();
-        let end = word.find(ends_mark).unwrap_or(word.len());
-        let written = &word[..end];
-        for (open, _) in written.match_indices('{') {
-            self.refuse_known(self.at + open, Place::EndMark)?;
-        }
-        self.copy(end);
-        let quote = |c: char| matches!(c, '\'' | '"' | '\\');
-        let document = HereDocument {
-            mark: written.replace(quote, ""),
-            dashed,
-            quoted: written.contains(quote),
-        };
-        self.pending.push_back(document);
-        Ok(())
-    }
-
-    fn here_document(&mut self, document: &HereDocument) -> Result<(), Misplaced> {
-        if self.rest().starts_with('\n') {
-            self.copy_char();
-            self.end_mark();
-            return Ok(());
-        }
-        if !document.quoted {
-            return self.expanding(b"$`\\\n");
-        }
-        if self.rest().starts_with('{') {
-            self.refuse_known(self.at, Place::QuotedHereDocument)?;
-        }
-        self.copy_char();
-        Ok(())
-    }
-
-    /// At the beginning of a line: ends the here-documents whose mark it is.
-    fn end_mark(&mut self) {
-        while let Some(Frame::HereDocument(document)) = self.frames.last() {
-            let line = self.rest().split('\n').next().unwrap_or_default();
-            let bare = if document.dashed { line.trim_start_matches('\t') } else { line };
-            if bare != document.mark || self.at == self.text.len() {
-                return;
-            }
-            self.copy(line.len() + 1);
-            self.frames.pop();
-            self.word = self.at;
-            if let Some(next) = self.pending.pop_front() {
-                self.frames.push(Frame::HereDocument(next));
-            }
-        }
-    }
-
     /// A brace: the beginning of `{v}`, or just a brace.
     fn placeholder(&mut self, reference: fn(&str) -> String) -> Result<(), Misplaced> {
         let Some(name) = placeholder(self.rest()) else {
@@ -441,8 +378,4 @@ impl<'t, K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'t, K> {
 
 fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
-}
-
-fn ends_mark(c: char) -> bool {
-    c.is_whitespace() || matches!(c, ';' | '&' | '|' | '<' | '>' | '(' | ')')
 }
