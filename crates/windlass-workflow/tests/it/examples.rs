@@ -87,3 +87,16 @@ fn an_example_written_out_by_another_program_is_the_same_workflow() {
         assert_eq!(by_name(&plan), by_name(&other), "{}", file.display());
     }
 }
+
+#[test]
+fn every_file_in_the_guide_has_no_mistakes() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/workflow.md");
+    let guide = fs::read_to_string(guide).expect("it can be read");
+    let blocks: Vec<_> = guide.split("```toml\n").skip(1).collect();
+    assert!(blocks.len() >= 5, "{}", blocks.len());
+    for block in blocks {
+        let text = block.split("```").next().unwrap_or_default();
+        let workflow = parse("guide.toml", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        assert!(workflow.warnings().is_empty(), "{}", workflow.warnings());
+    }
+}
