@@ -40,11 +40,8 @@ impl Notes {
         word: &str,
         known: impl IntoIterator<Item = &'a str>,
     ) -> Option<String> {
-        // Every word of one letter is like every other.
-        if self.is_full() || word.chars().nth(1).is_none() {
-            return None;
-        }
-        nearest(word, known).map(|known| format!("did you mean `{known}`?"))
+        let near = if self.is_full() { None } else { near(word, known) };
+        near.map(|known| format!("did you mean `{known}`?"))
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -65,6 +62,11 @@ impl Notes {
     fn is_full(&self) -> bool {
         self.mistakes.borrow().len() >= limits::MISTAKES
     }
+}
+
+/// The known word that `word` is like. Every word of one letter is like every other, so none is.
+pub(crate) fn near<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    word.chars().nth(1).and_then(|_| nearest(word, known))
 }
 
 /// In the order of the file; what was said twice about one place once.

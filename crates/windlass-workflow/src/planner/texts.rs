@@ -4,11 +4,9 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use windlass_core::nearest;
-
 use super::declared::Declared;
 use crate::mistake::Mistake;
-use crate::notes::Notes;
+use crate::notes::{Notes, near};
 use crate::param::Param;
 use crate::shell::ShellText;
 use crate::template::Template;
@@ -199,7 +197,7 @@ impl<'a> Texts<'a> {
         let built_in = BUILT_IN.into_iter().filter(|name| scope.built_in(name).is_some());
         let known = self.params.keys().copied().chain(scope.each_names()).chain(built_in);
         let known: Vec<_> = known.collect();
-        match (unknown, nearest(name, known.iter().copied())) {
+        match (unknown, near(name, known.iter().copied())) {
             (Unknown::Refuse, near) => {
                 let message = format!("{owner}: `{{{name}}}` stands for nothing that is known");
                 let help = near.map_or_else(
@@ -268,7 +266,7 @@ impl<'a> Texts<'a> {
         unknown: Unknown,
     ) {
         let owner = &scope.owner;
-        let near = nearest(step, self.declared.names());
+        let near = near(step, self.declared.names());
         let help = near.map(|near| format!("did you mean `{{{near}.{key}}}`?"));
         if unknown == Unknown::Refuse {
             let message = format!("{owner}: `{{{step}.{key}}}`: there is no step `{step}`");

@@ -9,12 +9,11 @@ use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqA
 use serde::forward_to_deserialize_any;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
-use windlass_core::nearest;
 
 use super::unreadable::described;
 use super::{Path, Reader, Unreadable};
 use crate::mistake::Mistake;
-use crate::notes::Notes;
+use crate::notes::{Notes, near};
 use crate::written::WRITTEN;
 
 /// The elements of a list.
@@ -91,7 +90,7 @@ impl<'r, 'i, 'p> Fields<'r, 'i, 'p> {
 
 fn meant(name: &str, fields: &[&'static str]) -> Option<&'static str> {
     let elsewhere = elsewhere(name).filter(|known| fields.contains(known));
-    elsewhere.or_else(|| nearest(name, fields.iter().copied()))
+    elsewhere.or_else(|| near(name, fields.iter().copied()))
 }
 
 fn unknown_key(

@@ -7,7 +7,7 @@ use serde::de::{Error, Expected, Unexpected};
 
 use super::Path;
 use crate::mistake::Mistake;
-use windlass_core::nearest;
+use crate::notes::near;
 
 #[derive(Debug)]
 pub(crate) struct Unreadable {
@@ -73,7 +73,7 @@ impl Unreadable {
             )
             .help_if(example(&path.keys())),
             Kind::UnknownWord { word, words } => {
-                let near = nearest(word, words.iter().copied());
+                let near = near(word, words.iter().copied());
                 let help = near.map(|near| format!("did you mean \"{near}\"?"));
                 let help = help.or_else(|| example(&path.keys()));
                 let message = format!("{place} is \"{word}\", not {}", one_of(words));

@@ -89,6 +89,58 @@ fn values_that_look_like_shell_text_are_just_values() {
     }
 }
 
+/// Shell text that stands in a word, and what it comes out as.
+#[derive(Clone, Debug)]
+struct Piece {
+    text: String,
+    value: String,
+}
+
+const VALUE: &str = "a'b\"c $d `e` \\f * {v} $(g) \n)h";
+
+fn joined(pieces: &[Piece], around: [&str; 2]) -> Piece {
+    let text: String = pieces.iter().map(|piece| piece.text.as_str()).collect();
+    let value = pieces.iter().map(|piece| piece.value.as_str()).collect();
+    Piece { text: format!("{}{text}{}", around[0], around[1]), value }
+}
+
+fn leaf() -> impl Strategy<Value = Piece> {
+    prop_oneof![
+        "[a-z]{1,3}".prop_map(|text| Piece { value: text.clone(), text }),
+        Just(Piece { text: "{v}".to_owned(), value: VALUE.to_owned() }),
+        Just(Piece { text: "{v}".to_owned(), value: VALUE.to_owned() }),
+    ]
+}
+
+fn leaves(around: [&'static str; 2]) -> impl Strategy<Value = Piece> {
+    prop::collection::vec(leaf(), 1..4).prop_map(move |pieces| joined(&pieces, around))
+}
+
+/// Words within words: bare, single quotes, double quotes, substitutions, and these in each other.
+fn word() -> impl Strategy<Value = Piece> {
+    let simple = prop_oneof![leaf(), leaves(["'", "'"]), leaves(["\"", "\""])];
+    simple.prop_recursive(4, 24, 4, |inner| {
+        let words = prop::collection::vec(inner, 1..4);
+        let substitution = ["$(printf %s ", " # it's )\"\n)"];
+        prop_oneof![
+            words.clone().prop_map(|words| joined(&words, ["", ""])),
+            (words, leaves(["", ""])).prop_map(move |(words, rest)| {
+                joined(&[joined(&words, substitution), rest], ["\"", "\""])
+            }),
+        ]
+    })
+}
+
+fn check_word(word: &Piece) {
+    let known = |name: &str| (name == "v").then(|| Variable::Param("v".to_owned()));
+    let text = format!("x={}; printf %s \"$x\"", word.text);
+    let script = ShellText::parse(&text, known).expect("every place is safe");
+    for shell in shells() {
+        let got = received(shell, script.text(), OsStr::new(VALUE));
+        assert_eq!(String::from_utf8_lossy(&got), word.value, "{shell}: {text}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
@@ -104,5 +156,10 @@ proptest! {
         value in r#"[ '"$`\\\n(){}\[\]*?~#;&|<>!=%a-]{0,24}"#
     ) {
         check(value.as_bytes());
+    }
+
+    #[test]
+    fn quotes_within_substitutions_within_quotes_are_followed(word in word()) {
+        check_word(&word);
     }
 }
