@@ -13,8 +13,7 @@ pub(crate) use table::{
     DefaultsTable, EachTable, GuardRetryTable, GuardTable, RetryTable, StepTable,
 };
 pub(crate) use value::{
-    AfterEntry, Names, ParamEntry, ParamTable, Quantity, ResourceEntry, ResourceTable, RunEntry,
-    Scalar, SemaphoreUse, ShellEntry,
+    NamesOr, OneOrMany, ParamEntry, ParamTable, Quantity, ResourceEntry, ResourceTable, Scalar,
 };
 
 use crate::plan::OnFailure;
@@ -72,9 +71,9 @@ pub(crate) struct SemaphoreTable {
 #[schemars(rename = "Hooks")]
 pub(crate) struct HooksTable {
     /// Runs when every step has succeeded or was skipped.
-    pub(crate) success: Given<RunEntry>,
+    pub(crate) success: Given<OneOrMany>,
     /// Runs when the run has failed.
-    pub(crate) failure: Given<RunEntry>,
+    pub(crate) failure: Given<OneOrMany>,
     /// Runs when a guard with on_timeout = "escalate" has timed out.
-    pub(crate) escalate: Given<RunEntry>,
+    pub(crate) escalate: Given<OneOrMany>,
 }

@@ -55,24 +55,6 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for WrittenVisitor<T> {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for Written<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
-    }
-}
-
 /// A key that may be left out.
 #[derive(Clone, Debug)]
 pub(crate) struct Given<T>(Option<Written<T>>);
@@ -112,23 +94,30 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Given<T> {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for Given<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
+/// A place does not change what may be written there.
+macro_rules! described_as_its_value {
+    ($($type:ident),+) => {$(
+        impl<T: JsonSchema> JsonSchema for $type<T> {
+            fn inline_schema() -> bool {
+                T::inline_schema()
+            }
 
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
+            fn schema_name() -> Cow<'static, str> {
+                T::schema_name()
+            }
 
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
+            fn schema_id() -> Cow<'static, str> {
+                T::schema_id()
+            }
 
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
-    }
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                T::json_schema(generator)
+            }
+        }
+    )+};
 }
+
+described_as_its_value!(Written, Given);
 
 /// A table whose keys are names that the file chooses, in the order of the file.
 #[derive(Clone, Debug)]

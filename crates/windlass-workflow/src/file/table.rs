@@ -1,14 +1,15 @@
 //! The tables with fixed keys: steps, defaults, guards, retries, `each`.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-use super::value::{AfterEntry, Names, Quantity, RunEntry, Scalar, SemaphoreUse, ShellEntry};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+
+use super::value::{NamesOr, OneOrMany, Quantity, Scalar};
 use crate::guard::GuardAction;
-use crate::step::Backoff;
+use crate::step::{Backoff, EdgeCondition};
 use crate::written::{Entries, Given, Key, Written};
 
 /// One command with what it waits for and what it needs.
@@ -17,10 +18,10 @@ use crate::written::{Entries, Given, Key, Written};
 #[schemars(rename = "Step", extend("required" = ["run"]))]
 pub(crate) struct StepTable {
     /// The command: shell text, or a list of arguments that needs no shell.
-    pub(crate) run: Given<RunEntry>,
+    pub(crate) run: Given<OneOrMany>,
     /// The steps that must have ended first: names, or a table of names with success, done or
     /// failed.
-    pub(crate) after: Given<AfterEntry>,
+    pub(crate) after: Given<NamesOr<EdgeCondition>>,
     /// One step for every combination of these values, which are {name} in the step's texts.
     pub(crate) each: Given<EachTable>,
     /// Shell text; if it fails, the step is skipped.
@@ -29,13 +30,13 @@ pub(crate) struct StepTable {
     #[serde(rename = "use")]
     pub(crate) uses: Given<Entries<Quantity>>,
     /// Names that it holds alone on this machine while it runs, taken together or not at all.
-    pub(crate) lock: Given<Names>,
+    pub(crate) lock: Given<OneOrMany>,
     /// How many slots of which semaphores it holds while it runs.
-    pub(crate) semaphore: Given<SemaphoreUse>,
+    pub(crate) semaphore: Given<NamesOr<i64>>,
     /// Guards that must pass before it starts.
-    pub(crate) guard: Given<Names>,
+    pub(crate) guard: Given<OneOrMany>,
     /// Guards that must pass afterwards, before it counts as succeeded.
-    pub(crate) ensure: Given<Names>,
+    pub(crate) ensure: Given<OneOrMany>,
     /// Larger is more urgent. Default: 0.
     pub(crate) priority: Given<i64>,
     /// How long one attempt may take, such as "5m".
@@ -45,13 +46,13 @@ pub(crate) struct StepTable {
     /// Whether and when it is tried again.
     pub(crate) retry: Given<RetryTable>,
     /// Shell text that runs once at the end, whatever happened.
-    pub(crate) finally: Given<RunEntry>,
+    pub(crate) finally: Given<OneOrMany>,
     /// Environment variables, on top of those of `[defaults]` and `[env]`.
     pub(crate) env: Given<Entries<Scalar>>,
     /// Where it runs. Default: the directory of the workflow file.
     pub(crate) dir: Given<String>,
     /// What reads the shell text. Default: "sh", which is `sh -eu -c`.
-    pub(crate) shell: Given<ShellEntry>,
+    pub(crate) shell: Given<OneOrMany>,
 }
 
 /// What every step has unless it says otherwise.
@@ -75,7 +76,7 @@ pub(crate) struct DefaultsTable {
     /// Where steps run. Default: the directory of the workflow file.
     pub(crate) dir: Given<String>,
     /// What reads the shell text. Default: "sh", which is `sh -eu -c`.
-    pub(crate) shell: Given<ShellEntry>,
+    pub(crate) shell: Given<OneOrMany>,
 }
 
 /// Whether and when a step is tried again.
@@ -106,7 +107,7 @@ pub(crate) struct GuardTable {
     /// Shell text; it passes when it exits with 0.
     pub(crate) condition: Given<String>,
     /// Events that make it look again at once, such as "build:*:done".
-    pub(crate) wake_on: Given<Names>,
+    pub(crate) wake_on: Given<OneOrMany>,
     /// How often to look again. Default: every 10 s.
     pub(crate) retry: Given<GuardRetryTable>,
     /// How long to wait before `on_timeout`. Default: for ever.

@@ -1,79 +1,69 @@
 //! The values that may be written in more than one way.
 
+use std::ops::Range;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::Deserializer;
+use serde::de::{DeserializeOwned, Deserializer};
 
 use crate::param::ParamType;
 use crate::shape::{Shape, read_by_shape};
-use crate::step::EdgeCondition;
 use crate::written::{Entries, Given, Written};
 
-/// A command.
+/// One text, or a list of them: a command, names, a shell.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(untagged, inline)]
-pub(crate) enum RunEntry {
-    /// Shell text.
-    Text(String),
-    /// A program and its arguments, without a shell.
-    List(Vec<Written<String>>),
-}
-
-impl Shape for RunEntry {
-    const EXPECTED: &'static str = "shell text or a list of arguments";
-
-    fn from_text(text: &str) -> Option<Self> {
-        Some(Self::Text(text.to_owned()))
-    }
-
-    fn from_list<'de, D: Deserializer<'de>>(list: D) -> Option<Result<Self, D::Error>> {
-        Some(Deserialize::deserialize(list).map(Self::List))
-    }
-}
-
-/// One name, or a list of names.
-#[derive(Clone, Debug, JsonSchema)]
-#[schemars(untagged, inline)]
-pub(crate) enum Names {
+pub(crate) enum OneOrMany {
     /// One.
     One(String),
     /// Several.
-    List(Vec<Written<String>>),
+    Many(Vec<Written<String>>),
 }
 
-impl Shape for Names {
-    const EXPECTED: &'static str = "a name or a list of names";
+impl OneOrMany {
+    /// Each with its place; `whole` is the place of all of them.
+    pub(crate) fn placed(&self, whole: Range<usize>) -> Vec<(&str, Range<usize>)> {
+        match self {
+            Self::One(text) => vec![(text, whole)],
+            Self::Many(list) => {
+                let texts = list.iter().filter_map(Written::placed);
+                texts.map(|(text, span)| (text.as_str(), span)).collect()
+            }
+        }
+    }
+}
+
+impl Shape for OneOrMany {
+    const EXPECTED: &'static str = "a string or a list of strings";
 
     fn from_text(text: &str) -> Option<Self> {
         Some(Self::One(text.to_owned()))
     }
 
     fn from_list<'de, D: Deserializer<'de>>(list: D) -> Option<Result<Self, D::Error>> {
-        Some(Deserialize::deserialize(list).map(Self::List))
+        Some(Deserialize::deserialize(list).map(Self::Many))
     }
 }
 
-/// What a step waits for.
+/// Names, or a table that says more about each.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(untagged, inline)]
-pub(crate) enum AfterEntry {
-    /// One step.
-    One(String),
-    /// Several steps.
-    List(Vec<Written<String>>),
-    /// Steps, and how each must have ended.
-    Table(Entries<EdgeCondition>),
+pub(crate) enum NamesOr<T> {
+    /// The names alone.
+    Names(OneOrMany),
+    /// The names, with something about each.
+    Table(Entries<T>),
 }
 
-impl Shape for AfterEntry {
-    const EXPECTED: &'static str = "a list of steps, or a table such as { test = \"done\" }";
+impl<T: DeserializeOwned> Shape for NamesOr<T> {
+    const EXPECTED: &'static str = "a name, a list of names, or a table";
 
     fn from_text(text: &str) -> Option<Self> {
-        Some(Self::One(text.to_owned()))
+        OneOrMany::from_text(text).map(Self::Names)
     }
 
     fn from_list<'de, D: Deserializer<'de>>(list: D) -> Option<Result<Self, D::Error>> {
-        Some(Deserialize::deserialize(list).map(Self::List))
+        OneOrMany::from_list(list).map(|names| names.map(Self::Names))
     }
 
     fn from_table<'de, D: Deserializer<'de>>(table: D) -> Option<Result<Self, D::Error>> {
@@ -81,53 +71,9 @@ impl Shape for AfterEntry {
     }
 }
 
-/// The semaphores that a step holds slots of.
-#[derive(Clone, Debug, JsonSchema)]
-#[schemars(untagged, inline)]
-pub(crate) enum SemaphoreUse {
-    /// One slot of one.
-    One(String),
-    /// One slot of each.
-    List(Vec<Written<String>>),
-    /// So many slots of each.
-    Table(Entries<i64>),
-}
-
-impl Shape for SemaphoreUse {
-    const EXPECTED: &'static str = "a table such as { build-slots = 2 }";
-
-    fn from_text(text: &str) -> Option<Self> {
-        Some(Self::One(text.to_owned()))
-    }
-
-    fn from_list<'de, D: Deserializer<'de>>(list: D) -> Option<Result<Self, D::Error>> {
-        Some(Deserialize::deserialize(list).map(Self::List))
-    }
-
-    fn from_table<'de, D: Deserializer<'de>>(table: D) -> Option<Result<Self, D::Error>> {
-        Some(Deserialize::deserialize(table).map(Self::Table))
-    }
-}
-
-/// What reads shell text: a name, or a program with the arguments that come before the text.
-#[derive(Clone, Debug, JsonSchema)]
-#[schemars(untagged, inline)]
-pub(crate) enum ShellEntry {
-    /// "sh", "bash", or a command such as "bash -c".
-    Text(String),
-    /// A program and its arguments.
-    List(Vec<Written<String>>),
-}
-
-impl Shape for ShellEntry {
-    const EXPECTED: &'static str = "the name of a shell, or a list such as [\"bash\", \"-c\"]";
-
-    fn from_text(text: &str) -> Option<Self> {
-        Some(Self::Text(text.to_owned()))
-    }
-
-    fn from_list<'de, D: Deserializer<'de>>(list: D) -> Option<Result<Self, D::Error>> {
-        Some(Deserialize::deserialize(list).map(Self::List))
+impl<'de, T: DeserializeOwned> Deserialize<'de> for NamesOr<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::read(deserializer)
     }
 }
 
@@ -293,14 +239,4 @@ pub(crate) struct ParamTable {
     pub(crate) description: Given<String>,
 }
 
-read_by_shape!(
-    RunEntry,
-    Names,
-    AfterEntry,
-    SemaphoreUse,
-    ShellEntry,
-    Scalar,
-    Quantity,
-    ResourceEntry,
-    ParamEntry
-);
+read_by_shape!(OneOrMany, Scalar, Quantity, ResourceEntry, ParamEntry);

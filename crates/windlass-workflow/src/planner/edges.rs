@@ -5,13 +5,12 @@ use std::ops::Range;
 
 use super::declared::{Declared, DeclaredStep};
 use super::texts::{Scope, Texts, Unknown};
-use crate::file::AfterEntry;
+use crate::file::NamesOr;
 use crate::limits;
 use crate::mistake::Mistake;
 use crate::step::{Edge, EdgeCondition, Step};
 use crate::template::Template;
 use crate::variable::Variable;
-use crate::written::Written;
 
 /// Where in the file each edge of a step stands.
 pub(super) type Places = Vec<Range<usize>>;
@@ -133,12 +132,11 @@ fn written<'a>(step: &'a DeclaredStep<'_>) -> Vec<(&'a str, EdgeCondition, Range
     let success = EdgeCondition::Success;
     match step.table.after.placed() {
         None => Vec::new(),
-        Some((AfterEntry::One(name), span)) => vec![(name, success, span)],
-        Some((AfterEntry::List(list), _)) => {
-            let names = list.iter().filter_map(Written::placed);
-            names.map(|(name, span)| (name.as_str(), success, span)).collect()
+        Some((NamesOr::Names(names), span)) => {
+            let names = names.placed(span).into_iter();
+            names.map(|(name, span)| (name, success, span)).collect()
         }
-        Some((AfterEntry::Table(table), _)) => {
+        Some((NamesOr::Table(table), _)) => {
             let names = table.iter();
             names.map(|(key, condition, _)| (key.as_str(), *condition, key.span.clone())).collect()
         }

@@ -10,13 +10,13 @@ use super::resources::shared_name_mistake;
 use super::texts::{Scope, Texts, Unknown};
 use super::times::{any_time, some_time};
 use super::values::{command, environment, names, script, shell};
-use crate::file::{File, Names, SemaphoreUse};
+use crate::file::{File, NamesOr, OneOrMany};
 use crate::limits;
 use crate::mistake::Mistake;
 use crate::script::{Command, Shell};
 use crate::step::{Slots, Step};
 use crate::template::Template;
-use crate::written::{Given, Written};
+use crate::written::Given;
 
 /// All steps, in the order of the file, with the places of their edges.
 pub(super) fn steps(
@@ -166,7 +166,7 @@ impl StepReader<'_> {
         fits.map(|weight| Slots { semaphore, weight })
     }
 
-    fn guards(&self, written: &Given<Names>) -> Vec<usize> {
+    fn guards(&self, written: &Given<OneOrMany>) -> Vec<usize> {
         let (owner, notes) = (&self.scope.owner, self.texts.notes);
         let mut all = Vec::new();
         for (name, span) in names(written) {
@@ -192,17 +192,16 @@ impl StepReader<'_> {
 }
 
 /// Each semaphore with the slots asked for, the place of its name and that of the number.
-fn semaphore_uses(written: &Given<SemaphoreUse>) -> Vec<(&str, i64, Range<usize>, Range<usize>)> {
+fn semaphore_uses(written: &Given<NamesOr<i64>>) -> Vec<(&str, i64, Range<usize>, Range<usize>)> {
     match written.placed() {
         None => Vec::new(),
-        Some((SemaphoreUse::One(name), span)) => vec![(name, 1, span.clone(), span)],
-        Some((SemaphoreUse::List(list), _)) => {
-            let names = list.iter().filter_map(Written::placed);
-            names.map(|(name, span)| (name.as_str(), 1, span.clone(), span)).collect()
+        Some((NamesOr::Names(names), span)) => {
+            let names = names.placed(span).into_iter();
+            names.map(|(name, span)| (name, 1, span.clone(), span)).collect()
         }
-        Some((SemaphoreUse::Table(table), _)) => {
-            let entries = table.iter();
-            entries
+        Some((NamesOr::Table(table), _)) => {
+            let slots = table.iter();
+            slots
                 .map(|(key, &weight, span)| (key.as_str(), weight, key.span.clone(), span))
                 .collect()
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::texts::{Scope, Texts, Unknown};
-use crate::file::{Names, RunEntry, Scalar, ShellEntry};
+use crate::file::{OneOrMany, Scalar};
 use crate::mistake::Mistake;
 use crate::notes::Notes;
 use crate::script::{Command, Script, Shell};
@@ -29,7 +29,7 @@ pub(super) fn is_identifier(name: &str) -> bool {
 
 /// A command, read by `shell` if it is text.
 pub(super) fn command(
-    written: &Given<RunEntry>,
+    written: &Given<OneOrMany>,
     scope: &Scope<'_>,
     shell: &Shell,
     texts: &Texts<'_>,
@@ -41,13 +41,13 @@ pub(super) fn command(
         texts.notes.mistake(Mistake::new(span, message, "nothing to run").help(help));
     };
     match entry {
-        RunEntry::Text(text) => {
+        OneOrMany::One(text) => {
             if text.trim().is_empty() {
                 empty(span.clone(), "write what to run, or \"true\" to do nothing");
             }
             script(text, span, scope, shell, texts).map(Command::Script)
         }
-        RunEntry::List(list) => {
+        OneOrMany::Many(list) => {
             let arguments = list.iter().filter_map(Written::placed);
             let leave = Unknown::LeaveAlone;
             let arguments: Vec<_> =
@@ -83,11 +83,11 @@ pub(super) fn script(
 }
 
 /// The shell at a key.
-pub(super) fn shell(written: &Given<ShellEntry>, owner: &str, notes: &Notes) -> Option<Shell> {
+pub(super) fn shell(written: &Given<OneOrMany>, owner: &str, notes: &Notes) -> Option<Shell> {
     let (entry, span) = written.placed()?;
     let shell = match entry {
-        ShellEntry::Text(text) => Shell::named(text),
-        ShellEntry::List(list) => {
+        OneOrMany::One(text) => Shell::named(text),
+        OneOrMany::Many(list) => {
             let mut words = list.iter().filter_map(|word| word.value.clone());
             Shell { program: words.next().unwrap_or_default(), arguments: words.collect() }
         }
@@ -101,16 +101,8 @@ pub(super) fn shell(written: &Given<ShellEntry>, owner: &str, notes: &Notes) -> 
 }
 
 /// Each name with its place.
-pub(super) fn names(written: &Given<Names>) -> Vec<(&str, Range<usize>)> {
-    match written.placed() {
-        None => Vec::new(),
-        Some((Names::One(name), span)) => vec![(name, span)],
-        Some((Names::List(list), _)) => list
-            .iter()
-            .filter_map(Written::placed)
-            .map(|(name, span)| (name.as_str(), span))
-            .collect(),
-    }
+pub(super) fn names(written: &Given<OneOrMany>) -> Vec<(&str, Range<usize>)> {
+    written.placed().map(|(names, span)| names.placed(span)).unwrap_or_default()
 }
 
 /// Adds the variables of a table to `env`, in place of those of the same name.

@@ -191,7 +191,8 @@ fn key_example(key: &str) -> Option<&'static str> {
         "when" | "condition" => "\"test -f ready\"",
         "deadline" | "timeout" | "grace" | "delay" | "max_delay" | "interval"
         | "heartbeat_timeout" => "\"30s\"",
-        "after" | "guard" | "ensure" => "[\"build\"]",
+        "after" => "[\"build\"], or after = { build = \"done\" }",
+        "guard" | "ensure" => "[\"approved\"]",
         "each" => "{ os = [\"linux\", \"macos\"] }",
         "exclude" | "include" => "[{ os = \"macos\" }]",
         "use" => "{ memory = \"4G\" }",
