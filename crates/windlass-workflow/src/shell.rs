@@ -81,13 +81,13 @@ pub struct Misplaced {
     /// Where in the text, braces included.
     pub range: Range<usize>,
     /// In what.
-    pub place: Place,
+    pub place: ShellPlace,
 }
 
 /// Where in shell text no value can be put in safely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum Place {
+pub enum ShellPlace {
     /// `${ … }`.
     #[error("inside `${{ }}`")]
     Parameter,
@@ -114,18 +114,18 @@ pub enum Place {
     CaseInSubstitution,
 }
 
-impl Place {
+impl ShellPlace {
     /// What to write instead.
     #[must_use]
     pub fn advice(self) -> &'static str {
         match self {
-            Place::Backquotes => "write $( ) in place of the backquotes",
-            Place::QuotedHereDocument => "leave out the quotes around the end mark",
-            Place::EndMark => "use a fixed word as the end mark",
-            Place::CaseInSubstitution => {
+            ShellPlace::Backquotes => "write $( ) in place of the backquotes",
+            ShellPlace::QuotedHereDocument => "leave out the quotes around the end mark",
+            ShellPlace::EndMark => "use a fixed word as the end mark",
+            ShellPlace::CaseInSubstitution => {
                 "write the patterns of `case` with both parentheses, as in (a)"
             }
-            Place::Arithmetic | Place::Subscript => {
+            ShellPlace::Arithmetic | ShellPlace::Subscript => {
                 "some shells run commands found in a value here; check that it is a number first: \
                  n={name}; case $n in *[!0-9]*) exit 1;; esac"
             }

@@ -1,5 +1,6 @@
 //! What steps share: resources of the run, semaphores of the machine.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use windlass_core::SLOTS;
@@ -71,9 +72,10 @@ impl TableReader<'_> {
     fn items(&self, table: &ResourceTable) -> Option<ResourceKind> {
         let (list, span) = table.items.placed()?;
         let mut items: Vec<String> = Vec::new();
+        let mut seen = HashSet::new();
         for (scalar, span) in list.iter().filter_map(Written::placed) {
             let item = scalar_text(scalar);
-            if items.contains(&item) {
+            if !seen.insert(item.clone()) {
                 let message = format!("resource `{}` has the item {item:?} twice", self.name);
                 let mistake = Mistake::new(span, message, "it stands there already");
                 self.notes.mistake(mistake.help("leave one of them out"));

@@ -1,5 +1,6 @@
 //! The steps themselves: defaults merged, names resolved, one for every combination of `each`.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::declared::{Declared, DeclaredStep};
@@ -104,14 +105,15 @@ impl StepReader<'_> {
     }
 
     fn locks(&self) -> Vec<Template> {
-        let mut locks: Vec<Template> = Vec::new();
+        let mut locks = Vec::new();
+        let mut seen = HashSet::new();
         for (name, span) in names(&self.step.table.lock) {
             let owner = &self.scope.owner;
             if let Some(mistake) = shared_name_mistake(name, span.clone(), "lock") {
                 self.texts.notes.mistake(mistake);
             }
             let lock = self.texts.template(name, &span, &self.scope, Unknown::Refuse);
-            if locks.contains(&lock) {
+            if !seen.insert(name) {
                 let message = format!("{owner} takes the lock `{name}` twice");
                 let mistake = Mistake::new(span, message, "named above already");
                 self.texts.notes.mistake(mistake.help("name it once"));
@@ -169,6 +171,7 @@ impl StepReader<'_> {
     fn guards(&self, written: &Given<OneOrMany>) -> Vec<usize> {
         let (owner, notes) = (&self.scope.owner, self.texts.notes);
         let mut all = Vec::new();
+        let mut seen = HashSet::new();
         for (name, span) in names(written) {
             let Some(&place) = self.index.guards.get(name) else {
                 let message = format!("{owner} waits for the guard `{name}`, which does not exist");
@@ -179,7 +182,7 @@ impl StepReader<'_> {
                 notes.mistake(Mistake::new(span, message, "no such guard").help(help));
                 continue;
             };
-            if all.contains(&place) {
+            if !seen.insert(place) {
                 let message = format!("{owner} names the guard `{name}` twice");
                 let mistake = Mistake::new(span, message, "named above already");
                 notes.mistake(mistake.help("name it once"));

@@ -8,7 +8,7 @@ mod here_document;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::{Misplaced, Place, ShellText};
+use super::{Misplaced, ShellPlace, ShellText};
 use crate::template::placeholder;
 use crate::variable::Variable;
 use here_document::HereDocument;
@@ -30,7 +30,8 @@ enum Frame {
     Command {
         substitution: bool,
         parens: u32,
-        case: bool,
+        /// For each `case` that is open, how many parentheses were when it began.
+        cases: Vec<u32>,
     },
     /// Double quotes.
     Double,
@@ -56,12 +57,12 @@ struct Lexer<'t, K> {
     /// Where the present word of a command begins.
     word: usize,
     /// Why the frames may not be right any more.
-    doubt: Option<Place>,
+    doubt: Option<ShellPlace>,
 }
 
 impl<'t, K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'t, K> {
     fn new(text: &'t str, known: K) -> Self {
-        let whole = Frame::Command { substitution: false, parens: 0, case: false };
+        let whole = Frame::Command { substitution: false, parens: 0, cases: Vec::new() };
         Self {
             text,
             at: 0,
@@ -83,8 +84,8 @@ impl<'t, K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'t, K> {
             Frame::Arithmetic { .. } => self.arithmetic(),
             Frame::Backquotes => self.backquotes(),
             Frame::HereDocument(document) => {
-                let document = document.clone();
-                self.here_document(&document)
+                let body = document.body;
+                self.here_document(body)
             }
         }
     }
@@ -154,26 +155,32 @@ impl<'t, K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'t, K> {
     fn note_case(&mut self) {
         let rest = self.rest();
         let word = rest.split(|c| !is_word(c)).next().unwrap_or_default();
-        if let Some(Frame::Command { case, .. }) = self.frames.last_mut() {
-            *case = (*case || word == "case") && word != "esac";
+        if let Some(Frame::Command { cases, parens, .. }) = self.frames.last_mut() {
+            match word {
+                "case" => cases.push(*parens),
+                "esac" => drop(cases.pop()),
+                _ => {}
+            }
         }
     }
 
     fn parenthesis(&mut self) {
         let opens = self.rest().starts_with('(');
-        let Some(Frame::Command { substitution, parens, case }) = self.frames.last_mut() else {
+        let within = self.frames.len() > 1;
+        let Some(Frame::Command { substitution, parens, cases }) = self.frames.last_mut() else {
             return self.copy_char();
         };
-        match (opens, *parens, *substitution) {
-            (true, ..) => *parens += 1,
-            (false, 1.., _) => *parens -= 1,
-            (false, 0, true) => {
-                if *case {
-                    self.doubt = self.doubt.or(Some(Place::CaseInSubstitution));
-                }
-                return self.pop();
+        if opens {
+            *parens += 1;
+        } else if cases.last() == Some(parens) {
+            // The end of a pattern, unless this `case` is only a word.
+            if within {
+                self.doubt = self.doubt.or(Some(ShellPlace::CaseInSubstitution));
             }
-            (false, 0, false) => {}
+        } else if *parens > 0 {
+            *parens -= 1;
+        } else if *substitution {
+            return self.pop();
         }
         self.separator(1);
     }
@@ -226,7 +233,7 @@ impl<'t, K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'t, K> {
 
     fn dollar(&mut self) -> Result<(), Misplaced> {
         let rest = self.rest();
-        let substitution = Frame::Command { substitution: true, parens: 0, case: false };
+        let substitution = Frame::Command { substitution: true, parens: 0, cases: Vec::new() };
         if rest.starts_with("$((") {
             self.push(Frame::Arithmetic { parens: 2 }, 3);
         } else if rest.starts_with("$(") {
@@ -247,12 +254,12 @@ impl<'t, K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'t, K> {
         let end = self.rest().find('\'').map_or(self.text.len(), |end| self.at + end);
         while self.at < end {
             if self.rest().starts_with('{') {
-                self.refuse_known(self.at, Place::AnsiQuotes)?;
+                self.refuse_known(self.at, ShellPlace::AnsiQuotes)?;
             }
             self.copy_char();
         }
         if self.text[..end].ends_with('\\') {
-            self.doubt = self.doubt.or(Some(Place::AnsiQuotes));
+            self.doubt = self.doubt.or(Some(ShellPlace::AnsiQuotes));
         }
         self.copy(1);
         Ok(())
@@ -336,7 +343,7 @@ impl<'t, K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'t, K> {
         Ok(())
     }
 
-    fn refuse_known(&mut self, at: usize, place: Place) -> Result<(), Misplaced> {
+    fn refuse_known(&mut self, at: usize, place: ShellPlace) -> Result<(), Misplaced> {
         let Some(name) = placeholder(&self.text[at..]) else { return Ok(()) };
         let range = at..at + name.len() + 2;
         match (self.known)(name, range.clone()) {
@@ -345,14 +352,14 @@ impl<'t, K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'t, K> {
         }
     }
 
-    fn unsafe_place(&self) -> Option<Place> {
+    fn unsafe_place(&self) -> Option<ShellPlace> {
         let frames = self.frames.iter().find_map(|frame| match frame {
-            Frame::Parameter => Some(Place::Parameter),
-            Frame::Arithmetic { .. } => Some(Place::Arithmetic),
-            Frame::Backquotes => Some(Place::Backquotes),
+            Frame::Parameter => Some(ShellPlace::Parameter),
+            Frame::Arithmetic { .. } => Some(ShellPlace::Arithmetic),
+            Frame::Backquotes => Some(ShellPlace::Backquotes),
             Frame::Command { .. } | Frame::Double | Frame::HereDocument(_) => None,
         });
-        frames.or(self.doubt).or_else(|| self.is_subscript().then_some(Place::Subscript))
+        frames.or(self.doubt).or_else(|| self.is_subscript().then_some(ShellPlace::Subscript))
     }
 
     /// Whether the word so far is a name with an open bracket, as in `a[`.

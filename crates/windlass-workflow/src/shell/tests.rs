@@ -12,7 +12,7 @@ fn check(text: &str, expected: &str) {
     assert_eq!(rewritten.variables().len(), usize::from(expected.contains("${V}")), "{text}");
 }
 
-fn refused(text: &str, place: Place) {
+fn refused(text: &str, place: ShellPlace) {
     let misplaced = ShellText::parse(text, known).expect_err(text);
     assert_eq!(misplaced.place, place, "{text}");
     assert_eq!(&text[misplaced.range], "{v}", "{text}");
@@ -67,6 +67,7 @@ fn here_documents_are_like_double_quotes() {
     check("cat <<A <<B\n{v}\nA\n{v}\nB\n{v}", "cat <<A <<B\n${V}\nA\n${V}\nB\n\"${V}\"");
     check("cat <<'EOF'\n\"'\nEOF\n{v}", "cat <<'EOF'\n\"'\nEOF\n\"${V}\"");
     check("cat <<< {v}", r#"cat <<< "${V}""#);
+    check("cat <<'A B'\n'\nA B\n{v}", "cat <<'A B'\n'\nA B\n\"${V}\"");
 }
 
 #[test]
@@ -84,18 +85,19 @@ fn the_shell_keeps_what_is_its_own() {
 
 #[test]
 fn where_no_quoting_is_safe_a_value_is_refused() {
-    refused("echo ${x:-{v}}", Place::Parameter);
-    refused("echo \"${x:-$(echo {v})}\"", Place::Parameter);
-    refused("echo $(( {v} ))", Place::Arithmetic);
-    refused("(( i = {v} ))", Place::Arithmetic);
-    refused("echo `echo {v}`", Place::Backquotes);
-    refused("echo \"`echo {v}`\"", Place::Backquotes);
-    refused("a[{v}]=1", Place::Subscript);
-    refused("cat <<'E'\n{v}\nE", Place::QuotedHereDocument);
-    refused("cat <<{v}", Place::EndMark);
-    refused("echo $'{v}'", Place::AnsiQuotes);
-    refused("echo $'\\'' {v}", Place::AnsiQuotes);
-    refused("x=$(case a in a) echo;; esac) {v}", Place::CaseInSubstitution);
+    refused("echo ${x:-{v}}", ShellPlace::Parameter);
+    refused("echo \"${x:-$(echo {v})}\"", ShellPlace::Parameter);
+    refused("echo $(( {v} ))", ShellPlace::Arithmetic);
+    refused("(( i = {v} ))", ShellPlace::Arithmetic);
+    refused("echo `echo {v}`", ShellPlace::Backquotes);
+    refused("echo \"`echo {v}`\"", ShellPlace::Backquotes);
+    refused("a[{v}]=1", ShellPlace::Subscript);
+    refused("cat <<'E'\n{v}\nE", ShellPlace::QuotedHereDocument);
+    refused("cat <<{v}", ShellPlace::EndMark);
+    refused("echo $'{v}'", ShellPlace::AnsiQuotes);
+    refused("echo $'\\'' {v}", ShellPlace::AnsiQuotes);
+    refused("x=$(case a in a) echo;; esac) {v}", ShellPlace::CaseInSubstitution);
+    refused("x=\"$( (case a in a) :;; esac); echo {v})\"", ShellPlace::CaseInSubstitution);
 }
 
 #[test]

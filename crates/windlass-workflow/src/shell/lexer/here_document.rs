@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Frame, Lexer};
-use crate::shell::{Misplaced, Place};
+use crate::shell::{Misplaced, ShellPlace};
 use crate::variable::Variable;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,8 +11,16 @@ pub(super) struct HereDocument {
     mark: String,
     /// Whether tabs before the end mark do not count.
     dashed: bool,
-    /// Whether the mark is quoted, so that nothing in the body is replaced.
-    quoted: bool,
+    pub(super) body: Body,
+}
+
+/// What the shell does with the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    /// It is like double quotes.
+    Expanding,
+    /// The end mark is quoted, so nothing is replaced.
+    Literal,
 }
 
 impl<K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'_, K> {
@@ -24,33 +32,29 @@ impl<K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'_, K> {
         let blanks = self.rest().len() - self.rest().trim_start_matches([' ', '\t']).len();
         self.copy(blanks);
         let word = self.rest();
-        let end = word.find(ends_mark).unwrap_or(word.len());
+        let end = mark_length(word);
         let written = &word[..end];
         for (open, _) in written.match_indices('{') {
-            self.refuse_known(self.at + open, Place::EndMark)?;
+            self.refuse_known(self.at + open, ShellPlace::EndMark)?;
         }
         self.copy(end);
         let quote = |c: char| matches!(c, '\'' | '"' | '\\');
-        let document = HereDocument {
-            mark: written.replace(quote, ""),
-            dashed,
-            quoted: written.contains(quote),
-        };
-        self.pending.push_back(document);
+        let body = if written.contains(quote) { Body::Literal } else { Body::Expanding };
+        self.pending.push_back(HereDocument { mark: written.replace(quote, ""), dashed, body });
         Ok(())
     }
 
-    pub(super) fn here_document(&mut self, document: &HereDocument) -> Result<(), Misplaced> {
+    pub(super) fn here_document(&mut self, body: Body) -> Result<(), Misplaced> {
         if self.rest().starts_with('\n') {
             self.copy_char();
             self.end_mark();
             return Ok(());
         }
-        if !document.quoted {
+        if body == Body::Expanding {
             return self.expanding(b"$`\\\n");
         }
         if self.rest().starts_with('{') {
-            self.refuse_known(self.at, Place::QuotedHereDocument)?;
+            self.refuse_known(self.at, ShellPlace::QuotedHereDocument)?;
         }
         self.copy_char();
         Ok(())
@@ -72,6 +76,13 @@ impl<K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'_, K> {
             }
         }
     }
+}
+
+/// How long the end mark at the beginning of `text` is, quotes included.
+fn mark_length(text: &str) -> usize {
+    let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'));
+    let closing = quote.and_then(|quote| text[1..].find(quote).map(|closing| closing + 2));
+    closing.or_else(|| text.find(ends_mark)).unwrap_or(text.len())
 }
 
 fn ends_mark(c: char) -> bool {
