@@ -34,6 +34,8 @@ pub(crate) struct Path<'p> {
 
 impl<'p> Path<'p> {
     pub(crate) const ROOT: Path<'static> = Path { parent: None, key: "" };
+    /// In place of a key, for what stands in a list.
+    const ENTRY: &'static str = "[]";
 
     fn keys(&self) -> Vec<&'p str> {
         let mut keys = Vec::new();

@@ -43,7 +43,7 @@ impl Each<'_> {
         self.include(table, &mut names, &mut combinations);
         if combinations.len() > limits::EACH_STEPS {
             self.too_many(combinations.len(), span);
-        } else if combinations.is_empty() && self.notes.count() == told {
+        } else if combinations.is_empty() && self.notes.count() == told && is_readable(table) {
             let message = format!("the `each` of step `{}` leaves nothing to run", self.step);
             let help = "give it a list of values, or leave out an `exclude`";
             self.notes.mistake(Mistake::new(span, message, "an empty `each`").help(help));
@@ -208,6 +208,12 @@ impl Each<'_> {
             }
         }
     }
+}
+
+/// Whether every value could be read; one that could not has been told already.
+fn is_readable(table: &EachTable) -> bool {
+    let whole = |list: &Vec<Written<Scalar>>| list.iter().all(|value| value.value.is_some());
+    table.variables.0.iter().all(|(_, list)| list.value.as_ref().is_some_and(whole))
 }
 
 /// Every combination, the last variable changing fastest.

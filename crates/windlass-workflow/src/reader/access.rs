@@ -35,7 +35,9 @@ impl<'r> SeqAccess<'r> for Elements<'r, '_, '_> {
         &mut self,
         seed: T,
     ) -> Result<Option<T::Value>, Unreadable> {
-        let next = self.rest.next().map(|value| Reader { value, ..self.list });
+        let path = Path { parent: Some(self.list.path), key: Path::ENTRY };
+        let notes = self.list.notes;
+        let next = self.rest.next().map(|value| Reader { value, path: &path, notes });
         next.map(|reader| seed.deserialize(reader)).transpose()
     }
 }

@@ -153,18 +153,29 @@ pub(super) fn described(keys: &[&str]) -> String {
             format!("{table} `{name}`")
         }
         [table @ ("step" | "guard" | "semaphore" | "resource"), name, rest @ ..] => {
-            format!("{table} `{name}`: `{}`", rest.join("."))
+            format!("{table} `{name}`: {}", joined(rest))
         }
         ["params", name] => format!("parameter `{name}`"),
-        ["params", name, rest @ ..] => format!("parameter `{name}`: `{}`", rest.join(".")),
+        ["params", name, rest @ ..] => format!("parameter `{name}`: {}", joined(rest)),
         [] => "a workflow".to_owned(),
-        keys => format!("`{}`", keys.join(".")),
+        keys => joined(keys),
+    }
+}
+
+fn joined(keys: &[&str]) -> String {
+    match keys {
+        [list @ .., Path::ENTRY] => format!("an entry of {}", joined(list)),
+        keys => {
+            let named: Vec<_> = keys.iter().copied().filter(|key| *key != Path::ENTRY).collect();
+            format!("`{}`", named.join("."))
+        }
     }
 }
 
 /// How the key at the end of a path is written.
 fn example(keys: &[&str]) -> Option<String> {
     let value = match keys {
+        [list @ .., Path::ENTRY] => return example(list),
         ["step"] => return Some("write each step as a table: [step.build]".to_owned()),
         ["step", name] => {
             return Some(format!("write [step.{name}], and below it: run = \"make\""));
@@ -174,6 +185,7 @@ fn example(keys: &[&str]) -> Option<String> {
         [.., "retry"] if keys[0] == "guard" => "{ max = 3, interval = \"10s\" }",
         [.., "use", _] => "1",
         ["env", _] | [.., "env", _] => "\"value\"",
+        [.., "each", "exclude" | "include"] => "[{ os = \"macos\" }]",
         [.., "each", _] => "[\"a\", \"b\"]",
         [.., "after", _] => "\"done\"",
         [.., key] => return key_example(key).map(|value| format!("write: {key} = {value}")),
@@ -194,7 +206,6 @@ fn key_example(key: &str) -> Option<&'static str> {
         "after" => "[\"build\"], or after = { build = \"done\" }",
         "guard" | "ensure" => "[\"approved\"]",
         "each" => "{ os = [\"linux\", \"macos\"] }",
-        "exclude" | "include" => "[{ os = \"macos\" }]",
         "use" => "{ memory = \"4G\" }",
         "lock" => "[\"deploy\"]",
         "semaphore" => "{ build-slots = 1 }",
