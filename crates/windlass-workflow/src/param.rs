@@ -35,6 +35,13 @@ pub struct Param {
 }
 
 /// What kind of value a parameter takes.
+///
+/// ```
+/// use windlass_workflow::ParamType;
+///
+/// assert_eq!(ParamType::Integer.read("007").as_deref(), Some("7"));
+/// assert_eq!(ParamType::Boolean.read("yes"), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -137,6 +144,15 @@ fn listed(choices: &[String]) -> String {
 }
 
 /// Everything that is wrong with the values given; never empty.
+///
+/// ```
+/// let text = "[params]\nbranch = 'main'\n[step.a]\nrun = 'echo {branch}'";
+/// let workflow = windlass_workflow::parse("flow.toml", text)?;
+/// let errors = workflow.bind([("brnach", "dev")]).unwrap_err();
+/// let said = "the workflow has no parameter `brnach`; did you mean `branch`?";
+/// assert_eq!(errors.to_string(), said);
+/// # Ok::<(), windlass_workflow::Mistakes>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub struct ParamErrors(pub Vec<ParamError>);
 

@@ -92,6 +92,13 @@ pub enum OnFailure {
 }
 
 /// Commands for the end of a run, and for a guard that needs a person.
+///
+/// ```
+/// let text = "[step.a]\nrun = 'true'\n[on]\nfailure = './page.sh'";
+/// let plan = windlass_workflow::parse("flow.toml", text)?.bind([])?;
+/// assert_eq!(plan.hooks.failure.as_ref().map(ToString::to_string).as_deref(), Some("./page.sh"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Hooks {

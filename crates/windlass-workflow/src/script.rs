@@ -47,6 +47,15 @@ impl fmt::Display for Command {
 }
 
 /// Shell text, and the shell that reads it.
+///
+/// ```
+/// let text = "[step.a]\nrun = 'make'\nwhen = 'test -f Makefile'";
+/// let plan = windlass_workflow::parse("flow.toml", text)?.bind([])?;
+/// let when = plan.steps[0].when.as_ref().expect("it has one");
+/// assert_eq!(when.shell.program, "sh");
+/// assert_eq!(when.text.text(), "test -f Makefile");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
     /// The shell.

@@ -73,6 +73,16 @@ impl ShellText {
 }
 
 /// A `{v}` stands where its value could be read as something else than a value.
+///
+/// ```
+/// use windlass_workflow::{ShellPlace, ShellText, Variable};
+///
+/// let known = |name: &str| Some(Variable::Param(name.to_owned()));
+/// let misplaced = ShellText::parse("echo `date {v}`", known).unwrap_err();
+/// assert_eq!(misplaced.range, 11..14);
+/// assert_eq!(misplaced.place, ShellPlace::Backquotes);
+/// assert_eq!(misplaced.place.advice(), "write $( ) in place of the backquotes");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{{{name}}}` stands {place}")]
 pub struct Misplaced {

@@ -31,6 +31,13 @@ pub enum Part {
 }
 
 /// A value was needed that is not known.
+///
+/// ```
+/// use windlass_workflow::{Template, Variable};
+///
+/// let unfilled = Template::from(Variable::Run).fill(|_| None).unwrap_err();
+/// assert_eq!(unfilled.variable, Variable::Run);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{{{variable}}}` has no value here")]
 pub struct Unfilled {

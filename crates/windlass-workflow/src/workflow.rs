@@ -27,10 +27,9 @@ pub struct Workflow {
 /// text it names the workflow too.
 pub fn parse(file: &str, text: &str) -> Result<Workflow, Mistakes> {
     let notes = Notes::default();
-    let planned = syntax::read(text, &notes).map(|tables| {
-        let file_read = reader::read(&tables, &notes);
-        planner::plan(file, text, &file_read, &notes)
-    });
+    // The tables are as large as the text, and are gone before the plan is made.
+    let written = syntax::read(text, &notes).map(|tables| reader::read(&tables, &notes));
+    let planned = written.map(|written| planner::plan(file, text, &written, &notes));
     let warnings = notes.finish(Source::new(file, text))?;
     let (plan, params) = planned.expect("what cannot be read is a mistake");
     Ok(Workflow { plan, params, warnings })
