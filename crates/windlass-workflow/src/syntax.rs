@@ -127,13 +127,19 @@ const NO_EQUALS: Wording = Wording {
     help: "write: key = \"value\"",
 };
 
-const WORDINGS: [Wording; 8] = [
+const WORDINGS: [Wording; 9] = [
     NO_VALUE,
     Wording {
         kinds: &["string values must be quoted", "invalid boolean"],
         message: "this text has no quotes",
         label: "put it in quotes",
         help: "write texts as \"…\", or as '…' if they contain double quotes or backslashes",
+    },
+    Wording {
+        kinds: &["invalid unquoted key"],
+        message: "a character of this key needs quotes",
+        label: "not a letter, a digit, `-` or `_`",
+        help: "put the key in quotes, as in [step.\"é\"], or choose another",
     },
     Wording {
         kinds: &["unclosed table", "unclosed array table"],

@@ -177,6 +177,9 @@ fn example(keys: &[&str]) -> Option<String> {
     let value = match keys {
         [list @ .., Path::ENTRY] => return example(list),
         ["step"] => return Some("write each step as a table: [step.build]".to_owned()),
+        ["step", key] if key_example(key).is_some() => {
+            return Some(format!("give the step a name: [step.build], and `{key}` below it"));
+        }
         ["step", name] => {
             return Some(format!("write [step.{name}], and below it: run = \"make\""));
         }
