@@ -71,7 +71,7 @@ impl Unreadable {
                 format!("{place} is {found}, not {expected}"),
                 format!("expected {expected}"),
             )
-            .help_if(example(&path.keys())),
+            .help(example(&path.keys()).unwrap_or_else(|| format!("write {expected} here"))),
             Kind::UnknownWord { word, words } => {
                 let near = near(word, words.iter().copied());
                 let help = near.map(|near| format!("did you mean \"{near}\"?"));

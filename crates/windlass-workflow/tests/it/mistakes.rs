@@ -35,12 +35,15 @@ fn check(file: &Path) -> Result<(), String> {
     if said == expected { Ok(()) } else { Err(format!("{name} says\n{said}\nand not\n{expected}")) }
 }
 
-#[test]
-fn every_kind_of_mistake_is_told_as_expected() {
+fn files() -> Vec<PathBuf> {
     let entries = fs::read_dir(dir()).expect("it is there");
     let files = entries.map(|entry| entry.expect("it can be listed").path());
-    let files: Vec<_> =
-        files.filter(|file| file.extension().is_some_and(|e| e == "toml")).collect();
+    files.filter(|file| file.extension().is_some_and(|e| e == "toml")).collect()
+}
+
+#[test]
+fn every_kind_of_mistake_is_told_as_expected() {
+    let files = files();
     assert!(files.len() >= KINDS, "{} kinds of mistakes", files.len());
     let wrong: Vec<_> = files.iter().filter_map(|file| check(file).err()).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -51,6 +54,20 @@ fn no_expectation_is_left_without_its_file() {
     for entry in fs::read_dir(dir()).expect("it is there") {
         let path = entry.expect("it can be listed").path();
         assert!(path.with_extension("toml").exists(), "{}", path.display());
+    }
+}
+
+#[test]
+fn every_mistake_comes_with_a_suggestion() {
+    for file in files() {
+        let text = fs::read_to_string(&file).expect("it can be read");
+        let name = file.display().to_string();
+        let told = match parse(&name, &text) {
+            Ok(workflow) => workflow.warnings().warnings.clone(),
+            Err(mistakes) => [mistakes.mistakes, mistakes.warnings.warnings].concat(),
+        };
+        let without: Vec<_> = told.iter().filter(|told| told.help.is_none()).collect();
+        assert!(without.is_empty(), "{name}: {without:?}");
     }
 }
 
