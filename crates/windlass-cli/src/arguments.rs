@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 /// Runs shell workflows and coordinates processes on one machine, durably.
 #[derive(Parser)]
@@ -36,6 +36,34 @@ pub(crate) enum Verb {
         /// The run's id, or the beginning of it
         run: String,
     },
+    /// Say everything that is wrong with a workflow, without running anything
+    #[command(after_help = "Example:\n  windlass check nightly.toml -p env=prod")]
+    Check {
+        /// The workflow file
+        file: PathBuf,
+
+        /// A value for a parameter; once one is given, all that have no default must be
+        #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = param)]
+        params: Vec<(String, String)>,
+    },
+    /// Show which step waits for which
+    #[command(
+        after_help = "Example:\n  windlass graph nightly.toml --format dot | dot -Tsvg > nightly.svg"
+    )]
+    Graph {
+        /// The workflow file
+        file: PathBuf,
+
+        /// How to show it [default: text, or json with --json]
+        #[arg(long, value_enum)]
+        format: Option<Format>,
+    },
+    /// Print the JSON Schema of workflow files, for editors
+    #[command(after_help = "Example:\n  windlass schema > windlass.schema.json")]
+    Schema,
+    /// Write a first windlass.toml to learn from
+    #[command(after_help = "Example:\n  windlass init && windlass check windlass.toml")]
+    Init,
     /// Run a command while holding locks that the whole machine shares
     #[command(after_help = "Example:\n  windlass lock deploy --wait 5m -- ./deploy.sh")]
     Lock {
@@ -51,6 +79,40 @@ pub(crate) enum Verb {
         #[arg(required = true, last = true, value_name = "COMMAND")]
         command: Vec<OsString>,
     },
+}
+
+/// For whom to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// For people.
+    Text,
+    /// For programs: one object per line.
+    Json,
+}
+
+impl From<bool> for Form {
+    /// What the flag `--json` asks for.
+    fn from(json: bool) -> Self {
+        if json { Form::Json } else { Form::Text }
+    }
+}
+
+/// How to show a graph.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Format {
+    /// A picture for the terminal
+    Text,
+    /// For Graphviz
+    Dot,
+    /// For Markdown
+    Mermaid,
+    /// For programs
+    Json,
+}
+
+fn param(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write it as NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 fn name(text: &str) -> Result<String, String> {

@@ -3,8 +3,11 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use windlass_server::{HoldError, RunError, StoreError};
-use windlass_workflow::Mistakes;
+use windlass_server::{HoldError, RunError, StoreError, Unsupported};
+use windlass_workflow::{Mistakes, ParamErrors};
+
+use crate::init::InitError;
+use crate::workflow_file::FileError;
 
 /// How the command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,12 +50,19 @@ impl From<&(dyn Error + 'static)> for Exit {
         }
         let store = match failure.downcast_ref::<RunError>() {
             Some(RunError::Store(store)) => Some(store),
-            Some(RunError::Led { .. } | RunError::Mistakes(_)) => return Exit::Usage,
+            Some(
+                RunError::Led { .. }
+                | RunError::Mistakes(_)
+                | RunError::Params(_)
+                | RunError::Unsupported(_),
+            ) => return Exit::Usage,
             _ => failure.downcast_ref::<StoreError>(),
         };
         match store {
             Some(StoreError::UnknownRun { .. }) => Exit::Usage,
-            _ if failure.is::<Mistakes>() => Exit::Usage,
+            _ if failure.is::<Mistakes>() || failure.is::<ParamErrors>() => Exit::Usage,
+            _ if failure.is::<Unsupported>() => Exit::Usage,
+            _ if failure.is::<FileError>() || failure.is::<InitError>() => Exit::Usage,
             _ => Exit::Unavailable,
         }
     }

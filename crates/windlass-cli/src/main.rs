@@ -1,10 +1,15 @@
 //! The windlass command: arguments in, text and JSON out.
 
 mod arguments;
+mod check;
 mod exit;
+mod graph;
+mod init;
 mod lock;
 mod run;
+mod schema;
 mod state;
+mod workflow_file;
 
 use clap::Parser;
 
@@ -17,6 +22,10 @@ fn main() -> std::process::ExitCode {
     let exit = match &arguments.verb {
         Verb::Run { file } => run::run(state, file, arguments.json),
         Verb::Resume { run } => run::resume(state, run, arguments.json),
+        Verb::Check { file, params } => check::check(file, params, arguments.json.into()),
+        Verb::Graph { file, format } => graph::graph(file, *format, arguments.json.into()),
+        Verb::Schema => schema::schema(),
+        Verb::Init => init::init(),
         Verb::Lock { names, wait, command } => lock::lock(state, names, *wait, command),
     };
     exit.unwrap_or_else(|failure| {

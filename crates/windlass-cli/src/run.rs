@@ -7,27 +7,20 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde::Serialize;
-use windlass_server::{Change, Coordinator, End, WorkState};
+use windlass_server::{Change, Coordinator, End, WorkState, unsupported};
 
+use crate::arguments::Form;
 use crate::exit::Exit;
 use crate::state;
+use crate::workflow_file::WorkflowFile;
 
 pub(crate) fn run(state: Option<&Path>, file: &Path, json: bool) -> Result<Exit, Box<dyn Error>> {
-    let text = match fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) => {
-            eprintln!("windlass: {} cannot be read: {error}", file.display());
-            return Ok(Exit::Usage);
-        }
+    let Some(WorkflowFile { name, text, workflow }) = WorkflowFile::open(file, Form::from(json))?
+    else {
+        return Ok(Exit::Usage);
     };
-    let name = file.display().to_string();
-    let plan = match windlass_workflow::parse(&name, &text) {
-        Ok(plan) => plan,
-        Err(mistakes) => {
-            eprintln!("{mistakes}");
-            return Ok(Exit::Usage);
-        }
-    };
+    let plan = workflow.bind([])?;
+    unsupported(&plan)?;
     let dir = working_dir(file)?;
     let coordinator = Coordinator::submit(state::open(state)?, &name, &text, plan, &dir)?;
     lead(coordinator, "run", json)

@@ -10,12 +10,15 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use windlass_core::{Grant, Token};
 
-/// What an attempt is told, through its environment.
+/// Everything an attempt is started with.
 pub(crate) struct Order<'a> {
+    pub(crate) program: String,
+    pub(crate) arguments: Vec<String>,
+    /// Its variables, besides those that tell it about its run.
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) dir: PathBuf,
     pub(crate) run: &'a str,
     pub(crate) step: &'a str,
-    pub(crate) command: &'a str,
-    pub(crate) dir: &'a Path,
     pub(crate) log: &'a Path,
     pub(crate) grant: Grant,
     pub(crate) tokens: &'a [Token],
@@ -28,10 +31,11 @@ pub(crate) const FENCE_VARIABLE: &str = "WINDLASS_FENCE";
 
 pub(crate) fn start(order: &Order<'_>) -> io::Result<Child> {
     let log = File::create(order.log)?;
-    let mut command = Command::new("sh");
+    let mut command = Command::new(&order.program);
     command
-        .args(["-eu", "-c", order.command])
-        .current_dir(order.dir)
+        .args(&order.arguments)
+        .current_dir(&order.dir)
+        .envs(order.env.iter().map(|(name, value)| (name, value)))
         .env(RUN_VARIABLE, order.run)
         .env("WINDLASS_STEP", order.step)
         .env("WINDLASS_ATTEMPT", order.grant.attempt.to_string())

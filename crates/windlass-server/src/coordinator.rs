@@ -18,12 +18,14 @@ use rustix::process::Signal;
 use thiserror::Error;
 use windlass_core::{Grant, HolderId, Input, Outcome, Phase, Token, Transition, WorkId, WorkState};
 use windlass_store::{Claim, Claimed, Name, Process, RunRecord, Store, StoreError, Transaction};
-use windlass_workflow::{Mistakes, Plan, Retry};
+use windlass_workflow::{Mistakes, ParamErrors, Plan};
 
-use crate::attempt::{self, Order, exit_code, log_path, signal_group};
+use crate::attempt::{self, exit_code, log_path, signal_group};
 use crate::leftovers;
+use crate::order::Orders;
 use crate::schedule::Schedule;
 use crate::signals::SignalWatch;
+use crate::unsupported::{Unsupported, unsupported};
 
 /// How often to ask again for names that were refused.
 const TICKET_POLL: Duration = Duration::from_millis(50);
@@ -40,6 +42,12 @@ pub enum RunError {
     /// The stored workflow cannot be read by this version.
     #[error("the stored workflow cannot be read:\n{0}")]
     Mistakes(#[from] Mistakes),
+    /// The stored workflow asks for values that were not stored.
+    #[error("the stored workflow cannot be run: {0}")]
+    Params(#[from] ParamErrors),
+    /// The workflow asks for what cannot be run yet.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
     /// The system refused something that a run needs.
     #[error("{what}: {source}")]
     Io {
@@ -142,6 +150,7 @@ impl Coordinator {
         plan: Plan,
         dir: &Path,
     ) -> Result<Self, RunError> {
+        unsupported(&plan)?;
         let mut schedule = Schedule::new(plan);
         schedule.submit_all();
         let leader = store.transact(|transaction| {
@@ -159,7 +168,8 @@ impl Coordinator {
     /// Goes on with a run that was interrupted. `run` may be the beginning of its id.
     pub fn resume(mut store: Store, run: &str) -> Result<Self, RunError> {
         let run = store.run(run)?;
-        let plan = windlass_workflow::parse(&run.file, &run.text)?;
+        let plan = windlass_workflow::parse(&run.file, &run.text)?.bind([])?;
+        unsupported(&plan)?;
         let leader = store.transact(|transaction| Leader::take_over(transaction, run))?;
         let leader = leader.map_err(|(run, by)| RunError::Led { run, by })?;
         let what = "the processes of the interrupted run cannot be ended";
@@ -261,15 +271,7 @@ impl Coordinator {
         let step = self.schedule.step(grant.work);
         let log = log_path(&self.logs, grant, &step.name);
         let tokens: Vec<_> = start.names.iter().map(|(_, token)| *token).collect();
-        let order = Order {
-            run: &self.leader.run.id,
-            step: &step.name,
-            command: &step.run,
-            dir: &self.leader.run.dir,
-            log: &log,
-            grant,
-            tokens: &tokens,
-        };
+        let order = self.leader.orders(&self.schedule).order(grant, &log, &tokens);
         let pid = match attempt::start(&order) {
             Ok(child) => Some(self.await_exit(grant, child)),
             Err(error) => {
@@ -391,6 +393,11 @@ impl Leader {
         if facts.is_empty() { Ok(()) } else { transaction.append(&self.run.id, self.epoch, &facts) }
     }
 
+    /// How to start the steps of `schedule`.
+    fn orders<'a>(&'a self, schedule: &'a Schedule) -> Orders<'a> {
+        Orders { plan: schedule.plan(), run: &self.run.id, dir: &self.run.dir }
+    }
+
     /// Who an attempt is when it asks for names: unique for this life of the run.
     fn holder_of(&self, grant: Grant) -> HolderId {
         let Grant { work, attempt } = grant;
@@ -427,8 +434,8 @@ fn admit(
     }
     let mut starts = Vec::new();
     while let Some(grant) = schedule.take_next() {
-        let locks = &schedule.step(grant.work).locks;
-        let names: Vec<_> = locks.iter().cloned().map(Name::Lock).collect();
+        let locks = leader.orders(schedule).locks(grant);
+        let names: Vec<_> = locks.into_iter().map(Name::Lock).collect();
         let holder = leader.holder_of(grant);
         let claim = Claim { holder: &holder, process: &leader.process, names: &names };
         let claimed =
@@ -445,12 +452,13 @@ fn admit(
 }
 
 fn finish(schedule: &mut Schedule, (grant, code): (Grant, i32), stopping: bool) {
-    let Retry { count, delay, on_exit } = &schedule.step(grant.work).retry;
-    let retried = *count > 0 && on_exit.as_ref().is_none_or(|codes| codes.contains(&code));
+    let retry = &schedule.step(grant.work).retry;
+    let named = retry.on_exit.as_ref().is_none_or(|codes| codes.contains(&code));
+    let retried = retry.count > 0 && named;
     let outcome = match code {
         0 => Outcome::Success,
         _ if stopping => Outcome::Interrupted,
-        _ if retried => Outcome::Retry { delay: *delay },
+        _ if retried => Outcome::Retry { delay: retry.delay_after(grant.attempt) },
         _ => Outcome::Failed,
     };
     schedule.apply(Input::Finished { grant, outcome }).expect("an attempt ends once");

@@ -10,10 +10,13 @@ mod clock;
 mod coordinator;
 mod hold;
 mod leftovers;
+mod order;
 mod schedule;
 mod signals;
+mod unsupported;
 
 pub use coordinator::{Change, Coordinator, End, RunError};
 pub use hold::{Hold, HoldError, hold};
+pub use unsupported::{Unsupported, unsupported};
 pub use windlass_core::WorkState;
 pub use windlass_store::{Store, StoreError};

@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use windlass_core::{
-    Amount, CapacityTree, Dependency, Engine, EngineConfig, Fact, Grant, Input, Phase, Rejected,
-    ResourceCost, SLOTS, Submission, Timestamp, Transition, WorkId, World,
+    Amount, CapacityTree, Dependency, EdgeKind, Engine, EngineConfig, Fact, Grant, Input, Phase,
+    Rate, Rejected, ResourceCost, SLOTS, Submission, Timestamp, Transition, WorkId, World,
 };
-use windlass_workflow::{Plan, Step};
+use windlass_workflow::{Edge, EdgeCondition, Plan, ResourceKind, Step};
 
 use crate::clock::Clock;
 
@@ -23,7 +23,18 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     pub(crate) fn new(plan: Plan) -> Self {
-        let mut capacity = CapacityTree::new(&plan.resources);
+        let mut capacity = CapacityTree::new(&plan.limits());
+        for resource in &plan.resources {
+            if let ResourceKind::Rate { rate, burst } = resource.kind {
+                let (amount, per) = (Amount::from(rate.count), rate.per);
+                let rate = Rate { amount, per, burst: Amount::from(burst) };
+                // From the very beginning, so that a resumed run counts the starts it replays at
+                // the times at which they were.
+                let set =
+                    capacity.set_rate(CapacityTree::ROOT, &resource.name, rate, Timestamp::ZERO);
+                set.expect("a plan's rates make sense");
+            }
+        }
         let slots = plan.concurrency.unwrap_or_else(cpus);
         let slots = ResourceCost::new().with(SLOTS, Amount::from(slots));
         let level = capacity.add_level(CapacityTree::ROOT, &slots);
@@ -64,6 +75,10 @@ impl Schedule {
 
     pub(crate) fn step(&self, work: WorkId) -> &Step {
         &self.plan.steps[work.index()]
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -110,8 +125,7 @@ impl Schedule {
         let step = &self.plan.steps[place];
         let cost = self.engine.cost(&self.capacity, &step.uses);
         let cost = cost.expect("a plan asks only for what there is");
-        let after = step.after.iter().map(|&place| Dependency::from(WorkId::from_index(place)));
-        let after: Vec<_> = after.collect();
+        let after: Vec<_> = step.after.iter().map(dependency).collect();
         let (priority, retries) = (step.priority, step.retry.count);
         act(self, Submission { after: &after, cost, priority, retries })
     }
@@ -128,6 +142,15 @@ impl Schedule {
         };
         call(&mut self.engine, &mut world)
     }
+}
+
+fn dependency(edge: &Edge) -> Dependency {
+    let kind = match edge.condition {
+        EdgeCondition::Success => EdgeKind::Success,
+        EdgeCondition::Done => EdgeKind::Done,
+        EdgeCondition::Failed => EdgeKind::Failed,
+    };
+    Dependency { work: WorkId::from_index(edge.step), kind }
 }
 
 fn cpus() -> u32 {

@@ -1,43 +1,79 @@
 //! The file as it is written: every key, with the place where it stands.
+//!
+//! These types are read by serde and described by schemars, so the file that is read and the JSON
+//! Schema cannot disagree on a key. What the values mean is the planner's.
 
-use std::collections::BTreeMap;
+mod table;
+mod value;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
-use toml::{Spanned, Value};
 
-pub(crate) type Table<T> = BTreeMap<Spanned<String>, T>;
+pub(crate) use table::{
+    DefaultsTable, EachTable, GuardRetryTable, GuardTable, RetryTable, StepTable,
+};
+pub(crate) use value::{
+    NamesOr, OneOrMany, ParamEntry, ParamTable, Quantity, ResourceEntry, ResourceTable, Scalar,
+};
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+use crate::plan::OnFailure;
+use crate::written::{Entries, Given};
+
+/// A Windlass workflow: steps that depend on each other, and the limits under which they run.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(title = "Windlass workflow", extend("required" = ["step"]))]
 pub(crate) struct File {
-    pub(crate) name: Option<String>,
-    pub(crate) concurrency: Option<Spanned<i64>>,
-    #[serde(default)]
-    pub(crate) resource: Table<Spanned<Value>>,
-    #[serde(default)]
-    pub(crate) step: Table<StepTable>,
+    /// What the workflow is called. Default: the file's name.
+    pub(crate) name: Given<String>,
+    /// How many steps may run at once. Default: one per CPU.
+    #[schemars(range(min = 1))]
+    pub(crate) concurrency: Given<i64>,
+    /// How long the whole run may take, such as "2h".
+    pub(crate) deadline: Given<String>,
+    /// What happens to the other steps when one fails: finish (independent ones go on), stop
+    /// (nothing new starts) or cancel (running ones are ended too).
+    pub(crate) on_failure: Given<OnFailure>,
+    /// Parameters, given on the command line as -p name=value: a default value, or a table.
+    pub(crate) params: Given<Entries<ParamEntry>>,
+    /// Environment variables for every step.
+    pub(crate) env: Given<Entries<Scalar>>,
+    /// What every step has unless it says otherwise.
+    pub(crate) defaults: Given<DefaultsTable>,
+    /// Anything countable that the steps of this run share.
+    pub(crate) resource: Given<Entries<ResourceEntry>>,
+    /// Slots that are shared with everything else on this machine.
+    pub(crate) semaphore: Given<Entries<SemaphoreTable>>,
+    /// Conditions that must hold before or after a step.
+    pub(crate) guard: Given<Entries<GuardTable>>,
+    /// Commands for the end of a run, and for a guard that needs a person.
+    pub(crate) on: Given<HooksTable>,
+    /// The steps.
+    #[schemars(length(min = 1))]
+    pub(crate) step: Given<Entries<StepTable>>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct StepTable {
-    pub(crate) run: Spanned<String>,
-    #[serde(default)]
-    pub(crate) after: Vec<Spanned<String>>,
-    #[serde(default, rename = "use")]
-    pub(crate) uses: Table<Spanned<Value>>,
-    #[serde(default)]
-    pub(crate) priority: i64,
-    #[serde(default)]
-    pub(crate) retry: RetryTable,
-    pub(crate) lock: Option<Spanned<Value>>,
+/// Slots that are shared with everything else on this machine.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "Semaphore", extend("required" = ["capacity"]))]
+pub(crate) struct SemaphoreTable {
+    /// How many slots there are.
+    #[schemars(range(min = 1))]
+    pub(crate) capacity: Given<i64>,
+    /// After how long without a sign of life a holder counts as gone, such as "60s".
+    pub(crate) heartbeat_timeout: Given<String>,
 }
 
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RetryTable {
-    #[serde(default)]
-    pub(crate) count: u32,
-    pub(crate) delay: Option<Spanned<String>>,
-    pub(crate) on_exit: Option<Vec<i32>>,
+/// Commands for the end of a run, and for a guard that needs a person.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "Hooks")]
+pub(crate) struct HooksTable {
+    /// Runs when every step has succeeded or was skipped.
+    pub(crate) success: Given<OneOrMany>,
+    /// Runs when the run has failed.
+    pub(crate) failure: Given<OneOrMany>,
+    /// Runs when a guard with on_timeout = "escalate" has timed out.
+    pub(crate) escalate: Given<OneOrMany>,
 }

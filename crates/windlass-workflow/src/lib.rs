@@ -4,26 +4,69 @@
 //! let text = r#"
 //! name = "hello"
 //!
+//! [params]
+//! whom = "world"
+//!
 //! [step.greet]
-//! run = "echo hello"
+//! run = "echo hello {whom}"
 //!
 //! [step.wave]
 //! run   = "echo bye"
 //! after = ["greet"]
 //! "#;
-//! let plan = windlass_workflow::parse("hello.toml", text)?;
+//! let workflow = windlass_workflow::parse("hello.toml", text)?;
+//! let plan = workflow.bind([("whom", "you")])?;
 //! assert_eq!(plan.steps[1].name, "wave");
-//! assert_eq!(plan.steps[1].after, [0]);
-//! # Ok::<(), windlass_workflow::Mistakes>(())
+//! assert_eq!(plan.steps[1].after[0].step, 0);
+//! assert_eq!(plan.params["whom"], "you");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Nothing is run here, and nothing is read but the text.
+//! Nothing is run here, and nothing is read but the text. A file is read in three strides: its
+//! tables into typed keys with their places, those into a plan with every name resolved, and the
+//! plan with values for its parameters. Each stride tells all mistakes that it finds.
 
 mod duration;
+mod event;
 mod file;
+mod graph;
+mod guard;
+pub mod limits;
 mod mistake;
+mod notes;
+mod order;
+mod param;
 mod plan;
+mod planner;
+mod rate;
+mod reader;
+mod resource;
+mod schema;
+mod script;
+mod shape;
+mod shell;
+mod size;
+mod step;
+mod syntax;
+mod template;
+mod variable;
+mod workflow;
+mod written;
 
 pub use duration::{DurationError, parse_duration};
-pub use mistake::{Mistake, Mistakes};
-pub use plan::{Plan, Retry, Step, parse};
+pub use event::{EventPattern, EventPatternError};
+pub use graph::{GraphFormat, graph};
+pub use guard::{Guard, GuardAction, GuardRetry};
+pub use mistake::{Mistake, Mistakes, Warnings};
+pub use param::{Param, ParamError, ParamErrors, ParamType};
+pub use plan::{Hooks, OnFailure, Plan};
+pub use rate::{Rate, RateError};
+pub use resource::{Resource, ResourceKind, Semaphore};
+pub use schema::json_schema;
+pub use script::{Command, Script, Shell};
+pub use shell::{Misplaced, ShellPlace, ShellText};
+pub use size::{SizeError, parse_size};
+pub use step::{Backoff, Edge, EdgeCondition, Jitter, Retry, Slots, Step};
+pub use template::{Part, Template, Unfilled};
+pub use variable::Variable;
+pub use workflow::{Workflow, parse};

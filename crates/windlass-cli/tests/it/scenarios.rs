@@ -56,8 +56,10 @@ fn workflow(scenario: &Scenario) -> String {
 }
 
 fn step(scenario: &Scenario, work: &WorkPlan) -> String {
-    let after: Vec<_> =
-        work.after.iter().map(|&(place, _)| format!("{:?}", scenario.works[place].name)).collect();
+    let after = work.after.iter().map(|&(place, kind)| {
+        format!("{:?} = {:?}", scenario.works[place].name, format!("{kind:?}").to_lowercase())
+    });
+    let after: Vec<_> = after.collect();
     let uses: Vec<_> =
         work.needs.iter().map(|(name, amount)| format!("{name} = {amount}")).collect();
     let retries = (1..).take(work.ends.len()).map(|attempt| work.end(attempt));
@@ -67,7 +69,7 @@ fn step(scenario: &Scenario, work: &WorkPlan) -> String {
     });
     let delay = delay.max().unwrap_or(Duration::ZERO).as_millis();
     format!(
-        "[step.{}]\nrun = '{}'\nafter = [{}]\nuse = {{ {} }}\npriority = {}\n\
+        "[step.{}]\nrun = '{}'\nafter = {{ {} }}\nuse = {{ {} }}\npriority = {}\n\
          retry = {{ count = {}, delay = \"{delay}ms\", on_exit = [{RETRY_CODE}] }}\n",
         work.name,
         command(work),

@@ -1,0 +1,34 @@
+//! `windlass graph`.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::path::Path;
+
+use windlass_workflow::{GraphFormat, graph as draw};
+
+use crate::arguments::{Form, Format};
+use crate::exit::Exit;
+use crate::workflow_file::WorkflowFile;
+
+pub(crate) fn graph(
+    path: &Path,
+    format: Option<Format>,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let Some(WorkflowFile { workflow, .. }) = WorkflowFile::open(path, Form::Text)? else {
+        return Ok(Exit::Usage);
+    };
+    let format = match format {
+        Some(Format::Text) => GraphFormat::Text,
+        Some(Format::Dot) => GraphFormat::Dot,
+        Some(Format::Mermaid) => GraphFormat::Mermaid,
+        Some(Format::Json) => GraphFormat::Json,
+        None => match form {
+            Form::Json => GraphFormat::Json,
+            Form::Text => GraphFormat::Text,
+        },
+    };
+    // A closed pipe, as of `head`, is no failure.
+    let _ = io::stdout().write_all(draw(workflow.plan(), format).as_bytes());
+    Ok(Exit::Success)
+}

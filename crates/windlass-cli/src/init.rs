@@ -1,0 +1,31 @@
+//! `windlass init`.
+
+use std::error::Error;
+use std::fs::File;
+use std::io::{self, Write};
+
+use thiserror::Error as ThisError;
+
+use crate::exit::Exit;
+
+const FILE: &str = "windlass.toml";
+const TEXT: &str = include_str!("starter.toml");
+
+/// Why no file was written.
+#[derive(Debug, ThisError)]
+pub(crate) enum InitError {
+    #[error("{FILE} is here already; nothing was written")]
+    Exists,
+    #[error("{FILE} cannot be written: {0}")]
+    Io(io::Error),
+}
+
+pub(crate) fn init() -> Result<Exit, Box<dyn Error>> {
+    let mut file = File::create_new(FILE).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => InitError::Exists,
+        _ => InitError::Io(error),
+    })?;
+    file.write_all(TEXT.as_bytes()).map_err(InitError::Io)?;
+    eprintln!("wrote {FILE}; look at it, then try: windlass run {FILE}");
+    Ok(Exit::Success)
+}

@@ -1,0 +1,161 @@
+//! `check`, `graph`, `schema`, `init`: what is asked before anything runs.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::bench::{Bench, repository, stderr, stdout};
+
+#[test]
+fn check_tells_every_mistake_and_runs_nothing() {
+    let bench = Bench::new();
+    bench.write(
+        "flow.toml",
+        "[step.a]\nrun = 'touch ran'\ntimeot = '5m'\n[step.b]\nrun = 'true'\nafter = ['c']\n",
+    );
+    let output = bench.call(&["check", "flow.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(said.contains("flow.toml:3:1") && said.contains("flow.toml:6:10"), "{said}");
+    assert!(said.contains("did you mean `timeout`?"), "{said}");
+    assert_eq!(stdout(&output), "", "stdout is for data");
+    assert!(!bench.path("ran").exists() && !bench.path("state").exists());
+}
+
+#[test]
+fn check_says_so_when_nothing_is_wrong() {
+    let bench = Bench::new();
+    bench.write("flow.toml", "[params]\nx = 1\n[step.a]\nrun = 'true'\n");
+    let output = bench.call(&["check", "flow.toml"]);
+    assert!(output.status.success());
+    let said = stderr(&output);
+    assert!(said.starts_with("warning: nothing in this file uses the parameter `x`"), "{said}");
+    assert!(said.ends_with("flow.toml: 1 step, no mistakes\n"), "{said}");
+}
+
+#[test]
+fn check_tells_programs_one_object_per_line() {
+    let bench = Bench::new();
+    bench.write("flow.toml", "[step.a]\nrun = 1\n[step.b]\nrun = ''\n");
+    let output = bench.call(&["check", "flow.toml", "--json"]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(2), ""));
+    let lines = stdout(&output);
+    let told: Vec<Value> = lines.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
+    let places: Vec<_> = told.iter().map(|told| (&told["line"], &told["column"])).collect();
+    assert_eq!(places, [(&2.into(), &7.into()), (&4.into(), &7.into())]);
+    assert!(told.iter().all(|told| told["event"] == "mistake" && told["schema"] == 1));
+}
+
+#[test]
+fn check_takes_values_for_parameters() {
+    let bench = Bench::new();
+    let text = "[params]\nenv = { choices = ['staging', 'prod'] }\n[step.a]\nrun = 'echo {env}'\n";
+    bench.write("flow.toml", text);
+    assert!(bench.call(&["check", "flow.toml"]).status.success(), "values come later");
+    assert!(bench.call(&["check", "flow.toml", "-p", "env=prod"]).status.success());
+    let output = bench.call(&["check", "flow.toml", "-p", "env=test"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("takes one of staging, prod"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_file_that_is_not_text_is_told_plainly() {
+    let bench = Bench::new();
+    fs::write(bench.path("flow.toml"), b"name = 'x'\nbad = '\xff'\n").expect("it can be written");
+    for verb in ["check", "graph", "run"] {
+        let output = bench.call(&[verb, "flow.toml"]);
+        assert_eq!(output.status.code(), Some(2), "{verb}");
+        let said = stderr(&output);
+        assert!(said.contains("flow.toml is not text in UTF-8: line 2"), "{verb}: {said}");
+    }
+}
+
+#[test]
+fn graph_draws_in_every_format() {
+    let bench = Bench::new();
+    bench.write("flow.toml", "[step.a]\nrun = 'true'\n[step.b]\nrun = 'true'\nafter = ['a']\n");
+    let draw = |arguments: &[&str]| {
+        let output = bench.call(&[&["graph", "flow.toml"], arguments].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output)
+    };
+    assert_eq!(draw(&[]), "● a\n╰─● b\n");
+    assert!(draw(&["--format", "dot"]).contains("\"a\" -> \"b\";"));
+    assert!(draw(&["--format", "mermaid"]).contains("s0 --> s1"));
+    let json: Value = serde_json::from_str(&draw(&["--json"])).expect("JSON");
+    assert_eq!(json["steps"][1]["after"][0]["step"], "a");
+}
+
+#[test]
+fn schema_prints_a_schema() {
+    let output = Bench::new().call(&["schema"]);
+    let schema: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    assert!(schema["properties"]["step"].is_object());
+}
+
+#[test]
+fn init_writes_a_file_that_runs_and_overwrites_nothing() {
+    let bench = Bench::new();
+    assert!(bench.call(&["init"]).status.success());
+    assert!(bench.call(&["check", "windlass.toml"]).status.success());
+    let output = bench.call(&["run", "windlass.toml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("publish | building web"), "{}", stdout(&output));
+
+    bench.write("windlass.toml", "mine");
+    let output = bench.call(&["init"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("is here already; nothing was written"));
+    assert_eq!(bench.read("windlass.toml"), "mine");
+}
+
+#[test]
+fn run_refuses_what_it_cannot_do_yet_before_anything_runs() {
+    let bench = Bench::new();
+    let file = repository().join("docs/nightly.toml");
+    let output = bench.call(&["run", file.to_str().expect("a plain path")]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(said.contains("uses what cannot be run yet; nothing was started"), "{said}");
+    for key in ["deadline\n", "guard: deploy\n", "when: deploy\n", "semaphore: deploy\n"] {
+        assert!(said.contains(key), "{key} in {said}");
+    }
+    assert!(!bench.path("state").exists());
+}
+
+#[test]
+fn values_reach_commands_as_they_are() {
+    let bench = Bench::new();
+    let file = repository().join("examples/values.toml");
+    let output = bench.call(&["run", file.to_str().expect("a plain path")]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let title = "it's \"50%\" $(done)";
+    let said = stdout(&output);
+    for line in [
+        format!("bare | {title} 3 false\n"),
+        format!("quoted | single: {title}\n"),
+        format!("quoted | double: {title}\n"),
+        format!("quoted | nested: {title}\n"),
+        format!("quoted | here: {title}\n"),
+        format!("list | {title} from list\n"),
+        format!("environment | {title} and 3\n"),
+    ] {
+        assert!(said.contains(&line), "{line} in {said}");
+    }
+}
+
+#[test]
+fn a_step_runs_in_its_directory_with_its_names_filled_in() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("sub")).expect("it can be made");
+    bench.write(
+        "flow.toml",
+        "[params]\nd = 'sub'\n[step.a]\ndir = '{d}'\neach = { n = [1, 2] }\nlock = 'l-{n}'\n\
+         run = 'echo {workspace} {attempt} {name} > {n}'\n",
+    );
+    let output = bench.call(&["run", "flow.toml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let dir = fs::canonicalize(bench.path("sub")).expect("it is there");
+    assert_eq!(bench.read("sub/1"), format!("{} 1 flow\n", dir.display()));
+    assert_eq!(bench.read("sub/2"), bench.read("sub/1"));
+}

@@ -1,0 +1,110 @@
+//! What an attempt of a step is started with: its command and its environment, filled in.
+//!
+//! Values reach shell text only through the environment, so none of them can become a command.
+
+use std::path::{Path, PathBuf};
+
+use windlass_core::{Grant, Token};
+use windlass_workflow::{Command, Plan, Step, Template, Variable};
+
+use crate::attempt::Order;
+
+/// How to start the steps of one run.
+#[derive(Clone, Copy)]
+pub(crate) struct Orders<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) run: &'a str,
+    pub(crate) dir: &'a Path,
+}
+
+impl<'a> Orders<'a> {
+    pub(crate) fn order(self, grant: Grant, log: &'a Path, tokens: &'a [Token]) -> Order<'a> {
+        let step = &self.plan.steps[grant.work.index()];
+        let values = Values { orders: self, step, attempt: grant.attempt };
+        let (program, arguments) = values.command();
+        Order {
+            program,
+            arguments,
+            env: values.environment(),
+            dir: values.dir(),
+            run: self.run,
+            step: &step.name,
+            log,
+            grant,
+            tokens,
+        }
+    }
+
+    /// The locks that an attempt needs; each once, also if two of them come out the same.
+    pub(crate) fn locks(self, grant: Grant) -> Vec<String> {
+        let step = &self.plan.steps[grant.work.index()];
+        let values = Values { orders: self, step, attempt: grant.attempt };
+        let mut locks: Vec<String> = Vec::new();
+        for lock in step.locks.iter().map(|lock| values.fill(lock)) {
+            if !locks.contains(&lock) {
+                locks.push(lock);
+            }
+        }
+        locks
+    }
+}
+
+/// What the variables of one attempt stand for.
+struct Values<'a> {
+    orders: Orders<'a>,
+    step: &'a Step,
+    attempt: u32,
+}
+
+impl Values<'_> {
+    fn value(&self, variable: &Variable) -> Option<String> {
+        match variable {
+            Variable::Run => Some(self.orders.run.to_owned()),
+            Variable::Attempt => Some(self.attempt.to_string()),
+            Variable::Workspace => Some(self.dir().display().to_string()),
+            other => self.orders.plan.value(self.step, other),
+        }
+    }
+
+    fn fill(&self, template: &Template) -> String {
+        let filled = template.fill(|variable| self.value(variable));
+        filled.expect("a plan that needs the output of steps is refused")
+    }
+
+    fn dir(&self) -> PathBuf {
+        let own = self.step.dir.as_ref().map(|dir| self.fill(dir));
+        own.map_or_else(|| self.orders.dir.to_owned(), |own| self.orders.dir.join(own))
+    }
+
+    fn command(&self) -> (String, Vec<String>) {
+        match &self.step.run {
+            Command::Script(script) => {
+                let mut arguments = script.shell.arguments.clone();
+                arguments.push(script.text.text().to_owned());
+                (script.shell.program.clone(), arguments)
+            }
+            Command::List(list) => {
+                let mut words = list.iter().map(|word| self.fill(word));
+                let program = words.next().expect("a plan has no empty command");
+                (program, words.collect())
+            }
+        }
+    }
+
+    fn environment(&self) -> Vec<(String, String)> {
+        let mut env = Vec::new();
+        for (name, value) in &self.step.env {
+            env.push((name.clone(), self.fill(value)));
+        }
+        for (name, value) in &self.orders.plan.params {
+            env.push((format!("WINDLASS_PARAM_{name}"), value.clone()));
+        }
+        if let Command::Script(script) = &self.step.run {
+            for variable in script.text.variables() {
+                let value = self.fill(&Template::from(variable.clone()));
+                env.push((variable.environment_name(), value));
+            }
+        }
+        env
+    }
+}

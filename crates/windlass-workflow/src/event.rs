@@ -1,0 +1,151 @@
+//! Names of events, `a:b:c`, and patterns that match them by whole segments.
+//!
+//! `*` stands for one segment, a trailing `**` for any number of them, also none.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// Which events to wake up for.
+///
+/// ```
+/// use windlass_workflow::EventPattern;
+///
+/// let pattern: EventPattern = "build:*:done".parse()?;
+/// assert!(pattern.matches("build:web:done"));
+/// assert!(!pattern.matches("build:web:api:done"));
+/// # Ok::<(), windlass_workflow::EventPatternError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventPattern {
+    segments: Vec<Segment>,
+    tail: Tail,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Segment {
+    Exactly(String),
+    Any,
+}
+
+/// What may follow the segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tail {
+    Nothing,
+    Anything,
+}
+
+/// Why a text is not a pattern.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum EventPatternError {
+    /// A segment is empty.
+    #[error("{text:?} has an empty segment")]
+    EmptySegment {
+        /// The pattern.
+        text: String,
+    },
+    /// A star is part of a segment.
+    #[error("in {segment:?} a `*` stands beside other characters")]
+    PartialStar {
+        /// The segment.
+        segment: String,
+    },
+    /// Two stars are not at the end.
+    #[error("in {text:?} `**` does not stand at the end")]
+    InnerDoubleStar {
+        /// The pattern.
+        text: String,
+    },
+}
+
+impl EventPattern {
+    /// Whether an event of this name is one of them.
+    #[must_use]
+    pub fn matches(&self, event: &str) -> bool {
+        let mut rest = event.split(':');
+        let head = self.segments.iter().all(|segment| match (segment, rest.next()) {
+            (_, None) => false,
+            (Segment::Any, Some(_)) => true,
+            (Segment::Exactly(text), Some(given)) => text == given,
+        });
+        head && (self.tail == Tail::Anything || rest.next().is_none())
+    }
+}
+
+impl FromStr for EventPattern {
+    type Err = EventPatternError;
+
+    fn from_str(text: &str) -> Result<Self, EventPatternError> {
+        let (head, tail) = match text.strip_suffix("**") {
+            Some("") => return Ok(Self { segments: Vec::new(), tail: Tail::Anything }),
+            Some(head) if head.ends_with(':') => (&head[..head.len() - 1], Tail::Anything),
+            _ => (text, Tail::Nothing),
+        };
+        let segments = head.split(':').map(|part| segment(text, part)).collect::<Result<_, _>>()?;
+        Ok(Self { segments, tail })
+    }
+}
+
+fn segment(text: &str, part: &str) -> Result<Segment, EventPatternError> {
+    match part {
+        "" => Err(EventPatternError::EmptySegment { text: text.to_owned() }),
+        "*" => Ok(Segment::Any),
+        "**" => Err(EventPatternError::InnerDoubleStar { text: text.to_owned() }),
+        _ if part.contains('*') => Err(EventPatternError::PartialStar { segment: part.to_owned() }),
+        _ => Ok(Segment::Exactly(part.to_owned())),
+    }
+}
+
+impl fmt::Display for EventPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts: Vec<&str> = Vec::new();
+        for segment in &self.segments {
+            parts.push(match segment {
+                Segment::Exactly(text) => text,
+                Segment::Any => "*",
+            });
+        }
+        if self.tail == Tail::Anything {
+            parts.push("**");
+        }
+        f.write_str(&parts.join(":"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pattern: &str, yes: &[&str], no: &[&str]) {
+        let parsed: EventPattern = pattern.parse().expect(pattern);
+        assert_eq!(parsed.to_string(), pattern);
+        yes.iter().for_each(|event| assert!(parsed.matches(event), "{pattern} and {event}"));
+        no.iter().for_each(|event| assert!(!parsed.matches(event), "{pattern} and {event}"));
+    }
+
+    #[test]
+    fn patterns_match_whole_segments() {
+        check("a:b", &["a:b"], &["a", "a:b:c", "a:bb", "A:b", ""]);
+        check("a:*:c", &["a:b:c", "a::c"], &["a:c", "a:b:b:c", "a:b:d"]);
+        check("a:**", &["a", "a:b", "a:b:c"], &["b", "ab:c"]);
+        check("*", &["a", ""], &["a:b"]);
+        check("**", &["", "a", "a:b"], &[]);
+    }
+
+    #[test]
+    fn what_is_not_a_pattern_is_refused() {
+        for (text, part) in [
+            ("", "empty segment"),
+            ("a::b", "empty segment"),
+            ("a:", "empty segment"),
+            ("a:b*", "beside other characters"),
+            ("a:b**", "beside other characters"),
+            ("**:a", "at the end"),
+        ] {
+            let error = text.parse::<EventPattern>().expect_err(text).to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Pictures of a plan: which step waits for which.
+//!
+//! Only draws; what a plan means is decided elsewhere.
+
+mod picture;
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use crate::plan::Plan;
+use crate::step::{EdgeCondition, Step};
+
+/// How to draw a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GraphFormat {
+    /// A picture for the terminal, in which an `each` is one step.
+    Text,
+    /// For Graphviz.
+    Dot,
+    /// For Markdown.
+    Mermaid,
+    /// For programs.
+    Json,
+}
+
+/// Draws a plan.
+///
+/// ```
+/// use windlass_workflow::{GraphFormat, graph};
+///
+/// let text = "[step.a]\nrun = 'true'\n[step.b]\nrun = 'true'\nafter = ['a']";
+/// let workflow = windlass_workflow::parse("flow.toml", text)?;
+/// assert_eq!(graph(workflow.plan(), GraphFormat::Text), "● a\n╰─● b\n");
+/// # Ok::<(), windlass_workflow::Mistakes>(())
+/// ```
+#[must_use]
+pub fn graph(plan: &Plan, format: GraphFormat) -> String {
+    match format {
+        GraphFormat::Text => picture::draw(plan),
+        GraphFormat::Dot => dot(plan),
+        GraphFormat::Mermaid => mermaid(plan),
+        GraphFormat::Json => format!("{:#}\n", as_json(plan)),
+    }
+}
+
+fn dot(plan: &Plan) -> String {
+    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    let mut out =
+        format!("digraph {} {{\n  rankdir=LR;\n  node [shape=box];\n", quoted(&plan.name));
+    for step in &plan.steps {
+        line(&mut out, format_args!("  {};", quoted(&step.name)));
+    }
+    for (from, to, condition) in edges(plan) {
+        let style = match condition {
+            EdgeCondition::Success => String::new(),
+            other => format!(" [style=dashed, label=\"{}\"]", other.word()),
+        };
+        let (from, to) = (quoted(&from.name), quoted(&to.name));
+        line(&mut out, format_args!("  {from} -> {to}{style};"));
+    }
+    out + "}\n"
+}
+
+fn mermaid(plan: &Plan) -> String {
+    // The characters that Mermaid reads in a label, as the entities it knows for them.
+    let label = |text: &str| {
+        let entity = |c: char| match c {
+            '"' | '#' | '<' | '>' | '&' | '`' => format!("#{};", u32::from(c)),
+            c => c.to_string(),
+        };
+        text.chars().map(entity).collect::<String>()
+    };
+    let mut out = "flowchart LR\n".to_owned();
+    for (place, step) in plan.steps.iter().enumerate() {
+        line(&mut out, format_args!("  s{place}[\"{}\"]", label(&step.name)));
+    }
+    for (to, step) in plan.steps.iter().enumerate() {
+        for edge in &step.after {
+            let arrow = match edge.condition {
+                EdgeCondition::Success => "-->".to_owned(),
+                other => format!("-.->|{}|", other.word()),
+            };
+            line(&mut out, format_args!("  s{} {arrow} s{to}", edge.step));
+        }
+    }
+    out
+}
+
+fn as_json(plan: &Plan) -> Value {
+    let steps: Vec<_> = plan.steps.iter().map(|step| step_json(plan, step)).collect();
+    json!({ "schema": 1, "name": plan.name, "steps": steps })
+}
+
+fn step_json(plan: &Plan, step: &Step) -> Value {
+    let after = step
+        .after
+        .iter()
+        .map(|edge| json!({ "step": plan.steps[edge.step].name, "on": edge.condition.word() }));
+    let each = step.each.iter().map(|(name, value)| (name.clone(), json!(value)));
+    let guard = |places: &[usize]| -> Vec<_> {
+        places.iter().map(|&place| plan.guards[place].name.clone()).collect()
+    };
+    json!({
+        "name": step.name,
+        "declared": step.declared,
+        "each": each.collect::<serde_json::Map<_, _>>(),
+        "run": step.run.to_string(),
+        "after": after.collect::<Vec<_>>(),
+        "lock": step.locks.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "guard": guard(&step.guards),
+        "ensure": guard(&step.ensures),
+        "priority": step.priority,
+    })
+}
+
+fn edges(plan: &Plan) -> impl Iterator<Item = (&Step, &Step, EdgeCondition)> {
+    plan.steps.iter().flat_map(move |to| {
+        to.after.iter().map(move |edge| (&plan.steps[edge.step], to, edge.condition))
+    })
+}
+
+fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+    writeln!(out, "{text}").expect("a string takes everything");
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! A plan as a picture for the terminal: one line per declared step, one rail per open step.
+//!
+//! A step stands to the right of everything it waits for. Its rail goes down from it until the last
+//! step that waits for it has been drawn. With more rails than a terminal is wide, names are listed
+//! in place of rails.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::plan::Plan;
+use crate::step::{EdgeCondition, Step};
+
+/// The most rails that are drawn side by side.
+const RAILS: usize = 24;
+
+pub(super) fn draw(plan: &Plan) -> String {
+    let nodes = nodes(plan);
+    rails(&nodes).unwrap_or_else(|| listed(&nodes))
+}
+
+/// A declared step.
+struct Node<'p> {
+    name: &'p str,
+    first: &'p Step,
+    /// How many steps it stands for.
+    count: usize,
+    /// The nodes it waits for, with how they must have ended.
+    sources: BTreeMap<usize, EdgeCondition>,
+}
+
+fn nodes(plan: &Plan) -> Vec<Node<'_>> {
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut nodes: Vec<Node<'_>> = Vec::new();
+    for step in &plan.steps {
+        let place = *places.entry(&step.declared).or_insert(nodes.len());
+        if place == nodes.len() {
+            let (name, sources) = (step.declared.as_str(), BTreeMap::new());
+            nodes.push(Node { name, first: step, count: 0, sources });
+        }
+        nodes[place].count += 1;
+        for edge in &step.after {
+            let source = places[plan.steps[edge.step].declared.as_str()];
+            if source != place {
+                nodes[place].sources.insert(source, edge.condition);
+            }
+        }
+    }
+    nodes
+}
+
+/// The picture, unless it would be too wide.
+fn rails(nodes: &[Node<'_>]) -> Option<String> {
+    let mut open = Rails::new(nodes);
+    let mut out = String::new();
+    for (place, node) in nodes.iter().enumerate() {
+        let line = open.row(place, node)?;
+        out.push_str(&format!("{line} {}\n", caption(node, nodes)));
+    }
+    Some(out)
+}
+
+struct Rails {
+    /// The node whose rail is in each column.
+    columns: Vec<Option<usize>>,
+    /// How many dependents of each node have not been drawn.
+    missing: Vec<usize>,
+}
+
+impl Rails {
+    fn new(nodes: &[Node<'_>]) -> Self {
+        let mut missing = vec![0; nodes.len()];
+        nodes.iter().flat_map(|node| node.sources.keys()).for_each(|&source| missing[source] += 1);
+        Self { columns: Vec::new(), missing }
+    }
+
+    /// The line of a node, up to its dot; none if it is too wide.
+    fn row(&mut self, place: usize, node: &Node<'_>) -> Option<String> {
+        let joined: BTreeSet<usize> = (0..self.columns.len())
+            .filter(|&column| self.columns[column].is_some_and(|at| node.sources.contains_key(&at)))
+            .collect();
+        let behind = joined.last().map_or(0, |last| last + 1);
+        let free = |column: &usize| self.columns.get(*column).copied().flatten().is_none();
+        let own = (behind..).find(free).unwrap_or(behind);
+        if own >= RAILS {
+            return None;
+        }
+        node.sources.keys().for_each(|&source| self.missing[source] -= 1);
+        let line = self.line(&joined, own);
+        self.close(&joined, own, place);
+        Some(line)
+    }
+
+    fn line(&self, joined: &BTreeSet<usize>, own: usize) -> String {
+        let first = joined.first().copied();
+        let mut line = String::new();
+        for column in 0..own {
+            let rail = self.columns.get(column).copied().flatten();
+            let within = first.is_some_and(|first| first < column);
+            let ends = rail.is_some_and(|node| self.missing[node] == 0);
+            let symbol = match (rail, joined.contains(&column)) {
+                (Some(_), true) => match (ends, within) {
+                    (true, false) => '╰',
+                    (true, true) => '┴',
+                    (false, false) => '├',
+                    (false, true) => '┼',
+                },
+                (Some(_), false) => '│',
+                (None, _) if within => '─',
+                (None, _) => ' ',
+            };
+            let along = first.is_some_and(|first| first <= column);
+            line.push(symbol);
+            line.push(if along { '─' } else { ' ' });
+        }
+        line.push('●');
+        let rest = self.columns.iter().skip(own + 1).map(|rail| match rail {
+            Some(_) => " │",
+            None => "  ",
+        });
+        line + rest.collect::<String>().trim_end()
+    }
+
+    fn close(&mut self, joined: &BTreeSet<usize>, own: usize, place: usize) {
+        for &column in joined {
+            if self.columns[column].is_some_and(|node| self.missing[node] == 0) {
+                self.columns[column] = None;
+            }
+        }
+        if self.columns.len() <= own {
+            self.columns.resize(own + 1, None);
+        }
+        self.columns[own] = (self.missing[place] > 0).then_some(place);
+        while self.columns.last() == Some(&None) {
+            self.columns.pop();
+        }
+    }
+}
+
+fn listed(nodes: &[Node<'_>]) -> String {
+    let mut out = String::new();
+    for node in nodes {
+        out.push_str(&caption(node, nodes));
+        let names: Vec<_> = node.sources.keys().map(|&source| nodes[source].name).collect();
+        if !names.is_empty() {
+            out.push_str(&format!("  <- {}", names.join(", ")));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The name, with what is not to be seen from the rails.
+fn caption(node: &Node<'_>, nodes: &[Node<'_>]) -> String {
+    let mut parts = Vec::new();
+    if !node.first.each.is_empty() {
+        let names: Vec<_> = node.first.each.iter().map(|(name, _)| name.as_str()).collect();
+        parts.push(format!("{} of {}", node.count, names.join(" × ")));
+    }
+    for (&source, condition) in &node.sources {
+        if *condition != EdgeCondition::Success {
+            parts.push(format!("{} {}", nodes[source].name, condition.word()));
+        }
+    }
+    let marks = [
+        (node.first.when.is_some(), "when"),
+        (!node.first.guards.is_empty(), "guard"),
+        (!node.first.ensures.is_empty(), "ensure"),
+        (!node.first.locks.is_empty(), "lock"),
+        (!node.first.semaphores.is_empty(), "semaphore"),
+    ];
+    parts.extend(marks.iter().filter(|(set, _)| *set).map(|(_, mark)| (*mark).to_owned()));
+    match parts.as_slice() {
+        [] => node.name.to_owned(),
+        parts => format!("{}  ({})", node.name, parts.join(", ")),
+    }
+}

@@ -1,0 +1,45 @@
+//! Amounts of resources: numbers, and sizes in text.
+
+use std::ops::Range;
+
+use windlass_core::Amount;
+
+use crate::file::Quantity;
+use crate::mistake::Mistake;
+use crate::notes::Notes;
+use crate::size::{SizeError, parse_size};
+
+/// The amount that is written; `place` is how to call it.
+pub(super) fn amount(
+    written: &Quantity,
+    span: Range<usize>,
+    place: &str,
+    notes: &Notes,
+) -> Option<Amount> {
+    let (error, help) = match read(written) {
+        Ok(amount) => return Some(amount),
+        Err(wrong) => wrong,
+    };
+    notes.mistake(Mistake::new(span, format!("{place}: {error}"), "not an amount").help(help));
+    None
+}
+
+const NUMBER: &str = "write 0 or more, with at most four decimals, or a size such as \"4G\"";
+const SIZE: &str = "write K, M, G or T (powers of 1024), or kB, MB, GB or TB (powers of 1000)";
+
+fn read(written: &Quantity) -> Result<Amount, (String, &'static str)> {
+    match written {
+        Quantity::Integer(number) => {
+            let units =
+                u64::try_from(*number).map_err(|_| (format!("{number} is negative"), NUMBER))?;
+            Amount::try_from(units).map_err(|error| (error.to_string(), NUMBER))
+        }
+        Quantity::Float(number) => {
+            Amount::try_from(*number).map_err(|_| (format!("{number} is not an amount"), NUMBER))
+        }
+        Quantity::Text(text) => parse_size(text).map_err(|error| match error {
+            SizeError::Malformed { .. } => (error.to_string(), NUMBER),
+            _ => (error.to_string(), SIZE),
+        }),
+    }
+}

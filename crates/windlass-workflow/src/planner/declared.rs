@@ -1,0 +1,132 @@
+//! The steps as they are declared, and the places of the steps that each of them stands for.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+
+use super::each::Each;
+use crate::file::{File, StepTable};
+use crate::limits;
+use crate::mistake::Mistake;
+use crate::notes::Notes;
+use crate::written::Key;
+
+/// All the steps of a file, in its order.
+pub(super) struct Declared<'f> {
+    pub(super) steps: Vec<DeclaredStep<'f>>,
+    places: HashMap<&'f str, usize>,
+    instances: HashMap<String, usize>,
+}
+
+pub(super) struct DeclaredStep<'f> {
+    pub(super) key: &'f Key,
+    pub(super) table: &'f StepTable,
+    /// The names of its `each` variables.
+    pub(super) each: Vec<String>,
+    /// The values of those variables, one list for each step that it stands for.
+    pub(super) combinations: Vec<Vec<String>>,
+    /// The place of the first step that it stands for; the others follow.
+    pub(super) first: usize,
+}
+
+impl DeclaredStep<'_> {
+    pub(super) fn places(&self) -> Range<usize> {
+        self.first..self.first + self.combinations.len()
+    }
+
+    pub(super) fn instance_name(&self, combination: &[String]) -> String {
+        let name = self.key.as_str();
+        if self.each.is_empty() {
+            return name.to_owned();
+        }
+        format!("{name}[{}]", combination.join(","))
+    }
+}
+
+impl<'f> Declared<'f> {
+    pub(super) fn all(file: &'f File, notes: &Notes) -> Self {
+        let mut all = Self { steps: Vec::new(), places: HashMap::new(), instances: HashMap::new() };
+        let params: BTreeSet<_> = file.params.entries().map(|(key, ..)| key.as_str()).collect();
+        for (key, table, _) in file.step.entries() {
+            check_name(key, notes);
+            let each = Each { step: key.as_str(), params: &params, notes };
+            let (each, combinations) =
+                table.each.placed().map_or_else(plain, |(table, span)| each.expand(table, span));
+            all.add(key, table, each, combinations);
+            if all.len() > limits::STEPS {
+                notes.mistake(too_many(key));
+                break;
+            }
+        }
+        let unreadable = file.step.is_given() && file.step.value().is_none_or(|e| !e.0.is_empty());
+        if all.steps.is_empty() && !unreadable {
+            let message = "this workflow has no steps";
+            let help = "add one: [step.hello], and below it: run = \"echo hello\"";
+            notes.mistake(Mistake::new(0..0, message, "no [step.…] in this file").help(help));
+        }
+        all
+    }
+
+    fn add(
+        &mut self,
+        key: &'f Key,
+        table: &'f StepTable,
+        each: Vec<String>,
+        combinations: Vec<Vec<String>>,
+    ) {
+        let step = DeclaredStep { key, table, each, combinations, first: self.len() };
+        self.places.insert(key.as_str(), self.steps.len());
+        if !step.each.is_empty() {
+            for (place, combination) in step.places().zip(&step.combinations) {
+                self.instances.insert(step.instance_name(combination), place);
+            }
+        }
+        self.steps.push(step);
+    }
+
+    /// How many steps they all stand for.
+    pub(super) fn len(&self) -> usize {
+        self.steps.last().map_or(0, |step| step.places().end)
+    }
+
+    pub(super) fn place(&self, name: &str) -> Option<usize> {
+        self.places.get(name).copied()
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &'f str> {
+        self.steps.iter().map(|step| step.key.as_str())
+    }
+
+    /// The places of the steps that a name stands for: `test`, or one of them, `test[linux]`.
+    pub(super) fn places(&self, name: &str) -> Option<Range<usize>> {
+        let declared = self.place(name).map(|place| self.steps[place].places());
+        declared.or_else(|| self.instances.get(name).map(|&place| place..place + 1))
+    }
+
+    /// The names of the steps that `name` stands for if it has an `each`.
+    pub(super) fn instance_names(&self, name: &str) -> Vec<String> {
+        let Some(place) = self.place(name) else { return Vec::new() };
+        let step = &self.steps[place];
+        step.combinations.iter().map(|values| step.instance_name(values)).collect()
+    }
+}
+
+fn plain() -> (Vec<String>, Vec<Vec<String>>) {
+    (Vec::new(), vec![Vec::new()])
+}
+
+fn too_many(key: &Key) -> Mistake {
+    let message = format!("this workflow has more than {} steps", limits::STEPS);
+    Mistake::new(key.span.clone(), message, "one too many")
+}
+
+/// Step names stand in `{step.key}`, in `run/step@attempt` and in the names of log files.
+fn check_name(key: &Key, notes: &Notes) {
+    let name = key.as_str();
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    let begins = name.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    if !begins || !name.chars().all(plain) {
+        let message = format!("`{name}` cannot be the name of a step");
+        let help = "use letters, digits, - and _, such as build-all";
+        notes.mistake(Mistake::new(key.span.clone(), message, "not a name").help(help));
+    }
+}

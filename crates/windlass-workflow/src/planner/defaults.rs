@@ -1,0 +1,118 @@
+//! What every step has unless it says otherwise, and the keys that steps share with it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use windlass_core::ResourceCost;
+
+use super::index::Index;
+use super::texts::{Scope, Texts, Unknown};
+use super::times::{any_time, some_time};
+use super::values::{environment, shell};
+use crate::file::{File, RetryTable};
+use crate::mistake::Mistake;
+use crate::notes::Notes;
+use crate::script::Shell;
+use crate::step::{Jitter, Retry};
+use crate::template::Template;
+use crate::variable::Variable;
+use crate::written::{Given, Written};
+
+/// What every step has unless it says otherwise.
+pub(super) struct Defaults {
+    pub(super) uses: ResourceCost,
+    pub(super) priority: i64,
+    pub(super) timeout: Option<Duration>,
+    pub(super) grace: Option<Duration>,
+    pub(super) retry: Retry,
+    pub(super) env: BTreeMap<String, Template>,
+    pub(super) dir: Option<Template>,
+    pub(super) shell: Shell,
+}
+
+impl Defaults {
+    pub(super) fn new(file: &File, texts: &Texts<'_>, index: &Index<'_>) -> Self {
+        let notes = texts.notes;
+        let mut env = BTreeMap::new();
+        environment(&file.env, &Scope::steps("`env`".to_owned()), texts, &mut env);
+        let empty = Default::default();
+        let table = file.defaults.value().unwrap_or(&empty);
+        let scope = Scope::steps("`defaults`".to_owned());
+        environment(&table.env, &scope, texts, &mut env);
+        Self {
+            uses: index.uses(&table.uses, "`defaults`", notes, ResourceCost::new()),
+            priority: table.priority.value().copied().unwrap_or(0),
+            timeout: some_time(&table.timeout, "`defaults.timeout`", notes),
+            grace: any_time(&table.grace, "`defaults.grace`", notes),
+            retry: retry(&table.retry, "`defaults`", notes).unwrap_or_default(),
+            env,
+            dir: dir(&table.dir, &scope, texts),
+            shell: shell(&table.shell, "`defaults`", notes).unwrap_or_default(),
+        }
+    }
+}
+
+/// The directory at a key.
+pub(super) fn dir(
+    written: &Given<String>,
+    scope: &Scope<'_>,
+    texts: &Texts<'_>,
+) -> Option<Template> {
+    let (text, span) = written.placed()?;
+    if text.is_empty() {
+        let message = format!("{} has an empty `dir`", scope.owner);
+        let help = "leave `dir` out to run beside the workflow file";
+        texts.notes.mistake(Mistake::new(span.clone(), message, "no directory").help(help));
+    }
+    let dir = texts.template(text, &span, scope, Unknown::Refuse);
+    if dir.variables().any(|variable| *variable == Variable::Workspace) {
+        let message = format!("{}: `dir` depends on `{{workspace}}`, which is `dir`", scope.owner);
+        let help = "paths in `dir` begin at the directory of the workflow file by themselves";
+        texts.notes.mistake(Mistake::new(span, message, "goes in a circle").help(help));
+    }
+    Some(dir)
+}
+
+/// The retries at a key.
+pub(super) fn retry(written: &Given<RetryTable>, owner: &str, notes: &Notes) -> Option<Retry> {
+    let (table, span) = written.placed()?;
+    if !table.count.is_given() {
+        let message = format!("{owner}: its `retry` has no `count`");
+        let help = "say how often to try again: retry = { count = 3 }";
+        notes.mistake(Mistake::new(span, message, "not complete").help(help));
+    }
+    let never = Retry::default();
+    let delay = any_time(&table.delay, &format!("{owner}: `retry.delay`"), notes);
+    let delay = delay.unwrap_or(never.delay);
+    let max_delay = some_time(&table.max_delay, &format!("{owner}: `retry.max_delay`"), notes);
+    if let (Some(longest), Some((_, span))) = (max_delay, table.max_delay.placed())
+        && longest < delay
+    {
+        let message = format!("{owner}: `retry.max_delay` is shorter than the delay, {delay:?}");
+        let help = "make it at least as long, or set a shorter `delay`";
+        notes.mistake(Mistake::new(span, message, "too short").help(help));
+    }
+    Some(Retry {
+        count: table.count.value().copied().unwrap_or(0),
+        backoff: table.backoff.value().copied().unwrap_or_default(),
+        delay,
+        max_delay,
+        jitter: if table.jitter.value() == Some(&true) { Jitter::Full } else { Jitter::None },
+        on_exit: table.on_exit.value().map(|codes| exit_codes(codes, owner, notes)),
+    })
+}
+
+fn exit_codes(codes: &[Written<i64>], owner: &str, notes: &Notes) -> Vec<i32> {
+    let mut all = Vec::new();
+    for (&code, span) in codes.iter().filter_map(Written::placed) {
+        match i32::try_from(code).ok().filter(|code| (1..=255).contains(code)) {
+            Some(code) => all.push(code),
+            None => {
+                let message = format!("{owner}: `retry.on_exit` has {code}");
+                let help = "a failed command exits with a code from 1 to 255";
+                notes.mistake(Mistake::new(span, message, "no such exit code").help(help));
+            }
+        }
+    }
+    all
+}

@@ -1,0 +1,213 @@
+//! Guards: read once each, with what their users know.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::declared::Declared;
+use super::texts::{OutputUse, Scope, Texts, Unknown};
+use super::times::some_time;
+use super::values::{names, script};
+use crate::event::{EventPattern, EventPatternError};
+use crate::file::{File, GuardRetryTable, GuardTable};
+use crate::guard::{Guard, GuardAction, GuardRetry};
+use crate::mistake::Mistake;
+use crate::script::{Script, Shell};
+use crate::shell::ShellText;
+use crate::template::{Part, Template};
+use crate::variable::Variable;
+use crate::written::{Given, Key};
+
+pub(super) fn guards(file: &File, texts: &Texts<'_>, declared: &Declared<'_>) -> Vec<Guard> {
+    let users = users(declared);
+    let mut guards = Vec::new();
+    for (key, table, span) in file.guard.entries() {
+        let none = Vec::new();
+        let users = users.get(key.as_str()).unwrap_or(&none);
+        guards.push(GuardReader { key, texts, declared, users }.guard(table, span));
+    }
+    guards
+}
+
+/// A declared step that waits for a guard.
+#[derive(Clone, Copy)]
+struct User {
+    step: usize,
+    /// Whether it may refer to what the step itself has written.
+    moment: Moment,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    Before,
+    After,
+}
+
+fn users<'f>(declared: &Declared<'f>) -> BTreeMap<&'f str, Vec<User>> {
+    let mut users: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (step, declared) in declared.steps.iter().enumerate() {
+        let before = names(&declared.table.guard).into_iter().map(|name| (name, Moment::Before));
+        let after = names(&declared.table.ensure).into_iter().map(|name| (name, Moment::After));
+        for ((name, _), moment) in before.chain(after) {
+            users.entry(name).or_default().push(User { step, moment });
+        }
+    }
+    users
+}
+
+struct GuardReader<'a> {
+    key: &'a Key,
+    texts: &'a Texts<'a>,
+    declared: &'a Declared<'a>,
+    users: &'a [User],
+}
+
+impl GuardReader<'_> {
+    fn guard(&self, table: &GuardTable, span: Range<usize>) -> Guard {
+        let place = |key: &str| format!("{}: `{key}`", self.owner());
+        self.check_on_timeout(table);
+        Guard {
+            name: self.key.as_str().to_owned(),
+            condition: self.condition(table, span),
+            wake_on: self.wake_on(table),
+            retry: table.retry.placed().and_then(|(table, span)| self.retry(table, span)),
+            timeout: some_time(&table.timeout, &place("timeout"), self.texts.notes),
+            on_timeout: table.on_timeout.value().copied().unwrap_or_default(),
+        }
+    }
+
+    fn owner(&self) -> String {
+        format!("guard `{}`", self.key.as_str())
+    }
+
+    fn condition(&self, table: &GuardTable, span: Range<usize>) -> Script {
+        let empty = || {
+            let text =
+                ShellText { text: String::new(), written: String::new(), variables: Vec::new() };
+            Script { shell: Shell::default(), text }
+        };
+        let notes = self.texts.notes;
+        let help = "write a command that exits with 0 once the step may go on";
+        if !table.condition.is_given() {
+            let message = format!("{} has no `condition`", self.owner());
+            notes.mistake(Mistake::new(span, message, "not complete").help(help));
+        }
+        let Some((text, span)) = table.condition.placed() else { return empty() };
+        if text.trim().is_empty() {
+            let message = format!("{} has an empty `condition`", self.owner());
+            notes.mistake(Mistake::new(span.clone(), message, "nothing to check").help(help));
+        }
+        let each = self.each();
+        let scope = Scope::guard(self.owner(), &each);
+        let read = script(text, span.clone(), &scope, &Shell::default(), self.texts);
+        let read = read.unwrap_or_else(empty);
+        read.text.variables.iter().for_each(|variable| self.check_users(variable, &span));
+        read
+    }
+
+    /// The `each` variables of all the steps that use it.
+    fn each(&self) -> BTreeSet<String> {
+        let steps = self.users.iter().map(|user| &self.declared.steps[user.step]);
+        steps.flat_map(|step| step.each.iter().cloned()).collect()
+    }
+
+    /// Whether every user knows a variable of the guard's text.
+    fn check_users(&self, variable: &Variable, span: &Range<usize>) {
+        for user in self.users {
+            let step = &self.declared.steps[user.step];
+            match variable {
+                Variable::Each(name) if !step.each.contains(name) => {
+                    let message = format!(
+                        "{} uses `{{{name}}}`, which step `{}` does not have",
+                        self.owner(),
+                        step.key.as_str()
+                    );
+                    let help =
+                        format!("every step that names this guard needs `{name}` in its `each`");
+                    let mistake = Mistake::new(span.clone(), message, "not known to every user");
+                    self.texts.notes.mistake(mistake.help(help));
+                }
+                Variable::Output { step: source, key } => {
+                    let source = self.declared.place(source).expect("it was looked up");
+                    let own = source == user.step && user.moment == Moment::After;
+                    if !own {
+                        let (key, span) = (key.clone(), span.clone());
+                        let output = OutputUse { user: user.step, source, key, span };
+                        self.texts.outputs.borrow_mut().push(output);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn wake_on(&self, table: &GuardTable) -> Vec<Template> {
+        let each = self.each();
+        let scope = Scope::guard(self.owner(), &each);
+        let mut patterns = Vec::new();
+        for (text, span) in names(&table.wake_on) {
+            let pattern = self.texts.template(text, &span, &scope, Unknown::Refuse);
+            pattern.variables().for_each(|variable| self.check_users(variable, &span));
+            self.check_pattern(&pattern, span);
+            patterns.push(pattern);
+        }
+        patterns
+    }
+
+    /// Whether it is a pattern of events, whatever its variables stand for.
+    fn check_pattern(&self, pattern: &Template, span: Range<usize>) {
+        let part = |part: &Part| match part {
+            Part::Text(text) => text.clone(),
+            Part::Variable(variable) => variable.environment_name(),
+        };
+        let sample: String = pattern.parts().iter().map(part).collect();
+        let Err(error) = sample.parse::<EventPattern>() else { return };
+        let (message, help) = match error {
+            EventPatternError::EmptySegment { .. } => (
+                "has an empty segment",
+                "write names between single colons, such as \"build:web:done\"",
+            ),
+            EventPatternError::PartialStar { .. } => (
+                "has a `*` beside other characters",
+                "`*` stands for a whole segment, as in \"build:*:done\"",
+            ),
+            EventPatternError::InnerDoubleStar { .. } => (
+                "has `**` before its end",
+                "`**` stands for all that follows, as in \"build:**\"; `*` for one segment",
+            ),
+        };
+        let message = format!("{}: the event \"{pattern}\" {message}", self.owner());
+        self.texts.notes.mistake(Mistake::new(span, message, "not an event").help(help));
+    }
+
+    fn retry(&self, table: &GuardRetryTable, span: Range<usize>) -> Option<GuardRetry> {
+        let owner = self.owner();
+        let missing = |given: bool, key: &str| {
+            if !given {
+                let message = format!("{owner}: its `retry` has no `{key}`");
+                let help = "say both: retry = { max = 3, interval = \"10s\" }";
+                let mistake = Mistake::new(span.clone(), message, "not complete");
+                self.texts.notes.mistake(mistake.help(help));
+            }
+        };
+        missing(table.max.is_given(), "max");
+        missing(table.interval.is_given(), "interval");
+        let place = format!("{owner}: `retry.interval`");
+        let interval = some_time(&table.interval, &place, self.texts.notes);
+        Some(GuardRetry { max: *table.max.value()?, interval: interval? })
+    }
+
+    /// What to do at a timeout that never comes is probably not meant.
+    fn check_on_timeout(&self, table: &GuardTable) {
+        let Some((action, span)) = table.on_timeout.placed() else { return };
+        let never = !table.timeout.is_given() && !is_bounded(&table.retry);
+        if never && *action != GuardAction::Block {
+            let message = format!("{} never times out", self.owner());
+            let help = "add a `timeout`, or a `retry` with `max`";
+            self.texts.notes.warn(Mistake::new(span, message, "has no effect").help(help));
+        }
+    }
+}
+
+fn is_bounded(retry: &Given<GuardRetryTable>) -> bool {
+    retry.value().is_some_and(|retry| retry.max.is_given())
+}

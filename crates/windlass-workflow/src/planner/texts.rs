@@ -1,0 +1,297 @@
+//! Reads texts with `{…}` in them: which names are known where, and what to say about others.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::declared::Declared;
+use crate::mistake::Mistake;
+use crate::notes::{Notes, near};
+use crate::param::Param;
+use crate::shell::ShellText;
+use crate::template::Template;
+use crate::variable::{BUILT_IN, Variable};
+
+/// Whose text it is, and what can be referred to in it.
+pub(super) struct Scope<'a> {
+    /// As people speak of it: step `deploy`.
+    pub(super) owner: String,
+    kind: Kind<'a>,
+}
+
+enum Kind<'a> {
+    /// The text of one declared step.
+    Step { declared: usize, each: &'a [String] },
+    /// The text of a guard, which may be used by several steps.
+    Guard { each: &'a BTreeSet<String> },
+    /// A text that every step reads.
+    Steps,
+    /// A text that no step reads.
+    Run,
+}
+
+impl<'a> Scope<'a> {
+    pub(super) fn step(owner: String, declared: usize, each: &'a [String]) -> Self {
+        Self { owner, kind: Kind::Step { declared, each } }
+    }
+
+    pub(super) fn guard(owner: String, each: &'a BTreeSet<String>) -> Self {
+        Self { owner, kind: Kind::Guard { each } }
+    }
+
+    pub(super) fn steps(owner: String) -> Self {
+        Self { owner, kind: Kind::Steps }
+    }
+
+    pub(super) fn run(owner: String) -> Self {
+        Self { owner, kind: Kind::Run }
+    }
+
+    fn has_each(&self, name: &str) -> bool {
+        match &self.kind {
+            Kind::Step { each, .. } => each.iter().any(|known| known == name),
+            Kind::Guard { each } => each.contains(name),
+            Kind::Steps | Kind::Run => false,
+        }
+    }
+
+    fn each_names(&self) -> Vec<&str> {
+        match &self.kind {
+            Kind::Step { each, .. } => each.iter().map(String::as_str).collect(),
+            Kind::Guard { each } => each.iter().map(String::as_str).collect(),
+            Kind::Steps | Kind::Run => Vec::new(),
+        }
+    }
+
+    fn built_in(&self, name: &str) -> Option<Variable> {
+        let of_a_step = matches!(name, "step" | "attempt");
+        let known = !of_a_step || !matches!(self.kind, Kind::Run);
+        Variable::built_in(name).filter(|_| known)
+    }
+}
+
+/// What happens to a `{name}` that nobody knows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unknown {
+    /// It is a mistake.
+    Refuse,
+    /// It is left alone, with a warning if it looks like one that is known.
+    LeaveAlone,
+}
+
+/// A text says `{source.key}`.
+pub(super) struct OutputUse {
+    /// The declared step whose text it is.
+    pub(super) user: usize,
+    pub(super) source: usize,
+    pub(super) key: String,
+    pub(super) span: Range<usize>,
+}
+
+/// Reads the texts of one file.
+pub(super) struct Texts<'a> {
+    pub(super) notes: &'a Notes,
+    source: &'a str,
+    params: BTreeMap<&'a str, &'a Param>,
+    declared: &'a Declared<'a>,
+    used: RefCell<BTreeSet<String>>,
+    pub(super) outputs: RefCell<Vec<OutputUse>>,
+}
+
+impl<'a> Texts<'a> {
+    pub(super) fn new(
+        source: &'a str,
+        notes: &'a Notes,
+        params: &'a [Param],
+        declared: &'a Declared<'a>,
+    ) -> Self {
+        Self {
+            notes,
+            source,
+            params: params.iter().map(|param| (param.name.as_str(), param)).collect(),
+            declared,
+            used: RefCell::default(),
+            outputs: RefCell::default(),
+        }
+    }
+
+    pub(super) fn uses_param(&self, name: &str) -> bool {
+        self.used.borrow().contains(name)
+    }
+
+    /// Whether the file has `word` in it anywhere.
+    pub(super) fn mentions(&self, word: &str) -> bool {
+        self.source.contains(word)
+    }
+
+    /// Shell text; none if a value cannot be put where it stands.
+    pub(super) fn shell(
+        &self,
+        text: &str,
+        span: Range<usize>,
+        scope: &Scope<'_>,
+    ) -> Option<ShellText> {
+        let parsed = ShellText::parse_at(text, |name, range| {
+            let place = self.within(&span, text, range);
+            self.lookup(name, place, scope, Unknown::LeaveAlone)
+        });
+        match parsed {
+            Ok(text) => Some(text),
+            Err(misplaced) => {
+                let message = format!("{}: {misplaced}", scope.owner);
+                let place = self.within(&span, text, misplaced.range.clone());
+                let help =
+                    misplaced.place.advice().replace("{name}", &format!("{{{}}}", misplaced.name));
+                let label = "no quoting is safe here";
+                self.notes.mistake(Mistake::new(place, message, label).help(help));
+                None
+            }
+        }
+    }
+
+    /// Text in which a value stands as it is.
+    pub(super) fn template(
+        &self,
+        text: &str,
+        span: &Range<usize>,
+        scope: &Scope<'_>,
+        unknown: Unknown,
+    ) -> Template {
+        Template::parse_at(text, |name, range| {
+            self.lookup(name, self.within(span, text, range), scope, unknown)
+        })
+    }
+
+    fn lookup(
+        &self,
+        name: &str,
+        place: Range<usize>,
+        scope: &Scope<'_>,
+        unknown: Unknown,
+    ) -> Option<Variable> {
+        if let Some((step, key)) = name.split_once('.') {
+            return self.output(step, key, place, scope, unknown);
+        }
+        if scope.has_each(name) {
+            return Some(Variable::Each(name.to_owned()));
+        }
+        if self.params.contains_key(name) {
+            self.used.borrow_mut().insert(name.to_owned());
+            return Some(Variable::Param(name.to_owned()));
+        }
+        let variable = scope.built_in(name);
+        if variable.is_none() {
+            self.unknown(name, place, scope, unknown);
+        }
+        variable
+    }
+
+    fn unknown(&self, name: &str, place: Range<usize>, scope: &Scope<'_>, unknown: Unknown) {
+        let owner = &scope.owner;
+        if BUILT_IN.contains(&name) {
+            let message = format!("{owner} cannot use `{{{name}}}`: it belongs to no step");
+            let help = "use it in the texts of a step or a guard";
+            self.notes.mistake(Mistake::new(place, message, "means nothing here").help(help));
+            return;
+        }
+        let built_in = BUILT_IN.into_iter().filter(|name| scope.built_in(name).is_some());
+        let known = self.params.keys().copied().chain(scope.each_names()).chain(built_in);
+        let known: Vec<_> = known.collect();
+        match (unknown, near(name, known.iter().copied())) {
+            (Unknown::Refuse, near) => {
+                let message = format!("{owner}: `{{{name}}}` stands for nothing that is known");
+                let help = near.map_or_else(
+                    || format!("what is known here: {}", known.join(", ")),
+                    |near| format!("did you mean `{{{near}}}`?"),
+                );
+                self.notes.mistake(Mistake::new(place, message, "unknown name").help(help));
+            }
+            (Unknown::LeaveAlone, Some(near)) => {
+                let message = format!("{owner}: `{{{name}}}` is left as it is");
+                let help = format!("did you mean `{{{near}}}`?");
+                self.notes.warn(Mistake::new(place, message, "unknown name").help(help));
+            }
+            (Unknown::LeaveAlone, None) => {}
+        }
+    }
+
+    /// `{step.key}`: whether the step is upstream is checked once the order is known.
+    fn output(
+        &self,
+        step: &str,
+        key: &str,
+        span: Range<usize>,
+        scope: &Scope<'_>,
+        unknown: Unknown,
+    ) -> Option<Variable> {
+        let Some(source) = self.declared.place(step) else {
+            self.unknown_step(step, key, span, scope, unknown);
+            return None;
+        };
+        let owner = &scope.owner;
+        let many = self.declared.steps[source].combinations.len();
+        if many != 1 || !self.declared.steps[source].each.is_empty() {
+            let message =
+                format!("{owner}: `{{{step}.{key}}}` could come from any of {many} steps");
+            let help = format!(
+                "`{step}` has an `each`; let a step that follows it write one `{key}` for all"
+            );
+            let label = "which of them?";
+            self.notes.mistake(Mistake::new(span, message, label).help(help));
+            return None;
+        }
+        match &scope.kind {
+            Kind::Step { declared: user, .. } => {
+                let key = key.to_owned();
+                self.outputs.borrow_mut().push(OutputUse { user: *user, source, key, span });
+            }
+            Kind::Guard { .. } => {}
+            Kind::Steps | Kind::Run => {
+                let message = format!("{owner} cannot use `{{{step}.{key}}}`");
+                let help = format!("use it in a step that comes after `{step}`");
+                let label = "not known here";
+                self.notes.mistake(Mistake::new(span, message, label).help(help));
+                return None;
+            }
+        }
+        Some(Variable::Output { step: step.to_owned(), key: key.to_owned() })
+    }
+
+    fn unknown_step(
+        &self,
+        step: &str,
+        key: &str,
+        place: Range<usize>,
+        scope: &Scope<'_>,
+        unknown: Unknown,
+    ) {
+        let owner = &scope.owner;
+        let near = near(step, self.declared.names());
+        let help = near.map(|near| format!("did you mean `{{{near}.{key}}}`?"));
+        if unknown == Unknown::Refuse {
+            let message = format!("{owner}: `{{{step}.{key}}}`: there is no step `{step}`");
+            self.notes.mistake(Mistake::new(place, message, "no such step").help_if(help));
+        } else if near.is_some() {
+            let message = format!("{owner}: `{{{step}.{key}}}` is left as it is");
+            self.notes.warn(Mistake::new(place, message, "no such step").help_if(help));
+        }
+    }
+
+    /// Where a part of a string stands in the file: exactly, if the string is written there as it
+    /// is, otherwise the whole string.
+    pub(super) fn within(
+        &self,
+        span: &Range<usize>,
+        text: &str,
+        part: Range<usize>,
+    ) -> Range<usize> {
+        let written = self.source.get(span.clone()).unwrap_or_default();
+        let quotes = ["\"\"\"\n", "'''\n", "\"\"\"", "'''", "\"", "'"];
+        let quote = quotes.iter().find(|quote| written.starts_with(**quote));
+        let start = span.start + quote.map_or(0, |quote| quote.len());
+        match self.source.get(start..start + text.len()) {
+            Some(verbatim) if verbatim == text => start + part.start..start + part.end,
+            _ => span.clone(),
+        }
+    }
+}

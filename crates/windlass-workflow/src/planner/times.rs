@@ -1,0 +1,40 @@
+//! Durations in keys, with what to say about those that are none.
+
+use std::time::Duration;
+
+use crate::duration::parse_duration;
+use crate::mistake::Mistake;
+use crate::notes::Notes;
+use crate::written::Given;
+
+/// The duration at a key, which may be zero. `place` is how to call the key.
+pub(super) fn any_time(written: &Given<String>, place: &str, notes: &Notes) -> Option<Duration> {
+    let (text, span) = written.placed()?;
+    match parse_duration(text) {
+        Ok(duration) => Some(duration),
+        Err(error) => {
+            let unit = text.trim().bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
+            let help = if unit {
+                format!("add a unit, such as \"{}s\" or \"{0}m\"", text.trim())
+            } else {
+                "write whole numbers with ms, s, m, h or d, such as \"250ms\" or \"1h 30m\""
+                    .to_owned()
+            };
+            let message = format!("{place}: {error}");
+            notes.mistake(Mistake::new(span, message, "not a duration").help(help));
+            None
+        }
+    }
+}
+
+/// The duration at a key, which must be longer than nothing.
+pub(super) fn some_time(written: &Given<String>, place: &str, notes: &Notes) -> Option<Duration> {
+    let duration = any_time(written, place, notes)?;
+    if duration.is_zero() {
+        let (_, span) = written.placed()?;
+        let message = format!("{place} is no time at all");
+        let help = "leave the key out for no limit";
+        notes.mistake(Mistake::new(span, message, "must be more than 0").help(help));
+    }
+    Some(duration)
+}

@@ -1,0 +1,137 @@
+//! Values that several parts of a file have in common: commands, shells, names, environments.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::texts::{Scope, Texts, Unknown};
+use crate::file::{OneOrMany, Scalar};
+use crate::mistake::Mistake;
+use crate::notes::Notes;
+use crate::script::{Command, Script, Shell};
+use crate::template::Template;
+use crate::written::{Entries, Given, Written};
+
+/// The text that a value stands for.
+pub(super) fn scalar_text(scalar: &Scalar) -> String {
+    match scalar {
+        Scalar::Text(text) => text.clone(),
+        Scalar::Integer(number) => number.to_string(),
+        Scalar::Float(number) => number.to_string(),
+        Scalar::Boolean(flag) => flag.to_string(),
+    }
+}
+
+/// Whether a text can be the name of a variable.
+pub(super) fn is_identifier(name: &str) -> bool {
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    begins && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// A command, read by `shell` if it is text.
+pub(super) fn command(
+    written: &Given<OneOrMany>,
+    scope: &Scope<'_>,
+    shell: &Shell,
+    texts: &Texts<'_>,
+) -> Option<Command> {
+    let (entry, span) = written.placed()?;
+    let owner = &scope.owner;
+    let empty = |span, help: &str| {
+        let message = format!("{owner} has an empty command");
+        texts.notes.mistake(Mistake::new(span, message, "nothing to run").help(help));
+    };
+    match entry {
+        OneOrMany::One(text) => {
+            if text.trim().is_empty() {
+                empty(span.clone(), "write what to run, or \"true\" to do nothing");
+            }
+            script(text, span, scope, shell, texts).map(Command::Script)
+        }
+        OneOrMany::Many(list) => {
+            let arguments = list.iter().filter_map(Written::placed);
+            let leave = Unknown::LeaveAlone;
+            let arguments: Vec<_> =
+                arguments.map(|(text, span)| texts.template(text, &span, scope, leave)).collect();
+            if arguments.first().is_none_or(|program| program.parts().is_empty()) {
+                empty(span, "write a program and its arguments, such as [\"make\", \"all\"]");
+            }
+            Some(Command::List(arguments))
+        }
+    }
+}
+
+/// Shell text with its shell.
+pub(super) fn script(
+    text: &str,
+    span: Range<usize>,
+    scope: &Scope<'_>,
+    shell: &Shell,
+    texts: &Texts<'_>,
+) -> Option<Script> {
+    let read = texts.shell(text, span.clone(), scope)?;
+    if let Some(variable) = read.variables.first().filter(|_| !shell.is_posix()) {
+        let owner = &scope.owner;
+        let message = format!("{owner} uses `{{{variable}}}` in text for `{}`", shell.program);
+        let help = format!(
+            "only a POSIX shell can be given values this way; hand it over in a variable, \
+             env = {{ VALUE = \"{{{variable}}}\" }}, and read that, or write `run` as a list"
+        );
+        let label = "not text for a POSIX shell";
+        texts.notes.mistake(Mistake::new(span, message, label).help(help));
+    }
+    Some(Script { shell: shell.clone(), text: read })
+}
+
+/// The shell at a key.
+pub(super) fn shell(written: &Given<OneOrMany>, owner: &str, notes: &Notes) -> Option<Shell> {
+    let (entry, span) = written.placed()?;
+    let shell = match entry {
+        OneOrMany::One(text) => Shell::named(text),
+        OneOrMany::Many(list) => {
+            let mut words = list.iter().filter_map(|word| word.value.clone());
+            Shell { program: words.next().unwrap_or_default(), arguments: words.collect() }
+        }
+    };
+    if shell.program.is_empty() {
+        let message = format!("{owner} has an empty `shell`");
+        let help = "write \"sh\", \"bash\", or a list such as [\"bash\", \"-c\"]";
+        notes.mistake(Mistake::new(span, message, "no program").help(help));
+    }
+    Some(shell)
+}
+
+/// Each name with its place.
+pub(super) fn names(written: &Given<OneOrMany>) -> Vec<(&str, Range<usize>)> {
+    written.placed().map(|(names, span)| names.placed(span)).unwrap_or_default()
+}
+
+/// Adds the variables of a table to `env`, in place of those of the same name.
+pub(super) fn environment(
+    written: &Given<Entries<Scalar>>,
+    scope: &Scope<'_>,
+    texts: &Texts<'_>,
+    env: &mut BTreeMap<String, Template>,
+) {
+    for (key, scalar, span) in written.entries() {
+        check_env_name(key.as_str(), key.span.clone(), &scope.owner, texts.notes);
+        let value = match scalar {
+            Scalar::Text(text) => texts.template(text, &span, scope, Unknown::LeaveAlone),
+            other => Template::literal(scalar_text(other)),
+        };
+        env.insert(key.as_str().to_owned(), value);
+    }
+}
+
+/// A name that a variable of the environment can have.
+pub(super) fn check_env_name(name: &str, span: Range<usize>, owner: &str, notes: &Notes) {
+    let (message, help) = if name.starts_with("WINDLASS_") {
+        let message = format!("{owner} sets `{name}`, which is not its to set");
+        (message, "variables that begin with WINDLASS_ tell a step about its run")
+    } else if name.is_empty() || name.contains('=') || name.contains('\0') {
+        let message = format!("{owner}: {name:?} cannot be the name of an environment variable");
+        (message, "use letters, digits and _, such as BUILD_MODE")
+    } else {
+        return;
+    };
+    notes.mistake(Mistake::new(span, message, "not a free name").help(help));
+}

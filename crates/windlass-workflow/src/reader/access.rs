@@ -1,0 +1,241 @@
+//! How the parts of a value are handed out: elements, fields in the order of the file, places.
+
+use std::ops::Range;
+use std::slice;
+use std::vec;
+
+use serde::de::value::{StrDeserializer, U64Deserializer};
+use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde::forward_to_deserialize_any;
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+use super::unreadable::described;
+use super::{Path, Reader, Unreadable};
+use crate::mistake::Mistake;
+use crate::notes::{Notes, near};
+use crate::written::WRITTEN;
+
+/// The elements of a list.
+pub(super) struct Elements<'r, 'i, 'p> {
+    rest: slice::Iter<'r, Spanned<DeValue<'i>>>,
+    list: Reader<'r, 'i, 'p>,
+}
+
+impl<'r, 'i, 'p> Elements<'r, 'i, 'p> {
+    pub(super) fn new(list: &'r [Spanned<DeValue<'i>>], reader: Reader<'r, 'i, 'p>) -> Self {
+        Self { rest: list.iter(), list: reader }
+    }
+}
+
+impl<'r> SeqAccess<'r> for Elements<'r, '_, '_> {
+    type Error = Unreadable;
+
+    fn next_element_seed<T: DeserializeSeed<'r>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Unreadable> {
+        let path = Path { parent: Some(self.list.path), key: Path::ENTRY };
+        let notes = self.list.notes;
+        let next = self.rest.next().map(|value| Reader { value, path: &path, notes });
+        next.map(|reader| seed.deserialize(reader)).transpose()
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Entry<'r, 'i> {
+    key: KeyReader<'r, 'i>,
+    value: &'r Spanned<DeValue<'i>>,
+}
+
+/// The entries of a table.
+pub(super) struct Fields<'r, 'i, 'p> {
+    rest: vec::IntoIter<Entry<'r, 'i>>,
+    value: Option<Entry<'r, 'i>>,
+    path: &'p Path<'p>,
+    notes: &'r Notes,
+}
+
+impl<'r, 'i, 'p> Fields<'r, 'i, 'p> {
+    pub(super) fn of_map(table: &'r DeTable<'i>, path: &'p Path<'p>, notes: &'r Notes) -> Self {
+        let entry = |(key, value)| Entry { key: KeyReader { key, meant: None }, value };
+        let mut entries: Vec<_> = table.iter().map(entry).collect();
+        entries.sort_by_key(|entry| entry.key.key.span().start);
+        Self { rest: entries.into_iter(), value: None, path, notes }
+    }
+
+    /// Only those that are among `fields`; the others are mistakes. One that was probably meant to
+    /// be a field that is missing is read as that, so that it is not missed as well.
+    pub(super) fn of_struct(
+        table: &'r DeTable<'i>,
+        fields: &'static [&'static str],
+        path: &'p Path<'p>,
+        notes: &'r Notes,
+    ) -> Self {
+        let mut all = Self::of_map(table, path, notes);
+        let mut known = Vec::new();
+        for mut entry in all.rest {
+            let name = &**entry.key.key.get_ref();
+            if fields.contains(&name) {
+                known.push(entry);
+                continue;
+            }
+            let meant = meant(name, fields);
+            notes.mistake(unknown_key(entry.key.key, meant, fields, path));
+            entry.key.meant = meant.filter(|&meant| !table.contains_key(meant));
+            known.extend(entry.key.meant.map(|_| entry));
+        }
+        all.rest = known.into_iter();
+        all
+    }
+}
+
+fn meant(name: &str, fields: &[&'static str]) -> Option<&'static str> {
+    let elsewhere = elsewhere(name).filter(|known| fields.contains(known));
+    elsewhere.or_else(|| near(name, fields.iter().copied()))
+}
+
+fn unknown_key(
+    key: &Spanned<DeString<'_>>,
+    meant: Option<&str>,
+    fields: &[&str],
+    path: &Path<'_>,
+) -> Mistake {
+    let name = key.get_ref();
+    let message = format!("{} has no key `{name}`", described(&path.keys()));
+    let help = match meant {
+        Some(meant) if elsewhere(name) == Some(meant) => format!("`{meant}` is the key for that"),
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("its keys are {}", fields.join(", ")),
+    };
+    Mistake::new(key.span(), message, "unknown key").help(help)
+}
+
+/// What other tools call the things that a workflow file has.
+fn elsewhere(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "needs" | "depends" | "depends_on" | "dependencies" | "deps" | "requires" => "after",
+        "cmd" | "command" | "script" | "exec" | "shell_command" | "sh" => "run",
+        "environment" | "vars" | "variables" => "env",
+        "cwd" | "workdir" | "working_dir" | "working-directory" | "directory" => "dir",
+        "if" | "only_if" | "condition" => "when",
+        "matrix" | "foreach" | "for_each" | "with_items" => "each",
+        "steps" | "job" | "jobs" | "task" | "tasks" => "step",
+        "retries" | "attempts" | "max_retries" => "retry",
+        "resources" | "limits" => "resource",
+        "inputs" | "parameters" | "args" => "params",
+        "jobs_limit" | "parallel" | "max_parallel" | "workers" | "threads" => "concurrency",
+        "on_error" | "fail_fast" => "on_failure",
+        "mutex" | "locks" => "lock",
+        "hooks" | "handlers" => "on",
+        _ => return None,
+    })
+}
+
+impl<'r> MapAccess<'r> for Fields<'r, '_, '_> {
+    type Error = Unreadable;
+
+    fn next_key_seed<K: DeserializeSeed<'r>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Unreadable> {
+        self.value = self.rest.next();
+        self.value.map(|entry| seed.deserialize(entry.key)).transpose()
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'r>>(&mut self, seed: V) -> Result<V::Value, Unreadable> {
+        let Entry { key, value } = self.value.take().expect("a value is asked for after its key");
+        let path = Path { parent: Some(self.path), key: key.name() };
+        seed.deserialize(Reader { value, path: &path, notes: self.notes })
+    }
+}
+
+/// A value behind its place: where it begins, where it ends, and what it is. A value that cannot
+/// be read is told here, because here it is known where it stands.
+pub(super) struct Place<V> {
+    span: Range<usize>,
+    told: u8,
+    value: V,
+}
+
+impl<V> Place<V> {
+    pub(super) fn new(span: Range<usize>, value: V) -> Self {
+        Self { span, told: 0, value }
+    }
+}
+
+impl<'r, V: Deserializer<'r, Error = Unreadable> + Tell + Copy> SeqAccess<'r> for Place<V> {
+    type Error = Unreadable;
+
+    fn next_element_seed<T: DeserializeSeed<'r>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Unreadable> {
+        self.told += 1;
+        let number = match self.told {
+            1 => self.span.start,
+            2 => self.span.end,
+            _ => {
+                let value = self.value;
+                return seed.deserialize(value).map(Some).inspect_err(|error| value.tell(error));
+            }
+        };
+        let number: U64Deserializer<Unreadable> = (number as u64).into_deserializer();
+        seed.deserialize(number).map(Some)
+    }
+}
+
+/// Whatever can say what is wrong with it.
+pub(super) trait Tell {
+    fn tell(&self, error: &Unreadable);
+}
+
+impl Tell for Reader<'_, '_, '_> {
+    fn tell(&self, error: &Unreadable) {
+        self.notes.mistake(error.mistake(self.path, self.value.span()));
+    }
+}
+
+impl Tell for KeyReader<'_, '_> {
+    /// Keys are texts, and every type that asks for a key takes any text.
+    fn tell(&self, _error: &Unreadable) {}
+}
+
+#[derive(Clone, Copy)]
+struct KeyReader<'r, 'i> {
+    key: &'r Spanned<DeString<'i>>,
+    /// The key that it is read as.
+    meant: Option<&'static str>,
+}
+
+impl<'r> KeyReader<'r, '_> {
+    fn name(self) -> &'r str {
+        self.meant.unwrap_or(self.key.get_ref())
+    }
+}
+
+impl<'r> Deserializer<'r> for KeyReader<'r, '_> {
+    type Error = Unreadable;
+
+    fn deserialize_any<V: Visitor<'r>>(self, visitor: V) -> Result<V::Value, Unreadable> {
+        let text: StrDeserializer<'_, Unreadable> = self.name().into_deserializer();
+        text.deserialize_any(visitor)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'r>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Unreadable> {
+        if name == WRITTEN {
+            return visitor.visit_seq(Place::new(self.key.span(), self));
+        }
+        visitor.visit_newtype_struct(self)
+    }
+
+    forward_to_deserialize_any! {
+        <V: Visitor<'r>>
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
+        unit unit_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}

@@ -1,0 +1,228 @@
+//! Why a value cannot be read, before it is known where it stands.
+
+use std::fmt::{self, Display};
+use std::ops::Range;
+
+use serde::de::{Error, Expected, Unexpected};
+
+use super::Path;
+use crate::mistake::Mistake;
+use crate::notes::near;
+
+#[derive(Debug)]
+pub(crate) struct Unreadable {
+    kind: Kind,
+    /// Where, if it is deeper than where it is told.
+    span: Option<Range<usize>>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    WrongType { found: &'static str, expected: String },
+    UnknownWord { word: String, words: &'static [&'static str] },
+    Refused { reason: String },
+}
+
+impl Unreadable {
+    fn new(kind: Kind) -> Self {
+        Self { kind, span: None }
+    }
+
+    pub(super) fn nul() -> Self {
+        let reason = "contains a NUL character, which no command can be given".to_owned();
+        Self::new(Kind::Refused { reason })
+    }
+
+    pub(super) fn too_large(number: &str) -> Self {
+        Self::new(Kind::Refused { reason: format!("is {number}, which is too large a number") })
+    }
+
+    pub(super) fn date(expected: &dyn Expected) -> Self {
+        Self::new(Kind::WrongType { found: "a date", expected: expected_words(expected) })
+    }
+
+    pub(super) fn unknown_word(word: &str, words: &'static [&'static str]) -> Self {
+        Self::new(Kind::UnknownWord { word: word.to_owned(), words })
+    }
+
+    pub(super) fn not_a_word(found: &str, words: &[&str]) -> Self {
+        let found = match found {
+            "integer" | "float" => "a number",
+            "boolean" => "a boolean",
+            "datetime" => "a date",
+            "array" => "a list",
+            _ => "a table",
+        };
+        Self::new(Kind::WrongType { found, expected: one_of(words) })
+    }
+
+    pub(super) fn or_at(mut self, span: Range<usize>) -> Self {
+        self.span.get_or_insert(span);
+        self
+    }
+
+    /// The mistake, for a value that stands at `path`.
+    pub(super) fn mistake(&self, path: &Path<'_>, span: Range<usize>) -> Mistake {
+        let span = self.span.clone().unwrap_or(span);
+        let place = described(&path.keys());
+        match &self.kind {
+            Kind::WrongType { found, expected } => Mistake::new(
+                span,
+                format!("{place} is {found}, not {expected}"),
+                format!("expected {expected}"),
+            )
+            .help(example(&path.keys()).unwrap_or_else(|| format!("write {expected} here"))),
+            Kind::UnknownWord { word, words } => {
+                let near = near(word, words.iter().copied());
+                let help = near.map(|near| format!("did you mean \"{near}\"?"));
+                let help = help.or_else(|| example(&path.keys()));
+                let message = format!("{place} is \"{word}\", not {}", one_of(words));
+                Mistake::new(span, message, "no such word").help_if(help)
+            }
+            Kind::Refused { reason } => {
+                let message = format!("{place} {reason}");
+                Mistake::new(span, message, "cannot be used").help_if(example(&path.keys()))
+            }
+        }
+    }
+}
+
+impl Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value cannot be read")
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+impl Error for Unreadable {
+    fn custom<T: Display>(reason: T) -> Self {
+        Self::new(Kind::Refused { reason: reason.to_string() })
+    }
+
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::new(Kind::WrongType { found: found_word(&found), expected: expected_words(expected) })
+    }
+
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        let number = match found {
+            Unexpected::Signed(number) => number.to_string(),
+            other => other.to_string(),
+        };
+        let range = if number.starts_with('-') { "0 or more" } else { "smaller" };
+        let expected = expected_words(expected);
+        Self::new(Kind::Refused { reason: format!("is {number}; write {expected}, {range}") })
+    }
+}
+
+/// What a type asks for, without the names that only its author knows.
+fn expected_words(expected: &dyn Expected) -> String {
+    let words = expected.to_string();
+    match words.as_str() {
+        "i64" | "i32" | "u32" => "a whole number".to_owned(),
+        "f64" => "a number".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        _ if words.starts_with("struct ") => "a table".to_owned(),
+        _ => words,
+    }
+}
+
+fn found_word(found: &Unexpected<'_>) -> &'static str {
+    match found {
+        Unexpected::Bool(_) => "a boolean",
+        Unexpected::Unsigned(_) | Unexpected::Signed(_) | Unexpected::Float(_) => "a number",
+        Unexpected::Seq => "a list",
+        Unexpected::Map => "a table",
+        _ => "a string",
+    }
+}
+
+fn one_of(words: &[&str]) -> String {
+    let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// A path as people speak of it: step `deploy`: `retry.count`.
+pub(super) fn described(keys: &[&str]) -> String {
+    match keys {
+        [table @ ("step" | "guard" | "semaphore" | "resource"), name] => {
+            format!("{table} `{name}`")
+        }
+        [table @ ("step" | "guard" | "semaphore" | "resource"), name, rest @ ..] => {
+            format!("{table} `{name}`: {}", joined(rest))
+        }
+        ["params", name] => format!("parameter `{name}`"),
+        ["params", name, rest @ ..] => format!("parameter `{name}`: {}", joined(rest)),
+        [] => "a workflow".to_owned(),
+        keys => joined(keys),
+    }
+}
+
+fn joined(keys: &[&str]) -> String {
+    match keys {
+        [list @ .., Path::ENTRY] => format!("an entry of {}", joined(list)),
+        keys => {
+            let named: Vec<_> = keys.iter().copied().filter(|key| *key != Path::ENTRY).collect();
+            format!("`{}`", named.join("."))
+        }
+    }
+}
+
+/// How the key at the end of a path is written.
+fn example(keys: &[&str]) -> Option<String> {
+    let value = match keys {
+        [list @ .., Path::ENTRY] => return example(list),
+        ["step"] => return Some("write each step as a table: [step.build]".to_owned()),
+        ["step", key] if key_example(key).is_some() => {
+            return Some(format!("give the step a name: [step.build], and `{key}` below it"));
+        }
+        ["step", name] => {
+            return Some(format!("write [step.{name}], and below it: run = \"make\""));
+        }
+        ["params", _] => "{ choices = [\"staging\", \"prod\"], default = \"staging\" }",
+        ["resource", _] => "4",
+        [.., "retry"] if keys[0] == "guard" => "{ max = 3, interval = \"10s\" }",
+        [.., "use", _] => "1",
+        ["env", _] | [.., "env", _] => "\"value\"",
+        [.., "each", "exclude" | "include"] => "[{ os = \"macos\" }]",
+        [.., "each", _] => "[\"a\", \"b\"]",
+        [.., "after", _] => "\"done\"",
+        [.., key] => return key_example(key).map(|value| format!("write: {key} = {value}")),
+        [] => return None,
+    };
+    keys.last().map(|key| format!("write: {key} = {value}"))
+}
+
+fn key_example(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "name" | "description" => "\"nightly build\"",
+        "concurrency" | "capacity" => "4",
+        "priority" | "count" | "max" | "burst" => "5",
+        "run" | "success" | "failure" | "escalate" | "finally" => "\"make all\"",
+        "when" | "condition" => "\"test -f ready\"",
+        "deadline" | "timeout" | "grace" | "delay" | "max_delay" | "interval"
+        | "heartbeat_timeout" => "\"30s\"",
+        "after" => "[\"build\"], or after = { build = \"done\" }",
+        "guard" | "ensure" => "[\"approved\"]",
+        "each" => "{ os = [\"linux\", \"macos\"] }",
+        "use" => "{ memory = \"4G\" }",
+        "lock" => "[\"deploy\"]",
+        "semaphore" => "{ build-slots = 1 }",
+        "retry" => "{ count = 3, delay = \"1s\" }",
+        "backoff" => "\"exponential\"",
+        "jitter" => "true",
+        "on_exit" => "[6, 7]",
+        "wake_on" => "[\"build:web:done\"]",
+        "env" => "{ MODE = \"fast\" }",
+        "dir" => "\"subdirectory\"",
+        "shell" => "\"bash\"",
+        "items" => "[\"0\", \"1\"]",
+        "rate" => "\"100/min\"",
+        "type" => "\"integer\"",
+        _ => return None,
+    })
+}

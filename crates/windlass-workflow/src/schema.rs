@@ -1,0 +1,17 @@
+//! The JSON Schema of workflow files, made from the types that read them.
+
+use schemars::generate::SchemaSettings;
+
+use crate::file::File;
+
+/// The JSON Schema of workflow files, as text, for editors.
+///
+/// ```
+/// let schema = windlass_workflow::json_schema();
+/// assert!(schema.contains("\"concurrency\""));
+/// ```
+#[must_use]
+pub fn json_schema() -> String {
+    let schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<File>();
+    serde_json::to_string_pretty(&schema).expect("a schema has a JSON form")
+}

@@ -1,0 +1,148 @@
+//! Shell text with `{…}` in it, rewritten so that a value never becomes shell text.
+//!
+//! Each `{v}` is replaced by a reference to an environment variable that carries the value, quoted
+//! for its place: `"${…}"` bare, `${…}` inside double quotes and here-documents, and with the
+//! single quotes closed and opened again around it. Where no quoting can keep a value from being
+//! read as something else, `{v}` is refused. Knows the quoting of POSIX shells, and nothing of
+//! their grammar.
+
+mod lexer;
+
+use std::ops::Range;
+
+use thiserror::Error;
+
+use crate::variable::Variable;
+
+/// Shell text that refers to its values by environment variables.
+///
+/// ```
+/// use windlass_workflow::{ShellText, Variable};
+///
+/// let known = |name: &str| (name == "env").then(|| Variable::Param(name.to_owned()));
+/// let text = ShellText::parse("test {env} = prod && echo \"to {env}\"", known)?;
+/// assert_eq!(
+///     text.text(),
+///     r#"test "${WINDLASS_V_env}" = prod && echo "to ${WINDLASS_V_env}""#
+/// );
+/// assert_eq!(text.variables(), [Variable::Param("env".to_owned())]);
+/// # Ok::<(), windlass_workflow::Misplaced>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShellText {
+    pub(crate) text: String,
+    pub(crate) written: String,
+    pub(crate) variables: Vec<Variable>,
+}
+
+impl ShellText {
+    /// Rewrites a text. A `{name}` that is not `known` is left as it is.
+    pub fn parse(
+        text: &str,
+        mut known: impl FnMut(&str) -> Option<Variable>,
+    ) -> Result<Self, Misplaced> {
+        Self::parse_at(text, |name, _| known(name))
+    }
+
+    /// As [`ShellText::parse`]; `known` is told where in the text each name stands, braces included.
+    pub(crate) fn parse_at(
+        text: &str,
+        known: impl FnMut(&str, Range<usize>) -> Option<Variable>,
+    ) -> Result<Self, Misplaced> {
+        lexer::rewrite(text, known)
+    }
+
+    /// The text to hand to the shell.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The text as it was written, to show to people.
+    #[must_use]
+    pub fn written(&self) -> &str {
+        &self.written
+    }
+
+    /// What must be in the environment, each under its
+    /// [`environment_name`](Variable::environment_name).
+    #[must_use]
+    pub fn variables(&self) -> &[Variable] {
+        &self.variables
+    }
+}
+
+/// A `{v}` stands where its value could be read as something else than a value.
+///
+/// ```
+/// use windlass_workflow::{ShellPlace, ShellText, Variable};
+///
+/// let known = |name: &str| Some(Variable::Param(name.to_owned()));
+/// let misplaced = ShellText::parse("echo `date {v}`", known).unwrap_err();
+/// assert_eq!(misplaced.range, 11..14);
+/// assert_eq!(misplaced.place, ShellPlace::Backquotes);
+/// assert_eq!(misplaced.place.advice(), "write $( ) in place of the backquotes");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{{{name}}}` stands {place}")]
+pub struct Misplaced {
+    /// What stands between the braces.
+    pub name: String,
+    /// Where in the text, braces included.
+    pub range: Range<usize>,
+    /// In what.
+    pub place: ShellPlace,
+}
+
+/// Where in shell text no value can be put in safely.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ShellPlace {
+    /// `${ … }`.
+    #[error("inside `${{ }}`")]
+    Parameter,
+    /// `$(( … ))` or `(( … ))`, where a shell may run what a value says.
+    #[error("inside an arithmetic expression")]
+    Arithmetic,
+    /// `a[ … ]`, which is read as an arithmetic expression.
+    #[error("inside an array's index")]
+    Subscript,
+    /// Backquotes.
+    #[error("inside backquotes")]
+    Backquotes,
+    /// A here-document whose delimiter is quoted: the shell replaces nothing there.
+    #[error("in a here-document whose end mark is quoted")]
+    QuotedHereDocument,
+    /// The end mark of a here-document.
+    #[error("in the end mark of a here-document")]
+    EndMark,
+    /// `$'…'`, or behind it: not every shell reads it alike.
+    #[error("in or behind `$'…'`, which not every shell knows")]
+    AnsiQuotes,
+    /// Behind a `case` inside `$( )`, whose parentheses cannot be told apart.
+    #[error("behind a `case` inside `$( )`")]
+    CaseInSubstitution,
+}
+
+impl ShellPlace {
+    /// What to write instead.
+    #[must_use]
+    pub fn advice(self) -> &'static str {
+        match self {
+            ShellPlace::Backquotes => "write $( ) in place of the backquotes",
+            ShellPlace::QuotedHereDocument => "leave out the quotes around the end mark",
+            ShellPlace::EndMark => "use a fixed word as the end mark",
+            ShellPlace::CaseInSubstitution => {
+                "write the patterns of `case` with both parentheses, as in (a)"
+            }
+            ShellPlace::Arithmetic | ShellPlace::Subscript => {
+                "some shells run commands found in a value here; check that it is a number first: \
+                 n={name}; case $n in *[!0-9]*) exit 1;; esac"
+            }
+            _ => "put the value into a shell variable first: value={name}, and use $value here",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

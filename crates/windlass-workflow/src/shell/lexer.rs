@@ -1,0 +1,388 @@
+//! Follows the quotes of shell text from its beginning to its end.
+//!
+//! A stack of frames says where we are: a command, double quotes, `${ }`, arithmetic, backquotes,
+//! a here-document. When in doubt, a `{v}` is refused rather than quoted for the wrong place.
+
+mod here_document;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use super::{Misplaced, ShellPlace, ShellText};
+use crate::template::placeholder;
+use crate::variable::Variable;
+use here_document::HereDocument;
+
+pub(super) fn rewrite(
+    text: &str,
+    known: impl FnMut(&str, Range<usize>) -> Option<Variable>,
+) -> Result<ShellText, Misplaced> {
+    let mut lexer = Lexer::new(text, known);
+    while lexer.at < text.len() {
+        lexer.step()?;
+    }
+    Ok(ShellText { text: lexer.out, written: text.to_owned(), variables: lexer.variables })
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Frame {
+    /// Words and commands: the whole text, or the inside of `$( )`.
+    Command {
+        substitution: bool,
+        parens: u32,
+        /// For each `case` that is open, how many parentheses were when it began.
+        cases: Vec<u32>,
+    },
+    /// Double quotes.
+    Double,
+    /// `${ }`.
+    Parameter,
+    /// `$(( ))`, `(( ))`, with the parentheses that are open.
+    Arithmetic {
+        parens: u32,
+    },
+    Backquotes,
+    HereDocument(HereDocument),
+}
+
+struct Lexer<'t, K> {
+    text: &'t str,
+    at: usize,
+    out: String,
+    known: K,
+    variables: Vec<Variable>,
+    frames: Vec<Frame>,
+    /// The here-documents whose bodies begin on the next line.
+    pending: VecDeque<HereDocument>,
+    /// Where the present word of a command begins.
+    word: usize,
+    /// Why the frames may not be right any more.
+    doubt: Option<ShellPlace>,
+}
+
+impl<'t, K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'t, K> {
+    fn new(text: &'t str, known: K) -> Self {
+        let whole = Frame::Command { substitution: false, parens: 0, cases: Vec::new() };
+        Self {
+            text,
+            at: 0,
+            out: String::with_capacity(text.len()),
+            known,
+            variables: Vec::new(),
+            frames: vec![whole],
+            pending: VecDeque::new(),
+            word: 0,
+            doubt: None,
+        }
+    }
+
+    fn step(&mut self) -> Result<(), Misplaced> {
+        match self.frames.last().expect("the whole text is a frame") {
+            Frame::Command { .. } => self.command(),
+            Frame::Double => self.double(),
+            Frame::Parameter => self.parameter(),
+            Frame::Arithmetic { .. } => self.arithmetic(),
+            Frame::Backquotes => self.backquotes(),
+            Frame::HereDocument(document) => {
+                let body = document.body;
+                self.here_document(body)
+            }
+        }
+    }
+
+    fn rest(&self) -> &'t str {
+        &self.text[self.at..]
+    }
+
+    /// Copies `bytes` bytes, or as many as are left, up to the end of a character.
+    fn copy(&mut self, bytes: usize) {
+        let mut end = (self.at + bytes).min(self.text.len());
+        while !self.text.is_char_boundary(end) {
+            end += 1;
+        }
+        self.out.push_str(&self.text[self.at..end]);
+        self.at = end;
+    }
+
+    fn copy_char(&mut self) {
+        self.copy(1);
+    }
+
+    fn push(&mut self, frame: Frame, bytes: usize) {
+        self.copy(bytes);
+        self.frames.push(frame);
+        self.word = self.at;
+    }
+
+    fn pop(&mut self) {
+        self.copy_char();
+        self.frames.pop();
+    }
+
+    fn command(&mut self) -> Result<(), Misplaced> {
+        let rest = self.rest();
+        let at_word = self.word == self.at;
+        if at_word {
+            self.note_case();
+        }
+        match rest.as_bytes()[0] {
+            b'\\' => self.copy(2),
+            b'\'' => return self.single(),
+            b'"' => self.push(Frame::Double, 1),
+            b'`' => self.push(Frame::Backquotes, 1),
+            b'$' => return self.dollar(),
+            b'#' if at_word => self.copy(rest.find('\n').unwrap_or(rest.len())),
+            b'(' if at_word && rest.starts_with("((") => {
+                self.push(Frame::Arithmetic { parens: 2 }, 2);
+            }
+            b'(' | b')' => self.parenthesis(),
+            b'<' if rest.starts_with("<<<") => self.separator(3),
+            b'<' if rest.starts_with("<<") => return self.here_operator(),
+            b'\n' => self.newline(),
+            b'{' => return self.placeholder(Self::quoted),
+            b' ' | b'\t' | b';' | b'&' | b'|' | b'<' | b'>' => self.separator(1),
+            _ => self.copy_char(),
+        }
+        Ok(())
+    }
+
+    fn separator(&mut self, bytes: usize) {
+        self.copy(bytes);
+        self.word = self.at;
+    }
+
+    /// Between `case` and `esac` a parenthesis may close without having been opened.
+    fn note_case(&mut self) {
+        let rest = self.rest();
+        let word = rest.split(|c| !is_word(c)).next().unwrap_or_default();
+        if let Some(Frame::Command { cases, parens, .. }) = self.frames.last_mut() {
+            match word {
+                "case" => cases.push(*parens),
+                "esac" => drop(cases.pop()),
+                _ => {}
+            }
+        }
+    }
+
+    fn parenthesis(&mut self) {
+        let opens = self.rest().starts_with('(');
+        let within = self.frames.len() > 1;
+        let Some(Frame::Command { substitution, parens, cases }) = self.frames.last_mut() else {
+            return self.copy_char();
+        };
+        if opens {
+            *parens += 1;
+        } else if cases.last() == Some(parens) {
+            // The end of a pattern, unless this `case` is only a word.
+            if within {
+                self.doubt = self.doubt.or(Some(ShellPlace::CaseInSubstitution));
+            }
+        } else if *parens > 0 {
+            *parens -= 1;
+        } else if *substitution {
+            return self.pop();
+        }
+        self.separator(1);
+    }
+
+    fn newline(&mut self) {
+        self.separator(1);
+        if let Some(document) = self.pending.pop_front() {
+            self.frames.push(Frame::HereDocument(document));
+            self.end_mark();
+        }
+    }
+
+    /// Single quotes end at the next one, whatever stands between.
+    fn single(&mut self) -> Result<(), Misplaced> {
+        self.copy_char();
+        while let Some(next) = self.rest().chars().next() {
+            match next {
+                '{' => self.placeholder(Self::in_single)?,
+                '\'' => {
+                    self.copy_char();
+                    break;
+                }
+                _ => self.copy_char(),
+            }
+        }
+        Ok(())
+    }
+
+    fn double(&mut self) -> Result<(), Misplaced> {
+        match self.rest().as_bytes()[0] {
+            b'"' => self.pop(),
+            _ => return self.expanding(b"$`\"\\\n"),
+        }
+        Ok(())
+    }
+
+    /// What is alike in double quotes and here-documents; `escaped` are those that a backslash
+    /// takes the meaning from.
+    fn expanding(&mut self, escaped: &[u8]) -> Result<(), Misplaced> {
+        let rest = self.rest().as_bytes();
+        match rest[0] {
+            b'\\' if rest.get(1).is_some_and(|next| escaped.contains(next)) => self.copy(2),
+            b'`' => self.push(Frame::Backquotes, 1),
+            b'$' => return self.dollar(),
+            b'{' => return self.placeholder(Self::in_double),
+            _ => self.copy_char(),
+        }
+        Ok(())
+    }
+
+    fn dollar(&mut self) -> Result<(), Misplaced> {
+        let rest = self.rest();
+        let substitution = Frame::Command { substitution: true, parens: 0, cases: Vec::new() };
+        if rest.starts_with("$((") {
+            self.push(Frame::Arithmetic { parens: 2 }, 3);
+        } else if rest.starts_with("$(") {
+            self.push(substitution, 2);
+        } else if rest.starts_with("${") {
+            self.push(Frame::Parameter, 2);
+        } else if rest.starts_with("$'") && self.is_command() {
+            return self.ansi_quotes();
+        } else {
+            self.copy_char();
+        }
+        Ok(())
+    }
+
+    /// `$'…'`: shells that know it read `\'` as a quote within, others as the end.
+    fn ansi_quotes(&mut self) -> Result<(), Misplaced> {
+        self.copy(2);
+        let end = self.rest().find('\'').map_or(self.text.len(), |end| self.at + end);
+        while self.at < end {
+            if self.rest().starts_with('{') {
+                self.refuse_known(self.at, ShellPlace::AnsiQuotes)?;
+            }
+            self.copy_char();
+        }
+        if self.text[..end].ends_with('\\') {
+            self.doubt = self.doubt.or(Some(ShellPlace::AnsiQuotes));
+        }
+        self.copy(1);
+        Ok(())
+    }
+
+    fn is_command(&self) -> bool {
+        matches!(self.frames.last(), Some(Frame::Command { .. }))
+    }
+
+    fn parameter(&mut self) -> Result<(), Misplaced> {
+        let rest = self.rest();
+        match rest.as_bytes()[0] {
+            b'}' => self.pop(),
+            b'\\' => self.copy(2),
+            b'"' => self.push(Frame::Double, 1),
+            b'\'' if !self.is_within_double() => return self.single(),
+            b'`' => self.push(Frame::Backquotes, 1),
+            b'$' => return self.dollar(),
+            b'{' => return self.placeholder(Self::in_double),
+            _ => self.copy_char(),
+        }
+        Ok(())
+    }
+
+    /// Whether the innermost `${ }` stands in double quotes, where a single quote means nothing.
+    fn is_within_double(&self) -> bool {
+        let outer = self.frames.iter().rev().find(|frame| **frame != Frame::Parameter);
+        matches!(outer, Some(Frame::Double | Frame::HereDocument(_)))
+    }
+
+    fn arithmetic(&mut self) -> Result<(), Misplaced> {
+        match self.rest().as_bytes()[0] {
+            b'(' => self.count_parens(1),
+            b')' => self.count_parens(-1),
+            b'"' => self.push(Frame::Double, 1),
+            b'\'' => return self.single(),
+            b'\\' => self.copy(2),
+            b'`' => self.push(Frame::Backquotes, 1),
+            b'$' => return self.dollar(),
+            b'{' => return self.placeholder(Self::in_double),
+            _ => self.copy_char(),
+        }
+        Ok(())
+    }
+
+    fn count_parens(&mut self, change: i32) {
+        let Some(Frame::Arithmetic { parens }) = self.frames.last_mut() else { return };
+        *parens = parens.saturating_add_signed(change);
+        if *parens == 0 { self.pop() } else { self.copy_char() }
+    }
+
+    fn backquotes(&mut self) -> Result<(), Misplaced> {
+        match self.rest().as_bytes()[0] {
+            b'`' => self.pop(),
+            b'\\' => self.copy(2),
+            b'{' => return self.placeholder(Self::in_double),
+            _ => self.copy_char(),
+        }
+        Ok(())
+    }
+
+    /// A brace: the beginning of `{v}`, or just a brace.
+    fn placeholder(&mut self, reference: fn(&str) -> String) -> Result<(), Misplaced> {
+        let Some(name) = placeholder(self.rest()) else {
+            self.copy_char();
+            return Ok(());
+        };
+        let range = self.at..self.at + name.len() + 2;
+        let Some(variable) = (self.known)(name, range.clone()) else {
+            self.copy_char();
+            return Ok(());
+        };
+        if let Some(place) = self.unsafe_place() {
+            return Err(Misplaced { name: name.to_owned(), range, place });
+        }
+        self.out.push_str(&reference(&variable.environment_name()));
+        self.at = range.end;
+        if !self.variables.contains(&variable) {
+            self.variables.push(variable);
+        }
+        Ok(())
+    }
+
+    fn refuse_known(&mut self, at: usize, place: ShellPlace) -> Result<(), Misplaced> {
+        let Some(name) = placeholder(&self.text[at..]) else { return Ok(()) };
+        let range = at..at + name.len() + 2;
+        match (self.known)(name, range.clone()) {
+            Some(_) => Err(Misplaced { name: name.to_owned(), range, place }),
+            None => Ok(()),
+        }
+    }
+
+    fn unsafe_place(&self) -> Option<ShellPlace> {
+        let frames = self.frames.iter().find_map(|frame| match frame {
+            Frame::Parameter => Some(ShellPlace::Parameter),
+            Frame::Arithmetic { .. } => Some(ShellPlace::Arithmetic),
+            Frame::Backquotes => Some(ShellPlace::Backquotes),
+            Frame::Command { .. } | Frame::Double | Frame::HereDocument(_) => None,
+        });
+        frames.or(self.doubt).or_else(|| self.is_subscript().then_some(ShellPlace::Subscript))
+    }
+
+    /// Whether the word so far is a name with an open bracket, as in `a[`.
+    fn is_subscript(&self) -> bool {
+        let word = if self.is_command() { &self.text[self.word..self.at] } else { "" };
+        let Some((name, index)) = word.split_once('[') else { return false };
+        let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        begins && name.chars().all(is_word) && !index.contains(']')
+    }
+
+    fn quoted(name: &str) -> String {
+        format!("\"${{{name}}}\"")
+    }
+
+    fn in_double(name: &str) -> String {
+        format!("${{{name}}}")
+    }
+
+    fn in_single(name: &str) -> String {
+        format!("'\"${{{name}}}\"'")
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}

@@ -1,0 +1,90 @@
+//! Here-documents: their operators, bodies and end marks.
+
+use std::ops::Range;
+
+use super::{Frame, Lexer};
+use crate::shell::{Misplaced, ShellPlace};
+use crate::variable::Variable;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HereDocument {
+    mark: String,
+    /// Whether tabs before the end mark do not count.
+    dashed: bool,
+    pub(super) body: Body,
+}
+
+/// What the shell does with the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    /// It is like double quotes.
+    Expanding,
+    /// The end mark is quoted, so nothing is replaced.
+    Literal,
+}
+
+impl<K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'_, K> {
+    /// `<<` and the end mark behind it.
+    pub(super) fn here_operator(&mut self) -> Result<(), Misplaced> {
+        self.copy(2);
+        let dashed = self.rest().starts_with('-');
+        self.copy(usize::from(dashed));
+        let blanks = self.rest().len() - self.rest().trim_start_matches([' ', '\t']).len();
+        self.copy(blanks);
+        let word = self.rest();
+        let end = mark_length(word);
+        let written = &word[..end];
+        for (open, _) in written.match_indices('{') {
+            self.refuse_known(self.at + open, ShellPlace::EndMark)?;
+        }
+        self.copy(end);
+        let quote = |c: char| matches!(c, '\'' | '"' | '\\');
+        let body = if written.contains(quote) { Body::Literal } else { Body::Expanding };
+        self.pending.push_back(HereDocument { mark: written.replace(quote, ""), dashed, body });
+        Ok(())
+    }
+
+    pub(super) fn here_document(&mut self, body: Body) -> Result<(), Misplaced> {
+        if self.rest().starts_with('\n') {
+            self.copy_char();
+            self.end_mark();
+            return Ok(());
+        }
+        if body == Body::Expanding {
+            return self.expanding(b"$`\\\n");
+        }
+        if self.rest().starts_with('{') {
+            self.refuse_known(self.at, ShellPlace::QuotedHereDocument)?;
+        }
+        self.copy_char();
+        Ok(())
+    }
+
+    /// At the beginning of a line: ends the here-documents whose mark it is.
+    pub(super) fn end_mark(&mut self) {
+        while let Some(Frame::HereDocument(document)) = self.frames.last() {
+            let line = self.rest().split('\n').next().unwrap_or_default();
+            let bare = if document.dashed { line.trim_start_matches('\t') } else { line };
+            if bare != document.mark || self.at == self.text.len() {
+                return;
+            }
+            self.copy(line.len() + 1);
+            self.frames.pop();
+            self.word = self.at;
+            if let Some(next) = self.pending.pop_front() {
+                self.frames.push(Frame::HereDocument(next));
+            }
+        }
+    }
+}
+
+/// How long the end mark at the beginning of `text` is, quotes included.
+fn mark_length(text: &str) -> usize {
+    let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'));
+    let closing = quote.and_then(|quote| text[1..].find(quote).map(|closing| closing + 2));
+    closing.or_else(|| text.find(ends_mark)).unwrap_or(text.len())
+}
+
+fn ends_mark(c: char) -> bool {
+    c.is_whitespace() || matches!(c, ';' | '&' | '|' | '<' | '>' | '(' | ')')
+}

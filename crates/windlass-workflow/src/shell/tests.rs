@@ -1,0 +1,111 @@
+use super::*;
+
+fn known(name: &str) -> Option<Variable> {
+    (name == "v").then(|| Variable::Param("v".to_owned()))
+}
+
+/// `V` in `expected` stands for the environment variable's name.
+fn check(text: &str, expected: &str) {
+    let rewritten = ShellText::parse(text, known).unwrap_or_else(|error| panic!("{text}: {error}"));
+    assert_eq!(rewritten.text(), expected.replace("${V}", "${WINDLASS_V_v}"), "{text}");
+    assert_eq!(rewritten.written(), text);
+    assert_eq!(rewritten.variables().len(), usize::from(expected.contains("${V}")), "{text}");
+}
+
+fn refused(text: &str, place: ShellPlace) {
+    let misplaced = ShellText::parse(text, known).expect_err(text);
+    assert_eq!(misplaced.place, place, "{text}");
+    assert_eq!(&text[misplaced.range], "{v}", "{text}");
+}
+
+#[test]
+fn a_bare_value_is_put_in_double_quotes() {
+    check("echo {v}", r#"echo "${V}""#);
+    check("x={v}y", r#"x="${V}"y"#);
+    check("{v}", r#""${V}""#);
+    check("{v}{v}", r#""${V}""${V}""#);
+    check("a|b;c&d>{v}", r#"a|b;c&d>"${V}""#);
+    check("case {v} in {v}) true;; esac", r#"case "${V}" in "${V}") true;; esac"#);
+}
+
+#[test]
+fn in_double_quotes_it_stands_as_it_is() {
+    check(r#"echo "a {v} b""#, r#"echo "a ${V} b""#);
+    check(r#"echo "\"{v}\"""#, r#"echo "\"${V}\"""#);
+    check(r#"echo "\\{v}""#, r#"echo "\\${V}""#);
+    check(r#"echo "it's {v}" {v}"#, r#"echo "it's ${V}" "${V}""#);
+    check(r#"echo "list[{v}]""#, r#"echo "list[${V}]""#);
+    check(r#"echo $"{v}""#, r#"echo $"${V}""#);
+}
+
+#[test]
+fn single_quotes_are_closed_and_opened_again() {
+    check("echo 'a {v} b'", r#"echo 'a '"${V}"' b'"#);
+    check("echo '\\' {v}", r#"echo '\' "${V}""#);
+    check("echo 'say \"{v}\"'", r#"echo 'say "'"${V}"'"'"#);
+}
+
+#[test]
+fn inside_a_substitution_quotes_begin_anew() {
+    check(r#"echo "$(echo {v})""#, r#"echo "$(echo "${V}")""#);
+    check(r#"echo "$(echo "{v}" '{v}')""#, r#"echo "$(echo "${V}" ''"${V}"'')""#);
+    check(r#"echo $( (echo {v}) ) {v}"#, r#"echo $( (echo "${V}") ) "${V}""#);
+    check(r#"echo "$(f $(g {v})) {v}""#, r#"echo "$(f $(g "${V}")) ${V}""#);
+    check(
+        "x=$(case a in (a) echo {v};; esac) {v}",
+        r#"x=$(case a in (a) echo "${V}";; esac) "${V}""#,
+    );
+}
+
+#[test]
+fn here_documents_are_like_double_quotes() {
+    check(
+        "cat <<EOF\n\"{v}\" '{v}'\nEOF\necho {v}",
+        "cat <<EOF\n\"${V}\" '${V}'\nEOF\necho \"${V}\"",
+    );
+    check("cat <<-E\n\t{v}\n\tE\n'{v}'", "cat <<-E\n\t${V}\n\tE\n''\"${V}\"''");
+    check("cat <<A <<B\n{v}\nA\n{v}\nB\n{v}", "cat <<A <<B\n${V}\nA\n${V}\nB\n\"${V}\"");
+    check("cat <<'EOF'\n\"'\nEOF\n{v}", "cat <<'EOF'\n\"'\nEOF\n\"${V}\"");
+    check("cat <<< {v}", r#"cat <<< "${V}""#);
+    check("cat <<'A B'\n'\nA B\n{v}", "cat <<'A B'\n'\nA B\n\"${V}\"");
+}
+
+#[test]
+fn the_shell_keeps_what_is_its_own() {
+    check("echo ${v} \\{v} {other} {a,b} { v; }", "echo ${v} \\{v} {other} {a,b} { v; }");
+    check("awk '{print $1}' # don't touch {v}", "awk '{print $1}' # don't touch {v}");
+    check("echo a#b {v} $# ${#x}", r#"echo a#b "${V}" $# ${#x}"#);
+    check("# it's\necho {v}", "# it's\necho \"${V}\"");
+    check("echo ${x:-'}'} {v}", r#"echo ${x:-'}'} "${V}""#);
+    check(r#"echo "${x:-'}" {v}"#, r#"echo "${x:-'}" "${V}""#);
+    check("echo $((1<<2)) {v}", r#"echo $((1<<2)) "${V}""#);
+    check("IFS=$'\\n' {v}", "IFS=$'\\n' \"${V}\"");
+    check("echo é'{v}'", "echo é''\"${V}\"''");
+}
+
+#[test]
+fn where_no_quoting_is_safe_a_value_is_refused() {
+    refused("echo ${x:-{v}}", ShellPlace::Parameter);
+    refused("echo \"${x:-$(echo {v})}\"", ShellPlace::Parameter);
+    refused("echo $(( {v} ))", ShellPlace::Arithmetic);
+    refused("(( i = {v} ))", ShellPlace::Arithmetic);
+    refused("echo `echo {v}`", ShellPlace::Backquotes);
+    refused("echo \"`echo {v}`\"", ShellPlace::Backquotes);
+    refused("a[{v}]=1", ShellPlace::Subscript);
+    refused("cat <<'E'\n{v}\nE", ShellPlace::QuotedHereDocument);
+    refused("cat <<{v}", ShellPlace::EndMark);
+    refused("echo $'{v}'", ShellPlace::AnsiQuotes);
+    refused("echo $'\\'' {v}", ShellPlace::AnsiQuotes);
+    refused("x=$(case a in a) echo;; esac) {v}", ShellPlace::CaseInSubstitution);
+    refused("x=\"$( (case a in a) :;; esac); echo {v})\"", ShellPlace::CaseInSubstitution);
+}
+
+#[test]
+fn text_that_ends_in_the_middle_of_something_is_left_to_the_shell() {
+    for text in
+        ["'", "\"", "$(", "${", "`", "$((", "\\", "<<", "<<E", "<<E\n", "$'", "{", "{v", "$"]
+    {
+        let rewritten = ShellText::parse(text, known).expect(text);
+        assert_eq!(rewritten.text(), text);
+    }
+}

@@ -1,0 +1,208 @@
+//! TOML that cannot be read, in words that say what to write instead.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::DeTable;
+
+use crate::limits;
+use crate::mistake::Mistake;
+use crate::notes::Notes;
+
+/// The tables of a text; none if it is so broken that looking further would only add noise.
+pub(crate) fn read<'i>(text: &'i str, notes: &Notes) -> Option<Spanned<DeTable<'i>>> {
+    if text.len() > limits::FILE_BYTES {
+        notes.mistake(too_long(text));
+        return None;
+    }
+    let (tables, errors) = DeTable::parse_recoverable(text);
+    let mut told = Told { text, lines: BTreeSet::new(), repeated: None };
+    let mut broken = false;
+    for error in &errors {
+        let span = error.span().unwrap_or(0..0);
+        let kind = error.message().split(", expected").next().unwrap_or_default();
+        broken |= kind != DUPLICATE;
+        if told.follows_from_earlier(kind, &span) {
+            continue;
+        }
+        if kind.starts_with("missing comma") && told.is_first_on_its_line(&span) {
+            notes.mistake(unclosed_above(span));
+            break;
+        }
+        notes.mistake(in_our_words(text, error.message(), span));
+    }
+    (!broken).then_some(tables)
+}
+
+/// What has been said so far, to leave out what only follows from it.
+struct Told<'t> {
+    text: &'t str,
+    lines: BTreeSet<usize>,
+    /// Where a table began whose name had been there before.
+    repeated: Option<usize>,
+}
+
+impl Told<'_> {
+    fn follows_from_earlier(&mut self, kind: &str, span: &Range<usize>) -> bool {
+        let line = line_start(self.text, span.start);
+        if !self.lines.insert(line) {
+            return true;
+        }
+        if kind != DUPLICATE {
+            return false;
+        }
+        let header = |at: usize| self.text[at..].starts_with('[');
+        let since = self.repeated.map(|repeated| &self.text[repeated..line]);
+        let same = since.is_some_and(|since| !since.contains("\n[")) && !header(line);
+        if !same {
+            self.repeated = header(line).then_some(line);
+        }
+        same
+    }
+
+    fn is_first_on_its_line(&self, span: &Range<usize>) -> bool {
+        let line = line_start(self.text, span.start);
+        self.text.get(line..span.start).is_some_and(|before| before.trim().is_empty())
+    }
+}
+
+fn unclosed_above(span: Range<usize>) -> Mistake {
+    let message = "a list or table that began above is not closed";
+    let help = "look for a missing `]` or `}` on the lines before";
+    Mistake::new(span, message, "still inside it here").help(help)
+}
+
+const DUPLICATE: &str = "duplicate key";
+
+fn too_long(text: &str) -> Mistake {
+    let message = format!("this file has {} bytes", text.len());
+    let help = format!("a workflow file has at most {} bytes", limits::FILE_BYTES);
+    Mistake::new(0..0, message, "too long").help(help)
+}
+
+fn line_start(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    text.as_bytes()[..at].iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1)
+}
+
+fn in_our_words(text: &str, message: &str, span: Range<usize>) -> Mistake {
+    let kind = message.split(", expected").next().unwrap_or(message);
+    let written = text.get(span.clone()).unwrap_or_default();
+    let wording = match kind {
+        DUPLICATE => return duplicate(text, written, span),
+        "string values must be quoted" if written.trim().is_empty() => &NO_VALUE,
+        "key with no value" if !ends_line(text, span.end) => &NO_EQUALS,
+        kind if TOO_DEEP.contains(&kind) => return too_deep(span),
+        kind => match WORDINGS.iter().find(|wording| wording.kinds.contains(&kind)) {
+            Some(wording) => wording,
+            None => return not_toml(message, span),
+        },
+    };
+    Mistake::new(span, wording.message, wording.label).help(wording.help)
+}
+
+/// What to say about a kind of broken syntax.
+struct Wording {
+    /// What the TOML reader calls it.
+    kinds: &'static [&'static str],
+    message: &'static str,
+    label: &'static str,
+    help: &'static str,
+}
+
+const TOO_DEEP: [&str; 2] = ["cannot recurse further; max recursion depth met", "recursion limit"];
+
+const NO_VALUE: Wording = Wording {
+    kinds: &["key with no value", "missing value for key", "missing value"],
+    message: "there is a key here, and no value",
+    label: "the value is missing",
+    help: "write: key = \"value\"",
+};
+
+const NO_EQUALS: Wording = Wording {
+    kinds: &[],
+    message: "there is no `=` between a key and its value",
+    label: "expected `=`",
+    help: "write: key = \"value\"",
+};
+
+const WORDINGS: [Wording; 9] = [
+    NO_VALUE,
+    Wording {
+        kinds: &["string values must be quoted", "invalid boolean"],
+        message: "this text has no quotes",
+        label: "put it in quotes",
+        help: "write texts as \"…\", or as '…' if they contain double quotes or backslashes",
+    },
+    Wording {
+        kinds: &["invalid unquoted key"],
+        message: "a character of this key needs quotes",
+        label: "not a letter, a digit, `-` or `_`",
+        help: "put the key in quotes, as in [step.\"é\"], or choose another",
+    },
+    Wording {
+        kinds: &["unclosed table", "unclosed array table"],
+        message: "the `]` of this table's name is missing",
+        label: "expected `]`",
+        help: "write the name of a table in brackets, such as [step.build]",
+    },
+    Wording {
+        kinds: &["unclosed array"],
+        message: "a list is not closed",
+        label: "expected `]`",
+        help: "write lists as [\"a\", \"b\"]",
+    },
+    Wording {
+        kinds: &["unclosed inline table"],
+        message: "a table is not closed",
+        label: "expected `}`",
+        help: "write tables as { key = \"value\", other = 1 }",
+    },
+    Wording {
+        kinds: &["missing comma between array elements", "missing comma between key-value pairs"],
+        message: "there is no comma between these two",
+        label: "expected `,`",
+        help: "separate the entries of a list or table with commas",
+    },
+    Wording {
+        kinds: &["invalid basic string", "invalid literal string", "missing closing quote"],
+        message: "this text is not closed",
+        label: "the closing quote is missing on this line",
+        help: "use three quotes (\"\"\") for a text of several lines",
+    },
+    Wording {
+        kinds: &["missing escaped value", "too few unicode value digits"],
+        message: "a backslash stands before a character that it does not go with",
+        label: "not an escape",
+        help: "in single quotes '…' a backslash is just a backslash; in double quotes write \\\\",
+    },
+];
+
+fn too_deep(span: Range<usize>) -> Mistake {
+    let message = format!("tables and lists are nested more than {} deep", limits::NESTING);
+    let help = "no key of a workflow needs more than four levels";
+    Mistake::new(span, message, "too deep").help(help)
+}
+
+fn not_toml(message: &str, span: Range<usize>) -> Mistake {
+    let message = format!("this is not TOML: {message}");
+    let help = "a workflow is written as: [step.build], then run = \"make\" on the next line";
+    Mistake::new(span, message, "the file cannot be read from here on").help(help)
+}
+
+/// A key, or the table that a header names, for the second time.
+fn duplicate(text: &str, key: &str, span: Range<usize>) -> Mistake {
+    let line = text.get(line_start(text, span.start)..span.start).unwrap_or_default();
+    let what = match line.strip_prefix('[').and_then(|line| line.strip_suffix('.')) {
+        Some(table @ ("step" | "guard" | "semaphore")) => format!("{table} `{key}`"),
+        _ => format!("`{key}`"),
+    };
+    let message = format!("{what} is written twice");
+    let help = "keep one of the two: TOML does not add them together";
+    Mistake::new(span, message, "it stands above already").help(help)
+}
+
+fn ends_line(text: &str, at: usize) -> bool {
+    text.get(at..).is_none_or(|rest| rest.lines().next().is_none_or(|rest| rest.trim().is_empty()))
+}

@@ -1,0 +1,65 @@
+//! A workflow as it was read: a plan whose parameters have not been given yet.
+
+use crate::mistake::{Mistakes, Source, Warnings};
+use crate::notes::Notes;
+use crate::param::{self, Param, ParamErrors};
+use crate::plan::Plan;
+use crate::{planner, reader, syntax};
+
+/// A workflow without mistakes.
+///
+/// ```
+/// let workflow = windlass_workflow::parse("flow.toml", "[step.a]\nrun = 'true'")?;
+/// assert_eq!(workflow.plan().name, "flow");
+/// assert!(workflow.warnings().is_empty());
+/// let plan = workflow.bind([])?;
+/// assert_eq!(plan.steps.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workflow {
+    plan: Plan,
+    params: Vec<Param>,
+    warnings: Warnings,
+}
+
+/// Reads a workflow from its text. `file` is how to call it in mistakes; without a `name` in the
+/// text it names the workflow too.
+pub fn parse(file: &str, text: &str) -> Result<Workflow, Mistakes> {
+    let notes = Notes::default();
+    // The tables are as large as the text, and are gone before the plan is made.
+    let written = syntax::read(text, &notes).map(|tables| reader::read(&tables, &notes));
+    let planned = written.map(|written| planner::plan(file, text, &written, &notes));
+    let warnings = notes.finish(Source::new(file, text))?;
+    let (plan, params) = planned.expect("what cannot be read is a mistake");
+    Ok(Workflow { plan, params, warnings })
+}
+
+impl Workflow {
+    /// The plan, in which no parameter has a value yet.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// What it may be told, in the order of the file.
+    #[must_use]
+    pub fn params(&self) -> &[Param] {
+        &self.params
+    }
+
+    /// What is probably not meant.
+    #[must_use]
+    pub fn warnings(&self) -> &Warnings {
+        &self.warnings
+    }
+
+    /// The plan with these values for its parameters, and defaults for the rest.
+    pub fn bind<'a>(
+        &self,
+        given: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Plan, ParamErrors> {
+        let params = param::bind(&self.params, given)?;
+        Ok(Plan { params, ..self.plan.clone() })
+    }
+}

@@ -1,0 +1,103 @@
+//! Every example in the repository is a workflow without mistakes or warnings.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use windlass_workflow::{GraphFormat, Plan, Step, graph, parse};
+
+pub(crate) fn files() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let entries = |dir| fs::read_dir(root.join(dir)).expect("there are examples");
+    let entries = entries("examples").chain(entries("docs"));
+    let examples = entries.map(|entry| entry.expect("it can be listed").path());
+    let mut files: Vec<_> =
+        examples.filter(|p| p.extension().is_some_and(|e| e == "toml")).collect();
+    files.push(root.join("crates/windlass-cli/src/starter.toml"));
+    files.sort();
+    files
+}
+
+#[test]
+fn every_example_has_neither_mistakes_nor_warnings() {
+    let files = files();
+    assert!(files.len() >= 5, "{files:?}");
+    for file in files {
+        let text = fs::read_to_string(&file).expect("it can be read");
+        let name = file.display().to_string();
+        let workflow = parse(&name, &text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        assert!(workflow.warnings().is_empty(), "{}", workflow.warnings());
+        workflow.bind([]).unwrap_or_else(|errors| panic!("{name}: {errors}"));
+        for format in [GraphFormat::Text, GraphFormat::Dot, GraphFormat::Mermaid, GraphFormat::Json]
+        {
+            assert!(!graph(workflow.plan(), format).is_empty(), "{name}");
+        }
+    }
+}
+
+/// TOML 1.0 has no line breaks within `{ }`, no comma behind the last entry of one, and no `\e`.
+#[test]
+fn examples_are_written_in_toml_that_every_editor_accepts() {
+    for file in files() {
+        let text = fs::read_to_string(&file).expect("it can be read");
+        for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
+            let inline = line.split_once("= {").map(|(_, rest)| rest);
+            let closed = inline.is_none_or(|rest| rest.contains('}') && !rest.contains(", }"));
+            assert!(closed && !line.contains("\\e"), "{}: {line}", file.display());
+        }
+    }
+}
+
+/// A plan with its steps and guards by name, for comparing what was written in another order.
+fn by_name(plan: &Plan) -> BTreeMap<String, String> {
+    let guard = |place: &usize| plan.guards[*place].name.clone();
+    let step = |step: &Step| {
+        let after =
+            step.after.iter().map(|edge| (each_name(&plan.steps[edge.step]), edge.condition));
+        let after: BTreeSet<_> = after.collect();
+        let guards: BTreeSet<_> = step.guards.iter().chain(&step.ensures).map(guard).collect();
+        let each: BTreeMap<_, _> = step.each.iter().cloned().collect();
+        let (run, when, uses, env) = (&step.run, &step.when, &step.uses, &step.env);
+        let rest = (&step.locks, &step.retry, step.timeout, step.grace, step.priority, &step.dir);
+        format!("{after:?} {guards:?} {each:?} {run:?} {when:?} {uses:?} {env:?} {rest:?}")
+    };
+    let mut all: BTreeMap<_, _> = plan.steps.iter().map(|s| (each_name(s), step(s))).collect();
+    all.extend(plan.guards.iter().map(|guard| (guard.name.clone(), format!("{guard:?}"))));
+    all
+}
+
+/// The name of a step whatever the order of its variables.
+fn each_name(step: &Step) -> String {
+    let each: BTreeMap<_, _> = step.each.iter().cloned().collect();
+    format!("{} {each:?}", step.declared)
+}
+
+#[test]
+fn an_example_written_out_by_another_program_is_the_same_workflow() {
+    // One example names an instance, `build[linux,release]`, by the order of its variables.
+    for file in files().iter().filter(|file| !file.ends_with("matrix.toml")) {
+        let text = fs::read_to_string(file).expect("it can be read");
+        let table: toml::Table = toml::from_str(&text).expect("examples are TOML");
+        let again = toml::to_string(&table).expect("what was read can be written");
+        assert_ne!(text, again);
+        let [plan, other] = [text, again].map(|text| {
+            let workflow =
+                parse("flow.toml", &text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+            workflow.bind([]).unwrap_or_else(|errors| panic!("{errors}"))
+        });
+        assert_eq!(by_name(&plan), by_name(&other), "{}", file.display());
+    }
+}
+
+#[test]
+fn every_file_in_the_guide_has_no_mistakes() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/workflow.md");
+    let guide = fs::read_to_string(guide).expect("it can be read");
+    let blocks: Vec<_> = guide.split("```toml\n").skip(1).collect();
+    assert!(blocks.len() >= 5, "{}", blocks.len());
+    for block in blocks {
+        let text = block.split("```").next().unwrap_or_default();
+        let workflow = parse("guide.toml", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        assert!(workflow.warnings().is_empty(), "{}", workflow.warnings());
+    }
+}

@@ -1,0 +1,9 @@
+//! Whole files through the public door.
+
+mod bytes;
+mod examples;
+mod mistakes;
+mod plans;
+mod quoting;
+mod scale;
+mod schema;

@@ -1,0 +1,194 @@
+//! What whole files come out as.
+
+use std::time::Duration;
+
+use windlass_core::Amount;
+use windlass_workflow::{
+    Backoff, Command, EdgeCondition, GuardAction, Jitter, OnFailure, Plan, ResourceKind, Shell,
+    Variable, parse,
+};
+
+const NIGHTLY: &str = include_str!("../../../../docs/nightly.toml");
+
+fn plan(text: &str) -> Plan {
+    let workflow = parse("flow.toml", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    workflow.bind([]).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn names(plan: &Plan) -> Vec<&str> {
+    plan.steps.iter().map(|step| step.name.as_str()).collect()
+}
+
+fn step<'p>(plan: &'p Plan, name: &str) -> &'p windlass_workflow::Step {
+    plan.steps.iter().find(|step| step.name == name).expect(name)
+}
+
+#[test]
+fn the_whole_file_of_the_guide_comes_out_as_it_says() {
+    let plan = plan(NIGHTLY);
+    assert_eq!((plan.name.as_str(), plan.concurrency), ("nightly", Some(8)));
+    assert_eq!(plan.deadline, Some(Duration::from_secs(7200)));
+    assert_eq!(plan.on_failure, OnFailure::Finish);
+    let tests = ["test[linux,unit]", "test[linux,e2e]", "test[macos,unit]"];
+    assert_eq!(names(&plan)[1..4], tests, "the excluded one is left out");
+    let kinds: Vec<_> = plan.resources.iter().map(|resource| &resource.kind).collect();
+    let gpu = ResourceKind::Items {
+        items: vec!["0".to_owned(), "1".to_owned()],
+        env: Some("CUDA_VISIBLE_DEVICES".to_owned()),
+    };
+    assert_eq!(*kinds[0], gpu);
+    assert_eq!(*kinds[1], ResourceKind::Count(Amount::try_from(16_u64 << 30).expect("it fits")));
+    assert!(matches!(kinds[2], ResourceKind::Rate { rate, burst: 20 } if rate.count == 100));
+    let names: Vec<_> = plan.limits().iter().map(|(name, _)| name.to_owned()).collect();
+    assert_eq!(names, ["gpu", "memory"], "a rate is not held");
+    assert_eq!((plan.semaphores[0].name.as_str(), plan.semaphores[0].capacity), ("build-slots", 4));
+    assert!(plan.hooks.failure.is_some() && plan.hooks.escalate.is_some());
+}
+
+#[test]
+fn the_steps_of_the_guide_have_every_key() {
+    let plan = plan(NIGHTLY);
+    let retry = &step(&plan, "fetch").retry;
+    assert_eq!((retry.count, retry.backoff, retry.jitter), (5, Backoff::Exponential, Jitter::Full));
+    assert_eq!(retry.on_exit.as_deref(), Some(&[6, 7, 28][..]));
+    let report = step(&plan, "report");
+    assert_eq!(report.after.len(), 3);
+    assert!(report.after.iter().all(|edge| edge.condition == EdgeCondition::Done));
+    let deploy = step(&plan, "deploy");
+    let lock = deploy.locks[0].fill(|variable| plan.value(deploy, variable));
+    assert_eq!(lock.as_deref(), Ok("deploy-staging"));
+    assert_eq!((deploy.semaphores[0].semaphore, deploy.semaphores[0].weight), (0, 2));
+    assert_eq!((deploy.guards.as_slice(), deploy.ensures.as_slice()), (&[0][..], &[1][..]));
+    assert_eq!(plan.guards[0].on_timeout, GuardAction::Escalate);
+    assert_eq!(plan.guards[0].wake_on[0].to_string(), "approval:{env}:given");
+    assert!(deploy.when.is_some() && deploy.finally.is_some() && deploy.grace.is_some());
+    let output = Variable::Output { step: "report".to_owned(), key: "url".to_owned() };
+    assert!(deploy.run.variables().contains(&&output));
+}
+
+#[test]
+fn guards_of_other_pipelines_work_once_their_names_are_parameters() {
+    let plan = plan(include_str!("../../../../docs/guards.toml"));
+    let texts: Vec<_> = plan.guards.iter().map(|guard| guard.condition.text.text()).collect();
+    assert_eq!(texts[0], "test -f plans/\"${WINDLASS_V_name}\".md");
+    assert!(texts[3].starts_with("test -z ''\"${WINDLASS_V_after}\"'' || "), "{}", texts[3]);
+}
+
+#[test]
+fn steps_keep_the_order_of_the_file_except_behind_those_they_follow() {
+    let text =
+        "[step.z]\nrun = 'true'\nafter = ['a']\n[step.y]\nrun = 'true'\n[step.a]\nrun = 'true'";
+    let workflow = parse("dir/flow.toml", text).expect("nothing is wrong");
+    assert_eq!(names(workflow.plan()), ["y", "a", "z"]);
+    assert_eq!(workflow.plan().steps[2].after[0].step, 1);
+    assert_eq!(workflow.plan().name, "flow");
+}
+
+#[test]
+fn a_step_has_the_defaults_unless_it_says_otherwise() {
+    let plan = plan(
+        r#"
+        [env]
+        A = "env"
+        B = "env"
+        C = 1
+        [resource]
+        cpu = 4
+        mem = 8
+        [defaults]
+        env = { B = "defaults", D = "defaults" }
+        shell = "bash"
+        timeout = "1m"
+        use = { cpu = 1, mem = 2 }
+        retry = { count = 2 }
+        priority = 3
+        dir = "sub"
+        [step.plain]
+        run = "true"
+        [step.own]
+        run = "true"
+        env = { D = "step" }
+        shell = "sh"
+        timeout = "2m"
+        use = { cpu = 2 }
+        retry = { count = 0 }
+        priority = -1
+        dir = "other"
+        "#,
+    );
+    let env = |name: &str| -> Vec<String> {
+        step(&plan, name).env.iter().map(|(name, value)| format!("{name}={value}")).collect()
+    };
+    assert_eq!(env("plain"), ["A=env", "B=defaults", "C=1", "D=defaults"]);
+    assert_eq!(env("own"), ["A=env", "B=defaults", "C=1", "D=step"]);
+    let shown = |name: &str| {
+        let step = step(&plan, name);
+        let Command::Script(script) = &step.run else { panic!("it is shell text") };
+        let dir = step.dir.as_ref().map(ToString::to_string).unwrap_or_default();
+        let timeout = step.timeout.map(|timeout| timeout.as_secs());
+        (script.shell.clone(), timeout, step.uses.to_string(), step.retry.count, step.priority, dir)
+    };
+    let (bash, sh) = (Shell::named("bash"), Shell::named("sh"));
+    assert_eq!(shown("plain"), (bash, Some(60), "cpu=1 mem=2".into(), 2, 3, "sub".into()));
+    assert_eq!(shown("own"), (sh, Some(120), "cpu=2 mem=2".into(), 0, -1, "other".into()));
+}
+
+#[test]
+fn each_takes_out_what_is_excluded_and_adds_what_is_included() {
+    let plan = plan(
+        r#"
+        [step.t]
+        run = "echo {a} {b}"
+        each = { a = [1, 2], b = ["x", true], exclude = [{ a = 2 }], include = [{ b = "z", a = 9 }] }
+        [step.only]
+        run = "echo {c}"
+        each = { include = [{ c = "p" }, { c = "q" }] }
+        "#,
+    );
+    assert_eq!(names(&plan), ["t[1,x]", "t[1,true]", "t[9,z]", "only[p]", "only[q]"]);
+    assert_eq!(plan.steps[2].each, [("a".to_owned(), "9".to_owned()), ("b".into(), "z".into())]);
+}
+
+#[test]
+fn a_step_can_follow_one_of_an_each_or_its_own_counterpart() {
+    let plan = plan(
+        r#"
+        [step.build]
+        run = "make {os}"
+        each = { os = ["linux", "macos"] }
+        [step.pack]
+        run = "pack {os}"
+        each = { os = ["linux", "macos"] }
+        after = ["build[{os}]"]
+        [step.ship]
+        run = "ship"
+        after = "pack[linux]"
+        "#,
+    );
+    let after = |name: &str| -> Vec<&str> {
+        step(&plan, name).after.iter().map(|edge| plan.steps[edge.step].name.as_str()).collect()
+    };
+    assert_eq!(after("pack[linux]"), ["build[linux]"]);
+    assert_eq!(after("pack[macos]"), ["build[macos]"]);
+    assert_eq!(after("ship"), ["pack[linux]"]);
+}
+
+#[test]
+fn a_list_needs_no_shell_and_takes_values_as_they_are() {
+    let plan = plan("[params]\nv = '$(x)'\n[step.a]\nrun = ['echo', 'is {v}', '{w}']");
+    let Command::List(words) = &plan.steps[0].run else { panic!("it is a list") };
+    let filled = words.iter().map(|word| word.fill(|v| plan.value(&plan.steps[0], v)).unwrap());
+    assert_eq!(filled.collect::<Vec<_>>(), ["echo", "is $(x)", "{w}"]);
+}
+
+#[test]
+fn a_shell_that_is_not_posix_reads_run_and_sh_the_rest() {
+    let plan = plan(
+        "[step.a]\nshell = ['python3', '-c']\nrun = 'print(1)'\nwhen = 'true'\nfinally = 'true'",
+    );
+    let step = &plan.steps[0];
+    let Command::Script(run) = &step.run else { panic!("it is shell text") };
+    assert_eq!(run.shell.program, "python3");
+    assert_eq!(step.when.as_ref().map(|when| when.shell.clone()), Some(Shell::default()));
+    assert!(matches!(&step.finally, Some(Command::Script(f)) if f.shell == Shell::default()));
+}
