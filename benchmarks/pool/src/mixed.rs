@@ -59,7 +59,7 @@ type Job = Box<dyn FnOnce() + Send>;
 
 fn block(seed: u64) {
     let start = seed as f64;
-    black_box((0..12_000).fold(start, |x, n| (x + f64::from(n)).sqrt() * 1.000_1));
+    black_box((0..6_800).fold(start, |x, n| (x + f64::from(n)).sqrt() * 1.000_1));
 }
 
 fn windlass_kernel(pools: &Pools) -> u64 {

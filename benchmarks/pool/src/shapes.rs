@@ -295,7 +295,8 @@ fn nested_scopes(pools: &Pools) -> Row<'_> {
 
 /// Some work that takes about 200 ns.
 fn leaf(seed: u64) -> u64 {
-    (0..60).fold(black_box(seed) | 1, |x, _| (x ^ (x >> 7)).wrapping_mul(0x9e37_79b9_7f4a_7c15)) & 1
+    (0..180).fold(black_box(seed) | 1, |x, _| (x ^ (x >> 7)).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        & 1
 }
 
 /// The sizes of the two parts of an uneven tree.
