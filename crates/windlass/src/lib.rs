@@ -67,3 +67,8 @@ pub use scheduler::{
 };
 pub use spec::{SubmitError, WorkSpec};
 pub use work::{Work, WorkContext, WorkOutcome};
+
+/// The examples of the front page.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadMe;
