@@ -11,19 +11,20 @@ use crate::ageing::Ageing;
 use crate::capacity::{CapacityTree, CostError, Demand, Refusal, SLOTS};
 use crate::column::Column;
 use crate::dag::Dag;
-use crate::fact::{Ending, Fact, Happening, Transition, World};
+use crate::fact::{Ending, Fact, Happening, World};
 use crate::input::{
     Dependency, DependencyError, Grant, Input, Outcome, Rejected, Submission, SubmitError,
 };
 use crate::metrics::Metrics;
 use crate::phase::{Phase, Step, WorkState};
-use crate::queue::{Listing, ReadyQueue, Ticket, Waiting};
+use crate::queue::{Listing, ReadyQueue, Ticket};
 use crate::{Amount, ClientId, CostId, LevelId, ResourceCost, ResourceId, Timestamp, WorkId};
 
 mod admission;
 mod check;
 mod digest;
 mod edges;
+mod step;
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
@@ -527,81 +528,6 @@ impl Engine {
         self.metrics.forgotten += 1;
         self.works.forget(work.index());
         self.dag.forget(work.index());
-    }
-
-    /// The only place where a work changes its phase. What depends on phases is kept in step here.
-    fn step(&mut self, world: &mut World<'_>, work: WorkId, step: Step) {
-        let slot = &mut self.works[work.index()];
-        let mut entry = slot.clone();
-        let from = entry.phase;
-        entry.phase = match from.after(step) {
-            Ok(to) => to,
-            Err(illegal) => panic!("work {work}: {illegal:?}"),
-        };
-        slot.phase = entry.phase;
-        if entry.phase == Phase::Ready && !from.keeps_its_place() {
-            entry.join_line(self.tickets, self.now);
-            slot.join_line(self.tickets, self.now);
-            self.tickets = self.tickets.saturating_add(1);
-        }
-        self.leave(world, work, from, &entry);
-        self.hold(world, from, step, &entry);
-        self.enter(work, &entry);
-        self.report(world, work, Some(from.state()), &entry);
-    }
-
-    fn leave(&mut self, world: &mut World<'_>, work: WorkId, from: Phase, entry: &Work) {
-        self.metrics.leave(from.state());
-        match from {
-            Phase::Ready => {
-                self.queue.remove(entry.listing(), entry.ticket, self.now);
-                self.owed.take_if(|(owner, _)| *owner == work);
-                if self.standing == Some(work) {
-                    self.withdraw(world);
-                }
-            }
-            Phase::Delayed { due } => {
-                self.timers.remove(&(due, work));
-            }
-            _ => {}
-        }
-    }
-
-    fn enter(&mut self, work: WorkId, entry: &Work) {
-        self.metrics.enter(entry.phase.state());
-        match entry.phase {
-            Phase::Ready => {
-                let waiting = Waiting { work, ticket: entry.ticket, since: entry.ready_since };
-                self.queue.insert(entry.listing(), waiting, self.now);
-            }
-            Phase::Delayed { due } => {
-                self.timers.insert((due, work));
-            }
-            _ => {}
-        }
-    }
-
-    /// Takes or gives back what the work needs. A grant has taken it already; a replayed start has
-    /// not. A grant that comes to nothing was no start, and uses up nothing of a rate.
-    fn hold(&mut self, world: &mut World<'_>, from: Phase, step: Step, entry: &Work) {
-        let demand = &self.costs[entry.cost.index()];
-        if !from.holds() && step == Step::Start {
-            world.capacity.take(self.client, demand, self.now);
-        }
-        if from.holds() && !entry.phase.holds() {
-            let wakes = match from {
-                Phase::Granted => world.capacity.take_back(self.client, demand, self.now),
-                _ => world.capacity.give_back(self.client, demand),
-            };
-            self.wake(world, &wakes);
-        }
-    }
-
-    fn report(&self, world: &mut World<'_>, work: WorkId, from: Option<WorkState>, entry: &Work) {
-        if let Some(transitions) = &mut world.transitions {
-            let (to, attempt) = (entry.phase, entry.attempts);
-            transitions.push(Transition { at: self.now, work, attempt, from, to });
-        }
     }
 }
 

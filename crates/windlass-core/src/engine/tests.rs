@@ -1,4 +1,5 @@
 use super::*;
+use crate::fact::Transition;
 
 /// An engine on a private tree, with every fact and transition kept.
 struct Bench {
