@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use thiserror::Error;
-use windlass_core::{Grant, HolderId, Input, Outcome, Phase, Token, Transition, WorkId, WorkState};
+use windlass_core::{Grant, HolderId, Input, Outcome, Token, Transition, WorkId, WorkState};
 use windlass_store::{Claim, Claimed, Name, Process, RunRecord, Store, StoreError, Transaction};
 use windlass_workflow::{Mistakes, ParamErrors, Plan};
 
@@ -322,8 +322,7 @@ impl Coordinator {
     fn patience(&self) -> Option<Duration> {
         let due = self.schedule.engine().next_wakeup();
         let due = due.map(|due| due.since(self.schedule.now()));
-        let waits = !self.schedule.works_in(|phase| phase == Phase::Ticketed).is_empty();
-        let ticket = waits.then_some(TICKET_POLL);
+        let ticket = self.schedule.ticketed().next().map(|_| TICKET_POLL);
         let kill = self.stop.as_ref();
         let kill = kill.map(|stop| stop.kill_at.saturating_duration_since(Instant::now()));
         [due, ticket, kill].into_iter().flatten().min()
@@ -352,7 +351,7 @@ impl Coordinator {
     fn step_down(mut self) -> Result<(), StoreError> {
         let Self { store, schedule, leader, .. } = &mut self;
         store.transact(|transaction| {
-            for work in schedule.works_in(|phase| phase == Phase::Ticketed) {
+            for work in schedule.ticketed() {
                 let attempts = schedule.engine().attempts(work).expect("it is one of its works");
                 let grant = Grant { work, attempt: attempts + 1 };
                 transaction.leave_line(&leader.holder_of(grant))?;
@@ -428,10 +427,8 @@ fn admit(
     leader: &Leader,
     transaction: &Transaction<'_>,
 ) -> Result<Vec<Start>, StoreError> {
-    let known = "it was granted or ticketed just now";
-    for work in schedule.works_in(|phase| phase == Phase::Ticketed) {
-        schedule.apply(Input::Ring(work)).expect(known);
-    }
+    let known = "it was granted just now";
+    schedule.ring_all();
     let mut starts = Vec::new();
     while let Some(grant) = schedule.take_next() {
         let locks = leader.orders(schedule).locks(grant);
@@ -445,7 +442,7 @@ fn admit(
                 schedule.apply(Input::Begin(grant)).expect(known);
                 starts.push(Start { grant, names: names.into_iter().zip(tokens).collect() });
             }
-            Claimed::Refused(_) => schedule.apply(Input::Refuse(grant)).expect(known),
+            Claimed::Refused(_) => schedule.refuse(grant).expect(known),
         }
     }
     Ok(starts)

@@ -2,6 +2,7 @@
 //!
 //! Collects the facts that the next commit has to store, and the transitions to show once it has.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use windlass_core::{
@@ -19,6 +20,8 @@ pub(crate) struct Schedule {
     clock: Clock,
     facts: Vec<Fact>,
     transitions: Vec<Transition>,
+    /// The works that a host-wide name has refused.
+    ticketed: BTreeSet<WorkId>,
 }
 
 impl Schedule {
@@ -49,6 +52,7 @@ impl Schedule {
             clock: Clock::start(),
             facts: Vec::new(),
             transitions: Vec::new(),
+            ticketed: BTreeSet::new(),
         }
     }
 
@@ -105,6 +109,25 @@ impl Schedule {
 
     pub(crate) fn take_next(&mut self) -> Option<Grant> {
         self.call(Engine::take_next)
+    }
+
+    /// The granted work cannot begin: a host-wide name refused it.
+    pub(crate) fn refuse(&mut self, grant: Grant) -> Result<(), Rejected> {
+        self.apply(Input::Refuse(grant))?;
+        self.ticketed.insert(grant.work);
+        Ok(())
+    }
+
+    /// The works that a host-wide name has refused.
+    pub(crate) fn ticketed(&self) -> impl Iterator<Item = WorkId> {
+        self.ticketed.iter().copied()
+    }
+
+    /// Has every work that was refused look again.
+    pub(crate) fn ring_all(&mut self) {
+        for work in std::mem::take(&mut self.ticketed) {
+            self.apply(Input::Ring(work)).expect("it was refused before");
+        }
     }
 
     /// The facts since the last call.
