@@ -155,6 +155,10 @@ where
 }
 
 impl<F: FnOnce() -> R, R> Fork<F, R> {
+    /// # Safety
+    ///
+    /// The contract of `Header::run`: `header` is that of a `Fork<F, R>` whose side is the caller's
+    /// to run.
     unsafe fn run(header: NonNull<Header>) {
         let fork = header.cast::<Self>().as_ptr();
         // SAFETY: by the contract of `Header::run`.

@@ -169,6 +169,10 @@ fn conclude<T>(node: &Node, body: impl FnOnce() -> T, fate: Fate) -> Outcome<T> 
     Outcome::Taken
 }
 
+/// # Safety
+///
+/// The contract of `Kind::drop_outcome`: `task` is a `Head<T>`, alive with its root, and its outcome
+/// is the caller's.
 unsafe fn drop_outcome<T>(task: NonNull<Node>) {
     let head = task.cast::<Head<T>>().as_ptr();
     // SAFETY: by the contract of `Kind::drop_outcome` the outcome is ours.

@@ -363,6 +363,13 @@ impl Coordinator {
     }
 }
 
+impl Drop for Coordinator {
+    /// A run that cannot go on leaves no step running; one that has ended has none.
+    fn drop(&mut self) {
+        self.signal_steps(Signal::KILL);
+    }
+}
+
 impl Leader {
     /// The right to lead `run`, or who else has it.
     fn take_over(
@@ -460,3 +467,6 @@ fn finish(schedule: &mut Schedule, (grant, code): (Grant, i32), stopping: bool) 
     };
     schedule.apply(Input::Finished { grant, outcome }).expect("an attempt ends once");
 }
+
+#[cfg(test)]
+mod tests;

@@ -469,6 +469,29 @@ impl RandomWorld {
 
     fn verify(&self) {
         self.sides.iter().for_each(|side| side.engine.check(&self.capacity));
+        self.verify_that_nobody_waits_in_a_circle();
+    }
+
+    /// Set-asides bind in one order, so of all who are first in line somewhere at least one is bound
+    /// by nobody else's.
+    fn verify_that_nobody_waits_in_a_circle(&self) {
+        let firsts = self.sides.iter().filter(|side| side.engine.first_in_line().is_some());
+        let bound: Vec<_> = firsts.map(|side| self.is_bound(&side.engine)).collect();
+        assert!(bound.is_empty() || bound.contains(&false), "all wait for each other's set-asides");
+    }
+
+    /// Whether something that the first in line needs is set aside for another engine.
+    fn is_bound(&self, engine: &Engine) -> bool {
+        let first = engine.first_in_line().expect("someone waits");
+        let client = engine.client();
+        let levels = [self.capacity.level_of(client), CapacityTree::ROOT];
+        engine.demand(first).iter().any(|(resource, _)| {
+            levels.iter().any(|&level| {
+                let free = self.capacity.free(level, self.capacity.name(resource));
+                let room = self.capacity.room(client, level, resource, Place::First, self.now);
+                free.is_some_and(|free| room < free)
+            })
+        })
     }
 
     /// What was granted just now is within every limit that bounds it.

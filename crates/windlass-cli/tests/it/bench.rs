@@ -70,6 +70,12 @@ pub(crate) fn eventually(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
+/// Whether the process runs; one that only waits to be reaped has no command line any more.
+pub(crate) fn runs(pid: &str) -> bool {
+    let line = fs::read(format!("/proc/{}/cmdline", pid.trim()));
+    line.is_ok_and(|line| !line.is_empty())
+}
+
 pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

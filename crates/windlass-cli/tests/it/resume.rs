@@ -2,7 +2,7 @@ use std::process::{Child, Output};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::bench::{Bench, eventually, stderr};
+use crate::bench::{Bench, eventually, runs, stderr};
 
 /// The second step stops in the middle until there is a file `go`.
 const FLOW: &str = r#"
@@ -34,12 +34,6 @@ fn signal(child: &Child, signal: Signal) {
 fn resume(bench: &Bench) -> Output {
     bench.write("go", "");
     bench.call(&["resume", &bench.run_id()[..3]])
-}
-
-/// Whether the process runs; one that only waits to be reaped has no command line any more.
-fn runs(pid: &str) -> bool {
-    let line = std::fs::read(format!("/proc/{}/cmdline", pid.trim()));
-    line.is_ok_and(|line| !line.is_empty())
 }
 
 #[test]
