@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 
+use super::Place;
 use super::line::Line;
 use crate::rate::{Bucket, Window};
 use crate::{Amount, ClientId, Short, Timestamp};
@@ -78,10 +79,11 @@ impl Cell {
 
     /// Whether `wanted` is free beside what is set aside for turns before `before`.
     #[inline]
-    pub(super) fn fits(&self, wanted: Amount, before: u64, now: Timestamp) -> bool {
+    pub(super) fn fits(&self, wanted: Amount, place: Place, before: u64, now: Timestamp) -> bool {
         let needed = i128::from(wanted.steps()) + self.set_aside(before);
         match &self.kind {
             Kind::Open => true,
+            Kind::Rate(_) | Kind::Quota(_) if place.is_resuming() => true,
             Kind::Limit(limit) => needed + self.in_use <= i128::from(limit.steps()),
             Kind::Rate(bucket) => bucket.has(needed, now),
             Kind::Quota(window) => needed <= window.free(now),
