@@ -56,6 +56,8 @@ const SLOTS_ID: ResourceId = ResourceId(0);
 pub struct CapacityTree {
     names: Vec<String>,
     levels: Vec<Level>,
+    /// Numbers of removed levels, to be used again.
+    vacant_levels: Vec<LevelId>,
     /// None where a client was removed.
     clients: Vec<Option<Client>>,
     /// Numbers of removed clients, to be used again.
@@ -73,20 +75,13 @@ impl CapacityTree {
         let mut tree = Self {
             names: vec![SLOTS.to_owned()],
             levels: vec![Level::under(None)],
+            vacant_levels: Vec::new(),
             clients: Vec::new(),
             vacant: Vec::new(),
             turns: 0,
         };
         tree.set_limits(Self::ROOT, limits);
         tree
-    }
-
-    /// A level under `parent`: what it gives is bound by its own limits and by all above it.
-    pub fn add_level(&mut self, parent: LevelId, limits: &ResourceCost) -> LevelId {
-        let level = LevelId::at(self.levels.len());
-        self.levels.push(Level::under(Some(parent)));
-        self.set_limits(level, limits);
-        level
     }
 
     /// Takes all of `demand` at every level of the client's chain, or nothing.

@@ -17,7 +17,7 @@ const IS_HERE: &str = "a client is used from when it is added until it is remove
 impl CapacityTree {
     /// Someone who takes at `level`.
     pub fn add_client(&mut self, level: LevelId) -> ClientId {
-        assert!(level.index() < self.levels.len(), "a level of this tree");
+        self.levels[level.index()].tenants += 1;
         let client = self.vacant.pop().unwrap_or_else(|| {
             self.clients.push(None);
             ClientId::at(self.clients.len() - 1)
@@ -42,6 +42,7 @@ impl CapacityTree {
             self.climb(level, |level| level.cells[resource].give_back(held, &mut wakes));
         }
         self.vacant.push(client);
+        self.vacate(level);
         in_order(wakes)
     }
 

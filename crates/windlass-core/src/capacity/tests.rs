@@ -315,3 +315,36 @@ fn the_largest_amounts_are_added_without_wrapping() {
     assert_eq!(tree.available(ROOT, Timestamp::MAX), most);
     tree.check();
 }
+
+#[test]
+fn a_removed_level_goes_with_its_last_tenant() {
+    let mut tree = CapacityTree::new(&amounts([("cpu", 10)]));
+    let outer = tree.add_level(ROOT, &amounts([("cpu", 8)]));
+    let inner = tree.add_level(outer, &amounts([("cpu", 2)]));
+    let client = tree.add_client(inner);
+    tree.remove_level(outer);
+    tree.remove_level(inner);
+    tree.check();
+    let refusal = tree.demand(inner, &amounts([("cpu", 3)])).expect_err("it still binds");
+    assert!(matches!(refusal, CostError::AboveLimit { level, .. } if level == inner));
+
+    tree.remove_client(client);
+    tree.check();
+    let fresh = [(); 2].map(|()| tree.add_level(ROOT, &ResourceCost::new()));
+    assert_eq!(fresh, [outer, inner], "their numbers are free");
+    assert_eq!(tree.limits(inner), ResourceCost::new(), "nothing is left of what they declared");
+    tree.check();
+}
+
+#[test]
+fn levels_that_come_and_go_leave_nothing_behind() {
+    let mut tree = CapacityTree::new(&amounts([("cpu", 10)]));
+    for _ in 0..100 {
+        let level = tree.add_level(ROOT, &amounts([("cpu", 8)]));
+        tree.remove_level(level);
+    }
+    tree.remove_level(ROOT);
+    assert_eq!(tree.levels.len(), 2);
+    assert_eq!(tree.limits(ROOT), amounts([("cpu", 10)]), "the root stays");
+    tree.check();
+}
