@@ -21,6 +21,7 @@ mod line;
 mod refusal;
 mod standing;
 mod view;
+mod watchers;
 
 use cell::Cell;
 use client::Client;
