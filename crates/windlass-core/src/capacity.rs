@@ -15,6 +15,7 @@ use crate::{ClientId, LevelId, ResourceCost, ResourceId, Timestamp};
 mod cell;
 mod check;
 mod client;
+mod counts;
 mod level;
 mod limits;
 mod line;
@@ -25,6 +26,7 @@ mod watchers;
 
 use cell::Cell;
 use client::Client;
+pub use counts::{LevelCounts, RefusalCounts};
 use level::{Level, grown};
 pub use refusal::{CostError, Demand, Place, Refusal, ReleaseError, Short, Shortage};
 pub(crate) use view::Usage;
@@ -64,6 +66,8 @@ pub struct CapacityTree {
     /// Numbers of removed clients, to be used again.
     vacant: Vec<ClientId>,
     turns: u64,
+    /// Whether a rate or a quota was ever set.
+    timed: bool,
 }
 
 impl CapacityTree {
@@ -80,6 +84,7 @@ impl CapacityTree {
             clients: Vec::new(),
             vacant: Vec::new(),
             turns: 0,
+            timed: false,
         };
         tree.set_limits(Self::ROOT, limits);
         tree
@@ -125,8 +130,11 @@ impl CapacityTree {
         for (resource, amount) in demand.iter() {
             *grown(&mut client.held, resource.index()) += i128::from(amount.steps());
         }
+        client.in_flight += 1;
         let level = client.level;
         self.climb(level, |level| {
+            level.accepted += 1;
+            level.in_flight += 1;
             for (resource, amount) in demand.iter() {
                 level.cell_mut(resource).take(i128::from(amount.steps()), now);
             }
@@ -197,7 +205,13 @@ impl CapacityTree {
     ) -> Vec<ClientId> {
         let nothing = Demand(Box::default());
         let taken = self.reconcile(client, demand, &nothing, now);
-        taken.expect("what never began was taken before")
+        let wakes = taken.expect("what never began was taken before");
+        let (level, gone) = (self.level_of(client), self.client_mut(client).land_one());
+        self.climb(level, |level| {
+            level.accepted -= 1;
+            level.in_flight -= gone;
+        });
+        wakes
     }
 
     /// The name of a resource.
@@ -212,9 +226,10 @@ impl CapacityTree {
         for (resource, amount) in demand.iter() {
             client.held[resource.index()] -= i128::from(amount.steps());
         }
-        let level = client.level;
+        let (level, gone) = (client.level, client.land_one());
         let mut wakes = Vec::new();
         self.climb(level, |level| {
+            level.in_flight -= gone;
             for (resource, amount) in demand.iter() {
                 let cell = &mut level.cells[resource.index()];
                 cell.give_back(i128::from(amount.steps()), &mut wakes);
@@ -241,7 +256,9 @@ impl CapacityTree {
                 if !cell.fits(wanted, before, now) {
                     cell.refusals += 1;
                     let why = cell.short(wanted, before, now);
-                    shortages.push(Shortage { level, resource, wanted, why });
+                    let shortage = Shortage { level, resource, wanted, why };
+                    self.levels[level.index()].refused.add(&shortage);
+                    shortages.push(shortage);
                 }
             }
         }

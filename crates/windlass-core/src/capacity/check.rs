@@ -81,6 +81,12 @@ impl CapacityTree {
         let counted: Vec<_> = self.levels.iter().map(|level| level.tenants).collect();
         assert_eq!(counted, tenants, "clients and levels right under each level");
         let roots = self.levels.iter().filter(|level| level.parent.is_none()).count();
+        let mut in_flight = vec![0; self.levels.len()];
+        for (_, client) in self.present() {
+            self.chain(client.level).for_each(|level| in_flight[level.index()] += client.in_flight);
+        }
+        let counted: Vec<_> = self.levels.iter().map(|level| level.in_flight).collect();
+        assert_eq!(counted, in_flight, "taken and not given back at or below each level");
         assert_eq!(roots, 1 + self.vacant_levels.len(), "one root, and numbers without a level");
     }
 

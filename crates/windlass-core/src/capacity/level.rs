@@ -1,7 +1,7 @@
 //! One level of a tree: its cells, and what it counts of those at and below it. Added and removed.
 
-use super::CapacityTree;
 use super::cell::Cell;
+use super::{CapacityTree, RefusalCounts};
 use crate::{LevelId, ResourceCost, ResourceId};
 
 #[derive(Clone, Debug)]
@@ -13,6 +13,12 @@ pub(super) struct Level {
     pub(super) standing: usize,
     /// How often a client at or below it was refused, wherever.
     pub(super) refusals: u64,
+    /// How often a client at or below it has taken.
+    pub(super) accepted: u64,
+    /// Of these, how many have not given back.
+    pub(super) in_flight: u64,
+    /// How often it has refused somebody itself.
+    pub(super) refused: RefusalCounts,
     /// Clients that take here, and levels right under it.
     pub(super) tenants: usize,
     /// Whether it goes with its last tenant.
@@ -70,8 +76,17 @@ impl CapacityTree {
 
 impl Level {
     pub(super) fn under(parent: Option<LevelId>) -> Self {
-        let cells = Vec::new();
-        Self { parent, cells, standing: 0, refusals: 0, tenants: 0, leaving: false }
+        Self {
+            parent,
+            cells: Vec::new(),
+            standing: 0,
+            refusals: 0,
+            accepted: 0,
+            in_flight: 0,
+            refused: RefusalCounts::default(),
+            tenants: 0,
+            leaving: false,
+        }
     }
 
     #[inline]

@@ -109,6 +109,7 @@ impl CapacityTree {
         let cell = self.resource(name).and_then(|resource| self.cell(level, resource));
         let kind = kind(cell.map(|cell| &cell.kind))?;
         let mut wakes = Vec::new();
+        self.timed = true;
         self.declare(level, name).become_kind(kind, &mut wakes);
         Ok(in_order(wakes))
     }
