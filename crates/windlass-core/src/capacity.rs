@@ -15,15 +15,18 @@ use crate::{ClientId, LevelId, ResourceCost, ResourceId, Timestamp};
 mod cell;
 mod check;
 mod client;
+mod counts;
 mod level;
 mod limits;
 mod line;
 mod refusal;
 mod standing;
 mod view;
+mod watchers;
 
 use cell::Cell;
 use client::Client;
+pub use counts::{LevelCounts, RefusalCounts};
 use level::{Level, grown};
 pub use refusal::{CostError, Demand, Place, Refusal, ReleaseError, Short, Shortage};
 pub(crate) use view::Usage;
@@ -56,11 +59,15 @@ const SLOTS_ID: ResourceId = ResourceId(0);
 pub struct CapacityTree {
     names: Vec<String>,
     levels: Vec<Level>,
+    /// Numbers of removed levels, to be used again.
+    vacant_levels: Vec<LevelId>,
     /// None where a client was removed.
     clients: Vec<Option<Client>>,
     /// Numbers of removed clients, to be used again.
     vacant: Vec<ClientId>,
     turns: u64,
+    /// Whether a rate or a quota was ever set.
+    timed: bool,
 }
 
 impl CapacityTree {
@@ -73,20 +80,14 @@ impl CapacityTree {
         let mut tree = Self {
             names: vec![SLOTS.to_owned()],
             levels: vec![Level::under(None)],
+            vacant_levels: Vec::new(),
             clients: Vec::new(),
             vacant: Vec::new(),
             turns: 0,
+            timed: false,
         };
         tree.set_limits(Self::ROOT, limits);
         tree
-    }
-
-    /// A level under `parent`: what it gives is bound by its own limits and by all above it.
-    pub fn add_level(&mut self, parent: LevelId, limits: &ResourceCost) -> LevelId {
-        let level = LevelId::at(self.levels.len());
-        self.levels.push(Level::under(Some(parent)));
-        self.set_limits(level, limits);
-        level
     }
 
     /// Takes all of `demand` at every level of the client's chain, or nothing.
@@ -148,8 +149,11 @@ impl CapacityTree {
         for (resource, amount) in demand.iter() {
             *grown(&mut client.held, resource.index()) += i128::from(amount.steps());
         }
+        client.in_flight += 1;
         let level = client.level;
         self.climb(level, |level| {
+            level.accepted += 1;
+            level.in_flight += 1;
             for (resource, amount) in demand.iter() {
                 level.cell_mut(resource).take(i128::from(amount.steps()), now);
             }
@@ -163,8 +167,10 @@ impl CapacityTree {
         for (resource, amount) in demand.iter() {
             *grown(&mut client.held, resource.index()) += i128::from(amount.steps());
         }
+        client.in_flight += 1;
         let level = client.level;
         self.climb(level, |level| {
+            level.in_flight += 1;
             for (resource, amount) in demand.iter() {
                 level.cell_mut(resource).in_use += i128::from(amount.steps());
             }
@@ -235,7 +241,13 @@ impl CapacityTree {
     ) -> Vec<ClientId> {
         let nothing = Demand(Box::default());
         let taken = self.reconcile(client, demand, &nothing, now);
-        taken.expect("what never began was taken before")
+        let wakes = taken.expect("what never began was taken before");
+        let (level, gone) = (self.level_of(client), self.client_mut(client).land_one());
+        self.climb(level, |level| {
+            level.accepted -= 1;
+            level.in_flight -= gone;
+        });
+        wakes
     }
 
     /// The name of a resource.
@@ -250,9 +262,10 @@ impl CapacityTree {
         for (resource, amount) in demand.iter() {
             client.held[resource.index()] -= i128::from(amount.steps());
         }
-        let level = client.level;
+        let (level, gone) = (client.level, client.land_one());
         let mut wakes = Vec::new();
         self.climb(level, |level| {
+            level.in_flight -= gone;
             for (resource, amount) in demand.iter() {
                 let cell = &mut level.cells[resource.index()];
                 cell.give_back(i128::from(amount.steps()), &mut wakes);
@@ -288,7 +301,9 @@ impl CapacityTree {
     fn count_refusal(&mut self, client: ClientId, refusal: &Refusal) {
         self.climb(self.level_of(client), |level| level.refusals += 1);
         for short in &refusal.shortages {
-            self.levels[short.level.index()].cell_mut(short.resource).refusals += 1;
+            let level = &mut self.levels[short.level.index()];
+            level.refused.add(short);
+            level.cell_mut(short.resource).refusals += 1;
         }
     }
 

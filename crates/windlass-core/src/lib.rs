@@ -41,7 +41,8 @@ pub use ageing::{Ageing, AgeingError};
 pub use amount::{Amount, AmountError};
 pub use balancer::{BalancerChild, BalancerError, BalancerOptions, HierarchicalBalancer};
 pub use capacity::{
-    CapacityTree, CostError, Demand, Place, Refusal, ReleaseError, SLOTS, Short, Shortage,
+    CapacityTree, CostError, Demand, LevelCounts, Place, Refusal, RefusalCounts, ReleaseError,
+    SLOTS, Short, Shortage,
 };
 pub use cost::{ResourceCost, ResourceCostError};
 pub use dag::{Dag, Edge, EdgeError, EdgeKind};

@@ -42,6 +42,8 @@
 //! Decisions are made by the engine in `windlass-core`, re-exported as [`core`]; CPU-bound work has
 //! a pool of its own in [`pool`].
 
+mod capacity;
+
 mod cpu;
 mod entry;
 mod event;
@@ -58,6 +60,8 @@ pub use tokio_util::sync::CancellationToken;
 pub use windlass_core::{
     Ageing, Amount, Dependency, Order, Quota, Rate, ResourceCost, WorkId, WorkState,
 };
+
+pub use capacity::ResourceCapacity;
 
 pub use cpu::work_cpu;
 pub use entry::WorkSnapshot;

@@ -6,10 +6,9 @@
 //!
 //! Knows nothing of the levels above it or of names.
 
-use std::collections::BTreeSet;
-
 use super::Place;
 use super::line::Line;
+use super::watchers::{Watch, Watchers};
 use crate::rate::{Bucket, Window};
 use crate::{Amount, ClientId, Short, Timestamp};
 
@@ -44,7 +43,7 @@ pub(super) enum Kind {
 struct Waiting {
     line: Line,
     /// Who was refused here and has not been told since to look again.
-    watchers: BTreeSet<ClientId>,
+    watchers: Watchers,
 }
 
 impl Cell {
@@ -148,34 +147,82 @@ impl Cell {
     }
 
     pub(super) fn watchers(&self) -> impl Iterator<Item = ClientId> {
-        self.waiting.iter().flat_map(|waiting| waiting.watchers.iter().copied())
+        self.waiting.iter().flat_map(|waiting| waiting.watchers.iter())
     }
 
+    /// Has `client` told of whatever makes room here.
     pub(super) fn watch(&mut self, client: ClientId) {
-        self.waiting.get_or_insert_default().watchers.insert(client);
+        self.waiting.get_or_insert_default().watchers.add(client, Watch::EVERYTHING);
+    }
+
+    /// Has `client` told when there may be room for one who stands at `turn`, or would if it stood.
+    pub(super) fn watch_from(&mut self, client: ClientId, turn: u64) {
+        let needed = self.set_aside(turn + 1);
+        let timed = matches!(self.kind, Kind::Rate(_) | Kind::Quota(_));
+        let waiting = self.waiting.get_or_insert_default();
+        let armed = timed && waiting.line.stands(turn) && needed <= horizon(&self.kind, 0);
+        waiting.watchers.add(client, Watch { turn, armed });
     }
 
     pub(super) fn unwatch(&mut self, client: ClientId) {
         if let Some(waiting) = &mut self.waiting {
-            waiting.watchers.remove(&client);
+            waiting.watchers.remove(client);
         }
     }
 
-    /// Moves all who watch to `wakes`.
+    /// Ends what [`Cell::watch_from`] began, unless the client watches for something else as well.
+    pub(super) fn unwatch_from(&mut self, client: ClientId, turn: u64) {
+        if let Some(waiting) = &mut self.waiting
+            && waiting.watchers.turn(client) == Some(turn)
+        {
+            waiting.watchers.remove(client);
+        }
+    }
+
+    /// Moves those to `wakes` who watch and may find room now.
     #[inline]
     pub(super) fn wake(&mut self, wakes: &mut Vec<ClientId>) {
         if let Some(waiting) = &mut self.waiting
             && !waiting.watchers.is_empty()
         {
-            waiting.wake(wakes);
+            waiting.wake(horizon(&self.kind, self.in_use), wakes);
         }
+    }
+
+    /// Gives in another way from now on, and moves all who watch to `wakes`.
+    pub(super) fn become_kind(&mut self, kind: Kind, wakes: &mut Vec<ClientId>) {
+        self.kind = kind;
+        if let Some(waiting) = &mut self.waiting {
+            waiting.watchers.tell(|_| true, wakes);
+        }
+    }
+
+    /// As [`Cell::wake`], after somebody has taken here what was set aside for it. Where time makes
+    /// room, that changes nothing for those who know already when it will.
+    pub(super) fn wake_next(&mut self, wakes: &mut Vec<ClientId>) {
+        if let Some(Waiting { line, watchers }) = self.waiting.as_deref_mut() {
+            let horizon = horizon(&self.kind, self.in_use);
+            watchers.tell_unarmed(|turn| turn == 0 || line.sum_before(turn) < horizon, wakes);
+        }
+    }
+}
+
+/// How much may be set aside for those before one for whom there still may be room, at once or in
+/// time.
+fn horizon(kind: &Kind, in_use: i128) -> i128 {
+    match kind {
+        Kind::Open => i128::MAX,
+        Kind::Limit(limit) => i128::from(limit.steps()) - in_use,
+        Kind::Rate(bucket) => i128::from(bucket.rate().burst.steps()),
+        Kind::Quota(window) => i128::from(window.quota().amount.steps()),
     }
 }
 
 impl Waiting {
     /// Apart, so that giving back where nobody watches stays small.
     #[cold]
-    fn wake(&mut self, wakes: &mut Vec<ClientId>) {
-        wakes.extend(std::mem::take(&mut self.watchers));
+    fn wake(&mut self, horizon: i128, wakes: &mut Vec<ClientId>) {
+        let Self { line, watchers } = self;
+        watchers.tell(|turn| turn == 0 || line.sum_before(turn) < horizon, wakes);
     }
 }

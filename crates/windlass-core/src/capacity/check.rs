@@ -18,6 +18,7 @@ impl CapacityTree {
         self.check_in_use();
         self.check_lines();
         self.check_watchers();
+        self.check_tenants();
     }
 
     /// What is in use at every level is the sum over the clients at and below it.
@@ -69,6 +70,24 @@ impl CapacityTree {
                 assert!(bound, "only who is bound by a level watches there");
             }
         }
+    }
+
+    /// Each level counts who takes there and what stands right under it; who has left is gone.
+    fn check_tenants(&self) {
+        let mut tenants = vec![0; self.levels.len()];
+        let parents = self.levels.iter().filter_map(|level| level.parent);
+        let levels = self.present().map(|(_, client)| client.level).chain(parents);
+        levels.for_each(|level| tenants[level.index()] += 1);
+        let counted: Vec<_> = self.levels.iter().map(|level| level.tenants).collect();
+        assert_eq!(counted, tenants, "clients and levels right under each level");
+        let roots = self.levels.iter().filter(|level| level.parent.is_none()).count();
+        let mut in_flight = vec![0; self.levels.len()];
+        for (_, client) in self.present() {
+            self.chain(client.level).for_each(|level| in_flight[level.index()] += client.in_flight);
+        }
+        let counted: Vec<_> = self.levels.iter().map(|level| level.in_flight).collect();
+        assert_eq!(counted, in_flight, "taken and not given back at or below each level");
+        assert_eq!(roots, 1 + self.vacant_levels.len(), "one root, and numbers without a level");
     }
 
     fn present(&self) -> impl Iterator<Item = (ClientId, &Client)> {

@@ -9,6 +9,8 @@ pub(super) struct Client {
     pub(super) level: LevelId,
     /// In use by this client, by resource.
     pub(super) held: Vec<i128>,
+    /// How often it has taken and not given back.
+    pub(super) in_flight: u64,
     pub(super) standing: Option<Standing>,
 }
 
@@ -17,12 +19,13 @@ const IS_HERE: &str = "a client is used from when it is added until it is remove
 impl CapacityTree {
     /// Someone who takes at `level`.
     pub fn add_client(&mut self, level: LevelId) -> ClientId {
-        assert!(level.index() < self.levels.len(), "a level of this tree");
+        self.levels[level.index()].tenants += 1;
         let client = self.vacant.pop().unwrap_or_else(|| {
             self.clients.push(None);
             ClientId::at(self.clients.len() - 1)
         });
-        self.clients[client.index()] = Some(Client { level, held: Vec::new(), standing: None });
+        self.clients[client.index()] =
+            Some(Client { level, held: Vec::new(), in_flight: 0, standing: None });
         client
     }
 
@@ -37,11 +40,14 @@ impl CapacityTree {
             level.cells.iter_mut().for_each(|cell| cell.unwatch(client));
         });
         let mut wakes = self.withdraw(client);
-        let Client { level, held, .. } = self.clients[client.index()].take().expect(IS_HERE);
+        let Client { level, held, in_flight, .. } =
+            self.clients[client.index()].take().expect(IS_HERE);
         for (resource, held) in held.into_iter().enumerate().filter(|(_, held)| *held != 0) {
             self.climb(level, |level| level.cells[resource].give_back(held, &mut wakes));
         }
+        self.land(level, in_flight);
         self.vacant.push(client);
+        self.vacate(level);
         in_order(wakes)
     }
 

@@ -1,7 +1,8 @@
-//! One level of a tree: its cells, and what it counts of those at and below it.
+//! One level of a tree: its cells, and what it counts of those at and below it. Added and removed.
 
 use super::cell::Cell;
-use crate::{LevelId, ResourceId};
+use super::{CapacityTree, RefusalCounts};
+use crate::{LevelId, ResourceCost, ResourceId};
 
 #[derive(Clone, Debug)]
 pub(super) struct Level {
@@ -12,11 +13,80 @@ pub(super) struct Level {
     pub(super) standing: usize,
     /// How often a client at or below it was refused, wherever.
     pub(super) refusals: u64,
+    /// How often a client at or below it has taken.
+    pub(super) accepted: u64,
+    /// Of these, how many have not given back.
+    pub(super) in_flight: u64,
+    /// How often it has refused somebody itself.
+    pub(super) refused: RefusalCounts,
+    /// Clients that take here, and levels right under it.
+    pub(super) tenants: usize,
+    /// Whether it goes with its last tenant.
+    leaving: bool,
+}
+
+impl CapacityTree {
+    /// A level under `parent`: what it gives is bound by its own limits and by all above it. The
+    /// number of a removed one may be used again.
+    pub fn add_level(&mut self, parent: LevelId, limits: &ResourceCost) -> LevelId {
+        self.levels[parent.index()].tenants += 1;
+        let level = Level::under(Some(parent));
+        let id = match self.vacant_levels.pop() {
+            Some(id) => {
+                self.levels[id.index()] = level;
+                id
+            }
+            None => {
+                self.levels.push(level);
+                LevelId::at(self.levels.len() - 1)
+            }
+        };
+        self.set_limits(id, limits);
+        id
+    }
+
+    /// Takes a level out, as soon as no client takes there and no level stands under it: now, or
+    /// with the last of these. Until then it binds them as before. The root stays.
+    pub fn remove_level(&mut self, level: LevelId) {
+        self.levels[level.index()].leaving = true;
+        self.let_go(level);
+    }
+
+    /// A client has left this level, or a level under it has.
+    pub(super) fn vacate(&mut self, level: LevelId) {
+        self.levels[level.index()].tenants -= 1;
+        self.let_go(level);
+    }
+
+    /// Levels that nobody needs any more go, from here upwards.
+    fn let_go(&mut self, level: LevelId) {
+        let mut next = level;
+        while let entry = &mut self.levels[next.index()]
+            && entry.leaving
+            && entry.tenants == 0
+            && let Some(parent) = entry.parent
+        {
+            *entry = Level::under(None);
+            self.vacant_levels.push(next);
+            self.levels[parent.index()].tenants -= 1;
+            next = parent;
+        }
+    }
 }
 
 impl Level {
     pub(super) fn under(parent: Option<LevelId>) -> Self {
-        Self { parent, cells: Vec::new(), standing: 0, refusals: 0 }
+        Self {
+            parent,
+            cells: Vec::new(),
+            standing: 0,
+            refusals: 0,
+            accepted: 0,
+            in_flight: 0,
+            refused: RefusalCounts::default(),
+            tenants: 0,
+            leaving: false,
+        }
     }
 
     #[inline]

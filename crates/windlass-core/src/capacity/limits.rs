@@ -15,10 +15,14 @@ impl CapacityTree {
         let mut wakes = Vec::new();
         for (name, limit) in limits.iter() {
             let cell = self.declare(level, name);
-            let lowered = matches!(cell.kind, Kind::Limit(before) if limit <= before);
-            cell.kind = Kind::Limit(limit);
-            if !lowered {
-                cell.wake(&mut wakes);
+            match cell.kind {
+                Kind::Limit(before) => {
+                    cell.kind = Kind::Limit(limit);
+                    if limit > before {
+                        cell.wake(&mut wakes);
+                    }
+                }
+                _ => cell.become_kind(Kind::Limit(limit), &mut wakes),
             }
         }
         in_order(wakes)
@@ -104,11 +108,10 @@ impl CapacityTree {
         }
         let cell = self.resource(name).and_then(|resource| self.cell(level, resource));
         let kind = kind(cell.map(|cell| &cell.kind))?;
-        let cell = self.declare(level, name);
-        cell.kind = kind;
         let mut wakes = Vec::new();
-        cell.wake(&mut wakes);
-        Ok(wakes)
+        self.timed = true;
+        self.declare(level, name).become_kind(kind, &mut wakes);
+        Ok(in_order(wakes))
     }
 
     fn declare(&mut self, level: LevelId, name: &str) -> &mut Cell {

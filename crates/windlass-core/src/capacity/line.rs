@@ -39,6 +39,11 @@ impl Line {
         }
     }
 
+    /// Whether something is set aside here for this turn.
+    pub(super) fn stands(&self, turn: u64) -> bool {
+        self.place(turn).is_ok_and(|place| self.requests[place].wanted != Amount::ZERO)
+    }
+
     /// What is set aside for all turns before this one, in steps.
     #[inline]
     pub(super) fn sum_before(&self, turn: u64) -> i128 {

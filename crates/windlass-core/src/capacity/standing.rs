@@ -3,6 +3,7 @@
 //! A set-aside binds only those who stand later: other clients by their turn, the client's own
 //! later works behind it. So the first of all is bound by nothing.
 
+use super::cell::Cell;
 use super::{CapacityTree, Place, Refusal, in_order};
 use crate::{Amount, ClientId, LevelId, ResourceId};
 
@@ -21,9 +22,22 @@ impl CapacityTree {
     ///
     /// If the level is not one that binds the client.
     pub fn watch(&mut self, client: ClientId, level: LevelId, resource: ResourceId) {
-        let binds = self.chain(self.level_of(client)).any(|bound| bound == level);
-        assert!(binds, "a client watches what binds it: its own level and those above");
+        self.expect_bound(client, level);
         self.levels[level.index()].cell_mut(resource).watch(client);
+    }
+
+    /// Has `client` told once when there may be room here for one who stands where it does in line,
+    /// or at its end. Where time makes room it is told only when [`CapacityTree::when`] may have
+    /// become earlier. Not for one that resumes: nothing set aside binds that.
+    ///
+    /// # Panics
+    ///
+    /// If the level is not one that binds the client.
+    pub fn watch_in_line(&mut self, client: ClientId, level: LevelId, resource: ResourceId) {
+        self.expect_bound(client, level);
+        let standing = self.client(client).standing.as_ref();
+        let turn = standing.map_or(self.turns + 1, |standing| standing.turn);
+        self.levels[level.index()].cell_mut(resource).watch_from(client, turn);
     }
 
     /// Sets what refused the first work of `client` aside for it. `owner` names that work: the same
@@ -54,8 +68,23 @@ impl CapacityTree {
         in_order(wakes)
     }
 
-    /// Ends the client's standing request, if it has one. Returns who should look again.
+    /// Ends the client's standing request, if it has one, and what it watches in line for it.
+    /// Returns who should look again.
     pub fn withdraw(&mut self, client: ClientId) -> Vec<ClientId> {
+        self.stop_standing(client, Cell::wake)
+    }
+
+    /// As [`CapacityTree::withdraw`], because the client has just taken what it stood for. That
+    /// changes less for those behind it, so fewer have to look again.
+    pub fn serve(&mut self, client: ClientId) -> Vec<ClientId> {
+        self.stop_standing(client, Cell::wake_next)
+    }
+
+    fn stop_standing(
+        &mut self,
+        client: ClientId,
+        wake: impl Fn(&mut Cell, &mut Vec<ClientId>),
+    ) -> Vec<ClientId> {
         let Some(standing) = self.client_mut(client).standing.take() else {
             return Vec::new();
         };
@@ -64,9 +93,15 @@ impl CapacityTree {
         for (level, resource) in standing.cells {
             let cell = self.levels[level.index()].cell_mut(resource);
             cell.line_mut().set(standing.turn, Amount::ZERO);
-            cell.wake(&mut wakes);
+            cell.unwatch_from(client, standing.turn);
+            wake(cell, &mut wakes);
         }
         in_order(wakes)
+    }
+
+    fn expect_bound(&self, client: ClientId, level: LevelId) {
+        let binds = self.chain(self.level_of(client)).any(|bound| bound == level);
+        assert!(binds, "a client watches what binds it: its own level and those above");
     }
 
     /// Requests with turns before this one bind the one who asks.

@@ -315,3 +315,78 @@ fn the_largest_amounts_are_added_without_wrapping() {
     assert_eq!(tree.available(ROOT, Timestamp::MAX), most);
     tree.check();
 }
+
+#[test]
+fn a_removed_level_goes_with_its_last_tenant() {
+    let mut tree = CapacityTree::new(&amounts([("cpu", 10)]));
+    let outer = tree.add_level(ROOT, &amounts([("cpu", 8)]));
+    let inner = tree.add_level(outer, &amounts([("cpu", 2)]));
+    let client = tree.add_client(inner);
+    tree.remove_level(outer);
+    tree.remove_level(inner);
+    tree.check();
+    let refusal = tree.demand(inner, &amounts([("cpu", 3)])).expect_err("it still binds");
+    assert!(matches!(refusal, CostError::AboveLimit { level, .. } if level == inner));
+
+    tree.remove_client(client);
+    tree.check();
+    let fresh = [(); 2].map(|()| tree.add_level(ROOT, &ResourceCost::new()));
+    assert_eq!(fresh, [outer, inner], "their numbers are free");
+    assert_eq!(tree.limits(inner), ResourceCost::new(), "nothing is left of what they declared");
+    tree.check();
+}
+
+#[test]
+fn levels_that_come_and_go_leave_nothing_behind() {
+    let mut tree = CapacityTree::new(&amounts([("cpu", 10)]));
+    for _ in 0..100 {
+        let level = tree.add_level(ROOT, &amounts([("cpu", 8)]));
+        tree.remove_level(level);
+    }
+    tree.remove_level(ROOT);
+    assert_eq!(tree.levels.len(), 2);
+    assert_eq!(tree.limits(ROOT), amounts([("cpu", 10)]), "the root stays");
+    tree.check();
+}
+
+#[test]
+fn a_level_counts_what_it_accepts_and_refuses_by_reason() {
+    let (mut tree, [a, b]) = two_teams();
+    let [two, eight] = [2, 8].map(|cpu| demand(&tree, a, cpu));
+    tree.try_take(a, &eight, Place::First, NOW).expect("everything is free");
+    let refusal = refused(&mut tree, b, &eight);
+    tree.stand(b, 1, &refusal);
+    let c = tree.add_client(ROOT);
+    refused(&mut tree, c, &two);
+
+    let counts = tree.counts(ROOT);
+    assert_eq!((counts.accepted, counts.in_flight, counts.waiting), (1, 1, 1));
+    assert_eq!((counts.refused.limit, counts.refused.set_aside), (1, 1));
+    assert_eq!(counts.refused.total(), 2);
+    let team_b = tree.level_of(b);
+    assert_eq!(tree.counts(team_b).refused.total(), 0, "the root refused, not the team");
+    tree.check();
+}
+
+#[test]
+fn what_is_given_back_bit_by_bit_is_in_flight_until_nothing_is_left() {
+    let (mut tree, [a, _]) = two_teams();
+    let [one, two] = [1, 2].map(|cpu| demand(&tree, a, cpu));
+    let in_flight = |tree: &CapacityTree| (tree.counts(ROOT).accepted, tree.counts(ROOT).in_flight);
+    tree.give_back(a, &Demand(Box::default()));
+    assert_eq!(in_flight(&tree), (0, 0), "nothing of nothing");
+    tree.take(a, &two, NOW);
+    tree.give_back(a, &one);
+    assert_eq!(in_flight(&tree), (1, 1));
+    tree.give_back(a, &one);
+    assert_eq!(in_flight(&tree), (1, 0));
+    tree.take(a, &one, NOW);
+    tree.take_back(a, &one, NOW);
+    assert_eq!(in_flight(&tree), (1, 0), "it never began");
+    tree.take(a, &one, NOW);
+    tree.take(a, &two, NOW);
+    assert_eq!(in_flight(&tree), (3, 2));
+    tree.remove_client(a);
+    assert_eq!(in_flight(&tree), (3, 0));
+    tree.check();
+}

@@ -53,6 +53,14 @@ impl CapacityTree {
         self.cell(level, resource)?.when(wanted, self.bound(client, place), now)
     }
 
+    /// Whether time matters: a rate or a quota has been set somewhere. If not, any time will do
+    /// where one is asked for.
+    #[must_use]
+    #[inline]
+    pub fn is_timed(&self) -> bool {
+        self.timed
+    }
+
     /// What this level itself has free, by name; nothing when in debt.
     #[must_use]
     pub fn available(&self, level: LevelId, now: Timestamp) -> ResourceCost {

@@ -29,8 +29,20 @@ struct World {
     watches: BTreeSet<(ClientId, Spot)>,
     /// Who has ever watched: one who was told of one spot may still watch another.
     watchers: BTreeSet<ClientId>,
+    /// What those want who stand in line and watch, until they are told.
+    lined: BTreeMap<ClientId, Lined>,
     now: u64,
 }
+
+/// One who waits as an `acquire` does: in line, and with a timer of its own.
+struct Lined {
+    amounts: Amounts,
+    /// Where it was refused, and when time would have brought what it wants.
+    spots: BTreeMap<Spot, Option<Timestamp>>,
+}
+
+/// The work that one in line stands for.
+const OWNER: u64 = 9;
 
 fn cost(amounts: Amounts) -> ResourceCost {
     let named = NAMES.into_iter().zip(amounts).filter(|(_, steps)| *steps > 0);
@@ -58,6 +70,7 @@ impl World {
             clients: vec![],
             watches: BTreeSet::new(),
             watchers: BTreeSet::new(),
+            lined: BTreeMap::new(),
             now: 0,
         };
         (0..PARENTS.len()).for_each(|level| world.add_client(level));
@@ -112,7 +125,9 @@ impl World {
             assert!(!more || wakes.contains(&watch.0), "who has more room is told: {watch:?}");
         }
         self.watches.retain(|watch| !wakes.contains(&watch.0));
+        self.lined.retain(|client, _| !wakes.contains(client));
         self.compare();
+        self.compare_lined();
     }
 
     fn rooms(&self, (client, spot): (ClientId, Spot)) -> [i128; 2] {
@@ -152,9 +167,11 @@ impl World {
             Step::Reconcile { permit, actual } => return self.reconcile(permit, actual),
             Step::Withdraw { client } => {
                 let client = self.client(client)?;
+                self.lined.remove(&client);
                 self.model.withdraw(client);
                 return Some(self.tree.withdraw(client));
             }
+            Step::AskAgain { client } => return self.ask_again(client),
             Step::SetLimit { .. } | Step::SetRate { .. } | Step::SetQuota { .. } => {
                 return Some(self.set(step));
             }
@@ -167,6 +184,7 @@ impl World {
     fn remove(&mut self, client: usize) -> Option<Vec<ClientId>> {
         let client = self.client(client)?;
         self.clients.retain(|known| *known != client);
+        self.lined.remove(&client);
         self.model.withdraw(client);
         self.model.permits.retain(|permit| permit.client != client);
         self.model.clients.remove(&client);
@@ -183,6 +201,7 @@ impl World {
         then: Then,
     ) -> Option<Vec<ClientId>> {
         let demand = self.demand(client, amounts)?;
+        let place = if matches!(then, Then::StandAndWatch) { Place::First } else { place };
         let short = self.model.short(client, amounts, place, self.now);
         let now = self.now();
         assert_eq!(self.tree.can_take(client, &demand, place, now), short.is_empty());
@@ -203,9 +222,76 @@ impl World {
                 None
             }
             Then::Stand { owner } => {
-                let wanted = short.iter().map(|spot| (*spot, amounts[spot.1])).collect();
-                self.model.stand(client, owner, wanted);
-                Some(self.tree.stand(client, owner, &refusal))
+                self.lined.remove(&client);
+                Some(self.stand(client, owner, amounts, &short, &refusal))
+            }
+            Then::StandAndWatch => {
+                let wakes = self.stand(client, OWNER, amounts, &short, &refusal);
+                self.watch_in_line(client, amounts, &short);
+                Some(wakes)
+            }
+        }
+    }
+
+    fn stand(
+        &mut self,
+        client: ClientId,
+        owner: u64,
+        amounts: Amounts,
+        short: &[Spot],
+        refusal: &Refusal,
+    ) -> Vec<ClientId> {
+        let wanted = short.iter().map(|spot| (*spot, amounts[spot.1])).collect();
+        self.model.stand(client, owner, wanted);
+        self.tree.stand(client, owner, refusal)
+    }
+
+    fn watch_in_line(&mut self, client: ClientId, amounts: Amounts, short: &[Spot]) {
+        self.watchers.insert(client);
+        for spot in short {
+            let resource = self.tree.resource(NAMES[spot.1]).expect("every name is declared");
+            self.tree.watch_in_line(client, self.levels[spot.0], resource);
+        }
+        let spots = short.iter().map(|spot| (*spot, self.when(client, amounts, *spot))).collect();
+        self.lined.insert(client, Lined { amounts, spots });
+    }
+
+    fn when(&self, client: ClientId, amounts: Amounts, spot: Spot) -> Option<Timestamp> {
+        let resource = self.tree.resource(NAMES[spot.1]).expect("every name is declared");
+        let wanted = Amount::from_steps(amounts[spot.1]);
+        let level = self.levels[spot.0];
+        self.tree.when(client, level, resource, wanted, Place::First, self.now())
+    }
+
+    /// As an `acquire` that was woken: takes and is served, or goes on waiting.
+    fn ask_again(&mut self, client: usize) -> Option<Vec<ClientId>> {
+        let client = *self.lined.keys().nth(client.checked_rem(self.lined.len())?)?;
+        let amounts = self.lined[&client].amounts;
+        let demand = self.demand(client, amounts)?;
+        let now = self.now();
+        if self.tree.can_take(client, &demand, Place::First, now) {
+            self.tree.take(client, &demand, now);
+            self.model.take(client, amounts, Place::First, self.now);
+            self.lined.remove(&client);
+            self.model.withdraw(client);
+            return Some(self.tree.serve(client));
+        }
+        self.ask(client, amounts, Place::First, Then::StandAndWatch)
+    }
+
+    /// Nobody who stands in line and was not told could have what it was refused, nor has a timer
+    /// that rings too late.
+    fn compare_lined(&self) {
+        for (client, lined) in &self.lined {
+            for (spot, armed) in &lined.spots {
+                let when = self.when(*client, lined.amounts, *spot);
+                match when {
+                    Some(when) => assert!(armed.is_none_or(|armed| armed <= when.max(self.now()))),
+                    None => {
+                        let room = self.model.room(*client, *spot, Place::First, self.now);
+                        assert!(room < i128::from(lined.amounts[spot.1]), "{client:?} at {spot:?}");
+                    }
+                }
             }
         }
     }

@@ -153,3 +153,73 @@ fn a_request_for_less_than_before_wakes_whom_it_bound() {
     assert_eq!(tree.stand(a, 1, &refusal), [b]);
     tree.check();
 }
+
+/// Clients at the root that were refused, stand in line and watch there, in this order.
+fn waiters<const N: usize>(tree: &mut CapacityTree, cpu: [u32; N]) -> [ClientId; N] {
+    cpu.map(|cpu| {
+        let client = tree.add_client(ROOT);
+        let wanted = demand(tree, client, cpu);
+        let refusal = refused(tree, client, &wanted);
+        tree.stand(client, 1, &refusal);
+        for short in &refusal.shortages {
+            tree.watch_in_line(client, short.level, short.resource);
+        }
+        client
+    })
+}
+
+#[test]
+fn a_release_wakes_only_those_in_line_whom_it_may_serve() {
+    let mut tree = CapacityTree::new(&amounts([("cpu", 4)]));
+    let holder = tree.add_client(ROOT);
+    let [one, two, four] = [1, 2, 4].map(|cpu| demand(&tree, holder, cpu));
+    tree.try_take(holder, &four, Place::First, NOW).expect("everything is free");
+    let [a, b, c] = waiters(&mut tree, [1, 2, 1]);
+    assert_eq!(tree.give_back(holder, &one), [a]);
+    assert_eq!(tree.give_back(holder, &one), [b], "two are free, one is set aside for a");
+    tree.try_take(a, &one, Place::First, NOW).expect("it was set aside");
+    assert_eq!(tree.serve(a), [], "nobody has more room than before");
+    assert_eq!(tree.give_back(holder, &two), [c]);
+    tree.try_take(b, &two, Place::First, NOW).expect("it was set aside");
+    assert_eq!(tree.serve(b), []);
+    assert!(tree.can_take(c, &one, Place::First, NOW));
+    tree.check();
+}
+
+#[test]
+fn one_who_leaves_the_line_wakes_the_next() {
+    let mut tree = CapacityTree::new(&amounts([("cpu", 4)]));
+    let holder = tree.add_client(ROOT);
+    let [one, four] = [1, 4].map(|cpu| demand(&tree, holder, cpu));
+    tree.try_take(holder, &four, Place::First, NOW).expect("everything is free");
+    let [a, b, c] = waiters(&mut tree, [1, 1, 1]);
+    assert_eq!(tree.give_back(holder, &one), [a]);
+    assert_eq!(tree.remove_client(a), [b], "what was set aside for a is now for b");
+    assert_eq!(tree.withdraw(c), []);
+    tree.check();
+}
+
+#[test]
+fn one_who_starts_at_a_rate_wakes_only_whom_time_had_nothing_for() {
+    let mut tree = CapacityTree::new(&ResourceCost::new());
+    let (amount, per) = (Amount::from(1), Duration::from_secs(1));
+    let rate = Rate { amount, per, burst: Amount::from(2) };
+    tree.set_rate(ROOT, "cpu", rate, NOW).expect("it makes sense");
+    let holder = tree.add_client(ROOT);
+    let [one, two] = [1, 2].map(|cpu| demand(&tree, holder, cpu));
+    tree.try_take(holder, &two, Place::First, NOW).expect("it starts full");
+    let [a, b, c] = waiters(&mut tree, [1, 1, 1]);
+    let cpu = tree.resource("cpu").expect("declared");
+    let when = |tree: &CapacityTree, client| {
+        tree.when(client, ROOT, cpu, Amount::from(1), Place::First, NOW).expect("a matter of time")
+    };
+    let seconds = |n: u64| Timestamp::from_millis(n * 1000);
+    let times = [a, b, c].map(|client| when(&tree, client));
+    assert_eq!(times, [seconds(1), seconds(2), Timestamp::MAX]);
+
+    tree.try_take(a, &one, Place::First, seconds(1)).expect("its time has come");
+    assert_eq!(tree.serve(a), [c], "b's time is as before");
+    assert_eq!([b, c].map(|client| when(&tree, client)), [seconds(2), seconds(3)]);
+    assert_eq!(tree.withdraw(b), [], "c has been told and not asked since");
+    tree.check();
+}

@@ -8,19 +8,58 @@ use super::model::{Amounts, NAMES, PARENTS, Spot};
 /// One step of a random run. Numbers that choose among what there is are taken modulo its count.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    AddClient { level: usize },
-    RemoveClient { client: usize },
-    Ask { client: usize, amounts: Amounts, place: Place, then: Then },
-    Force { client: usize, amounts: Amounts },
-    GiveBack { permit: usize },
-    GiveBackMore { client: usize, amounts: Amounts },
-    Reconcile { permit: usize, actual: Amounts },
-    Withdraw { client: usize },
-    SetLimit { spot: Spot, limit: u64 },
-    SetRate { spot: Spot, rate: (u64, u64, u64) },
-    SetQuota { spot: Spot, quota: (u64, u64) },
-    Wait { nanos: u64 },
-    TurnBack { nanos: u64 },
+    AddClient {
+        level: usize,
+    },
+    RemoveClient {
+        client: usize,
+    },
+    Ask {
+        client: usize,
+        amounts: Amounts,
+        place: Place,
+        then: Then,
+    },
+    Force {
+        client: usize,
+        amounts: Amounts,
+    },
+    GiveBack {
+        permit: usize,
+    },
+    GiveBackMore {
+        client: usize,
+        amounts: Amounts,
+    },
+    Reconcile {
+        permit: usize,
+        actual: Amounts,
+    },
+    Withdraw {
+        client: usize,
+    },
+    /// One who stands in line asks again for what it stands for.
+    AskAgain {
+        client: usize,
+    },
+    SetLimit {
+        spot: Spot,
+        limit: u64,
+    },
+    SetRate {
+        spot: Spot,
+        rate: (u64, u64, u64),
+    },
+    SetQuota {
+        spot: Spot,
+        quota: (u64, u64),
+    },
+    Wait {
+        nanos: u64,
+    },
+    TurnBack {
+        nanos: u64,
+    },
 }
 
 /// What the one who was refused does.
@@ -29,6 +68,7 @@ pub(super) enum Then {
     Leave,
     Watch,
     Stand { owner: u64 },
+    StandAndWatch,
 }
 
 pub(super) fn step() -> impl Strategy<Value = Step> {
@@ -41,6 +81,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         1 => Just(Then::Leave),
         1 => Just(Then::Watch),
         3 => (0..2u64).prop_map(|owner| Then::Stand { owner }),
+        3 => Just(Then::StandAndWatch),
     ];
     prop_oneof![
         1 => (0..PARENTS.len()).prop_map(|level| Step::AddClient { level }),
@@ -53,6 +94,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         1 => (any, amounts()).prop_map(|(client, amounts)| Step::GiveBackMore { client, amounts }),
         2 => (any, amounts()).prop_map(|(permit, actual)| Step::Reconcile { permit, actual }),
         1 => any.prop_map(|client| Step::Withdraw { client }),
+        4 => any.prop_map(|client| Step::AskAgain { client }),
         3 => (spot(), 0..12u64).prop_map(|(spot, limit)| Step::SetLimit { spot, limit }),
         2 => (spot(), (1..5u64, 1..9u64, 1..7u64)).prop_map(|(spot, rate)| Step::SetRate { spot, rate }),
         1 => (spot(), (1..7u64, 1..20u64)).prop_map(|(spot, quota)| Step::SetQuota { spot, quota }),

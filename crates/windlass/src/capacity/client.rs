@@ -1,0 +1,42 @@
+//! Someone who takes from a capacity for as long as it lives: a scheduler, a runner, a waiter.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use windlass_core::{ClientId, LevelId, ResourceCost};
+
+use super::ResourceCapacity;
+
+/// A client of a capacity's tree, at a level of its own. Dropped, it gives back all that it holds,
+/// leaves its place in line, and its level goes.
+pub(crate) struct Client {
+    /// Where it takes part; its own level stands under this one.
+    pub(crate) capacity: ResourceCapacity,
+    pub(crate) id: ClientId,
+    #[allow(dead_code, reason = "the schedulers join next")]
+    pub(crate) level: LevelId,
+    /// Rung when there may be more of what the client watches.
+    #[allow(dead_code, reason = "the schedulers join next")]
+    pub(crate) bell: Arc<Notify>,
+}
+
+impl Client {
+    pub(super) fn join(capacity: ResourceCapacity, limits: &ResourceCost) -> Self {
+        let bell = Arc::new(Notify::new());
+        let mut tree = capacity.lock();
+        let level = tree.add_level(capacity.level.id, limits);
+        let id = tree.add_client(level);
+        tree.remove_level(level);
+        drop(tree);
+        capacity.level.shared.hang(id, &bell);
+        Self { capacity, id, level, bell }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.capacity.level.shared.unhang(self.id);
+        let wakes = self.capacity.lock().remove_client(self.id);
+        self.capacity.ring(&wakes);
+    }
+}

@@ -1,0 +1,56 @@
+//! What all handles of one tree share: the tree, its clock, and a bell for each who waits.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use windlass_core::{CapacityTree, ClientId, ResourceCost};
+
+use super::clock::Clock;
+
+pub(super) struct Shared {
+    tree: Mutex<CapacityTree>,
+    /// By client. Locked for a moment at a time, and never while something is rung.
+    bells: Mutex<Vec<Option<Arc<Notify>>>>,
+    pub(super) clock: Clock,
+}
+
+impl Shared {
+    pub(super) fn new(limits: &ResourceCost) -> Self {
+        let tree = Mutex::new(CapacityTree::new(limits));
+        Self { tree, bells: Mutex::default(), clock: Clock::default() }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, CapacityTree> {
+        unpoisoned(&self.tree)
+    }
+
+    /// From now on, `client` can be rung.
+    pub(super) fn hang(&self, client: ClientId, bell: &Arc<Notify>) {
+        let mut bells = unpoisoned(&self.bells);
+        let place = client.number() as usize;
+        if bells.len() <= place {
+            bells.resize(place + 1, None);
+        }
+        bells[place] = Some(Arc::clone(bell));
+    }
+
+    /// Before `client` is removed from the tree, so that its number is not in use again.
+    pub(super) fn unhang(&self, client: ClientId) {
+        unpoisoned(&self.bells)[client.number() as usize] = None;
+    }
+
+    /// A bell remembers that it was rung until somebody listens.
+    pub(super) fn ring(&self, clients: &[ClientId]) {
+        for client in clients {
+            let bell = unpoisoned(&self.bells).get(client.number() as usize).cloned().flatten();
+            if let Some(bell) = bell {
+                bell.notify_one();
+            }
+        }
+    }
+}
+
+/// The tree panics only before it changes anything, and a bell never does.
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
