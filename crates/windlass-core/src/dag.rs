@@ -260,6 +260,11 @@ impl Dag {
         self.nodes[to].in_degree += 1;
     }
 
+    /// A number that is larger than those of all whom `node` follows.
+    pub(crate) fn place(&self, node: usize) -> i64 {
+        self.nodes[node].place
+    }
+
     /// How many edges into `node` have not been met.
     pub(crate) fn unmet(&self, node: usize) -> u32 {
         self.nodes[node].unmet

@@ -315,6 +315,7 @@ impl Engine {
             }
             Input::Finished { grant, outcome } => self.finish(world, grant, outcome)?,
             Input::Cancel(work) => self.cancel(world, work)?,
+            Input::CancelAll => self.cancel_all(world),
             Input::Forget(work) => {
                 if !self.work(work)?.phase.state().is_terminal() {
                     return Err(Rejected::NotEnded { work });

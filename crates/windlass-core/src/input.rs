@@ -121,6 +121,8 @@ pub enum Input {
     },
     /// Someone wants this work cancelled.
     Cancel(WorkId),
+    /// Someone wants every work cancelled.
+    CancelAll,
     /// An ended work is of no interest any more.
     Forget(WorkId),
     /// The capacity may have room for what it refused.
@@ -145,6 +147,22 @@ pub enum Outcome {
     /// It stopped without an end of its own.
     Cancelled,
     /// The runner was lost before the attempt ended.
+    Interrupted,
+}
+
+/// What becomes of a work when an attempt ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EndKind {
+    /// It has succeeded.
+    Success,
+    /// It has failed for good.
+    Failed,
+    /// It will be tried again.
+    Retry,
+    /// It was cancelled, or stopped of its own accord.
+    Cancelled,
+    /// Its runner was lost, and it will be tried again without using up a retry.
     Interrupted,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Engine, Work};
 use crate::WorkId;
 use crate::fact::{Ending, Happening, World};
-use crate::input::{Grant, Outcome, Rejected};
+use crate::input::{EndKind, Grant, Outcome, Rejected};
 use crate::phase::{Phase, Step, Why, WorkState};
 
 impl Engine {
@@ -68,41 +68,37 @@ impl Engine {
     }
 
     /// How the attempt would end if it were reported like this now.
-    pub fn ending(&mut self, grant: Grant, outcome: Outcome) -> Result<Ending, Rejected> {
+    pub fn foresee(&self, grant: Grant, outcome: Outcome) -> Result<EndKind, Rejected> {
         let entry = self.expect_under_way(grant)?;
-        let budget = entry.retries_left > 0;
         let children = self.children(grant.work);
         if children.open() > 0 {
             return Err(Rejected::ChildrenOpen { work: grant.work });
         }
-        let again = Outcome::Retry { delay: Duration::ZERO };
-        let outcome = match (entry.phase, outcome) {
-            (Phase::Cancelling { why: Why::Cancel, .. }, _) => Outcome::Cancelled,
-            (Phase::Cancelling { why: Why::Deadline, .. }, _) => Outcome::Failed,
+        let again = if entry.retries_left > 0 { EndKind::Retry } else { EndKind::Failed };
+        Ok(match (entry.phase, outcome) {
+            (Phase::Cancelling { why: Why::Cancel, .. }, _) => EndKind::Cancelled,
+            (Phase::Cancelling { why: Why::Deadline, .. }, _) => EndKind::Failed,
             (Phase::Cancelling { why: Why::Timeout, .. }, _) => again,
             (_, Outcome::Success) if children.failed > 0 => again,
-            (_, outcome) => outcome,
-        };
-        Ok(match outcome {
-            Outcome::Success => Ending::Success,
-            Outcome::Failed => Ending::Failed,
-            Outcome::Cancelled => Ending::Cancelled,
-            Outcome::Interrupted => Ending::Interrupted,
-            Outcome::Retry { .. } if !budget => Ending::Failed,
-            Outcome::Retry { delay } => {
-                Ending::Retry { due: self.now.after(self.retry_delay(grant.work, delay)) }
-            }
+            (_, Outcome::Success) => EndKind::Success,
+            (_, Outcome::Failed) => EndKind::Failed,
+            (_, Outcome::Retry { .. }) => again,
+            (_, Outcome::Cancelled) => EndKind::Cancelled,
+            (_, Outcome::Interrupted) => EndKind::Interrupted,
         })
     }
 
-    /// How long `work` waits before its next attempt, if the body asked for `asked`.
-    fn retry_delay(&mut self, work: WorkId, asked: Duration) -> Duration {
-        if !asked.is_zero() {
-            return asked;
-        }
-        let Some(policy) = self.policies.get(&work) else { return self.config.retry_delay };
-        let spent = self.spent.get(&work).copied().unwrap_or(0);
-        policy.delay(spent.saturating_add(1), &mut self.random)
+    /// The next attempt comes after `asked`, or after what the policy says if that is nothing.
+    fn retry(&mut self, work: WorkId, asked: Duration) -> Ending {
+        let delay = match self.policies.get(&work) {
+            _ if !asked.is_zero() => asked,
+            None => self.config.retry_delay,
+            Some(policy) => {
+                let spent = self.spent.get(&work).copied().unwrap_or(0);
+                policy.delay(spent.saturating_add(1), &mut self.random)
+            }
+        };
+        Ending::Retry { due: self.now.after(delay) }
     }
 
     pub(super) fn finish(
@@ -112,7 +108,14 @@ impl Engine {
         outcome: Outcome,
     ) -> Result<(), Rejected> {
         let Grant { work, attempt } = grant;
-        let ending = self.ending(grant, outcome)?;
+        let ending = match (self.foresee(grant, outcome)?, outcome) {
+            (EndKind::Success, _) => Ending::Success,
+            (EndKind::Failed, _) => Ending::Failed,
+            (EndKind::Cancelled, _) => Ending::Cancelled,
+            (EndKind::Interrupted, _) => Ending::Interrupted,
+            (EndKind::Retry, Outcome::Retry { delay }) => self.retry(work, delay),
+            (EndKind::Retry, _) => self.retry(work, Duration::ZERO),
+        };
         self.record(world, Happening::Ended { work, attempt, ending });
         Ok(())
     }
@@ -125,6 +128,19 @@ impl Engine {
             self.record(world, Happening::CancelAsked { work });
         }
         Ok(())
+    }
+
+    /// Cancels every work that has not ended: those who wait before those they wait for, so that
+    /// none is blocked by another.
+    pub(super) fn cancel_all(&mut self, world: &mut World<'_>) {
+        let mut open: Vec<_> = self.works().filter(|work| self.is_open(*work)).collect();
+        open.sort_by_key(|work| std::cmp::Reverse(self.dag.place(work.index())));
+        for work in open {
+            // A parent takes its children along, and a child may take its siblings.
+            if self.is_open(work) && !self.is_stopping(work, Why::Cancel) {
+                self.record(world, Happening::CancelAsked { work });
+            }
+        }
     }
 
     pub(super) fn open_gate(&mut self, world: &mut World<'_>, work: WorkId) {
