@@ -310,7 +310,7 @@ impl Engine {
             Input::Join(grant) => self.join(world, grant)?,
             Input::StopChildren(work) => self.stop_children(world, work)?,
             Input::Reopen(work) => {
-                self.expect_reopenable(work)?;
+                self.would_reopen(work)?;
                 self.record(world, Happening::Reopened { work });
             }
             Input::Finished { grant, outcome } => self.finish(world, grant, outcome)?,
@@ -401,6 +401,11 @@ impl Engine {
             kind: edge.kind,
         };
         self.dag.sources(work.index()).map(dependency)
+    }
+
+    /// The works that wait for the end of `work`; not those that were submitted after its end.
+    pub fn dependents(&self, work: WorkId) -> impl Iterator<Item = WorkId> {
+        self.dag.targets(work.index()).map(|edge| WorkId::from_index(edge.node))
     }
 
     /// What `work` takes while it runs.

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use windlass_pool::{JoinTask, Scheduler, TaskError};
 
-use crate::work::{Work, WorkContext, WorkOutcome};
+use crate::context::WorkContext;
+use crate::error::WorkError;
+use crate::spec::{Value, WorkSpec};
+use crate::work::{Work, WorkOutcome};
 
 /// A work that runs `body` on the pool's workers, so that it keeps no thread of the async runtime
 /// busy.
@@ -14,45 +17,48 @@ use crate::work::{Work, WorkContext, WorkOutcome};
 /// unwinds, and so do the scopes and tasks that the body has opened.
 ///
 /// ```
-/// use windlass::{WorkOutcome, WorkScheduler, WorkSchedulerConfig, WorkState, pool, work_cpu};
+/// use windlass::{WorkScheduler, WorkSchedulerConfig, pool, work_cpu};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
-/// let sum = work_cpu("sum", |_ctx| {
+/// let sum = scheduler.spawn(work_cpu("sum", |_ctx| {
 ///     let (a, b) = pool::join(|| (0..1000).sum::<u64>(), || (1000..2000).sum::<u64>());
-///     assert_eq!(a + b, 1_999_000);
-///     WorkOutcome::Success
-/// });
-/// let id = scheduler.add_work(Box::new(sum), vec![], 0);
+///     Ok(a + b)
+/// }))?;
 /// scheduler.run_until_done().await;
-/// assert_eq!(scheduler.state(id), Some(WorkState::Success));
+/// assert_eq!(*sum.await?, 1_999_000);
+/// # Ok(())
 /// # }
 /// ```
-pub fn work_cpu<F>(name: impl Into<String>, body: F) -> impl Work
+pub fn work_cpu<T, F>(name: impl Into<String>, body: F) -> WorkSpec<T>
 where
-    F: Fn(&WorkContext) -> WorkOutcome + Send + Sync + 'static,
+    T: Send + Sync + 'static,
+    F: Fn(&WorkContext) -> Result<T, WorkError> + Send + Sync + 'static,
 {
-    CpuWork { name: name.into(), body: Arc::new(body) }
+    let value = Value::empty();
+    let body = CpuWork { name: name.into(), body: Arc::new(body), value: Arc::clone(&value) };
+    WorkSpec::bringing(Box::new(body), value)
 }
 
-struct CpuWork<F> {
+struct CpuWork<T, F> {
     name: String,
     body: Arc<F>,
+    value: Arc<Value<T>>,
 }
 
 #[async_trait]
-impl<F> Work for CpuWork<F>
+impl<T, F> Work for CpuWork<T, F>
 where
-    F: Fn(&WorkContext) -> WorkOutcome + Send + Sync + 'static,
+    T: Send + Sync + 'static,
+    F: Fn(&WorkContext) -> Result<T, WorkError> + Send + Sync + 'static,
 {
     fn name(&self) -> &str {
         &self.name
     }
 
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
-        let body = Arc::clone(&self.body);
-        let inside = ctx.clone();
+        let (body, inside) = (Arc::clone(&self.body), ctx.clone());
         let mut task = Abandoned(Scheduler::global().spawn(move || body(&inside)));
         let result = tokio::select! {
             result = &mut task.0 => result,
@@ -62,7 +68,11 @@ where
             }
         };
         match result {
-            Ok(outcome) => outcome,
+            Ok(Ok(value)) => {
+                self.value.put(value);
+                WorkOutcome::Success
+            }
+            Ok(Err(error)) => error.into_outcome(&ctx),
             Err(TaskError::Panicked(panic)) => panic.resume(),
             Err(_) => WorkOutcome::Cancelled,
         }
@@ -70,9 +80,9 @@ where
 }
 
 /// A task that is asked to stop when nobody waits for it any more.
-struct Abandoned(JoinTask<WorkOutcome>);
+struct Abandoned<T>(JoinTask<T>);
 
-impl Drop for Abandoned {
+impl<T> Drop for Abandoned<T> {
     fn drop(&mut self) {
         self.0.cancel();
     }

@@ -3,69 +3,54 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
-use windlass_core::{WorkId, WorkState};
 
-use crate::work::{Work, WorkOutcome};
+use crate::context::AttemptCell;
+use crate::gate::Gate;
+use crate::reference::End;
+use crate::work::Work;
 
 pub(crate) struct Entry {
     pub(crate) name: Arc<str>,
     /// Absent while an attempt is under way.
     pub(crate) body: Option<Box<dyn Work>>,
-    /// Asks the attempt under way to stop.
-    pub(crate) token: CancellationToken,
+    /// The attempt under way.
+    pub(crate) attempt: Option<Arc<AttemptCell>>,
+    /// Until somebody watches it.
+    pub(crate) gate: Option<Gate>,
+    /// Whoever watches the gate.
+    pub(crate) watcher: Option<AbortHandle>,
+    /// How often it may be tried again in all.
+    pub(crate) retries: u32,
+    pub(crate) timeout: Option<Duration>,
     pub(crate) started_at: Option<Instant>,
     pub(crate) last_error: Option<String>,
     pub(crate) last_duration: Option<Duration>,
     pub(crate) total_duration: Duration,
-}
-
-/// One work at one moment.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct WorkSnapshot {
-    /// Which work.
-    pub id: WorkId,
-    /// Its name.
-    pub name: Arc<str>,
-    /// Where it stands.
-    pub state: WorkState,
-    /// The works that have to succeed before it.
-    pub deps: Vec<WorkId>,
-    /// How many attempts have begun.
-    pub attempts: u32,
-    /// How often it may be tried again.
-    pub retries_left: u32,
-    /// Why the latest attempt that did not succeed did not.
-    pub last_error: Option<String>,
-    /// How long the latest attempt took.
-    pub last_duration: Option<Duration>,
-    /// How long all attempts took together.
-    pub total_duration: Duration,
+    /// The attempt is gone, and ends as soon as its children have.
+    pub(crate) abandoned: bool,
+    /// Tells whoever waits for its end.
+    pub(crate) end: Option<oneshot::Sender<End>>,
 }
 
 impl Entry {
-    pub(crate) fn new(body: Box<dyn Work>) -> Self {
-        Self {
-            name: body.name().into(),
-            body: Some(body),
-            token: CancellationToken::new(),
-            started_at: None,
-            last_error: None,
-            last_duration: None,
-            total_duration: Duration::ZERO,
-        }
+    /// An attempt begins.
+    pub(crate) fn start(&mut self, now: Instant) -> (Arc<AttemptCell>, Box<dyn Work>) {
+        let cell = Arc::new(AttemptCell::new());
+        self.attempt = Some(Arc::clone(&cell));
+        self.started_at = Some(now);
+        (cell, self.body.take().expect("a body is there between attempts"))
     }
 
-    /// An attempt has returned.
-    pub(crate) fn settle(&mut self, outcome: &WorkOutcome, body: Option<Box<dyn Work>>) {
+    /// An attempt has returned, or was lost together with its body.
+    pub(crate) fn stop(&mut self, body: Option<Box<dyn Work>>, now: Instant) {
         self.body = body;
-        if let WorkOutcome::Failed(error) = outcome {
-            self.last_error = Some(error.clone());
-        }
+        self.attempt = None;
+        self.abandoned = false;
         if let Some(started_at) = self.started_at.take() {
-            let took = started_at.elapsed();
+            let took = now.saturating_duration_since(started_at);
             self.last_duration = Some(took);
             self.total_duration += took;
         }

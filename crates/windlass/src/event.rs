@@ -1,8 +1,10 @@
-//! What a scheduler tells those who watch it.
+//! What a scheduler tells those who watch it: every change, numbered, in order.
 
 use std::sync::Arc;
 
-use windlass_core::{WorkId, WorkState};
+use futures::Stream;
+use tokio::sync::{broadcast, mpsc};
+use windlass_core::{Phase, Timestamp, Transition, WorkId, WorkState};
 
 /// A work changed its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,4 +17,108 @@ pub struct WorkEvent {
     pub state: WorkState,
     /// Its latest attempt, from 1; 0 before the first.
     pub attempt: u32,
+    /// Counts all changes of a scheduler, so that all are in one order; of phases, too.
+    pub number: u64,
+    /// When, since the scheduler first looked at the clock.
+    pub at: Timestamp,
+}
+
+/// A work changed its phase, as subscribers see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkChange {
+    /// Which work.
+    pub id: WorkId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// The phase it is in now, which says more than its state.
+    pub phase: Phase,
+    /// Its latest attempt, from 1; 0 before the first.
+    pub attempt: u32,
+    /// Counts all changes of a scheduler.
+    pub number: u64,
+    /// When, since the scheduler first looked at the clock.
+    pub at: Timestamp,
+}
+
+/// What a subscriber is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A work changed its phase.
+    Change(WorkChange),
+    /// So many changes came and went before the subscriber looked.
+    Missed(u64),
+}
+
+/// Someone who is told of every change of phase, or how many were missed.
+#[derive(Debug)]
+pub struct Subscription {
+    changes: broadcast::Receiver<WorkChange>,
+}
+
+impl Subscription {
+    /// The next change; none once the scheduler is gone.
+    pub async fn recv(&mut self) -> Option<Notice> {
+        match self.changes.recv().await {
+            Ok(change) => Some(Notice::Change(change)),
+            Err(broadcast::error::RecvError::Lagged(missed)) => Some(Notice::Missed(missed)),
+            Err(broadcast::error::RecvError::Closed) => None,
+        }
+    }
+
+    /// The same as a stream.
+    pub fn into_stream(self) -> impl Stream<Item = Notice> {
+        futures::stream::unfold(self, |mut own| async move { Some((own.recv().await?, own)) })
+    }
+}
+
+/// Everybody who watches a scheduler.
+#[derive(Debug, Default)]
+pub(crate) struct Watchers {
+    pub(crate) event_tx: Option<mpsc::Sender<WorkEvent>>,
+    pub(crate) events_dropped: u64,
+    changes: Option<broadcast::Sender<WorkChange>>,
+    number: u64,
+}
+
+/// How many changes a subscriber may be behind.
+const KEPT_CHANGES: usize = 4096;
+
+impl Watchers {
+    pub(crate) fn new(event_tx: Option<mpsc::Sender<WorkEvent>>) -> Self {
+        Self { event_tx, ..Self::default() }
+    }
+
+    pub(crate) fn subscribe(&mut self) -> Subscription {
+        let changes = self.changes.get_or_insert_with(|| broadcast::channel(KEPT_CHANGES).0);
+        Subscription { changes: changes.subscribe() }
+    }
+
+    /// There will be no more changes.
+    pub(crate) fn close(&mut self) {
+        self.changes = None;
+    }
+
+    pub(crate) fn tell(&mut self, transition: &Transition, name: &Arc<str>) {
+        self.number += 1;
+        self.tell_subscribers(transition, name);
+        let state = transition.to.state();
+        let first_seen_waiting = transition.from.is_none() && !state.is_terminal();
+        if transition.from == Some(state) || first_seen_waiting {
+            return;
+        }
+        let Some(event_tx) = &self.event_tx else { return };
+        let Transition { at, work: id, attempt, .. } = *transition;
+        let event = WorkEvent { id, name: name.clone(), state, attempt, number: self.number, at };
+        if event_tx.try_send(event).is_err() {
+            self.events_dropped += 1;
+        }
+    }
+
+    fn tell_subscribers(&self, transition: &Transition, name: &Arc<str>) {
+        let Some(changes) = &self.changes else { return };
+        let Transition { at, work: id, attempt, to: phase, .. } = *transition;
+        let change = WorkChange { id, name: name.clone(), phase, attempt, number: self.number, at };
+        // Nobody listens at the moment: then there is nobody to miss it.
+        let _ = changes.send(change);
+    }
 }

@@ -42,14 +42,29 @@
 //! Decisions are made by the engine in `windlass-core`, re-exported as [`core`]; CPU-bound work has
 //! a pool of its own in [`pool`].
 
+mod attempt;
+mod batch;
+mod builder;
+mod callback;
 mod capacity;
-
+mod closure;
+mod context;
 mod cpu;
 mod entry;
+mod error;
 mod event;
+mod explain;
+mod gate;
+mod handle;
+mod metrics;
+mod reference;
 mod run;
 mod scheduler;
+mod sequence;
+mod shared;
+mod snapshot;
 mod spec;
+mod state;
 mod work;
 
 pub use windlass_core as core;
@@ -58,19 +73,30 @@ pub use windlass_pool as pool;
 pub use async_trait::async_trait;
 pub use tokio_util::sync::CancellationToken;
 pub use windlass_core::{
-    Ageing, Amount, Dependency, Order, Quota, Rate, ResourceCost, WorkId, WorkState,
+    Ageing, Amount, Children, Dependency, DependencyError, Order, Phase, Quota, RETRY_A_FEW,
+    RETRY_A_LOT, RETRY_NEVER, RETRY_ONCE, Rate, Reason, ResourceCost, RetryPolicy, WorkId,
+    WorkState,
 };
 
+pub use batch::BatchWork;
+pub use builder::{BuildError, WorkSchedulerBuilder, WorkSchedulerConfig};
+pub use callback::WorkWithCallback;
 pub use capacity::ResourceCapacity;
-
+pub use closure::work_fn;
+pub use context::{Cancelled, WorkContext};
 pub use cpu::work_cpu;
-pub use entry::WorkSnapshot;
-pub use event::WorkEvent;
-pub use scheduler::{
-    BuildError, WorkScheduler, WorkSchedulerBuilder, WorkSchedulerConfig, WorkSchedulerMetrics,
-};
+pub use error::{Fatal, WorkError};
+pub use event::{Notice, Subscription, WorkChange, WorkEvent};
+pub use explain::Explanation;
+pub use gate::{ConditionalWork, Gate};
+pub use handle::{ReopenError, WorkHandle};
+pub use metrics::WorkSchedulerMetrics;
+pub use reference::{ExecuteError, WorkFailure, WorkRef};
+pub use scheduler::WorkScheduler;
+pub use sequence::WorkSequence;
+pub use snapshot::WorkSnapshot;
 pub use spec::{SubmitError, WorkSpec};
-pub use work::{Work, WorkContext, WorkOutcome};
+pub use work::{Work, WorkOutcome};
 
 /// The examples of the front page.
 #[cfg(doctest)]

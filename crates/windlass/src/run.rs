@@ -1,119 +1,146 @@
-//! Drives a scheduler's engine with Tokio: pulls grants, runs bodies, hands in their results.
+//! A run: pulls grants from the engine, has bodies polled, and waits for news.
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use futures::FutureExt;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use windlass_core::{Engine, Grant, Input, Outcome, WorkState};
+use windlass_core::{Engine, Grant, Input, Phase, WorkId};
 
-use crate::scheduler::WorkScheduler;
-use crate::work::{Work, WorkContext, WorkOutcome};
+use crate::attempt::{Attempt, panic_text};
+use crate::context::WorkContext;
+use crate::gate::Gate;
+use crate::shared::{Shared, Visit};
+use crate::state::Mode;
 
-/// One call of `run_until_done`. Dropped early, it cancels every work.
-pub(crate) struct Run<'a> {
-    scheduler: &'a mut WorkScheduler,
-    attempts: JoinSet<Attempt>,
+/// When a run returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// Once every work has ended.
+    Done,
+    /// Once it is cancelled, and every work has ended.
+    Cancelled,
 }
 
-/// An attempt that has returned, with the body for the next one.
-struct Attempt {
-    grant: Grant,
-    body: Box<dyn Work>,
-    outcome: WorkOutcome,
+/// One run of a scheduler. Dropped early, it cancels every work, and the bodies are dropped at their
+/// next await.
+pub(crate) struct Run {
+    shared: Arc<Shared>,
+    tasks: JoinSet<()>,
 }
 
-impl<'a> Run<'a> {
-    pub(crate) fn new(scheduler: &'a mut WorkScheduler) -> Self {
-        Self { scheduler, attempts: JoinSet::new() }
+/// What there is to do before the next wait.
+#[derive(Default)]
+struct Round {
+    attempts: Vec<Attempt>,
+    gates: Vec<(WorkId, Gate)>,
+    done: bool,
+    wake: Option<Instant>,
+}
+
+impl Run {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, tasks: JoinSet::new() }
     }
 
-    pub(crate) async fn until_done(mut self, cancel: &CancellationToken) {
+    pub(crate) async fn go(mut self, until: Until, cancel: &CancellationToken) {
         let mut cancelled = false;
         loop {
-            self.start_what_fits();
-            if self.scheduler.engine.is_done() {
+            let Round { attempts, gates, done, wake } = self.next_round();
+            attempts.into_iter().for_each(|attempt| _ = self.tasks.spawn(attempt.run()));
+            gates.into_iter().for_each(|(work, gate)| self.watch(work, gate));
+            if done && (cancelled || until == Until::Done) {
                 return;
             }
-            let due = self.scheduler.engine.next_wakeup().and_then(|at| self.scheduler.instant(at));
             tokio::select! {
                 biased;
                 () = cancel.cancelled(), if !cancelled => {
                     cancelled = true;
-                    self.scheduler.cancel_all();
+                    self.cancel();
                 }
-                Some(attempt) = self.attempts.join_next() => {
-                    self.hand_in(attempt.expect("a body's panic is caught, and none is aborted"));
+                () = self.shared.news.notified() => {}
+                () = self.shared.client.bell.notified() => {
+                    self.shared.apply(Input::LookAgain).expect("a look is never refused");
                 }
-                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                    self.scheduler.apply(Input::Tick).expect("the passing of time is no surprise");
-                }
+                // Whatever a task had to say it has said; a panic came from a destructor.
+                Some(_) = self.tasks.join_next() => {}
+                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
             }
         }
     }
 
-    fn start_what_fits(&mut self) {
-        while let Some(grant) = self.scheduler.call(Engine::take_next) {
-            self.scheduler.apply(Input::Begin(grant)).expect("it was granted just now");
-            let entry = &mut self.scheduler.entries[grant.work.index()];
-            entry.started_at = Some(Instant::now());
-            let body = entry.body.take().expect("a body is there between attempts");
-            let cancel_token = entry.token.clone();
-            let ctx = WorkContext { id: grant.work, attempt: grant.attempt, cancel_token };
-            self.attempts.spawn(attempt(grant, body, ctx));
-        }
+    /// Cancels every work, and what comes until the run returns.
+    fn cancel(&self) {
+        self.shared.visit(|visit| {
+            if visit.state.mode == Mode::Open {
+                visit.state.mode = Mode::Cancelling;
+            }
+            visit.apply(Input::CancelAll).expect("everything can be cancelled");
+        });
     }
 
-    fn hand_in(&mut self, attempt: Attempt) {
-        let Attempt { grant, body, outcome } = attempt;
-        let reported = match &outcome {
-            WorkOutcome::Success => Outcome::Success,
-            WorkOutcome::Retry { delay } => Outcome::Retry { delay: *delay },
-            WorkOutcome::Failed(_) => Outcome::Failed,
-            WorkOutcome::Cancelled => Outcome::Cancelled,
-        };
-        let entry = &mut self.scheduler.entries[grant.work.index()];
-        entry.settle(&outcome, Some(body));
-        let finished = Input::Finished { grant, outcome: reported };
-        self.scheduler.apply(finished).expect("an attempt returns once");
-        let failed = self.scheduler.state(grant.work) == Some(WorkState::Failed);
-        if failed && matches!(outcome, WorkOutcome::Retry { .. }) {
-            let error = format!("no retries left after attempt {}", grant.attempt);
-            self.scheduler.entries[grant.work.index()].last_error = Some(error);
+    fn next_round(&self) -> Round {
+        let mut round = Round::default();
+        self.shared.visit(|visit| {
+            while let Some(grant) = visit.engine(Engine::take_next) {
+                round.attempts.extend(self.begin(visit, grant));
+            }
+            for work in std::mem::take(&mut visit.state.gates) {
+                let gate = visit.state.entries.get_mut(&work).and_then(|entry| entry.gate.take());
+                round.gates.extend(gate.map(|gate| (work, gate)));
+            }
+            round.done = visit.state.engine.is_done();
+            let wake = visit.state.engine.next_wakeup();
+            round.wake = wake.and_then(|at| self.shared.client.capacity.instant(at));
+            visit.nothing_new();
+        });
+        round
+    }
+
+    /// The attempt that is to begin; none if it goes on after a wait, which it has heard by now.
+    fn begin(&self, visit: &mut Visit<'_>, grant: Grant) -> Option<Attempt> {
+        let Grant { work, attempt } = grant;
+        if visit.state.engine.phase(work) != Some(Phase::Granted) {
+            return None;
+        }
+        let entry = visit.state.entry(work);
+        let (cell, body) = entry.start(Instant::now());
+        let name = entry.name.clone();
+        visit.apply(Input::Begin(grant)).expect("it was granted just now");
+        let ctx = WorkContext { id: work, attempt, cell, shared: Arc::clone(&self.shared) };
+        Some(Attempt { name, ctx, body })
+    }
+
+    fn watch(&mut self, work: WorkId, gate: Gate) {
+        let shared = Arc::clone(&self.shared);
+        let watcher = self.tasks.spawn(async move {
+            let opened = AssertUnwindSafe(gate.opened()).catch_unwind().await;
+            shared.visit(|visit| {
+                // Refused if the work has ended meanwhile.
+                let _ = match opened {
+                    Ok(()) => visit.apply(Input::Open(work)),
+                    Err(panic) => visit.reject(work, panic_text(&*panic)),
+                };
+            });
+        });
+        let mut state = self.shared.look();
+        if state.engine.phase(work) == Some(Phase::Gated) {
+            state.entry(work).watcher = Some(watcher);
+        } else {
+            watcher.abort();
         }
     }
 }
 
-impl Drop for Run<'_> {
-    /// The bodies under way go with `attempts`, each at its next await.
+impl Drop for Run {
     fn drop(&mut self) {
-        if self.scheduler.engine.is_done() {
-            return;
-        }
-        self.scheduler.cancel_all();
-        for work in self.scheduler.engine.works().collect::<Vec<_>>() {
-            if self.scheduler.state(work) == Some(WorkState::Running) {
-                let attempt = self.scheduler.engine.attempts(work).expect("it is running");
-                let grant = Grant { work, attempt };
-                self.scheduler.entries[work.index()].settle(&WorkOutcome::Cancelled, None);
-                let stopped = Input::Finished { grant, outcome: Outcome::Cancelled };
-                self.scheduler.apply(stopped).expect("its body is being dropped");
+        self.shared.visit(|visit| {
+            if visit.state.mode == Mode::Cancelling {
+                visit.state.mode = Mode::Open;
             }
-        }
+            visit.apply(Input::CancelAll).expect("everything can be cancelled");
+        });
     }
-}
-
-async fn attempt(grant: Grant, mut body: Box<dyn Work>, ctx: WorkContext) -> Attempt {
-    let outcome = AssertUnwindSafe(body.run(ctx)).catch_unwind().await;
-    let outcome = outcome.unwrap_or_else(|panic| {
-        WorkOutcome::Failed(format!("the work panicked: {}", message(panic.as_ref())))
-    });
-    Attempt { grant, body, outcome }
-}
-
-fn message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }

@@ -1,36 +1,61 @@
 //! A work with everything that can be said about it before it runs.
 
-use thiserror::Error;
-use windlass_core::{CostError, Dependency, ResourceCost};
+use std::future::IntoFuture;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use thiserror::Error;
+use tokio::time::Instant;
+use windlass_core::{CostError, Dependency, ResourceCost, RetryPolicy};
+
+use crate::gate::Gate;
 use crate::work::Work;
 
-/// What to submit: a work, whom it follows, what it needs.
+/// What to submit: a work, whom it follows, what it needs. `T` is what it brings, if it brings
+/// something.
 ///
 /// ```
-/// # struct Train;
-/// # #[windlass::async_trait]
-/// # impl windlass::Work for Train {
-/// #     async fn run(&mut self, _: windlass::WorkContext) -> windlass::WorkOutcome {
-/// #         windlass::WorkOutcome::Success
-/// #     }
-/// # }
-/// use windlass::{Amount, ResourceCost, WorkScheduler, WorkSpec};
+/// use windlass::{Amount, ResourceCost, WorkScheduler, work_fn};
 ///
 /// let limits = ResourceCost::new().with("gpu", Amount::from(2));
 /// let mut scheduler = WorkScheduler::builder().limits(limits).build()?;
 /// let needs = ResourceCost::new().with("gpu", Amount::from(1));
-/// let first = scheduler.submit(WorkSpec::new(Train).needs(needs).retries(2))?;
-/// let second = scheduler.submit(WorkSpec::new(Train).after([first]).priority(5))?;
+/// let train = work_fn("train", |_| async { Ok(()) });
+/// let infer = work_fn("infer", |_| async { Ok(()) });
+/// let first = scheduler.submit(train.needs(needs).retries(2))?;
+/// let second = scheduler.submit(infer.after([first]).priority(5))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a spec does nothing until it is submitted"]
-pub struct WorkSpec {
+pub struct WorkSpec<T = ()> {
     pub(crate) body: Box<dyn Work>,
     pub(crate) after: Vec<Dependency>,
     pub(crate) retries: u32,
+    pub(crate) policy: Option<RetryPolicy>,
     pub(crate) priority: i64,
     pub(crate) needs: ResourceCost,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) gate: Option<Gate>,
+    pub(crate) value: Arc<Value<T>>,
+}
+
+/// Where a work leaves what it brings.
+#[derive(Debug)]
+pub(crate) struct Value<T>(Mutex<Option<Arc<T>>>);
+
+impl<T> Value<T> {
+    pub(crate) fn empty() -> Arc<Self> {
+        Arc::new(Self(Mutex::new(None)))
+    }
+
+    pub(crate) fn put(&self, value: T) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(value));
+    }
+
+    pub(crate) fn take_a_copy(&self) -> Option<Arc<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl WorkSpec {
@@ -40,30 +65,45 @@ impl WorkSpec {
     }
 
     pub(crate) fn boxed(body: Box<dyn Work>) -> Self {
-        Self { body, after: Vec::new(), retries: 0, priority: 0, needs: ResourceCost::new() }
+        let value = Value::empty();
+        value.put(());
+        Self::bringing(body, value)
+    }
+}
+
+impl<T> WorkSpec<T> {
+    pub(crate) fn bringing(body: Box<dyn Work>, value: Arc<Value<T>>) -> Self {
+        Self {
+            body,
+            after: Vec::new(),
+            retries: 0,
+            policy: None,
+            priority: 0,
+            needs: ResourceCost::new(),
+            timeout: None,
+            deadline: None,
+            gate: None,
+            value,
+        }
     }
 
     /// It starts only after all of these have succeeded, or have ended as a [`Dependency`] says.
     ///
     /// ```
-    /// # struct Step;
-    /// # #[windlass::async_trait]
-    /// # impl windlass::Work for Step {
-    /// #     async fn run(&mut self, _: windlass::WorkContext) -> windlass::WorkOutcome {
-    /// #         windlass::WorkOutcome::Failed("no space left".to_owned())
-    /// #     }
-    /// # }
-    /// use windlass::{Dependency, WorkScheduler, WorkSchedulerConfig, WorkSpec, WorkState};
+    /// use windlass::{Dependency, WorkError, WorkScheduler, WorkSchedulerConfig, WorkState, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), windlass::SubmitError> {
     /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
-    /// let build = scheduler.submit(WorkSpec::new(Step))?;
-    /// let deploy = scheduler.submit(WorkSpec::new(Step).after([build]))?;
-    /// let report = scheduler.submit(WorkSpec::new(Step).after([Dependency::failed(build)]))?;
+    /// let build = work_fn("build", |_| async { Err::<(), _>(WorkError::msg("no space left")) });
+    /// let build = scheduler.submit(build)?;
+    /// let deploy = work_fn("deploy", |_| async { Ok(()) });
+    /// let deploy = scheduler.submit(deploy.after([build]))?;
+    /// let report = work_fn("report", |_| async { Ok(()) });
+    /// let report = scheduler.submit(report.after([Dependency::failed(build)]))?;
     /// scheduler.run_until_done().await;
     /// assert_eq!(scheduler.state(deploy), Some(WorkState::Blocked));
-    /// assert_ne!(scheduler.state(report), Some(WorkState::Blocked), "it ran because of the failure");
+    /// assert_eq!(scheduler.state(report), Some(WorkState::Success), "it ran because of the failure");
     /// # Ok(())
     /// # }
     /// ```
@@ -72,9 +112,17 @@ impl WorkSpec {
         self
     }
 
-    /// It may be tried again this often.
+    /// It may be tried again this often, after the scheduler's `retry_delay` unless it says
+    /// otherwise.
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
+        self
+    }
+
+    /// It may be tried again as often as the policy says, after the delays that the policy says.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.retries = policy.retries();
+        self.policy = Some(policy);
         self
     }
 
@@ -89,6 +137,37 @@ impl WorkSpec {
         self.needs = cost;
         self
     }
+
+    /// No attempt may take longer. One that does is asked to stop, and counts as a failure that may
+    /// be retried.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// It has to have ended by then, whatever it waits for; otherwise it fails.
+    pub fn deadline(mut self, deadline: Instant) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// It starts only after this future is ready, too; it waits for it without a slot, once
+    /// everything it follows has ended as it must.
+    pub fn gate<F>(mut self, opens: F) -> Self
+    where
+        F: IntoFuture<Output = (), IntoFuture: Send + 'static>,
+    {
+        self.add_gate(Some(Gate::new(opens)));
+        self
+    }
+
+    /// Adds the gate that the work itself has.
+    pub(crate) fn add_gate(&mut self, gate: Option<Gate>) {
+        self.gate = match (self.gate.take(), gate) {
+            (Some(own), Some(other)) => Some(own.and(other)),
+            (own, other) => own.or(other),
+        };
+    }
 }
 
 /// Why a work was not taken in; nothing has changed.
@@ -101,4 +180,7 @@ pub enum SubmitError {
     /// It cannot be placed in the graph.
     #[error(transparent)]
     Graph(#[from] windlass_core::SubmitError),
+    /// The scheduler was dropped or shut down.
+    #[error("the scheduler is gone, so nothing can be submitted to it")]
+    ShutDown,
 }

@@ -1,10 +1,11 @@
-//! What a user writes: a work, and what one attempt of it sees and answers.
+//! What a user writes: a work, and how one attempt of it ended.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio_util::sync::CancellationToken;
-use windlass_core::WorkId;
+
+use crate::context::WorkContext;
+use crate::gate::Gate;
 
 /// Something to be done, perhaps in several attempts.
 ///
@@ -26,6 +27,10 @@ use windlass_core::WorkId;
 ///
 /// assert_eq!(Flaky.name(), "Flaky");
 /// ```
+///
+/// The hooks are called beside `run`, one after the other, with what `self` remembers: `on_reset`
+/// before every attempt, and after it the one that fits what becomes of the work. Those who depend
+/// on it hear of its end after its hook has returned. A panic in a hook is the work's panic.
 #[async_trait]
 pub trait Work: Send {
     /// What people call it; the type's name unless said otherwise.
@@ -37,6 +42,60 @@ pub trait Work: Send {
 
     /// Makes one attempt. What `self` remembers is there again at the next one.
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome;
+
+    /// What has to happen before the first attempt, besides the works it follows. Asked once, when
+    /// the work is taken in.
+    fn gate(&mut self) -> Option<Gate> {
+        None
+    }
+
+    /// An attempt is about to begin.
+    fn on_reset(&mut self) {}
+
+    /// The work has succeeded, and its children with it.
+    fn on_success(&mut self) {}
+
+    /// The attempt failed, and there will be another.
+    fn on_failure_retry(&mut self) {}
+
+    /// The work has failed for good.
+    fn on_failure_raise(&mut self) {}
+
+    /// The work was cancelled while an attempt was under way.
+    fn on_abort(&mut self) {}
+}
+
+/// The hooks of a work that stands around another one: `pass_hooks_on!(this => this.inner)`.
+macro_rules! pass_hooks_on {
+    ($($hook:ident)* @ $this:ident => $inner:expr) => {
+        $(fn $hook(&mut self) {
+            let $this = self;
+            $inner.$hook();
+        })*
+    };
+    ($this:ident => $inner:expr) => {
+        $crate::work::pass_hooks_on! {
+            on_reset on_success on_failure_retry on_failure_raise on_abort @ $this => $inner
+        }
+    };
+}
+pub(crate) use pass_hooks_on;
+
+#[async_trait]
+impl<W: Work + ?Sized> Work for Box<W> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
+        (**self).run(ctx).await
+    }
+
+    fn gate(&mut self) -> Option<Gate> {
+        (**self).gate()
+    }
+
+    pass_hooks_on!(this => (**this));
 }
 
 /// How an attempt ended.
@@ -44,8 +103,8 @@ pub trait Work: Send {
 pub enum WorkOutcome {
     /// Well: what depends on it may run.
     Success,
-    /// Not yet: try again after `delay`, or after the scheduler's own delay if it is zero. Without
-    /// retries left this is a failure.
+    /// Not yet: try again after `delay`, or as the work's policy or the scheduler says if it is
+    /// zero. Without retries left this is a failure.
     Retry {
         /// How long to wait first.
         delay: Duration,
@@ -54,28 +113,4 @@ pub enum WorkOutcome {
     Failed(String),
     /// It stopped because it was asked to.
     Cancelled,
-}
-
-/// What an attempt knows about itself.
-#[derive(Clone, Debug)]
-pub struct WorkContext {
-    /// The work.
-    pub id: WorkId,
-    /// Which attempt this is, from 1.
-    pub attempt: u32,
-    pub(crate) cancel_token: CancellationToken,
-}
-
-impl WorkContext {
-    /// Whether this attempt has been asked to stop.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        self.cancel_token.is_cancelled()
-    }
-
-    /// The token that asks this attempt to stop.
-    #[must_use]
-    pub fn cancel_token(&self) -> &CancellationToken {
-        &self.cancel_token
-    }
 }

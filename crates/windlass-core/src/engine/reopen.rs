@@ -11,9 +11,10 @@ use crate::input::Rejected;
 use crate::phase::{Phase, Step, WorkState};
 
 impl Engine {
-    /// Refuses what has not failed and was not cancelled, and whatever would pull a work under way
-    /// or a child along.
-    pub(super) fn expect_reopenable(&self, work: WorkId) -> Result<(), Rejected> {
+    /// The works that [`Input::Reopen`](crate::Input::Reopen) would have tried again: `work` and all
+    /// that follow it. Refused for what has not failed and was not cancelled, and if that would pull
+    /// a work under way or a child along.
+    pub fn would_reopen(&self, work: WorkId) -> Result<Vec<WorkId>, Rejected> {
         let phase = self.work(work)?.phase;
         if !matches!(phase, Phase::Failed | Phase::Cancelled) {
             return Err(Rejected::NotReopenable { work });
@@ -22,9 +23,10 @@ impl Engine {
             let running = self.works[work.index()].phase.state() == WorkState::Running;
             running || self.parent(*work).is_some()
         };
-        match self.generation(work).into_iter().find(entangled) {
+        let generation = self.generation(work);
+        match generation.iter().copied().find(entangled) {
             Some(work) => Err(Rejected::Entangled { work }),
-            None => Ok(()),
+            None => Ok(generation),
         }
     }
 

@@ -1,14 +1,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use tokio::sync::Notify;
 use windlass::{
-    CancellationToken, WorkOutcome, WorkScheduler, WorkSchedulerConfig, WorkState, pool, work_cpu,
+    CancellationToken, WorkError, WorkScheduler, WorkSchedulerConfig, WorkState, pool, work_cpu,
 };
 
 fn scheduler() -> WorkScheduler {
-    WorkScheduler::new(WorkSchedulerConfig::default())
+    let retry_delay = std::time::Duration::from_millis(1);
+    WorkScheduler::new(WorkSchedulerConfig { retry_delay, ..WorkSchedulerConfig::default() })
 }
 
 #[tokio::test]
@@ -18,11 +18,11 @@ async fn a_closure_runs_on_the_pool_and_is_tried_again() {
         let name = std::thread::current().name().map(str::to_owned);
         assert!(name.is_some_and(|name| name.contains("windlass")), "on a worker of the pool");
         if ctx.attempt < 3 {
-            return WorkOutcome::Retry { delay: Duration::from_millis(1) };
+            return Err(WorkError::msg("not yet"));
         }
-        WorkOutcome::Success
+        Ok(())
     });
-    let id = scheduler.add_work(Box::new(work), vec![], 5);
+    let id = scheduler.submit(work.retries(5)).expect("it fits");
     scheduler.run_until_done().await;
     assert_eq!(scheduler.state(id), Some(WorkState::Success));
     assert_eq!(scheduler.snapshot()[0].attempts, 3);
@@ -37,10 +37,10 @@ async fn a_cancel_reaches_a_body_that_computes() {
         while !pool::cancelled() {
             std::hint::spin_loop();
         }
-        WorkOutcome::Success
+        Ok(())
     });
     let mut scheduler = scheduler();
-    let id = scheduler.add_work(Box::new(work), vec![], 0);
+    let id = scheduler.submit(work).expect("it fits");
     let cancel = CancellationToken::new();
     let later = cancel.clone();
     tokio::spawn(async move {
@@ -54,8 +54,8 @@ async fn a_cancel_reaches_a_body_that_computes() {
 #[tokio::test]
 async fn a_panic_on_the_pool_is_the_works_own() {
     let mut scheduler = scheduler();
-    let work = work_cpu("broken", |_| panic!("out of numbers"));
-    let id = scheduler.add_work(Box::new(work), vec![], 0);
+    let work = work_cpu::<(), _>("broken", |_| panic!("out of numbers"));
+    let id = scheduler.submit(work).expect("it fits");
     scheduler.run_until_done().await;
     assert_eq!(scheduler.state(id), Some(WorkState::Failed));
     let error = scheduler.snapshot()[0].last_error.clone();
@@ -73,10 +73,10 @@ async fn a_body_nobody_waits_for_any_more_is_asked_to_stop() {
             std::hint::spin_loop();
         }
         seen.store(true, Ordering::Release);
-        WorkOutcome::Success
+        Ok(())
     });
     let mut scheduler = scheduler();
-    scheduler.add_work(Box::new(work), vec![], 0);
+    scheduler.submit(work).expect("it fits");
     tokio::select! {
         () = scheduler.run_until_done() => unreachable!("the body goes on until it is asked to stop"),
         () = begun.notified() => {}

@@ -67,7 +67,7 @@ async fn used_up_retries_are_named_in_the_last_error() {
     assert_eq!(start.elapsed(), Duration::from_secs(1), "a zero delay is the configured one");
     let snapshot = &scheduler.snapshot()[work.index()];
     assert_eq!(snapshot.state, WorkState::Failed);
-    assert_eq!(snapshot.last_error.as_deref(), Some("no retries left after attempt 2"));
+    assert_eq!(snapshot.last_error.as_deref(), Some("it asked to be tried again; no retries left after attempt 2"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,9 +95,9 @@ async fn dropping_the_run_cancels_every_work_and_drops_the_bodies() {
     let waiting = scheduler.add_work(Answer::boxed(|_| WorkOutcome::Success), vec![running], 0);
     let timeout = tokio::time::timeout(Duration::from_secs(1), scheduler.run_until_done()).await;
     timeout.expect_err("it never returns by itself");
-    assert_eq!(scheduler.state(running), Some(WorkState::Cancelled));
     assert_eq!(scheduler.state(waiting), Some(WorkState::Cancelled));
-    tokio::task::yield_now().await;
+    scheduler.shutdown().await;
+    assert_eq!(scheduler.state(running), Some(WorkState::Cancelled));
     assert_eq!(drops.load(Ordering::Relaxed), 1);
 }
 
@@ -123,7 +123,7 @@ fn no_concurrency_at_all_is_refused() {
 fn a_cancel_of_an_ended_or_unknown_work_is_false() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let _inside = runtime.as_ref().expect("a runtime").enter();
-    let mut scheduler = scheduler();
+    let scheduler = scheduler();
     let work = scheduler.add_work(Answer::boxed(|_| WorkOutcome::Success), vec![], 0);
     assert!(scheduler.cancel(work));
     assert!(!scheduler.cancel(work), "it has ended");

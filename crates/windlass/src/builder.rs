@@ -1,0 +1,192 @@
+//! The settings of a scheduler.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::mpsc;
+use windlass_core::{
+    Ageing, Amount, Engine, EngineConfig, Order, Quota, Rate, RateError, ResourceCost, SLOTS,
+};
+
+use crate::capacity::ResourceCapacity;
+use crate::event::{Watchers, WorkEvent};
+use crate::scheduler::WorkScheduler;
+use crate::shared::Shared;
+use crate::state::State;
+
+/// The settings that a scheduler has had from the start.
+///
+/// ```
+/// use windlass::{WorkScheduler, WorkSchedulerConfig};
+///
+/// let config = WorkSchedulerConfig { max_concurrency: 16, ..Default::default() };
+/// let scheduler = WorkScheduler::new(config);
+/// ```
+#[derive(Clone, Debug)]
+pub struct WorkSchedulerConfig {
+    /// How many works may run at once.
+    pub max_concurrency: usize,
+    /// How long a work waits before its next attempt when it does not say so itself.
+    pub retry_delay: Duration,
+    /// Where to send every change of state. What does not fit is dropped and counted.
+    pub event_tx: Option<mpsc::Sender<WorkEvent>>,
+}
+
+impl Default for WorkSchedulerConfig {
+    fn default() -> Self {
+        Self { max_concurrency: 4, retry_delay: Duration::from_secs(1), event_tx: None }
+    }
+}
+
+/// Sets up a [`WorkScheduler`] in every detail.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::{ResourceCost, WorkScheduler};
+///
+/// let scheduler = WorkScheduler::builder()
+///     .max_concurrency(8)
+///     .limits(ResourceCost::of([("gpu", 2)])?)
+///     .cancel_grace(Duration::from_secs(5))
+///     .keep_ended(1000)
+///     .build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct WorkSchedulerBuilder {
+    config: WorkSchedulerConfig,
+    capacity: Option<ResourceCapacity>,
+    limits: ResourceCost,
+    rates: Vec<(String, Rate)>,
+    quotas: Vec<(String, Quota)>,
+    ageing: Ageing,
+    order: Order,
+    cancel_grace: Option<Duration>,
+    keep_ended: Option<usize>,
+    seed: Option<u64>,
+}
+
+/// Why a scheduler cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// With `max_concurrency: 0` nothing could ever run.
+    #[error("max_concurrency is 0, so nothing could ever run: set it to at least 1")]
+    NoConcurrency,
+    /// A rate or a quota that makes no sense.
+    #[error(transparent)]
+    Rate(#[from] RateError),
+}
+
+impl WorkSchedulerBuilder {
+    /// The basic settings.
+    pub fn config(mut self, config: WorkSchedulerConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// How many works may run at once; 4 unless said.
+    pub fn max_concurrency(mut self, works: usize) -> Self {
+        self.config.max_concurrency = works;
+        self
+    }
+
+    /// How long a work waits before its next attempt when it does not say so itself; a second unless
+    /// said.
+    pub fn retry_delay(mut self, delay: Duration) -> Self {
+        self.config.retry_delay = delay;
+        self
+    }
+
+    /// Where to send every change of state. What does not fit is dropped and counted.
+    pub fn event_tx(mut self, event_tx: mpsc::Sender<WorkEvent>) -> Self {
+        self.config.event_tx = Some(event_tx);
+        self
+    }
+
+    /// What all works take from, together with everybody else who takes from it. The scheduler's own
+    /// limits come on top.
+    pub fn capacity(mut self, capacity: &ResourceCapacity) -> Self {
+        self.capacity = Some(capacity.clone());
+        self
+    }
+
+    /// What works may take besides slots, all together.
+    pub fn limits(mut self, limits: ResourceCost) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How much of `name` all works together may take per time: a rate counts starts.
+    pub fn rate(mut self, name: impl Into<String>, rate: Rate) -> Self {
+        self.rates.push((name.into(), rate));
+        self
+    }
+
+    /// How much of `name` all works together may take per window: a quota counts starts.
+    pub fn quota(mut self, name: impl Into<String>, quota: Quota) -> Self {
+        self.quotas.push((name.into(), quota));
+        self
+    }
+
+    /// How waiting makes ready works more urgent; not at all unless said.
+    pub fn ageing(mut self, ageing: Ageing) -> Self {
+        self.ageing = ageing;
+        self
+    }
+
+    /// Whether works may start before one that stands before them and does not fit; they may unless
+    /// said.
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// How long an attempt that was asked to stop may go on before it is dropped. Unless said, one
+    /// that was cancelled may take its time, and one that took too long has none.
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.cancel_grace = Some(grace);
+        self
+    }
+
+    /// How many ended works to keep; older ones are forgotten. All of them unless said.
+    pub fn keep_ended(mut self, works: usize) -> Self {
+        self.keep_ended = Some(works);
+        self
+    }
+
+    /// What the jitter of retries is made from; another seed every time unless said.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// The scheduler.
+    pub fn build(self) -> Result<WorkScheduler, BuildError> {
+        let slots = u32::try_from(self.config.max_concurrency).unwrap_or(u32::MAX);
+        if slots == 0 {
+            return Err(BuildError::NoConcurrency);
+        }
+        let capacity = self.capacity.unwrap_or_else(|| ResourceCapacity::new(ResourceCost::new()));
+        let client = capacity.join(&self.limits.with(SLOTS, Amount::from(slots)));
+        let (mut tree, now) = (capacity.lock(), capacity.now());
+        for (name, rate) in self.rates {
+            tree.set_rate(client.level, &name, rate, now)?;
+        }
+        for (name, quota) in self.quotas {
+            tree.set_quota(client.level, &name, quota, now)?;
+        }
+        drop(tree);
+        let mut config = EngineConfig::default();
+        config.retry_delay = self.config.retry_delay;
+        config.ageing = self.ageing;
+        config.order = self.order;
+        config.seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(()));
+        let engine = Engine::new(config, client.id);
+        let state = State::new(engine, Watchers::new(self.config.event_tx), self.keep_ended);
+        Ok(WorkScheduler::new_with(Arc::new(Shared::new(state, client, self.cancel_grace))))
+    }
+}

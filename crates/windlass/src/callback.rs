@@ -1,0 +1,104 @@
+//! A work with somebody who is told how each attempt ended.
+
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+
+use crate::attempt::panic_text;
+use crate::context::WorkContext;
+use crate::gate::Gate;
+use crate::work::{Work, WorkOutcome, pass_hooks_on};
+
+/// A work whose attempts are told to a callback: exactly once each, after the outcome is known. A
+/// panic is told as the failure it is; an attempt that is dropped, as cancelled. A panic in the
+/// callback is the work's panic.
+///
+/// ```
+/// use std::sync::Arc;
+/// use windlass::{WorkContext, WorkOutcome, WorkScheduler, WorkSchedulerConfig, WorkWithCallback};
+/// # struct MyWork;
+/// # #[windlass::async_trait]
+/// # impl windlass::Work for MyWork {
+/// #     async fn run(&mut self, _: WorkContext) -> WorkOutcome {
+/// #         WorkOutcome::Success
+/// #     }
+/// # }
+/// # let my_work = MyWork;
+/// # let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+///
+/// let callback = Arc::new(|outcome: &WorkOutcome, ctx: &WorkContext| {
+///     println!("Work {} finished: {:?}", ctx.id, outcome);
+/// });
+/// let wrapped = WorkWithCallback::new(my_work, callback);
+/// scheduler.add_work(Box::new(wrapped), vec![], 0);
+/// ```
+pub struct WorkWithCallback<W, F> {
+    work: W,
+    callback: Arc<F>,
+}
+
+impl<W, F> WorkWithCallback<W, F>
+where
+    W: Work,
+    F: Fn(&WorkOutcome, &WorkContext) + Send + Sync,
+{
+    /// `work`, with `callback` told how its attempts end.
+    pub fn new(work: W, callback: Arc<F>) -> Self {
+        Self { work, callback }
+    }
+}
+
+#[async_trait]
+impl<W, F> Work for WorkWithCallback<W, F>
+where
+    W: Work,
+    F: Fn(&WorkOutcome, &WorkContext) + Send + Sync,
+{
+    fn name(&self) -> &str {
+        self.work.name()
+    }
+
+    fn gate(&mut self) -> Option<Gate> {
+        self.work.gate()
+    }
+
+    async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
+        let mut told = Told { callback: &*self.callback, ctx: &ctx, done: false };
+        let run = AssertUnwindSafe(self.work.run(ctx.clone())).catch_unwind();
+        match run.await {
+            Ok(outcome) => {
+                told.tell(&outcome);
+                outcome
+            }
+            Err(panic) => {
+                told.tell(&WorkOutcome::Failed(panic_text(&*panic)));
+                resume_unwind(panic)
+            }
+        }
+    }
+
+    pass_hooks_on!(this => this.work);
+}
+
+/// Tells the callback once, at the latest when the attempt is dropped.
+struct Told<'a, F: Fn(&WorkOutcome, &WorkContext)> {
+    callback: &'a F,
+    ctx: &'a WorkContext,
+    done: bool,
+}
+
+impl<F: Fn(&WorkOutcome, &WorkContext)> Told<'_, F> {
+    fn tell(&mut self, outcome: &WorkOutcome) {
+        if !std::mem::replace(&mut self.done, true) {
+            (self.callback)(outcome, self.ctx);
+        }
+    }
+}
+
+impl<F: Fn(&WorkOutcome, &WorkContext)> Drop for Told<'_, F> {
+    fn drop(&mut self) {
+        self.tell(&WorkOutcome::Cancelled);
+    }
+}

@@ -1,0 +1,71 @@
+//! Works from closures that return what they bring.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::context::WorkContext;
+use crate::error::WorkError;
+use crate::spec::{Value, WorkSpec};
+use crate::work::{Work, WorkOutcome};
+
+/// A work from an async closure. It is called once per attempt; an `Err` is retried as the spec says,
+/// unless it is [`Fatal`](crate::Fatal).
+///
+/// ```
+/// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let six = scheduler.spawn(work_fn("six", |_ctx| async { Ok(6) }))?;
+/// let input = six.clone();
+/// let answer = work_fn("answer", move |_ctx| {
+///     let six = input.value();
+///     async move { Ok(7 * *six.expect("it has succeeded before")) }
+/// });
+/// let answer = scheduler.spawn(answer.after([&six]))?;
+/// scheduler.run_until_done().await;
+/// assert_eq!(*answer.await?, 42);
+/// # Ok(())
+/// # }
+/// ```
+pub fn work_fn<T, F, Fut>(name: impl Into<String>, body: F) -> WorkSpec<T>
+where
+    T: Send + Sync + 'static,
+    F: FnMut(WorkContext) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
+{
+    let value = Value::empty();
+    let body = FnWork { name: name.into(), body, value: Arc::clone(&value) };
+    WorkSpec::bringing(Box::new(body), value)
+}
+
+struct FnWork<T, F> {
+    name: String,
+    body: F,
+    value: Arc<Value<T>>,
+}
+
+#[async_trait]
+impl<T, F, Fut> Work for FnWork<T, F>
+where
+    T: Send + Sync + 'static,
+    F: FnMut(WorkContext) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
+        match (self.body)(ctx.clone()).await {
+            Ok(value) => {
+                self.value.put(value);
+                WorkOutcome::Success
+            }
+            Err(error) => error.into_outcome(&ctx),
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! What an attempt knows about itself, and what it can do while it runs.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use futures::task::AtomicWaker;
+use thiserror::Error;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use windlass_core::{Children, Grant, Input, WorkId};
+
+use crate::handle::WorkHandle;
+use crate::shared::Shared;
+use crate::spec::{SubmitError, WorkSpec};
+
+/// What an attempt knows about itself. Clones are of the same attempt.
+#[derive(Clone)]
+pub struct WorkContext {
+    /// The work.
+    pub id: WorkId,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+    pub(crate) cell: Arc<AttemptCell>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What the driver and an attempt have in common.
+pub(crate) struct AttemptCell {
+    pub(crate) token: CancellationToken,
+    /// Whether it has its slot and resources: not while it waits.
+    holds: AtomicBool,
+    /// How many waits it is in.
+    waits: AtomicUsize,
+    /// Of the task that runs the body; rung when it may go on.
+    pub(crate) runner: AtomicWaker,
+    /// Rung for everybody inside the body when it may go on, or one of its children has ended.
+    pub(crate) bell: Notify,
+    /// Rung from outside, for [`WorkContext::woken`].
+    pub(crate) alarm: Notify,
+    /// Children that have ended, for those who let go of them one by one.
+    pub(crate) ended_children: Mutex<Vec<WorkId>>,
+    /// Why it asks to be tried again.
+    reason: Mutex<Option<String>>,
+}
+
+/// The attempt was asked to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the work was asked to stop")]
+pub struct Cancelled;
+
+impl AttemptCell {
+    pub(crate) fn new() -> Self {
+        Self {
+            token: CancellationToken::new(),
+            holds: AtomicBool::new(true),
+            waits: AtomicUsize::new(0),
+            runner: AtomicWaker::new(),
+            bell: Notify::new(),
+            alarm: Notify::new(),
+            ended_children: Mutex::default(),
+            reason: Mutex::default(),
+        }
+    }
+
+    /// Whether the body may be polled: it has what it needs, waits, or has been asked to stop.
+    pub(crate) fn may_go_on(&self) -> bool {
+        // Acquire, with the release in `set_holds`.
+        self.holds.load(Ordering::Acquire)
+            || self.waits.load(Ordering::Acquire) > 0
+            || self.token.is_cancelled()
+    }
+
+    fn has_resumed(&self) -> bool {
+        self.holds.load(Ordering::Acquire) || self.token.is_cancelled()
+    }
+
+    /// Release, for whoever sees it in `may_go_on`.
+    pub(crate) fn set_holds(&self, holds: bool) {
+        self.holds.store(holds, Ordering::Release);
+    }
+
+    pub(crate) fn take_reason(&self) -> Option<String> {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Waits until `is_so` says so; it is asked whenever the bell rings.
+    async fn until(&self, is_so: impl Fn() -> bool) {
+        loop {
+            let rung = self.bell.notified();
+            tokio::pin!(rung);
+            // Listening before asking: what happens in between rings.
+            rung.as_mut().enable();
+            if is_so() {
+                return;
+            }
+            rung.await;
+        }
+    }
+}
+
+impl WorkContext {
+    /// Whether this attempt has been asked to stop.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cell.token.is_cancelled()
+    }
+
+    /// The token that asks this attempt to stop.
+    #[must_use]
+    pub fn cancel_token(&self) -> &CancellationToken {
+        &self.cell.token
+    }
+
+    /// The scheduler, to submit more works and everything else, from inside this one.
+    pub fn handle(&self) -> WorkHandle {
+        WorkHandle::new(Arc::clone(&self.shared))
+    }
+
+    /// Waits for `wait` without a slot and without the resources that this work needs; others may
+    /// have them meanwhile. When it goes on it has them again, before works that have not begun.
+    ///
+    /// The attempt's timeout stands still, its deadline does not. If the attempt is asked to stop,
+    /// this returns at once. A wait that is dropped before its end is over: what follows in the
+    /// body goes on when the work has its slot again.
+    ///
+    /// ```
+    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass::SubmitError> {
+    /// let one_slot = WorkSchedulerConfig { max_concurrency: 1, ..Default::default() };
+    /// let mut scheduler = WorkScheduler::new(one_slot);
+    /// let (tell, told) = tokio::sync::oneshot::channel();
+    /// let mut told = Some(told);
+    /// scheduler.submit(work_fn("asks", move |ctx| {
+    ///     let told = told.take().expect("it is tried once");
+    ///     async move {
+    ///         let answer = ctx.suspend(told).await??;
+    ///         assert_eq!(answer, 42);
+    ///         Ok(())
+    ///     }
+    /// }))?;
+    /// let mut tell = Some(tell);
+    /// scheduler.submit(work_fn("answers", move |_| {
+    ///     let sent = tell.take().map(|tell| tell.send(42));
+    ///     async move { Ok(assert_eq!(sent, Some(Ok(())))) }
+    /// }))?;
+    /// scheduler.run_until_done().await;
+    /// assert_eq!(scheduler.metrics().success, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn suspend<F: Future>(&self, wait: F) -> Result<F::Output, Cancelled> {
+        let waiting = Waiting::begin(self);
+        let value = tokio::select! {
+            biased;
+            () = self.cell.token.cancelled() => return Err(Cancelled),
+            value = wait => value,
+        };
+        drop(waiting);
+        self.cell.until(|| self.cell.has_resumed()).await;
+        if self.is_cancelled() { Err(Cancelled) } else { Ok(value) }
+    }
+
+    /// Ready once somebody has called [`WorkHandle::wake`] for this work: for
+    /// `ctx.suspend(ctx.woken())`. A wake that comes earlier is not lost.
+    pub async fn woken(&self) {
+        self.cell.alarm.notified().await;
+    }
+
+    /// Adds a child: this work ends after it, and fails if it fails. It stands in the ordinary line.
+    /// Refused once this attempt has been asked to stop, or a child has failed.
+    pub fn add_child<T>(&self, spec: WorkSpec<T>) -> Result<WorkId, SubmitError> {
+        self.shared.submit(spec, Some(self.id), None)
+    }
+
+    /// How the children of this attempt fare.
+    #[must_use]
+    pub fn children(&self) -> Children {
+        self.shared.children(self.id)
+    }
+
+    /// Waits, without a slot, until all children have ended; then this work's own can follow.
+    pub async fn join_children(&self) -> Result<Children, Cancelled> {
+        self.suspend(self.children_ended()).await?;
+        Ok(self.children())
+    }
+
+    /// Says why the attempt will ask to be tried again: what `last_error` tells.
+    pub fn explain_retry(&self, reason: impl Into<String>) {
+        *self.cell.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.into());
+    }
+
+    pub(crate) async fn children_ended(&self) {
+        self.cell.until(|| self.children().open() == 0).await;
+    }
+
+    /// Waits until one child more has ended, and lets go of those that have.
+    pub(crate) async fn reap_child(&self) {
+        let ended = || self.cell.ended_children.lock().unwrap_or_else(PoisonError::into_inner);
+        self.cell.until(|| !ended().is_empty() || self.children().open() == 0).await;
+        let reaped = std::mem::take(&mut *ended());
+        self.shared.visit(|visit| {
+            for child in reaped {
+                // One that failed is kept: it is the reason for its parent's end.
+                let phase = visit.state.engine.phase(child);
+                if phase.is_some_and(|phase| phase.state().is_success()) {
+                    visit.forget(child);
+                }
+            }
+        });
+    }
+
+    pub(crate) fn grant(&self) -> Grant {
+        Grant { work: self.id, attempt: self.attempt }
+    }
+}
+
+impl std::fmt::Debug for WorkContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("WorkContext");
+        shown.field("id", &self.id).field("attempt", &self.attempt);
+        shown.field("cancelled", &self.is_cancelled()).finish_non_exhaustive()
+    }
+}
+
+/// An attempt is in a wait for as long as this lives.
+struct Waiting<'a>(&'a WorkContext);
+
+impl<'a> Waiting<'a> {
+    fn begin(ctx: &'a WorkContext) -> Self {
+        // Release, for `may_go_on`: first counted as waiting, then without its slot.
+        ctx.cell.waits.fetch_add(1, Ordering::Release);
+        // Refused only if the attempt is over, and then it has nothing to give back.
+        let _ = ctx.shared.apply(Input::Suspend(ctx.grant()));
+        Self(ctx)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let Self(ctx) = self;
+        let _ = ctx.shared.apply(Input::WantOn(ctx.grant()));
+        ctx.cell.waits.fetch_sub(1, Ordering::Release);
+    }
+}

@@ -1,0 +1,133 @@
+//! Every reason for a wait, in words.
+
+use std::fmt;
+
+use windlass_core::{Amount, CapacityTree, Reason, Short, Shortage, Timestamp, WorkId};
+
+use crate::capacity::Client;
+use crate::snapshot::in_words;
+use crate::state::State;
+
+/// Every reason why a work is not running: take them all away, and it starts.
+///
+/// ```
+/// use windlass::{ResourceCost, WorkScheduler, work_fn};
+///
+/// let mut scheduler = WorkScheduler::builder().limits(ResourceCost::of([("gpu", 1)])?).build()?;
+/// let fetch = scheduler.submit(work_fn("fetch", |_| async { Ok(()) }))?;
+/// let train = scheduler.submit(work_fn("train", |_| async { Ok(()) }).after([fetch]))?;
+/// let why = scheduler.explain(train).expect("it was submitted just now");
+/// assert_eq!(why.to_string(), "it waits for \"fetch\"");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Explanation {
+    /// The reasons; empty if the work is running or has ended.
+    pub reasons: Vec<Reason>,
+    /// The same in words, one each.
+    pub lines: Vec<String>,
+}
+
+impl Explanation {
+    pub(crate) fn of(state: &State, client: &Client, id: WorkId) -> Option<Self> {
+        state.engine.phase(id)?;
+        let now = client.capacity.now();
+        let tree = client.capacity.lock();
+        let reasons = state.engine.explain(&tree, id);
+        let words = Words { state, tree: &tree, now };
+        let lines = reasons.iter().map(|reason| words.reason(reason)).collect();
+        Some(Self { reasons, lines })
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.lines.join("; "))
+    }
+}
+
+struct Words<'a> {
+    state: &'a State,
+    tree: &'a CapacityTree,
+    now: Timestamp,
+}
+
+impl Words<'_> {
+    fn reason(&self, reason: &Reason) -> String {
+        match reason {
+            Reason::Dependency(dependency) => {
+                let end = match dependency.kind {
+                    windlass_core::EdgeKind::Success => "",
+                    windlass_core::EdgeKind::Done => " to end",
+                    windlass_core::EdgeKind::Failed => " to fail",
+                };
+                format!("it waits for {}{end}", self.name(dependency.work))
+            }
+            Reason::Gate => "its gate has not opened".to_owned(),
+            Reason::Retry { at } => format!("its next attempt is due in {}", self.until(*at)),
+            Reason::Outside => "something outside refused it".to_owned(),
+            Reason::Short { shortage, holders, set_aside_for } => {
+                self.short(shortage, holders, *set_aside_for)
+            }
+            Reason::Line { ahead: 0, .. } => "it is the first in line".to_owned(),
+            Reason::Line { ahead, first } => {
+                format!("{ahead} before it in line, the first is {}", self.name(*first))
+            }
+            Reason::Suspended => "it waits of its own accord, without a slot".to_owned(),
+            Reason::Children { open: 1 } => "one of its children has not ended".to_owned(),
+            Reason::Children { open } => format!("{open} of its children have not ended"),
+            Reason::Granted => "its turn has come, and it is about to start".to_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    fn short(
+        &self,
+        shortage: &Shortage,
+        holders: &[WorkId],
+        set_aside_for: Option<WorkId>,
+    ) -> String {
+        let (name, wanted) = (self.tree.name(shortage.resource), shortage.wanted);
+        let mut text = match shortage.why {
+            Short::Limit { free, set_aside } => {
+                let free =
+                    Amount::from_steps(u64::try_from((free - set_aside).max(0)).unwrap_or(0));
+                format!("it needs {wanted} of {name:?}, and {free} is free for it")
+            }
+            Short::Rate { at } | Short::Quota { at } => {
+                format!("it needs {wanted} of {name:?}, which is there in {}", self.until(at))
+            }
+            other => format!("it needs {wanted} of {name:?}: {other:?}"),
+        };
+        if !holders.is_empty() {
+            text += &format!(", held by {}", self.names(holders));
+        }
+        if let Some(owner) = set_aside_for {
+            text += &format!(", some of it is set aside for {}", self.name(owner));
+        }
+        text
+    }
+
+    fn until(&self, at: Timestamp) -> String {
+        match at {
+            Timestamp::MAX => "a while, after those before it".to_owned(),
+            at => in_words(at.since(self.now)),
+        }
+    }
+
+    fn name(&self, work: WorkId) -> String {
+        let entry = self.state.entries.get(&work);
+        entry.map_or_else(|| format!("work {work}"), |entry| format!("{:?}", entry.name))
+    }
+
+    /// A few names, and how many there are besides.
+    fn names(&self, works: &[WorkId]) -> String {
+        const TOLD: usize = 4;
+        let names: Vec<_> = works.iter().take(TOLD).map(|work| self.name(*work)).collect();
+        match works.len().saturating_sub(TOLD) {
+            0 => names.join(", "),
+            more => format!("{} and {more} more", names.join(", ")),
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! What everybody can do with a scheduler, also while it runs, and from inside its works.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use windlass_core::{
+    Amount, Dependency, DependencyError, Input, Rejected, ResourceCost, SLOTS, WorkId, WorkState,
+};
+
+use crate::event::Subscription;
+use crate::explain::Explanation;
+use crate::metrics::WorkSchedulerMetrics;
+use crate::reference::{ExecuteError, WorkRef};
+use crate::shared::Shared;
+use crate::snapshot::WorkSnapshot;
+use crate::spec::{SubmitError, WorkSpec};
+use crate::state::{Mode, Rubbish};
+use crate::work::Work;
+
+/// Submits to a scheduler, steers it and looks at it, from anywhere and while it runs.
+///
+/// ```
+/// use windlass::{CancellationToken, WorkScheduler, WorkSchedulerConfig, work_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let handle = scheduler.handle();
+/// let stop = CancellationToken::new();
+/// let stopped = stop.clone();
+/// let service = tokio::spawn(async move { scheduler.run_until_cancelled(stopped).await });
+///
+/// let answer = handle.execute(work_fn("think", |_| async { Ok(42) })).await?;
+/// assert_eq!(*answer, 42);
+/// stop.cancel();
+/// service.await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct WorkHandle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl WorkHandle {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Adds a work that starts after all of `deps` have succeeded and may be tried again `retries`
+    /// times.
+    ///
+    /// # Panics
+    ///
+    /// If one of `deps` was not given out by this scheduler, or is forgotten, or the scheduler is
+    /// gone. [`WorkHandle::submit`] tells instead.
+    pub fn add_work(&self, work: Box<dyn Work>, deps: Vec<WorkId>, retries: u32) -> WorkId {
+        match self.submit(WorkSpec::boxed(work).after(deps).retries(retries)) {
+            Ok(id) => id,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Adds a work with everything that can be said about it.
+    pub fn submit<T>(&self, spec: WorkSpec<T>) -> Result<WorkId, SubmitError> {
+        self.shared.submit(spec, None, None)
+    }
+
+    /// Adds a work whose value or failure can be waited for, and had by later works.
+    pub fn spawn<T>(&self, spec: WorkSpec<T>) -> Result<WorkRef<T>, SubmitError> {
+        let (tell, end) = oneshot::channel();
+        let (name, value) = (spec.body.name().into(), Arc::clone(&spec.value));
+        let id = self.shared.submit(spec, None, Some(tell))?;
+        Ok(WorkRef::new(id, name, value, end))
+    }
+
+    /// Adds a work and waits for what it brings. The scheduler has to run, now or later. Dropping
+    /// this does not cancel the work.
+    pub async fn execute<T>(&self, spec: WorkSpec<T>) -> Result<Arc<T>, ExecuteError> {
+        Ok(self.spawn(spec)?.await?)
+    }
+
+    /// Has `work` wait for one more, as long as it has begun no attempt.
+    pub fn add_dependency(
+        &self,
+        work: WorkId,
+        on: impl Into<Dependency>,
+    ) -> Result<(), DependencyError> {
+        let on = on.into();
+        self.shared
+            .visit(|visit| visit.engine(|engine, world| engine.add_dependency(world, work, on)))
+    }
+
+    /// Cancels a work: at once if it waits; if it runs, it is asked to stop and has ended when it
+    /// returns. False if it has ended already, or is unknown.
+    pub fn cancel(&self, id: WorkId) -> bool {
+        self.shared.apply(Input::Cancel(id)).is_ok()
+    }
+
+    /// Cancels every work that has not ended.
+    pub fn cancel_all(&self) {
+        self.shared.apply(Input::CancelAll).expect("everything can be cancelled");
+    }
+
+    /// Where a work stands; none if its id is unknown.
+    #[must_use]
+    pub fn state(&self, id: WorkId) -> Option<WorkState> {
+        Some(self.shared.look().engine.phase(id)?.state())
+    }
+
+    /// All works, by id.
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<WorkSnapshot> {
+        let state = self.shared.look();
+        let works = state.engine.works();
+        works.filter_map(|id| WorkSnapshot::of(&state, &self.shared.client, id)).collect()
+    }
+
+    /// One work; none if its id is unknown.
+    #[must_use]
+    pub fn snapshot_of(&self, id: WorkId) -> Option<WorkSnapshot> {
+        WorkSnapshot::of(&self.shared.look(), &self.shared.client, id)
+    }
+
+    /// The counters. Costs nothing to speak of.
+    #[must_use]
+    pub fn metrics(&self) -> WorkSchedulerMetrics {
+        WorkSchedulerMetrics::of(&self.shared.look())
+    }
+
+    /// Every reason why a work is not running; none if its id is unknown.
+    #[must_use]
+    pub fn explain(&self, id: WorkId) -> Option<Explanation> {
+        // What time alone has changed is known first.
+        self.shared.apply(Input::Tick).expect("time passes");
+        Explanation::of(&self.shared.look(), &self.shared.client, id)
+    }
+
+    /// Tells of every change of phase from now on.
+    #[must_use]
+    pub fn subscribe(&self) -> Subscription {
+        self.shared.look().watchers.subscribe()
+    }
+
+    /// Forgets an ended work; nothing can wait for it any more. False if it has not ended, or is
+    /// unknown.
+    pub fn forget(&self, id: WorkId) -> bool {
+        self.shared.forget(id)
+    }
+
+    /// The body of an ended work, for what it has gathered; none if it was dropped with its attempt.
+    #[must_use]
+    pub fn take_work(&self, id: WorkId) -> Option<Box<dyn Work>> {
+        let mut state = self.shared.look();
+        state.engine.phase(id).filter(|phase| phase.state().is_terminal())?;
+        state.entries.get_mut(&id)?.body.take()
+    }
+
+    /// Has an ended work that failed or was cancelled tried again, with everything that follows it.
+    /// A run has to be under way or to come. Refused if its body is gone.
+    pub fn reopen(&self, id: WorkId) -> Result<(), ReopenError> {
+        self.shared.visit(|visit| visit.reopen(id))
+    }
+
+    /// Ends the wait of a work that waits for [`WorkContext::woken`](crate::WorkContext::woken), now or next. False if no
+    /// attempt of it is under way.
+    pub fn wake(&self, id: WorkId) -> bool {
+        let cell = self.shared.look().entries.get(&id).and_then(|entry| entry.attempt.clone());
+        cell.inspect(|cell| cell.alarm.notify_one()).is_some()
+    }
+
+    /// Opens the gate of a work, whatever the gate itself waits for. False if it waits for none.
+    pub fn open_gate(&self, id: WorkId) -> bool {
+        self.shared.apply(Input::Open(id)).is_ok()
+    }
+
+    /// Changes limits of this scheduler; those that are not named stay.
+    pub fn set_limits(&self, limits: &ResourceCost) {
+        self.shared
+            .visit(|visit| {
+                visit.engine(|engine, world| {
+                    let level = world.capacity.level_of(engine.client());
+                    let wakes = world.capacity.set_limits(level, limits);
+                    world
+                        .wakes
+                        .extend(wakes.into_iter().filter(|client| *client != engine.client()));
+                    engine.apply(world, Input::LookAgain)
+                })
+            })
+            .expect("a look is never refused");
+    }
+
+    /// Changes how many works may run at once. With 0 nothing starts until it is changed again.
+    pub fn set_max_concurrency(&self, works: usize) {
+        let slots = u32::try_from(works).unwrap_or(u32::MAX);
+        self.set_limits(&ResourceCost::new().with(SLOTS, Amount::from(slots)));
+    }
+
+    /// Cancels every work, takes nothing in any more, and waits until no body is left.
+    pub async fn shutdown(&self) {
+        self.close();
+        self.shared.until(|state| state.engine.is_done()).await;
+    }
+
+    pub(crate) fn close(&self) {
+        self.shared.visit(|visit| {
+            visit.state.mode = Mode::Closed;
+            visit.apply(Input::CancelAll).expect("everything can be cancelled");
+            visit.state.watchers.close();
+            // Bodies may have handles, and so keep what keeps them.
+            for entry in visit.state.entries.values_mut() {
+                visit.after.throw_away(Rubbish::Body(entry.body.take()));
+            }
+        });
+    }
+}
+
+impl fmt::Debug for WorkHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkHandle").field("metrics", &self.metrics()).finish_non_exhaustive()
+    }
+}
+
+/// Why a work is not tried again; nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReopenError {
+    /// The engine refuses.
+    #[error(transparent)]
+    Rejected(#[from] Rejected),
+    /// A work that would be tried again has no body any more: it was dropped, or taken.
+    #[error("the body of work {work} is gone, so it cannot be tried again")]
+    NoBody {
+        /// That work.
+        work: WorkId,
+    },
+}

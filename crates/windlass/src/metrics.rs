@@ -1,0 +1,52 @@
+//! Counters over the works of a scheduler.
+
+use windlass_core::WorkState;
+
+use crate::state::State;
+
+/// Counters over all works of a scheduler that are not forgotten.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkSchedulerMetrics {
+    /// All works.
+    pub total: usize,
+    /// Works that wait.
+    pub pending: usize,
+    /// Works with an attempt under way.
+    pub running: usize,
+    /// Works that ended well.
+    pub success: usize,
+    /// Works that ended badly.
+    pub failed: usize,
+    /// Works that will never run, because one they wait for did not succeed.
+    pub blocked: usize,
+    /// Works that ended on request.
+    pub cancelled: usize,
+    /// Attempts begun, also of forgotten works.
+    pub attempts: u64,
+    /// How many more attempts all works together may ask for.
+    pub retries_left: u64,
+    /// Works that were forgotten.
+    pub forgotten: u64,
+    /// Events that did not fit into the channel.
+    pub events_dropped: u64,
+}
+
+impl WorkSchedulerMetrics {
+    pub(crate) fn of(state: &State) -> Self {
+        let counters = state.engine.metrics();
+        Self {
+            total: state.entries.len(),
+            pending: counters.count(WorkState::Pending),
+            running: counters.count(WorkState::Running),
+            success: counters.count(WorkState::Success),
+            failed: counters.count(WorkState::Failed),
+            blocked: counters.count(WorkState::Blocked),
+            cancelled: counters.count(WorkState::Cancelled),
+            attempts: counters.attempts,
+            retries_left: counters.retries_left,
+            forgotten: counters.forgotten,
+            events_dropped: state.watchers.events_dropped,
+        }
+    }
+}

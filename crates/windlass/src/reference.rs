@@ -1,0 +1,132 @@
+//! A work that was spawned, as the promise of what it brings.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::FutureExt;
+use futures::future::Shared;
+use thiserror::Error;
+use tokio::sync::oneshot;
+use windlass_core::{Dependency, WorkId, WorkState};
+
+use crate::spec::{SubmitError, Value};
+
+/// A spawned work. Later works can follow it and have its value; awaited, it is that value.
+///
+/// The front page of this crate has an example; [`work_fn`](crate::work_fn) has another.
+pub struct WorkRef<T> {
+    id: WorkId,
+    name: Arc<str>,
+    value: Arc<Value<T>>,
+    end: Shared<oneshot::Receiver<End>>,
+}
+
+/// How a work ended, for those who wait for it.
+#[derive(Clone, Debug)]
+pub(crate) struct End {
+    pub(crate) state: WorkState,
+    pub(crate) skipped: bool,
+    pub(crate) error: Option<String>,
+}
+
+/// Why a work brings nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("work {name:?} {}", self.what())]
+#[non_exhaustive]
+pub struct WorkFailure {
+    /// The work.
+    pub id: WorkId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// How it ended. `Success` if it was not needed and so never ran.
+    pub state: WorkState,
+    /// What is known about the reason.
+    pub error: Option<String>,
+}
+
+/// Why [`WorkHandle::execute`](crate::WorkHandle::execute) brings nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ExecuteError {
+    /// The work was not taken in.
+    #[error(transparent)]
+    Refused(#[from] SubmitError),
+    /// It did not succeed.
+    #[error(transparent)]
+    Failed(#[from] WorkFailure),
+}
+
+impl WorkFailure {
+    fn what(&self) -> String {
+        let what = match self.state {
+            WorkState::Success => "was not needed",
+            WorkState::Blocked => "was blocked",
+            WorkState::Cancelled => "was cancelled",
+            _ => "failed",
+        };
+        let reason = self.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+        format!("{what}{reason}")
+    }
+}
+
+impl<T> WorkRef<T> {
+    pub(crate) fn new(
+        id: WorkId,
+        name: Arc<str>,
+        value: Arc<Value<T>>,
+        end: oneshot::Receiver<End>,
+    ) -> Self {
+        Self { id, name, value, end: end.shared() }
+    }
+
+    /// The work.
+    #[must_use]
+    pub fn id(&self) -> WorkId {
+        self.id
+    }
+
+    /// What it brought; none before it has succeeded. For works that come after it.
+    #[must_use]
+    pub fn value(&self) -> Option<Arc<T>> {
+        self.value.take_a_copy()
+    }
+
+    fn brought(&self, end: Option<End>) -> Result<Arc<T>, WorkFailure> {
+        let gone = || End { state: WorkState::Cancelled, skipped: false, error: None };
+        let End { state, skipped, error } = end.unwrap_or_else(gone);
+        let value = self.value().filter(|_| state.is_success() && !skipped);
+        value.ok_or_else(|| WorkFailure { id: self.id, name: self.name.clone(), state, error })
+    }
+}
+
+impl<T> Future for WorkRef<T> {
+    type Output = Result<Arc<T>, WorkFailure>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // A scheduler that is gone ends nothing any more.
+        self.end.poll_unpin(cx).map(|end| self.brought(end.ok()))
+    }
+}
+
+impl<T> Clone for WorkRef<T> {
+    fn clone(&self) -> Self {
+        let Self { id, name, value, end } = self;
+        Self { id: *id, name: name.clone(), value: value.clone(), end: end.clone() }
+    }
+}
+
+impl<T> fmt::Debug for WorkRef<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkRef").field("id", &self.id).field("name", &self.name).finish()
+    }
+}
+
+impl<T> From<&WorkRef<T>> for Dependency {
+    /// The work has to succeed.
+    fn from(work: &WorkRef<T>) -> Self {
+        work.id.into()
+    }
+}

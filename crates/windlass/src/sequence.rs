@@ -1,0 +1,61 @@
+//! Works one after the other.
+
+use windlass_core::WorkId;
+
+use crate::handle::WorkHandle;
+use crate::work::Work;
+
+/// A chain of works: each starts after the one before it has succeeded.
+///
+/// ```
+/// use windlass::{WorkScheduler, WorkSchedulerConfig, WorkSequence};
+/// # struct Step;
+/// # #[windlass::async_trait]
+/// # impl windlass::Work for Step {
+/// #     async fn run(&mut self, _: windlass::WorkContext) -> windlass::WorkOutcome {
+/// #         windlass::WorkOutcome::Success
+/// #     }
+/// # }
+/// # let (step1, step2, step3) = (Step, Step, Step);
+/// # let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+///
+/// let mut sequence = WorkSequence::new();
+/// sequence.push(&mut scheduler, Box::new(step1), 0);
+/// sequence.push(&mut scheduler, Box::new(step2), 0);
+/// sequence.push(&mut scheduler, Box::new(step3), 0);
+/// // Execution order: step1 -> step2 -> step3
+///
+/// // Access all IDs in the sequence
+/// let all_ids = sequence.ids();
+/// # assert_eq!(all_ids.len(), 3);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct WorkSequence {
+    ids: Vec<WorkId>,
+}
+
+impl WorkSequence {
+    /// A sequence without works.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a work behind all others of this sequence, to a scheduler or through its handle.
+    ///
+    /// # Panics
+    ///
+    /// As [`WorkHandle::add_work`] does.
+    pub fn push(&mut self, scheduler: &WorkHandle, work: Box<dyn Work>, retries: u32) -> WorkId {
+        let deps = self.ids.last().copied().into_iter().collect();
+        let id = scheduler.add_work(work, deps, retries);
+        self.ids.push(id);
+        id
+    }
+
+    /// The works, in order.
+    #[must_use]
+    pub fn ids(&self) -> &[WorkId] {
+        &self.ids
+    }
+}

@@ -1,0 +1,266 @@
+//! What a scheduler, its handles and its works share: the state behind its lock, and the bells that
+//! are rung when the lock is free again.
+//!
+//! The scheduler's lock is taken before the capacity's. Nothing of the user's runs under either.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+use windlass_core::{
+    Children, ClientId, Engine, Input, More, Phase, Rejected, ResourceCost, Submission, Timestamp,
+    Transition, Why, WorkId, World,
+};
+
+use crate::capacity::Client;
+use crate::entry::Entry;
+use crate::handle::ReopenError;
+use crate::reference::End;
+use crate::spec::{SubmitError, WorkSpec};
+use crate::state::{Aftermath, Mode, Rubbish, State};
+use crate::work::Work;
+
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    pub(crate) client: Client,
+    /// Rung when a run should look again.
+    pub(crate) news: Notify,
+    /// Rung when a work has ended.
+    ended: Notify,
+    cancel_grace: Option<Duration>,
+}
+
+/// One visit to the state: everything that happens in it is heard of when it is over.
+pub(crate) struct Visit<'a> {
+    pub(crate) state: MutexGuard<'a, State>,
+    client: &'a Client,
+    pub(crate) after: Aftermath,
+    wakes: Vec<ClientId>,
+    changed: bool,
+}
+
+impl Shared {
+    pub(crate) fn new(state: State, client: Client, cancel_grace: Option<Duration>) -> Self {
+        let (news, ended) = (Notify::new(), Notify::new());
+        Self { state: Mutex::new(state), client, news, ended, cancel_grace }
+    }
+
+    /// Looks at the state, without changing it.
+    pub(crate) fn look(&self) -> MutexGuard<'_, State> {
+        // A panic under the lock is a bug in the engine; what it had done by then is all there is.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Visits the state; then, with the lock free, wakes whoever has to hear of it.
+    pub(crate) fn visit<T>(&self, call: impl FnOnce(&mut Visit<'_>) -> T) -> T {
+        let (after, wakes) = (Aftermath::default(), Vec::new());
+        let state = self.look();
+        let mut visit = Visit { state, client: &self.client, after, wakes, changed: false };
+        let result = call(&mut visit);
+        visit.tidy_up();
+        let Visit { state, after, wakes, changed, .. } = visit;
+        drop(state);
+        let has_ended = after.has_ended;
+        after.carry_out();
+        self.client.capacity.ring(&wakes);
+        if changed {
+            self.news.notify_one();
+        }
+        if has_ended {
+            self.ended.notify_waiters();
+        }
+        result
+    }
+
+    pub(crate) fn apply(&self, input: Input) -> Result<(), Rejected> {
+        self.visit(|visit| visit.apply(input))
+    }
+
+    /// Takes in a work, as a child if it has a parent; `end` is told of its end.
+    pub(crate) fn submit<T>(
+        &self,
+        mut spec: WorkSpec<T>,
+        parent: Option<WorkId>,
+        end: Option<oneshot::Sender<End>>,
+    ) -> Result<WorkId, SubmitError> {
+        let gate = spec.body.gate();
+        spec.add_gate(gate);
+        let more = More {
+            parent,
+            gated: spec.gate.is_some(),
+            timeout: spec.timeout,
+            deadline: spec.deadline.map(|at| self.timestamp(at)),
+            retry: spec.policy,
+        };
+        let entry = Entry {
+            name: spec.body.name().into(),
+            body: Some(spec.body),
+            attempt: None,
+            gate: spec.gate,
+            watcher: None,
+            retries: spec.retries,
+            timeout: spec.timeout,
+            started_at: None,
+            last_error: None,
+            last_duration: None,
+            total_duration: Duration::ZERO,
+            abandoned: false,
+            end,
+        };
+        let (after, priority, retries) = (&spec.after, spec.priority, spec.retries);
+        self.visit(|visit| {
+            let cost = visit.cost(&spec.needs)?;
+            visit.submit(Submission { after, cost, priority, retries, more }, entry)
+        })
+    }
+
+    pub(crate) fn forget(&self, work: WorkId) -> bool {
+        self.visit(|visit| visit.forget(work))
+    }
+
+    pub(crate) fn children(&self, work: WorkId) -> Children {
+        self.look().engine.children(work)
+    }
+
+    /// How long an attempt that was asked to stop may go on; none if as long as it likes.
+    pub(crate) fn grace(&self, work: WorkId) -> Option<Duration> {
+        match self.look().engine.phase(work) {
+            Some(Phase::Cancelling { why: Why::Timeout | Why::Deadline, .. }) => {
+                Some(self.cancel_grace.unwrap_or_default())
+            }
+            Some(Phase::Cancelling { .. }) => self.cancel_grace,
+            _ => None,
+        }
+    }
+
+    /// Waits until `is_so` says so; it is asked whenever a work has ended.
+    pub(crate) async fn until(&self, is_so: impl Fn(&State) -> bool) {
+        loop {
+            let rung = self.ended.notified();
+            tokio::pin!(rung);
+            // Listening before asking: an end in between rings.
+            rung.as_mut().enable();
+            if is_so(&self.look()) {
+                return;
+            }
+            rung.await;
+        }
+    }
+
+    /// When `at` is on the engine's clock: now, if it has passed.
+    fn timestamp(&self, at: Instant) -> Timestamp {
+        let left = at.saturating_duration_since(Instant::now());
+        self.client.capacity.now().after(left)
+    }
+}
+
+impl Visit<'_> {
+    pub(crate) fn apply(&mut self, input: Input) -> Result<(), Rejected> {
+        self.engine(|engine, world| engine.apply(world, input))
+    }
+
+    /// Has the engine do something, and everything else follow it.
+    pub(crate) fn engine<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
+        let (result, transitions) = self.engine_alone(call);
+        self.state.follow(&transitions, &mut self.after);
+        result
+    }
+
+    fn engine_alone<T>(
+        &mut self,
+        call: impl FnOnce(&mut Engine, &mut World<'_>) -> T,
+    ) -> (T, Vec<Transition>) {
+        let mut transitions = Vec::new();
+        let now = self.client.capacity.now();
+        let mut tree = self.client.capacity.lock();
+        let mut world = World {
+            now,
+            capacity: &mut tree,
+            facts: None,
+            transitions: Some(&mut transitions),
+            wakes: &mut self.wakes,
+        };
+        let result = call(&mut self.state.engine, &mut world);
+        self.changed = true;
+        (result, transitions)
+    }
+
+    fn cost(&mut self, needs: &ResourceCost) -> Result<windlass_core::CostId, SubmitError> {
+        let tree = self.client.capacity.lock();
+        Ok(self.state.engine.cost(&tree, needs)?)
+    }
+
+    fn submit(&mut self, submission: Submission<'_>, entry: Entry) -> Result<WorkId, SubmitError> {
+        if self.state.mode == Mode::Closed {
+            return Err(SubmitError::ShutDown);
+        }
+        let (id, transitions) = self.engine_alone(|engine, world| engine.submit(world, submission));
+        let id = match id {
+            Ok(id) => id,
+            Err(refused) => {
+                self.state.follow(&transitions, &mut self.after);
+                return Err(refused.into());
+            }
+        };
+        self.state.entries.insert(id, entry);
+        self.state.follow(&transitions, &mut self.after);
+        if self.state.mode == Mode::Cancelling {
+            // It may have ended at once, blocked by others.
+            let _ = self.apply(Input::Cancel(id));
+        }
+        Ok(id)
+    }
+
+    pub(crate) fn forget(&mut self, work: WorkId) -> bool {
+        let forgotten = self.apply(Input::Forget(work)).is_ok();
+        self.state.drop_forgotten(&[work], &mut self.after);
+        forgotten
+    }
+
+    /// The attempt is over for the driver; its entry is ready for the next one.
+    pub(crate) fn stop(&mut self, work: WorkId, mut body: Option<Box<dyn Work>>) {
+        if self.state.mode == Mode::Closed {
+            self.after.throw_away(Rubbish::Body(body.take()));
+        }
+        self.state.entry(work).stop(body, Instant::now());
+    }
+
+    /// A work fails without an attempt, because its gate did.
+    pub(crate) fn reject(&mut self, work: WorkId, error: String) -> Result<(), Rejected> {
+        if let Some(entry) = self.state.entries.get_mut(&work) {
+            entry.last_error = Some(error);
+        }
+        self.apply(Input::Reject(work))
+    }
+
+    pub(crate) fn reopen(&mut self, work: WorkId) -> Result<(), ReopenError> {
+        let works = self.state.engine.would_reopen(work)?;
+        let gone = |work: &&WorkId| self.state.entries[*work].body.is_none();
+        if let Some(&work) = works.iter().find(gone) {
+            return Err(ReopenError::NoBody { work });
+        }
+        let families: Vec<_> =
+            works.iter().flat_map(|work| self.state.engine.descendants(*work)).collect();
+        self.apply(Input::Reopen(work))?;
+        self.state.drop_forgotten(&families, &mut self.after);
+        Ok(())
+    }
+
+    /// What has happened in this visit is nothing that a run has to hear of.
+    pub(crate) fn nothing_new(&mut self) {
+        self.changed = false;
+    }
+
+    /// What follows from all that has happened in this visit.
+    fn tidy_up(&mut self) {
+        while let Some(grant) = self.state.next_orphaned() {
+            self.stop(grant.work, None);
+            // It may have been settled meanwhile.
+            let _ = self.apply(State::gone(grant));
+        }
+        while let Some(work) = self.state.next_to_forget() {
+            self.forget(work);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! One work at one moment, for people to look at.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use windlass_core::{Children, Phase, Why, WorkId, WorkState};
+
+use crate::capacity::Client;
+use crate::state::State;
+
+/// One work at one moment.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WorkSnapshot {
+    /// Which work.
+    pub id: WorkId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Where it stands.
+    pub state: WorkState,
+    /// Where it stands, in full.
+    pub phase: Phase,
+    /// Whether it succeeded without running, because it was not needed.
+    pub skipped: bool,
+    /// The works that have to end before it.
+    pub deps: Vec<WorkId>,
+    /// The works that wait for its end.
+    pub dependents: Vec<WorkId>,
+    /// How many attempts have begun.
+    pub attempts: u32,
+    /// How often it may be tried again.
+    pub retries_left: u32,
+    /// Why the latest attempt that did not succeed did not, or why there will be none.
+    pub last_error: Option<String>,
+    /// How long the latest attempt took.
+    pub last_duration: Option<Duration>,
+    /// How long all attempts took together.
+    pub total_duration: Duration,
+    /// When its next attempt is due, if it waits for that.
+    pub retry_at: Option<Instant>,
+    /// How the children of its attempt fare.
+    pub children: Children,
+    /// The names of the works it still waits for.
+    waits_for: Vec<Arc<str>>,
+    most_attempts: u32,
+    taken_at: Instant,
+}
+
+impl WorkSnapshot {
+    pub(crate) fn of(state: &State, client: &Client, id: WorkId) -> Option<Self> {
+        let State { engine, entries, .. } = state;
+        let (entry, phase) = (entries.get(&id)?, engine.phase(id)?);
+        let retry_at = match phase {
+            Phase::Delayed { due } => client.capacity.instant(due),
+            _ => None,
+        };
+        let open = |work: &WorkId| engine.phase(*work).is_some_and(|p| !p.state().is_terminal());
+        let deps: Vec<_> = engine.dependencies(id).map(|dependency| dependency.work).collect();
+        let waited_for = deps.iter().filter(|dep| open(dep)).filter_map(|dep| entries.get(dep));
+        Some(Self {
+            id,
+            name: entry.name.clone(),
+            state: phase.state(),
+            phase,
+            skipped: phase == Phase::Skipped,
+            dependents: engine.dependents(id).collect(),
+            attempts: engine.attempts(id)?,
+            retries_left: engine.retries_left(id)?,
+            last_error: entry.last_error.clone(),
+            last_duration: entry.last_duration,
+            total_duration: entry.total_duration,
+            retry_at,
+            children: engine.children(id),
+            waits_for: waited_for.map(|entry| entry.name.clone()).collect(),
+            most_attempts: entry.retries.saturating_add(1),
+            taken_at: Instant::now(),
+            deps,
+        })
+    }
+
+    /// Where the work stands, in words.
+    #[must_use]
+    pub fn status(&self) -> String {
+        match self.phase {
+            Phase::Waiting => format!("waiting for {}", self.waits_for.join(", ")),
+            Phase::Gated => "waiting for its gate".to_owned(),
+            Phase::Ready | Phase::Ticketed => "waiting for its turn".to_owned(),
+            Phase::Granted => "about to start".to_owned(),
+            Phase::Delayed { .. } => self.retrying(),
+            Phase::Running | Phase::Joining if self.children.total > 0 => self.family(),
+            Phase::Running | Phase::Joining => format!("running{}", self.attempt(self.attempts)),
+            Phase::Suspended => "waiting, without a slot".to_owned(),
+            Phase::Resuming => "waiting for its turn to go on".to_owned(),
+            Phase::Cancelling { why: Why::Cancel, .. } => "stopping, as asked".to_owned(),
+            Phase::Cancelling { .. } => "stopping, out of time".to_owned(),
+            Phase::Success => "succeeded".to_owned(),
+            Phase::Skipped => "not needed".to_owned(),
+            Phase::Failed => self.because("failed"),
+            Phase::Blocked => self.because("blocked"),
+            Phase::Cancelled => "cancelled".to_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    fn retrying(&self) -> String {
+        let left = self.retry_at.map(|at| at.saturating_duration_since(self.taken_at));
+        let left = in_words(left.unwrap_or(Duration::MAX));
+        format!("Retrying in {left}{}", self.attempt(self.attempts + 1))
+    }
+
+    fn family(&self) -> String {
+        let Children { total, succeeded, failed, .. } = self.children;
+        let failures = if failed > 0 { format!(", {failed} not") } else { String::new() };
+        format!("{succeeded}/{total} children completed{failures}")
+    }
+
+    /// Which attempt, if there may be several.
+    fn attempt(&self, attempt: u32) -> String {
+        match self.most_attempts {
+            1 => String::new(),
+            // Interrupted attempts do not count against the retries.
+            most => format!(" (attempt {attempt} of {})", most.max(attempt)),
+        }
+    }
+
+    fn because(&self, what: &str) -> String {
+        match &self.last_error {
+            Some(error) => format!("{what}: {error}"),
+            None => what.to_owned(),
+        }
+    }
+}
+
+/// A length of time as people say it: the two largest units, rounded up to a whole one.
+pub(crate) fn in_words(length: Duration) -> String {
+    let seconds = length.as_secs().saturating_add(u64::from(length.subsec_nanos() > 0));
+    match seconds {
+        0..=1 if length < Duration::from_secs(1) => format!("{} ms", length.as_millis()),
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}

@@ -1,0 +1,220 @@
+//! Everything behind a scheduler's lock: the engine, and what the driver keeps beside it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+use windlass_core::{EndKind, Engine, Grant, Input, Outcome, Phase, Transition, WorkId, WorkState};
+
+use crate::context::AttemptCell;
+use crate::entry::Entry;
+use crate::event::Watchers;
+use crate::gate::Gate;
+use crate::reference::End;
+use crate::work::Work;
+
+pub(crate) struct State {
+    pub(crate) engine: Engine,
+    pub(crate) entries: HashMap<WorkId, Entry>,
+    pub(crate) watchers: Watchers,
+    pub(crate) mode: Mode,
+    /// Works at a gate that nobody watches yet.
+    pub(crate) gates: Vec<WorkId>,
+    /// How many ended works to keep.
+    pub(crate) keep_ended: Option<usize>,
+    /// Those that have ended, oldest first, if not all are kept.
+    ended: VecDeque<WorkId>,
+    /// Parents without a runner whose last child has ended.
+    orphaned: Vec<WorkId>,
+}
+
+/// Whether works are taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Open,
+    /// A run was cancelled and has not returned: what comes is cancelled at once.
+    Cancelling,
+    /// The scheduler is gone.
+    Closed,
+}
+
+/// What is to be done once the lock is free: wake-ups, so that whoever is woken finds it free.
+#[derive(Default)]
+pub(crate) struct Aftermath {
+    stopped: Vec<CancellationToken>,
+    bells: Vec<Arc<AttemptCell>>,
+    ends: Vec<(tokio::sync::oneshot::Sender<End>, End)>,
+    /// What is the user's is dropped where its destructor may do anything.
+    rubbish: Vec<Rubbish>,
+    pub(crate) has_ended: bool,
+}
+
+#[expect(dead_code, reason = "they are kept only to be dropped later")]
+pub(crate) enum Rubbish {
+    Gate(Option<Gate>),
+    Body(Option<Box<dyn Work>>),
+    Entry(Option<Box<Entry>>),
+}
+
+impl Aftermath {
+    pub(crate) fn throw_away(&mut self, rubbish: Rubbish) {
+        self.rubbish.push(rubbish);
+    }
+
+    pub(crate) fn carry_out(self) {
+        self.stopped.iter().for_each(CancellationToken::cancel);
+        for cell in self.bells {
+            cell.bell.notify_waiters();
+            cell.runner.wake();
+        }
+        // Whoever waited may be gone.
+        self.ends.into_iter().for_each(|(tell, end)| _ = tell.send(end));
+    }
+}
+
+impl State {
+    pub(crate) fn new(engine: Engine, watchers: Watchers, keep_ended: Option<usize>) -> Self {
+        Self {
+            engine,
+            entries: HashMap::new(),
+            watchers,
+            mode: Mode::Open,
+            gates: Vec::new(),
+            keep_ended,
+            ended: VecDeque::new(),
+            orphaned: Vec::new(),
+        }
+    }
+
+    pub(crate) fn entry(&mut self, work: WorkId) -> &mut Entry {
+        self.entries.get_mut(&work).expect("every work that the engine knows has an entry")
+    }
+
+    /// Keeps everything in step with what the engine has done.
+    pub(crate) fn follow(&mut self, transitions: &[Transition], after: &mut Aftermath) {
+        for transition in transitions {
+            // Children whose parent is tried again are forgotten in the same breath.
+            let Some(entry) = self.entries.get_mut(&transition.work) else { continue };
+            self.watchers.tell(transition, &entry.name);
+            match transition.to {
+                Phase::Gated => self.gates.push(transition.work),
+                Phase::Suspended | Phase::Running => hold(entry, transition, after),
+                Phase::Cancelling { .. } => {
+                    after.stopped.extend(entry.attempt.as_ref().map(|cell| cell.token.clone()));
+                }
+                end if end.state().is_terminal() => self.close(transition, after),
+                _ => {}
+            }
+        }
+    }
+
+    /// A work has ended: whoever waits for it is told, and its family.
+    fn close(&mut self, transition: &Transition, after: &mut Aftermath) {
+        let work = transition.work;
+        after.has_ended = true;
+        let blame = self.blame(transition);
+        let entry = self.entry(work);
+        if let Some(watcher) = entry.watcher.take() {
+            watcher.abort();
+        }
+        after.throw_away(Rubbish::Gate(entry.gate.take()));
+        entry.last_error = entry.last_error.take().or(blame);
+        if let Some(tell) = entry.end.take() {
+            let skipped = transition.to == Phase::Skipped;
+            let state = transition.to.state();
+            after.ends.push((tell, End { state, skipped, error: entry.last_error.clone() }));
+        }
+        if self.mode == Mode::Closed {
+            after.throw_away(Rubbish::Body(self.entry(work).body.take()));
+        }
+        self.tell_parent(work, after);
+        if self.keep_ended.is_some() {
+            self.ended.push_back(work);
+        }
+    }
+
+    /// What is to blame for an end that no attempt explains.
+    fn blame(&self, transition: &Transition) -> Option<String> {
+        let failed = |work: &WorkId| self.engine.phase(*work).is_some_and(is_failure);
+        match transition.to {
+            Phase::Blocked => {
+                let mut sources = self.engine.dependencies(transition.work).map(|d| d.work);
+                let source = sources.find(failed)?;
+                let name = &self.entries.get(&source)?.name;
+                let state = self.engine.phase(source)?.state();
+                Some(format!("it waits for {name:?}, which is {state}"))
+            }
+            Phase::Failed if transition.from == Some(WorkState::Pending) => {
+                Some("its deadline passed before it began".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    fn tell_parent(&mut self, child: WorkId, after: &mut Aftermath) {
+        let Some(parent) = self.engine.parent(child) else { return };
+        let open = self.engine.children(parent).open();
+        let Some(entry) = self.entries.get_mut(&parent) else { return };
+        if entry.abandoned && open == 0 {
+            self.orphaned.push(parent);
+        }
+        if let Some(cell) = &entry.attempt {
+            let mut ended = cell.ended_children.lock().unwrap_or_else(PoisonError::into_inner);
+            ended.push(child);
+            drop(ended);
+            after.bells.push(Arc::clone(cell));
+        }
+    }
+
+    /// The next parent without a runner that can end now.
+    pub(crate) fn next_orphaned(&mut self) -> Option<Grant> {
+        let work = self.orphaned.pop()?;
+        let attempt = self.engine.attempts(work)?;
+        Some(Grant { work, attempt })
+    }
+
+    /// The next ended work that is to be forgotten, if too many are kept.
+    pub(crate) fn next_to_forget(&mut self) -> Option<WorkId> {
+        let keep = self.keep_ended?;
+        while self.ended.len() > keep {
+            let work = self.ended.pop_front()?;
+            let ended = self.engine.phase(work).is_some_and(|phase| phase.state().is_terminal());
+            if ended {
+                return Some(work);
+            }
+        }
+        None
+    }
+
+    /// What becomes of a work whose attempt answers like this.
+    pub(crate) fn foresee(&self, grant: Grant, outcome: Outcome) -> Option<EndKind> {
+        self.engine.foresee(grant, outcome).ok()
+    }
+
+    /// Lets go of what the engine has forgotten of `works`.
+    pub(crate) fn drop_forgotten(&mut self, works: &[WorkId], after: &mut Aftermath) {
+        for work in works.iter().filter(|work| self.engine.phase(**work).is_none()) {
+            after.throw_away(Rubbish::Entry(self.entries.remove(work).map(Box::new)));
+        }
+    }
+
+    /// The news that an attempt whose runner is gone, and all its children with it, has ended.
+    pub(crate) fn gone(grant: Grant) -> Input {
+        Input::Finished { grant, outcome: Outcome::Cancelled }
+    }
+}
+
+fn is_failure(phase: Phase) -> bool {
+    phase.state().is_failure()
+}
+
+/// The attempt waits, or goes on.
+fn hold(entry: &Entry, transition: &Transition, after: &mut Aftermath) {
+    if let Some(cell) = &entry.attempt {
+        let holds = transition.to == Phase::Running;
+        cell.set_holds(holds);
+        if holds {
+            after.bells.push(Arc::clone(cell));
+        }
+    }
+}
