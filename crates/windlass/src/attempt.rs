@@ -8,26 +8,32 @@ use std::task::Poll;
 
 use futures::FutureExt;
 use tracing::Instrument;
-use windlass_core::{EndKind, Grant, Input, Outcome, Phase, Why, WorkId};
+use windlass_core::{EndKind, Grant, Input, Outcome, Phase, Rejected, Why, WorkId};
 
 use crate::context::{AttemptCell, WorkContext};
 use crate::shared::{Shared, Visit};
 use crate::state::State;
 use crate::work::{Work, WorkOutcome};
 
-/// An attempt that is to begin.
+/// An attempt that is to begin. Dropped before it is over, it reports that it is gone, once its body
+/// is.
 pub(crate) struct Attempt {
-    pub(crate) name: Arc<str>,
-    pub(crate) ctx: WorkContext,
-    pub(crate) body: Box<dyn Work>,
+    name: Arc<str>,
+    ctx: WorkContext,
+    body: Box<dyn Work>,
+    unfinished: Unfinished,
 }
 
 impl Attempt {
-    /// Runs the attempt and reports its end. Dropped before that, it reports that it is gone.
-    pub(crate) async fn run(self) {
-        let Attempt { name, ctx, body } = self;
+    pub(crate) fn new(name: Arc<str>, ctx: WorkContext, body: Box<dyn Work>) -> Self {
         let (shared, grant) = (Arc::clone(&ctx.shared), ctx.grant());
-        let mut unfinished = Unfinished { shared, grant, is_over: false };
+        let unfinished = Unfinished { shared, grant, is_over: false };
+        Self { name, ctx, body, unfinished }
+    }
+
+    /// Runs the attempt and reports its end.
+    pub(crate) async fn run(self) {
+        let Attempt { name, ctx, body, mut unfinished } = self;
         let span =
             tracing::info_span!("attempt", work = %name, id = %ctx.id, attempt = ctx.attempt);
         finish(&ctx, body).instrument(span).await;
@@ -37,14 +43,18 @@ impl Attempt {
 
 async fn finish(ctx: &WorkContext, mut body: Box<dyn Work>) {
     let mut outcome = run_body(ctx, &mut *body).await;
-    wait_for_children(ctx, &outcome).await;
     let mut report = Report { ctx, body: Some(body), told: None };
-    while let Some(kind) = report.hand_in(&outcome) {
-        let body = report.body.as_deref_mut().expect("it is handed in at the end");
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| call_hook(body, kind))) {
-            outcome = WorkOutcome::Failed(panic_text(&*panic));
+    loop {
+        wait_for_children(ctx, &outcome).await;
+        match report.hand_in(&outcome) {
+            Answer::Over => break,
+            Answer::ChildrenOpen => {}
+            Answer::Hook(kind) => {
+                if let Err(panic) = report.call_hook(kind) {
+                    outcome = WorkOutcome::Failed(panic_text(&*panic));
+                }
+            }
         }
-        report.told = Some(kind);
     }
     tracing::debug!(?outcome, "attempt over");
 }
@@ -86,16 +96,6 @@ async fn wait_for_children(ctx: &WorkContext, outcome: &WorkOutcome) {
     ctx.children_ended().await;
 }
 
-fn call_hook(body: &mut dyn Work, kind: EndKind) {
-    match kind {
-        EndKind::Success => body.on_success(),
-        EndKind::Failed => body.on_failure_raise(),
-        EndKind::Retry => body.on_failure_retry(),
-        EndKind::Cancelled => body.on_abort(),
-        _ => {}
-    }
-}
-
 /// Polls the body only while its work may go on.
 async fn paced<F: Future>(cell: &AttemptCell, run: F) -> F::Output {
     tokio::pin!(run);
@@ -115,21 +115,45 @@ struct Report<'a> {
     told: Option<EndKind>,
 }
 
+/// What is left to do before an attempt is over.
+enum Answer {
+    Over,
+    /// A child came after all: somebody else has the context, too.
+    ChildrenOpen,
+    /// The hook has yet to hear of this end.
+    Hook(EndKind),
+}
+
 impl Report<'_> {
-    /// The end that the hook has yet to hear of; none if the attempt is over. A cancel that comes
-    /// between the two changes the end, and another hook is due.
-    fn hand_in(&mut self, outcome: &WorkOutcome) -> Option<EndKind> {
+    /// A cancel that comes between a hook and the end changes the end, and another hook is due.
+    fn hand_in(&mut self, outcome: &WorkOutcome) -> Answer {
         let grant = self.ctx.grant();
         let reported = reported(outcome);
         self.ctx.shared.visit(|visit| {
-            let kind = visit.state.foresee(grant, reported)?;
+            let kind = match visit.state.engine.foresee(grant, reported) {
+                Ok(kind) => kind,
+                Err(Rejected::ChildrenOpen { .. }) => return Answer::ChildrenOpen,
+                Err(_) => return Answer::Over,
+            };
             if self.told != Some(kind) {
-                return Some(kind);
+                return Answer::Hook(kind);
             }
             let error = self.error(&visit.state, outcome, kind);
             self.end(visit, Input::Finished { grant, outcome: reported }, error);
-            None
+            Answer::Over
         })
+    }
+
+    fn call_hook(&mut self, kind: EndKind) -> std::thread::Result<()> {
+        self.told = Some(kind);
+        let body = self.body.as_deref_mut().expect("it is handed in at the end");
+        catch_unwind(AssertUnwindSafe(|| match kind {
+            EndKind::Success => body.on_success(),
+            EndKind::Failed => body.on_failure_raise(),
+            EndKind::Retry => body.on_failure_retry(),
+            EndKind::Cancelled => body.on_abort(),
+            _ => {}
+        }))
     }
 
     fn end(&mut self, visit: &mut Visit<'_>, finished: Input, error: Option<String>) {
@@ -217,7 +241,7 @@ impl Drop for Unfinished {
                 // Refused only if the attempt is over.
                 let _ = visit.apply(Input::Join(self.grant));
                 visit.state.entry(work).abandoned = true;
-            } else if visit.state.foresee(self.grant, Outcome::Cancelled).is_some() {
+            } else if visit.state.engine.foresee(self.grant, Outcome::Cancelled).is_ok() {
                 visit.stop(work, None);
                 visit.apply(State::gone(self.grant)).expect("it was foreseen just now");
             }

@@ -77,6 +77,7 @@ pub(crate) struct Watchers {
     pub(crate) event_tx: Option<mpsc::Sender<WorkEvent>>,
     pub(crate) events_dropped: u64,
     changes: Option<broadcast::Sender<WorkChange>>,
+    closed: bool,
     number: u64,
 }
 
@@ -89,13 +90,18 @@ impl Watchers {
     }
 
     pub(crate) fn subscribe(&mut self) -> Subscription {
+        if self.closed {
+            return Subscription { changes: broadcast::channel(1).1 };
+        }
         let changes = self.changes.get_or_insert_with(|| broadcast::channel(KEPT_CHANGES).0);
         Subscription { changes: changes.subscribe() }
     }
 
-    /// There will be no more changes.
+    /// There is nothing to be told any more: whoever listens hears the end.
     pub(crate) fn close(&mut self) {
+        self.closed = true;
         self.changes = None;
+        self.event_tx = None;
     }
 
     pub(crate) fn tell(&mut self, transition: &Transition, name: &Arc<str>) {

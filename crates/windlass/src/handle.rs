@@ -208,7 +208,6 @@ impl WorkHandle {
         self.shared.visit(|visit| {
             visit.state.mode = Mode::Closed;
             visit.apply(Input::CancelAll).expect("everything can be cancelled");
-            visit.state.watchers.close();
             // Bodies may have handles, and so keep what keeps them.
             for entry in visit.state.entries.values_mut() {
                 visit.after.throw_away(Rubbish::Body(entry.body.take()));

@@ -29,6 +29,8 @@ pub(crate) enum Until {
 pub(crate) struct Run {
     shared: Arc<Shared>,
     tasks: JoinSet<()>,
+    /// It returns of its own accord: nothing is left to cancel.
+    is_over: bool,
 }
 
 /// What there is to do before the next wait.
@@ -36,22 +38,26 @@ pub(crate) struct Run {
 struct Round {
     attempts: Vec<Attempt>,
     gates: Vec<(WorkId, Gate)>,
+    /// Whether every work has ended.
     done: bool,
+    /// Whether nothing is taken in any more.
+    closed: bool,
     wake: Option<Instant>,
 }
 
 impl Run {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, tasks: JoinSet::new() }
+        Self { shared, tasks: JoinSet::new(), is_over: false }
     }
 
     pub(crate) async fn go(mut self, until: Until, cancel: &CancellationToken) {
         let mut cancelled = false;
         loop {
-            let Round { attempts, gates, done, wake } = self.next_round();
+            let Round { attempts, gates, done, closed, wake } = self.next_round();
             attempts.into_iter().for_each(|attempt| _ = self.tasks.spawn(attempt.run()));
             gates.into_iter().for_each(|(work, gate)| self.watch(work, gate));
-            if done && (cancelled || until == Until::Done) {
+            if done && (cancelled || closed || until == Until::Done) {
+                self.is_over = true;
                 return;
             }
             tokio::select! {
@@ -92,6 +98,7 @@ impl Run {
                 round.gates.extend(gate.map(|gate| (work, gate)));
             }
             round.done = visit.state.engine.is_done();
+            round.closed = visit.state.mode == Mode::Closed;
             let wake = visit.state.engine.next_wakeup();
             round.wake = wake.and_then(|at| self.shared.client.capacity.instant(at));
             visit.nothing_new();
@@ -110,7 +117,7 @@ impl Run {
         let name = entry.name.clone();
         visit.apply(Input::Begin(grant)).expect("it was granted just now");
         let ctx = WorkContext { id: work, attempt, cell, shared: Arc::clone(&self.shared) };
-        Some(Attempt { name, ctx, body })
+        Some(Attempt::new(name, ctx, body))
     }
 
     fn watch(&mut self, work: WorkId, gate: Gate) {
@@ -140,7 +147,9 @@ impl Drop for Run {
             if visit.state.mode == Mode::Cancelling {
                 visit.state.mode = Mode::Open;
             }
-            visit.apply(Input::CancelAll).expect("everything can be cancelled");
+            if !self.is_over {
+                visit.apply(Input::CancelAll).expect("everything can be cancelled");
+            }
         });
     }
 }

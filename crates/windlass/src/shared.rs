@@ -262,5 +262,8 @@ impl Visit<'_> {
         while let Some(work) = self.state.next_to_forget() {
             self.forget(work);
         }
+        if self.state.mode == Mode::Closed && self.state.engine.is_done() {
+            self.state.watchers.close();
+        }
     }
 }

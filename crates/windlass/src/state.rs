@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError};
 
 use tokio_util::sync::CancellationToken;
-use windlass_core::{EndKind, Engine, Grant, Input, Outcome, Phase, Transition, WorkId, WorkState};
+use windlass_core::{Engine, Grant, Input, Outcome, Phase, Transition, WorkId, WorkState};
 
 use crate::context::AttemptCell;
 use crate::entry::Entry;
@@ -184,11 +184,6 @@ impl State {
             }
         }
         None
-    }
-
-    /// What becomes of a work whose attempt answers like this.
-    pub(crate) fn foresee(&self, grant: Grant, outcome: Outcome) -> Option<EndKind> {
-        self.engine.foresee(grant, outcome).ok()
     }
 
     /// Lets go of what the engine has forgotten of `works`.
