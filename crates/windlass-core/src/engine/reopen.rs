@@ -49,7 +49,7 @@ impl Engine {
         }
         let mut ended = VecDeque::new();
         for &work in &generation {
-            let is_open = |node: usize| self.works.get(node).is_some_and(|entry| entry.is_open());
+            let is_open = |node: usize| self.works.get(node).is_some_and(super::Work::is_open);
             self.dag.reopen_edges(work.index(), is_open);
         }
         for &work in &generation {
