@@ -2,6 +2,8 @@ use super::*;
 use crate::fact::Transition;
 use crate::input::Outcome;
 
+mod suspension;
+
 /// An engine on a private tree, with every fact and transition kept.
 struct Bench {
     engine: Engine,
