@@ -9,7 +9,7 @@ pub struct Report(BTreeMap<&'static str, u64>);
 
 /// Everything that must occur at least once over the fixed seeds: a world in which something never
 /// happens proves nothing about it.
-pub const EXPECTED: [&str; 30] = [
+pub const EXPECTED: [&str; 58] = [
     "fact: submitted",
     "fact: edge added",
     "fact: started",
@@ -21,6 +21,28 @@ pub const EXPECTED: [&str; 30] = [
     "fact: cancel asked",
     "fact: limit set",
     "fact: forgotten",
+    "fact: gate opened",
+    "fact: gate rejected",
+    "fact: suspended",
+    "fact: wait over",
+    "fact: resumed",
+    "fact: joined",
+    "fact: reopened",
+    "phase: waiting",
+    "phase: gated",
+    "phase: ready",
+    "phase: granted",
+    "phase: ticketed",
+    "phase: delayed",
+    "phase: running",
+    "phase: suspended",
+    "phase: resuming",
+    "phase: joining",
+    "phase: out of time",
+    "phase: past its deadline",
+    "phase: cancelled while it waits",
+    "phase: cancelling",
+    "phase: ended",
     "end: success",
     "end: failed",
     "end: blocked",
@@ -37,9 +59,15 @@ pub const EXPECTED: [&str; 30] = [
     "passed over",
     "set aside",
     "take-over",
-    "late result",
+    "late news",
     "wake",
     "stale grant",
+    "child refused: no parent",
+    "child refused: cycle",
+    "rejected: children open",
+    "rejected: not gated",
+    "rejected: not reopenable",
+    "rejected: entangled",
 ];
 
 impl Report {

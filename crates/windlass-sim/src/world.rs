@@ -9,7 +9,8 @@
 use std::collections::VecDeque;
 
 use windlass_core::{
-    CapacityTree, ClientId, Engine, Input, Random, Rejected, Timestamp, WorkId, WorkState, World,
+    CapacityTree, ClientId, Engine, Fact, Input, Phase, Random, Rejected, Timestamp, WorkId,
+    WorkState, World,
 };
 
 use crate::report::Report;
@@ -25,7 +26,7 @@ mod tally;
 
 use shadow::Shadow;
 use side::{Side, amounts, tree};
-use tally::fact_name;
+use tally::{fact_name, phase_name};
 
 /// Makes up the world of `seed`, lives through it, and tells what happened.
 ///
@@ -44,7 +45,7 @@ pub fn live(seed: u64) -> Report {
     std::mem::take(&mut world.report)
 }
 
-const STEPS: usize = 150;
+const STEPS: usize = 200;
 /// How many of the latest steps are told when something breaks.
 const REMEMBERED: usize = 30;
 
@@ -82,13 +83,16 @@ impl RandomWorld {
         let side = self.random.within(0..self.sides.len() as u64) as usize;
         match self.random.within(0..100) {
             0..24 => self.submit(side),
-            24..28 => self.add_dependency(side),
-            28..54 => self.take(side),
-            54..72 => self.finish(side),
-            72..76 => self.cancel(side),
-            76..80 => self.forget(side),
-            80..84 => self.report_late(side),
-            84..90 => self.let_time_pass(),
+            24..27 => self.add_dependency(side),
+            27..48 => self.take(side),
+            48..56 => self.steer(side),
+            56..69 => self.finish(side),
+            69..72 => self.turn_gate(side),
+            72..74 => self.reopen(side),
+            74..77 => self.cancel(side),
+            77..80 => self.forget(side),
+            80..83 => self.report_late(side),
+            83..90 => self.let_time_pass(),
             90..92 => self.change_team_limit(side),
             92..94 => self.change_root_limit(),
             94..95 => self.take_over(side),
@@ -101,12 +105,25 @@ impl RandomWorld {
         (!works.is_empty()).then(|| *self.random.pick(&works))
     }
 
+    fn phase(&self, side: usize, work: WorkId) -> Phase {
+        self.sides[side].engine.phase(work).expect("it is one of its works")
+    }
+
     fn state(&self, side: usize, work: WorkId) -> WorkState {
-        self.sides[side].engine.phase(work).expect("it is one of its works").state()
+        self.phase(side, work).state()
     }
 
     fn apply(&mut self, side: usize, input: Input) {
         self.try_apply(side, input).unwrap_or_else(|error| panic!("{input:?}: {error}"));
+    }
+
+    /// News that changes nothing because it must be refused.
+    fn refused(&mut self, side: usize, input: Input) -> Rejected {
+        self.apply(side, Input::Tick);
+        let before = self.sides[side].engine.digest();
+        let refused = self.try_apply(side, input).expect_err("it is no time for that");
+        assert_eq!(self.sides[side].engine.digest(), before, "what is refused changes nothing");
+        refused
     }
 
     fn try_apply(&mut self, side: usize, input: Input) -> Result<(), Rejected> {
@@ -115,6 +132,17 @@ impl RandomWorld {
     }
 
     fn call<T>(&mut self, side: usize, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
+        let (result, facts) = self.collect(side, call);
+        self.follow(side, &facts);
+        result
+    }
+
+    /// Calls an engine, and counts what comes of it.
+    fn collect<T>(
+        &mut self,
+        side: usize,
+        call: impl FnOnce(&mut Engine, &mut World<'_>) -> T,
+    ) -> (T, Vec<Fact>) {
         let mut facts = Vec::new();
         let mut transitions = Vec::new();
         let mut world = World {
@@ -133,11 +161,17 @@ impl RandomWorld {
         self.report.add("passed over", after.passed_over - before.passed_over);
         self.report.add("set aside", after.set_aside - before.set_aside);
         facts.iter().for_each(|fact| self.report.count(fact_name(fact)));
-        side.shadow.follow(&facts);
+        transitions.iter().for_each(|change| self.report.count(phase_name(change.to)));
+        (result, facts)
+    }
+
+    /// The shadow of an engine follows it.
+    fn follow(&mut self, side: usize, facts: &[Fact]) {
+        let Side { engine, shadow, .. } = &mut self.sides[side];
+        shadow.follow(facts);
         if !facts.is_empty() {
-            assert_eq!(side.engine.digest(), side.shadow.engine.digest(), "a replay is the same");
+            assert_eq!(engine.digest(), shadow.engine.digest(), "a replay is the same");
         }
-        result
     }
 
     fn tell(&mut self, what: String) {

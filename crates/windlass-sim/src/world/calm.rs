@@ -1,6 +1,6 @@
 //! The faults stop, and everything must reach an end.
 
-use windlass_core::{Amount, CapacityTree, Input, Outcome, Phase};
+use windlass_core::{Amount, CapacityTree, Grant, Input, Outcome, Phase, WorkId};
 
 use super::{RandomWorld, Side, amounts};
 
@@ -51,25 +51,48 @@ impl RandomWorld {
     }
 
     /// Starts what may start, and ends one attempt; whether anything happened.
-    pub(super) fn go_on(&mut self, side: usize) -> bool {
-        let engine = &self.sides[side].engine;
-        let phase = |work| engine.phase(work).expect("it is one of its works");
-        let rung: Vec<_> = engine.works().filter(|&w| phase(w) == Phase::Ticketed).collect();
-        let mut moved = !rung.is_empty();
-        rung.iter().for_each(|&work| self.apply(side, Input::Ring(work)));
+    fn go_on(&mut self, side: usize) -> bool {
         self.apply(side, Input::Tick);
+        let mut moved = self.help_on(side);
         if std::mem::take(&mut self.sides[side].look) {
             while let Some(grant) = self.take_one(side) {
-                self.begin(side, grant);
+                if !self.has_resumed(side, grant) {
+                    self.begin(side, grant);
+                }
                 moved = true;
             }
             self.verify_that_nothing_fits(side);
         }
-        if !self.sides[side].running.is_empty() {
-            self.end(side, 0, Outcome::Success);
+        let can_end = |grant: &Grant| {
+            let waits = matches!(self.phase(side, grant.work), Phase::Suspended | Phase::Resuming);
+            !waits && self.sides[side].engine.children(grant.work).open() == 0
+        };
+        if let Some(place) = self.sides[side].running.iter().position(can_end) {
+            self.end(side, place, Outcome::Success);
             moved = true;
         }
         moved
+    }
+
+    /// Whatever waits for somebody outside goes on; whether anything did.
+    fn help_on(&mut self, side: usize) -> bool {
+        let works: Vec<_> = self.sides[side].engine.works().collect();
+        let inputs: Vec<_> = works.into_iter().filter_map(|work| self.help(side, work)).collect();
+        inputs.iter().for_each(|&input| self.apply(side, input));
+        !inputs.is_empty()
+    }
+
+    /// What `work` waits for from outside, or could do itself to get on.
+    fn help(&self, side: usize, work: WorkId) -> Option<Input> {
+        let Side { engine, .. } = &self.sides[side];
+        let grant = Grant { work, attempt: engine.attempts(work)? };
+        match self.phase(side, work) {
+            Phase::Ticketed => Some(Input::Ring(work)),
+            Phase::Gated => Some(Input::Open(work)),
+            Phase::Suspended => Some(Input::WantOn(grant)),
+            Phase::Running if engine.children(work).open() > 0 => Some(Input::Join(grant)),
+            _ => None,
+        }
     }
 
     pub(super) fn report_ends(&mut self) {

@@ -12,12 +12,14 @@ impl RandomWorld {
             return;
         }
         let grant = *self.random.pick(&self.sides[side].past);
-        self.apply(side, Input::Tick);
-        let before = self.sides[side].engine.digest();
-        let late = Input::Finished { grant, outcome: Outcome::Success };
-        self.try_apply(side, late).expect_err("that attempt has ended");
-        assert_eq!(self.sides[side].engine.digest(), before, "a late result changes nothing");
-        self.report.count("late result");
+        let late = match self.random.within(0..4) {
+            0 => Input::Suspend(grant),
+            1 => Input::WantOn(grant),
+            2 => Input::Join(grant),
+            _ => Input::Finished { grant, outcome: Outcome::Success },
+        };
+        self.refused(side, late);
+        self.report.count("late news");
     }
 
     pub(super) fn let_time_pass(&mut self) {
@@ -59,8 +61,18 @@ impl RandomWorld {
         }
         self.sides[side].engine = successor;
         self.sides[side].look = true;
-        while !self.sides[side].running.is_empty() {
-            self.end(side, 0, Outcome::Interrupted);
+        self.lose_attempts(side);
+    }
+
+    /// The children of a lost attempt are of no use; so they stop first, and end before it.
+    fn lose_attempts(&mut self, side: usize) {
+        self.sides[side].running.sort_unstable_by_key(|grant| grant.work);
+        for grant in self.sides[side].running.clone() {
+            self.apply(side, Input::StopChildren(grant.work));
+        }
+        // Children have larger numbers than their parents.
+        while let Some(last) = self.sides[side].running.len().checked_sub(1) {
+            self.end(side, last, Outcome::Interrupted);
         }
     }
 

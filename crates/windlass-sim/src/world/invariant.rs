@@ -1,6 +1,6 @@
 //! What must hold after every step, beyond what an engine verifies by itself.
 
-use windlass_core::{CapacityTree, Engine, Order, Phase, Place, WorkId};
+use windlass_core::{CapacityTree, Engine, Order, Phase, WorkId};
 
 use super::tally::short_name;
 use super::{RandomWorld, Side};
@@ -22,12 +22,12 @@ impl RandomWorld {
     /// Whether something that the first in line needs is set aside for another engine.
     pub(super) fn is_bound(&self, engine: &Engine) -> bool {
         let first = engine.first_in_line().expect("someone waits");
-        let client = engine.client();
+        let (client, place) = (engine.client(), engine.place_in_line(first));
         let levels = [self.capacity.level_of(client), CapacityTree::ROOT];
         engine.demand(first).iter().any(|(resource, _)| {
             levels.iter().any(|&level| {
                 let free = self.capacity.free(level, self.capacity.name(resource));
-                let room = self.capacity.room(client, level, resource, Place::First, self.now);
+                let room = self.capacity.room(client, level, resource, place, self.now);
                 free.is_some_and(|free| room < free)
             })
         })
@@ -46,7 +46,7 @@ impl RandomWorld {
         }
     }
 
-    /// The engine says that nothing fits: every ready work is really refused, unless word that there
+    /// The engine says that nothing fits: every work in line is really refused, unless word that there
     /// is more is still on its way.
     pub(super) fn verify_that_nothing_fits(&mut self, side: usize) {
         let Side { engine, order, .. } = &self.sides[side];
@@ -54,15 +54,17 @@ impl RandomWorld {
             return;
         }
         let first = engine.first_in_line();
-        for work in engine.works().filter(|&work| engine.phase(work) == Some(Phase::Ready)) {
-            let place = if first == Some(work) { Place::First } else { Place::Later };
-            if place == Place::Later && *order == Order::Strict {
+        let in_line =
+            |work: &WorkId| matches!(engine.phase(*work), Some(Phase::Ready | Phase::Resuming));
+        for work in engine.works().filter(in_line) {
+            if first != Some(work) && *order == Order::Strict {
                 continue;
             }
+            let place = engine.place_in_line(work);
             let mut trial = self.capacity.clone();
             let client = engine.client();
             let taken = trial.try_take(client, engine.demand(work), place, self.now);
-            let refusal = taken.expect_err("a ready work that fits has to start");
+            let refusal = taken.expect_err("a work in line that fits has to go on");
             refusal.shortages.iter().for_each(|short| self.report.count(short_name(&short.why)));
         }
     }
