@@ -256,6 +256,13 @@ pub enum Rejected {
         /// That work.
         work: WorkId,
     },
+    /// Works that would be tried again together follow each other: one of them was added when
+    /// another, which it follows, had ended.
+    #[error("these works would wait for each other: {}", as_path(path))]
+    Cycle {
+        /// The cycle, with its first work again at its end.
+        path: Vec<WorkId>,
+    },
     /// Nothing outside the engine has refused this work.
     #[error("work {work} waits for nothing outside")]
     NotTicketed {

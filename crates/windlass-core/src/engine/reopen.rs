@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::Engine;
-use super::edges::{Verdict, verdict};
+use super::edges::{Verdict, cycle, verdict};
 use crate::WorkId;
 use crate::dag::EdgeKind;
 use crate::fact::World;
@@ -12,7 +12,7 @@ use crate::phase::{Phase, Step, WorkState};
 
 impl Engine {
     /// Refuses what has not failed and was not cancelled, and whatever would pull a work under way
-    /// or a child along.
+    /// or a child along, or have works wait for each other.
     pub(super) fn expect_reopenable(&self, work: WorkId) -> Result<(), Rejected> {
         let phase = self.work(work)?.phase;
         if !matches!(phase, Phase::Failed | Phase::Cancelled) {
@@ -22,10 +22,13 @@ impl Engine {
             let running = self.works[work.index()].phase.state() == WorkState::Running;
             running || self.parent(*work).is_some()
         };
-        match self.generation(work).into_iter().find(entangled) {
-            Some(work) => Err(Rejected::Entangled { work }),
-            None => Ok(()),
+        let generation = self.generation(work);
+        if let Some(&work) = generation.iter().find(|work| entangled(work)) {
+            return Err(Rejected::Entangled { work });
         }
+        let nodes: Vec<_> = generation.into_iter().map(WorkId::index).collect();
+        let opened = self.dag.expect_reopenable(&nodes);
+        opened.map_err(|error| Rejected::Cycle { path: cycle(error) })
     }
 
     /// The works that begin anew together: `work` and all that follow it. One that was blocked by a
