@@ -412,10 +412,11 @@ impl Engine {
         &self.costs[self.works[work.index()].cost.index()]
     }
 
-    /// The ready work that stands before all others, whether it fits or not.
+    /// The work in line that stands before all others, whether it fits or not. Looks at everybody
+    /// in line.
     #[must_use]
     pub fn first_in_line(&self) -> Option<WorkId> {
-        self.lines.first(self.now).map(|(_, first)| first.work)
+        self.lines.foremost(self.now)
     }
 
     /// All works that are not forgotten, in the order in which they were submitted.

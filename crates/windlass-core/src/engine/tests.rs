@@ -2,6 +2,7 @@ use super::*;
 use crate::fact::Transition;
 use crate::input::Outcome;
 
+mod reasons;
 mod reopening;
 mod suspension;
 
