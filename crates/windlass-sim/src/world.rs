@@ -17,6 +17,7 @@ use crate::report::Report;
 
 mod attempt;
 mod calm;
+mod explained;
 mod fault;
 mod invariant;
 mod shadow;
@@ -40,6 +41,9 @@ pub fn live(seed: u64) -> Report {
     for _ in 0..STEPS {
         world.disturb();
         world.verify();
+        if world.random.one_in(2) {
+            world.verify_reasons();
+        }
     }
     world.calm_down();
     std::mem::take(&mut world.report)
@@ -160,6 +164,7 @@ impl RandomWorld {
         let after = side.engine.metrics();
         self.report.add("passed over", after.passed_over - before.passed_over);
         self.report.add("set aside", after.set_aside - before.set_aside);
+        side.note_gates(&facts);
         facts.iter().for_each(|fact| self.report.count(fact_name(fact)));
         transitions.iter().for_each(|change| self.report.count(phase_name(change.to)));
         (result, facts)

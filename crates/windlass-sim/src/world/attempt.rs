@@ -9,6 +9,9 @@ use super::RandomWorld;
 impl RandomWorld {
     pub(super) fn take(&mut self, side: usize) {
         while let Some(grant) = self.take_one(side) {
+            if self.random.one_in(8) {
+                self.verify_reasons_of(side, grant.work);
+            }
             match self.random.within(0..10) {
                 _ if self.has_resumed(side, grant) => {}
                 0 => {
@@ -135,6 +138,7 @@ impl RandomWorld {
             Ok(()) => return,
             Err(Rejected::NotReopenable { .. }) => self.report.count("rejected: not reopenable"),
             Err(Rejected::Entangled { .. }) => self.report.count("rejected: entangled"),
+            Err(Rejected::Cycle { .. }) => self.report.count("rejected: cycle"),
             Err(error) => panic!("{error}"),
         }
         assert_eq!(self.sides[side].engine.digest(), before, "what is rejected changes nothing");

@@ -1,10 +1,11 @@
 //! One engine with its driver, and the tree that all of them share.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use windlass_core::{
-    Ageing, Amount, CapacityTree, ClientId, Engine, EngineConfig, Grant, Order, Quota, Random,
-    Rate, ResourceCost, SLOTS, Timestamp,
+    Ageing, Amount, CapacityTree, ClientId, Engine, EngineConfig, Fact, Grant, Happening, Order,
+    Quota, Random, Rate, ResourceCost, SLOTS, Timestamp, WorkId,
 };
 
 use super::Shadow;
@@ -15,6 +16,8 @@ pub(super) struct Side {
     pub(super) order: Order,
     pub(super) running: Vec<Grant>,
     pub(super) past: Vec<Grant>,
+    /// The works whose gates have not opened.
+    pub(super) closed: BTreeSet<WorkId>,
     /// Whether there may be something to take.
     pub(super) look: bool,
     pub(super) shadow: Shadow,
@@ -54,6 +57,22 @@ impl Side {
         let order = config.order;
         let engine = Engine::new(config, client);
         let shadow = Shadow { engine: engine.clone(), capacity: tree(sides).0 };
-        Self { engine, order, running: Vec::new(), past: Vec::new(), look: false, shadow }
+        Self {
+            engine,
+            order,
+            running: Vec::new(),
+            past: Vec::new(),
+            closed: BTreeSet::new(),
+            look: false,
+            shadow,
+        }
+    }
+
+    pub(super) fn note_gates(&mut self, facts: &[Fact]) {
+        for fact in facts {
+            if let Happening::GateOpened { work } = fact.what {
+                self.closed.remove(&work);
+            }
+        }
     }
 }

@@ -30,9 +30,12 @@ impl RandomWorld {
         let before = self.sides[side].engine.digest();
         let (submitted, facts) =
             self.collect(side, |engine, world| engine.submit(world, submission));
-        let Side { engine, shadow, .. } = &mut self.sides[side];
+        let Side { engine, shadow, closed, .. } = &mut self.sides[side];
         match submitted {
-            Ok(_) => shadow.engine.stage(submission),
+            Ok(work) => {
+                shadow.engine.stage(submission);
+                closed.extend(submission.more.gated.then_some(work));
+            }
             Err(error) => {
                 assert_eq!(engine.digest(), before, "a refused submission changes nothing");
                 self.report.count(refused(&error));
