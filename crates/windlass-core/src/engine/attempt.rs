@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{Engine, Work};
-use crate::WorkId;
 use crate::fact::{Ending, Happening, World};
 use crate::input::{Grant, Outcome, Rejected};
 use crate::phase::{Phase, Step, Why, WorkState};
+use crate::{Random, WorkId};
 
 impl Engine {
     pub(super) fn work(&self, work: WorkId) -> Result<&Work, Rejected> {
@@ -68,7 +68,7 @@ impl Engine {
     }
 
     /// How the attempt would end if it were reported like this now.
-    pub fn ending(&mut self, grant: Grant, outcome: Outcome) -> Result<Ending, Rejected> {
+    pub fn ending(&self, grant: Grant, outcome: Outcome) -> Result<Ending, Rejected> {
         let entry = self.expect_under_way(grant)?;
         let budget = entry.retries_left > 0;
         let children = self.children(grant.work);
@@ -96,13 +96,15 @@ impl Engine {
     }
 
     /// How long `work` waits before its next attempt, if the body asked for `asked`.
-    fn retry_delay(&mut self, work: WorkId, asked: Duration) -> Duration {
+    fn retry_delay(&self, work: WorkId, asked: Duration) -> Duration {
         if !asked.is_zero() {
             return asked;
         }
         let Some(policy) = self.policies.get(&work) else { return self.config.retry_delay };
-        let spent = self.spent.get(&work).copied().unwrap_or(0);
-        policy.delay(spent.saturating_add(1), &mut self.random)
+        let retry = self.spent.get(&work).copied().unwrap_or(0).saturating_add(1);
+        // Each retry of each work has a jitter of its own, however often it is asked for.
+        let place = work.get().rotate_left(32) ^ u64::from(retry);
+        policy.delay(retry, &mut Random::new(self.config.seed ^ place))
     }
 
     pub(super) fn finish(

@@ -2,9 +2,11 @@ use super::*;
 use crate::fact::Transition;
 use crate::input::Outcome;
 
+mod families;
 mod reasons;
 mod reopening;
 mod suspension;
+mod times;
 
 /// An engine on a private tree, with every fact and transition kept.
 struct Bench {
