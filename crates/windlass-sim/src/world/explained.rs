@@ -3,8 +3,6 @@
 //! On copies of engine and tree exactly the named causes are taken away, and the work must start;
 //! as long as one of them is left, it must not.
 
-use std::collections::BTreeSet;
-
 use windlass_core::{
     Amount, CapacityTree, ClientId, Dependency, EdgeKind, Engine, Grant, Input, LevelId, More,
     Order, Outcome, Phase, Place, Reason, Rejected, ResourceCost, ResourceId, SLOTS, Short,
@@ -167,9 +165,9 @@ impl Trial {
     fn verify_line(self, short: &[Reason], ahead: usize) -> &'static str {
         let short: Vec<_> = short.iter().map(|reason| self.verify_shortage(reason)).collect();
         self.verify_amounts(&short);
-        let before = self.who_is_before();
-        assert_eq!(before.len(), ahead, "as many are before it as are named");
-        self.take_away(&short, before)
+        let before = self.who_is_before().len();
+        assert_eq!(before, ahead, "as many are before it as are named");
+        self.take_away(&short)
     }
 
     fn verify_shortage(&self, reason: &Reason) -> Shortage {
@@ -241,7 +239,7 @@ impl Trial {
     }
 
     /// Whoever would be served before the work if there were enough for all.
-    fn who_is_before(&self) -> BTreeSet<WorkId> {
+    fn who_is_before(&self) -> Vec<WorkId> {
         let mut trial = self.clone();
         let names = ["cpu", "memory", "api", "daily", SLOTS];
         let plenty: ResourceCost =
@@ -256,24 +254,16 @@ impl Trial {
     }
 
     /// Takes away all that is named: the work is the next to start.
-    fn take_away(mut self, short: &[Shortage], mut before: BTreeSet<WorkId>) -> &'static str {
+    fn take_away(mut self, short: &[Shortage]) -> &'static str {
         self.dismiss_engines_behind();
-        while !before.is_empty() {
-            before.iter().for_each(|work| self.leave(*work));
-            if !self.is_in_line() {
-                return "explained: its end, by its family";
-            }
-            // Some may have become ready by the end of those.
-            before = self.who_is_before();
+        self.clear_the_way();
+        if self.is_in_line() {
+            short.iter().for_each(|short| self.raise(short, 0));
+            self.wait_for_rates(short);
+            self.clear_the_way();
         }
-        short.iter().for_each(|short| self.raise(short, 0));
-        self.wait_for_rates(short);
         if !self.is_in_line() {
-            return "explained: its end, by time";
-        }
-        self.who_is_before().iter().for_each(|work| self.leave(*work));
-        if !self.is_in_line() {
-            return "explained: its end, by its family";
+            return "explained: its end, by time or family";
         }
         self.apply(Input::LookAgain).expect("it looks again");
         let next = self.call(Engine::take_next).map(|grant| grant.work);
@@ -282,6 +272,17 @@ impl Trial {
             (Order::Strict, _) => "explained: strict order",
             (_, []) => "explained: place in line",
             _ => "explained: shortage",
+        }
+    }
+
+    /// Everybody before the work leaves, also those who become ready by the end of others.
+    fn clear_the_way(&mut self) {
+        while self.is_in_line()
+            && let before = self.who_is_before()
+            && !before.is_empty()
+        {
+            // One whose family has ended it has left already.
+            before.iter().for_each(|work| drop(self.apply(Input::Cancel(*work))));
         }
     }
 
@@ -322,11 +323,6 @@ impl Trial {
             self.now = self.now.max(self.when(&short));
         }
         self.apply(Input::Tick).expect("time passes");
-    }
-
-    fn leave(&mut self, work: WorkId) {
-        // One whose family has ended it has left already.
-        let _ = self.apply(Input::Cancel(work));
     }
 
     fn is_in_line(&self) -> bool {
