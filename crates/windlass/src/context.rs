@@ -1,9 +1,8 @@
 //! What an attempt knows about itself, and what it can do while it runs.
 
 use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use futures::task::AtomicWaker;
 use thiserror::Error;
@@ -28,11 +27,16 @@ pub struct WorkContext {
 
 /// What the driver and an attempt have in common.
 pub(crate) struct AttemptCell {
-    pub(crate) token: CancellationToken,
+    /// Whether it was asked to stop.
+    stopped: AtomicBool,
+    /// The same for those who wait for it; most attempts never do.
+    token: OnceLock<CancellationToken>,
     /// Whether it has its slot and resources: not while it waits.
     holds: AtomicBool,
     /// How many waits it is in.
     waits: AtomicUsize,
+    /// Whether it ever had a child.
+    pub(crate) has_children: AtomicBool,
     /// Of the task that runs the body; rung when it may go on.
     pub(crate) runner: AtomicWaker,
     /// Rung for everybody inside the body when it may go on, or one of its children has ended.
@@ -53,9 +57,11 @@ pub struct Cancelled;
 impl AttemptCell {
     pub(crate) fn new() -> Self {
         Self {
-            token: CancellationToken::new(),
+            stopped: AtomicBool::new(false),
+            token: OnceLock::new(),
             holds: AtomicBool::new(true),
             waits: AtomicUsize::new(0),
+            has_children: AtomicBool::new(false),
             runner: AtomicWaker::new(),
             bell: Notify::new(),
             alarm: Notify::new(),
@@ -69,11 +75,38 @@ impl AttemptCell {
         // Acquire, with the release in `set_holds`.
         self.holds.load(Ordering::Acquire)
             || self.waits.load(Ordering::Acquire) > 0
-            || self.token.is_cancelled()
+            || self.is_stopped()
     }
 
     fn has_resumed(&self) -> bool {
-        self.holds.load(Ordering::Acquire) || self.token.is_cancelled()
+        self.holds.load(Ordering::Acquire) || self.is_stopped()
+    }
+
+    /// Asks the attempt to stop.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        // With the fence in `token`: either we see the token, or whoever makes it sees the flag.
+        fence(Ordering::SeqCst);
+        if let Some(token) = self.token.get() {
+            token.cancel();
+        }
+    }
+
+    /// Acquire, with the release in `stop`.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn token(&self) -> &CancellationToken {
+        self.token.get().unwrap_or_else(|| {
+            let token = self.token.get_or_init(CancellationToken::new);
+            // With the fence in `stop`.
+            fence(Ordering::SeqCst);
+            if self.is_stopped() {
+                token.cancel();
+            }
+            token
+        })
     }
 
     /// Release, for whoever sees it in `may_go_on`.
@@ -104,13 +137,13 @@ impl WorkContext {
     /// Whether this attempt has been asked to stop.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.cell.token.is_cancelled()
+        self.cell.is_stopped()
     }
 
     /// The token that asks this attempt to stop.
     #[must_use]
     pub fn cancel_token(&self) -> &CancellationToken {
-        &self.cell.token
+        self.cell.token()
     }
 
     /// The scheduler, to submit more works and everything else, from inside this one.
@@ -156,7 +189,7 @@ impl WorkContext {
         let waiting = Waiting::begin(self);
         let value = tokio::select! {
             biased;
-            () = self.cell.token.cancelled() => return Err(Cancelled),
+            () = self.cell.token().cancelled() => return Err(Cancelled),
             value = wait => value,
         };
         drop(waiting);
@@ -173,6 +206,8 @@ impl WorkContext {
     /// Adds a child: this work ends after it, and fails if it fails. It stands in the ordinary line.
     /// Refused once this attempt has been asked to stop, or a child has failed.
     pub fn add_child<T>(&self, spec: WorkSpec<T>) -> Result<WorkId, SubmitError> {
+        // Release, with the acquire of the runner, which looks for children only then.
+        self.cell.has_children.store(true, Ordering::Release);
         self.shared.submit(spec, Some(self.id), None)
     }
 

@@ -155,7 +155,7 @@ impl WorkHandle {
     pub fn take_work(&self, id: WorkId) -> Option<Box<dyn Work>> {
         let mut state = self.shared.look();
         state.engine.phase(id).filter(|phase| phase.state().is_terminal())?;
-        state.entries.get_mut(&id)?.body.take()
+        state.entries.get_mut(id)?.body.take()
     }
 
     /// Has an ended work that failed or was cancelled tried again, with everything that follows it.
@@ -167,7 +167,7 @@ impl WorkHandle {
     /// Ends the wait of a work that waits for [`WorkContext::woken`](crate::WorkContext::woken), now or next. False if no
     /// attempt of it is under way.
     pub fn wake(&self, id: WorkId) -> bool {
-        let cell = self.shared.look().entries.get(&id).and_then(|entry| entry.attempt.clone());
+        let cell = self.shared.look().entries.get(id).and_then(|entry| entry.attempt.clone());
         cell.inspect(|cell| cell.alarm.notify_one()).is_some()
     }
 
@@ -209,7 +209,7 @@ impl WorkHandle {
             visit.state.mode = Mode::Closed;
             visit.apply(Input::CancelAll).expect("everything can be cancelled");
             // Bodies may have handles, and so keep what keeps them.
-            for entry in visit.state.entries.values_mut() {
+            for entry in visit.state.entries.iter_mut() {
                 visit.after.throw_away(Rubbish::Body(entry.body.take()));
             }
         });

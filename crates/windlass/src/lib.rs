@@ -50,6 +50,7 @@ mod capacity;
 mod closure;
 mod context;
 mod cpu;
+mod entries;
 mod entry;
 mod error;
 mod event;

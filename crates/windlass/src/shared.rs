@@ -3,17 +3,19 @@
 //!
 //! The scheduler's lock is taken before the capacity's. Nothing of the user's runs under either.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use windlass_core::{
-    Children, ClientId, Engine, Input, More, Phase, Rejected, ResourceCost, Submission, Timestamp,
-    Transition, Why, WorkId, World,
+    Children, ClientId, Engine, Grant, Input, More, Phase, Rejected, ResourceCost, Submission,
+    Timestamp, Transition, Why, WorkId, World,
 };
 
+use crate::attempt::Attempt;
 use crate::capacity::Client;
+use crate::context::WorkContext;
 use crate::entry::Entry;
 use crate::handle::ReopenError;
 use crate::reference::End;
@@ -28,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) news: Notify,
     /// Rung when a work has ended.
     ended: Notify,
+    /// Attempts that need a runner.
+    handed_over: Mutex<Vec<Attempt>>,
     cancel_grace: Option<Duration>,
 }
 
@@ -37,13 +41,15 @@ pub(crate) struct Visit<'a> {
     client: &'a Client,
     pub(crate) after: Aftermath,
     wakes: Vec<ClientId>,
+    now: Timestamp,
     changed: bool,
 }
 
 impl Shared {
     pub(crate) fn new(state: State, client: Client, cancel_grace: Option<Duration>) -> Self {
         let (news, ended) = (Notify::new(), Notify::new());
-        Self { state: Mutex::new(state), client, news, ended, cancel_grace }
+        let (state, handed_over) = (Mutex::new(state), Mutex::default());
+        Self { state, client, news, ended, handed_over, cancel_grace }
     }
 
     /// Looks at the state, without changing it.
@@ -56,7 +62,8 @@ impl Shared {
     pub(crate) fn visit<T>(&self, call: impl FnOnce(&mut Visit<'_>) -> T) -> T {
         let (after, wakes) = (Aftermath::default(), Vec::new());
         let state = self.look();
-        let mut visit = Visit { state, client: &self.client, after, wakes, changed: false };
+        let now = self.client.capacity.now();
+        let mut visit = Visit { state, client: &self.client, after, wakes, now, changed: false };
         let result = call(&mut visit);
         visit.tidy_up();
         let Visit { state, after, wakes, changed, .. } = visit;
@@ -75,6 +82,16 @@ impl Shared {
 
     pub(crate) fn apply(&self, input: Input) -> Result<(), Rejected> {
         self.visit(|visit| visit.apply(input))
+    }
+
+    /// Has the run find a runner for this attempt.
+    pub(crate) fn hand_over(&self, attempt: Attempt) {
+        self.handed_over.lock().unwrap_or_else(PoisonError::into_inner).push(attempt);
+        self.news.notify_one();
+    }
+
+    pub(crate) fn take_handed_over(&self) -> Vec<Attempt> {
+        std::mem::take(&mut *self.handed_over.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Takes in a work, as a child if it has a parent; `end` is told of its end.
@@ -172,7 +189,7 @@ impl Visit<'_> {
         call: impl FnOnce(&mut Engine, &mut World<'_>) -> T,
     ) -> (T, Vec<Transition>) {
         let mut transitions = Vec::new();
-        let now = self.client.capacity.now();
+        let now = self.now;
         let mut tree = self.client.capacity.lock();
         let mut world = World {
             now,
@@ -223,12 +240,13 @@ impl Visit<'_> {
         if self.state.mode == Mode::Closed {
             self.after.throw_away(Rubbish::Body(body.take()));
         }
-        self.state.entry(work).stop(body, Instant::now());
+        let now = self.now;
+        self.state.entry(work).stop(body, now);
     }
 
     /// A work fails without an attempt, because its gate did.
     pub(crate) fn reject(&mut self, work: WorkId, error: String) -> Result<(), Rejected> {
-        if let Some(entry) = self.state.entries.get_mut(&work) {
+        if let Some(entry) = self.state.entries.get_mut(work) {
             entry.last_error = Some(error);
         }
         self.apply(Input::Reject(work))
@@ -236,7 +254,8 @@ impl Visit<'_> {
 
     pub(crate) fn reopen(&mut self, work: WorkId) -> Result<(), ReopenError> {
         let works = self.state.engine.would_reopen(work)?;
-        let gone = |work: &&WorkId| self.state.entries[*work].body.is_none();
+        let body = |work: WorkId| self.state.entries.get(work)?.body.as_ref();
+        let gone = |work: &&WorkId| body(**work).is_none();
         if let Some(&work) = works.iter().find(gone) {
             return Err(ReopenError::NoBody { work });
         }
@@ -247,9 +266,38 @@ impl Visit<'_> {
         Ok(())
     }
 
-    /// What has happened in this visit is nothing that a run has to hear of.
+    /// What has happened in this visit is nothing that the run has to hear of, unless there is
+    /// something that only the run can do.
     pub(crate) fn nothing_new(&mut self) {
         self.changed = false;
+    }
+
+    /// The next attempt that may begin; whoever has it polls it. Works that go on after a wait have
+    /// heard it by then.
+    pub(crate) fn next_attempt(&mut self, shared: &Arc<Shared>) -> Option<Attempt> {
+        while let Some(grant) = self.engine(Engine::take_next) {
+            let Grant { work, attempt } = grant;
+            if self.state.engine.phase(work) != Some(Phase::Granted) {
+                continue;
+            }
+            let now = self.now;
+            let entry = self.state.entry(work);
+            let (cell, body) = entry.start(now);
+            let name = Arc::clone(&entry.name);
+            self.apply(Input::Begin(grant)).expect("it was granted just now");
+            self.state.crew.polling += 1;
+            let ctx = WorkContext { id: work, attempt, cell, shared: Arc::clone(shared) };
+            return Some(Attempt::new(name, ctx, body));
+        }
+        None
+    }
+
+    /// Whether there is something that only the run can do: watch a gate, return, or wake up
+    /// earlier than it meant to.
+    fn needs_the_run(&self) -> bool {
+        let State { engine, gates, crew, .. } = &*self.state;
+        let late = |wake| crew.wakes_at.is_none_or(|at| wake < at);
+        !gates.is_empty() || engine.is_done() || engine.next_wakeup().is_some_and(late)
     }
 
     /// What follows from all that has happened in this visit.
@@ -265,5 +313,6 @@ impl Visit<'_> {
         if self.state.mode == Mode::Closed && self.state.engine.is_done() {
             self.state.watchers.close();
         }
+        self.changed |= self.needs_the_run();
     }
 }

@@ -50,14 +50,14 @@ pub struct WorkSnapshot {
 impl WorkSnapshot {
     pub(crate) fn of(state: &State, client: &Client, id: WorkId) -> Option<Self> {
         let State { engine, entries, .. } = state;
-        let (entry, phase) = (entries.get(&id)?, engine.phase(id)?);
+        let (entry, phase) = (entries.get(id)?, engine.phase(id)?);
         let retry_at = match phase {
             Phase::Delayed { due } => client.capacity.instant(due),
             _ => None,
         };
         let open = |work: &WorkId| engine.phase(*work).is_some_and(|p| !p.state().is_terminal());
         let deps: Vec<_> = engine.dependencies(id).map(|dependency| dependency.work).collect();
-        let waited_for = deps.iter().filter(|dep| open(dep)).filter_map(|dep| entries.get(dep));
+        let waited_for = deps.iter().filter(|dep| open(dep)).filter_map(|dep| entries.get(*dep));
         Some(Self {
             id,
             name: entry.name.clone(),

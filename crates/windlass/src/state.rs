@@ -1,12 +1,14 @@
 //! Everything behind a scheduler's lock: the engine, and what the driver keeps beside it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
-use tokio_util::sync::CancellationToken;
-use windlass_core::{Engine, Grant, Input, Outcome, Phase, Transition, WorkId, WorkState};
+use windlass_core::{
+    Engine, Grant, Input, Outcome, Phase, Timestamp, Transition, WorkId, WorkState,
+};
 
 use crate::context::AttemptCell;
+use crate::entries::Entries;
 use crate::entry::Entry;
 use crate::event::Watchers;
 use crate::gate::Gate;
@@ -15,9 +17,10 @@ use crate::work::Work;
 
 pub(crate) struct State {
     pub(crate) engine: Engine,
-    pub(crate) entries: HashMap<WorkId, Entry>,
+    pub(crate) entries: Entries,
     pub(crate) watchers: Watchers,
     pub(crate) mode: Mode,
+    pub(crate) crew: Crew,
     /// Works at a gate that nobody watches yet.
     pub(crate) gates: Vec<WorkId>,
     /// How many ended works to keep.
@@ -26,6 +29,24 @@ pub(crate) struct State {
     ended: VecDeque<WorkId>,
     /// Parents without a runner whose last child has ended.
     orphaned: Vec<WorkId>,
+}
+
+/// Those who run bodies, one at a time each.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Crew {
+    /// How many are polling a body that has not waited yet, or are about to.
+    pub(crate) polling: usize,
+    /// How many can do so at once: as many as the runtime has threads.
+    pub(crate) threads: usize,
+    /// When the run looks again by itself.
+    pub(crate) wakes_at: Option<Timestamp>,
+}
+
+impl Crew {
+    /// Whether another runner would have a thread.
+    pub(crate) fn has_room(&self) -> bool {
+        self.polling < self.threads
+    }
 }
 
 /// Whether works are taken in.
@@ -41,7 +62,7 @@ pub(crate) enum Mode {
 /// What is to be done once the lock is free: wake-ups, so that whoever is woken finds it free.
 #[derive(Default)]
 pub(crate) struct Aftermath {
-    stopped: Vec<CancellationToken>,
+    stopped: Vec<Arc<AttemptCell>>,
     bells: Vec<Arc<AttemptCell>>,
     ends: Vec<(tokio::sync::oneshot::Sender<End>, End)>,
     /// What is the user's is dropped where its destructor may do anything.
@@ -62,7 +83,7 @@ impl Aftermath {
     }
 
     pub(crate) fn carry_out(self) {
-        self.stopped.iter().for_each(CancellationToken::cancel);
+        self.stopped.iter().for_each(|cell| cell.stop());
         for cell in self.bells {
             cell.bell.notify_waiters();
             cell.runner.wake();
@@ -76,9 +97,10 @@ impl State {
     pub(crate) fn new(engine: Engine, watchers: Watchers, keep_ended: Option<usize>) -> Self {
         Self {
             engine,
-            entries: HashMap::new(),
+            entries: Entries::default(),
             watchers,
             mode: Mode::Open,
+            crew: Crew::default(),
             gates: Vec::new(),
             keep_ended,
             ended: VecDeque::new(),
@@ -87,20 +109,20 @@ impl State {
     }
 
     pub(crate) fn entry(&mut self, work: WorkId) -> &mut Entry {
-        self.entries.get_mut(&work).expect("every work that the engine knows has an entry")
+        self.entries.get_mut(work).expect("every work that the engine knows has an entry")
     }
 
     /// Keeps everything in step with what the engine has done.
     pub(crate) fn follow(&mut self, transitions: &[Transition], after: &mut Aftermath) {
         for transition in transitions {
             // Children whose parent is tried again are forgotten in the same breath.
-            let Some(entry) = self.entries.get_mut(&transition.work) else { continue };
+            let Some(entry) = self.entries.get_mut(transition.work) else { continue };
             self.watchers.tell(transition, &entry.name);
             match transition.to {
                 Phase::Gated => self.gates.push(transition.work),
                 Phase::Suspended | Phase::Running => hold(entry, transition, after),
                 Phase::Cancelling { .. } => {
-                    after.stopped.extend(entry.attempt.as_ref().map(|cell| cell.token.clone()));
+                    after.stopped.extend(entry.attempt.clone());
                 }
                 end if end.state().is_terminal() => self.close(transition, after),
                 _ => {}
@@ -140,7 +162,7 @@ impl State {
             Phase::Blocked => {
                 let mut sources = self.engine.dependencies(transition.work).map(|d| d.work);
                 let source = sources.find(failed)?;
-                let name = &self.entries.get(&source)?.name;
+                let name = &self.entries.get(source)?.name;
                 let state = self.engine.phase(source)?.state();
                 Some(format!("it waits for {name:?}, which is {state}"))
             }
@@ -154,7 +176,7 @@ impl State {
     fn tell_parent(&mut self, child: WorkId, after: &mut Aftermath) {
         let Some(parent) = self.engine.parent(child) else { return };
         let open = self.engine.children(parent).open();
-        let Some(entry) = self.entries.get_mut(&parent) else { return };
+        let Some(entry) = self.entries.get_mut(parent) else { return };
         if entry.abandoned && open == 0 {
             self.orphaned.push(parent);
         }
@@ -189,7 +211,7 @@ impl State {
     /// Lets go of what the engine has forgotten of `works`.
     pub(crate) fn drop_forgotten(&mut self, works: &[WorkId], after: &mut Aftermath) {
         for work in works.iter().filter(|work| self.engine.phase(**work).is_none()) {
-            after.throw_away(Rubbish::Entry(self.entries.remove(work).map(Box::new)));
+            after.throw_away(Rubbish::Entry(self.entries.remove(*work).map(Box::new)));
         }
     }
 
