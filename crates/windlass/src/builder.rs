@@ -185,8 +185,11 @@ impl WorkSchedulerBuilder {
         config.ageing = self.ageing;
         config.order = self.order;
         config.seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(()));
-        let engine = Engine::new(config, client.id);
-        let state = State::new(engine, Watchers::new(self.config.event_tx), self.keep_ended);
+        let mut engine = Engine::new(config, client.id);
+        let one_slot = engine.cost(&capacity.lock(), &ResourceCost::new());
+        let one_slot = one_slot.expect("there is at least one slot");
+        let watchers = Watchers::new(self.config.event_tx);
+        let state = State::new(engine, one_slot, watchers, self.keep_ended);
         Ok(WorkScheduler::new_with(Arc::new(Shared::new(state, client, self.cancel_grace))))
     }
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use crate::context::WorkContext;
 use crate::error::WorkError;
-use crate::spec::{Value, WorkSpec};
+use crate::spec::{Brings, Value, WorkSpec};
 use crate::work::{Work, WorkOutcome};
 
 /// A work from an async closure. It is called once per attempt; an `Err` is retried as the spec says,
@@ -39,7 +39,7 @@ where
 {
     let value = Value::empty();
     let body = FnWork { name: name.into(), body, value: Arc::clone(&value) };
-    WorkSpec::bringing(Box::new(body), value)
+    WorkSpec::bringing(Box::new(body), Brings::Value(value))
 }
 
 struct FnWork<T, F> {

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use futures::task::AtomicWaker;
 use thiserror::Error;
@@ -39,12 +39,18 @@ pub(crate) struct AttemptCell {
     pub(crate) has_children: AtomicBool,
     /// Of the task that runs the body; rung when it may go on.
     pub(crate) runner: AtomicWaker,
+    /// What few attempts ever need.
+    rare: OnceLock<Box<Rare>>,
+}
+
+#[derive(Default)]
+struct Rare {
     /// Rung for everybody inside the body when it may go on, or one of its children has ended.
-    pub(crate) bell: Notify,
+    bell: Notify,
     /// Rung from outside, for [`WorkContext::woken`].
-    pub(crate) alarm: Notify,
+    alarm: Notify,
     /// Children that have ended, for those who let go of them one by one.
-    pub(crate) ended_children: Mutex<Vec<WorkId>>,
+    ended_children: Mutex<Vec<WorkId>>,
     /// Why it asks to be tried again.
     reason: Mutex<Option<String>>,
 }
@@ -63,11 +69,35 @@ impl AttemptCell {
             waits: AtomicUsize::new(0),
             has_children: AtomicBool::new(false),
             runner: AtomicWaker::new(),
-            bell: Notify::new(),
-            alarm: Notify::new(),
-            ended_children: Mutex::default(),
-            reason: Mutex::default(),
+            rare: OnceLock::new(),
         }
+    }
+
+    fn rare(&self) -> &Rare {
+        self.rare.get_or_init(Box::default)
+    }
+
+    /// Rings for the runner, and for everybody inside the body who listens.
+    pub(crate) fn ring(&self) {
+        // With the fence in `until`: either we see who listens, or they see what has happened.
+        fence(Ordering::SeqCst);
+        if let Some(rare) = self.rare.get() {
+            rare.bell.notify_waiters();
+        }
+        self.runner.wake();
+    }
+
+    /// Ends the wait of whoever waits to be woken from outside, now or next.
+    pub(crate) fn wake(&self) {
+        self.rare().alarm.notify_one();
+    }
+
+    pub(crate) fn note_end_of(&self, child: WorkId) {
+        self.ended_children().push(child);
+    }
+
+    fn ended_children(&self) -> MutexGuard<'_, Vec<WorkId>> {
+        self.rare().ended_children.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the body may be polled: it has what it needs, waits, or has been asked to stop.
@@ -115,16 +145,17 @@ impl AttemptCell {
     }
 
     pub(crate) fn take_reason(&self) -> Option<String> {
-        self.reason.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.rare.get()?.reason.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Waits until `is_so` says so; it is asked whenever the bell rings.
     async fn until(&self, is_so: impl Fn() -> bool) {
         loop {
-            let rung = self.bell.notified();
+            let rung = self.rare().bell.notified();
             tokio::pin!(rung);
             // Listening before asking: what happens in between rings.
             rung.as_mut().enable();
+            fence(Ordering::SeqCst);
             if is_so() {
                 return;
             }
@@ -200,7 +231,7 @@ impl WorkContext {
     /// Ready once somebody has called [`WorkHandle::wake`] for this work: for
     /// `ctx.suspend(ctx.woken())`. A wake that comes earlier is not lost.
     pub async fn woken(&self) {
-        self.cell.alarm.notified().await;
+        self.cell.rare().alarm.notified().await;
     }
 
     /// Adds a child: this work ends after it, and fails if it fails. It stands in the ordinary line.
@@ -225,7 +256,8 @@ impl WorkContext {
 
     /// Says why the attempt will ask to be tried again: what `last_error` tells.
     pub fn explain_retry(&self, reason: impl Into<String>) {
-        *self.cell.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.into());
+        let mut kept = self.cell.rare().reason.lock().unwrap_or_else(PoisonError::into_inner);
+        *kept = Some(reason.into());
     }
 
     pub(crate) async fn children_ended(&self) {
@@ -234,9 +266,9 @@ impl WorkContext {
 
     /// Waits until one child more has ended, and lets go of those that have.
     pub(crate) async fn reap_child(&self) {
-        let ended = || self.cell.ended_children.lock().unwrap_or_else(PoisonError::into_inner);
-        self.cell.until(|| !ended().is_empty() || self.children().open() == 0).await;
-        let reaped = std::mem::take(&mut *ended());
+        let has_ended = || !self.cell.ended_children().is_empty();
+        self.cell.until(|| has_ended() || self.children().open() == 0).await;
+        let reaped = std::mem::take(&mut *self.cell.ended_children());
         self.shared.visit(|visit| {
             for child in reaped {
                 // One that failed is kept: it is the reason for its parent's end.

@@ -7,7 +7,7 @@ use windlass_pool::{JoinTask, Scheduler, TaskError};
 
 use crate::context::WorkContext;
 use crate::error::WorkError;
-use crate::spec::{Value, WorkSpec};
+use crate::spec::{Brings, Value, WorkSpec};
 use crate::work::{Work, WorkOutcome};
 
 /// A work that runs `body` on the pool's workers, so that it keeps no thread of the async runtime
@@ -38,7 +38,7 @@ where
 {
     let value = Value::empty();
     let body = CpuWork { name: name.into(), body: Arc::new(body), value: Arc::clone(&value) };
-    WorkSpec::bringing(Box::new(body), value)
+    WorkSpec::bringing(Box::new(body), Brings::Value(value))
 }
 
 struct CpuWork<T, F> {

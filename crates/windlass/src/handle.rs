@@ -71,9 +71,9 @@ impl WorkHandle {
     /// Adds a work whose value or failure can be waited for, and had by later works.
     pub fn spawn<T>(&self, spec: WorkSpec<T>) -> Result<WorkRef<T>, SubmitError> {
         let (tell, end) = oneshot::channel();
-        let (name, value) = (spec.body.name().into(), Arc::clone(&spec.value));
+        let (name, brings) = (spec.body.name().into(), spec.brings.clone());
         let id = self.shared.submit(spec, None, Some(tell))?;
-        Ok(WorkRef::new(id, name, value, end))
+        Ok(WorkRef::new(id, name, brings, end))
     }
 
     /// Adds a work and waits for what it brings. The scheduler has to run, now or later. Dropping
@@ -168,7 +168,7 @@ impl WorkHandle {
     /// attempt of it is under way.
     pub fn wake(&self, id: WorkId) -> bool {
         let cell = self.shared.look().entries.get(id).and_then(|entry| entry.attempt.clone());
-        cell.inspect(|cell| cell.alarm.notify_one()).is_some()
+        cell.inspect(|cell| cell.wake()).is_some()
     }
 
     /// Opens the gate of a work, whatever the gate itself waits for. False if it waits for none.

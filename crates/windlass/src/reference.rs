@@ -12,7 +12,7 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 use windlass_core::{Dependency, WorkId, WorkState};
 
-use crate::spec::{SubmitError, Value};
+use crate::spec::{Brings, SubmitError};
 
 /// A spawned work. Later works can follow it and have its value; awaited, it is that value.
 ///
@@ -20,7 +20,7 @@ use crate::spec::{SubmitError, Value};
 pub struct WorkRef<T> {
     id: WorkId,
     name: Arc<str>,
-    value: Arc<Value<T>>,
+    brings: Brings<T>,
     end: Shared<oneshot::Receiver<End>>,
 }
 
@@ -76,10 +76,10 @@ impl<T> WorkRef<T> {
     pub(crate) fn new(
         id: WorkId,
         name: Arc<str>,
-        value: Arc<Value<T>>,
+        brings: Brings<T>,
         end: oneshot::Receiver<End>,
     ) -> Self {
-        Self { id, name, value, end: end.shared() }
+        Self { id, name, brings, end: end.shared() }
     }
 
     /// The work.
@@ -91,7 +91,7 @@ impl<T> WorkRef<T> {
     /// What it brought; none before it has succeeded. For works that come after it.
     #[must_use]
     pub fn value(&self) -> Option<Arc<T>> {
-        self.value.take_a_copy()
+        self.brings.value()
     }
 
     fn brought(&self, end: Option<End>) -> Result<Arc<T>, WorkFailure> {
@@ -113,8 +113,8 @@ impl<T> Future for WorkRef<T> {
 
 impl<T> Clone for WorkRef<T> {
     fn clone(&self) -> Self {
-        let Self { id, name, value, end } = self;
-        Self { id: *id, name: name.clone(), value: value.clone(), end: end.clone() }
+        let Self { id, name, brings, end } = self;
+        Self { id: *id, name: name.clone(), brings: brings.clone(), end: end.clone() }
     }
 }
 

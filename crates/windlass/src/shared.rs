@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use windlass_core::{
-    Children, ClientId, Engine, Grant, Input, More, Phase, Rejected, ResourceCost, Submission,
-    Timestamp, Transition, Why, WorkId, World,
+    Children, ClientId, CostId, Engine, Grant, Input, More, Phase, Rejected, ResourceCost,
+    Submission, Timestamp, Transition, Why, WorkId, World,
 };
 
 use crate::attempt::Attempt;
@@ -180,15 +180,22 @@ impl Visit<'_> {
     /// Has the engine do something, and everything else follow it.
     pub(crate) fn engine<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
         let (result, transitions) = self.engine_alone(call);
-        self.state.follow(&transitions, &mut self.after);
+        self.follow(transitions);
         result
+    }
+
+    /// Keeps everything in step with what the engine has done.
+    fn follow(&mut self, mut transitions: Vec<Transition>) {
+        self.state.follow(&transitions, &mut self.after);
+        transitions.clear();
+        self.state.scratch = transitions;
     }
 
     fn engine_alone<T>(
         &mut self,
         call: impl FnOnce(&mut Engine, &mut World<'_>) -> T,
     ) -> (T, Vec<Transition>) {
-        let mut transitions = Vec::new();
+        let mut transitions = std::mem::take(&mut self.state.scratch);
         let now = self.now;
         let mut tree = self.client.capacity.lock();
         let mut world = World {
@@ -203,7 +210,10 @@ impl Visit<'_> {
         (result, transitions)
     }
 
-    fn cost(&mut self, needs: &ResourceCost) -> Result<windlass_core::CostId, SubmitError> {
+    fn cost(&mut self, needs: &ResourceCost) -> Result<CostId, SubmitError> {
+        if needs.is_empty() {
+            return Ok(self.state.one_slot);
+        }
         let tree = self.client.capacity.lock();
         Ok(self.state.engine.cost(&tree, needs)?)
     }
@@ -216,12 +226,12 @@ impl Visit<'_> {
         let id = match id {
             Ok(id) => id,
             Err(refused) => {
-                self.state.follow(&transitions, &mut self.after);
+                self.follow(transitions);
                 return Err(refused.into());
             }
         };
         self.state.entries.insert(id, entry);
-        self.state.follow(&transitions, &mut self.after);
+        self.follow(transitions);
         if self.state.mode == Mode::Cancelling {
             // It may have ended at once, blocked by others.
             let _ = self.apply(Input::Cancel(id));

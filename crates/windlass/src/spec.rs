@@ -37,11 +37,18 @@ pub struct WorkSpec<T = ()> {
     pub(crate) timeout: Option<Duration>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) gate: Option<Gate>,
-    pub(crate) value: Arc<Value<T>>,
+    pub(crate) brings: Brings<T>,
+}
+
+/// What a work brings when it has succeeded.
+pub(crate) enum Brings<T> {
+    /// Always the same, which is made when it is asked for.
+    Nothing(fn() -> Arc<T>),
+    /// What it leaves here.
+    Value(Arc<Value<T>>),
 }
 
 /// Where a work leaves what it brings.
-#[derive(Debug)]
 pub(crate) struct Value<T>(Mutex<Option<Arc<T>>>);
 
 impl<T> Value<T> {
@@ -52,9 +59,24 @@ impl<T> Value<T> {
     pub(crate) fn put(&self, value: T) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(value));
     }
+}
 
-    pub(crate) fn take_a_copy(&self) -> Option<Arc<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+impl<T> Brings<T> {
+    /// What has been brought so far.
+    pub(crate) fn value(&self) -> Option<Arc<T>> {
+        match self {
+            Self::Nothing(make) => Some(make()),
+            Self::Value(value) => value.0.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+}
+
+impl<T> Clone for Brings<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Nothing(make) => Self::Nothing(*make),
+            Self::Value(value) => Self::Value(Arc::clone(value)),
+        }
     }
 }
 
@@ -65,14 +87,12 @@ impl WorkSpec {
     }
 
     pub(crate) fn boxed(body: Box<dyn Work>) -> Self {
-        let value = Value::empty();
-        value.put(());
-        Self::bringing(body, value)
+        Self::bringing(body, Brings::Nothing(|| Arc::new(())))
     }
 }
 
 impl<T> WorkSpec<T> {
-    pub(crate) fn bringing(body: Box<dyn Work>, value: Arc<Value<T>>) -> Self {
+    pub(crate) fn bringing(body: Box<dyn Work>, brings: Brings<T>) -> Self {
         Self {
             body,
             after: Vec::new(),
@@ -83,7 +103,7 @@ impl<T> WorkSpec<T> {
             timeout: None,
             deadline: None,
             gate: None,
-            value,
+            brings,
         }
     }
 

@@ -1,10 +1,10 @@
 //! Everything behind a scheduler's lock: the engine, and what the driver keeps beside it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use windlass_core::{
-    Engine, Grant, Input, Outcome, Phase, Timestamp, Transition, WorkId, WorkState,
+    CostId, Engine, Grant, Input, Outcome, Phase, Timestamp, Transition, WorkId, WorkState,
 };
 
 use crate::context::AttemptCell;
@@ -17,6 +17,8 @@ use crate::work::Work;
 
 pub(crate) struct State {
     pub(crate) engine: Engine,
+    /// What a work costs that needs nothing but a slot.
+    pub(crate) one_slot: CostId,
     pub(crate) entries: Entries,
     pub(crate) watchers: Watchers,
     pub(crate) mode: Mode,
@@ -29,6 +31,8 @@ pub(crate) struct State {
     ended: VecDeque<WorkId>,
     /// Parents without a runner whose last child has ended.
     orphaned: Vec<WorkId>,
+    /// Kept for the next visit, so that it need not be made anew.
+    pub(crate) scratch: Vec<Transition>,
 }
 
 /// Those who run bodies, one at a time each.
@@ -84,19 +88,22 @@ impl Aftermath {
 
     pub(crate) fn carry_out(self) {
         self.stopped.iter().for_each(|cell| cell.stop());
-        for cell in self.bells {
-            cell.bell.notify_waiters();
-            cell.runner.wake();
-        }
+        self.bells.iter().for_each(|cell| cell.ring());
         // Whoever waited may be gone.
         self.ends.into_iter().for_each(|(tell, end)| _ = tell.send(end));
     }
 }
 
 impl State {
-    pub(crate) fn new(engine: Engine, watchers: Watchers, keep_ended: Option<usize>) -> Self {
+    pub(crate) fn new(
+        engine: Engine,
+        one_slot: CostId,
+        watchers: Watchers,
+        keep_ended: Option<usize>,
+    ) -> Self {
         Self {
             engine,
+            one_slot,
             entries: Entries::default(),
             watchers,
             mode: Mode::Open,
@@ -105,6 +112,7 @@ impl State {
             keep_ended,
             ended: VecDeque::new(),
             orphaned: Vec::new(),
+            scratch: Vec::new(),
         }
     }
 
@@ -120,7 +128,11 @@ impl State {
             self.watchers.tell(transition, &entry.name);
             match transition.to {
                 Phase::Gated => self.gates.push(transition.work),
-                Phase::Suspended | Phase::Running => hold(entry, transition, after),
+                Phase::Suspended | Phase::Running
+                    if transition.from == Some(WorkState::Running) =>
+                {
+                    hold(entry, transition, after);
+                }
                 Phase::Cancelling { .. } => {
                     after.stopped.extend(entry.attempt.clone());
                 }
@@ -181,9 +193,7 @@ impl State {
             self.orphaned.push(parent);
         }
         if let Some(cell) = &entry.attempt {
-            let mut ended = cell.ended_children.lock().unwrap_or_else(PoisonError::into_inner);
-            ended.push(child);
-            drop(ended);
+            cell.note_end_of(child);
             after.bells.push(Arc::clone(cell));
         }
     }
