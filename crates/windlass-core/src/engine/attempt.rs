@@ -113,7 +113,10 @@ impl Engine {
             (EndKind::Failed, _) => Ending::Failed,
             (EndKind::Cancelled, _) => Ending::Cancelled,
             (EndKind::Interrupted, _) => Ending::Interrupted,
-            (EndKind::Retry, Outcome::Retry { delay }) => self.retry(work, delay),
+            // What an attempt that is out of time answers is of no interest.
+            (EndKind::Retry, Outcome::Retry { delay }) if !self.is_stopping(work, Why::Timeout) => {
+                self.retry(work, delay)
+            }
             (EndKind::Retry, _) => self.retry(work, Duration::ZERO),
         };
         self.record(world, Happening::Ended { work, attempt, ending });
