@@ -1,5 +1,11 @@
-//! The Tokio driver: the scenarios under paused time, and what only a driver can do wrong.
+//! The Tokio driver: the scenarios under paused time, the rules that users rely on, and what only a
+//! driver can do wrong.
 
+mod cancel;
 mod cpu;
+mod edges;
+mod events;
+mod retries;
 mod scenarios;
-mod scheduler;
+mod support;
+mod timeouts;
