@@ -173,7 +173,7 @@ impl WorkContext {
     /// Adds a child: this work ends after it, and fails if it fails. It stands in the ordinary line.
     /// Refused once this attempt has been asked to stop, or a child has failed.
     pub fn add_child<T>(&self, spec: WorkSpec<T>) -> Result<WorkId, SubmitError> {
-        self.shared.submit(spec, Some(self.id), None)
+        self.shared.submit(spec, Some(self.grant()), None)
     }
 
     /// How the children of this attempt fare.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use windlass_core::{
-    Children, ClientId, Engine, Input, More, Phase, Rejected, ResourceCost, Submission, Timestamp,
-    Transition, Why, WorkId, World,
+    Children, ClientId, Engine, Grant, Input, More, Phase, Rejected, ResourceCost, Submission,
+    Timestamp, Transition, Why, WorkId, World,
 };
 
 use crate::capacity::Client;
@@ -81,13 +81,13 @@ impl Shared {
     pub(crate) fn submit<T>(
         &self,
         mut spec: WorkSpec<T>,
-        parent: Option<WorkId>,
+        parent: Option<Grant>,
         end: Option<oneshot::Sender<End>>,
     ) -> Result<WorkId, SubmitError> {
         let gate = spec.body.gate();
         spec.add_gate(gate);
         let more = More {
-            parent,
+            parent: parent.map(|attempt| attempt.work),
             gated: spec.gate.is_some(),
             timeout: spec.timeout,
             deadline: spec.deadline.map(|at| self.timestamp(at)),
@@ -110,6 +110,7 @@ impl Shared {
         };
         let (after, priority, retries) = (&spec.after, spec.priority, spec.retries);
         self.visit(|visit| {
+            visit.expect_latest(parent)?;
             let cost = visit.cost(&spec.needs)?;
             visit.submit(Submission { after, cost, priority, retries, more }, entry)
         })
@@ -186,6 +187,16 @@ impl Visit<'_> {
         (result, transitions)
     }
 
+    /// Refuses a child of an attempt that is over, also while the next one is under way.
+    fn expect_latest(&self, parent: Option<Grant>) -> Result<(), SubmitError> {
+        match parent {
+            Some(Grant { work, attempt }) if self.state.engine.attempts(work) != Some(attempt) => {
+                Err(windlass_core::SubmitError::NoParent { parent: work }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn cost(&mut self, needs: &ResourceCost) -> Result<windlass_core::CostId, SubmitError> {
         let tree = self.client.capacity.lock();
         Ok(self.state.engine.cost(&tree, needs)?)
@@ -223,7 +234,8 @@ impl Visit<'_> {
         if self.state.mode == Mode::Closed {
             self.after.throw_away(Rubbish::Body(body.take()));
         }
-        self.state.entry(work).stop(body, Instant::now());
+        let attempt = self.state.entry(work).stop(body, Instant::now());
+        self.after.release(attempt);
     }
 
     /// A work fails without an attempt, because its gate did.

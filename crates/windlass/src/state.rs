@@ -61,6 +61,11 @@ impl Aftermath {
         self.rubbish.push(rubbish);
     }
 
+    /// An attempt is over: whoever outlives it has nothing to wait for any more.
+    pub(crate) fn release(&mut self, attempt: Option<Arc<AttemptCell>>) {
+        self.bells.extend(attempt.inspect(|cell| cell.set_holds(true)));
+    }
+
     pub(crate) fn carry_out(self) {
         self.stopped.iter().for_each(CancellationToken::cancel);
         for cell in self.bells {
