@@ -1,12 +1,15 @@
 //! The Tokio driver: the scenarios under paused time, the rules that users rely on, and what only a
 //! driver can do wrong.
 
+mod batch;
 mod cancel;
 mod cpu;
 mod edges;
 mod events;
 mod families;
+mod gates;
 mod hooks;
+mod results;
 mod retries;
 mod scenarios;
 mod support;
