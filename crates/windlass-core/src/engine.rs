@@ -19,9 +19,7 @@ use crate::metrics::Metrics;
 use crate::phase::{Phase, Step, Why, WorkState};
 use crate::queue::{Lines, Listing, Ticket};
 use crate::retry::RetryPolicy;
-use crate::{
-    Amount, ClientId, CostId, LevelId, Random, ResourceCost, ResourceId, Timestamp, WorkId,
-};
+use crate::{Amount, ClientId, CostId, LevelId, ResourceCost, ResourceId, Timestamp, WorkId};
 
 mod admission;
 mod attempt;
@@ -123,7 +121,6 @@ pub struct Engine {
     /// How many retries a work has used up, if any.
     spent: BTreeMap<WorkId, u32>,
     families: Families,
-    random: Random,
     /// The work for which the capacity sets something aside.
     standing: Option<WorkId>,
     /// What has refused the first in line while there was nobody whom a set-aside could bind.
@@ -174,7 +171,6 @@ impl Engine {
     pub fn new(config: EngineConfig, client: ClientId) -> Self {
         Self {
             lines: Lines::new(config.ageing),
-            random: Random::new(config.seed),
             config,
             client,
             now: Timestamp::ZERO,
@@ -331,7 +327,7 @@ impl Engine {
     /// When to apply [`Input::Tick`] and look for the next grant if nothing else happens first.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Timestamp> {
-        let due = self.timers.first().map(|&(due, _)| due);
+        let due = self.timers.first().map(|&(due, _)| due).filter(|due| *due < Timestamp::MAX);
         due.into_iter().chain(self.lines.next_wakeup(self.now)).min()
     }
 
@@ -418,10 +414,11 @@ impl Engine {
         &self.costs[self.works[work.index()].cost.index()]
     }
 
-    /// The ready work that stands before all others, whether it fits or not.
+    /// The work in line that stands before all others, whether it fits or not. Looks at everybody
+    /// in line.
     #[must_use]
     pub fn first_in_line(&self) -> Option<WorkId> {
-        self.lines.first(self.now).map(|(_, first)| first.work)
+        self.lines.foremost(self.now)
     }
 
     /// All works that are not forgotten, in the order in which they were submitted.

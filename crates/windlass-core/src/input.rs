@@ -150,22 +150,6 @@ pub enum Outcome {
     Interrupted,
 }
 
-/// What becomes of a work when an attempt ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum EndKind {
-    /// It has succeeded.
-    Success,
-    /// It has failed for good.
-    Failed,
-    /// It will be tried again.
-    Retry,
-    /// It was cancelled, or stopped of its own accord.
-    Cancelled,
-    /// Its runner was lost, and it will be tried again without using up a retry.
-    Interrupted,
-}
-
 /// Why a submission was refused; nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -273,6 +257,13 @@ pub enum Rejected {
     Entangled {
         /// That work.
         work: WorkId,
+    },
+    /// Works that would be tried again together follow each other: one of them was added when
+    /// another, which it follows, had ended.
+    #[error("these works would wait for each other: {}", as_path(path))]
+    Cycle {
+        /// The cycle, with its first work again at its end.
+        path: Vec<WorkId>,
     },
     /// Nothing outside the engine has refused this work.
     #[error("work {work} waits for nothing outside")]

@@ -51,8 +51,7 @@ pub use fact::{Ending, Fact, Happening, Transition, World};
 pub use graph::{DependencyGraph, NodeEvent, NodeState};
 pub use id::{ClientId, CostId, LevelId, ResourceId, WorkId};
 pub use input::{
-    Dependency, DependencyError, EndKind, Grant, Input, More, Outcome, Rejected, Submission,
-    SubmitError,
+    Dependency, DependencyError, Grant, Input, More, Outcome, Rejected, Submission, SubmitError,
 };
 pub use lock::{Acquired, Busy, HolderId, Lease, Lock, NotOwner, Token};
 pub use metrics::Metrics;

@@ -207,14 +207,25 @@ impl ReadyQueue {
 
     /// How many stand before the one that is listed like this. Looks at everybody.
     pub(crate) fn ahead(&self, listing: Listing, of: Waiting, now: Timestamp) -> usize {
-        let place = |priority, waiting: &Waiting| {
-            let effective = self.ageing.effective(priority, waiting.since, now);
-            (Reverse(effective), waiting.ticket)
-        };
-        let own = place(listing.priority, &of);
+        let own = self.rank(listing.priority, &of, now);
+        self.ranks(now).filter(|(other, _)| *other < own).count()
+    }
+
+    /// The first of all at this time, whether that has been [advanced](Self::advance) to or not.
+    /// Looks at everybody.
+    pub(crate) fn foremost(&self, now: Timestamp) -> Option<WorkId> {
+        self.ranks(now).min_by_key(|(rank, _)| *rank).map(|(_, work)| work)
+    }
+
+    fn ranks(&self, now: Timestamp) -> impl Iterator<Item = ((Reverse<i128>, Ticket), WorkId)> {
         let lanes = self.groups.iter().flat_map(Group::lanes);
-        let others = lanes.flat_map(|lane| lane.iter().map(|other| place(lane.priority, other)));
-        others.filter(|other| *other < own).count()
+        lanes.flat_map(move |lane| {
+            lane.iter().map(move |one| (self.rank(lane.priority, one, now), one.work))
+        })
+    }
+
+    fn rank(&self, priority: i64, of: &Waiting, now: Timestamp) -> (Reverse<i128>, Ticket) {
+        (Reverse(self.ageing.effective(priority, of.since, now)), of.ticket)
     }
 
     fn best(&self) -> Best {

@@ -115,7 +115,8 @@ impl RetryPolicy {
             Backoff::Fixed(delay) => delay,
             Backoff::Linear(step) => step.saturating_mul(n),
             Backoff::Exponential(first) => {
-                first.saturating_mul(2u32.checked_pow(doublings).unwrap_or(u32::MAX))
+                let nanos = first.as_nanos().saturating_mul(1 << doublings.min(64));
+                Duration::from_nanos_u128(nanos.min(Duration::MAX.as_nanos()))
             }
             Backoff::Spread => {
                 let most = 1u64 << n.min(MOST_DOUBLINGS);
@@ -151,6 +152,13 @@ mod tests {
         assert_eq!(delays(RetryPolicy::fixed(SECOND), 1..4), [1000, 1000, 1000]);
         assert_eq!(delays(RetryPolicy::linear(SECOND), 1..4), [1000, 2000, 3000]);
         assert_eq!(delays(RetryPolicy::exponential(SECOND), 1..5), [1000, 2000, 4000, 8000]);
+    }
+
+    #[test]
+    fn an_exponential_delay_goes_on_doubling() {
+        let policy = RetryPolicy::exponential(Duration::from_nanos(1));
+        let delay = policy.delay(41, &mut Random::new(1));
+        assert_eq!(delay, Duration::from_nanos(1 << 40));
     }
 
     #[test]

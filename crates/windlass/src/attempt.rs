@@ -2,13 +2,14 @@
 
 use std::any::Any;
 use std::future::Future;
+use std::mem::{Discriminant, discriminant};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Poll;
 
 use futures::FutureExt;
 use tracing::Instrument;
-use windlass_core::{EndKind, Grant, Input, Outcome, Phase, Rejected, Why, WorkId};
+use windlass_core::{Ending, Grant, Input, Outcome, Phase, Rejected, Why, WorkId};
 
 use crate::context::{AttemptCell, WorkContext};
 use crate::shared::{Shared, Visit};
@@ -112,7 +113,7 @@ struct Report<'a> {
     ctx: &'a WorkContext,
     body: Option<Box<dyn Work>>,
     /// The end for which the hook was called.
-    told: Option<EndKind>,
+    told: Option<Discriminant<Ending>>,
 }
 
 /// What is left to do before an attempt is over.
@@ -121,7 +122,7 @@ enum Answer {
     /// A child came after all: somebody else has the context, too.
     ChildrenOpen,
     /// The hook has yet to hear of this end.
-    Hook(EndKind),
+    Hook(Ending),
 }
 
 impl Report<'_> {
@@ -130,12 +131,12 @@ impl Report<'_> {
         let grant = self.ctx.grant();
         let reported = reported(outcome);
         self.ctx.shared.visit(|visit| {
-            let kind = match visit.state.engine.foresee(grant, reported) {
+            let kind = match visit.state.engine.ending(grant, reported) {
                 Ok(kind) => kind,
                 Err(Rejected::ChildrenOpen { .. }) => return Answer::ChildrenOpen,
                 Err(_) => return Answer::Over,
             };
-            if self.told != Some(kind) {
+            if self.told != Some(discriminant(&kind)) {
                 return Answer::Hook(kind);
             }
             let error = self.error(&visit.state, outcome, kind);
@@ -144,14 +145,14 @@ impl Report<'_> {
         })
     }
 
-    fn call_hook(&mut self, kind: EndKind) -> std::thread::Result<()> {
-        self.told = Some(kind);
+    fn call_hook(&mut self, kind: Ending) -> std::thread::Result<()> {
+        self.told = Some(discriminant(&kind));
         let body = self.body.as_deref_mut().expect("it is handed in at the end");
         catch_unwind(AssertUnwindSafe(|| match kind {
-            EndKind::Success => body.on_success(),
-            EndKind::Failed => body.on_failure_raise(),
-            EndKind::Retry => body.on_failure_retry(),
-            EndKind::Cancelled => body.on_abort(),
+            Ending::Success => body.on_success(),
+            Ending::Failed => body.on_failure_raise(),
+            Ending::Retry { .. } => body.on_failure_retry(),
+            Ending::Cancelled => body.on_abort(),
             _ => {}
         }))
     }
@@ -168,8 +169,8 @@ impl Report<'_> {
     }
 
     /// What to tell people who ask why it did not succeed.
-    fn error(&self, state: &State, outcome: &WorkOutcome, kind: EndKind) -> Option<String> {
-        if !matches!(kind, EndKind::Failed | EndKind::Retry) {
+    fn error(&self, state: &State, outcome: &WorkOutcome, kind: Ending) -> Option<String> {
+        if !matches!(kind, Ending::Failed | Ending::Retry { .. }) {
             return None;
         }
         let why = match state.engine.phase(self.ctx.id) {
@@ -188,7 +189,7 @@ impl Report<'_> {
             (None, _) => (failed_child(state, self.ctx.id), false),
         };
         Some(match kind {
-            EndKind::Failed if !final_anyway => {
+            Ending::Failed if !final_anyway => {
                 format!("{text}; no retries left after attempt {}", self.ctx.attempt)
             }
             _ => text,
@@ -241,7 +242,7 @@ impl Drop for Unfinished {
                 // Refused only if the attempt is over.
                 let _ = visit.apply(Input::Join(self.grant));
                 visit.state.entry(work).abandoned = true;
-            } else if visit.state.engine.foresee(self.grant, Outcome::Cancelled).is_ok() {
+            } else if visit.state.engine.ending(self.grant, Outcome::Cancelled).is_ok() {
                 visit.stop(work, None);
                 visit.apply(State::gone(self.grant)).expect("it was foreseen just now");
             }

@@ -16,6 +16,13 @@ impl Dag {
         Pass::new(self, &[]).run(BinaryHeap::new())
     }
 
+    /// A cycle that these edges would close with the present ones, if they do.
+    pub(super) fn cycle_with(&self, edges: &[NewEdge]) -> Option<Vec<usize>> {
+        let mut pass = Pass::new(self, edges);
+        pass.run(Vec::new());
+        pass.cycle()
+    }
+
     /// Gives the nodes places with which the present edges and these agree; nothing moves if there
     /// are none.
     pub(super) fn reorder_all(&mut self, edges: &[NewEdge]) -> Result<(), EdgeError> {
@@ -95,7 +102,7 @@ impl<'a> Pass<'a> {
         while let Some(node) = frontier.take() {
             order.push(node);
             let dag = self.dag;
-            dag.targets(node).for_each(|edge| self.pass_by(edge.node, &mut frontier));
+            dag.outgoing(node).for_each(|target| self.pass_by(target, &mut frontier));
             let mut next = self.nodes[node].first;
             while let Some(index) = next {
                 self.pass_by(self.edges[index].1, &mut frontier);

@@ -1,23 +1,40 @@
 //! Edges that were decided and are open again, because their sources are tried once more.
 
-use super::{Dag, LinkId, Role};
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Dag, EdgeError, Link, LinkId, Role};
 
 impl Dag {
-    /// Whoever follows one of `sources`, at any distance, with the sources themselves, in the order
-    /// of their numbers. Looks at every edge.
-    pub(crate) fn followers(&self, sources: usize) -> Vec<usize> {
-        let mut targets: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
+    /// Whoever follows `source`, at any distance, and `source` itself, in the order of their numbers.
+    /// Looks at every edge.
+    pub(crate) fn followers(&self, source: usize) -> Vec<usize> {
+        let mut targets: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (node, _) in self.nodes.iter() {
-            self.sources(node).for_each(|edge| targets[edge.node].push(node));
+            self.sources(node).for_each(|edge| targets.entry(edge.node).or_default().push(node));
         }
-        let mut found = vec![false; self.nodes.len()];
-        let mut open = vec![sources];
+        let mut found = BTreeSet::new();
+        let mut open = vec![source];
         while let Some(node) = open.pop() {
-            if !std::mem::replace(&mut found[node], true) {
-                open.extend(&targets[node]);
+            if found.insert(node) {
+                open.extend(targets.get(&node).into_iter().flatten());
             }
         }
-        (0..found.len()).filter(|&node| found[node]).collect()
+        found.into_iter().collect()
+    }
+
+    /// Refuses to open the edges among `nodes` again if some of them would follow themselves then:
+    /// one that was settled when it was added was in nobody's way.
+    pub(crate) fn expect_reopenable(&self, nodes: &[usize]) -> Result<(), EdgeError> {
+        let known: BTreeSet<_> = nodes.iter().copied().collect();
+        let reopens = |link: &&Link| link.role == Role::Settled && known.contains(&link.from);
+        let into = |&node: &usize| self.incoming(node).filter(reopens);
+        let edges = nodes.iter().flat_map(into).map(|link| (link.from, link.to, link.kind));
+        let edges: Vec<_> = edges.collect();
+        let agrees = |&(from, to, _): &_| self.nodes[from].place < self.nodes[to].place;
+        if edges.iter().all(agrees) {
+            return Ok(());
+        }
+        self.cycle_with(&edges).map_or(Ok(()), |path| Err(EdgeError::Cycle { path }))
     }
 
     /// Counts the edges into `node` anew: those whose source `is_open` are to be met again, also if
@@ -40,7 +57,7 @@ impl Dag {
 
     fn unsettle(&mut self, id: LinkId) {
         let (from, to) = (self.link(id).from, self.link(id).to);
-        self.order(from, to).expect("whoever had ended before can follow nobody behind it");
+        self.order(from, to).expect("that was looked at before anything was opened");
         let link = self.link_mut(id);
         link.role = Role::Wait;
         link.ends += 1;

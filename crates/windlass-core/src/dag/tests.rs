@@ -30,6 +30,13 @@ fn check_cycle(
     assert_eq!(format!("{dag:?}"), before);
 }
 
+impl Dag {
+    /// How many links have room, in use or free.
+    pub(crate) fn stored_links(&self) -> usize {
+        self.links.len()
+    }
+}
+
 #[test]
 fn edges_are_listed_at_both_ends_in_the_order_in_which_they_were_added() {
     let mut dag = graph(4, &[]);

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{Engine, Work};
-use crate::WorkId;
 use crate::fact::{Ending, Happening, World};
-use crate::input::{EndKind, Grant, Outcome, Rejected};
+use crate::input::{Grant, Outcome, Rejected};
 use crate::phase::{Phase, Step, Why, WorkState};
+use crate::{Random, WorkId};
 
 impl Engine {
     pub(super) fn work(&self, work: WorkId) -> Result<&Work, Rejected> {
@@ -68,34 +68,40 @@ impl Engine {
     }
 
     /// How the attempt would end if it were reported like this now.
-    pub fn foresee(&self, grant: Grant, outcome: Outcome) -> Result<EndKind, Rejected> {
+    pub fn ending(&self, grant: Grant, outcome: Outcome) -> Result<Ending, Rejected> {
         let entry = self.expect_under_way(grant)?;
         let children = self.children(grant.work);
         if children.open() > 0 {
             return Err(Rejected::ChildrenOpen { work: grant.work });
         }
-        let again = if entry.retries_left > 0 { EndKind::Retry } else { EndKind::Failed };
-        Ok(match (entry.phase, outcome) {
-            (Phase::Cancelling { why: Why::Cancel, .. }, _) => EndKind::Cancelled,
-            (Phase::Cancelling { why: Why::Deadline, .. }, _) => EndKind::Failed,
+        let again = Outcome::Retry { delay: Duration::ZERO };
+        let outcome = match (entry.phase, outcome) {
+            (Phase::Cancelling { why: Why::Cancel, .. }, _) => Outcome::Cancelled,
+            (Phase::Cancelling { why: Why::Deadline, .. }, _) => Outcome::Failed,
             (Phase::Cancelling { why: Why::Timeout, .. }, _) => again,
             (_, Outcome::Success) if children.failed > 0 => again,
-            (_, Outcome::Success) => EndKind::Success,
-            (_, Outcome::Failed) => EndKind::Failed,
-            (_, Outcome::Retry { .. }) => again,
-            (_, Outcome::Cancelled) => EndKind::Cancelled,
-            (_, Outcome::Interrupted) => EndKind::Interrupted,
+            (_, outcome) => outcome,
+        };
+        Ok(match outcome {
+            Outcome::Success => Ending::Success,
+            Outcome::Failed => Ending::Failed,
+            Outcome::Cancelled => Ending::Cancelled,
+            Outcome::Interrupted => Ending::Interrupted,
+            Outcome::Retry { .. } if entry.retries_left == 0 => Ending::Failed,
+            Outcome::Retry { delay } => self.retry(grant.work, delay),
         })
     }
 
     /// The next attempt comes after `asked`, or after what the policy says if that is nothing.
-    fn retry(&mut self, work: WorkId, asked: Duration) -> Ending {
+    fn retry(&self, work: WorkId, asked: Duration) -> Ending {
         let delay = match self.policies.get(&work) {
             _ if !asked.is_zero() => asked,
             None => self.config.retry_delay,
             Some(policy) => {
-                let spent = self.spent.get(&work).copied().unwrap_or(0);
-                policy.delay(spent.saturating_add(1), &mut self.random)
+                let retry = self.spent.get(&work).copied().unwrap_or(0).saturating_add(1);
+                // Each retry of each work has a jitter of its own, whatever came before it.
+                let place = work.get().rotate_left(32) ^ u64::from(retry);
+                policy.delay(retry, &mut Random::new(self.config.seed ^ place))
             }
         };
         Ending::Retry { due: self.now.after(delay) }
@@ -108,17 +114,7 @@ impl Engine {
         outcome: Outcome,
     ) -> Result<(), Rejected> {
         let Grant { work, attempt } = grant;
-        let ending = match (self.foresee(grant, outcome)?, outcome) {
-            (EndKind::Success, _) => Ending::Success,
-            (EndKind::Failed, _) => Ending::Failed,
-            (EndKind::Cancelled, _) => Ending::Cancelled,
-            (EndKind::Interrupted, _) => Ending::Interrupted,
-            // What an attempt that is out of time answers is of no interest.
-            (EndKind::Retry, Outcome::Retry { delay }) if !self.is_stopping(work, Why::Timeout) => {
-                self.retry(work, delay)
-            }
-            (EndKind::Retry, _) => self.retry(work, Duration::ZERO),
-        };
+        let ending = self.ending(grant, outcome)?;
         self.record(world, Happening::Ended { work, attempt, ending });
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::edges::{Verdict, verdict};
 use super::{Engine, Work};
 use crate::WorkId;
 use crate::capacity::CapacityTree;
-use crate::phase::{Phase, WorkState};
+use crate::phase::{Phase, Why, WorkState};
 
 impl Engine {
     /// Verifies that everything kept in step with the works' phases agrees with them.
@@ -82,6 +82,10 @@ impl Engine {
             assert!(known.iter().all(|child| self.parent(*child) == Some(work)), "one parent");
             let under_way = entry.phase.state() == WorkState::Running;
             assert!(open == 0 || under_way, "work {work} ends after its children");
+            let stops = counts.failed > 0 || matches!(entry.phase, Phase::Cancelling { .. });
+            let goes_on =
+                |child: &WorkId| self.is_open(*child) && !self.is_stopping(*child, Why::Cancel);
+            assert!(!(stops && known.iter().any(goes_on)), "the family of work {work} stops");
         }
     }
 

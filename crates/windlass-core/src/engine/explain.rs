@@ -19,7 +19,8 @@ impl Engine {
         match entry.phase {
             Phase::Waiting => {
                 let mut reasons = self.open_dependencies(work);
-                reasons.extend(entry.shut.then_some(Reason::Gate));
+                // One that is not needed will be skipped, whatever its gate does.
+                reasons.extend((entry.shut && !entry.unneeded).then_some(Reason::Gate));
                 reasons
             }
             Phase::Gated => vec![Reason::Gate],
@@ -44,39 +45,43 @@ impl Engine {
     /// What refuses a work that stands in line, and its place there.
     fn why_not_now(&self, capacity: &CapacityTree, work: WorkId) -> Vec<Reason> {
         let place = self.place_in_line(work);
-        let demand = self.demand(work);
-        let refusal = capacity.shortages(self.client, demand, place, self.now);
-        let short = refusal.shortages.into_iter().map(|shortage| self.short(work, shortage));
-        let mut reasons: Vec<_> = short.collect();
+        let refusal = capacity.shortages(self.client, self.demand(work), place, self.now);
+        let short = refusal.shortages.into_iter();
+        let mut reasons: Vec<_> = short.map(|short| self.short(capacity, work, short)).collect();
         reasons.extend(self.line_of(work));
         reasons
     }
 
-    /// The place from which `work` would be tried now.
+    /// The place from which `work` is tried: behind the first in line if something is set aside for
+    /// that one. What is still set aside for one that was the first before binds nobody; it goes
+    /// when the first one is tried.
     #[must_use]
     pub fn place_in_line(&self, work: WorkId) -> Place {
-        let first = self.first_in_line() == Some(work);
-        match (line(self.works[work.index()].phase), first) {
-            (Some(Line::Resuming), true) => Place::Resuming,
-            (Some(Line::Resuming), false) => Place::ResumingLater,
-            (_, true) => Place::First,
-            (_, false) => Place::Later,
+        let first = self.first_in_line();
+        let bound = first != Some(work) && first.is_some() && self.standing == first;
+        match (line(self.works[work.index()].phase), bound) {
+            (Some(Line::Resuming), false) => Place::Resuming,
+            (Some(Line::Resuming), true) => Place::ResumingLater,
+            (_, false) => Place::First,
+            (_, true) => Place::Later,
         }
     }
 
-    fn short(&self, work: WorkId, shortage: Shortage) -> Reason {
-        let takes = |(resource, _)| resource == shortage.resource;
-        let holds = |&(index, entry): &(usize, &super::Work)| {
+    fn short(&self, capacity: &CapacityTree, work: WorkId, shortage: Shortage) -> Reason {
+        let Shortage { level, resource, why, .. } = shortage;
+        if !matches!(why, Short::Limit { .. }) {
+            return Reason::Short { shortage, holders: Vec::new(), set_aside_for: None };
+        }
+        let holds = |&(_, entry): &(usize, &super::Work)| {
             let demand = &self.costs[entry.cost.index()];
-            entry.phase.holds() && demand.iter().any(takes) && WorkId::from_index(index) != work
+            entry.phase.holds() && demand.iter().any(|(needed, _)| needed == resource)
         };
-        let holders = match shortage.why {
-            Short::Limit { .. } => self.works.iter().filter(holds).map(|(index, _)| index),
-            _ => return Reason::Short { shortage, holders: Vec::new(), set_aside_for: None },
-        };
-        let holders = holders.map(WorkId::from_index).collect();
-        let bound = matches!(shortage.why, Short::Limit { set_aside, .. } if set_aside > 0);
-        let set_aside_for = self.standing.filter(|standing| bound && *standing != work);
+        let holders = self.works.iter().filter(holds);
+        let holders = holders.map(|(index, _)| WorkId::from_index(index)).collect();
+        let room = |place| capacity.room(self.client, level, resource, place, self.now);
+        let bound = matches!(self.place_in_line(work), Place::Later | Place::ResumingLater);
+        let ours = bound && room(Place::Later) < room(Place::First);
+        let set_aside_for = self.standing.filter(|_| ours);
         Reason::Short { shortage, holders, set_aside_for }
     }
 

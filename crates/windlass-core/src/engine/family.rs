@@ -221,6 +221,7 @@ impl Engine {
             self.drop_work(descendant);
         }
         self.families.disband(work);
+        self.dag.prune_children(work.index());
     }
 
     pub(super) fn is_open(&self, work: WorkId) -> bool {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::Engine;
-use super::edges::{Verdict, verdict};
+use super::edges::{Verdict, cycle, verdict};
 use crate::WorkId;
 use crate::dag::EdgeKind;
 use crate::fact::World;
@@ -13,7 +13,7 @@ use crate::phase::{Phase, Step, WorkState};
 impl Engine {
     /// The works that [`Input::Reopen`](crate::Input::Reopen) would have tried again: `work` and all
     /// that follow it. Refused for what has not failed and was not cancelled, and if that would pull
-    /// a work under way or a child along.
+    /// a work under way or a child along, or have works wait for each other.
     pub fn would_reopen(&self, work: WorkId) -> Result<Vec<WorkId>, Rejected> {
         let phase = self.work(work)?.phase;
         if !matches!(phase, Phase::Failed | Phase::Cancelled) {
@@ -24,10 +24,13 @@ impl Engine {
             running || self.parent(*work).is_some()
         };
         let generation = self.generation(work);
-        match generation.iter().copied().find(entangled) {
-            Some(work) => Err(Rejected::Entangled { work }),
-            None => Ok(generation),
+        if let Some(&work) = generation.iter().find(|work| entangled(work)) {
+            return Err(Rejected::Entangled { work });
         }
+        let nodes: Vec<_> = generation.iter().map(|work| work.index()).collect();
+        let opened = self.dag.expect_reopenable(&nodes);
+        opened.map_err(|error| Rejected::Cycle { path: cycle(error) })?;
+        Ok(generation)
     }
 
     /// The works that begin anew together: `work` and all that follow it. One that was blocked by a

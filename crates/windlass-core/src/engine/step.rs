@@ -17,12 +17,12 @@ impl Engine {
             Err(illegal) => panic!("work {work}: {illegal:?}"),
         };
         slot.phase = entry.phase;
+        self.leave(world, work, from, &entry);
         if entry.phase.is_in_line() && !from.keeps_its_place() {
             entry.join_line(self.tickets, self.now);
-            slot.join_line(self.tickets, self.now);
+            self.works[work.index()].join_line(self.tickets, self.now);
             self.tickets = self.tickets.saturating_add(1);
         }
-        self.leave(world, work, from, &entry);
         self.hold(world, from, step, &entry);
         self.enter(work, &entry);
         if entry.timed {

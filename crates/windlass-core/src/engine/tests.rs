@@ -2,6 +2,12 @@ use super::*;
 use crate::fact::Transition;
 use crate::input::Outcome;
 
+mod families;
+mod reasons;
+mod reopening;
+mod suspension;
+mod times;
+
 /// An engine on a private tree, with every fact and transition kept.
 struct Bench {
     engine: Engine,
@@ -41,6 +47,24 @@ impl Bench {
         let after: Vec<_> = after.iter().map(|&work| Dependency::from(work)).collect();
         let submission = Submission { after: &after, retries, ..Submission::of(cost) };
         self.call(|engine, world| engine.submit(world, submission)).expect("known dependencies")
+    }
+
+    fn add_after(&mut self, after: &[Dependency]) -> WorkId {
+        self.add_with(after, More::default())
+    }
+
+    fn add_with(&mut self, after: &[Dependency], more: More) -> WorkId {
+        self.try_add(after, more).expect("nothing is wrong with it")
+    }
+
+    fn try_add(&mut self, after: &[Dependency], more: More) -> Result<WorkId, SubmitError> {
+        let cost = self.engine.cost(&self.capacity, &ResourceCost::new()).expect("a slot");
+        let submission = Submission { after, more, ..Submission::of(cost) };
+        self.call(|engine, world| engine.submit(world, submission))
+    }
+
+    fn depend(&mut self, work: WorkId, on: WorkId) -> Result<(), DependencyError> {
+        self.call(|engine, world| engine.add_dependency(world, work, on.into()))
     }
 
     fn apply(&mut self, input: Input) -> Result<(), Rejected> {

@@ -2,7 +2,7 @@
 
 use super::{Candidate, Cell, Listing, ReadyQueue, Ticket, Waiting};
 use crate::ageing::Ageing;
-use crate::{Amount, Timestamp};
+use crate::{Amount, Timestamp, WorkId};
 
 /// Which line a work stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +109,11 @@ impl Lines {
     /// All works in line.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiting> {
         self.resuming.iter().chain(self.starting.iter())
+    }
+
+    /// The first of all, however long nobody has looked.
+    pub(crate) fn foremost(&self, now: Timestamp) -> Option<WorkId> {
+        self.resuming.foremost(now).or_else(|| self.starting.foremost(now))
     }
 
     /// How many stand before the one with this ticket.

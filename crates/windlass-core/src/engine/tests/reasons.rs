@@ -1,0 +1,91 @@
+//! Why a work waits, where random worlds seldom come by.
+
+use super::*;
+use crate::reason::Reason;
+
+impl Bench {
+    fn with(config: EngineConfig, limits: &ResourceCost) -> Self {
+        let mut bench = Bench::new(1);
+        bench.capacity = CapacityTree::new(limits);
+        let client = bench.capacity.add_client(CapacityTree::ROOT);
+        bench.engine = Engine::new(config, client);
+        bench
+    }
+
+    fn add_needing(&mut self, cpu: u32, priority: i64) -> WorkId {
+        let needs = ResourceCost::new().with("cpu", Amount::from(cpu));
+        let cost = self.engine.cost(&self.capacity, &needs).expect("there is as much");
+        let submission = Submission { priority, ..Submission::of(cost) };
+        self.call(|engine, world| engine.submit(world, submission)).expect("it follows nobody")
+    }
+
+    fn reasons(&self, work: WorkId) -> Vec<Reason> {
+        self.engine.explain(&self.capacity, work)
+    }
+}
+
+fn cpus(count: u32) -> ResourceCost {
+    ResourceCost::new().with("cpu", Amount::from(count))
+}
+
+#[test]
+fn the_first_in_line_is_known_before_anybody_looks_for_the_next() {
+    let cap = Some(Amount::from(1));
+    let ageing = Ageing::new("0.001".parse().expect("an amount"), cap).expect("a small rate");
+    let config = EngineConfig { ageing, ..EngineConfig::default() };
+    let mut bench = Bench::with(config, &cpus(1));
+    let running = bench.add_needing(1, 0);
+    assert_eq!(bench.start().work, running);
+    let old = bench.add_needing(1, 0);
+    bench.now = Timestamp::from_millis(10_000);
+    let urgent = bench.add_needing(1, 2);
+    assert_eq!(bench.engine.first_in_line(), Some(urgent), "the old one is at its cap");
+    assert!(bench.reasons(old).contains(&Reason::Line { ahead: 1, first: urgent }));
+}
+
+#[test]
+fn what_is_set_aside_for_a_work_is_no_reason_for_its_own_wait() {
+    let mut bench = Bench::with(EngineConfig::default(), &cpus(4));
+    bench.add_needing(2, 0);
+    let _ = bench.start();
+    let overtaken = bench.add_needing(3, 0);
+    bench.add_needing(1, -1);
+    assert_eq!(bench.take(), None, "the first does not fit, and its share is set aside");
+    bench.add_needing(4, 5);
+    let reasons = bench.reasons(overtaken);
+    let [Reason::Short { shortage, set_aside_for: None, .. }, Reason::Line { .. }] = reasons[..]
+    else {
+        panic!("{reasons:?}");
+    };
+    assert_eq!(shortage.why, crate::Short::Limit { free: 20_000, set_aside: 0 });
+}
+
+#[test]
+fn only_the_set_aside_of_our_own_first_work_is_told_as_such() {
+    let mut bench = Bench::with(EngineConfig::default(), &cpus(4));
+    bench.add_needing(2, 0);
+    let _ = bench.start();
+    let first = bench.add_needing(3, 0);
+    let later = bench.add_needing(2, -1);
+    assert_eq!(bench.take(), None);
+    let reasons = bench.reasons(later);
+    let [Reason::Short { shortage, set_aside_for, .. }, Reason::Line { .. }] = &reasons[..] else {
+        panic!("{reasons:?}");
+    };
+    assert_eq!(shortage.why, crate::Short::Limit { free: 20_000, set_aside: 30_000 });
+    assert_eq!(*set_aside_for, Some(first));
+}
+
+#[test]
+fn a_gate_is_no_reason_for_one_that_will_be_skipped() {
+    let mut bench = Bench::new(1);
+    let good = bench.add(&[], 0);
+    let grant = bench.start();
+    bench.finish(grant, Outcome::Success).expect("it runs");
+    let open = bench.add(&[], 0);
+    let gated = More { gated: true, ..More::default() };
+    let unneeded = bench.add_with(&[Dependency::failed(good), open.into()], gated);
+    assert_eq!(bench.reasons(unneeded), [Reason::Dependency(open.into())]);
+    let needed = bench.add_with(&[open.into()], gated);
+    assert_eq!(bench.reasons(needed), [Reason::Dependency(open.into()), Reason::Gate]);
+}

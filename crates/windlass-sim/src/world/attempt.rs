@@ -1,0 +1,165 @@
+//! The course of attempts, as random drivers steer it.
+
+use std::time::Duration;
+
+use windlass_core::{Engine, Grant, Input, Outcome, Phase, Rejected, WorkState};
+
+use super::RandomWorld;
+
+impl RandomWorld {
+    pub(super) fn take(&mut self, side: usize) {
+        while let Some(grant) = self.take_one(side) {
+            if self.random.one_in(8) {
+                self.verify_reasons_of(side, grant.work);
+            }
+            match self.random.within(0..10) {
+                _ if self.has_resumed(side, grant) => {}
+                0 => {
+                    self.report.count("refused outside");
+                    self.apply(side, Input::Refuse(grant));
+                }
+                1 => {
+                    self.apply(side, Input::Cancel(grant.work));
+                    self.try_apply(side, Input::Begin(grant)).expect_err("it was cancelled");
+                    self.report.count("stale grant");
+                }
+                2 => {
+                    self.report.count("handed back");
+                    self.apply(side, Input::HandBack(grant));
+                    return;
+                }
+                _ => self.begin(side, grant),
+            }
+        }
+        self.verify_that_nothing_fits(side);
+        self.sides[side].look = false;
+    }
+
+    pub(super) fn take_one(&mut self, side: usize) -> Option<Grant> {
+        let grant = self.call(side, Engine::take_next)?;
+        self.tell(format!("{side}: granted {grant:?}"));
+        self.verify_limits(side, grant.work);
+        Some(grant)
+    }
+
+    /// Whether the grant lets an attempt under way go on; otherwise it has yet to begin.
+    pub(super) fn has_resumed(&self, side: usize, grant: Grant) -> bool {
+        let known = self.sides[side].running.contains(&grant);
+        let phase = self.phase(side, grant.work);
+        assert_eq!(phase, if known { Phase::Running } else { Phase::Granted });
+        known
+    }
+
+    pub(super) fn begin(&mut self, side: usize, grant: Grant) {
+        self.apply(side, Input::Begin(grant));
+        self.sides[side].running.push(grant);
+    }
+
+    /// The attempt waits, goes on, returns from its body, or has its children stopped.
+    pub(super) fn steer(&mut self, side: usize) {
+        let Some((_, grant)) = self.any_attempt(side) else { return };
+        let before = self.phase(side, grant.work);
+        let input = match self.random.within(0..10) {
+            0 => Input::StopChildren(grant.work),
+            1 | 2 => Input::Join(grant),
+            _ if before == Phase::Suspended => Input::WantOn(grant),
+            3 => Input::WantOn(grant),
+            _ => Input::Suspend(grant),
+        };
+        self.apply(side, input);
+    }
+
+    pub(super) fn finish(&mut self, side: usize) {
+        self.apply(side, Input::Tick);
+        let Some((place, grant)) = self.any_attempt(side) else { return };
+        let delay = Duration::from_millis(self.random.within(0..2000));
+        let outcome = match self.random.within(0..12) {
+            0 | 1 => Outcome::Failed,
+            2 | 3 => Outcome::Retry { delay },
+            4 => Outcome::Interrupted,
+            5 => Outcome::Cancelled,
+            _ => Outcome::Success,
+        };
+        if self.sides[side].engine.children(grant.work).open() == 0 {
+            return self.end(side, place, outcome);
+        }
+        let refused = self.refused(side, Input::Finished { grant, outcome });
+        assert_eq!(refused, Rejected::ChildrenOpen { work: grant.work });
+        self.report.count("rejected: children open");
+    }
+
+    pub(super) fn end(&mut self, side: usize, place: usize, outcome: Outcome) {
+        let grant = self.sides[side].running.swap_remove(place);
+        self.sides[side].past.push(grant);
+        self.apply(side, Input::Finished { grant, outcome });
+    }
+
+    pub(super) fn cancel(&mut self, side: usize) {
+        self.apply(side, Input::Tick);
+        let Some(work) = self.any_work(side) else { return };
+        let ended = self.state(side, work).is_terminal();
+        let cancelled = self.try_apply(side, Input::Cancel(work));
+        assert_eq!(cancelled.is_err(), ended, "what has not ended can be cancelled");
+    }
+
+    pub(super) fn turn_gate(&mut self, side: usize) {
+        self.apply(side, Input::Tick);
+        let works = self.sides[side].engine.works();
+        let waits = |phase| matches!(phase, Phase::Waiting | Phase::Gated);
+        let closed: Vec<_> = works.filter(|&work| waits(self.phase(side, work))).collect();
+        let any = if closed.is_empty() || self.random.one_in(8) {
+            self.any_work(side)
+        } else {
+            Some(*self.random.pick(&closed))
+        };
+        let Some(work) = any else { return };
+        let gated = self.phase(side, work) == Phase::Gated;
+        let input = if self.random.one_in(3) { Input::Reject(work) } else { Input::Open(work) };
+        match self.try_apply(side, input) {
+            Ok(()) => {}
+            Err(Rejected::NotGated { .. }) if !gated => self.report.count("rejected: not gated"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    pub(super) fn reopen(&mut self, side: usize) {
+        self.apply(side, Input::Tick);
+        let works = self.sides[side].engine.works();
+        let bad = |state| matches!(state, WorkState::Failed | WorkState::Cancelled);
+        let bad: Vec<_> = works.filter(|&work| bad(self.state(side, work))).collect();
+        let any = if bad.is_empty() || self.random.one_in(8) {
+            self.any_work(side)
+        } else {
+            Some(*self.random.pick(&bad))
+        };
+        let Some(work) = any else { return };
+        let before = self.sides[side].engine.digest();
+        match self.try_apply(side, Input::Reopen(work)) {
+            Ok(()) => return,
+            Err(Rejected::NotReopenable { .. }) => self.report.count("rejected: not reopenable"),
+            Err(Rejected::Entangled { .. }) => self.report.count("rejected: entangled"),
+            Err(Rejected::Cycle { .. }) => self.report.count("rejected: cycle"),
+            Err(error) => panic!("{error}"),
+        }
+        assert_eq!(self.sides[side].engine.digest(), before, "what is rejected changes nothing");
+    }
+
+    pub(super) fn forget(&mut self, side: usize) {
+        for _ in 0..3 {
+            let Some(work) = self.any_work(side) else { return };
+            self.apply(side, Input::Tick);
+            let ended = self.state(side, work).is_terminal();
+            let forgotten = self.try_apply(side, Input::Forget(work));
+            assert_eq!(forgotten.is_ok(), ended, "only ended works are forgotten");
+        }
+    }
+
+    fn any_attempt(&mut self, side: usize) -> Option<(usize, Grant)> {
+        let running = &self.sides[side].running;
+        if running.is_empty() {
+            return None;
+        }
+        let place = self.random.within(0..running.len() as u64) as usize;
+        Some((place, running[place]))
+    }
+}

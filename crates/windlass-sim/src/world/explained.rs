@@ -1,0 +1,354 @@
+//! Whether the reasons for a wait are the whole truth, and nothing but the truth.
+//!
+//! On copies of engine and tree exactly the named causes are taken away, and the work must start;
+//! as long as one of them is left, it must not.
+
+use windlass_core::{
+    Amount, CapacityTree, ClientId, Dependency, EdgeKind, Engine, Grant, Input, LevelId, More,
+    Order, Outcome, Phase, Place, Reason, Rejected, ResourceCost, ResourceId, SLOTS, Short,
+    Shortage, Submission, Timestamp, WorkId, WorkState, World,
+};
+
+use super::{RandomWorld, Side};
+
+impl RandomWorld {
+    /// Asks for the reasons of one work, half of the time of one in line, and doubts them.
+    pub(super) fn verify_reasons(&mut self) {
+        let side = self.random.within(0..self.sides.len() as u64) as usize;
+        self.apply(side, Input::Tick);
+        let works = || self.sides[side].engine.works();
+        let in_line = |phase| matches!(phase, Phase::Ready | Phase::Resuming);
+        let mut asked: Vec<_> = works().filter(|&w| in_line(self.phase(side, w))).collect();
+        if asked.is_empty() || self.random.one_in(2) {
+            asked = works().filter(|&work| !self.state(side, work).is_terminal()).collect();
+        }
+        if !asked.is_empty() {
+            let work = *self.random.pick(&asked);
+            self.verify_reasons_of(side, work);
+        }
+    }
+
+    pub(super) fn verify_reasons_of(&mut self, side: usize, work: WorkId) {
+        self.tell(format!("{side}: why does {work} wait?"));
+        let others = self.sides.iter().enumerate().filter(|(number, _)| *number != side);
+        let others = others.map(|(_, other)| other.engine.client()).collect();
+        let Side { engine, closed, .. } = &self.sides[side];
+        let (engine, capacity) = (engine.clone(), self.capacity.clone());
+        let trial = Trial { engine, capacity, now: self.now, work, others };
+        let what = trial.verify(closed.contains(&work));
+        self.report.count(what);
+    }
+}
+
+/// A copy of everything, to try things out.
+#[derive(Clone)]
+struct Trial {
+    engine: Engine,
+    capacity: CapacityTree,
+    now: Timestamp,
+    work: WorkId,
+    /// The other engines on the tree.
+    others: Vec<ClientId>,
+}
+
+impl Trial {
+    /// Verifies the reasons of the work; what kind of them it found.
+    fn verify(mut self, gate_is_closed: bool) -> &'static str {
+        let reasons = self.reasons();
+        let goes_on = matches!(self.phase(), Phase::Running | Phase::Cancelling { .. });
+        assert_eq!(reasons.is_empty(), goes_on, "there is a reason for every wait");
+        match (self.phase(), &reasons[..]) {
+            (Phase::Waiting | Phase::Gated, reasons) => {
+                self.verify_edges(reasons, gate_is_closed);
+                "explained: edges and gate"
+            }
+            (Phase::Delayed { .. }, [Reason::Retry { at }]) => {
+                self.verify_retry(*at);
+                "explained: retry"
+            }
+            (Phase::Ready | Phase::Resuming, [short @ .., Reason::Line { ahead, first }]) => {
+                assert_eq!(Some(*first), self.engine.first_in_line());
+                self.verify_line(short, *ahead)
+            }
+            (Phase::Joining, [Reason::Children { open }]) => {
+                self.verify_children(*open);
+                "explained: children"
+            }
+            (phase, reasons) => self.verify_outside(phase, reasons),
+        }
+    }
+
+    fn verify_outside(&mut self, phase: Phase, reasons: &[Reason]) -> &'static str {
+        let work = self.work;
+        let attempt = self.engine.attempts(work).expect("it is known");
+        let (what, input, then) = match (phase, reasons) {
+            (Phase::Running | Phase::Cancelling { .. }, []) => return "explained: nothing",
+            (Phase::Ticketed, [Reason::Outside]) => {
+                ("explained: outside", Input::Ring(work), Phase::Ready)
+            }
+            (Phase::Granted, [Reason::Granted]) => {
+                let attempt = attempt + 1;
+                ("explained: granted", Input::Begin(Grant { work, attempt }), Phase::Running)
+            }
+            (Phase::Suspended, [Reason::Suspended]) => {
+                ("explained: suspended", Input::WantOn(Grant { work, attempt }), Phase::Resuming)
+            }
+            other => panic!("{other:?}"),
+        };
+        self.apply(input).expect("that is what it waits for");
+        assert_eq!(self.phase(), then);
+        what
+    }
+
+    /// A twin that follows all whom the work follows, except for those who are named, starts; one
+    /// that has a single named cause left does not.
+    fn verify_edges(&self, reasons: &[Reason], gate_is_closed: bool) {
+        let known = |on: &Dependency| self.engine.phase(on.work).is_some();
+        let named = |on: &Dependency| reasons.contains(&Reason::Dependency(*on));
+        let all = || self.engine.dependencies(self.work).filter(known);
+        let kept: Vec<_> = all().filter(|on| !named(on)).collect();
+        // What a forgotten work has said of the need for this one, a twin does not hear.
+        let unheard = |on: Dependency| !known(&on) && on.kind == EdgeKind::Failed;
+        let heard = !self.engine.dependencies(self.work).any(unheard);
+        let gated = heard && gate_is_closed && !reasons.contains(&Reason::Gate);
+        let end = self.clone().twin(&kept, gated);
+        assert!(matches!(end, Phase::Ready | Phase::Skipped), "{reasons:?} leave something out");
+        for reason in reasons {
+            let end = match reason {
+                Reason::Dependency(on) => {
+                    assert!(all().any(|known| known == *on), "it follows no {on:?}");
+                    self.clone().twin(&[&kept[..], &[*on]].concat(), gated)
+                }
+                Reason::Gate => self.clone().twin(&kept, gate_is_closed),
+                other => panic!("{other:?} is no reason for one that is not in line"),
+            };
+            assert!(matches!(end, Phase::Waiting | Phase::Gated), "{reason:?} is none: {end:?}");
+        }
+    }
+
+    /// Where a new work stands that follows `after`.
+    fn twin(mut self, after: &[Dependency], gated: bool) -> Phase {
+        let cost = self.engine.cost(&self.capacity, &ResourceCost::new()).expect("a slot");
+        let more = More { gated, ..More::default() };
+        let twin = Submission { after, more, ..Submission::of(cost) };
+        self.work = self.call(|engine, world| engine.submit(world, twin)).expect("known works");
+        self.phase()
+    }
+
+    /// It is in line then, and not before; unless something else ends it by then.
+    fn verify_retry(self, at: Timestamp) {
+        let ended = |phase: Phase| phase.state().is_terminal();
+        let mut before = self.clone();
+        before.now = Timestamp::from_nanos(at.as_nanos() - 1);
+        before.apply(Input::Tick).expect("time passes");
+        assert!(before.phase() == Phase::Delayed { due: at } || ended(before.phase()));
+        let mut then = self;
+        then.now = at;
+        then.apply(Input::Tick).expect("time passes");
+        assert!(then.phase() == Phase::Ready || ended(then.phase()), "{:?}", then.phase());
+    }
+
+    fn verify_children(self, open: usize) {
+        let is_open = |work: &WorkId| {
+            let state = self.engine.phase(*work).map(Phase::state);
+            let open = matches!(state, Some(WorkState::Pending | WorkState::Running));
+            open && self.engine.parent(*work) == Some(self.work)
+        };
+        assert_eq!(open, self.engine.works().filter(is_open).count());
+        let attempt = self.engine.attempts(self.work).expect("it is known");
+        let grant = Grant { work: self.work, attempt };
+        let refused = Err(Rejected::ChildrenOpen { work: self.work });
+        let ending = self.engine.ending(grant, Outcome::Failed);
+        assert_eq!(ending == refused, open > 0);
+    }
+
+    fn verify_line(self, short: &[Reason], ahead: usize) -> &'static str {
+        let short: Vec<_> = short.iter().map(|reason| self.verify_shortage(reason)).collect();
+        self.verify_amounts(&short);
+        let before = self.who_is_before().len();
+        assert_eq!(before, ahead, "as many are before it as are named");
+        self.take_away(&short)
+    }
+
+    fn verify_shortage(&self, reason: &Reason) -> Shortage {
+        let Reason::Short { shortage, holders, set_aside_for } = reason else {
+            panic!("{reason:?} is no reason for one in line");
+        };
+        let Shortage { level, resource, why, .. } = *shortage;
+        let limited = matches!(why, Short::Limit { .. });
+        let holds = |work: &WorkId| {
+            let takes = self.engine.demand(*work).iter().any(|(needed, _)| needed == resource);
+            limited && takes && self.engine.phase(*work).is_some_and(Phase::holds)
+        };
+        assert_eq!(*holders, self.engine.works().filter(holds).collect::<Vec<_>>());
+        let later =
+            matches!(self.engine.place_in_line(self.work), Place::Later | Place::ResumingLater);
+        let own =
+            self.room(level, resource, Place::First) - self.room(level, resource, Place::Later);
+        assert_eq!(set_aside_for.is_some(), limited && later && own > 0, "{reason:?}");
+        *shortage
+    }
+
+    fn room(&self, level: LevelId, resource: ResourceId, place: Place) -> i128 {
+        self.capacity.room(self.engine.client(), level, resource, place, self.now)
+    }
+
+    /// With as much more as is missing everywhere, and at the time that is named, the work fits in
+    /// its place; with a step less anywhere, or a moment before, it does not.
+    fn verify_amounts(&self, short: &[Shortage]) {
+        let then = short.iter().map(|short| self.when(short)).max().unwrap_or(self.now);
+        if then == Timestamp::MAX {
+            return;
+        }
+        assert!(self.fits(short, None, then), "{short:?} leave something out");
+        for (number, short_of) in short.iter().enumerate() {
+            if let Short::Limit { .. } = short_of.why {
+                assert!(!self.fits(short, Some(number), then), "{short_of:?} is no reason");
+            }
+        }
+        let before = Timestamp::from_nanos(then.as_nanos().saturating_sub(1));
+        assert!(then <= self.now || !self.fits(short, None, before), "{then} is not the time");
+    }
+
+    /// Whether the work fits with all of these raised, one of them by a step too little.
+    fn fits(&self, short: &[Shortage], less: Option<usize>, at: Timestamp) -> bool {
+        let mut trial = self.clone();
+        for (number, short) in short.iter().enumerate() {
+            trial.raise(short, i128::from(less == Some(number)));
+        }
+        let place = self.engine.place_in_line(self.work);
+        trial.capacity.can_take(self.engine.client(), self.engine.demand(self.work), place, at)
+    }
+
+    /// Raises a limit by what is missing, and a little less.
+    fn raise(&mut self, short: &Shortage, less: i128) {
+        let Short::Limit { free, set_aside } = short.why else { return };
+        let name = self.capacity.name(short.resource).to_owned();
+        let limit = self.capacity.limits(short.level).amount(&name).expect("it is limited");
+        let missing = i128::from(short.wanted.steps()) + set_aside - free - less;
+        let limit = u64::try_from(i128::from(limit.steps()) + missing).expect("a small limit");
+        let limits = ResourceCost::new().with(name, Amount::from_steps(limit));
+        self.capacity.set_limits(short.level, &limits);
+    }
+
+    fn when(&self, short: &Shortage) -> Timestamp {
+        match short.why {
+            Short::Rate { at } | Short::Quota { at } => at,
+            _ => self.now,
+        }
+    }
+
+    /// Whoever would be served before the work if there were enough for all.
+    fn who_is_before(&self) -> Vec<WorkId> {
+        let mut trial = self.clone();
+        let names = ["cpu", "memory", "api", "daily", SLOTS];
+        let plenty: ResourceCost =
+            names.iter().map(|name| ((*name).to_owned(), Amount::from(1_000_000))).collect();
+        let team = trial.capacity.level_of(trial.engine.client());
+        for level in [team, CapacityTree::ROOT] {
+            trial.capacity.set_limits(level, &plenty);
+        }
+        trial.apply(Input::LookAgain).expect("it looks again");
+        let served = std::iter::from_fn(|| trial.call(Engine::take_next));
+        served.map(|grant| grant.work).take_while(|work| *work != self.work).collect()
+    }
+
+    /// Takes away all that is named: the work is the next to start.
+    fn take_away(mut self, short: &[Shortage]) -> &'static str {
+        self.dismiss_engines_behind();
+        self.clear_the_way();
+        if self.is_in_line() {
+            short.iter().for_each(|short| self.raise(short, 0));
+            self.wait_for_rates(short);
+            self.clear_the_way();
+        }
+        if !self.is_in_line() {
+            return "explained: its end, by time or family";
+        }
+        self.apply(Input::LookAgain).expect("it looks again");
+        let next = self.call(Engine::take_next).map(|grant| grant.work);
+        assert_eq!(next, Some(self.work), "{short:?} leave something out");
+        match (self.engine.order(), short) {
+            (Order::Strict, _) => "explained: strict order",
+            (_, []) => "explained: place in line",
+            _ => "explained: shortage",
+        }
+    }
+
+    /// Everybody before the work leaves, also those who become ready by the end of others.
+    fn clear_the_way(&mut self) {
+        while self.is_in_line()
+            && let before = self.who_is_before()
+            && !before.is_empty()
+        {
+            // One whose family has ended it has left already.
+            before.iter().for_each(|work| drop(self.apply(Input::Cancel(*work))));
+        }
+    }
+
+    /// The place of our engine among others goes with the work that has it. So those who stand
+    /// behind it now, and bind nobody here, would stand before it when that work has left.
+    fn dismiss_engines_behind(&mut self) {
+        for client in self.others.clone() {
+            let mut without = self.clone();
+            without.capacity.withdraw(client);
+            if without.rooms() == self.rooms() {
+                *self = without;
+            }
+        }
+    }
+
+    /// How much of everything that the work needs there is for the first in line.
+    fn rooms(&self) -> Vec<i128> {
+        let team = self.capacity.level_of(self.engine.client());
+        let needed = self.engine.demand(self.work).iter();
+        let levels = needed.flat_map(|(r, _)| [(team, r), (CapacityTree::ROOT, r)]);
+        levels.map(|(level, resource)| self.room(level, resource, Place::First)).collect()
+    }
+
+    /// Others who wait for a rate have to take theirs first, or leave.
+    fn wait_for_rates(&mut self, named: &[Shortage]) {
+        if named.iter().any(|short| self.when(short) == Timestamp::MAX) {
+            for &client in &self.others {
+                self.capacity.withdraw(client);
+            }
+        }
+        let cell = |short: &Shortage| (short.level, short.resource);
+        let left = self.reasons().into_iter().filter_map(|reason| match reason {
+            Reason::Short { shortage, .. } => Some(shortage),
+            _ => None,
+        });
+        for short in left.collect::<Vec<_>>() {
+            assert!(named.iter().any(|named| cell(named) == cell(&short)), "{short:?} is new");
+            self.now = self.now.max(self.when(&short));
+        }
+        self.apply(Input::Tick).expect("time passes");
+    }
+
+    fn is_in_line(&self) -> bool {
+        matches!(self.phase(), Phase::Ready | Phase::Resuming)
+    }
+
+    fn phase(&self) -> Phase {
+        self.engine.phase(self.work).expect("it is known")
+    }
+
+    fn reasons(&self) -> Vec<Reason> {
+        self.engine.explain(&self.capacity, self.work)
+    }
+
+    fn apply(&mut self, input: Input) -> Result<(), Rejected> {
+        self.call(|engine, world| engine.apply(world, input))
+    }
+
+    fn call<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
+        let mut world = World {
+            now: self.now,
+            capacity: &mut self.capacity,
+            facts: None,
+            transitions: None,
+            wakes: &mut Vec::new(),
+        };
+        call(&mut self.engine, &mut world)
+    }
+}
