@@ -148,7 +148,7 @@ impl Trial {
         assert!(then.phase() == Phase::Ready || ended(then.phase()), "{:?}", then.phase());
     }
 
-    fn verify_children(mut self, open: usize) {
+    fn verify_children(self, open: usize) {
         let is_open = |work: &WorkId| {
             let state = self.engine.phase(*work).map(Phase::state);
             let open = matches!(state, Some(WorkState::Pending | WorkState::Running));
