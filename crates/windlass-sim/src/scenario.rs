@@ -19,11 +19,18 @@
 //! its `retries`, when it is submitted (`from`), until when something outside refuses it (`outside`),
 //! how many of its grants are `handed-back` before one begins, how long every attempt `takes` (10 ms
 //! unless said) and how the attempts `ends` (`ok` unless said: `fail`, `retry TIME`, `lost`,
-//! `stopped`; the last one holds for all further attempts).
+//! `stopped`; the last one holds for all further attempts). `retry fixed TIME` (or `linear`,
+//! `exponential`) is its policy for `retry 0ms` and for timeouts; `timeout TIME` bounds an attempt,
+//! `deadline TIME` the work, and whichever passes drops the body at once. A work that is `gated`
+//! waits for its gate, too. With `waits A..B` each attempt suspends itself A after its start, wants
+//! to go on B after its start, and takes the rest of its time when it does; cancelled meanwhile, it
+//! returns at once. A work that is `child of PARENT` is submitted by the attempt of that work that is
+//! under way at its `from`; a body that returns waits for its children.
 //!
 //! `at TIME` something is done: `cancel WORK`, `forget WORK`, `limit NAME AMOUNT`, `team NAME
 //! AMOUNT`, `depend WORK on OTHER` (with the kind of edge behind it, as for `after`), `late WORK
-//! ATTEMPT` (the result of that attempt comes, and it is not under way). Within one instant works
+//! ATTEMPT` (the result of that attempt comes, and it is not under way), `open WORK` or `reject WORK`
+//! (its gate), `wake WORK` (its wait is over), `stop-children WORK`, `reopen WORK`. Within one instant works
 //! are submitted first, then the other things are done in order, then attempts end.
 //!
 //! `not-on DRIVER REASON` says which driver cannot run the scenario, and why.
@@ -44,7 +51,7 @@ mod reader;
 mod trace;
 mod words;
 
-pub use plan::{Action, End, WorkPlan};
+pub use plan::{Action, End, Wait, WorkPlan};
 pub use trace::{APART, Entry, Trace};
 
 /// A parsed scenario file.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::{Amount, EdgeKind, ResourceCost, Timestamp};
+use windlass_core::{Amount, EdgeKind, ResourceCost, RetryPolicy, Timestamp};
 
 /// Something done from outside. Works are named by their place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,16 @@ pub enum Action {
     Cancel(usize),
     /// Forget it.
     Forget(usize),
+    /// Open its gate.
+    Open(usize),
+    /// Say that its gate will never open.
+    Reject(usize),
+    /// End its wait before its time.
+    Wake(usize),
+    /// Have its children stop.
+    StopChildren(usize),
+    /// Have it tried again after its end.
+    Reopen(usize),
     /// Have the first wait for the second.
     Depend(usize, usize, EdgeKind),
     /// Report the end of an attempt that is not under way.
@@ -38,16 +48,39 @@ pub struct WorkPlan {
     pub priority: i64,
     /// How often it may be tried again.
     pub retries: u32,
+    /// How long it waits before that, unless the body says so.
+    pub retry: Option<RetryPolicy>,
+    /// How long one attempt may take. Its body is dropped then, without grace.
+    pub timeout: Option<Duration>,
+    /// When it has to have ended. Its body is dropped then, without grace.
+    pub deadline: Option<Timestamp>,
+    /// Whether it also waits for a gate.
+    pub gated: bool,
+    /// The place of the work whose attempt, under way at `from`, submits it as its child.
+    pub parent: Option<usize>,
     /// When it is submitted.
     pub from: Timestamp,
     /// Until when something outside refuses it.
     pub outside: Timestamp,
     /// How many of its grants do not begin.
     pub handed_back: u32,
-    /// How long every attempt takes.
+    /// How long the body of every attempt takes, without its wait. A body that is cancelled goes on
+    /// to its end, except while it waits: then it returns at once. When it returns, it waits for its
+    /// children.
     pub takes: Duration,
+    /// How long after its start each attempt suspends itself, and until how long after its start.
+    pub waits: Option<Wait>,
     /// How the attempts end; never empty, and the last holds for all further ones.
     pub ends: Vec<End>,
+}
+
+/// When an attempt is suspended, counted from its start. Then it takes the rest of its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// From here.
+    pub from: Duration,
+    /// To here at the earliest: it also waits for its turn to go on.
+    pub to: Duration,
 }
 
 /// How an attempt ends.

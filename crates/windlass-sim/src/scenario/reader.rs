@@ -45,6 +45,11 @@ impl Scenario {
         Ok(match words.word()? {
             "cancel" => Action::Cancel(self.known(words.word()?)?),
             "forget" => Action::Forget(self.known(words.word()?)?),
+            "open" => Action::Open(self.known(words.word()?)?),
+            "reject" => Action::Reject(self.known(words.word()?)?),
+            "wake" => Action::Wake(self.known(words.word()?)?),
+            "stop-children" => Action::StopChildren(self.known(words.word()?)?),
+            "reopen" => Action::Reopen(self.known(words.word()?)?),
             "late" => Action::Late(self.known(words.word()?)?, words.number()?),
             "team" => Action::Team(words.word()?.to_owned(), words.number()?),
             "limit" => Action::Limit(words.word()?.to_owned(), words.number()?),
@@ -65,10 +70,16 @@ impl Scenario {
             needs: ResourceCost::new(),
             priority: 0,
             retries: 0,
+            retry: None,
+            timeout: None,
+            deadline: None,
+            gated: false,
+            parent: None,
             from: Timestamp::ZERO,
             outside: Timestamp::ZERO,
             handed_back: 0,
             takes: Duration::from_millis(10),
+            waits: None,
             ends: vec![End::Ok],
         };
         while let Some(key) = words.more() {
@@ -80,7 +91,16 @@ impl Scenario {
                 "needs" => work.needs = words.list(Words::cost)?.into_iter().collect(),
                 "priority" => work.priority = words.number()?,
                 "retries" => work.retries = words.number()?,
+                "retry" => work.retry = Some(words.policy()?),
+                "timeout" => work.timeout = Some(words.duration()?),
+                "deadline" => work.deadline = Some(Timestamp::ZERO.after(words.duration()?)),
+                "gated" => work.gated = true,
+                "child" => {
+                    words.expect("of")?;
+                    work.parent = Some(self.known(words.word()?)?);
+                }
                 "takes" => work.takes = words.duration()?,
+                "waits" => work.waits = Some(words.wait()?),
                 "ends" => work.ends = words.list(Words::end_of_attempt)?,
                 other => return Err(format!("a work has no {other:?}")),
             }

@@ -3,9 +3,9 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use windlass_core::{Ageing, Amount, Order, Quota, Rate};
+use windlass_core::{Ageing, Amount, Order, Quota, Rate, RetryPolicy};
 
-use super::End;
+use super::{End, Wait};
 
 /// The words of one line. A list goes on for as long as its items end with a comma.
 pub(super) struct Words<'a> {
@@ -66,15 +66,23 @@ impl<'a> Words<'a> {
     }
 
     pub(super) fn duration(&mut self) -> Result<Duration, String> {
+        duration(self.word()?)
+    }
+
+    pub(super) fn wait(&mut self) -> Result<Wait, String> {
         let word = self.word()?;
-        let (number, unit) = word.split_at(word.find(|c: char| !c.is_ascii_digit()).unwrap_or(0));
-        let number: u64 = number.parse().map_err(|_| format!("{word:?} is not a duration"))?;
-        match unit {
-            "ms" => Ok(Duration::from_millis(number)),
-            "s" => Ok(Duration::from_secs(number)),
-            "ns" => Ok(Duration::from_nanos(number)),
-            _ => Err(format!("{word:?} is not a duration: write 5ms or 2s")),
-        }
+        let (from, to) = word.split_once("..").ok_or(format!("{word:?}: write 5ms..20ms"))?;
+        Ok(Wait { from: duration(from)?, to: duration(to)? })
+    }
+
+    pub(super) fn policy(&mut self) -> Result<RetryPolicy, String> {
+        let policy = match self.word()? {
+            "fixed" => RetryPolicy::fixed,
+            "linear" => RetryPolicy::linear,
+            "exponential" => RetryPolicy::exponential,
+            other => return Err(format!("there is no policy {other:?}")),
+        };
+        Ok(policy(self.duration()?))
     }
 
     pub(super) fn cost(&mut self) -> Result<(String, Amount), String> {
@@ -123,5 +131,16 @@ impl<'a> Words<'a> {
             "strict" => Ok(Order::Strict),
             other => Err(format!("there is no order {other:?}")),
         }
+    }
+}
+
+fn duration(word: &str) -> Result<Duration, String> {
+    let (number, unit) = word.split_at(word.find(|c: char| !c.is_ascii_digit()).unwrap_or(0));
+    let number: u64 = number.parse().map_err(|_| format!("{word:?} is not a duration"))?;
+    match unit {
+        "ms" => Ok(Duration::from_millis(number)),
+        "s" => Ok(Duration::from_secs(number)),
+        "ns" => Ok(Duration::from_nanos(number)),
+        _ => Err(format!("{word:?} is not a duration: write 5ms or 2s")),
     }
 }
