@@ -73,7 +73,7 @@ impl AttemptCell {
     }
 
     fn has_resumed(&self) -> bool {
-        self.holds.load(Ordering::Acquire) || self.token.is_cancelled()
+        self.holds.load(Ordering::Acquire)
     }
 
     /// Release, for whoever sees it in `may_go_on`.
@@ -160,8 +160,12 @@ impl WorkContext {
             value = wait => value,
         };
         drop(waiting);
-        self.cell.until(|| self.cell.has_resumed()).await;
-        if self.is_cancelled() { Err(Cancelled) } else { Ok(value) }
+        // In line to go on: a cancel rings no bell, only the token tells of it.
+        tokio::select! {
+            biased;
+            () = self.cell.token.cancelled() => Err(Cancelled),
+            () = self.cell.until(|| self.cell.has_resumed()) => Ok(value),
+        }
     }
 
     /// Ready once somebody has called [`WorkHandle::wake`] for this work: for

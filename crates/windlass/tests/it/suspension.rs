@@ -106,6 +106,22 @@ async fn a_cancel_ends_a_suspension_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cancel_in_line_to_go_on_ends_the_suspension_at_once() {
+    let (mut scheduler, mut events) = watched(1);
+    let waits = work_fn("waits", |ctx| async move { Ok(ctx.suspend(sleep(ms(10))).await?) });
+    let waits = add(&scheduler, waits);
+    add(&scheduler, takes("holder", secs(5)));
+    let handle = scheduler.handle();
+    tokio::spawn(async move {
+        sleep(ms(30)).await;
+        assert_eq!(look(&handle, waits).phase, Phase::Resuming);
+        handle.cancel(waits);
+    });
+    scheduler.run_until_done().await;
+    assert_eq!(events.seen()[2], "30ms waits Cancelled 1");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wait_can_be_ended_from_outside_also_before_it_begins() {
     let (mut scheduler, mut events) = watched(1);
     let waits = work_fn("waits", |ctx| async move {
