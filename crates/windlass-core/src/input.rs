@@ -252,8 +252,8 @@ pub enum Rejected {
         /// The work.
         work: WorkId,
     },
-    /// A work that would be tried again with it is under way, or belongs to a family.
-    #[error("work {work} follows it and cannot be reset: it is under way, or has a parent")]
+    /// A work that would begin anew is under way, or belongs to a family.
+    #[error("work {work} cannot begin anew: it is under way, or has a parent")]
     Entangled {
         /// That work.
         work: WorkId,

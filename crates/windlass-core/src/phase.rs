@@ -289,3 +289,6 @@ impl Phase {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

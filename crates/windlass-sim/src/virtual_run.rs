@@ -4,13 +4,18 @@
 //! what any driver does, without the driver.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use windlass_core::{
     Amount, CapacityTree, CostError, Dependency, EdgeKind, Engine, EngineConfig, Grant, Input,
-    LevelId, Outcome, SLOTS, Submission, Timestamp, Transition, WorkId, World,
+    LevelId, More, Outcome, Phase, SLOTS, Submission, Timestamp, Transition, Why, WorkId, World,
 };
 
 use crate::scenario::{Action, End, Entry, Scenario, Trace, WorkPlan};
+
+mod bodies;
+
+use bodies::{Bodies, Next};
 
 /// More than any scenario needs: one that takes longer will not end.
 const MOST_STEPS: u32 = 10_000;
@@ -44,9 +49,7 @@ struct VirtualRun<'a> {
     engine: Engine,
     capacity: CapacityTree,
     now: Timestamp,
-    /// When attempts end; in order of their start within one instant.
-    ends: BTreeMap<(Timestamp, usize), Grant>,
-    started: usize,
+    bodies: Bodies,
     /// The next of the scenario's actions.
     action: usize,
     /// The works by place; none if it was refused or not submitted yet.
@@ -79,8 +82,7 @@ impl<'a> VirtualRun<'a> {
             engine: Engine::new(config, client),
             capacity,
             now: Timestamp::ZERO,
-            ends: BTreeMap::new(),
-            started: 0,
+            bodies: Bodies::default(),
             action: 0,
             works: vec![None; scenario.works.len()],
             handed_back: vec![0; scenario.works.len()],
@@ -90,14 +92,14 @@ impl<'a> VirtualRun<'a> {
     }
 
     fn next_time(&self) -> Option<Timestamp> {
-        let end = self.ends.keys().next().map(|&(at, _)| at);
+        let body = self.bodies.next_time();
         let action = self.scenario.actions.get(self.action).map(|(at, _)| *at);
-        [end, action, self.engine.next_wakeup()].into_iter().flatten().min()
+        [body, action, self.engine.next_wakeup()].into_iter().flatten().min()
     }
 
     /// What changes with everything that happens, except for the passing of time.
     fn progress(&self) -> (usize, usize, usize, usize) {
-        (self.action, self.transitions.len(), self.ends.len(), self.refusals.len())
+        (self.action, self.transitions.len(), self.bodies.steps(), self.refusals.len())
     }
 
     /// One thing that happens now: an action, the end of an attempt, or the passing of time. All
@@ -110,13 +112,62 @@ impl<'a> VirtualRun<'a> {
                 self.action += 1;
                 self.act(action);
             }
-        } else if let Some(entry) = self.ends.first_entry().filter(|e| e.key().0 <= self.now) {
-            let grant = entry.remove();
-            let outcome = self.outcome(grant);
-            self.apply("end", grant.work, Input::Finished { grant, outcome });
+        } else if let Some((grant, next)) = self.bodies.due(self.now) {
+            self.go_on(grant, next);
         } else {
             self.call(|engine, world| engine.apply(world, Input::Tick)).expect("time passes");
         }
+        self.drop_bodies();
+        self.end_attempts();
+    }
+
+    /// A body does what it does next.
+    fn go_on(&mut self, grant: Grant, next: Next) {
+        match next {
+            Next::Suspend(wait) => {
+                let until = self.now.after(wait.to.saturating_sub(wait.from));
+                self.bodies.plan(until, grant, Next::WantOn);
+                self.apply("suspend", grant.work, Input::Suspend(grant));
+            }
+            Next::WantOn => {
+                self.bodies.wait_for_turn(grant);
+                self.apply("wake", grant.work, Input::WantOn(grant));
+            }
+            Next::Return => {
+                self.bodies.returned.push(grant);
+                if self.engine.children(grant.work).open() > 0 {
+                    self.apply("join", grant.work, Input::Join(grant));
+                }
+            }
+        }
+    }
+
+    /// A body whose time is up is dropped, and one that is cancelled while it waits returns.
+    fn drop_bodies(&mut self) {
+        for grant in self.bodies.all() {
+            let why = match self.engine.phase(grant.work) {
+                Some(Phase::Cancelling { why, .. }) => why,
+                _ => continue,
+            };
+            if why != Why::Cancel || self.bodies.waits(grant) {
+                self.bodies.remove(grant);
+                self.bodies.returned.push(grant);
+            }
+        }
+    }
+
+    /// Attempts whose bodies have returned end once their children have.
+    fn end_attempts(&mut self) {
+        while let Some(grant) = self.next_to_end() {
+            let outcome = self.outcome(grant);
+            self.apply("end", grant.work, Input::Finished { grant, outcome });
+        }
+    }
+
+    fn next_to_end(&mut self) -> Option<Grant> {
+        let can_end = |grant: &Grant| self.engine.children(grant.work).open() == 0;
+        let place = self.bodies.returned.iter().position(can_end)?;
+        Some(self.bodies.returned.remove(place))
     }
 
     fn due_action(&self) -> Option<&'a (Timestamp, Action)> {
@@ -133,6 +184,13 @@ impl<'a> VirtualRun<'a> {
             Action::Depend(work, on, kind) => self.depend(*work, *on, *kind),
             Action::Cancel(place) => self.act_on("cancel", *place, Input::Cancel),
             Action::Forget(place) => self.act_on("forget", *place, Input::Forget),
+            Action::Open(place) => self.act_on("open", *place, Input::Open),
+            Action::Reject(place) => self.act_on("reject", *place, Input::Reject),
+            Action::StopChildren(place) => {
+                self.act_on("stop-children", *place, Input::StopChildren);
+            }
+            Action::Reopen(place) => self.act_on("reopen", *place, Input::Reopen),
+            Action::Wake(place) => self.wake(*place),
             Action::Late(place, attempt) => self.act_on("late", *place, |work| {
                 let grant = Grant { work, attempt: *attempt };
                 Input::Finished { grant, outcome: Outcome::Success }
@@ -152,8 +210,21 @@ impl<'a> VirtualRun<'a> {
         }
     }
 
+    fn wake(&mut self, place: usize) {
+        let waiting = self
+            .bodies
+            .all()
+            .into_iter()
+            .find(|grant| self.works[place] == Some(grant.work) && self.bodies.waits(*grant));
+        if let Some(grant) = waiting {
+            self.bodies.remove(grant);
+            self.go_on(grant, Next::WantOn);
+        }
+    }
+
     fn submit(&mut self, place: usize) {
-        let WorkPlan { name, after, needs, priority, retries, .. } = &self.scenario.works[place];
+        let plan = &self.scenario.works[place];
+        let WorkPlan { name, after, needs, .. } = plan;
         let known = |&(source, kind): &(usize, _)| {
             let work = self.works[source]?;
             Some(Dependency { work, kind })
@@ -161,6 +232,14 @@ impl<'a> VirtualRun<'a> {
         let Some(after) = after.iter().map(known).collect::<Option<Vec<_>>>() else {
             return self.refuse(&format!("submit {name}: it follows a work that was refused"));
         };
+        let parent = match plan.parent.map(|parent| self.works[parent]) {
+            Some(None) => {
+                return self.refuse(&format!("submit {name}: its parent was not submitted"));
+            }
+            parent => parent.flatten(),
+        };
+        let WorkPlan { gated, timeout, deadline, retry, .. } = *plan;
+        let more = More { parent, gated, timeout, deadline, retry };
         let cost = match self.engine.cost(&self.capacity, needs) {
             Ok(cost) => cost,
             Err(error) => {
@@ -170,9 +249,10 @@ impl<'a> VirtualRun<'a> {
         };
         let submission = Submission {
             after: &after,
-            priority: *priority,
-            retries: *retries,
-            ..Submission::of(cost)
+            cost,
+            priority: plan.priority,
+            retries: plan.retries,
+            more,
         };
         match self.call(|engine, world| engine.submit(world, submission)) {
             Ok(work) => self.works[place] = Some(work),
@@ -217,13 +297,28 @@ impl<'a> VirtualRun<'a> {
 
     fn start_what_fits(&mut self) {
         while let Some(grant) = self.call(Engine::take_next) {
+            if self.bodies.resume(grant) {
+                let WorkPlan { takes, waits, .. } = self.plan(grant.work);
+                let before = waits.map_or(Duration::ZERO, |wait| wait.from);
+                let end = self.now.after(takes.saturating_sub(before));
+                self.bodies.plan(end, grant, Next::Return);
+                continue;
+            }
             let input = self.answer(grant);
             self.call(|engine, world| engine.apply(world, input)).expect("it was granted just now");
             if let Input::Begin(_) = input {
-                let end = self.now.after(self.plan(grant.work).takes);
-                self.ends.insert((end, self.started), grant);
-                self.started += 1;
+                self.begin(grant);
             }
+        }
+    }
+
+    fn begin(&mut self, grant: Grant) {
+        let WorkPlan { takes, waits, .. } = self.plan(grant.work);
+        match *waits {
+            Some(wait) => {
+                self.bodies.plan(self.now.after(wait.from), grant, Next::Suspend(wait));
+            }
+            None => self.bodies.plan(self.now.after(*takes), grant, Next::Return),
         }
     }
 

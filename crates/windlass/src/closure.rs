@@ -1,13 +1,12 @@
 //! Works from closures that return what they bring.
 
 use std::future::Future;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use crate::context::WorkContext;
 use crate::error::WorkError;
-use crate::spec::{Brings, Value, WorkSpec};
+use crate::spec::{Brings, Brought, Value, WorkSpec, publish_on_success};
 use crate::work::{Work, WorkOutcome};
 
 /// A work from an async closure. It is called once per attempt; an `Err` is retried as the spec says,
@@ -38,14 +37,14 @@ where
     Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
 {
     let value = Value::empty();
-    let body = FnWork { name: name.into(), body, value: Arc::clone(&value) };
+    let body = FnWork { name: name.into(), body, brought: Brought::of(&value) };
     WorkSpec::bringing(Box::new(body), Brings::Value(value))
 }
 
 struct FnWork<T, F> {
     name: String,
     body: F,
-    value: Arc<Value<T>>,
+    brought: Brought<T>,
 }
 
 #[async_trait]
@@ -62,10 +61,12 @@ where
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
         match (self.body)(ctx.clone()).await {
             Ok(value) => {
-                self.value.put(value);
+                self.brought.keep(value);
                 WorkOutcome::Success
             }
             Err(error) => error.into_outcome(&ctx),
         }
     }
+
+    publish_on_success!(this => this.brought);
 }

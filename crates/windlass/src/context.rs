@@ -77,6 +77,14 @@ impl AttemptCell {
         self.rare.get_or_init(Box::default)
     }
 
+    /// The attempt is over, and nobody has to wait for its slot any more; whether somebody may.
+    pub(crate) fn release(&self) -> bool {
+        self.set_holds(true);
+        // With the fence in `until`, as in `ring`.
+        fence(Ordering::SeqCst);
+        self.rare.get().is_some()
+    }
+
     /// Rings for the runner, and for everybody inside the body who listens.
     pub(crate) fn ring(&self) {
         // With the fence in `until`: either we see who listens, or they see what has happened.
@@ -109,7 +117,7 @@ impl AttemptCell {
     }
 
     fn has_resumed(&self) -> bool {
-        self.holds.load(Ordering::Acquire) || self.is_stopped()
+        self.holds.load(Ordering::Acquire)
     }
 
     /// Asks the attempt to stop.
@@ -224,8 +232,12 @@ impl WorkContext {
             value = wait => value,
         };
         drop(waiting);
-        self.cell.until(|| self.cell.has_resumed()).await;
-        if self.is_cancelled() { Err(Cancelled) } else { Ok(value) }
+        // In line to go on: a cancel rings no bell, only the token tells of it.
+        tokio::select! {
+            biased;
+            () = self.cell.token().cancelled() => Err(Cancelled),
+            () = self.cell.until(|| self.cell.has_resumed()) => Ok(value),
+        }
     }
 
     /// Ready once somebody has called [`WorkHandle::wake`] for this work: for
@@ -239,7 +251,7 @@ impl WorkContext {
     pub fn add_child<T>(&self, spec: WorkSpec<T>) -> Result<WorkId, SubmitError> {
         // Release, with the acquire of the runner, which looks for children only then.
         self.cell.has_children.store(true, Ordering::Release);
-        self.shared.submit(spec, Some(self.id), None)
+        self.shared.submit(spec, Some(self.grant()), None)
     }
 
     /// How the children of this attempt fare.

@@ -7,7 +7,7 @@ use windlass_pool::{JoinTask, Scheduler, TaskError};
 
 use crate::context::WorkContext;
 use crate::error::WorkError;
-use crate::spec::{Brings, Value, WorkSpec};
+use crate::spec::{Brings, Brought, Value, WorkSpec, publish_on_success};
 use crate::work::{Work, WorkOutcome};
 
 /// A work that runs `body` on the pool's workers, so that it keeps no thread of the async runtime
@@ -37,14 +37,14 @@ where
     F: Fn(&WorkContext) -> Result<T, WorkError> + Send + Sync + 'static,
 {
     let value = Value::empty();
-    let body = CpuWork { name: name.into(), body: Arc::new(body), value: Arc::clone(&value) };
+    let body = CpuWork { name: name.into(), body: Arc::new(body), brought: Brought::of(&value) };
     WorkSpec::bringing(Box::new(body), Brings::Value(value))
 }
 
 struct CpuWork<T, F> {
     name: String,
     body: Arc<F>,
-    value: Arc<Value<T>>,
+    brought: Brought<T>,
 }
 
 #[async_trait]
@@ -69,7 +69,7 @@ where
         };
         match result {
             Ok(Ok(value)) => {
-                self.value.put(value);
+                self.brought.keep(value);
                 WorkOutcome::Success
             }
             Ok(Err(error)) => error.into_outcome(&ctx),
@@ -77,6 +77,8 @@ where
             Err(_) => WorkOutcome::Cancelled,
         }
     }
+
+    publish_on_success!(this => this.brought);
 }
 
 /// A task that is asked to stop when nobody waits for it any more.

@@ -45,14 +45,18 @@ impl Entry {
     }
 
     /// An attempt has returned, or was lost together with its body.
-    pub(crate) fn stop(&mut self, body: Option<Box<dyn Work>>, now: Timestamp) {
+    pub(crate) fn stop(
+        &mut self,
+        body: Option<Box<dyn Work>>,
+        now: Timestamp,
+    ) -> Option<Arc<AttemptCell>> {
         self.body = body;
-        self.attempt = None;
         self.abandoned = false;
         if let Some(started_at) = self.started_at.take() {
             let took = now.since(started_at);
             self.last_duration = Some(took);
             self.total_duration += took;
         }
+        self.attempt.take()
     }
 }

@@ -113,7 +113,7 @@ impl Run {
             let wake = visit.state.engine.next_wakeup();
             visit.state.crew.wakes_at = wake;
             round.wake = wake.and_then(|at| self.shared.client.capacity.instant(at));
-            visit.nothing_new();
+            visit.seen_by_the_run();
         });
         round
     }

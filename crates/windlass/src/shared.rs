@@ -43,6 +43,8 @@ pub(crate) struct Visit<'a> {
     wakes: Vec<ClientId>,
     now: Timestamp,
     changed: bool,
+    /// It is the run itself that visits, and sees to everything.
+    by_the_run: bool,
 }
 
 impl Shared {
@@ -63,7 +65,8 @@ impl Shared {
         let (after, wakes) = (Aftermath::default(), Vec::new());
         let state = self.look();
         let now = self.client.capacity.now();
-        let mut visit = Visit { state, client: &self.client, after, wakes, now, changed: false };
+        let (client, changed, by_the_run) = (&self.client, false, false);
+        let mut visit = Visit { state, client, after, wakes, now, changed, by_the_run };
         let result = call(&mut visit);
         visit.tidy_up();
         let Visit { state, after, wakes, changed, .. } = visit;
@@ -98,13 +101,13 @@ impl Shared {
     pub(crate) fn submit<T>(
         &self,
         mut spec: WorkSpec<T>,
-        parent: Option<WorkId>,
+        parent: Option<Grant>,
         end: Option<oneshot::Sender<End>>,
     ) -> Result<WorkId, SubmitError> {
         let gate = spec.body.gate();
         spec.add_gate(gate);
         let more = More {
-            parent,
+            parent: parent.map(|attempt| attempt.work),
             gated: spec.gate.is_some(),
             timeout: spec.timeout,
             deadline: spec.deadline.map(|at| self.timestamp(at)),
@@ -127,6 +130,7 @@ impl Shared {
         };
         let (after, priority, retries) = (&spec.after, spec.priority, spec.retries);
         self.visit(|visit| {
+            visit.expect_latest(parent)?;
             let cost = visit.cost(&spec.needs)?;
             visit.submit(Submission { after, cost, priority, retries, more }, entry)
         })
@@ -210,6 +214,16 @@ impl Visit<'_> {
         (result, transitions)
     }
 
+    /// Refuses a child of an attempt that is over, also while the next one is under way.
+    fn expect_latest(&self, parent: Option<Grant>) -> Result<(), SubmitError> {
+        match parent {
+            Some(Grant { work, attempt }) if self.state.engine.attempts(work) != Some(attempt) => {
+                Err(windlass_core::SubmitError::NoParent { parent: work }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn cost(&mut self, needs: &ResourceCost) -> Result<CostId, SubmitError> {
         if needs.is_empty() {
             return Ok(self.state.one_slot);
@@ -251,7 +265,8 @@ impl Visit<'_> {
             self.after.throw_away(Rubbish::Body(body.take()));
         }
         let now = self.now;
-        self.state.entry(work).stop(body, now);
+        let attempt = self.state.entry(work).stop(body, now);
+        self.after.release(attempt);
     }
 
     /// A work fails without an attempt, because its gate did.
@@ -280,6 +295,12 @@ impl Visit<'_> {
     /// something that only the run can do.
     pub(crate) fn nothing_new(&mut self) {
         self.changed = false;
+    }
+
+    /// It is the run that visits, and there is nothing left for it to do.
+    pub(crate) fn seen_by_the_run(&mut self) {
+        self.changed = false;
+        self.by_the_run = true;
     }
 
     /// The next attempt that may begin; whoever has it polls it. Works that go on after a wait have
@@ -323,6 +344,6 @@ impl Visit<'_> {
         if self.state.mode == Mode::Closed && self.state.engine.is_done() {
             self.state.watchers.close();
         }
-        self.changed |= self.needs_the_run();
+        self.changed |= !self.by_the_run && self.needs_the_run();
     }
 }

@@ -57,7 +57,16 @@ impl<T> Value<T> {
     }
 
     pub(crate) fn put(&self, value: T) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(value));
+        self.set(Some(Arc::new(value)));
+    }
+
+    /// What was there before is dropped while nothing is locked.
+    fn set(&self, value: Option<Arc<T>>) {
+        let before = {
+            let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *place, value)
+        };
+        drop(before);
     }
 }
 
@@ -79,6 +88,55 @@ impl<T> Clone for Brings<T> {
         }
     }
 }
+
+/// What a body has to bring. It can be had only once its work has succeeded: an attempt that returns
+/// may still be cancelled, or have a child that fails.
+pub(crate) struct Brought<T> {
+    draft: Option<T>,
+    value: Arc<Value<T>>,
+}
+
+impl<T> Brought<T> {
+    pub(crate) fn of(value: &Arc<Value<T>>) -> Self {
+        Self { draft: None, value: Arc::clone(value) }
+    }
+
+    pub(crate) fn keep(&mut self, value: T) {
+        self.draft = Some(value);
+    }
+
+    pub(crate) fn publish(&mut self) {
+        if let Some(value) = self.draft.take() {
+            self.value.put(value);
+        }
+    }
+
+    pub(crate) fn withdraw(&mut self) {
+        self.draft = None;
+        self.value.set(None);
+    }
+}
+
+/// The hooks of a body that brings something: `publish_on_success!(this => this.brought)`.
+macro_rules! publish_on_success {
+    ($this:ident => $brought:expr) => {
+        fn on_success(&mut self) {
+            let $this = self;
+            $brought.publish();
+        }
+
+        fn on_failure_raise(&mut self) {
+            let $this = self;
+            $brought.withdraw();
+        }
+
+        fn on_abort(&mut self) {
+            let $this = self;
+            $brought.withdraw();
+        }
+    };
+}
+pub(crate) use publish_on_success;
 
 impl WorkSpec {
     /// A work that follows nobody, needs one slot, and is tried once.

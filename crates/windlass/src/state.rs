@@ -86,6 +86,11 @@ impl Aftermath {
         self.rubbish.push(rubbish);
     }
 
+    /// An attempt is over: whoever outlives it has nothing to wait for any more.
+    pub(crate) fn release(&mut self, attempt: Option<Arc<AttemptCell>>) {
+        self.bells.extend(attempt.filter(|cell| cell.release()));
+    }
+
     pub(crate) fn carry_out(self) {
         self.stopped.iter().for_each(|cell| cell.stop());
         self.bells.iter().for_each(|cell| cell.ring());

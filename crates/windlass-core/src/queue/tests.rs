@@ -169,9 +169,62 @@ impl Pair {
         assert_eq!(first, self.model.first(self.now, |_| true));
         let open = self.queue.first_open(self.now, asked).map(|candidate| candidate.work);
         assert_eq!(open, self.model.first(self.now, |cost| self.model.may_fit(cost, room)));
+        assert_eq!(self.queue.foremost(self.now), first);
+        self.ask_places();
         assert_eq!(self.queue.len(), self.model.works.len());
         assert_eq!(self.queue.iter().count(), self.model.works.len());
     }
+}
+
+impl Pair {
+    /// As many stand before each as a sort puts there.
+    fn ask_places(&self) {
+        let mut sorted = self.model.works.clone();
+        let place =
+            |one: &Listed| (Reverse(self.model.effective(one, self.now)), one.waiting.ticket);
+        sorted.sort_by_key(place);
+        for (place, one) in sorted.iter().enumerate() {
+            assert_eq!(self.queue.ahead(one.listing, one.waiting, self.now), place);
+        }
+    }
+}
+
+#[test]
+fn places_are_exact_however_long_nobody_has_looked() {
+    let mut pair = Pair::new(10_000, Some(20_000));
+    pair.insert(0, 0);
+    pair.insert(1, 1);
+    pair.now = Timestamp::from_nanos(5_000_000);
+    pair.insert(2, 2);
+    pair.insert(0, 4);
+    pair.ask_places();
+    assert_eq!(pair.queue.foremost(pair.now), pair.model.first(pair.now, |_| true));
+}
+
+#[test]
+fn everybody_who_goes_on_stands_before_everybody_who_starts() {
+    let mut lines = Lines::new(Ageing::NONE);
+    let mut numbers = 1..;
+    let mut add = |line, priority| {
+        let number = numbers.next().expect("without end");
+        let work = WorkId::from_index(number);
+        let ticket = Ticket::new(number as u64).expect("they begin with 1");
+        let waiting = Waiting { work, ticket, since: Timestamp::ZERO };
+        let listing = Listing { cost: CostId(0), priority };
+        lines.insert(line, listing, waiting, Timestamp::ZERO);
+        (line, listing, waiting)
+    };
+    let sorted = [
+        add(Line::Resuming, 1),
+        add(Line::Resuming, 0),
+        add(Line::Resuming, 0),
+        add(Line::Starting, 9),
+        add(Line::Starting, 5),
+    ];
+    for (place, &(line, listing, waiting)) in sorted.iter().enumerate() {
+        assert_eq!(lines.ahead(line, listing, waiting, Timestamp::ZERO), place);
+    }
+    assert_eq!(lines.foremost(Timestamp::ZERO), Some(sorted[0].2.work));
 }
 
 proptest! {

@@ -1,5 +1,17 @@
-//! The Tokio driver: the scenarios under paused time, and what only a driver can do wrong.
+//! The Tokio driver: the scenarios under paused time, the rules that users rely on, and what only a
+//! driver can do wrong.
 
+mod batch;
+mod cancel;
 mod cpu;
+mod edges;
+mod events;
+mod families;
+mod gates;
+mod hooks;
+mod results;
+mod retries;
 mod scenarios;
-mod scheduler;
+mod support;
+mod suspension;
+mod timeouts;

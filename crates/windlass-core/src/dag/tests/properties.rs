@@ -17,6 +17,10 @@ enum Call {
     AddEdges(Vec<NewEdge>),
     /// A new node behind one that is there.
     AddSettled(Index, EdgeKind),
+    /// A new node that follows some, as the child of one that is there.
+    AddChild(Index, Vec<usize>),
+    Prune(usize),
+    Reopen(usize),
     Meet(usize),
     Forget(usize),
 }
@@ -35,6 +39,10 @@ fn call() -> impl Strategy<Value = Call> {
         9 => edge().prop_map(Call::AddEdge),
         2 => prop::collection::vec(edge(), 0..5).prop_map(Call::AddEdges),
         1 => (any::<Index>(), kind()).prop_map(|(from, kind)| Call::AddSettled(from, kind)),
+        2 => (any::<Index>(), prop::collection::vec(0..NODES, 0..3))
+            .prop_map(|(parent, after)| Call::AddChild(parent, after)),
+        1 => (0..NODES).prop_map(Call::Prune),
+        1 => (0..NODES).prop_map(Call::Reopen),
         1 => (0..NODES).prop_map(Call::Meet),
         1 => (0..NODES).prop_map(Call::Forget),
     ]
@@ -46,6 +54,8 @@ struct Model {
     live: Vec<bool>,
     edges: Vec<ModelEdge>,
     unmet: Vec<u32>,
+    /// How many edges have come to order something.
+    ordering: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -53,7 +63,19 @@ struct ModelEdge {
     from: usize,
     to: usize,
     kind: EdgeKind,
-    settled: bool,
+    role: Role,
+    /// When it came to order something.
+    since: usize,
+}
+
+impl ModelEdge {
+    fn orders(&self) -> bool {
+        self.role != Role::Settled
+    }
+
+    fn waits(&self) -> bool {
+        self.role != Role::Family
+    }
 }
 
 impl Model {
@@ -70,15 +92,50 @@ impl Model {
     fn with(&self, edges: &[NewEdge]) -> Self {
         let mut model = self.clone();
         for &(from, to, kind) in edges {
-            model.edges.push(ModelEdge { from, to, kind, settled: false });
+            model.add(from, to, kind, Role::Wait);
             model.unmet[to] += 1;
+        }
+        model
+    }
+
+    fn add(&mut self, from: usize, to: usize, kind: EdgeKind, role: Role) {
+        self.ordering += 1;
+        self.edges.push(ModelEdge { from, to, kind, role, since: self.ordering });
+    }
+
+    /// Whoever waits for `node` at any distance, and `node` itself.
+    fn followers(&self, node: usize) -> Vec<usize> {
+        let mut found = vec![false; self.live.len()];
+        found[node] = true;
+        for _ in 0..self.live.len() {
+            for edge in self.edges.iter().filter(|edge| edge.waits() && self.has(edge.to)) {
+                found[edge.to] |= found[edge.from];
+            }
+        }
+        (0..found.len()).filter(|&node| found[node]).collect()
+    }
+
+    /// With all edges among `nodes` to be met again.
+    fn reopened(&self, nodes: &[usize]) -> Self {
+        let mut model = self.clone();
+        for &node in nodes {
+            model.unmet[node] = 0;
+            for edge in model.edges.iter_mut().filter(|edge| edge.to == node && edge.waits()) {
+                if nodes.contains(&edge.from) {
+                    model.unmet[node] += 1;
+                    if edge.role == Role::Settled {
+                        model.ordering += 1;
+                        (edge.role, edge.since) = (Role::Wait, model.ordering);
+                    }
+                }
+            }
         }
         model
     }
 
     /// Where the edges that order something lead from here.
     fn next(&self, node: usize) -> impl Iterator<Item = usize> {
-        let ordering = self.edges.iter().filter(move |edge| edge.from == node && !edge.settled);
+        let ordering = self.edges.iter().filter(move |edge| edge.from == node && edge.orders());
         ordering.map(|edge| edge.to).filter(|&to| self.has(to))
     }
 
@@ -178,7 +235,21 @@ fn apply(dag: &mut Dag, model: &mut Model, call: &Call) {
                 let to = dag.add_node();
                 assert_eq!(to, model.add_node());
                 dag.add_settled_edge(from, to, kind);
-                model.edges.push(ModelEdge { from, to, kind, settled: true });
+                model.add(from, to, kind, Role::Settled);
+            }
+        }
+        Call::AddChild(parent, after) => add_child(dag, model, parent, after),
+        Call::Prune(parent) => {
+            if model.has(*parent) {
+                dag.prune_children(*parent);
+                let live = model.live.clone();
+                let pruned = |edge: &ModelEdge| !edge.waits() && edge.to == *parent;
+                model.edges.retain(|edge| !pruned(edge) || live[edge.from]);
+            }
+        }
+        Call::Reopen(node) => {
+            if model.has(*node) {
+                reopen(dag, model, *node);
             }
         }
         Call::Meet(node) => {
@@ -196,15 +267,55 @@ fn apply(dag: &mut Dag, model: &mut Model, call: &Call) {
     }
 }
 
+/// A child is refused exactly if it would follow itself by way of its parent; no edge is added then.
+fn add_child(dag: &mut Dag, model: &mut Model, parent: &Index, after: &[usize]) {
+    let live: Vec<_> = (0..model.live.len()).filter(|&node| model.has(node)).collect();
+    if live.is_empty() {
+        return;
+    }
+    let parent = *parent.get(&live);
+    let after: Vec<_> = after.iter().copied().filter(|&node| model.has(node)).collect();
+    let ordered = after.iter().try_for_each(|&source| dag.order(source, parent));
+    let circular = |&source: &usize| source == parent || model.reaches(parent, source);
+    assert_eq!(ordered.is_err(), after.iter().any(circular));
+    if ordered.is_err() {
+        return;
+    }
+    let child = dag.add_node();
+    assert_eq!(child, model.add_node());
+    for source in after {
+        dag.add_edge(source, child, EdgeKind::Done).expect("nobody follows the newest node");
+        *model = model.with(&[(source, child, EdgeKind::Done)]);
+    }
+    dag.add_child(child, parent).expect("all before it stand before its parent");
+    model.add(child, parent, EdgeKind::Done, Role::Family);
+}
+
+/// All that follow `node` are opened again, or none of them if they would follow themselves.
+fn reopen(dag: &mut Dag, model: &mut Model, node: usize) {
+    let nodes = dag.followers(node);
+    assert_eq!(nodes, model.followers(node));
+    let reopened = model.reopened(&nodes);
+    let allowed = dag.expect_reopenable(&nodes);
+    assert_eq!(allowed.is_err(), reopened.has_cycle(), "{allowed:?}");
+    if allowed.is_ok() {
+        nodes.iter().for_each(|&node| dag.reopen_edges(node, |from| nodes.contains(&from)));
+        *model = reopened;
+    }
+}
+
 fn compare(dag: &Dag, model: &Model) {
     assert_eq!(dag.len(), model.live.len());
     assert_eq!(dag.topological_order(), model.order());
     for node in (0..model.live.len()).filter(|&node| model.has(node)) {
-        let sources = model.edges.iter().filter(|edge| edge.to == node);
+        let sources = model.edges.iter().filter(|edge| edge.to == node && edge.waits());
         let sources: Vec<_> =
             sources.map(|edge| Edge { node: edge.from, kind: edge.kind }).collect();
-        let targets = model.edges.iter().filter(|edge| edge.from == node && !edge.settled);
-        let targets = targets.filter(|edge| model.has(edge.to));
+        let targets =
+            model.edges.iter().filter(|edge| edge.from == node && edge.role == Role::Wait);
+        let mut targets: Vec<_> = targets.filter(|edge| model.has(edge.to)).collect();
+        targets.sort_by_key(|edge| edge.since);
+        let targets = targets.iter();
         let targets: Vec<_> = targets.map(|edge| Edge { node: edge.to, kind: edge.kind }).collect();
         assert_eq!(dag.sources(node).collect::<Vec<_>>(), sources, "sources of {node}");
         assert_eq!(dag.targets(node).collect::<Vec<_>>(), targets, "targets of {node}");
@@ -218,7 +329,7 @@ fn compare(dag: &Dag, model: &Model) {
 
 /// An edge takes room exactly while one of its ends is there; a settled one, while its target is.
 fn compare_pool(dag: &Dag, model: &Model) {
-    let kept = |edge: &&ModelEdge| model.has(edge.to) || (!edge.settled && model.has(edge.from));
+    let kept = |edge: &&ModelEdge| model.has(edge.to) || (edge.orders() && model.has(edge.from));
     let kept = model.edges.iter().filter(kept).count();
     let free = std::iter::successors(dag.free, |&id| dag.link(id).next_out).count();
     assert_eq!(dag.links.len() - free, kept, "links in use");

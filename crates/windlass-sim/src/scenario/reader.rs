@@ -1,0 +1,125 @@
+//! Reads the lines of a scenario file.
+
+use std::time::Duration;
+
+use windlass_core::{EdgeKind, ResourceCost, Timestamp};
+
+use super::words::Words;
+use super::{Action, End, Scenario, WorkPlan};
+
+impl Scenario {
+    pub(super) fn take(&mut self, line: &str) -> Result<(), String> {
+        let mut words = Words::new(line);
+        let Some(verb) = words.more() else { return Ok(()) };
+        match verb {
+            "slots" => self.slots = words.number()?,
+            "limit" => {
+                self.limits = std::mem::take(&mut self.limits).with(words.word()?, words.number()?);
+            }
+            "team" => {
+                self.team = std::mem::take(&mut self.team).with(words.word()?, words.number()?);
+            }
+            "rate" => self.rates.push((words.word()?.to_owned(), words.rate()?)),
+            "quota" => self.quotas.push((words.word()?.to_owned(), words.quota()?)),
+            "ageing" => self.ageing = words.ageing()?,
+            "order" => self.order = words.order()?,
+            "work" => {
+                let work = self.work(&mut words)?;
+                self.works.push(work);
+            }
+            "at" => {
+                let at = Timestamp::ZERO.after(words.duration()?);
+                let action = self.action(&mut words)?;
+                self.actions.push((at, action));
+            }
+            "not-on" => {
+                let driver = words.word()?.to_owned();
+                self.not_on.insert(driver, words.rest());
+            }
+            other => return Err(format!("nothing is called {other:?} here")),
+        }
+        words.end()
+    }
+
+    fn action(&self, words: &mut Words<'_>) -> Result<Action, String> {
+        Ok(match words.word()? {
+            "cancel" => Action::Cancel(self.known(words.word()?)?),
+            "forget" => Action::Forget(self.known(words.word()?)?),
+            "open" => Action::Open(self.known(words.word()?)?),
+            "reject" => Action::Reject(self.known(words.word()?)?),
+            "wake" => Action::Wake(self.known(words.word()?)?),
+            "stop-children" => Action::StopChildren(self.known(words.word()?)?),
+            "reopen" => Action::Reopen(self.known(words.word()?)?),
+            "late" => Action::Late(self.known(words.word()?)?, words.number()?),
+            "team" => Action::Team(words.word()?.to_owned(), words.number()?),
+            "limit" => Action::Limit(words.word()?.to_owned(), words.number()?),
+            "depend" => {
+                let work = self.known(words.word()?)?;
+                words.expect("on")?;
+                let (on, kind) = self.dependency(words)?;
+                Action::Depend(work, on, kind)
+            }
+            other => return Err(format!("nothing does {other:?} here")),
+        })
+    }
+
+    fn work(&self, words: &mut Words<'_>) -> Result<WorkPlan, String> {
+        let mut work = WorkPlan {
+            name: words.word()?.to_owned(),
+            after: Vec::new(),
+            needs: ResourceCost::new(),
+            priority: 0,
+            retries: 0,
+            retry: None,
+            timeout: None,
+            deadline: None,
+            gated: false,
+            parent: None,
+            from: Timestamp::ZERO,
+            outside: Timestamp::ZERO,
+            handed_back: 0,
+            takes: Duration::from_millis(10),
+            waits: None,
+            ends: vec![End::Ok],
+        };
+        while let Some(key) = words.more() {
+            match key {
+                "after" => work.after = words.list(|words| self.dependency(words))?,
+                "from" => work.from = Timestamp::ZERO.after(words.duration()?),
+                "outside" => work.outside = Timestamp::ZERO.after(words.duration()?),
+                "handed-back" => work.handed_back = words.number()?,
+                "needs" => work.needs = words.list(Words::cost)?.into_iter().collect(),
+                "priority" => work.priority = words.number()?,
+                "retries" => work.retries = words.number()?,
+                "retry" => work.retry = Some(words.policy()?),
+                "timeout" => work.timeout = Some(words.duration()?),
+                "deadline" => work.deadline = Some(Timestamp::ZERO.after(words.duration()?)),
+                "gated" => work.gated = true,
+                "child" => {
+                    words.expect("of")?;
+                    work.parent = Some(self.known(words.word()?)?);
+                }
+                "takes" => work.takes = words.duration()?,
+                "waits" => work.waits = Some(words.wait()?),
+                "ends" => work.ends = words.list(Words::end_of_attempt)?,
+                other => return Err(format!("a work has no {other:?}")),
+            }
+        }
+        Ok(work)
+    }
+
+    fn dependency(&self, words: &mut Words<'_>) -> Result<(usize, EdgeKind), String> {
+        let work = self.known(words.word()?)?;
+        let kind = match words.peek_in_list() {
+            Some("done") => EdgeKind::Done,
+            Some("failed") => EdgeKind::Failed,
+            _ => return Ok((work, EdgeKind::Success)),
+        };
+        words.word()?;
+        Ok((work, kind))
+    }
+
+    pub(super) fn known(&self, name: &str) -> Result<usize, String> {
+        self.place(name).ok_or_else(|| format!("no work before this line is called {name:?}"))
+    }
+}

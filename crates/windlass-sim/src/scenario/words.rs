@@ -1,0 +1,146 @@
+//! The words of a line, and what they mean.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use windlass_core::{Ageing, Amount, Order, Quota, Rate, RetryPolicy};
+
+use super::{End, Wait};
+
+/// The words of one line. A list goes on for as long as its items end with a comma.
+pub(super) struct Words<'a> {
+    words: Vec<&'a str>,
+    next: usize,
+}
+
+impl<'a> Words<'a> {
+    pub(super) fn new(line: &'a str) -> Self {
+        let line = line.split('#').next().unwrap_or_default();
+        Self { words: line.split_whitespace().collect(), next: 0 }
+    }
+
+    pub(super) fn more(&mut self) -> Option<&'a str> {
+        let word = self.words.get(self.next)?;
+        self.next += 1;
+        Some(word.trim_end_matches(','))
+    }
+
+    pub(super) fn word(&mut self) -> Result<&'a str, String> {
+        self.more().ok_or("a word is missing".to_owned())
+    }
+
+    /// The next word, unless the list item before it has ended.
+    pub(super) fn peek_in_list(&self) -> Option<&'a str> {
+        let ended = self.words[self.next - 1].ends_with(',');
+        let next = self.words.get(self.next).filter(|_| !ended)?;
+        Some(next.trim_end_matches(','))
+    }
+
+    pub(super) fn rest(&mut self) -> String {
+        self.words.drain(self.next..).collect::<Vec<_>>().join(" ")
+    }
+
+    pub(super) fn end(&mut self) -> Result<(), String> {
+        self.more().map_or(Ok(()), |word| Err(format!("{word:?} is one word too many")))
+    }
+
+    pub(super) fn list<T>(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Result<T, String>,
+    ) -> Result<Vec<T>, String> {
+        let mut items = vec![item(self)?];
+        while self.words[self.next - 1].ends_with(',') {
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    pub(super) fn expect(&mut self, word: &str) -> Result<(), String> {
+        let got = self.word()?;
+        if got == word { Ok(()) } else { Err(format!("{word:?} stands here, not {got:?}")) }
+    }
+
+    pub(super) fn number<T: FromStr>(&mut self) -> Result<T, String> {
+        let word = self.word()?;
+        word.parse().map_err(|_| format!("{word:?} is not a number that fits here"))
+    }
+
+    pub(super) fn duration(&mut self) -> Result<Duration, String> {
+        duration(self.word()?)
+    }
+
+    pub(super) fn wait(&mut self) -> Result<Wait, String> {
+        let word = self.word()?;
+        let (from, to) = word.split_once("..").ok_or(format!("{word:?}: write 5ms..20ms"))?;
+        Ok(Wait { from: duration(from)?, to: duration(to)? })
+    }
+
+    pub(super) fn policy(&mut self) -> Result<RetryPolicy, String> {
+        let policy = match self.word()? {
+            "fixed" => RetryPolicy::fixed,
+            "linear" => RetryPolicy::linear,
+            "exponential" => RetryPolicy::exponential,
+            other => return Err(format!("there is no policy {other:?}")),
+        };
+        Ok(policy(self.duration()?))
+    }
+
+    pub(super) fn cost(&mut self) -> Result<(String, Amount), String> {
+        let word = self.word()?;
+        let (name, amount) = word.split_once('=').ok_or(format!("{word:?}: write name=amount"))?;
+        Ok((name.to_owned(), amount.parse().map_err(|_| format!("{word:?}: not an amount"))?))
+    }
+
+    pub(super) fn end_of_attempt(&mut self) -> Result<End, String> {
+        match self.word()? {
+            "ok" => Ok(End::Ok),
+            "fail" => Ok(End::Fail),
+            "retry" => Ok(End::Retry(self.duration()?)),
+            "lost" => Ok(End::Lost),
+            "stopped" => Ok(End::Stopped),
+            other => Err(format!("an attempt does not end {other:?}")),
+        }
+    }
+
+    pub(super) fn rate(&mut self) -> Result<Rate, String> {
+        let amount = self.number()?;
+        self.expect("per")?;
+        let per = self.duration()?;
+        self.expect("burst")?;
+        Ok(Rate { amount, per, burst: self.number()? })
+    }
+
+    pub(super) fn quota(&mut self) -> Result<Quota, String> {
+        let amount = self.number()?;
+        self.expect("per")?;
+        Ok(Quota { amount, window: self.duration()? })
+    }
+
+    pub(super) fn ageing(&mut self) -> Result<Ageing, String> {
+        let rate = self.number()?;
+        let cap = match self.more() {
+            Some("cap") => Some(self.number()?),
+            Some(other) => return Err(format!("{other:?} is one word too many")),
+            None => None,
+        };
+        Ageing::new(rate, cap).map_err(|error| error.to_string())
+    }
+
+    pub(super) fn order(&mut self) -> Result<Order, String> {
+        match self.word()? {
+            "strict" => Ok(Order::Strict),
+            other => Err(format!("there is no order {other:?}")),
+        }
+    }
+}
+
+fn duration(word: &str) -> Result<Duration, String> {
+    let (number, unit) = word.split_at(word.find(|c: char| !c.is_ascii_digit()).unwrap_or(0));
+    let number: u64 = number.parse().map_err(|_| format!("{word:?} is not a duration"))?;
+    match unit {
+        "ms" => Ok(Duration::from_millis(number)),
+        "s" => Ok(Duration::from_secs(number)),
+        "ns" => Ok(Duration::from_nanos(number)),
+        _ => Err(format!("{word:?} is not a duration: write 5ms or 2s")),
+    }
+}

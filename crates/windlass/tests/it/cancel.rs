@@ -1,0 +1,256 @@
+//! Works and runs that are asked to stop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use windlass::{
+    BuildError, CancellationToken, Phase, WorkOutcome, WorkScheduler, WorkSchedulerConfig,
+    WorkState,
+};
+
+use crate::support::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_work_cancelled_before_its_start_never_runs() {
+    let (mut scheduler, mut events) = watched(1);
+    let ready = add(&scheduler, act("ready", |_| async { unreachable!("it never runs") }));
+    let waiting = add(&scheduler, ok("waiting").after([ready]));
+    assert!(scheduler.cancel(waiting));
+    assert!(scheduler.cancel(ready));
+    assert_eq!(state(&scheduler, ready), WorkState::Cancelled, "at once, without a run");
+    scheduler.run_until_done().await;
+    assert_eq!(events.seen(), ["0ns waiting Cancelled 0", "0ns ready Cancelled 0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_work_is_told_at_once_and_cancelled_once_when_it_returns() {
+    let answers = [WorkOutcome::Success, failed("late"), retry(secs(1)), WorkOutcome::Cancelled];
+    for answer in answers {
+        let (mut scheduler, mut events) = watched(1);
+        let told = answer.clone();
+        let work = act("work", move |ctx| {
+            let told = told.clone();
+            async move {
+                ctx.cancel_token().cancelled().await;
+                tokio::time::sleep(ms(40)).await;
+                told
+            }
+        });
+        let work = add(&scheduler, work.retries(3));
+        let handle = scheduler.handle();
+        let canceller = tokio::spawn(async move {
+            tokio::time::sleep(ms(10)).await;
+            assert!(handle.cancel(work));
+            let seen = look(&handle, work);
+            assert_eq!(seen.state, WorkState::Running, "until the body returns");
+            assert!(matches!(seen.phase, Phase::Cancelling { .. }), "{:?}", seen.phase);
+            assert_eq!(seen.status(), "stopping, as asked");
+            assert!(handle.cancel(work), "it has not ended");
+        });
+        scheduler.run_until_done().await;
+        canceller.await.expect("it could cancel");
+        let seen = events.seen();
+        assert_eq!(seen, ["0ns work Running 1", "50ms work Cancelled 1"], "{answer:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_of_an_ended_or_unknown_work_is_false() {
+    let (mut scheduler, mut events) = watched(1);
+    let [good, bad] = [add(&scheduler, ok("good")), add(&scheduler, fails("bad"))];
+    let blocked = add(&scheduler, ok("blocked").after([bad]));
+    let cancelled = add(&scheduler, ok("cancelled"));
+    scheduler.cancel(cancelled);
+    scheduler.run_until_done().await;
+    events.take();
+    for work in [good, bad, blocked, cancelled, nobody()] {
+        assert!(!scheduler.cancel(work));
+    }
+    assert!(scheduler.forget(good));
+    assert!(!scheduler.cancel(good), "it is forgotten");
+    assert_eq!(events.seen(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_uncooperative_work_is_dropped_after_its_grace() {
+    let (mut scheduler, mut events) = watch(WorkScheduler::builder().cancel_grace(ms(200)));
+    let work = add(&scheduler, deaf("work"));
+    let handle = scheduler.handle();
+    tokio::spawn(async move {
+        tokio::time::sleep(ms(10)).await;
+        handle.cancel(work);
+    });
+    scheduler.run_until_done().await;
+    assert_eq!(events.seen(), ["0ns work Running 1", "210ms work Cancelled 1"]);
+    assert!(scheduler.take_work(work).is_some(), "only its future was dropped");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_grace_a_cancelled_work_may_take_its_time() {
+    let (mut scheduler, mut events) = watched(1);
+    let work = add(&scheduler, takes("work", secs(3600)));
+    let handle = scheduler.handle();
+    tokio::spawn(async move {
+        tokio::time::sleep(ms(10)).await;
+        handle.cancel(work);
+    });
+    scheduler.run_until_done().await;
+    assert_eq!(events.seen(), ["0ns work Running 1", "3600s work Cancelled 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_during_a_retry_delay_ends_now() {
+    let (mut scheduler, mut events) = watched(1);
+    let work = add(&scheduler, answers("work", ms(0), &[retry(secs(60))]).retries(1));
+    let handle = scheduler.handle();
+    tokio::spawn(async move {
+        tokio::time::sleep(ms(250)).await;
+        assert!(handle.cancel(work));
+    });
+    scheduler.run_until_done().await;
+    let seen = events.seen();
+    assert_eq!(seen[2..], ["250ms work Cancelled 1"], "and not at the end of the delay");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_run_does_not_wait_for_a_retry_to_come_due() {
+    let mut scheduler = scheduler(1);
+    let work = add(&scheduler, answers("work", ms(0), &[retry(secs(10))]).retries(5));
+    let cancel = CancellationToken::new();
+    let later = cancel.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(ms(100)).await;
+        later.cancel();
+    });
+    let start = Instant::now();
+    scheduler.run_until_done_with_cancel(cancel).await;
+    assert_eq!(start.elapsed(), ms(100));
+    assert_eq!(state(&scheduler, work), WorkState::Cancelled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_run_cancels_every_work_and_shutdown_waits_for_the_bodies() {
+    let (mut scheduler, mut events) = watched(1);
+    let gone = Arc::new(Notify::new());
+    let (tell, told) = (gone.clone(), gone.clone());
+    let running = act("running", move |_| {
+        let tell = tell.clone();
+        async move {
+            let _guard = OnDrop(Some(move || tell.notify_one()));
+            std::future::pending().await
+        }
+    });
+    let running = add(&scheduler, running.retries(3));
+    let ready = add(&scheduler, ok("ready"));
+    let waiting = add(&scheduler, ok("waiting").after([running]));
+    tokio::time::timeout(secs(1), scheduler.run_until_done()).await.expect_err("it never returns");
+    for work in [ready, waiting] {
+        assert_eq!(state(&scheduler, work), WorkState::Cancelled, "at once");
+    }
+    assert_eq!(state(&scheduler, running), WorkState::Running, "until its next await");
+    scheduler.shutdown().await;
+    told.notified().await;
+    assert_eq!(state(&scheduler, running), WorkState::Cancelled);
+    let expected = [
+        "0ns running Running 1",
+        "1s waiting Cancelled 0",
+        "1s ready Cancelled 0",
+        "1s running Cancelled 1",
+    ];
+    assert_eq!(events.seen(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scheduler_whose_run_was_dropped_can_run_again() {
+    let mut scheduler = scheduler(1);
+    let lost = add(&scheduler, deaf("lost"));
+    tokio::time::timeout(secs(1), scheduler.run_until_done()).await.expect_err("it never returns");
+    let next = add(&scheduler, ok("next"));
+    assert_eq!(state(&scheduler, next), WorkState::Pending, "as usual");
+    scheduler.run_until_done().await;
+    assert_eq!(state(&scheduler, lost), WorkState::Cancelled);
+    assert_eq!(state(&scheduler, next), WorkState::Success);
+}
+
+#[test]
+#[should_panic(expected = "max_concurrency is 0, so nothing could ever run")]
+fn no_concurrency_at_all_panics_in_new() {
+    let config = WorkSchedulerConfig { max_concurrency: 0, ..WorkSchedulerConfig::default() };
+    let _ = WorkScheduler::new(config);
+}
+
+#[test]
+fn no_concurrency_at_all_is_an_error_of_the_builder() {
+    let refused = WorkScheduler::builder().max_concurrency(0).build();
+    assert_eq!(refused.err(), Some(BuildError::NoConcurrency));
+    let WorkSchedulerConfig { max_concurrency, retry_delay, event_tx } = Default::default();
+    assert_eq!((max_concurrency, retry_delay), (4, Duration::from_secs(1)));
+    assert!(event_tx.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_while_a_cancelled_run_is_ending_is_cancelled_at_once() {
+    let (mut scheduler, mut events) = watched(4);
+    let cancel = CancellationToken::new();
+    let stop = cancel.clone();
+    let slow = act("slow", move |ctx| {
+        stop.cancel();
+        async move {
+            ctx.cancel_token().cancelled().await;
+            let late = add(&ctx.handle(), ok("late"));
+            assert_eq!(state(&ctx.handle(), late), WorkState::Cancelled);
+            tokio::time::sleep(ms(10)).await;
+            WorkOutcome::Success
+        }
+    });
+    add(&scheduler, slow);
+    scheduler.run_until_done_with_cancel(cancel).await;
+    let seen = events.seen();
+    assert_eq!(seen, ["0ns slow Running 1", "0ns late Cancelled 0", "10ms slow Cancelled 1"]);
+    let next = add(&scheduler, ok("next"));
+    assert_eq!(state(&scheduler, next), WorkState::Pending, "that run has returned");
+    scheduler.run_until_done().await;
+    assert_eq!(events.seen(), ["10ms next Running 1", "10ms next Success 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancel_all_blocks_nobody_and_leaves_the_run_to_end() {
+    let (mut scheduler, mut events) = watched(1);
+    let first = add(&scheduler, obedient("first"));
+    let second = add(&scheduler, ok("second").after([first]));
+    add(&scheduler, ok("third").after([second]));
+    let handle = scheduler.handle();
+    tokio::spawn(async move {
+        tokio::time::sleep(ms(5)).await;
+        handle.cancel_all();
+    });
+    scheduler.run_until_done().await;
+    let expected = [
+        "0ns first Running 1",
+        "5ms third Cancelled 0",
+        "5ms second Cancelled 0",
+        "5ms first Cancelled 1",
+    ];
+    assert_eq!(events.seen(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_until_cancelled_goes_on_while_there_is_nothing_to_do() {
+    let (mut scheduler, mut events) = watched(1);
+    let (handle, cancel) = (scheduler.handle(), CancellationToken::new());
+    let stop = cancel.clone();
+    let service = tokio::spawn(async move { scheduler.run_until_cancelled(stop).await });
+    for n in 1..=3 {
+        tokio::time::sleep(secs(1)).await;
+        handle.execute(ok(&format!("work {n}"))).await.expect("it runs");
+    }
+    let last = add(&handle, obedient("last"));
+    settle().await;
+    cancel.cancel();
+    service.await.expect("it returns");
+    assert_eq!(state(&handle, last), WorkState::Cancelled);
+    assert_eq!(events.take().len(), 8);
+    assert_done(&handle);
+}

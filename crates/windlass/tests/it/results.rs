@@ -1,0 +1,336 @@
+//! What works bring, and what is left of them after their end.
+
+use std::sync::Arc;
+
+use tokio::time::sleep;
+use windlass::{
+    Dependency, ExecuteError, SubmitError, Work, WorkContext, WorkError, WorkFailure, WorkOutcome,
+    WorkScheduler, WorkSequence, WorkState, WorkWithCallback, work_cpu, work_fn,
+};
+
+use crate::support::*;
+
+/// A body that remembers something, to be had after the end.
+struct Gatherer {
+    _kept: Arc<()>,
+}
+
+#[windlass::async_trait]
+impl Work for Gatherer {
+    fn name(&self) -> &str {
+        "gatherer"
+    }
+
+    async fn run(&mut self, _ctx: WorkContext) -> WorkOutcome {
+        WorkOutcome::Success
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_can_be_taken_back_after_every_end() {
+    let builder = WorkScheduler::builder().cancel_grace(ms(1)).retry_delay(ms(1));
+    let mut scheduler = builder.build().expect("slots");
+    let kept = Arc::new(());
+    let good = scheduler.add_work(Box::new(Gatherer { _kept: kept.clone() }), vec![], 0);
+    assert!(scheduler.take_work(good).is_none(), "it has not ended");
+    let bad = add(&scheduler, fails("bad"));
+    let works = [
+        good,
+        bad,
+        add(&scheduler, act("panics", |_| async { panic!("on purpose") })),
+        add(&scheduler, ok("blocked").after([bad])),
+        add(&scheduler, deaf("timed out").timeout(ms(1))),
+        add(&scheduler, answers("used up", ms(1), &[retry(ms(1))]).retries(2)),
+        add(&scheduler, deaf("late").deadline(tokio::time::Instant::now() + ms(3))),
+        add(
+            &scheduler,
+            act("cancelled", |ctx| async move {
+                ctx.handle().cancel(ctx.id);
+                std::future::pending().await
+            }),
+        ),
+        add(&scheduler, ok("skipped").after([Dependency::failed(good)])),
+    ];
+    scheduler.run_until_done().await;
+    for work in works {
+        let name = look(&scheduler, work).name;
+        let body = scheduler.take_work(work).unwrap_or_else(|| panic!("{name} has a body"));
+        assert_eq!(*name, *body.name());
+        assert!(scheduler.take_work(work).is_none(), "only once");
+    }
+    assert_eq!(Arc::strong_count(&kept), 1, "it was given away and dropped");
+    assert!(scheduler.take_work(nobody()).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_durations_and_errors_are_kept_on_every_path() {
+    let builder = WorkScheduler::builder().cancel_grace(ms(3)).max_concurrency(10);
+    let mut scheduler = builder.build().expect("slots");
+    let works = [
+        (takes("good", ms(10)), 1, 10, 10, None),
+        (answers("bad", ms(10), &[failed("broken")]), 1, 10, 10, Some("broken")),
+        (
+            answers("retried", ms(10), &[retry(ms(7)), WorkOutcome::Success]).retries(1),
+            2,
+            10,
+            20,
+            Some("it asked to be tried again"),
+        ),
+        (
+            deaf("timed out").timeout(ms(10)),
+            1,
+            13,
+            13,
+            Some("timed out after 10ms; no retries left after attempt 1"),
+        ),
+        (
+            act("panics", |_| async {
+                sleep(ms(10)).await;
+                panic!("on purpose")
+            }),
+            1,
+            10,
+            10,
+            Some("the work panicked: on purpose"),
+        ),
+        (
+            act("cancelled", |ctx| async move {
+                sleep(ms(10)).await;
+                ctx.handle().cancel(ctx.id);
+                std::future::pending().await
+            }),
+            1,
+            13,
+            13,
+            None,
+        ),
+    ];
+    let mut expected = Vec::new();
+    for (spec, attempts, last, total, error) in works {
+        expected.push((add(&scheduler, spec), attempts, ms(last), ms(total), error));
+    }
+    scheduler.run_until_done().await;
+    for (work, attempts, last, total, error) in expected {
+        let seen = look(&scheduler, work);
+        let got =
+            (seen.attempts, seen.last_duration, seen.total_duration, seen.last_error.as_deref());
+        assert_eq!(got, (attempts, Some(last), total, error), "{}", seen.name);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_work_brings_a_value_to_later_works_also_across_retries() {
+    let mut scheduler = scheduler(2);
+    let six = work_fn("six", |ctx| async move {
+        if ctx.attempt < 3 {
+            return Err(WorkError::msg("not yet"));
+        }
+        Ok(6)
+    });
+    let six = scheduler.spawn(six.retries(5)).expect("it is taken in");
+    let input = six.clone();
+    let times = work_fn("times", move |ctx| {
+        let six = input.value();
+        async move {
+            let six = six.expect("it has succeeded");
+            if ctx.attempt == 1 {
+                return Err(WorkError::msg("once more"));
+            }
+            Ok(*six * 7)
+        }
+    });
+    let times = scheduler.spawn(times.after([&six]).retries(1)).expect("it is taken in");
+    assert_eq!(six.value(), None);
+    scheduler.run_until_done().await;
+    assert_eq!(*times.clone().await.expect("it succeeds"), 42);
+    assert_eq!(*times.await.expect("as often as asked"), 42);
+    assert_eq!(six.value().as_deref(), Some(&6));
+    assert_eq!(look(&scheduler, six.id()).attempts, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_work_that_does_not_succeed_says_why_and_brings_nothing() {
+    let mut scheduler = scheduler(4);
+    let spawn = |spec| scheduler.spawn(spec).expect("it is taken in");
+    let failing = spawn(work_fn("failing", |_| async { Err::<u32, _>(WorkError::msg("no luck")) }));
+    let blocked = spawn(work_fn("blocked", |_| async { Ok(1) }).after([&failing]));
+    let cancelled = spawn(work_fn("cancelled", |ctx| async move {
+        ctx.handle().cancel(ctx.id);
+        Ok(1)
+    }));
+    let orphaned = spawn(work_fn("parent", |ctx| async move {
+        ctx.add_child(fails("child"))?;
+        Ok(1)
+    }));
+    let fine = add(&scheduler, ok("fine"));
+    let skipped = spawn(work_fn("skipped", |_| async { Ok(1) }).after([Dependency::failed(fine)]));
+    scheduler.run_until_done().await;
+    let expected = [
+        (&failing, "work \"failing\" failed: no luck; no retries left after attempt 1"),
+        (&blocked, "work \"blocked\" was blocked: it waits for \"failing\", which is Failed"),
+        (&cancelled, "work \"cancelled\" was cancelled"),
+        (
+            &orphaned,
+            "work \"parent\" failed: its child \"child\" failed: broken; no retries left after attempt 1",
+        ),
+        (&skipped, "work \"skipped\" was not needed"),
+    ];
+    for (work, error) in expected {
+        let failure: WorkFailure = work.clone().await.expect_err("it brings nothing");
+        assert_eq!(failure.to_string(), error);
+        assert_eq!(work.value(), None, "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_is_not_there_before_the_work_has_succeeded() {
+    let mut scheduler = scheduler(4);
+    let parent = work_fn("parent", |ctx| async move {
+        ctx.add_child(takes("child", ms(20)))?;
+        Ok(ctx.attempt)
+    });
+    let parent = scheduler.spawn(parent).expect("it is taken in");
+    let computed = scheduler.spawn(work_cpu("sum", |_| Ok(1 + 1))).expect("it is taken in");
+    let early = parent.clone();
+    let looker = tokio::spawn(async move {
+        sleep(ms(10)).await;
+        early.value()
+    });
+    scheduler.run_until_done().await;
+    assert_eq!(looker.await.expect("it only looks"), None, "its child has not ended");
+    assert_eq!(parent.value().as_deref(), Some(&1));
+    assert_eq!(computed.value().as_deref(), Some(&2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn execute_brings_the_value_or_the_reason() {
+    let mut scheduler = scheduler(2);
+    let handle = scheduler.handle();
+    let client = tokio::spawn(async move {
+        let good = handle.execute(work_fn("good", |_| async { Ok("fine".to_owned()) })).await;
+        let bad = handle.execute(fails("bad")).await;
+        let refused = handle.execute(ok("x").after([nobody()])).await;
+        (good, bad, refused)
+    });
+    add(&scheduler, takes("keeps it running", ms(10)));
+    scheduler.run_until_done().await;
+    let (good, bad, refused) = client.await.expect("all were answered");
+    assert_eq!(good.as_deref().map(String::as_str), Ok("fine"));
+    let Err(ExecuteError::Failed(failure)) = bad else { panic!("it fails") };
+    assert_eq!((failure.state, failure.error.as_deref()), (WorkState::Failed, Some("broken")));
+    assert!(matches!(refused, Err(ExecuteError::Refused(SubmitError::Graph(_)))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_that_nobody_wants_any_more_does_not_stop_its_work() {
+    let mut scheduler = scheduler(1);
+    drop(scheduler.spawn(takes("unwanted", ms(5))).expect("it is taken in"));
+    let handle = scheduler.handle();
+    let impatient = tokio::spawn(async move {
+        tokio::time::timeout(ms(1), handle.execute(takes("slow", ms(50)))).await
+    });
+    scheduler.run_until_done().await;
+    impatient.await.expect("it is patient for 1 ms").expect_err("and no longer");
+    assert_eq!(scheduler.metrics().success, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sequence_runs_in_order_and_an_empty_one_is_fine() {
+    let (mut scheduler, mut events) = watched(4);
+    let mut sequence = WorkSequence::new();
+    assert_eq!(sequence.ids(), []);
+    scheduler.run_until_done().await;
+    let step = |name| Box::new(Act::new(name, |_| async { WorkOutcome::Success }));
+    let ids = ["a", "b", "c"].map(|name| sequence.push(&scheduler, step(name), 0));
+    assert_eq!(sequence.ids(), ids);
+    scheduler.run_until_done().await;
+    let started = events.take().into_iter().filter(|event| event.state == WorkState::Running);
+    assert_eq!(started.map(|event| event.id).collect::<Vec<_>>(), ids);
+
+    let mut broken = WorkSequence::new();
+    let breaks = Box::new(Act::new("breaks", |_| async { failed("broken") }));
+    broken.push(&scheduler, breaks, 0);
+    broken.push(&scheduler.handle(), step("d"), 0);
+    scheduler.run_until_done().await;
+    let ends: Vec<_> = broken.ids().iter().map(|work| state(&scheduler, *work)).collect();
+    assert_eq!(ends, [WorkState::Failed, WorkState::Blocked]);
+}
+
+/// What the callback of a work is told, until the work has ended.
+async fn told(work: Act, retries: u32) -> (Vec<String>, WorkState) {
+    let builder = WorkScheduler::builder().cancel_grace(ms(5)).retry_delay(ms(1));
+    let mut scheduler = builder.build().expect("slots");
+    let log = Log::default();
+    let seen = log.clone();
+    let callback = Arc::new(move |outcome: &WorkOutcome, ctx: &WorkContext| {
+        seen.add(format!("{} {outcome:?}", ctx.attempt));
+        assert_ne!(*outcome, failed("do panic"), "the callback breaks");
+    });
+    let work = scheduler.add_work(Box::new(WorkWithCallback::new(work, callback)), vec![], retries);
+    scheduler.run_until_done().await;
+    (log.take(), state(&scheduler, work))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_callback_is_told_once_per_attempt_how_it_ended() {
+    let tried = Act::new("tried", |ctx| async move {
+        if ctx.attempt == 1 { retry(ms(1)) } else { WorkOutcome::Success }
+    });
+    let expected = ["1 Retry { delay: 1ms }", "2 Success"].map(str::to_owned).to_vec();
+    assert_eq!(told(tried, 1).await, (expected, WorkState::Success));
+
+    let panics = Act::new("panics", |_| async { panic!("on purpose") });
+    let expected = vec!["1 Failed(\"the work panicked: on purpose\")".to_owned()];
+    assert_eq!(told(panics, 3).await, (expected, WorkState::Failed));
+
+    let dropped = Act::new("dropped", |ctx| async move {
+        ctx.handle().cancel(ctx.id);
+        std::future::pending().await
+    });
+    assert_eq!(told(dropped, 3).await, (vec!["1 Cancelled".to_owned()], WorkState::Cancelled));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_callback_is_the_works_panic() {
+    let breaks = Act::new("breaks", |_| async { failed("do panic") });
+    let expected = vec!["1 Failed(\"do panic\")".to_owned()];
+    assert_eq!(told(breaks, 3).await, (expected, WorkState::Failed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_failed_can_be_reopened_with_everything_that_follows_it() {
+    let (mut scheduler, mut events) = watched(2);
+    let flaky = answers("flaky", ms(1), &[failed("first time"), WorkOutcome::Success]);
+    let flaky = add(&scheduler, flaky);
+    let follower = add(&scheduler, ok("follower").after([flaky]));
+    scheduler.run_until_done().await;
+    assert_eq!(state(&scheduler, follower), WorkState::Blocked);
+    events.take();
+    scheduler.reopen(flaky).expect("it failed");
+    assert_eq!(state(&scheduler, follower), WorkState::Pending);
+    scheduler.run_until_done().await;
+    let expected = [
+        "1ms flaky Pending 1",
+        "1ms follower Pending 0",
+        "1ms flaky Running 2",
+        "2ms flaky Success 2",
+        "2ms follower Running 1",
+        "2ms follower Success 1",
+    ];
+    assert_eq!(events.seen(), expected);
+    scheduler.reopen(flaky).expect_err("it has succeeded");
+    scheduler.reopen(nobody()).expect_err("it never was");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_no_body_any_more_is_not_reopened() {
+    let mut scheduler = scheduler(2);
+    let broken = add(&scheduler, fails("broken"));
+    let follower = add(&scheduler, ok("follower").after([broken]));
+    scheduler.run_until_done().await;
+    drop(scheduler.take_work(follower));
+    let refused = scheduler.reopen(broken).expect_err("its follower is gone");
+    let text = format!("the body of work {follower} is gone, so it cannot be tried again");
+    assert_eq!(refused.to_string(), text);
+    assert_eq!(state(&scheduler, broken), WorkState::Failed, "nothing has changed");
+}

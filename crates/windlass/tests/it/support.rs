@@ -1,0 +1,199 @@
+//! Works that do as they are told, and schedulers that are watched.
+
+use std::fmt::Display;
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::mpsc;
+use windlass::{
+    Work, WorkContext, WorkEvent, WorkHandle, WorkId, WorkOutcome, WorkScheduler,
+    WorkSchedulerBuilder, WorkSnapshot, WorkSpec, WorkState,
+};
+
+/// A work that does what a closure says.
+pub(crate) struct Act {
+    name: String,
+    act: Box<dyn FnMut(WorkContext) -> BoxFuture<'static, WorkOutcome> + Send>,
+}
+
+#[windlass::async_trait]
+impl Work for Act {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
+        (self.act)(ctx).await
+    }
+}
+
+impl Act {
+    pub(crate) fn new<F, Fut>(name: &str, mut act: F) -> Self
+    where
+        F: FnMut(WorkContext) -> Fut + Send + 'static,
+        Fut: Future<Output = WorkOutcome> + Send + 'static,
+    {
+        Self { name: name.to_owned(), act: Box::new(move |ctx| act(ctx).boxed()) }
+    }
+}
+
+pub(crate) fn act<F, Fut>(name: &str, act: F) -> WorkSpec
+where
+    F: FnMut(WorkContext) -> Fut + Send + 'static,
+    Fut: Future<Output = WorkOutcome> + Send + 'static,
+{
+    WorkSpec::new(Act::new(name, act))
+}
+
+/// A work that takes this long and then answers: the n-th answer at the n-th attempt, the last one
+/// ever after.
+pub(crate) fn answers(name: &str, takes: Duration, answers: &[WorkOutcome]) -> WorkSpec {
+    let answers = answers.to_vec();
+    act(name, move |ctx| {
+        let place = (ctx.attempt as usize).min(answers.len()) - 1;
+        let answer = answers[place].clone();
+        async move {
+            tokio::time::sleep(takes).await;
+            answer
+        }
+    })
+}
+
+pub(crate) fn takes(name: &str, takes: Duration) -> WorkSpec {
+    answers(name, takes, &[WorkOutcome::Success])
+}
+
+/// A work that succeeds at once.
+pub(crate) fn ok(name: &str) -> WorkSpec {
+    act(name, |_| async { WorkOutcome::Success })
+}
+
+pub(crate) fn fails(name: &str) -> WorkSpec {
+    act(name, |_| async { failed("broken") })
+}
+
+/// A work that never ends by itself, and stops when it is asked to.
+pub(crate) fn obedient(name: &str) -> WorkSpec {
+    act(name, |ctx| async move {
+        ctx.cancel_token().cancelled().await;
+        WorkOutcome::Success
+    })
+}
+
+/// A work that never ends.
+pub(crate) fn deaf(name: &str) -> WorkSpec {
+    act(name, |_| std::future::pending())
+}
+
+pub(crate) fn failed(why: &str) -> WorkOutcome {
+    WorkOutcome::Failed(why.to_owned())
+}
+
+pub(crate) fn retry(delay: Duration) -> WorkOutcome {
+    WorkOutcome::Retry { delay }
+}
+
+pub(crate) fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+pub(crate) fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// An id that nobody has given out.
+pub(crate) fn nobody() -> WorkId {
+    WorkId::new(9999).expect("not zero")
+}
+
+/// Every change of state that a scheduler tells of.
+pub(crate) struct Events(mpsc::Receiver<WorkEvent>);
+
+impl Events {
+    pub(crate) fn take(&mut self) -> Vec<WorkEvent> {
+        std::iter::from_fn(|| self.0.try_recv().ok()).collect()
+    }
+
+    /// What has happened since the last look: `100ms a Running 1`.
+    pub(crate) fn seen(&mut self) -> Vec<String> {
+        let line = |event: WorkEvent| {
+            let WorkEvent { at, name, state, attempt, .. } = event;
+            format!("{at} {name} {state} {attempt}")
+        };
+        self.take().into_iter().map(line).collect()
+    }
+}
+
+/// A scheduler with so many slots, and its events.
+pub(crate) fn watched(slots: usize) -> (WorkScheduler, Events) {
+    watch(WorkScheduler::builder().max_concurrency(slots))
+}
+
+pub(crate) fn watch(builder: WorkSchedulerBuilder) -> (WorkScheduler, Events) {
+    let (event_tx, events) = mpsc::channel(100_000);
+    (builder.event_tx(event_tx).build().expect("it can run something"), Events(events))
+}
+
+pub(crate) fn scheduler(slots: usize) -> WorkScheduler {
+    WorkScheduler::builder().max_concurrency(slots).build().expect("it can run something")
+}
+
+pub(crate) fn add<T>(handle: &WorkHandle, spec: WorkSpec<T>) -> WorkId {
+    handle.submit(spec).expect("it can be taken in")
+}
+
+pub(crate) fn state(handle: &WorkHandle, work: WorkId) -> WorkState {
+    handle.state(work).expect("it is known")
+}
+
+pub(crate) fn look(handle: &WorkHandle, work: WorkId) -> WorkSnapshot {
+    handle.snapshot_of(work).expect("it is known")
+}
+
+pub(crate) fn last_error(handle: &WorkHandle, work: WorkId) -> String {
+    look(handle, work).last_error.unwrap_or_else(|| "no error".to_owned())
+}
+
+/// What was seen, in order, by whoever has a clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    pub(crate) fn add(&self, line: impl Display) {
+        self.0.lock().expect("nobody panics here").push(line.to_string());
+    }
+
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().expect("nobody panics here"))
+    }
+}
+
+/// Runs until nothing more happens without the clock: everybody has had a turn.
+pub(crate) async fn settle() {
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Every work has ended, and the counters add up.
+pub(crate) fn assert_done(handle: &WorkHandle) {
+    let metrics = handle.metrics();
+    assert_eq!((metrics.pending, metrics.running), (0, 0), "every work has ended");
+    let ends = metrics.success + metrics.failed + metrics.blocked + metrics.cancelled;
+    assert_eq!(ends, metrics.total, "the ends add up");
+    assert_eq!(handle.snapshot().len(), metrics.total);
+}
+
+/// Does something when it is dropped.
+pub(crate) struct OnDrop<F: FnOnce()>(pub(crate) Option<F>);
+
+impl<F: FnOnce()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        if let Some(act) = self.0.take() {
+            act();
+        }
+    }
+}

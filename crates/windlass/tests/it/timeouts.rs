@@ -1,0 +1,165 @@
+//! Attempts and works that take too long.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use windlass::{
+    Phase, RetryPolicy, WorkOutcome, WorkScheduler, WorkSchedulerBuilder, WorkState, work_fn,
+};
+
+use crate::support::*;
+
+fn with_grace(grace: Option<Duration>) -> WorkSchedulerBuilder {
+    let builder = WorkScheduler::builder().max_concurrency(1);
+    match grace {
+        Some(grace) => builder.cancel_grace(grace),
+        None => builder,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_times_out_is_told_and_dropped_after_its_grace() {
+    for (grace, dropped_at) in [(None, 100), (Some(ms(30)), 130)] {
+        let (mut scheduler, mut events) = watch(with_grace(grace));
+        let log = Log::default();
+        let seen = log.clone();
+        let start = Instant::now();
+        let work = act("work", move |ctx| {
+            let seen = seen.clone();
+            tokio::spawn(async move {
+                ctx.cancel_token().cancelled().await;
+                seen.add(format!("told after {:?}", start.elapsed()));
+            });
+            std::future::pending()
+        });
+        let work = add(&scheduler, work.timeout(ms(100)).retries(1));
+        scheduler.run_until_done().await;
+        let again = dropped_at + 1000;
+        let expected = [
+            "0ns work Running 1".to_owned(),
+            format!("{dropped_at}ms work Pending 1"),
+            format!("{:?} work Running 2", ms(again)),
+            format!("{:?} work Failed 2", ms(again + dropped_at)),
+        ];
+        assert_eq!(events.seen(), expected, "grace {grace:?}");
+        let error = "timed out after 100ms; no retries left after attempt 2";
+        assert_eq!(last_error(&scheduler, work), error);
+        settle().await;
+        let told = [ms(100), ms(again + 100)].map(|at| format!("told after {at:?}"));
+        assert_eq!(log.take(), told, "at once, whatever the grace");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_is_a_failure_whatever_the_body_answers_meanwhile() {
+    let answers =
+        [WorkOutcome::Success, failed("by itself"), retry(secs(77)), WorkOutcome::Cancelled];
+    for answer in answers {
+        let (mut scheduler, mut events) = watch(with_grace(Some(ms(50))));
+        let told = answer.clone();
+        let work = act("work", move |ctx| {
+            let told = told.clone();
+            async move {
+                ctx.cancel_token().cancelled().await;
+                told
+            }
+        });
+        let work = add(&scheduler, work.timeout(ms(10)).retry(RetryPolicy::fixed(ms(5)).times(1)));
+        scheduler.run_until_done().await;
+        let expected = [
+            "0ns work Running 1",
+            "10ms work Pending 1",
+            "15ms work Running 2",
+            "25ms work Failed 2",
+        ];
+        assert_eq!(events.seen(), expected, "{answer:?}");
+        assert!(last_error(&scheduler, work).starts_with("timed out after 10ms"), "{answer:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_within_its_time_is_left_alone_and_the_next_has_all_of_it() {
+    let (mut scheduler, mut events) = watched(1);
+    let work = answers("work", ms(80), &[retry(ms(50)), WorkOutcome::Success]);
+    add(&scheduler, work.timeout(ms(100)).retries(1));
+    scheduler.run_until_done().await;
+    assert_eq!(events.seen()[3], "210ms work Success 2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_wins_over_a_timeout() {
+    let (mut scheduler, mut events) = watch(with_grace(Some(ms(100))));
+    let work = add(&scheduler, deaf("work").timeout(ms(10)).retries(3));
+    let handle = scheduler.handle();
+    tokio::spawn(async move {
+        tokio::time::sleep(ms(50)).await;
+        assert!(handle.cancel(work), "it has not ended");
+    });
+    scheduler.run_until_done().await;
+    assert_eq!(events.seen(), ["0ns work Running 1", "110ms work Cancelled 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_passes_before_the_start_fails_the_work() {
+    let (mut scheduler, mut events) = watched(1);
+    add(&scheduler, takes("holder", ms(100)));
+    let late = add(&scheduler, ok("late").deadline(Instant::now() + ms(60)).retries(5));
+    add(&scheduler, ok("follower").after([late]));
+    scheduler.run_until_done().await;
+    let expected = [
+        "0ns holder Running 1",
+        "60ms late Failed 0",
+        "60ms follower Blocked 0",
+        "100ms holder Success 1",
+    ];
+    assert_eq!(events.seen(), expected);
+    assert_eq!(last_error(&scheduler, late), "its deadline passed before it began");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_ends_an_attempt_and_leaves_no_retry() {
+    let (mut scheduler, mut events) = watched(1);
+    let work = deaf("work").deadline(Instant::now() + ms(60)).retries(5);
+    let work = add(&scheduler, work);
+    scheduler.run_until_done().await;
+    assert_eq!(events.seen(), ["0ns work Running 1", "60ms work Failed 1"]);
+    assert_eq!(last_error(&scheduler, work), "its deadline passed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_ends_a_retry_delay_and_a_past_one_ends_everything_at_once() {
+    let (mut scheduler, mut events) = watched(1);
+    let work = answers("work", ms(10), &[retry(secs(10))]).deadline(Instant::now() + ms(60));
+    add(&scheduler, work.retries(5));
+    tokio::time::advance(ms(5)).await;
+    let past = add(&scheduler, ok("past").deadline(Instant::now() - ms(5)));
+    assert_eq!(state(&scheduler, past), WorkState::Failed, "without a run");
+    scheduler.run_until_done().await;
+    let expected =
+        ["5ms past Failed 0", "5ms work Running 1", "15ms work Pending 1", "60ms work Failed 1"];
+    assert_eq!(events.seen(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_timeout_stands_still_in_a_suspension_and_the_deadline_does_not() {
+    let (mut scheduler, mut events) = watched(1);
+    let waits = |name: &str| {
+        work_fn(name, |ctx| async move {
+            tokio::time::sleep(ms(30)).await;
+            ctx.suspend(tokio::time::sleep(secs(10))).await?;
+            tokio::time::sleep(ms(30)).await;
+            Ok(())
+        })
+    };
+    add(&scheduler, waits("timed").timeout(ms(70)));
+    scheduler.run_until_done().await;
+    assert_eq!(events.seen()[1], "10.06s timed Success 1");
+    let tight = add(&scheduler, waits("tight").timeout(ms(50)));
+    scheduler.run_until_done().await;
+    assert_eq!(events.seen()[1], "20.11s tight Failed 1", "20 ms are left after the wait");
+    assert!(last_error(&scheduler, tight).starts_with("timed out after 50ms"));
+    let late = add(&scheduler, waits("late").deadline(Instant::now() + secs(1)));
+    scheduler.run_until_done().await;
+    assert_eq!(events.seen()[1], "21.11s late Failed 1");
+    assert_eq!(look(&scheduler, late).phase, Phase::Failed);
+}
