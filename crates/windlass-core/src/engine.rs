@@ -32,6 +32,7 @@ mod reopen;
 mod step;
 mod times;
 
+use edges::verdict;
 pub use family::Children;
 use family::Families;
 use times::Times;
@@ -528,6 +529,8 @@ impl Engine {
         self.metrics.retries_left -= u64::from(entry.retries_left);
         self.metrics.forgotten += 1;
         self.works.forget(work.index());
+        let ended = "only what has ended is forgotten";
+        self.dag.leave_word(work.index(), |kind| verdict(kind, entry.phase).expect(ended));
         self.dag.forget(work.index());
         if entry.timed {
             self.times.remove(&work);
