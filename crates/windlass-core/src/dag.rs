@@ -312,17 +312,6 @@ impl Dag {
         })
     }
 
-    /// Whoever has to stand behind `node`, once for each link.
-    fn outgoing(&self, node: usize) -> impl Iterator<Item = usize> {
-        let mut next = self.nodes[node].outgoing.first;
-        let targets = std::iter::from_fn(move || {
-            let link = self.link(next?);
-            next = link.next_out;
-            Some(link.to)
-        });
-        targets.filter(|&target| self.nodes.get(target).is_some())
-    }
-
     fn connect(&mut self, from: usize, to: usize, kind: EdgeKind) {
         self.link_up(from, to, kind, Role::Wait);
         self.nodes[to].in_degree += 1;
