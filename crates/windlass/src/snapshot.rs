@@ -90,6 +90,7 @@ impl WorkSnapshot {
             Phase::Delayed { .. } => self.retrying(),
             Phase::Running | Phase::Joining if self.children.total > 0 => self.family(),
             Phase::Running | Phase::Joining => format!("running{}", self.attempt(self.attempts)),
+            Phase::Suspended if self.children.open() > 0 => self.family(),
             Phase::Suspended => "waiting, without a slot".to_owned(),
             Phase::Resuming => "waiting for its turn to go on".to_owned(),
             Phase::Cancelling { why: Why::Cancel, .. } => "stopping, as asked".to_owned(),
