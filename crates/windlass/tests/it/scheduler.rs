@@ -67,7 +67,10 @@ async fn used_up_retries_are_named_in_the_last_error() {
     assert_eq!(start.elapsed(), Duration::from_secs(1), "a zero delay is the configured one");
     let snapshot = &scheduler.snapshot()[work.index()];
     assert_eq!(snapshot.state, WorkState::Failed);
-    assert_eq!(snapshot.last_error.as_deref(), Some("it asked to be tried again; no retries left after attempt 2"));
+    assert_eq!(
+        snapshot.last_error.as_deref(),
+        Some("it asked to be tried again; no retries left after attempt 2")
+    );
 }
 
 #[tokio::test(start_paused = true)]
