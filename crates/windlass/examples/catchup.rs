@@ -25,7 +25,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use windlass::{
     CancellationToken, Fatal, Notice, RETRY_A_FEW, RetryPolicy, SubmitError, Subscription,
-    WorkError, WorkHandle, WorkRef, WorkScheduler, WorkSpec, work_cpu, work_fn,
+    WorkError, WorkHandle, WorkRef, WorkScheduler, WorkSpec, work_after, work_cpu, work_fn,
 };
 
 const CHECKPOINTS: u64 = 40;
@@ -131,13 +131,13 @@ fn verify(
     before: Option<&WorkRef<File>>,
     headers: &WorkRef<File>,
     transactions: &WorkRef<File>,
-) -> WorkSpec<()> {
+) -> WorkSpec {
     let inputs = (before.cloned(), headers.clone(), transactions.clone());
     let verify = work_cpu(format!("verify {n}"), move |_ctx| {
+        let brought = |work: &WorkRef<File>| work.value().expect("it has succeeded before");
         let (before, headers, transactions) = &inputs;
-        let headers = brought(headers);
         let chain = before.as_ref().map_or(0, |before| digest(&brought(before).lines));
-        if headers.lines != [chain, digest(&brought(transactions).lines)] {
+        if brought(headers).lines != [chain, digest(&brought(transactions).lines)] {
             // Trying again would find the same.
             return Err(Fatal(WorkError::msg("the chain of headers is broken")).into());
         }
@@ -147,22 +147,14 @@ fn verify(
 }
 
 /// Applies a checkpoint to the ledger.
-fn apply(n: u64, transactions: &WorkRef<File>, ledger: &Arc<Mutex<Ledger>>) -> WorkSpec<()> {
-    let (transactions, ledger) = (transactions.clone(), Arc::clone(ledger));
-    work_fn(format!("apply {n}"), move |_ctx| {
-        let (transactions, ledger) = (brought(&transactions), Arc::clone(&ledger));
-        async move {
-            let mut ledger = ledger.lock().expect("nobody panicked");
-            ledger.balance += transactions.lines.iter().sum::<u64>();
-            ledger.applied.push(n);
-            Ok(())
-        }
+fn apply(n: u64, transactions: &WorkRef<File>, ledger: &Arc<Mutex<Ledger>>) -> WorkSpec {
+    let ledger = Arc::clone(ledger);
+    work_after(format!("apply {n}"), transactions, move |_ctx, transactions| {
+        let mut ledger = ledger.lock().expect("nobody panicked");
+        ledger.balance += transactions.lines.iter().sum::<u64>();
+        ledger.applied.push(n);
+        async { Ok(()) }
     })
-}
-
-/// What a work has brought that the present one follows.
-fn brought<T>(work: &WorkRef<T>) -> Arc<T> {
-    work.value().expect("it has succeeded, or this work would not run")
 }
 
 /// A bar where there is a terminal to draw it on; plain lines elsewhere.

@@ -88,6 +88,12 @@ impl<T> WorkRef<T> {
         self.id
     }
 
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// What it brought; none before it has succeeded. For works that come after it.
     #[must_use]
     pub fn value(&self) -> Option<Arc<T>> {

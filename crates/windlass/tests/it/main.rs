@@ -2,5 +2,6 @@
 
 mod cpu;
 mod examples;
+mod inputs;
 mod scenarios;
 mod scheduler;
