@@ -95,6 +95,21 @@ impl WorkHandle {
 
     /// Cancels a work: at once if it waits; if it runs, it is asked to stop and has ended when it
     /// returns. False if it has ended already, or is unknown.
+    ///
+    /// ```
+    /// # use windlass::{WorkScheduler, WorkSchedulerConfig, WorkState, work_fn};
+    /// # let scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// # let id = scheduler.submit(work_fn("unwanted", |_| async { Ok(()) }))?;
+    /// // Cancel a specific work item
+    /// let cancelled = scheduler.cancel(id);
+    /// # assert!(cancelled);
+    /// assert_eq!(scheduler.state(id), Some(WorkState::Cancelled));
+    /// assert!(!scheduler.cancel(id), "it has ended already");
+    ///
+    /// // Cancel all registered work items
+    /// scheduler.cancel_all();
+    /// # Ok::<(), windlass::SubmitError>(())
+    /// ```
     pub fn cancel(&self, id: WorkId) -> bool {
         self.shared.apply(Input::Cancel(id)).is_ok()
     }
@@ -160,12 +175,38 @@ impl WorkHandle {
 
     /// Has an ended work that failed or was cancelled tried again, with everything that follows it.
     /// A run has to be under way or to come. Refused if its body is gone.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use windlass::{WorkError, WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mended = Arc::new(AtomicBool::new(false));
+    /// let is_mended = mended.clone();
+    /// let build = scheduler.submit(work_fn("build", move |_| {
+    ///     let works = is_mended.load(Ordering::Relaxed);
+    ///     async move { if works { Ok(()) } else { Err(WorkError::msg("a comma is missing")) } }
+    /// }))?;
+    /// scheduler.submit(work_fn("test", |_| async { Ok(()) }).after([build]))?;
+    /// scheduler.run_until_done().await;
+    /// assert_eq!((scheduler.metrics().failed, scheduler.metrics().blocked), (1, 1));
+    ///
+    /// mended.store(true, Ordering::Relaxed);
+    /// scheduler.reopen(build)?;
+    /// scheduler.run_until_done().await;
+    /// assert_eq!(scheduler.metrics().success, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn reopen(&self, id: WorkId) -> Result<(), ReopenError> {
         self.shared.visit(|visit| visit.reopen(id))
     }
 
-    /// Ends the wait of a work that waits for [`WorkContext::woken`](crate::WorkContext::woken), now or next. False if no
-    /// attempt of it is under way.
+    /// Ends the wait of a work that waits for [`WorkContext::woken`](crate::WorkContext::woken), now
+    /// or next. False if no attempt of it is under way.
     pub fn wake(&self, id: WorkId) -> bool {
         let cell = self.shared.look().entries.get(&id).and_then(|entry| entry.attempt.clone());
         cell.inspect(|cell| cell.alarm.notify_one()).is_some()
@@ -176,7 +217,19 @@ impl WorkHandle {
         self.shared.apply(Input::Open(id)).is_ok()
     }
 
-    /// Changes limits of this scheduler; those that are not named stay.
+    /// Changes limits of this scheduler; those that are not named stay. What runs is left alone: if
+    /// more is in use than the new limit, nothing starts until that has ended.
+    ///
+    /// ```
+    /// use windlass::{ResourceCost, WorkScheduler};
+    ///
+    /// let limits = ResourceCost::of([("connections", 10), ("licences", 2)])?;
+    /// let scheduler = WorkScheduler::builder().limits(limits).build()?;
+    /// let handle = scheduler.handle();
+    /// // Later, perhaps from another task:
+    /// handle.set_limits(&ResourceCost::of([("connections", 5)])?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set_limits(&self, limits: &ResourceCost) {
         self.shared
             .visit(|visit| {
