@@ -104,3 +104,8 @@ pub use work::{Work, WorkOutcome};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct ReadMe;
+
+/// The examples of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/works.md")]
+struct Guide;
