@@ -3,5 +3,6 @@
 mod cpu;
 mod examples;
 mod inputs;
+mod reasons;
 mod scenarios;
 mod scheduler;
