@@ -42,11 +42,16 @@ pub struct WorkWithCallback<W, F> {
 impl<W, F> WorkWithCallback<W, F>
 where
     W: Work,
-    F: Fn(&WorkOutcome, &WorkContext) + Send + Sync,
+    F: Fn(&WorkOutcome, &WorkContext) + Send + Sync + 'static,
 {
     /// `work`, with `callback` told how its attempts end.
     pub fn new(work: W, callback: Arc<F>) -> Self {
         Self { work, callback }
+    }
+
+    /// The work alone.
+    pub fn into_inner(self) -> W {
+        self.work
     }
 }
 
@@ -54,7 +59,7 @@ where
 impl<W, F> Work for WorkWithCallback<W, F>
 where
     W: Work,
-    F: Fn(&WorkOutcome, &WorkContext) + Send + Sync,
+    F: Fn(&WorkOutcome, &WorkContext) + Send + Sync + 'static,
 {
     fn name(&self) -> &str {
         self.work.name()

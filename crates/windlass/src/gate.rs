@@ -113,6 +113,11 @@ impl<W: Work> ConditionalWork<W> {
         self.notify = Some(notify);
         self
     }
+
+    /// The work alone.
+    pub fn into_inner(self) -> W {
+        self.work
+    }
 }
 
 #[async_trait]

@@ -66,7 +66,7 @@ pub struct WorkFailure {
     pub error: Option<String>,
 }
 
-/// Why [`WorkHandle::execute`](crate::WorkHandle::execute) brings nothing.
+/// Why [`WorkHandle::execute`](crate::WorkHandle::execute), which has an example, brings nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ExecuteError {

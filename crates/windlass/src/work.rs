@@ -1,5 +1,6 @@
 //! What a user writes: a work, and how one attempt of it ended.
 
+use std::any::Any;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -37,7 +38,7 @@ use crate::gate::Gate;
 /// before every attempt, and after it the one that fits what becomes of the work. Those who depend
 /// on it hear of its end after its hook has returned. A panic in a hook is the work's panic.
 #[async_trait]
-pub trait Work: Send {
+pub trait Work: Any + Send {
     /// What people call it; the type's name unless said otherwise.
     fn name(&self) -> &str {
         let path = std::any::type_name::<Self>();
