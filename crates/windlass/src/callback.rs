@@ -1,5 +1,6 @@
 //! A work with somebody who is told how each attempt ended.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 
@@ -52,6 +53,12 @@ where
     /// The work alone.
     pub fn into_inner(self) -> W {
         self.work
+    }
+}
+
+impl<W: fmt::Debug, F> fmt::Debug for WorkWithCallback<W, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkWithCallback").field("work", &self.work).finish_non_exhaustive()
     }
 }
 

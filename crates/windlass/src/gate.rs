@@ -120,6 +120,13 @@ impl<W: Work> ConditionalWork<W> {
     }
 }
 
+impl<W: fmt::Debug> fmt::Debug for ConditionalWork<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("ConditionalWork");
+        shown.field("work", &self.work).field("poll", &self.poll).finish_non_exhaustive()
+    }
+}
+
 #[async_trait]
 impl<W: Work> Work for ConditionalWork<W> {
     fn name(&self) -> &str {

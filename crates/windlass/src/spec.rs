@@ -1,5 +1,6 @@
 //! A work with everything that can be said about it before it runs.
 
+use std::fmt;
 use std::future::IntoFuture;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -85,6 +86,12 @@ impl<T> WorkSpec<T> {
             gate: None,
             value,
         }
+    }
+
+    /// What people call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.body.name()
     }
 
     /// It starts only after all of these have succeeded, or have ended as a [`Dependency`] says.
@@ -217,6 +224,16 @@ impl<T> WorkSpec<T> {
             (Some(own), Some(other)) => Some(own.and(other)),
             (own, other) => own.or(other),
         };
+    }
+}
+
+impl<T> fmt::Debug for WorkSpec<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("WorkSpec");
+        shown.field("name", &self.name()).field("after", &self.after);
+        shown.field("retries", &self.retries).field("priority", &self.priority);
+        shown.field("needs", &format_args!("{}", self.needs)).field("timeout", &self.timeout);
+        shown.field("deadline", &self.deadline).field("gate", &self.gate).finish_non_exhaustive()
     }
 }
 
