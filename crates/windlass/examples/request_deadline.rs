@@ -77,7 +77,7 @@ async fn one_that_is_served(service: &WorkHandle) -> Result<(), ExecuteError> {
 
 /// Two slow requests have both connections; a third one waits for them. None is served in time.
 async fn three_that_are_late(service: &WorkHandle) -> Result<(), Box<dyn Error>> {
-    let (long, soon) = (Duration::from_secs(3600), Duration::from_millis(200));
+    let (long, soon) = (Duration::from_secs(3600), Duration::from_millis(600));
     let orders = service.spawn(within(soon, query("orders", long)))?;
     let invoices = service.spawn(within(soon, query("invoices", long)))?;
 
@@ -90,7 +90,7 @@ async fn three_that_are_late(service: &WorkHandle) -> Result<(), Box<dyn Error>>
         let failure: WorkFailure = request.await.expect_err("it takes an hour");
         println!("late: {failure}");
         assert_eq!(failure.state, WorkState::Failed);
-        assert_eq!(failure.error.as_deref(), Some("its deadline passed"));
+        assert!(failure.error.is_some_and(|error| error.starts_with("its deadline passed")));
     }
     Ok(())
 }

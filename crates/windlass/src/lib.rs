@@ -17,7 +17,7 @@
 //!     .limits(ResourceCost::of([("gpu", 2)])?)
 //!     .build()?;
 //!
-//! // Tried again after 100, 200, 400 ms …; no attempt takes longer than 30 seconds.
+//! // Tried again after about 100, 200, 400 ms …; no attempt takes longer than 30 seconds.
 //! let patiently = RetryPolicy::exponential(Duration::from_millis(100)).jitter();
 //! let data = work_fn("fetch", |_ctx| async { Ok(fetch("data.bin").await?) });
 //! let data = scheduler.spawn(data.retry(patiently).timeout(Duration::from_secs(30)))?;
@@ -27,7 +27,7 @@
 //! let model = scheduler.spawn(train.needs(ResourceCost::of([("gpu", 1)])?))?;
 //!
 //! scheduler.run_until_done().await;
-//! println!("trained {}", model.await?); // or why not: "work "train" was blocked: …"
+//! println!("trained {}", model.await?); // or why not, with the name of who failed
 //! # Ok(())
 //! # }
 //! ```
