@@ -202,7 +202,8 @@ impl Report<'_> {
             Some(Phase::Cancelling { why, .. }) => Some(why),
             _ => None,
         };
-        let timeout = state.entries.get(self.ctx.id).and_then(|entry| entry.timeout);
+        let entry = state.entries.get(self.ctx.id);
+        let (timeout, retries) = entry.map_or((None, 0), |entry| (entry.timeout, entry.retries));
         let (text, final_anyway) = match (why, outcome) {
             (Some(Why::Deadline), _) => ("its deadline passed".to_owned(), true),
             (Some(_), _) => (format!("timed out after {:?}", timeout.unwrap_or_default()), false),
@@ -211,7 +212,8 @@ impl Report<'_> {
                 let reason = self.ctx.cell.take_reason();
                 (reason.unwrap_or_else(|| "it asked to be tried again".to_owned()), false)
             }
-            (None, _) => (failed_child(state, self.ctx.id), false),
+            // It asked for nothing itself, so it is told of its retries only if it had some.
+            (None, _) => (failed_child(state, self.ctx.id), retries == 0),
         };
         Some(match kind {
             Ending::Failed if !final_anyway => {

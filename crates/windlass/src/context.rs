@@ -14,7 +14,22 @@ use crate::handle::WorkHandle;
 use crate::shared::Shared;
 use crate::spec::{SubmitError, WorkSpec};
 
-/// What an attempt knows about itself. Clones are of the same attempt.
+/// What an attempt knows about itself, and what it can do while it runs. Clones are of the same
+/// attempt.
+///
+/// ```
+/// # use windlass::{CancellationToken, WorkContext, WorkHandle, WorkId};
+/// fn look(ctx: &WorkContext) {
+///     let id: WorkId = ctx.id; // Unique identifier
+///     let attempt: u32 = ctx.attempt; // Current attempt number (1-indexed)
+///     let asked_to_stop: bool = ctx.is_cancelled();
+///     let token: &CancellationToken = ctx.cancel_token();
+///     let scheduler: WorkHandle = ctx.handle();
+/// }
+/// ```
+///
+/// Besides, an attempt can wait [without a slot](Self::suspend), have [children](Self::add_child),
+/// and everything that a [handle](Self::handle) can do.
 #[derive(Clone)]
 pub struct WorkContext {
     /// The work.
@@ -55,7 +70,7 @@ struct Rare {
     reason: Mutex<Option<String>>,
 }
 
-/// The attempt was asked to stop.
+/// The attempt was asked to stop: what [`WorkContext::suspend`] answers then, to be passed on with `?`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the work was asked to stop")]
 pub struct Cancelled;
@@ -173,19 +188,103 @@ impl AttemptCell {
 }
 
 impl WorkContext {
-    /// Whether this attempt has been asked to stop.
+    /// Whether this attempt has been asked to stop: by a cancel, its timeout or its deadline.
+    ///
+    /// ```
+    /// # use windlass::{Work, WorkContext, WorkOutcome, WorkScheduler, WorkSchedulerConfig};
+    /// # struct Import { data: Vec<u8> }
+    /// # impl Import {
+    /// #     async fn process_chunk(&self, _chunk: &[u8]) -> Result<(), std::io::Error> {
+    /// #         Ok(())
+    /// #     }
+    /// # }
+    /// # #[windlass::async_trait]
+    /// # impl Work for Import {
+    /// async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
+    ///     for chunk in self.data.chunks(1000) {
+    ///         // Check for cancellation between chunks
+    ///         if ctx.is_cancelled() {
+    ///             return WorkOutcome::Cancelled;
+    ///         }
+    ///         match self.process_chunk(chunk).await {
+    ///             Ok(()) => {}
+    ///             Err(error) => return WorkOutcome::Failed(error.to_string()),
+    ///         }
+    ///     }
+    ///     WorkOutcome::Success
+    /// }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// # let import = Import { data: vec![1; 2500] };
+    /// # scheduler.add_work(Box::new(import), vec![], 0);
+    /// # scheduler.run_until_done().await;
+    /// # assert_eq!(scheduler.metrics().success, 1);
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cell.is_stopped()
     }
 
-    /// The token that asks this attempt to stop.
+    /// The token that asks this attempt to stop, for what can be cancelled itself.
+    ///
+    /// ```
+    /// # use windlass::{Work, WorkContext, WorkOutcome, WorkScheduler, WorkSchedulerConfig};
+    /// # struct Export;
+    /// # impl Export {
+    /// #     async fn long_running_operation(&mut self) -> Result<u64, std::io::Error> {
+    /// #         Ok(1)
+    /// #     }
+    /// # }
+    /// # #[windlass::async_trait]
+    /// # impl Work for Export {
+    /// async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
+    ///     tokio::select! {
+    ///         _ = ctx.cancel_token().cancelled() => WorkOutcome::Cancelled,
+    ///         result = self.long_running_operation() => {
+    ///             match result {
+    ///                 Ok(_) => WorkOutcome::Success,
+    ///                 Err(e) => WorkOutcome::Failed(e.to_string()),
+    ///             }
+    ///         }
+    ///     }
+    /// }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// # scheduler.add_work(Box::new(Export), vec![], 0);
+    /// # scheduler.run_until_done().await;
+    /// # assert_eq!(scheduler.metrics().success, 1);
+    /// # }
+    /// ```
     #[must_use]
     pub fn cancel_token(&self) -> &CancellationToken {
         self.cell.token()
     }
 
     /// The scheduler, to submit more works and everything else, from inside this one.
+    ///
+    /// ```
+    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass::SubmitError> {
+    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// scheduler.submit(work_fn("list", |ctx| async move {
+    ///     for page in 1..=3 {
+    ///         let fetch = work_fn(format!("fetch {page}"), |_| async { Ok(()) });
+    ///         ctx.handle().submit(fetch.after([ctx.id]))?;
+    ///     }
+    ///     Ok(())
+    /// }))?;
+    /// scheduler.run_until_done().await;
+    /// assert_eq!(scheduler.metrics().success, 4);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn handle(&self) -> WorkHandle {
         WorkHandle::new(Arc::clone(&self.shared))
     }
@@ -240,14 +339,59 @@ impl WorkContext {
         }
     }
 
-    /// Ready once somebody has called [`WorkHandle::wake`] for this work: for
-    /// `ctx.suspend(ctx.woken())`. A wake that comes earlier is not lost.
+    /// Ready once somebody has called [`WorkHandle::wake`] for this work. A wake that comes earlier in
+    /// the same attempt is not lost.
+    ///
+    /// ```
+    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass::SubmitError> {
+    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let sleeper = scheduler.submit(work_fn("sleeper", |ctx| async move {
+    ///     ctx.suspend(ctx.woken()).await?;
+    ///     Ok(())
+    /// }))?;
+    /// let handle = scheduler.handle();
+    /// tokio::spawn(async move {
+    ///     while !handle.wake(sleeper) {
+    ///         tokio::task::yield_now().await; // it has not begun yet
+    ///     }
+    /// });
+    /// scheduler.run_until_done().await;
+    /// # assert_eq!(scheduler.metrics().success, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn woken(&self) {
         self.cell.rare().alarm.notified().await;
     }
 
     /// Adds a child: this work ends after it, and fails if it fails. It stands in the ordinary line.
     /// Refused once this attempt has been asked to stop, or a child has failed.
+    ///
+    /// ```
+    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass::SubmitError> {
+    /// let one_slot = WorkSchedulerConfig { max_concurrency: 1, ..Default::default() };
+    /// let mut scheduler = WorkScheduler::new(one_slot);
+    /// let parent = scheduler.submit(work_fn("parent", |ctx| async move {
+    ///     for n in 1..=3 {
+    ///         ctx.add_child(work_fn(format!("child {n}"), |_| async { Ok(()) }))?;
+    ///     }
+    ///     let children = ctx.join_children().await?; // gives the slot to them meanwhile
+    ///     assert_eq!(children.succeeded, 3);
+    ///     Ok(())
+    /// }))?;
+    /// // Whoever follows the parent follows the whole family.
+    /// scheduler.submit(work_fn("after all", |_| async { Ok(()) }).after([parent]))?;
+    /// scheduler.run_until_done().await;
+    /// assert_eq!(scheduler.metrics().success, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn add_child<T>(&self, spec: WorkSpec<T>) -> Result<WorkId, SubmitError> {
         // Release, with the acquire of the runner, which looks for children only then.
         self.cell.has_children.store(true, Ordering::Release);
@@ -266,7 +410,9 @@ impl WorkContext {
         Ok(self.children())
     }
 
-    /// Says why the attempt will ask to be tried again: what `last_error` tells.
+    /// Says why the attempt will ask to be tried again, for the `last_error` of its snapshots: a
+    /// [`WorkOutcome::Retry`](crate::WorkOutcome::Retry) has no place for it. Closures need not: their
+    /// errors are kept.
     pub fn explain_retry(&self, reason: impl Into<String>) {
         let mut kept = self.cell.rare().reason.lock().unwrap_or_else(PoisonError::into_inner);
         *kept = Some(reason.into());

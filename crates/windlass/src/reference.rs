@@ -16,7 +16,26 @@ use crate::spec::{Brings, SubmitError};
 
 /// A spawned work. Later works can follow it and have its value; awaited, it is that value.
 ///
-/// The front page of this crate has an example; [`work_fn`](crate::work_fn) has another.
+/// ```
+/// use windlass::{WorkScheduler, WorkSchedulerConfig, WorkState, work_after, work_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let text = scheduler.spawn(work_fn("read", |_ctx| async { Ok("8o8o".to_owned()) }))?;
+/// let number = work_after("parse", &text, |_ctx, text| async move { Ok(text.parse::<u16>()?) });
+/// let number = scheduler.spawn(number)?;
+/// scheduler.run_until_done().await;
+///
+/// assert_eq!(*text.await?, "8o8o");
+/// let failure = number.await.expect_err("these are no digits");
+/// assert_eq!(failure.state, WorkState::Failed);
+/// assert!(failure.to_string().starts_with("work \"parse\" failed: invalid digit"));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Dropping it does not cancel the work.
 pub struct WorkRef<T> {
     id: WorkId,
     name: Arc<str>,
@@ -32,7 +51,7 @@ pub(crate) struct End {
     pub(crate) error: Option<String>,
 }
 
-/// Why a work brings nothing.
+/// Why a [`WorkRef`] brings nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("work {name:?} {}", self.what())]
 #[non_exhaustive]
@@ -47,7 +66,7 @@ pub struct WorkFailure {
     pub error: Option<String>,
 }
 
-/// Why [`WorkHandle::execute`](crate::WorkHandle::execute) brings nothing.
+/// Why [`WorkHandle::execute`](crate::WorkHandle::execute), which has an example, brings nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ExecuteError {
@@ -86,6 +105,12 @@ impl<T> WorkRef<T> {
     #[must_use]
     pub fn id(&self) -> WorkId {
         self.id
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// What it brought; none before it has succeeded. For works that come after it.

@@ -1,5 +1,6 @@
 //! A work with everything that can be said about it before it runs.
 
+use std::fmt;
 use std::future::IntoFuture;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -165,6 +166,12 @@ impl<T> WorkSpec<T> {
         }
     }
 
+    /// What people call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.body.name()
+    }
+
     /// It starts only after all of these have succeeded, or have ended as a [`Dependency`] says.
     ///
     /// ```
@@ -198,6 +205,23 @@ impl<T> WorkSpec<T> {
     }
 
     /// It may be tried again as often as the policy says, after the delays that the policy says.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::{RetryPolicy, WorkError, WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), windlass::SubmitError> {
+    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let down = work_fn("down", |_| async { Err::<(), _>(WorkError::msg("refused")) });
+    /// let policy = RetryPolicy::exponential(Duration::from_secs(1)).times(3);
+    /// scheduler.submit(down.retry(policy))?;
+    /// let start = tokio::time::Instant::now();
+    /// scheduler.run_until_done().await;
+    /// assert_eq!(start.elapsed(), Duration::from_secs(1 + 2 + 4));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retries = policy.retries();
         self.policy = Some(policy);
@@ -218,19 +242,52 @@ impl<T> WorkSpec<T> {
 
     /// No attempt may take longer. One that does is asked to stop, and counts as a failure that may
     /// be retried.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), windlass::SubmitError> {
+    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let hangs = work_fn("hangs", |_| async { Ok(std::future::pending::<()>().await) });
+    /// let id = scheduler.submit(hangs.timeout(Duration::from_secs(10)))?;
+    /// scheduler.run_until_done().await;
+    /// let status = scheduler.snapshot_of(id).expect("it is known").status();
+    /// assert_eq!(status, "failed: timed out after 10s; no retries left after attempt 1");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
     /// It has to have ended by then, whatever it waits for; otherwise it fails.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tokio::time::Instant;
+    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), windlass::SubmitError> {
+    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let held_up = work_fn("held up", |_| async { Ok(()) }).gate(std::future::pending());
+    /// let id = scheduler.submit(held_up.deadline(Instant::now() + Duration::from_secs(60)))?;
+    /// scheduler.run_until_done().await;
+    /// let status = scheduler.snapshot_of(id).expect("it is known").status();
+    /// assert_eq!(status, "failed: its deadline passed before it began");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
     /// It starts only after this future is ready, too; it waits for it without a slot, once
-    /// everything it follows has ended as it must.
+    /// everything it follows has ended as it must. [`Gate`] has an example.
     pub fn gate<F>(mut self, opens: F) -> Self
     where
         F: IntoFuture<Output = (), IntoFuture: Send + 'static>,
@@ -248,7 +305,18 @@ impl<T> WorkSpec<T> {
     }
 }
 
-/// Why a work was not taken in; nothing has changed.
+impl<T> fmt::Debug for WorkSpec<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("WorkSpec");
+        shown.field("name", &self.name()).field("after", &self.after);
+        shown.field("retries", &self.retries).field("priority", &self.priority);
+        shown.field("needs", &format_args!("{}", self.needs)).field("timeout", &self.timeout);
+        shown.field("deadline", &self.deadline).field("gate", &self.gate).finish_non_exhaustive()
+    }
+}
+
+/// Why a work was not taken in; nothing has changed. [`WorkHandle::submit`](crate::WorkHandle::submit)
+/// has an example.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SubmitError {

@@ -157,7 +157,7 @@ impl State {
             watcher.abort();
         }
         after.throw_away(Rubbish::Gate(entry.gate.take()));
-        entry.last_error = entry.last_error.take().or(blame);
+        entry.last_error = blame;
         if let Some(tell) = entry.end.take() {
             let skipped = transition.to == Phase::Skipped;
             let state = transition.to.state();
@@ -172,22 +172,28 @@ impl State {
         }
     }
 
-    /// What is to blame for an end that no attempt explains.
+    /// What is to blame for an end: what is known by now, or else whatever no attempt explains.
     fn blame(&self, transition: &Transition) -> Option<String> {
-        let failed = |work: &WorkId| self.engine.phase(*work).is_some_and(is_failure);
-        match transition.to {
-            Phase::Blocked => {
-                let mut sources = self.engine.dependencies(transition.work).map(|d| d.work);
-                let source = sources.find(failed)?;
-                let name = &self.entries.get(source)?.name;
-                let state = self.engine.phase(source)?.state();
-                Some(format!("it waits for {name:?}, which is {state}"))
+        let known = self.entries.get(transition.work).and_then(|entry| entry.last_error.clone());
+        let too_late =
+            transition.to == Phase::Failed && transition.from == Some(WorkState::Pending);
+        match (known, transition.attempt) {
+            (Some(error), 1..) if too_late => {
+                let next = transition.attempt.saturating_add(1);
+                Some(format!("{error}; its deadline passed before attempt {next}"))
             }
-            Phase::Failed if transition.from == Some(WorkState::Pending) => {
-                Some("its deadline passed before it began".to_owned())
-            }
-            _ => None,
+            (None, _) if too_late => Some("its deadline passed before it began".to_owned()),
+            (None, _) if transition.to == Phase::Blocked => self.blocker(transition.work),
+            (known, _) => known,
         }
+    }
+
+    fn blocker(&self, work: WorkId) -> Option<String> {
+        let failed = |work: &WorkId| self.engine.phase(*work).is_some_and(is_failure);
+        let source = self.engine.dependencies(work).map(|d| d.work).find(failed)?;
+        let name = &self.entries.get(source)?.name;
+        let state = self.engine.phase(source)?.state();
+        Some(format!("it waits for {name:?}, which is {state}"))
     }
 
     fn tell_parent(&mut self, child: WorkId, after: &mut Aftermath) {

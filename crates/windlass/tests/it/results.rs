@@ -171,7 +171,7 @@ async fn a_work_that_does_not_succeed_says_why_and_brings_nothing() {
         (&cancelled, "work \"cancelled\" was cancelled"),
         (
             &orphaned,
-            "work \"parent\" failed: its child \"child\" failed: broken; no retries left after attempt 1",
+            "work \"parent\" failed: its child \"child\" failed: broken",
         ),
         (&skipped, "work \"skipped\" was not needed"),
     ];
