@@ -105,6 +105,9 @@ impl WorkHandle {
     /// }
     /// # }
     /// ```
+    ///
+    /// Inside a work, wait for it with `ctx.suspend(ctx.handle().execute(spec)).await??`: a work that
+    /// keeps its slot while it waits for another one may wait for ever.
     pub async fn execute<T>(&self, spec: WorkSpec<T>) -> Result<Arc<T>, ExecuteError> {
         Ok(self.spawn(spec)?.await?)
     }
