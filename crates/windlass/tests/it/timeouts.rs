@@ -163,3 +163,12 @@ async fn the_timeout_stands_still_in_a_suspension_and_the_deadline_does_not() {
     assert_eq!(events.seen()[1], "21.11s late Failed 1");
     assert_eq!(look(&scheduler, late).phase, Phase::Failed);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_passes_also_while_nothing_runs() {
+    let scheduler = scheduler(1);
+    let late = add(&scheduler, ok("late").deadline(Instant::now() + secs(1)));
+    assert_eq!(state(&scheduler, late), WorkState::Pending);
+    tokio::time::advance(secs(2)).await;
+    assert_eq!(state(&scheduler, late), WorkState::Failed);
+}
