@@ -10,6 +10,8 @@
 //! names the clients that should look again, and waking them is the driver's affair. Room that
 //! comes with time alone wakes nobody; [`CapacityTree::when`] tells when to look.
 
+use std::collections::BTreeSet;
+
 use crate::{ClientId, LevelId, ResourceCost, ResourceId, Timestamp};
 
 mod cell;
@@ -66,6 +68,8 @@ pub struct CapacityTree {
     /// Numbers of removed clients, to be used again.
     vacant: Vec<ClientId>,
     turns: u64,
+    /// Who watches everything, also names that are not declared yet.
+    subscribers: BTreeSet<ClientId>,
     /// Whether a rate or a quota was ever set.
     timed: bool,
 }
@@ -84,6 +88,7 @@ impl CapacityTree {
             clients: Vec::new(),
             vacant: Vec::new(),
             turns: 0,
+            subscribers: BTreeSet::new(),
             timed: false,
         };
         tree.set_limits(Self::ROOT, limits);

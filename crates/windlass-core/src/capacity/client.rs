@@ -1,5 +1,6 @@
 //! Who takes from a tree: added and removed, and what they hold.
 
+use super::level::grown;
 use super::standing::Standing;
 use super::{CapacityTree, Demand, ReleaseError, in_order};
 use crate::{Amount, ClientId, LevelId, ResourceId};
@@ -46,9 +47,29 @@ impl CapacityTree {
             self.climb(level, |level| level.cells[resource].give_back(held, &mut wakes));
         }
         self.land(level, in_flight);
+        self.subscribers.remove(&client);
         self.vacant.push(client);
         self.vacate(level);
         in_order(wakes)
+    }
+
+    /// What `from` has taken is from now on held by `to`, which takes at the same level. At no level
+    /// does anything change.
+    ///
+    /// # Panics
+    ///
+    /// If the two take at different levels, or `from` does not hold that much.
+    pub fn hand_over(&mut self, from: ClientId, to: ClientId, demand: &Demand) {
+        assert_eq!(self.level_of(from), self.level_of(to), "both are bound by the same limits");
+        assert!(self.holds(from, demand), "a client hands over at most what it holds");
+        let giver = self.client_mut(from);
+        demand.iter().for_each(|(r, amount)| giver.held[r.index()] -= i128::from(amount.steps()));
+        let moved = giver.land_one();
+        let taker = self.client_mut(to);
+        taker.in_flight += moved;
+        for (resource, amount) in demand.iter() {
+            *grown(&mut taker.held, resource.index()) += i128::from(amount.steps());
+        }
     }
 
     /// Whether more than one client takes from this tree.

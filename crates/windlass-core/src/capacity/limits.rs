@@ -14,7 +14,7 @@ impl CapacityTree {
     pub fn set_limits(&mut self, level: LevelId, limits: &ResourceCost) -> Vec<ClientId> {
         let mut wakes = Vec::new();
         for (name, limit) in limits.iter() {
-            let cell = self.declare(level, name);
+            let cell = self.declare(level, name, &mut wakes);
             match cell.kind {
                 Kind::Limit(before) => {
                     cell.kind = Kind::Limit(limit);
@@ -110,13 +110,16 @@ impl CapacityTree {
         let kind = kind(cell.map(|cell| &cell.kind))?;
         let mut wakes = Vec::new();
         self.timed = true;
-        self.declare(level, name).become_kind(kind, &mut wakes);
+        self.declare(level, name, &mut wakes).become_kind(kind, &mut wakes);
         Ok(in_order(wakes))
     }
 
-    fn declare(&mut self, level: LevelId, name: &str) -> &mut Cell {
+    /// The cell of a name at a level. Of a new name nobody has watched any cell yet; who watches
+    /// everything is told.
+    fn declare(&mut self, level: LevelId, name: &str, wakes: &mut Vec<ClientId>) -> &mut Cell {
         let resource = self.resource(name).unwrap_or_else(|| {
             self.names.push(name.to_owned());
+            wakes.extend(std::mem::take(&mut self.subscribers));
             ResourceId::at(self.names.len() - 1)
         });
         self.levels[level.index()].cell_mut(resource)

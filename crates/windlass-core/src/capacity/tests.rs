@@ -390,3 +390,33 @@ fn what_is_given_back_bit_by_bit_is_in_flight_until_nothing_is_left() {
     assert_eq!(in_flight(&tree), (3, 0));
     tree.check();
 }
+
+#[test]
+fn what_is_handed_over_is_given_back_by_the_one_who_has_it() {
+    let mut tree = CapacityTree::new(&amounts([("cpu", 4)]));
+    let [a, b] = [(); 2].map(|()| tree.add_client(ROOT));
+    let three = demand(&tree, a, 3);
+    tree.take(a, &three, NOW);
+    tree.hand_over(a, b, &three);
+    tree.check();
+    assert_eq!(tree.remove_client(a), []);
+    assert_eq!(tree.available(ROOT, NOW), amounts([("cpu", 1)]), "b holds it now");
+    tree.give_back(b, &three);
+    assert_eq!(tree.counts(ROOT).in_flight, 0);
+    tree.check();
+}
+
+#[test]
+fn who_watches_everything_is_told_of_every_level_above_and_of_new_names() {
+    let (mut tree, [a, b]) = two_teams();
+    let two = demand(&tree, b, 2);
+    tree.take(b, &two, NOW);
+    tree.watch_everything(a);
+    assert_eq!(tree.give_back(b, &two), [a], "at the root");
+    tree.watch_everything(a);
+    let team = tree.level_of(a);
+    assert_eq!(tree.set_limits(team, &amounts([("gpu", 1)])), [a], "a new name");
+    assert_eq!(tree.set_limits(team, &amounts([("cpu", 9)])), [a], "it still watched that");
+    assert_eq!(tree.set_limits(team, &amounts([("gpu", 2), ("cpu", 10)])), [], "told already");
+    tree.check();
+}
