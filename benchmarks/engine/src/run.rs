@@ -117,7 +117,7 @@ impl Bench {
             after.extend(sources.iter().map(|&n| Dependency::from(WorkId::from_index(n))));
             let cost = costs[work % costs.len()];
             let priority = (work % setup.priorities) as i64;
-            let submission = Submission { after: &after, cost, priority, retries: 0 };
+            let submission = Submission { after: &after, priority, ..Submission::of(cost) };
             self.call(|engine, world| engine.submit(world, submission)).expect("known works");
         }
     }

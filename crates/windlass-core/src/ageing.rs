@@ -87,6 +87,14 @@ impl Ageing {
         i128::from(priority) * LEVEL + cap
     }
 
+    /// The effective priority at `now` of one that entered at `since`.
+    pub(crate) fn effective(&self, priority: i64, since: Timestamp, now: Timestamp) -> i128 {
+        if self.tops_at(since).is_some_and(|top| top <= now) {
+            return self.topped(priority);
+        }
+        self.risen(self.rising(priority, since), now)
+    }
+
     /// When a work that entered at `since` reaches the cap; none if it never does.
     pub(crate) fn tops_at(&self, since: Timestamp) -> Option<Timestamp> {
         self.rise.map(|rise| since.after(rise))

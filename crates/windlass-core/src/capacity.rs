@@ -103,11 +103,30 @@ impl CapacityTree {
         place: Place,
         now: Timestamp,
     ) -> Result<(), Refusal> {
-        if !self.can_take(client, demand, place, now) {
-            return Err(self.refuse(client, demand, place, now));
+        self.fit(client, demand, place, now)?;
+        if place.is_resuming() {
+            self.take_again(client, demand);
+        } else {
+            self.take(client, demand, now);
         }
-        self.take(client, demand, now);
         Ok(())
+    }
+
+    /// Whether [`CapacityTree::try_take`] would take; if not, that is counted as a refusal.
+    #[inline]
+    pub(crate) fn fit(
+        &mut self,
+        client: ClientId,
+        demand: &Demand,
+        place: Place,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        if self.can_take(client, demand, place, now) {
+            return Ok(());
+        }
+        let refusal = self.shortages(client, demand, place, now);
+        self.count_refusal(client, &refusal);
+        Err(refusal)
     }
 
     /// Whether [`CapacityTree::try_take`] would take.
@@ -123,7 +142,7 @@ impl CapacityTree {
         let before = self.bound(client, place);
         self.chain(self.level_of(client)).all(|level| {
             let cells = &self.levels[level.index()].cells;
-            let fits = |cell: &Cell, wanted| cell.fits(wanted, before, now);
+            let fits = |cell: &Cell, wanted| cell.fits(wanted, place, before, now);
             demand.iter().all(|(r, wanted)| cells.get(r.index()).is_none_or(|c| fits(c, wanted)))
         })
     }
@@ -142,6 +161,23 @@ impl CapacityTree {
             level.in_flight += 1;
             for (resource, amount) in demand.iter() {
                 level.cell_mut(resource).take(i128::from(amount.steps()), now);
+            }
+        });
+    }
+
+    /// Takes what was given back by someone who goes on now: no start, so a rate or a quota counts
+    /// nothing.
+    pub fn take_again(&mut self, client: ClientId, demand: &Demand) {
+        let client = self.client_mut(client);
+        for (resource, amount) in demand.iter() {
+            *grown(&mut client.held, resource.index()) += i128::from(amount.steps());
+        }
+        client.in_flight += 1;
+        let level = client.level;
+        self.climb(level, |level| {
+            level.in_flight += 1;
+            for (resource, amount) in demand.iter() {
+                level.cell_mut(resource).in_use += i128::from(amount.steps());
             }
         });
     }
@@ -243,10 +279,10 @@ impl CapacityTree {
         in_order(wakes)
     }
 
-    /// Counts the refusal and tells what was short.
+    /// Everything that stands in the way of a demand that does not fit.
     #[cold]
-    fn refuse(
-        &mut self,
+    pub(crate) fn shortages(
+        &self,
         client: ClientId,
         demand: &Demand,
         place: Place,
@@ -254,20 +290,26 @@ impl CapacityTree {
     ) -> Refusal {
         let before = self.bound(client, place);
         let mut shortages = Vec::new();
-        for level in self.chain(self.level_of(client)).collect::<Vec<_>>() {
-            self.levels[level.index()].refusals += 1;
+        for level in self.chain(self.level_of(client)) {
             for (resource, wanted) in demand.iter() {
-                let cell = self.levels[level.index()].cell_mut(resource);
-                if !cell.fits(wanted, before, now) {
-                    cell.refusals += 1;
+                if let Some(cell) = self.cell(level, resource)
+                    && !cell.fits(wanted, place, before, now)
+                {
                     let why = cell.short(wanted, before, now);
-                    let shortage = Shortage { level, resource, wanted, why };
-                    self.levels[level.index()].refused.add(&shortage);
-                    shortages.push(shortage);
+                    shortages.push(Shortage { level, resource, wanted, why });
                 }
             }
         }
         Refusal { shortages }
+    }
+
+    fn count_refusal(&mut self, client: ClientId, refusal: &Refusal) {
+        self.climb(self.level_of(client), |level| level.refusals += 1);
+        for short in &refusal.shortages {
+            let level = &mut self.levels[short.level.index()];
+            level.refused.add(short);
+            level.cell_mut(short.resource).refusals += 1;
+        }
     }
 
     /// The number of a resource; none if no level ever declared it.

@@ -12,7 +12,9 @@ use thiserror::Error;
 
 use crate::column::Column;
 
+mod family;
 mod pass;
+mod reopen;
 mod sweep;
 
 /// A directed graph without cycles, whose nodes are numbers from 0.
@@ -114,8 +116,19 @@ struct Link {
     kind: EdgeKind,
     /// How many of its ends are in a list of a node that is not forgotten.
     ends: u8,
+    role: Role,
+}
+
+/// What an edge is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// Its target waits for its source.
+    Wait,
     /// Its source had ended before it was added: it orders nothing.
-    settled: bool,
+    Settled,
+    /// Its target is the parent of its source and ends after it. It is in nobody's way at the start,
+    /// so it is not counted, and nobody but the search for cycles sees it.
+    Family,
 }
 
 /// A link's number, plus one: so that none needs no room.
@@ -193,7 +206,8 @@ impl Dag {
     ///
     /// If there is no such node.
     pub fn sources(&self, node: usize) -> impl Iterator<Item = Edge> {
-        self.incoming(node).map(|link| Edge { node: link.from, kind: link.kind })
+        let waits = self.incoming(node).filter(|link| link.role != Role::Family);
+        waits.map(|link| Edge { node: link.from, kind: link.kind })
     }
 
     /// The edges out of `node`, in the order in which they were added, except to nodes that have
@@ -230,7 +244,7 @@ impl Dag {
         loop {
             let link = self.link(cursor.0?);
             cursor = Cursor(link.next_out);
-            if self.nodes.get(link.to).is_some() {
+            if link.role != Role::Family && self.nodes.get(link.to).is_some() {
                 return Some((Edge { node: link.to, kind: link.kind }, cursor));
             }
         }
@@ -240,8 +254,10 @@ impl Dag {
     /// met, never walked from the source, and no matter for the order.
     pub(crate) fn add_settled_edge(&mut self, from: usize, to: usize, kind: EdgeKind) {
         let (next_in, next_out) = (None, None);
-        let id = self.store(Link { from, to, next_in, next_out, kind, ends: 1, settled: true });
+        let role = Role::Settled;
+        let id = self.store(Link { from, to, next_in, next_out, kind, ends: 1, role });
         self.append_incoming(to, id);
+        self.nodes[to].in_degree += 1;
     }
 
     /// How many edges into `node` have not been met.
@@ -278,23 +294,31 @@ impl Dag {
     }
 
     fn connect(&mut self, from: usize, to: usize, kind: EdgeKind) {
-        let (next_in, next_out) = (None, None);
-        let id = self.store(Link { from, to, next_in, next_out, kind, ends: 2, settled: false });
-        self.append_incoming(to, id);
+        self.link_up(from, to, kind, Role::Wait);
+        self.nodes[to].in_degree += 1;
         self.nodes[to].unmet += 1;
-        let list = &mut self.nodes[from].outgoing;
+    }
+
+    fn link_up(&mut self, from: usize, to: usize, kind: EdgeKind, role: Role) {
+        let (next_in, next_out) = (None, None);
+        let id = self.store(Link { from, to, next_in, next_out, kind, ends: 2, role });
+        self.append_incoming(to, id);
+        self.append_outgoing(from, id);
+    }
+
+    fn append_incoming(&mut self, to: usize, id: LinkId) {
+        let list = &mut self.nodes[to].incoming;
         match list.append(id) {
-            Some(last) => self.link_mut(last).next_out = Some(id),
+            Some(last) => self.link_mut(last).next_in = Some(id),
             None => list.first = Some(id),
         }
     }
 
-    fn append_incoming(&mut self, to: usize, id: LinkId) {
-        let node = &mut self.nodes[to];
-        node.in_degree += 1;
-        match node.incoming.append(id) {
-            Some(last) => self.link_mut(last).next_in = Some(id),
-            None => node.incoming.first = Some(id),
+    fn append_outgoing(&mut self, from: usize, id: LinkId) {
+        let list = &mut self.nodes[from].outgoing;
+        match list.append(id) {
+            Some(last) => self.link_mut(last).next_out = Some(id),
+            None => list.first = Some(id),
         }
     }
 

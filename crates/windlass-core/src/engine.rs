@@ -11,20 +11,32 @@ use crate::ageing::Ageing;
 use crate::capacity::{CapacityTree, CostError, Demand, Refusal, SLOTS};
 use crate::column::Column;
 use crate::dag::Dag;
-use crate::fact::{Ending, Fact, Happening, World};
+use crate::fact::{Fact, Happening, World};
 use crate::input::{
-    Dependency, DependencyError, Grant, Input, Outcome, Rejected, Submission, SubmitError,
+    Dependency, DependencyError, Grant, Input, More, Rejected, Submission, SubmitError,
 };
 use crate::metrics::Metrics;
-use crate::phase::{Phase, Step, WorkState};
-use crate::queue::{Listing, ReadyQueue, Ticket};
-use crate::{Amount, ClientId, CostId, LevelId, ResourceCost, ResourceId, Timestamp, WorkId};
+use crate::phase::{Phase, Step, Why, WorkState};
+use crate::queue::{Lines, Listing, Ticket};
+use crate::retry::RetryPolicy;
+use crate::{
+    Amount, ClientId, CostId, LevelId, Random, ResourceCost, ResourceId, Timestamp, WorkId,
+};
 
 mod admission;
+mod attempt;
 mod check;
 mod digest;
 mod edges;
+mod explain;
+mod family;
+mod reopen;
 mod step;
+mod times;
+
+pub use family::Children;
+use family::Families;
+use times::Times;
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
@@ -36,6 +48,8 @@ pub struct EngineConfig {
     pub ageing: Ageing,
     /// Whether works may start before one that stands before them and does not fit.
     pub order: Order,
+    /// What the jitter of retries is made from.
+    pub seed: u64,
 }
 
 /// Whether works may start before one that stands before them in line and does not fit.
@@ -50,7 +64,12 @@ pub enum Order {
 
 impl Default for EngineConfig {
     fn default() -> Self {
-        Self { retry_delay: Duration::from_secs(1), ageing: Ageing::NONE, order: Order::default() }
+        Self {
+            retry_delay: Duration::from_secs(1),
+            ageing: Ageing::NONE,
+            order: Order::default(),
+            seed: 0,
+        }
     }
 }
 
@@ -63,7 +82,7 @@ impl Default for EngineConfig {
 /// let client = capacity.add_client(CapacityTree::ROOT);
 /// let mut engine = Engine::new(EngineConfig::default(), client);
 /// let cost = engine.cost(&capacity, &ResourceCost::new())?;
-/// let plain = Submission { after: &[], cost, priority: 0, retries: 0 };
+/// let plain = Submission::of(cost);
 ///
 /// let mut wakes = Vec::new();
 /// let mut world = World {
@@ -92,11 +111,19 @@ pub struct Engine {
     now: Timestamp,
     works: Column<Work>,
     dag: Dag,
-    queue: ReadyQueue,
-    /// The next ticket of the ready queue.
+    lines: Lines,
+    /// The next ticket of the lines.
     tickets: Ticket,
-    /// When delayed works come due.
+    /// When something happens by time alone.
     timers: BTreeSet<(Timestamp, WorkId)>,
+    /// Of those works that have times of their own.
+    times: BTreeMap<WorkId, Times>,
+    /// Of those works that have a policy of their own.
+    policies: BTreeMap<WorkId, RetryPolicy>,
+    /// How many retries a work has used up, if any.
+    spent: BTreeMap<WorkId, u32>,
+    families: Families,
+    random: Random,
     /// The work for which the capacity sets something aside.
     standing: Option<WorkId>,
     /// What has refused the first in line while there was nobody whom a set-aside could bind.
@@ -116,6 +143,7 @@ struct Staged {
     priority: i64,
     retries: u32,
     after: usize,
+    more: More,
 }
 
 #[derive(Clone, Debug)]
@@ -130,6 +158,12 @@ struct Work {
     cost: CostId,
     /// A work that it is only needed after in case of failure has succeeded.
     unneeded: bool,
+    /// Its gate has not opened.
+    shut: bool,
+    /// It has times of its own.
+    timed: bool,
+    /// It is or was somebody's child or parent.
+    related: bool,
 }
 
 const _: () = assert!(size_of::<Work>() <= 56);
@@ -139,7 +173,8 @@ impl Engine {
     #[must_use]
     pub fn new(config: EngineConfig, client: ClientId) -> Self {
         Self {
-            queue: ReadyQueue::new(config.ageing),
+            lines: Lines::new(config.ageing),
+            random: Random::new(config.seed),
             config,
             client,
             now: Timestamp::ZERO,
@@ -147,6 +182,10 @@ impl Engine {
             dag: Dag::new(),
             tickets: Ticket::MIN,
             timers: BTreeSet::new(),
+            times: BTreeMap::new(),
+            policies: BTreeMap::new(),
+            spent: BTreeMap::new(),
+            families: Families::default(),
             standing: None,
             owed: None,
             costs: Vec::new(),
@@ -184,6 +223,10 @@ impl Engine {
         if let Some(&Dependency { work, .. }) = submission.after.iter().find(unknown) {
             return Err(SubmitError::UnknownDependency { work });
         }
+        self.advance(world);
+        if let Some(parent) = submission.more.parent {
+            self.expect_parent(parent, submission.after.iter().map(|after| after.work))?;
+        }
         self.stage(submission);
         let work = WorkId::from_index(self.works.len());
         self.record(world, Happening::Submitted { work });
@@ -193,8 +236,8 @@ impl Engine {
     /// Lays a submission beside the fact that will take it in: for replay, in the order of the
     /// `Submitted` facts.
     pub fn stage(&mut self, submission: Submission<'_>) {
-        let Submission { after, cost, priority, retries } = submission;
-        self.staged.push_back(Staged { cost, priority, retries, after: after.len() });
+        let Submission { after, cost, priority, retries, more } = submission;
+        self.staged.push_back(Staged { cost, priority, retries, after: after.len(), more });
         self.staged_after.extend(after);
     }
 
@@ -254,6 +297,22 @@ impl Engine {
                 }
                 self.step(world, work, Step::Ring);
             }
+            Input::Open(work) => {
+                self.expect_gated(work)?;
+                self.record(world, Happening::GateOpened { work });
+            }
+            Input::Reject(work) => {
+                self.expect_gated(work)?;
+                self.record(world, Happening::GateRejected { work });
+            }
+            Input::Suspend(grant) => self.suspend(world, grant)?,
+            Input::WantOn(grant) => self.want_on(world, grant)?,
+            Input::Join(grant) => self.join(world, grant)?,
+            Input::StopChildren(work) => self.stop_children(world, work)?,
+            Input::Reopen(work) => {
+                self.expect_reopenable(work)?;
+                self.record(world, Happening::Reopened { work });
+            }
             Input::Finished { grant, outcome } => self.finish(world, grant, outcome)?,
             Input::Cancel(work) => self.cancel(world, work)?,
             Input::Forget(work) => {
@@ -262,7 +321,7 @@ impl Engine {
                 }
                 self.record(world, Happening::Forgotten { work });
             }
-            Input::LookAgain => self.queue.open_lots(),
+            Input::LookAgain => self.lines.open_lots(),
             Input::Tick => {}
         }
         Ok(())
@@ -272,7 +331,7 @@ impl Engine {
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Timestamp> {
         let due = self.timers.first().map(|&(due, _)| due);
-        due.into_iter().chain(self.queue.next_wakeup(self.now)).min()
+        due.into_iter().chain(self.lines.next_wakeup(self.now)).min()
     }
 
     /// Takes in one fact: the only function that changes what [`Engine::digest`] covers.
@@ -295,10 +354,17 @@ impl Engine {
                 self.end(world, work, ending);
                 self.settle(world, work);
             }
-            Happening::CancelAsked { work } => {
-                self.step(world, work, Step::AskCancel);
+            Happening::GateOpened { work } => self.open_gate(world, work),
+            Happening::GateRejected { work } => {
+                self.step(world, work, Step::GiveUp);
                 self.settle(world, work);
             }
+            Happening::Suspended { work, .. } => self.step(world, work, Step::Suspend),
+            Happening::WaitOver { work, .. } => self.step(world, work, Step::WantOn),
+            Happening::Resumed { work, .. } => self.step(world, work, Step::Resume),
+            Happening::Joined { work, .. } => self.step(world, work, Step::Join),
+            Happening::Reopened { work } => self.reopen(world, work),
+            Happening::CancelAsked { work } => self.stop(world, work, Why::Cancel),
             Happening::LimitSet { level, resource, limit } => {
                 let name = world.capacity.name(resource).to_owned();
                 let wakes =
@@ -349,7 +415,7 @@ impl Engine {
     /// The ready work that stands before all others, whether it fits or not.
     #[must_use]
     pub fn first_in_line(&self) -> Option<WorkId> {
-        self.queue.first(self.now).map(|first| first.work)
+        self.lines.first(self.now).map(|(_, first)| first.work)
     }
 
     /// All works that are not forgotten, in the order in which they were submitted.
@@ -377,58 +443,6 @@ impl Engine {
         open.into_iter().all(|state| self.metrics.count(state) == 0)
     }
 
-    fn work(&self, work: WorkId) -> Result<&Work, Rejected> {
-        self.works.get(work.index()).ok_or(Rejected::UnknownWork { work })
-    }
-
-    /// Refuses news about a grant that no longer stands.
-    fn expect_granted(&self, grant: Grant) -> Result<(), Rejected> {
-        let Grant { work, attempt } = grant;
-        let entry = self.work(work)?;
-        if entry.phase != Phase::Granted || attempt != entry.attempts + 1 {
-            return Err(Rejected::Stale { work, attempt });
-        }
-        Ok(())
-    }
-
-    fn finish(
-        &mut self,
-        world: &mut World<'_>,
-        grant: Grant,
-        outcome: Outcome,
-    ) -> Result<(), Rejected> {
-        let Grant { work, attempt } = grant;
-        let entry = self.work(work)?;
-        if entry.phase.state() != WorkState::Running || attempt != entry.attempts {
-            return Err(Rejected::Stale { work, attempt });
-        }
-        let ending = match outcome {
-            _ if entry.phase == Phase::Cancelling => Ending::Cancelled,
-            Outcome::Success => Ending::Success,
-            Outcome::Failed => Ending::Failed,
-            Outcome::Cancelled => Ending::Cancelled,
-            Outcome::Interrupted => Ending::Interrupted,
-            Outcome::Retry { .. } if entry.retries_left == 0 => Ending::Failed,
-            Outcome::Retry { delay } => {
-                let delay = if delay.is_zero() { self.config.retry_delay } else { delay };
-                Ending::Retry { due: self.now.after(delay) }
-            }
-        };
-        self.record(world, Happening::Ended { work, attempt, ending });
-        Ok(())
-    }
-
-    fn cancel(&mut self, world: &mut World<'_>, work: WorkId) -> Result<(), Rejected> {
-        match self.work(work)?.phase {
-            Phase::Cancelling => Ok(()),
-            phase if phase.state().is_terminal() => Err(Rejected::Ended { work }),
-            _ => {
-                self.record(world, Happening::CancelAsked { work });
-                Ok(())
-            }
-        }
-    }
-
     fn record(&mut self, world: &mut World<'_>, what: Happening) {
         self.advance(world);
         let fact = Fact { at: self.now, what };
@@ -446,20 +460,9 @@ impl Engine {
         self.move_time(world, world.now);
     }
 
-    /// Everything that was due by `now` happens, at the time at which it was due.
-    fn move_time(&mut self, world: &mut World<'_>, now: Timestamp) {
-        while let Some(&(due, work)) = self.timers.first()
-            && due <= now
-        {
-            self.now = self.now.max(due);
-            self.step(world, work, Step::ComeDue);
-        }
-        self.now = self.now.max(now);
-    }
-
     /// The staged submission becomes a work.
     fn admit(&mut self, world: &mut World<'_>, work: WorkId) {
-        let Staged { cost, priority, retries, after } =
+        let Staged { cost, priority, retries, after, more } =
             self.staged.pop_front().expect("a submission is staged before its fact");
         let node = self.dag.add_node();
         assert_eq!(work.index(), node, "works are numbered one by one");
@@ -472,6 +475,9 @@ impl Engine {
             retries_left: retries,
             cost,
             unneeded: false,
+            shut: more.gated,
+            timed: more.timeout.is_some() || more.deadline.is_some(),
+            related: more.parent.is_some(),
         };
         let mut blocked = false;
         for _ in 0..after {
@@ -481,6 +487,7 @@ impl Engine {
         entry.phase = match self.dag.unmet(node) {
             _ if blocked => Phase::Blocked,
             0 if entry.unneeded => Phase::Skipped,
+            0 if entry.shut => Phase::Gated,
             0 => Phase::Ready,
             _ => Phase::Waiting,
         };
@@ -492,42 +499,48 @@ impl Engine {
         self.enter(work, &entry);
         self.report(world, work, None, &entry);
         self.works.push(entry);
+        self.admit_more(world, work, more);
     }
 
-    fn start(&mut self, world: &mut World<'_>, work: WorkId, attempt: u32) {
-        let entry = &mut self.works[work.index()];
-        entry.attempts += 1;
-        assert_eq!(entry.attempts, attempt, "attempts are counted one by one");
-        self.metrics.attempts += 1;
-        self.step(world, work, Step::Start);
-    }
-
-    fn end(&mut self, world: &mut World<'_>, work: WorkId, ending: Ending) {
-        match ending {
-            Ending::Success => self.step(world, work, Step::Succeed),
-            Ending::Failed => self.step(world, work, Step::Fail),
-            Ending::Interrupted => self.step(world, work, Step::Interrupt),
-            Ending::Retry { due } => {
-                self.works[work.index()].retries_left -= 1;
-                self.metrics.retries_left -= 1;
-                self.step(world, work, Step::RetryAt(due));
-            }
-            Ending::Cancelled => {
-                if self.works[work.index()].phase != Phase::Cancelling {
-                    self.step(world, work, Step::AskCancel);
-                }
-                self.step(world, work, Step::Stop);
-            }
+    /// What few works have besides.
+    fn admit_more(&mut self, world: &mut World<'_>, work: WorkId, more: More) {
+        let More { parent, timeout, deadline, retry, .. } = more;
+        if let Some(parent) = parent {
+            let added = self.dag.add_child(work.index(), parent.index());
+            added.expect("whom it follows stands before its parent");
+            self.works[parent.index()].related = true;
+            self.families.add(work, parent);
+            self.settle(world, work);
+        }
+        if let Some(policy) = retry {
+            self.policies.insert(work, policy);
+        }
+        if timeout.is_some() || deadline.is_some() {
+            self.times.insert(work, Times { timeout, deadline, ..Times::default() });
+        }
+        if let Some(deadline) = deadline.filter(|_| self.is_open(work)) {
+            self.arm(deadline, work);
+            // One that has passed already is missed now.
+            self.move_time(world, self.now);
         }
     }
 
     fn drop_work(&mut self, work: WorkId) {
-        let entry = &self.works[work.index()];
+        let entry = self.works[work.index()].clone();
         self.metrics.leave(entry.phase.state());
         self.metrics.retries_left -= u64::from(entry.retries_left);
         self.metrics.forgotten += 1;
         self.works.forget(work.index());
         self.dag.forget(work.index());
+        if entry.timed {
+            self.times.remove(&work);
+        }
+        self.policies.remove(&work);
+        self.spent.remove(&work);
+        let crowded = if entry.related { self.families.forget(work) } else { None };
+        if let Some(parent) = crowded.filter(|parent| self.works.get(parent.index()).is_some()) {
+            self.dag.prune_children(parent.index());
+        }
     }
 }
 
@@ -536,6 +549,10 @@ impl Work {
     fn join_line(&mut self, ticket: Ticket, now: Timestamp) {
         self.ticket = ticket;
         self.ready_since = now;
+    }
+
+    fn is_open(&self) -> bool {
+        !self.phase.state().is_terminal()
     }
 
     fn listing(&self) -> Listing {

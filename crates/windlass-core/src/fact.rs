@@ -51,6 +51,49 @@ pub enum Happening {
         /// How.
         ending: Ending,
     },
+    /// The gate of a work opened.
+    GateOpened {
+        /// The work.
+        work: WorkId,
+    },
+    /// The gate of a work will never open.
+    GateRejected {
+        /// The work.
+        work: WorkId,
+    },
+    /// An attempt waits for something outside.
+    Suspended {
+        /// The work.
+        work: WorkId,
+        /// Which attempt, from 1.
+        attempt: u32,
+    },
+    /// What an attempt waited for is there.
+    WaitOver {
+        /// The work.
+        work: WorkId,
+        /// Which attempt, from 1.
+        attempt: u32,
+    },
+    /// An attempt goes on.
+    Resumed {
+        /// The work.
+        work: WorkId,
+        /// Which attempt, from 1.
+        attempt: u32,
+    },
+    /// A body has returned before its children.
+    Joined {
+        /// The work.
+        work: WorkId,
+        /// Which attempt, from 1.
+        attempt: u32,
+    },
+    /// A person wants an ended work tried again.
+    Reopened {
+        /// The work.
+        work: WorkId,
+    },
     /// Someone asked for a work to be cancelled.
     CancelAsked {
         /// The work.

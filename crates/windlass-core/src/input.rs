@@ -5,7 +5,8 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::dag::EdgeKind;
-use crate::{CostId, WorkId};
+use crate::retry::RetryPolicy;
+use crate::{CostId, Timestamp, WorkId};
 
 /// What to submit.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +19,31 @@ pub struct Submission<'a> {
     pub priority: i64,
     /// How often it may be tried again.
     pub retries: u32,
+    /// Everything that few works have.
+    pub more: More,
+}
+
+/// What few submissions say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct More {
+    /// The work under way that it is a child of.
+    pub parent: Option<WorkId>,
+    /// Whether it also waits for a gate, see [`Input::Open`].
+    pub gated: bool,
+    /// How long one attempt may take.
+    pub timeout: Option<Duration>,
+    /// When it has to have ended.
+    pub deadline: Option<Timestamp>,
+    /// How long it waits before it is tried again; the configured delay unless said.
+    pub retry: Option<RetryPolicy>,
+}
+
+impl Submission<'_> {
+    /// A work that follows nobody and is tried once.
+    #[must_use]
+    pub fn of(cost: CostId) -> Self {
+        Self { after: &[], cost, priority: 0, retries: 0, more: More::default() }
+    }
 }
 
 /// A work that has to end before another may start.
@@ -72,6 +98,20 @@ pub enum Input {
     Refuse(Grant),
     /// What refused this work outside may be had now.
     Ring(WorkId),
+    /// The gate of this work opened.
+    Open(WorkId),
+    /// The gate of this work will never open: it fails.
+    Reject(WorkId),
+    /// The attempt waits for something outside, and gives back what it has until then.
+    Suspend(Grant),
+    /// What the attempt waited for is there, and it wants to go on.
+    WantOn(Grant),
+    /// The body has returned; the attempt ends when its children have.
+    Join(Grant),
+    /// The children of this work should stop.
+    StopChildren(WorkId),
+    /// A person wants an ended work tried again, and everything that follows it with it.
+    Reopen(WorkId),
     /// An attempt ended.
     Finished {
         /// Which attempt.
@@ -117,6 +157,20 @@ pub enum SubmitError {
     UnknownDependency {
         /// The unknown work.
         work: WorkId,
+    },
+    /// It would be the child of a work that has no attempt under way, or whose family is ending.
+    #[error("work {parent} takes no more children: it has not begun, is stopping, or has ended")]
+    NoParent {
+        /// The work.
+        parent: WorkId,
+    },
+    /// It would wait for a work that waits for it, because a parent ends after its children.
+    #[error("a child of work {parent} cannot wait for what ends after it: {}", as_path(path))]
+    Cycle {
+        /// The parent.
+        parent: WorkId,
+        /// Who waits for whom, with the first work again at the end.
+        path: Vec<WorkId>,
     },
 }
 
@@ -176,6 +230,30 @@ pub enum Rejected {
     #[error("work {work} has not ended yet")]
     NotEnded {
         /// The work.
+        work: WorkId,
+    },
+    /// The attempt cannot end before its children.
+    #[error("work {work} has children that have not ended")]
+    ChildrenOpen {
+        /// The work.
+        work: WorkId,
+    },
+    /// The work does not wait for a gate.
+    #[error("work {work} waits for no gate")]
+    NotGated {
+        /// The work.
+        work: WorkId,
+    },
+    /// Only what failed or was cancelled is tried again.
+    #[error("work {work} has not failed and was not cancelled, so it is not tried again")]
+    NotReopenable {
+        /// The work.
+        work: WorkId,
+    },
+    /// A work that would be tried again with it is under way, or belongs to a family.
+    #[error("work {work} follows it and cannot be reset: it is under way, or has a parent")]
+    Entangled {
+        /// That work.
         work: WorkId,
     },
     /// Nothing outside the engine has refused this work.

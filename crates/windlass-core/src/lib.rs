@@ -31,7 +31,10 @@ mod metrics;
 mod nearest;
 mod phase;
 mod queue;
+mod random;
 mod rate;
+mod reason;
+mod retry;
 mod time;
 
 pub use ageing::{Ageing, AgeingError};
@@ -43,16 +46,19 @@ pub use capacity::{
 };
 pub use cost::{ResourceCost, ResourceCostError};
 pub use dag::{Dag, Edge, EdgeError, EdgeKind};
-pub use engine::{Engine, EngineConfig, Order};
+pub use engine::{Children, Engine, EngineConfig, Order};
 pub use fact::{Ending, Fact, Happening, Transition, World};
 pub use graph::{DependencyGraph, NodeEvent, NodeState};
 pub use id::{ClientId, CostId, LevelId, ResourceId, WorkId};
 pub use input::{
-    Dependency, DependencyError, Grant, Input, Outcome, Rejected, Submission, SubmitError,
+    Dependency, DependencyError, Grant, Input, More, Outcome, Rejected, Submission, SubmitError,
 };
 pub use lock::{Acquired, Busy, HolderId, Lease, Lock, NotOwner, Token};
 pub use metrics::Metrics;
 pub use nearest::nearest;
-pub use phase::{Phase, WorkState};
+pub use phase::{Phase, Why, WorkState};
+pub use random::Random;
 pub use rate::{Quota, Rate, RateError};
+pub use reason::Reason;
+pub use retry::{RETRY_A_FEW, RETRY_A_LOT, RETRY_NEVER, RETRY_ONCE, RetryPolicy};
 pub use time::Timestamp;

@@ -63,6 +63,8 @@ impl fmt::Display for WorkState {
 pub enum Phase {
     /// Some of the works it follows have not ended yet as they must.
     Waiting,
+    /// Those have; its gate has not opened.
+    Gated,
     /// In line for room inside the engine.
     Ready,
     /// Room is taken for it, and no attempt has begun.
@@ -76,8 +78,19 @@ pub enum Phase {
     },
     /// An attempt is under way.
     Running,
+    /// An attempt is under way and waits for something outside; it holds nothing meanwhile.
+    Suspended,
+    /// Its wait is over, and it is in line to go on.
+    Resuming,
+    /// Its body has returned, and its children have not all ended; it holds nothing meanwhile.
+    Joining,
     /// An attempt is under way and was asked to stop.
-    Cancelling,
+    Cancelling {
+        /// Why.
+        why: Why,
+        /// Whether it has what it needs; not if it was asked while it waited.
+        holds: bool,
+    },
     /// Ended well.
     Success,
     /// Ended well without running: it was only for a failure that did not happen.
@@ -90,11 +103,29 @@ pub enum Phase {
     Cancelled,
 }
 
+/// Why an attempt was asked to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Why {
+    /// It took longer than one attempt may; there may be another one.
+    Timeout,
+    /// The work's deadline has passed; there will be no other attempt.
+    Deadline,
+    /// Someone asked for it.
+    Cancel,
+}
+
 /// What can happen to a work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The last work it waits for has ended as it must.
     Unblock,
+    /// The same, and its gate is closed.
+    ReachGate,
+    /// Its gate opened.
+    Open,
+    /// Its gate will never open, or its deadline passed before it began.
+    GiveUp,
     /// A work it waits for can no longer end as it must.
     Block,
     /// The last work it waits for has ended, and it is not needed.
@@ -110,15 +141,26 @@ pub(crate) enum Step {
     /// What refused it outside may be had now.
     Ring,
     Start,
+    /// It waits for something outside.
+    Suspend,
+    /// What it waited for is there.
+    WantOn,
+    /// It has what it needs again.
+    Resume,
+    /// Its body has returned before its children.
+    Join,
     RetryAt(Timestamp),
     ComeDue,
     /// Its runner was lost; the attempt does not count.
     Interrupt,
     Succeed,
     Fail,
-    AskCancel,
+    /// It should stop, or not even begin.
+    Ask(Why),
     /// The attempt that was asked to stop has ended.
     Stop,
+    /// A person wants it tried again, after its end.
+    Reopen,
 }
 
 /// A step that the table does not have: a bug in the engine.
@@ -133,24 +175,63 @@ impl Phase {
     pub(crate) fn after(self, step: Step) -> Result<Phase, IllegalStep> {
         Ok(match (self, step) {
             (Phase::Waiting, Step::Unblock) => Phase::Ready,
+            (Phase::Waiting, Step::ReachGate) => Phase::Gated,
             (Phase::Waiting, Step::Block) => Phase::Blocked,
             (Phase::Waiting, Step::Skip) => Phase::Skipped,
-            (Phase::Ready | Phase::Granted | Phase::Ticketed, Step::Hold) => Phase::Waiting,
+            (Phase::Gated, Step::Open) => Phase::Ready,
+            (Phase::Gated | Phase::Ready | Phase::Granted | Phase::Ticketed, Step::Hold) => {
+                Phase::Waiting
+            }
             (Phase::Ready, Step::Grant) => Phase::Granted,
             (Phase::Granted, Step::HandBack) => Phase::Ready,
             (Phase::Granted, Step::Refuse) => Phase::Ticketed,
             (Phase::Ticketed, Step::Ring) => Phase::Ready,
             (Phase::Granted | Phase::Ready, Step::Start) => Phase::Running,
-            (Phase::Running, Step::RetryAt(due)) => Phase::Delayed { due },
+            (Phase::Running, Step::Suspend) => Phase::Suspended,
+            (Phase::Suspended, Step::WantOn) => Phase::Resuming,
+            (Phase::Resuming, Step::Resume) => Phase::Running,
+            (Phase::Running | Phase::Suspended | Phase::Resuming, Step::Join) => Phase::Joining,
             (Phase::Delayed { .. }, Step::ComeDue) => Phase::Ready,
-            (Phase::Running, Step::Interrupt) => Phase::Ready,
-            (Phase::Running, Step::Succeed) => Phase::Success,
-            (Phase::Running, Step::Fail) => Phase::Failed,
-            (Phase::Running, Step::AskCancel) => Phase::Cancelling,
-            (Phase::Cancelling, Step::Stop) => Phase::Cancelled,
-            (pending, Step::AskCancel) if pending.state() == WorkState::Pending => Phase::Cancelled,
+            (attempt, Step::Ask(why)) if attempt.is_under_way() => attempt.asked_to_stop(why),
+            (attempt, step) if attempt.state() == WorkState::Running => attempt.ended(step)?,
+            (pending, Step::GiveUp) if pending.state() == WorkState::Pending => Phase::Failed,
+            (pending, Step::Ask(Why::Cancel)) if pending.state() == WorkState::Pending => {
+                Phase::Cancelled
+            }
+            (idle, Step::Reopen) if !idle.is_under_way() => Phase::Waiting,
             (from, step) => return Err(IllegalStep { from, step }),
         })
+    }
+
+    /// The phase after an attempt's end.
+    fn ended(self, step: Step) -> Result<Phase, IllegalStep> {
+        Ok(match (self, step) {
+            (Phase::Cancelling { why: Why::Cancel, .. }, Step::Stop) => Phase::Cancelled,
+            (Phase::Cancelling { why: Why::Timeout, .. }, Step::RetryAt(due)) => {
+                Phase::Delayed { due }
+            }
+            (Phase::Cancelling { why: Why::Timeout | Why::Deadline, .. }, Step::Fail) => {
+                Phase::Failed
+            }
+            (Phase::Cancelling { .. }, step) => return Err(IllegalStep { from: self, step }),
+            (_, Step::RetryAt(due)) => Phase::Delayed { due },
+            (_, Step::Interrupt) => Phase::Ready,
+            (_, Step::Succeed) => Phase::Success,
+            (_, Step::Fail) => Phase::Failed,
+            (from, step) => return Err(IllegalStep { from, step }),
+        })
+    }
+
+    /// The phase of an attempt that should stop; a graver reason takes the place of another.
+    fn asked_to_stop(self, asked: Why) -> Phase {
+        match self {
+            Phase::Cancelling { why, holds } => Phase::Cancelling { why: why.max(asked), holds },
+            phase => Phase::Cancelling { why: asked, holds: phase.holds() },
+        }
+    }
+
+    fn is_under_way(self) -> bool {
+        self.state() == WorkState::Running
     }
 
     /// The same as its users see it.
@@ -158,11 +239,16 @@ impl Phase {
     pub fn state(self) -> WorkState {
         match self {
             Phase::Waiting
+            | Phase::Gated
             | Phase::Ready
             | Phase::Granted
             | Phase::Ticketed
             | Phase::Delayed { .. } => WorkState::Pending,
-            Phase::Running | Phase::Cancelling => WorkState::Running,
+            Phase::Running
+            | Phase::Suspended
+            | Phase::Resuming
+            | Phase::Joining
+            | Phase::Cancelling { .. } => WorkState::Running,
             Phase::Success | Phase::Skipped => WorkState::Success,
             Phase::Failed => WorkState::Failed,
             Phase::Blocked => WorkState::Blocked,
@@ -173,7 +259,21 @@ impl Phase {
     /// Whether a work in this phase has taken what it needs.
     #[must_use]
     pub fn holds(self) -> bool {
-        matches!(self, Phase::Granted | Phase::Running | Phase::Cancelling)
+        match self {
+            Phase::Granted | Phase::Running => true,
+            Phase::Cancelling { holds, .. } => holds,
+            _ => false,
+        }
+    }
+
+    /// Whether a work in this phase stands in line.
+    pub(crate) fn is_in_line(self) -> bool {
+        matches!(self, Phase::Ready | Phase::Resuming)
+    }
+
+    /// Whether an attempt in this phase uses up its time.
+    pub(crate) fn is_timed(self) -> bool {
+        self == Phase::Running
     }
 
     /// Whether a work that becomes ready from here goes on standing where it stood in line.

@@ -6,6 +6,7 @@
 //!
 //! Knows neither limits nor works: whoever decides tells how much room there is.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use crate::ageing::Ageing;
@@ -13,11 +14,13 @@ use crate::{Amount, CostId, LevelId, ResourceId, Timestamp, WorkId};
 
 mod group;
 mod lane;
+mod lines;
 mod rank;
 mod tournament;
 
 use group::{Changed, Group};
 pub(crate) use lane::Waiting;
+pub(crate) use lines::{Line, Lines};
 pub(crate) use rank::Ticket;
 use rank::{Best, LaneId};
 use tournament::{Contestant, Tournament};
@@ -200,6 +203,18 @@ impl ReadyQueue {
     /// All works in line.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiting> {
         self.groups.iter().flat_map(Group::iter)
+    }
+
+    /// How many stand before the one that is listed like this. Looks at everybody.
+    pub(crate) fn ahead(&self, listing: Listing, of: Waiting, now: Timestamp) -> usize {
+        let place = |priority, waiting: &Waiting| {
+            let effective = self.ageing.effective(priority, waiting.since, now);
+            (Reverse(effective), waiting.ticket)
+        };
+        let own = place(listing.priority, &of);
+        let lanes = self.groups.iter().flat_map(Group::lanes);
+        let others = lanes.flat_map(|lane| lane.iter().map(|other| place(lane.priority, other)));
+        others.filter(|other| *other < own).count()
     }
 
     fn best(&self) -> Best {

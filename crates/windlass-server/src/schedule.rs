@@ -150,7 +150,7 @@ impl Schedule {
         let cost = cost.expect("a plan asks only for what there is");
         let after: Vec<_> = step.after.iter().map(dependency).collect();
         let (priority, retries) = (step.priority, step.retry.count);
-        act(self, Submission { after: &after, cost, priority, retries })
+        act(self, Submission { after: &after, priority, retries, ..Submission::of(cost) })
     }
 
     fn call<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {

@@ -5,7 +5,6 @@
 //! driver's own tests. A [world] is made up from a seed, and holds the engine to its
 //! invariants after every step.
 
-pub mod random;
 pub mod report;
 pub mod scenario;
 pub mod virtual_run;

@@ -168,7 +168,12 @@ impl<'a> VirtualRun<'a> {
                 return self.refuse(&format!("submit {name}: {error}{level}"));
             }
         };
-        let submission = Submission { after: &after, cost, priority: *priority, retries: *retries };
+        let submission = Submission {
+            after: &after,
+            priority: *priority,
+            retries: *retries,
+            ..Submission::of(cost)
+        };
         match self.call(|engine, world| engine.submit(world, submission)) {
             Ok(work) => self.works[place] = Some(work),
             Err(error) => self.refuse(&format!("submit {name}: {error}")),

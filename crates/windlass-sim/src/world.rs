@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use windlass_core::{
     Ageing, Amount, CapacityTree, ClientId, CostId, Dependency, DependencyError, EdgeKind, Ending,
-    Engine, EngineConfig, Fact, Grant, Happening, Input, Order, Outcome, Phase, Place, Quota, Rate,
-    Rejected, ResourceCost, SLOTS, Short, Submission, Timestamp, WorkId, WorkState, World,
+    Engine, EngineConfig, Fact, Grant, Happening, Input, Order, Outcome, Phase, Place, Quota,
+    Random, Rate, Rejected, ResourceCost, SLOTS, Short, Submission, Timestamp, WorkId, WorkState,
+    World,
 };
 
-use crate::random::Random;
 use crate::report::Report;
 
 /// Makes up the world of `seed`, lives through it, and tells what happened.
@@ -164,7 +164,7 @@ impl RandomWorld {
         let Ok(cost) = engine.cost(&self.capacity, &needs) else { return };
         let same = shadow.cost(&needs);
         assert_eq!(same, cost, "the side table is filled before its fact");
-        let submission = Submission { after: &after, cost, priority, retries };
+        let submission = Submission { after: &after, priority, retries, ..Submission::of(cost) };
         shadow.engine.stage(submission);
         self.tell(format!("{side}: submit {submission:?}"));
         self.call(side, |engine, world| engine.submit(world, submission)).expect("known works");

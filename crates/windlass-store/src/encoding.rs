@@ -46,6 +46,13 @@ enum Stored {
     Retried { work: u64, attempt: u32, due: u64 },
     Stopped { work: u64, attempt: u32 },
     Interrupted { work: u64, attempt: u32 },
+    Suspended { work: u64, attempt: u32 },
+    WaitOver { work: u64, attempt: u32 },
+    Resumed { work: u64, attempt: u32 },
+    Joined { work: u64, attempt: u32 },
+    GateOpened { work: u64 },
+    GateRejected { work: u64 },
+    Reopened { work: u64 },
     CancelAsked { work: u64 },
     LimitSet { level: u32, resource: u32, steps: u64 },
     Forgotten { work: u64 },
@@ -83,6 +90,13 @@ pub fn encode(fact: &Fact) -> String {
         }
         Happening::Started { work, attempt } => Stored::Started { work: work.get(), attempt },
         Happening::Ended { work, attempt, ending } => ended(work.get(), attempt, ending),
+        Happening::Suspended { work, attempt } => Stored::Suspended { work: work.get(), attempt },
+        Happening::WaitOver { work, attempt } => Stored::WaitOver { work: work.get(), attempt },
+        Happening::Resumed { work, attempt } => Stored::Resumed { work: work.get(), attempt },
+        Happening::Joined { work, attempt } => Stored::Joined { work: work.get(), attempt },
+        Happening::GateOpened { work } => Stored::GateOpened { work: work.get() },
+        Happening::GateRejected { work } => Stored::GateRejected { work: work.get() },
+        Happening::Reopened { work } => Stored::Reopened { work: work.get() },
         Happening::CancelAsked { work } => Stored::CancelAsked { work: work.get() },
         Happening::LimitSet { level, resource, limit } => Stored::LimitSet {
             level: level.number(),
@@ -121,29 +135,34 @@ fn happening(stored: Stored) -> Option<Happening> {
     let ended = |work, attempt, ending| {
         Some(Happening::Ended { work: WorkId::new(work)?, attempt, ending })
     };
-    match stored {
-        Stored::Submitted { work } => Some(Happening::Submitted { work: WorkId::new(work)? }),
+    let id = WorkId::new;
+    Some(match stored {
+        Stored::Submitted { work } => Happening::Submitted { work: id(work)? },
         Stored::EdgeAdded { from, to, kind } => {
-            let (from, to) = (WorkId::new(from)?, WorkId::new(to)?);
-            Some(Happening::EdgeAdded { from, to, kind: kind.into() })
+            Happening::EdgeAdded { from: id(from)?, to: id(to)?, kind: kind.into() }
         }
-        Stored::Started { work, attempt } => {
-            Some(Happening::Started { work: WorkId::new(work)?, attempt })
-        }
-        Stored::Succeeded { work, attempt } => ended(work, attempt, Ending::Success),
-        Stored::Failed { work, attempt } => ended(work, attempt, Ending::Failed),
+        Stored::Started { work, attempt } => Happening::Started { work: id(work)?, attempt },
+        Stored::Succeeded { work, attempt } => ended(work, attempt, Ending::Success)?,
+        Stored::Failed { work, attempt } => ended(work, attempt, Ending::Failed)?,
         Stored::Retried { work, attempt, due } => {
-            ended(work, attempt, Ending::Retry { due: Timestamp::from_nanos(due) })
+            ended(work, attempt, Ending::Retry { due: Timestamp::from_nanos(due) })?
         }
-        Stored::Stopped { work, attempt } => ended(work, attempt, Ending::Cancelled),
-        Stored::Interrupted { work, attempt } => ended(work, attempt, Ending::Interrupted),
-        Stored::CancelAsked { work } => Some(Happening::CancelAsked { work: WorkId::new(work)? }),
+        Stored::Stopped { work, attempt } => ended(work, attempt, Ending::Cancelled)?,
+        Stored::Interrupted { work, attempt } => ended(work, attempt, Ending::Interrupted)?,
+        Stored::Suspended { work, attempt } => Happening::Suspended { work: id(work)?, attempt },
+        Stored::WaitOver { work, attempt } => Happening::WaitOver { work: id(work)?, attempt },
+        Stored::Resumed { work, attempt } => Happening::Resumed { work: id(work)?, attempt },
+        Stored::Joined { work, attempt } => Happening::Joined { work: id(work)?, attempt },
+        Stored::GateOpened { work } => Happening::GateOpened { work: id(work)? },
+        Stored::GateRejected { work } => Happening::GateRejected { work: id(work)? },
+        Stored::Reopened { work } => Happening::Reopened { work: id(work)? },
+        Stored::CancelAsked { work } => Happening::CancelAsked { work: id(work)? },
         Stored::LimitSet { level, resource, steps } => {
             let (level, resource) = (LevelId::new(level), ResourceId::new(resource));
-            Some(Happening::LimitSet { level, resource, limit: Amount::from_steps(steps) })
+            Happening::LimitSet { level, resource, limit: Amount::from_steps(steps) }
         }
-        Stored::Forgotten { work } => Some(Happening::Forgotten { work: WorkId::new(work)? }),
-    }
+        Stored::Forgotten { work } => Happening::Forgotten { work: id(work)? },
+    })
 }
 
 impl From<EdgeKind> for StoredKind {

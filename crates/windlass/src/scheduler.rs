@@ -210,7 +210,7 @@ impl WorkScheduler {
     pub fn submit(&mut self, spec: WorkSpec) -> Result<WorkId, SubmitError> {
         let WorkSpec { body, after, retries, priority, needs } = spec;
         let cost = self.engine.cost(&self.capacity, &needs)?;
-        let submission = Submission { after: &after, cost, priority, retries };
+        let submission = Submission { after: &after, priority, retries, ..Submission::of(cost) };
         self.entries.push(Entry::new(body));
         let submitted = self.call(|engine, world| engine.submit(world, submission));
         if submitted.is_err() {

@@ -6,6 +6,7 @@
 //!
 //! Knows nothing of the levels above it or of names.
 
+use super::Place;
 use super::line::Line;
 use super::watchers::{Watch, Watchers};
 use crate::rate::{Bucket, Window};
@@ -77,10 +78,11 @@ impl Cell {
 
     /// Whether `wanted` is free beside what is set aside for turns before `before`.
     #[inline]
-    pub(super) fn fits(&self, wanted: Amount, before: u64, now: Timestamp) -> bool {
+    pub(super) fn fits(&self, wanted: Amount, place: Place, before: u64, now: Timestamp) -> bool {
         let needed = i128::from(wanted.steps()) + self.set_aside(before);
         match &self.kind {
             Kind::Open => true,
+            Kind::Rate(_) | Kind::Quota(_) if place.is_resuming() => true,
             Kind::Limit(limit) => needed + self.in_use <= i128::from(limit.steps()),
             Kind::Rate(bucket) => bucket.has(needed, now),
             Kind::Quota(window) => needed <= window.free(now),

@@ -18,12 +18,23 @@ impl Demand {
 /// Where in line the one who asks stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Before everybody who waits: it has begun already and goes on. Nothing set aside binds it.
+    /// Before everybody who waits: it has begun already and goes on. Nothing set aside binds it, and
+    /// as it is no start, neither a rate nor a quota does.
     Resuming,
+    /// It goes on too, behind the client's standing request.
+    ResumingLater,
     /// Before everything of this client that waits; bound by clients that stand before it.
     First,
     /// Behind the client's standing request, and so bound by what is set aside for it as well.
     Later,
+}
+
+impl Place {
+    /// Whether this is no start, so that what counts starts does not matter.
+    #[inline]
+    pub(crate) fn is_resuming(self) -> bool {
+        matches!(self, Place::Resuming | Place::ResumingLater)
+    }
 }
 
 /// Everything that stood in the way of a demand.

@@ -121,7 +121,7 @@ impl CapacityTree {
             (_, Place::Resuming) => 0,
             (None, _) => u64::MAX,
             (Some(standing), Place::First) => standing.turn,
-            (Some(standing), Place::Later) => standing.turn + 1,
+            (Some(standing), Place::Later | Place::ResumingLater) => standing.turn + 1,
         }
     }
 

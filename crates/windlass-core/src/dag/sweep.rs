@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use super::{Dag, EdgeError, LinkId};
+use super::{Dag, EdgeError, LinkId, Role};
 
 impl Dag {
     /// Moves nodes until the place of `from` is below that of `to`; nothing moves if there is no
@@ -94,7 +94,7 @@ impl Sweep {
             Direction::Up => link.next_out,
             Direction::Down => link.next_in,
         };
-        if link.settled {
+        if link.role == Role::Settled {
             return Progress::Going;
         }
         self.push(dag, node);

@@ -1,32 +1,53 @@
-//! Decides which ready work may start: the first in line that fits what is free.
+//! Decides which work in line may start or go on: the first that fits what is free.
 //!
 //! A work that does not fit is passed over; what refused the first of all is set aside for it until
 //! it starts or leaves, so that those behind it hold it up at most once for each thing it needs.
+//! Works that go on stand before works that start.
 
 use super::{Engine, Order};
 use crate::ClientId;
 use crate::capacity::{Place, Refusal, Shortage};
-use crate::fact::World;
+use crate::fact::{Happening, World};
 use crate::input::Grant;
 use crate::phase::Step;
-use crate::queue::{Candidate, Cell};
+use crate::queue::{Candidate, Cell, Line};
+
+/// Where in its line the one who asks stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    First,
+    Later,
+}
+
+impl Turn {
+    fn place(self, line: Line) -> Place {
+        match (line, self) {
+            (Line::Starting, Turn::First) => Place::First,
+            (Line::Starting, Turn::Later) => Place::Later,
+            (Line::Resuming, Turn::First) => Place::Resuming,
+            (Line::Resuming, Turn::Later) => Place::ResumingLater,
+        }
+    }
+}
 
 impl Engine {
-    /// The most urgent work that fits now, with what it needs taken for it. Its attempt begins with
-    /// [`Input::Begin`](crate::Input::Begin).
+    /// The most urgent work that fits now, with what it needs taken for it.
+    ///
+    /// Its attempt begins with [`Input::Begin`](crate::Input::Begin), unless the work is
+    /// [`Running`](crate::Phase::Running) already: then it was suspended and goes on.
     pub fn take_next(&mut self, world: &mut World<'_>) -> Option<Grant> {
         self.advance(world);
-        self.queue.advance(self.now);
-        let first = self.queue.first(self.now)?;
-        if self.is_worth_a_try(world, first)
-            && let Some(grant) = self.try_start(world, first, Place::First)
+        self.lines.advance(self.now);
+        let (line, first) = self.lines.first(self.now)?;
+        if self.is_worth_a_try(world, line, first)
+            && let Some(grant) = self.try_grant(world, line, first, Turn::First)
         {
             return Some(grant);
         }
         while self.config.order == Order::PassOver
-            && let Some(next) = self.first_that_may_pass(world)
+            && let Some((line, next)) = self.first_that_may_pass(world)
         {
-            if let Some(grant) = self.try_start(world, next, Place::Later) {
+            if let Some(grant) = self.try_grant(world, line, next, Turn::Later) {
                 return Some(grant);
             }
         }
@@ -36,62 +57,85 @@ impl Engine {
 
     /// Whether trying the first in line can change anything: it may fit, or something has yet to be
     /// set aside for it.
-    fn is_worth_a_try(&self, world: &World<'_>, first: Candidate) -> bool {
-        let Some(parked) = first.parked else { return true };
-        let room = |cell| self.room(world, cell, Place::First);
-        let must_stand = self.standing != Some(first.work) && self.binds_somebody(world, first);
-        must_stand || self.queue.may_fit(parked, room)
+    fn is_worth_a_try(&self, world: &World<'_>, line: Line, first: Candidate) -> bool {
+        if first.parked.is_none() {
+            return true;
+        }
+        let room = |cell| self.room(world, cell, Turn::First.place(line));
+        let must_stand =
+            self.standing != Some(first.work) && self.binds_somebody(world, line, first);
+        must_stand || self.lines.may_fit(line, first, room)
     }
 
     /// Whether there is anybody whom a set-aside for the first in line would hold back.
-    fn binds_somebody(&self, world: &World<'_>, first: Candidate) -> bool {
-        world.capacity.is_shared() || !self.queue.is_all_of(first.cost)
+    fn binds_somebody(&self, world: &World<'_>, line: Line, first: Candidate) -> bool {
+        world.capacity.is_shared() || !self.lines.are_all_like(line, first)
     }
 
-    fn first_that_may_pass(&self, world: &World<'_>) -> Option<Candidate> {
-        self.queue.first_open(self.now, |cell| self.room(world, cell, Place::Later))
+    fn first_that_may_pass(&self, world: &World<'_>) -> Option<(Line, Candidate)> {
+        self.lines.first_open(self.now, |cell| self.room(world, cell, Place::Later))
     }
 
     fn room(&self, world: &World<'_>, cell: Cell, place: Place) -> i128 {
         world.capacity.room(self.client, cell.level, cell.resource, place, self.now)
     }
 
-    fn try_start(
+    fn try_grant(
         &mut self,
         world: &mut World<'_>,
+        line: Line,
         candidate: Candidate,
-        place: Place,
+        turn: Turn,
     ) -> Option<Grant> {
-        let Candidate { work, cost, .. } = candidate;
-        let demand = &self.costs[cost.index()];
-        match world.capacity.try_take(self.client, demand, place, self.now) {
+        let demand = &self.costs[candidate.cost.index()];
+        match world.capacity.fit(self.client, demand, turn.place(line), self.now) {
             Ok(()) => {
-                self.metrics.passed_over += u64::from(place == Place::Later);
-                self.step(world, work, Step::Grant);
-                Some(Grant { work, attempt: self.works[work.index()].attempts + 1 })
+                self.metrics.passed_over += u64::from(turn == Turn::Later);
+                Some(self.grant(world, line, candidate))
             }
             Err(refusal) => {
                 let Shortage { level, resource, wanted, .. } = refusal.shortages[0];
                 self.metrics.refusals += 1;
-                if place == Place::First {
-                    self.set_aside(world, candidate, refusal);
+                if turn == Turn::First {
+                    self.set_aside(world, line, candidate, refusal);
                 }
-                self.queue.park(cost, Cell { level, resource }, wanted);
+                self.lines.park(line, candidate, Cell { level, resource }, wanted);
                 None
+            }
+        }
+    }
+
+    fn grant(&mut self, world: &mut World<'_>, line: Line, candidate: Candidate) -> Grant {
+        let work = candidate.work;
+        let attempts = self.works[work.index()].attempts;
+        match line {
+            Line::Starting => {
+                self.step(world, work, Step::Grant);
+                Grant { work, attempt: attempts + 1 }
+            }
+            Line::Resuming => {
+                self.record(world, Happening::Resumed { work, attempt: attempts });
+                Grant { work, attempt: attempts }
             }
         }
     }
 
     /// Sets everything aside that has refused the first in line; or remembers it until there is
     /// somebody whom that holds back.
-    fn set_aside(&mut self, world: &mut World<'_>, first: Candidate, mut refusal: Refusal) {
+    fn set_aside(
+        &mut self,
+        world: &mut World<'_>,
+        line: Line,
+        first: Candidate,
+        mut refusal: Refusal,
+    ) {
         if let Some((_, owed)) = self.owed.take_if(|(owner, _)| *owner == first.work) {
             let known = |short: &Shortage| (short.level, short.resource);
             let fresh = |owed: &Shortage| refusal.shortages.iter().all(|s| known(s) != known(owed));
             let owed: Vec<_> = owed.shortages.into_iter().filter(fresh).collect();
             refusal.shortages.extend(owed);
         }
-        if self.standing != Some(first.work) && !self.binds_somebody(world, first) {
+        if self.standing != Some(first.work) && !self.binds_somebody(world, line, first) {
             self.owed = Some((first.work, refusal));
             return;
         }
@@ -106,9 +150,9 @@ impl Engine {
     fn watch_what_refused(&mut self, world: &mut World<'_>) {
         let (client, now) = (self.client, self.now);
         let may_pass = self.config.order == Order::PassOver;
-        let first = self.queue.first(now).and_then(|first| first.parked);
-        let first = first.map(|parked| (self.queue.cell(parked), parked.wanted));
-        self.queue.close_lots(|cell, least| {
+        let first = self.lines.first(now);
+        let first = first.and_then(|(line, first)| self.lines.refused_by(line, first));
+        self.lines.close_lots(|cell, least| {
             let Cell { level, resource } = cell;
             world.capacity.watch(client, level, resource);
             let when =
@@ -131,7 +175,7 @@ impl Engine {
     pub(super) fn wake(&mut self, world: &mut World<'_>, clients: &[ClientId]) {
         for &client in clients {
             if client == self.client {
-                self.queue.open_lots();
+                self.lines.open_lots();
             } else {
                 world.wakes.push(client);
             }

@@ -19,6 +19,7 @@ impl Engine {
         assert_eq!(self.dag.len(), self.works.len(), "every work is a node");
         self.works.iter().for_each(|(index, entry)| self.check_edges(index, entry));
         self.check_line();
+        self.check_families();
         self.check_counters();
         self.check_capacity(capacity);
     }
@@ -41,13 +42,14 @@ impl Engine {
                 assert!(open > 0 && open == unmet, "work {work} waits for {open}, counts {unmet}");
             }
             Phase::Blocked => assert!(blocks || self.has_forgotten_source(index), "work {work}"),
-            Phase::Cancelled => {}
+            // They may have ended before their dependencies.
+            Phase::Cancelled | Phase::Failed => {}
             Phase::Skipped => assert!(!blocks && open == 0 && entry.unneeded, "work {work}"),
             _ => assert!(!blocks && open == 0 && !entry.unneeded, "work {work} is past its edges"),
         }
-        if matches!(entry.phase, Phase::Waiting | Phase::Blocked | Phase::Skipped) {
-            assert_eq!(entry.attempts, 0, "work {work} never ran");
-        }
+        let passed = !matches!(entry.phase.state(), WorkState::Pending) && entry.attempts > 0;
+        let ran = matches!(entry.phase, Phase::Success) || passed && entry.phase.holds();
+        assert!(!(ran && entry.shut), "work {work} ran behind a closed gate");
     }
 
     fn has_forgotten_source(&self, index: usize) -> bool {
@@ -55,20 +57,31 @@ impl Engine {
     }
 
     fn check_line(&self) {
-        let in_line: BTreeSet<_> = self.queue.iter().map(|waiting| waiting.work).collect();
-        assert_eq!(in_line.len(), self.queue.len(), "nobody stands in line twice");
-        let mut delayed = BTreeSet::new();
+        let in_line: BTreeSet<_> = self.lines.iter().map(|waiting| waiting.work).collect();
+        assert_eq!(in_line.len(), self.lines.len(), "nobody stands in line twice");
+        let mut due = BTreeSet::new();
         for (index, entry) in self.works.iter() {
             let work = WorkId::from_index(index);
-            let ready = entry.phase == Phase::Ready;
-            assert_eq!(in_line.contains(&work), ready, "work {work} in line");
-            if let Phase::Delayed { due } = entry.phase {
-                delayed.insert((due, work));
-            }
+            assert_eq!(in_line.contains(&work), entry.phase.is_in_line(), "work {work} in line");
+            due.extend(self.dues(work).map(|at| (at, work)));
         }
-        assert_eq!(self.timers, delayed, "delayed works have timers, and only they");
+        assert_eq!(self.timers, due, "there are timers for what is due, and only for that");
         if let Some(standing) = self.standing {
             assert!(in_line.contains(&standing), "what is set aside is for one in line");
+        }
+    }
+
+    /// Nobody ends before their children, and children are counted right.
+    fn check_families(&self) {
+        for (index, entry) in self.works.iter().filter(|(_, entry)| entry.related) {
+            let work = WorkId::from_index(index);
+            let counts = self.children(work);
+            let known: Vec<_> = self.families.children(work).collect();
+            let open = known.iter().filter(|child| self.is_open(**child)).count();
+            assert_eq!(counts.open(), open, "children of work {work} that have not ended");
+            assert!(known.iter().all(|child| self.parent(*child) == Some(work)), "one parent");
+            let under_way = entry.phase.state() == WorkState::Running;
+            assert!(open == 0 || under_way, "work {work} ends after its children");
         }
     }
 

@@ -1,6 +1,7 @@
 //! A number that two engines share exactly when the facts have led them to the same point.
 
 use super::Engine;
+use crate::WorkId;
 use crate::phase::Phase;
 
 impl Engine {
@@ -14,20 +15,45 @@ impl Engine {
             digest.add(index as u64);
             let phase = entry.phase.journaled();
             digest.add(phase_number(phase));
-            if let Phase::Delayed { due } = phase {
-                digest.add(due.as_nanos());
-            }
-            if phase == Phase::Ready {
-                digest.add(entry.ticket.get());
-                digest.add(entry.ready_since.as_nanos());
+            match phase {
+                Phase::Delayed { due } => digest.add(due.as_nanos()),
+                Phase::Cancelling { why, holds } => {
+                    digest.add(why as u64);
+                    digest.add(u64::from(holds));
+                }
+                Phase::Ready | Phase::Resuming => {
+                    digest.add(entry.ticket.get());
+                    digest.add(entry.ready_since.as_nanos());
+                }
+                _ => {}
             }
             digest.add(entry.priority.cast_unsigned());
             digest.add(u64::from(entry.attempts));
             digest.add(u64::from(entry.retries_left));
             digest.add(u64::from(entry.unneeded));
+            digest.add(u64::from(entry.shut));
             digest.add(u64::from(self.dag.unmet(index)));
             // With the phase this decides what is in use.
             digest.add(u64::from(entry.cost.0));
+        }
+        for &(due, work) in &self.timers {
+            digest.add(due.as_nanos());
+            digest.add(work.get());
+        }
+        for (work, times) in &self.times {
+            digest.add(work.get());
+            digest.add(times.left.as_nanos() as u64);
+        }
+        for work in self.works().filter(|work| self.works[work.index()].related) {
+            let children = self.children(work);
+            digest.add(children.succeeded as u64);
+            digest.add(children.failed as u64);
+            digest.add(children.total as u64);
+            digest.add(self.parent(work).map_or(0, WorkId::get));
+        }
+        for (work, spent) in &self.spent {
+            digest.add(work.get());
+            digest.add(u64::from(*spent));
         }
         digest.add(self.works.len() as u64);
         digest.add(self.tickets.get());
@@ -41,12 +67,16 @@ fn phase_number(phase: Phase) -> u64 {
         Phase::Ready | Phase::Granted | Phase::Ticketed => 1,
         Phase::Delayed { .. } => 2,
         Phase::Running => 3,
-        Phase::Cancelling => 4,
+        Phase::Cancelling { .. } => 4,
         Phase::Success => 5,
         Phase::Failed => 6,
         Phase::Blocked => 7,
         Phase::Cancelled => 8,
         Phase::Skipped => 9,
+        Phase::Gated => 10,
+        Phase::Suspended => 11,
+        Phase::Resuming => 12,
+        Phase::Joining => 13,
     }
 }
 

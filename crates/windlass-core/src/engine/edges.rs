@@ -35,6 +35,14 @@ pub(super) fn verdict(kind: EdgeKind, source: Phase) -> Option<Verdict> {
     })
 }
 
+/// The works that would wait for each other.
+pub(super) fn cycle(error: EdgeError) -> Vec<WorkId> {
+    match error {
+        EdgeError::Cycle { path } => path.into_iter().map(WorkId::from_index).collect(),
+        EdgeError::UnknownNode { node } => unreachable!("work {node} was looked up before"),
+    }
+}
+
 impl Engine {
     /// Has the newest work follow another; whether that blocks it.
     pub(super) fn follow(&mut self, after: Dependency, node: usize, entry: &mut Work) -> bool {
@@ -62,14 +70,7 @@ impl Engine {
         work: WorkId,
     ) -> Result<(), DependencyError> {
         let added = self.dag.add_edge(on.work.index(), work.index(), on.kind);
-        added.map_err(|error| match error {
-            EdgeError::UnknownNode { node } => {
-                DependencyError::UnknownWork { work: WorkId::from_index(node) }
-            }
-            EdgeError::Cycle { path } => {
-                DependencyError::Cycle { path: path.into_iter().map(WorkId::from_index).collect() }
-            }
-        })?;
+        added.map_err(|error| DependencyError::Cycle { path: cycle(error) })?;
         let said = verdict(on.kind, self.works[on.work.index()].phase);
         if self.works[work.index()].phase != Phase::Waiting {
             if said == Some(Verdict::Met) {
@@ -89,13 +90,19 @@ impl Engine {
     /// If `work` has ended, those who follow it hear of it, and those who end with that are heard of
     /// in turn, level by level.
     pub(super) fn settle(&mut self, world: &mut World<'_>, work: WorkId) {
-        if !self.works[work.index()].phase.state().is_terminal() {
-            return;
+        if self.works[work.index()].phase.state().is_terminal() {
+            self.settle_all(world, VecDeque::from([work]));
         }
-        let mut ended = VecDeque::new();
-        let mut next = Some(work);
-        while let Some(work) = next {
-            let source = self.works[work.index()].phase;
+    }
+
+    /// Those who follow one of these, which have ended, hear of it; its family hears of it first.
+    pub(super) fn settle_all(&mut self, world: &mut World<'_>, mut ended: VecDeque<WorkId>) {
+        while let Some(work) = ended.pop_front() {
+            let entry = &self.works[work.index()];
+            let source = entry.phase;
+            if entry.related {
+                self.tell_family(world, work, &mut ended);
+            }
             let mut cursor = self.dag.first_target(work.index());
             while let Some((edge, after)) = self.dag.follow(cursor) {
                 cursor = after;
@@ -105,7 +112,6 @@ impl Engine {
                     ended.push_back(target);
                 }
             }
-            next = ended.pop_front();
         }
     }
 
@@ -117,14 +123,15 @@ impl Engine {
             return false;
         }
         entry.unneeded |= said == Verdict::Unneeded;
-        let unneeded = entry.unneeded;
+        let (unneeded, shut) = (entry.unneeded, entry.shut);
         let step = match said {
             Verdict::Blocks => Step::Block,
             Verdict::Met | Verdict::Unneeded if self.dag.meet(work.index()) > 0 => return false,
             Verdict::Met | Verdict::Unneeded if unneeded => Step::Skip,
+            Verdict::Met | Verdict::Unneeded if shut => Step::ReachGate,
             Verdict::Met | Verdict::Unneeded => Step::Unblock,
         };
         self.step(world, work, step);
-        step != Step::Unblock
+        matches!(step, Step::Block | Step::Skip)
     }
 }

@@ -4,7 +4,7 @@ use super::{Engine, Work};
 use crate::WorkId;
 use crate::fact::{Transition, World};
 use crate::phase::{Phase, Step, WorkState};
-use crate::queue::Waiting;
+use crate::queue::{Line, Waiting};
 
 impl Engine {
     /// The only place where a work changes its phase. What depends on phases is kept in step here.
@@ -17,7 +17,7 @@ impl Engine {
             Err(illegal) => panic!("work {work}: {illegal:?}"),
         };
         slot.phase = entry.phase;
-        if entry.phase == Phase::Ready && !from.keeps_its_place() {
+        if entry.phase.is_in_line() && !from.keeps_its_place() {
             entry.join_line(self.tickets, self.now);
             slot.join_line(self.tickets, self.now);
             self.tickets = self.tickets.saturating_add(1);
@@ -25,46 +25,47 @@ impl Engine {
         self.leave(world, work, from, &entry);
         self.hold(world, from, step, &entry);
         self.enter(work, &entry);
+        if entry.timed {
+            self.keep_time(work, from, entry.phase);
+        }
         self.report(world, work, Some(from.state()), &entry);
     }
 
     fn leave(&mut self, world: &mut World<'_>, work: WorkId, from: Phase, entry: &Work) {
         self.metrics.leave(from.state());
-        match from {
-            Phase::Ready => {
-                self.queue.remove(entry.listing(), entry.ticket, self.now);
-                self.owed.take_if(|(owner, _)| *owner == work);
-                if self.standing == Some(work) {
-                    self.withdraw(world);
-                }
+        if let Some(line) = line(from) {
+            self.lines.remove(line, entry.listing(), entry.ticket, self.now);
+            self.owed.take_if(|(owner, _)| *owner == work);
+            if self.standing == Some(work) {
+                self.withdraw(world);
             }
-            Phase::Delayed { due } => {
-                self.timers.remove(&(due, work));
-            }
-            _ => {}
+        }
+        if let Phase::Delayed { due } = from {
+            self.disarm(due, work);
         }
     }
 
     pub(super) fn enter(&mut self, work: WorkId, entry: &Work) {
         self.metrics.enter(entry.phase.state());
-        match entry.phase {
-            Phase::Ready => {
-                let waiting = Waiting { work, ticket: entry.ticket, since: entry.ready_since };
-                self.queue.insert(entry.listing(), waiting, self.now);
-            }
-            Phase::Delayed { due } => {
-                self.timers.insert((due, work));
-            }
-            _ => {}
+        if let Some(line) = line(entry.phase) {
+            let waiting = Waiting { work, ticket: entry.ticket, since: entry.ready_since };
+            self.lines.insert(line, entry.listing(), waiting, self.now);
+        }
+        if let Phase::Delayed { due } = entry.phase {
+            self.arm(due, work);
         }
     }
 
     /// Takes or gives back what the work needs. A grant has taken it already; a replayed start has
-    /// not. A grant that comes to nothing was no start, and uses up nothing of a rate.
+    /// not. A grant that comes to nothing was no start, and uses up nothing of a rate; neither does
+    /// one who goes on.
     fn hold(&mut self, world: &mut World<'_>, from: Phase, step: Step, entry: &Work) {
         let demand = &self.costs[entry.cost.index()];
-        if !from.holds() && step == Step::Start {
-            world.capacity.take(self.client, demand, self.now);
+        if !from.holds() && entry.phase.holds() {
+            match step {
+                Step::Resume => world.capacity.take_again(self.client, demand),
+                _ => world.capacity.take(self.client, demand, self.now),
+            }
         }
         if from.holds() && !entry.phase.holds() {
             let wakes = match from {
@@ -86,5 +87,14 @@ impl Engine {
             let (to, attempt) = (entry.phase, entry.attempts);
             transitions.push(Transition { at: self.now, work, attempt, from, to });
         }
+    }
+}
+
+/// The line in which a work in this phase stands.
+pub(super) fn line(phase: Phase) -> Option<Line> {
+    match phase {
+        Phase::Ready => Some(Line::Starting),
+        Phase::Resuming => Some(Line::Resuming),
+        _ => None,
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::fact::Transition;
+use crate::input::Outcome;
 
 /// An engine on a private tree, with every fact and transition kept.
 struct Bench {
@@ -38,7 +39,7 @@ impl Bench {
     fn add(&mut self, after: &[WorkId], retries: u32) -> WorkId {
         let cost = self.engine.cost(&self.capacity, &ResourceCost::new()).expect("a slot");
         let after: Vec<_> = after.iter().map(|&work| Dependency::from(work)).collect();
-        let submission = Submission { after: &after, cost, priority: 0, retries };
+        let submission = Submission { after: &after, retries, ..Submission::of(cost) };
         self.call(|engine, world| engine.submit(world, submission)).expect("known dependencies")
     }
 
@@ -68,7 +69,7 @@ fn a_million_descendants_are_blocked_without_recursion() {
     bench.call(|engine, world| {
         let mut after: Vec<Dependency> = Vec::new();
         for _ in 0..1_000_000 {
-            let submission = Submission { after: &after, cost, priority: 0, retries: 0 };
+            let submission = Submission { after: &after, ..Submission::of(cost) };
             after = vec![engine.submit(world, submission).expect("a chain").into()];
         }
     });
@@ -138,7 +139,7 @@ fn an_unknown_dependency_is_refused_and_nothing_changes() {
     let mut bench = Bench::new(1);
     let work = WorkId::new(7).expect("not zero");
     let cost = bench.engine.cost(&bench.capacity, &ResourceCost::new()).expect("a slot");
-    let submission = Submission { after: &[work.into()], cost, priority: 0, retries: 0 };
+    let submission = Submission { after: &[work.into()], ..Submission::of(cost) };
     let result = bench.call(|engine, world| engine.submit(world, submission));
     assert_eq!(result, Err(SubmitError::UnknownDependency { work }));
     assert_eq!((bench.facts.len(), bench.transitions.len()), (0, 0));

@@ -78,6 +78,10 @@ impl Group {
         }
     }
 
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        self.lanes.iter()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiting> {
         self.lanes.iter().flat_map(Lane::iter)
     }

@@ -36,9 +36,8 @@ impl Model {
 
     fn first(&self, now: Timestamp, may: impl Fn(usize) -> bool) -> Option<WorkId> {
         let candidates = self.works.iter().filter(|listed| may(listed.listing.cost.index()));
-        let first = candidates.min_by_key(|listed| {
-            (std::cmp::Reverse(self.effective(listed, now)), listed.waiting.ticket)
-        });
+        let first = candidates
+            .min_by_key(|listed| (Reverse(self.effective(listed, now)), listed.waiting.ticket));
         first.map(|listed| listed.waiting.work)
     }
 

@@ -151,7 +151,7 @@ impl World {
                 let client = self.client(client)?;
                 let demand = self.demand(client, amounts)?;
                 self.tree.take(client, &demand, now);
-                self.model.take(client, amounts, self.now);
+                self.model.take(client, amounts, Place::First, self.now);
             }
             Step::GiveBack { permit } => return self.give_back(permit),
             Step::GiveBackMore { client, amounts } => {
@@ -207,7 +207,7 @@ impl World {
         assert_eq!(self.tree.can_take(client, &demand, place, now), short.is_empty());
         let Err(refusal) = self.tree.try_take(client, &demand, place, now) else {
             assert_eq!(short, [], "it was taken");
-            self.model.take(client, amounts, self.now);
+            self.model.take(client, amounts, place, self.now);
             return None;
         };
         self.compare_refusal(client, amounts, place, &refusal);
@@ -271,7 +271,7 @@ impl World {
         let now = self.now();
         if self.tree.can_take(client, &demand, Place::First, now) {
             self.tree.take(client, &demand, now);
-            self.model.take(client, amounts, self.now);
+            self.model.take(client, amounts, Place::First, self.now);
             self.lined.remove(&client);
             self.model.withdraw(client);
             return Some(self.tree.serve(client));

@@ -74,7 +74,7 @@ impl Bench {
                 let needs = needs.into_iter().filter(|(_, n)| *n > 0);
                 let needs = needs.map(|(name, n)| (name.to_owned(), Amount::from(n))).collect();
                 let cost = self.engine.cost(&self.capacity, &needs).expect("within the limits");
-                let work = Submission { after: &[], cost, priority: *priority, retries: 0 };
+                let work = Submission { priority: *priority, ..Submission::of(cost) };
                 self.call(|engine, world| engine.submit(world, work)).expect("no dependencies");
             }
             Call::Finish(index) if !self.running.is_empty() => {

@@ -83,7 +83,7 @@ impl World {
 
     fn compare_room(&self, client: ClientId, spot: Spot) {
         let resource = self.tree.resource(NAMES[spot.1]).expect("every name is declared");
-        for place in [Place::Resuming, Place::First, Place::Later] {
+        for place in [Place::Resuming, Place::ResumingLater, Place::First, Place::Later] {
             let room = self.tree.room(client, self.levels[spot.0], resource, place, self.now());
             let expected = self.model.room(client, spot, place, self.now);
             assert_eq!(room, expected, "room at {spot:?} for {client:?}, {place:?}");

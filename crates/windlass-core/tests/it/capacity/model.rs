@@ -146,7 +146,7 @@ impl Model {
             (_, Place::Resuming) => 0,
             (None, _) => self.line.len(),
             (Some(own), Place::First) => own,
-            (Some(own), Place::Later) => own + 1,
+            (Some(own), Place::Later | Place::ResumingLater) => own + 1,
         };
         let wanted = self.line[..before].iter().filter_map(|request| request.wanted.get(&spot));
         wanted.map(|wanted| i128::from(*wanted)).sum()
@@ -167,9 +167,13 @@ impl Model {
     ) -> Vec<Spot> {
         let spots = Self::chain(self.clients[&client])
             .flat_map(|level| (0..NAMES.len()).map(move |resource| (level, resource)));
+        let resuming = matches!(place, Place::Resuming | Place::ResumingLater);
+        let counts_starts =
+            |spot: &Spot| matches!(self.kinds.get(spot), Some(Kind::Rate(_) | Kind::Quota(_)));
         let short = |spot: &Spot| {
             let wanted = amounts[spot.1];
-            wanted > 0 && i128::from(wanted) > self.room(client, *spot, place, now)
+            let binds = !(resuming && counts_starts(spot));
+            binds && wanted > 0 && i128::from(wanted) > self.room(client, *spot, place, now)
         };
         spots.filter(short).collect()
     }
@@ -191,8 +195,11 @@ impl Model {
         }
     }
 
-    pub(crate) fn take(&mut self, client: ClientId, amounts: Amounts, now: u64) {
-        self.charge(client, amounts.map(i128::from), now);
+    /// One who goes on is no start: nothing is charged for it.
+    pub(crate) fn take(&mut self, client: ClientId, amounts: Amounts, place: Place, now: u64) {
+        if matches!(place, Place::First | Place::Later) {
+            self.charge(client, amounts.map(i128::from), now);
+        }
         self.permits.push(Permit { client, amounts });
     }
 

@@ -2,7 +2,14 @@
 
 use std::ops::Range;
 
-/// SplitMix64: small, good enough to make up workloads, and ours to keep as it is.
+/// SplitMix64: small, good enough for delays and made-up workloads, and ours to keep as it is.
+///
+/// ```
+/// use windlass_core::Random;
+///
+/// let (mut one, mut other) = (Random::new(7), Random::new(7));
+/// assert_eq!(one.number(), other.number());
+/// ```
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 

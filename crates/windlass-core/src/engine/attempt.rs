@@ -1,0 +1,169 @@
+//! The course of an attempt: it begins, may wait, and ends once.
+
+use std::time::Duration;
+
+use super::{Engine, Work};
+use crate::WorkId;
+use crate::fact::{Ending, Happening, World};
+use crate::input::{Grant, Outcome, Rejected};
+use crate::phase::{Phase, Step, Why, WorkState};
+
+impl Engine {
+    pub(super) fn work(&self, work: WorkId) -> Result<&Work, Rejected> {
+        self.works.get(work.index()).ok_or(Rejected::UnknownWork { work })
+    }
+
+    /// Refuses news about a grant that no longer stands.
+    pub(super) fn expect_granted(&self, grant: Grant) -> Result<(), Rejected> {
+        let Grant { work, attempt } = grant;
+        let entry = self.work(work)?;
+        if entry.phase != Phase::Granted || attempt != entry.attempts + 1 {
+            return Err(Rejected::Stale { work, attempt });
+        }
+        Ok(())
+    }
+
+    /// Refuses news about an attempt that is not under way.
+    fn expect_under_way(&self, grant: Grant) -> Result<&Work, Rejected> {
+        let Grant { work, attempt } = grant;
+        let entry = self.work(work)?;
+        if entry.phase.state() != WorkState::Running || attempt != entry.attempts {
+            return Err(Rejected::Stale { work, attempt });
+        }
+        Ok(entry)
+    }
+
+    pub(super) fn expect_gated(&self, work: WorkId) -> Result<(), Rejected> {
+        let entry = self.work(work)?;
+        let waits = matches!(entry.phase, Phase::Waiting | Phase::Gated);
+        if entry.shut && waits { Ok(()) } else { Err(Rejected::NotGated { work }) }
+    }
+
+    /// The attempt gives back what it has; nothing changes if it has nothing.
+    pub(super) fn suspend(&mut self, world: &mut World<'_>, grant: Grant) -> Result<(), Rejected> {
+        let Grant { work, attempt } = grant;
+        if self.expect_under_way(grant)?.phase == Phase::Running {
+            self.record(world, Happening::Suspended { work, attempt });
+        }
+        Ok(())
+    }
+
+    /// The attempt stands in line to go on; nothing changes if it does not wait.
+    pub(super) fn want_on(&mut self, world: &mut World<'_>, grant: Grant) -> Result<(), Rejected> {
+        let Grant { work, attempt } = grant;
+        if self.expect_under_way(grant)?.phase == Phase::Suspended {
+            self.record(world, Happening::WaitOver { work, attempt });
+        }
+        Ok(())
+    }
+
+    /// The body has returned; nothing changes if the attempt was asked to stop.
+    pub(super) fn join(&mut self, world: &mut World<'_>, grant: Grant) -> Result<(), Rejected> {
+        let Grant { work, attempt } = grant;
+        let phase = self.expect_under_way(grant)?.phase;
+        if !matches!(phase, Phase::Joining | Phase::Cancelling { .. }) {
+            self.record(world, Happening::Joined { work, attempt });
+        }
+        Ok(())
+    }
+
+    /// How the attempt would end if it were reported like this now.
+    pub fn ending(&mut self, grant: Grant, outcome: Outcome) -> Result<Ending, Rejected> {
+        let entry = self.expect_under_way(grant)?;
+        let budget = entry.retries_left > 0;
+        let children = self.children(grant.work);
+        if children.open() > 0 {
+            return Err(Rejected::ChildrenOpen { work: grant.work });
+        }
+        let again = Outcome::Retry { delay: Duration::ZERO };
+        let outcome = match (entry.phase, outcome) {
+            (Phase::Cancelling { why: Why::Cancel, .. }, _) => Outcome::Cancelled,
+            (Phase::Cancelling { why: Why::Deadline, .. }, _) => Outcome::Failed,
+            (Phase::Cancelling { why: Why::Timeout, .. }, _) => again,
+            (_, Outcome::Success) if children.failed > 0 => again,
+            (_, outcome) => outcome,
+        };
+        Ok(match outcome {
+            Outcome::Success => Ending::Success,
+            Outcome::Failed => Ending::Failed,
+            Outcome::Cancelled => Ending::Cancelled,
+            Outcome::Interrupted => Ending::Interrupted,
+            Outcome::Retry { .. } if !budget => Ending::Failed,
+            Outcome::Retry { delay } => {
+                Ending::Retry { due: self.now.after(self.retry_delay(grant.work, delay)) }
+            }
+        })
+    }
+
+    /// How long `work` waits before its next attempt, if the body asked for `asked`.
+    fn retry_delay(&mut self, work: WorkId, asked: Duration) -> Duration {
+        if !asked.is_zero() {
+            return asked;
+        }
+        let Some(policy) = self.policies.get(&work) else { return self.config.retry_delay };
+        let spent = self.spent.get(&work).copied().unwrap_or(0);
+        policy.delay(spent.saturating_add(1), &mut self.random)
+    }
+
+    pub(super) fn finish(
+        &mut self,
+        world: &mut World<'_>,
+        grant: Grant,
+        outcome: Outcome,
+    ) -> Result<(), Rejected> {
+        let Grant { work, attempt } = grant;
+        let ending = self.ending(grant, outcome)?;
+        self.record(world, Happening::Ended { work, attempt, ending });
+        Ok(())
+    }
+
+    pub(super) fn cancel(&mut self, world: &mut World<'_>, work: WorkId) -> Result<(), Rejected> {
+        if self.work(work)?.phase.state().is_terminal() {
+            return Err(Rejected::Ended { work });
+        }
+        if !self.is_stopping(work, Why::Cancel) {
+            self.record(world, Happening::CancelAsked { work });
+        }
+        Ok(())
+    }
+
+    pub(super) fn open_gate(&mut self, world: &mut World<'_>, work: WorkId) {
+        let entry = &mut self.works[work.index()];
+        entry.shut = false;
+        if entry.phase == Phase::Gated {
+            self.step(world, work, Step::Open);
+        }
+    }
+
+    pub(super) fn start(&mut self, world: &mut World<'_>, work: WorkId, attempt: u32) {
+        let entry = &mut self.works[work.index()];
+        entry.attempts += 1;
+        assert_eq!(entry.attempts, attempt, "attempts are counted one by one");
+        self.metrics.attempts += 1;
+        self.step(world, work, Step::Start);
+    }
+
+    pub(super) fn end(&mut self, world: &mut World<'_>, work: WorkId, ending: Ending) {
+        match ending {
+            Ending::Success => self.step(world, work, Step::Succeed),
+            Ending::Failed => self.step(world, work, Step::Fail),
+            Ending::Interrupted => {
+                self.disband(work);
+                self.step(world, work, Step::Interrupt);
+            }
+            Ending::Retry { due } => {
+                self.disband(work);
+                self.works[work.index()].retries_left -= 1;
+                self.metrics.retries_left -= 1;
+                *self.spent.entry(work).or_default() += 1;
+                self.step(world, work, Step::RetryAt(due));
+            }
+            Ending::Cancelled => {
+                if !self.is_stopping(work, Why::Cancel) {
+                    self.step(world, work, Step::Ask(Why::Cancel));
+                }
+                self.step(world, work, Step::Stop);
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Every reason for a wait, found by looking; nothing here changes anything.
+
+use super::edges::verdict;
+use super::step::line;
+use super::{Engine, Order};
+use crate::WorkId;
+use crate::capacity::{CapacityTree, Place, Short, Shortage};
+use crate::phase::Phase;
+use crate::queue::{Line, Waiting};
+use crate::reason::Reason;
+
+impl Engine {
+    /// Every reason why `work` is not running; empty if it is, or has ended, or is unknown.
+    ///
+    /// Looks at all works, so it is for people, not for every step.
+    #[must_use]
+    pub fn explain(&self, capacity: &CapacityTree, work: WorkId) -> Vec<Reason> {
+        let Some(entry) = self.works.get(work.index()) else { return Vec::new() };
+        match entry.phase {
+            Phase::Waiting => {
+                let mut reasons = self.open_dependencies(work);
+                reasons.extend(entry.shut.then_some(Reason::Gate));
+                reasons
+            }
+            Phase::Gated => vec![Reason::Gate],
+            Phase::Delayed { due } => vec![Reason::Retry { at: due }],
+            Phase::Ticketed => vec![Reason::Outside],
+            Phase::Granted => vec![Reason::Granted],
+            Phase::Suspended => vec![Reason::Suspended],
+            Phase::Joining => vec![Reason::Children { open: self.children(work).open() }],
+            Phase::Ready | Phase::Resuming => self.why_not_now(capacity, work),
+            _ => Vec::new(),
+        }
+    }
+
+    fn open_dependencies(&self, work: WorkId) -> Vec<Reason> {
+        let open = |dependency: &crate::Dependency| {
+            let source = self.works.get(dependency.work.index());
+            source.is_some_and(|source| verdict(dependency.kind, source.phase).is_none())
+        };
+        self.dependencies(work).filter(open).map(Reason::Dependency).collect()
+    }
+
+    /// What refuses a work that stands in line, and its place there.
+    fn why_not_now(&self, capacity: &CapacityTree, work: WorkId) -> Vec<Reason> {
+        let place = self.place_in_line(work);
+        let demand = self.demand(work);
+        let refusal = capacity.shortages(self.client, demand, place, self.now);
+        let short = refusal.shortages.into_iter().map(|shortage| self.short(work, shortage));
+        let mut reasons: Vec<_> = short.collect();
+        reasons.extend(self.line_of(work));
+        reasons
+    }
+
+    /// The place from which `work` would be tried now.
+    #[must_use]
+    pub fn place_in_line(&self, work: WorkId) -> Place {
+        let first = self.first_in_line() == Some(work);
+        match (line(self.works[work.index()].phase), first) {
+            (Some(Line::Resuming), true) => Place::Resuming,
+            (Some(Line::Resuming), false) => Place::ResumingLater,
+            (_, true) => Place::First,
+            (_, false) => Place::Later,
+        }
+    }
+
+    fn short(&self, work: WorkId, shortage: Shortage) -> Reason {
+        let takes = |(resource, _)| resource == shortage.resource;
+        let holds = |&(index, entry): &(usize, &super::Work)| {
+            let demand = &self.costs[entry.cost.index()];
+            entry.phase.holds() && demand.iter().any(takes) && WorkId::from_index(index) != work
+        };
+        let holders = match shortage.why {
+            Short::Limit { .. } => self.works.iter().filter(holds).map(|(index, _)| index),
+            _ => return Reason::Short { shortage, holders: Vec::new(), set_aside_for: None },
+        };
+        let holders = holders.map(WorkId::from_index).collect();
+        let bound = matches!(shortage.why, Short::Limit { set_aside, .. } if set_aside > 0);
+        let set_aside_for = self.standing.filter(|standing| bound && *standing != work);
+        Reason::Short { shortage, holders, set_aside_for }
+    }
+
+    fn line_of(&self, work: WorkId) -> Option<Reason> {
+        let entry = &self.works[work.index()];
+        let of = Waiting { work, ticket: entry.ticket, since: entry.ready_since };
+        let ahead = self.lines.ahead(line(entry.phase)?, entry.listing(), of, self.now);
+        Some(Reason::Line { ahead, first: self.first_in_line()? })
+    }
+
+    /// Whether works may pass the first in line.
+    #[must_use]
+    pub fn order(&self) -> Order {
+        self.config.order
+    }
+}

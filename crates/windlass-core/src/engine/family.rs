@@ -1,0 +1,230 @@
+//! Families: a parent ends after its children, a child that fails takes its siblings along, and a
+//! parent that is stopped stops everybody below it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::Engine;
+use super::edges::cycle;
+use crate::WorkId;
+use crate::fact::{Happening, World};
+use crate::input::{Rejected, SubmitError};
+use crate::phase::{Phase, Step, Why, WorkState};
+
+/// Who belongs to whom; only works with a family are in here.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Families {
+    parents: BTreeMap<WorkId, WorkId>,
+    by_parent: BTreeMap<WorkId, Family>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Family {
+    /// Those that are not forgotten.
+    known: BTreeSet<WorkId>,
+    counts: Children,
+    /// How many were forgotten since the graph let go of such.
+    forgotten: usize,
+}
+
+/// How the children of a work fare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Children {
+    /// All that were ever added in this attempt.
+    pub total: usize,
+    /// Those that ended well.
+    pub succeeded: usize,
+    /// Those that ended otherwise.
+    pub failed: usize,
+}
+
+impl Children {
+    /// How many have not ended.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.total - self.succeeded - self.failed
+    }
+}
+
+impl Families {
+    pub(super) fn parent(&self, child: WorkId) -> Option<WorkId> {
+        self.parents.get(&child).copied()
+    }
+
+    pub(super) fn add(&mut self, child: WorkId, parent: WorkId) {
+        self.parents.insert(child, parent);
+        let family = self.by_parent.entry(parent).or_default();
+        family.known.insert(child);
+        family.counts.total += 1;
+    }
+
+    pub(super) fn counts(&self, parent: WorkId) -> Children {
+        self.by_parent.get(&parent).map(|family| family.counts).unwrap_or_default()
+    }
+
+    /// The children that are not forgotten.
+    pub(super) fn children(&self, parent: WorkId) -> impl DoubleEndedIterator<Item = WorkId> {
+        self.by_parent.get(&parent).into_iter().flat_map(|family| family.known.iter().copied())
+    }
+
+    /// A child has ended; whether it is the first of its family that did not end well.
+    fn count_end(&mut self, parent: WorkId, state: WorkState) -> bool {
+        let Some(family) = self.by_parent.get_mut(&parent) else { return false };
+        if state.is_success() {
+            family.counts.succeeded += 1;
+            return false;
+        }
+        family.counts.failed += 1;
+        family.counts.failed == 1
+    }
+
+    /// A work is forgotten; its parent, if that has as many forgotten children to let go of as it
+    /// has others.
+    pub(super) fn forget(&mut self, work: WorkId) -> Option<WorkId> {
+        for child in self.by_parent.remove(&work).into_iter().flat_map(|family| family.known) {
+            self.parents.remove(&child);
+        }
+        let parent = self.parents.remove(&work)?;
+        let family = self.by_parent.get_mut(&parent)?;
+        family.known.remove(&work);
+        family.forgotten += 1;
+        if family.forgotten <= family.known.len() + 8 {
+            return None;
+        }
+        family.forgotten = 0;
+        Some(parent)
+    }
+
+    /// The children of an attempt that is over are of no interest to the next one.
+    fn disband(&mut self, parent: WorkId) {
+        self.by_parent.remove(&parent);
+    }
+}
+
+impl Engine {
+    /// How the children of `work` fare; all zero if it has none.
+    #[must_use]
+    pub fn children(&self, work: WorkId) -> Children {
+        self.families.counts(work)
+    }
+
+    /// Everybody below `work` who is not forgotten, parents before their children.
+    #[must_use]
+    pub fn descendants(&self, work: WorkId) -> Vec<WorkId> {
+        let mut found: Vec<_> = self.families.children(work).collect();
+        let mut next = 0;
+        while let Some(&work) = found.get(next) {
+            found.extend(self.families.children(work));
+            next += 1;
+        }
+        found
+    }
+
+    /// The work that `work` is a child of.
+    #[must_use]
+    pub fn parent(&self, work: WorkId) -> Option<WorkId> {
+        self.families.parent(work)
+    }
+
+    /// Refuses a child that its parent cannot take, or that would wait for its parent. Afterwards
+    /// whoever the child follows stands before the parent.
+    pub(super) fn expect_parent(
+        &mut self,
+        parent: WorkId,
+        after: impl Iterator<Item = WorkId>,
+    ) -> Result<(), SubmitError> {
+        let phase = self.works.get(parent.index()).map(|entry| entry.phase);
+        let takes = matches!(phase, Some(Phase::Running | Phase::Suspended | Phase::Resuming));
+        if !takes || self.families.counts(parent).failed > 0 {
+            return Err(SubmitError::NoParent { parent });
+        }
+        for source in after {
+            if self.is_open(source) {
+                let ordered = self.dag.order(source.index(), parent.index());
+                let path = |error| SubmitError::Cycle { parent, path: cycle(error) };
+                ordered.map_err(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has everybody below `work` stop, and `work` itself for this reason.
+    pub(super) fn stop(&mut self, world: &mut World<'_>, work: WorkId, why: Why) {
+        let mut ended = VecDeque::new();
+        self.ask_down(world, work, why, &mut ended);
+        self.settle_all(world, ended);
+    }
+
+    /// Asks `work` and all below it to stop. Those that end with it are added to `ended`; they are
+    /// all asked before any of them is heard of, so that none is blocked by another.
+    pub(super) fn ask_down(
+        &mut self,
+        world: &mut World<'_>,
+        work: WorkId,
+        why: Why,
+        ended: &mut VecDeque<WorkId>,
+    ) {
+        let mut open = vec![(work, why)];
+        while let Some((work, why)) = open.pop() {
+            if !self.is_open(work) || self.is_stopping(work, why) {
+                continue;
+            }
+            self.step(world, work, Step::Ask(why));
+            if !self.is_open(work) {
+                ended.push_back(work);
+            }
+            open.extend(self.families.children(work).rev().map(|child| (child, Why::Cancel)));
+        }
+    }
+
+    /// A work has ended: its family counts it, and its siblings stop if it did not end well.
+    pub(super) fn tell_family(
+        &mut self,
+        world: &mut World<'_>,
+        work: WorkId,
+        ended: &mut VecDeque<WorkId>,
+    ) {
+        let Some(parent) = self.families.parent(work) else { return };
+        let state = self.works[work.index()].phase.state();
+        if self.families.count_end(parent, state) {
+            for sibling in self.families.children(parent).collect::<Vec<_>>() {
+                self.ask_down(world, sibling, Why::Cancel, ended);
+            }
+        }
+    }
+
+    pub(super) fn stop_children(
+        &mut self,
+        world: &mut World<'_>,
+        work: WorkId,
+    ) -> Result<(), Rejected> {
+        self.work(work)?;
+        for child in self.families.children(work).rev().collect::<Vec<_>>() {
+            if self.is_open(child) && !self.is_stopping(child, Why::Cancel) {
+                self.record(world, Happening::CancelAsked { work: child });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it has been asked to stop for a reason at least as grave.
+    pub(super) fn is_stopping(&self, work: WorkId, asked: Why) -> bool {
+        matches!(self.works[work.index()].phase, Phase::Cancelling { why, .. } if why >= asked)
+    }
+
+    /// The attempt that had these children is over, and there will be another: they are forgotten.
+    pub(super) fn disband(&mut self, work: WorkId) {
+        if !self.works[work.index()].related {
+            return;
+        }
+        for descendant in self.descendants(work).into_iter().rev() {
+            self.drop_work(descendant);
+        }
+        self.families.disband(work);
+    }
+
+    pub(super) fn is_open(&self, work: WorkId) -> bool {
+        let phase = self.works.get(work.index()).map(|entry| entry.phase);
+        phase.is_some_and(|phase| !phase.state().is_terminal())
+    }
+}

@@ -1,0 +1,136 @@
+//! Two lines, one before the other: works that go on, then works that start.
+
+use super::{Candidate, Cell, Listing, ReadyQueue, Ticket, Waiting};
+use crate::ageing::Ageing;
+use crate::{Amount, Timestamp};
+
+/// Which line a work stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// Its attempt is under way and wants to go on.
+    Resuming,
+    /// Its attempt is yet to begin.
+    Starting,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lines {
+    resuming: ReadyQueue,
+    starting: ReadyQueue,
+}
+
+impl Lines {
+    pub(crate) fn new(ageing: Ageing) -> Self {
+        Self { resuming: ReadyQueue::new(ageing), starting: ReadyQueue::new(ageing) }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.resuming.len() + self.starting.len()
+    }
+
+    pub(crate) fn insert(
+        &mut self,
+        line: Line,
+        listing: Listing,
+        waiting: Waiting,
+        now: Timestamp,
+    ) {
+        self.of(line).insert(listing, waiting, now);
+    }
+
+    pub(crate) fn remove(&mut self, line: Line, listing: Listing, ticket: Ticket, now: Timestamp) {
+        self.of(line).remove(listing, ticket, now);
+    }
+
+    pub(crate) fn advance(&mut self, now: Timestamp) {
+        self.resuming.advance(now);
+        self.starting.advance(now);
+    }
+
+    /// The first of all, refused or not, and its line.
+    pub(crate) fn first(&self, now: Timestamp) -> Option<(Line, Candidate)> {
+        let resuming = self.resuming.first(now).map(|first| (Line::Resuming, first));
+        resuming.or_else(|| Some((Line::Starting, self.starting.first(now)?)))
+    }
+
+    /// The first that was not refused, or that may fit by now, and its line.
+    pub(crate) fn first_open(
+        &self,
+        now: Timestamp,
+        room: impl Fn(Cell) -> i128 + Copy,
+    ) -> Option<(Line, Candidate)> {
+        let resuming = self.resuming.first_open(now, room).map(|first| (Line::Resuming, first));
+        resuming.or_else(|| Some((Line::Starting, self.starting.first_open(now, room)?)))
+    }
+
+    /// Whether one that was refused may fit by now.
+    pub(crate) fn may_fit(
+        &self,
+        line: Line,
+        refused: Candidate,
+        room: impl Fn(Cell) -> i128,
+    ) -> bool {
+        let line = self.at(line);
+        refused.parked.is_none_or(|parked| line.may_fit(parked, room))
+    }
+
+    pub(crate) fn park(&mut self, line: Line, refused: Candidate, cell: Cell, wanted: Amount) {
+        self.of(line).park(refused.cost, cell, wanted);
+    }
+
+    pub(crate) fn open_lots(&mut self) {
+        self.resuming.open_lots();
+        self.starting.open_lots();
+    }
+
+    /// As [`ReadyQueue::close_lots`], for both lines.
+    pub(crate) fn close_lots(&mut self, mut watch: impl FnMut(Cell, Amount) -> Option<Timestamp>) {
+        self.resuming.close_lots(&mut watch);
+        self.starting.close_lots(&mut watch);
+    }
+
+    pub(crate) fn next_wakeup(&self, now: Timestamp) -> Option<Timestamp> {
+        let lines = [&self.resuming, &self.starting];
+        lines.into_iter().filter_map(|line| line.next_wakeup(now)).min()
+    }
+
+    /// Whether everybody in line is of the kind of this one: what refuses it refuses them all.
+    pub(crate) fn are_all_like(&self, line: Line, candidate: Candidate) -> bool {
+        let own = self.at(line);
+        own.len() == self.len() && own.is_all_of(candidate.cost)
+    }
+
+    /// The cell that refused one, and how much it wants of it.
+    pub(crate) fn refused_by(&self, line: Line, refused: Candidate) -> Option<(Cell, Amount)> {
+        let parked = refused.parked?;
+        Some((self.at(line).cell(parked), parked.wanted))
+    }
+
+    /// All works in line.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiting> {
+        self.resuming.iter().chain(self.starting.iter())
+    }
+
+    /// How many stand before the one with this ticket.
+    pub(crate) fn ahead(&self, line: Line, listing: Listing, of: Waiting, now: Timestamp) -> usize {
+        let before = match line {
+            Line::Resuming => 0,
+            Line::Starting => self.resuming.len(),
+        };
+        before + self.at(line).ahead(listing, of, now)
+    }
+
+    fn at(&self, line: Line) -> &ReadyQueue {
+        match line {
+            Line::Resuming => &self.resuming,
+            Line::Starting => &self.starting,
+        }
+    }
+
+    fn of(&mut self, line: Line) -> &mut ReadyQueue {
+        match line {
+            Line::Resuming => &mut self.resuming,
+            Line::Starting => &mut self.starting,
+        }
+    }
+}

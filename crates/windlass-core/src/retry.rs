@@ -1,0 +1,195 @@
+//! How often a work is tried again, and how long it waits in between.
+//!
+//! A policy is a pure function of how often the work has failed and of a number that makes the
+//! jitter; whoever journals what happened keeps the delay that came out, so a replay needs neither.
+
+use std::time::Duration;
+
+use crate::Random;
+
+/// Tried once, and not again.
+pub const RETRY_NEVER: u32 = 0;
+/// Tried again once.
+pub const RETRY_ONCE: u32 = 1;
+/// Tried again a few times.
+pub const RETRY_A_FEW: u32 = 5;
+/// Tried again many times.
+pub const RETRY_A_LOT: u32 = 32;
+
+/// How often a work may be tried again, and after which delays.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass_core::{Random, RetryPolicy};
+///
+/// let policy = RetryPolicy::exponential(Duration::from_secs(1)).cap(Duration::from_secs(5)).times(8);
+/// let delays: Vec<_> = (1..=4).map(|n| policy.delay(n, &mut Random::new(0)).as_secs()).collect();
+/// assert_eq!(delays, [1, 2, 4, 5]);
+/// assert_eq!(policy.retries(), 8);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    retries: u32,
+    backoff: Backoff,
+    cap: Duration,
+    jitter: bool,
+}
+
+/// How delays grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Backoff {
+    Fixed(Duration),
+    Linear(Duration),
+    Exponential(Duration),
+    /// Up to `2^n` seconds, 512 at most, and more than half of that.
+    Spread,
+}
+
+/// No delay of [`RetryPolicy::default`] doubles more often than this.
+const MOST_DOUBLINGS: u32 = 9;
+
+impl Default for RetryPolicy {
+    /// Exponential and spread: the n-th delay is anywhere from `u/2 + 1` to `u` seconds, with `u` =
+    /// 2, 4, 8 … 512.
+    fn default() -> Self {
+        Self::growing(Backoff::Spread)
+    }
+}
+
+impl RetryPolicy {
+    /// The same delay every time.
+    #[must_use]
+    pub const fn fixed(delay: Duration) -> Self {
+        Self::growing(Backoff::Fixed(delay))
+    }
+
+    /// `step` the first time, twice `step` the second time, and so on.
+    #[must_use]
+    pub const fn linear(step: Duration) -> Self {
+        Self::growing(Backoff::Linear(step))
+    }
+
+    /// `first` the first time, and twice as long every further time.
+    #[must_use]
+    pub const fn exponential(first: Duration) -> Self {
+        Self::growing(Backoff::Exponential(first))
+    }
+
+    const fn growing(backoff: Backoff) -> Self {
+        Self { retries: RETRY_A_FEW, backoff, cap: Duration::MAX, jitter: false }
+    }
+
+    /// No delay is longer than this.
+    #[must_use]
+    pub const fn cap(mut self, longest: Duration) -> Self {
+        self.cap = longest;
+        self
+    }
+
+    /// Each delay is anywhere between half of what it would be and all of it, so that those who
+    /// failed together do not come back together.
+    #[must_use]
+    pub const fn jitter(mut self) -> Self {
+        self.jitter = true;
+        self
+    }
+
+    /// How often the work may be tried again; [`RETRY_A_FEW`] times unless said.
+    #[must_use]
+    pub const fn times(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// How often the work may be tried again.
+    #[must_use]
+    pub const fn retries(&self) -> u32 {
+        self.retries
+    }
+
+    /// How long to wait before the n-th retry, counted from 1.
+    #[must_use]
+    pub fn delay(&self, n: u32, random: &mut Random) -> Duration {
+        let doublings = n.saturating_sub(1);
+        let whole = match self.backoff {
+            Backoff::Fixed(delay) => delay,
+            Backoff::Linear(step) => step.saturating_mul(n),
+            Backoff::Exponential(first) => {
+                first.saturating_mul(2u32.checked_pow(doublings).unwrap_or(u32::MAX))
+            }
+            Backoff::Spread => {
+                let most = 1u64 << n.min(MOST_DOUBLINGS);
+                let (least, most) = (Duration::from_secs(most / 2 + 1), Duration::from_secs(most));
+                between(least.min(most), most, random)
+            }
+        };
+        let whole = whole.min(self.cap);
+        if self.jitter { between(whole / 2, whole, random) } else { whole }
+    }
+}
+
+/// Any length from `least` to `most`, both included.
+fn between(least: Duration, most: Duration, random: &mut Random) -> Duration {
+    let nanos = |length: Duration| u64::try_from(length.as_nanos()).unwrap_or(u64::MAX - 1);
+    let (least, most) = (nanos(least), nanos(most));
+    Duration::from_nanos(random.within(least..most.saturating_add(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delays(policy: RetryPolicy, ns: impl IntoIterator<Item = u32>) -> Vec<u64> {
+        let mut random = Random::new(1);
+        ns.into_iter().map(|n| policy.delay(n, &mut random).as_millis() as u64).collect()
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn delays_grow_as_the_policy_says() {
+        assert_eq!(delays(RetryPolicy::fixed(SECOND), 1..4), [1000, 1000, 1000]);
+        assert_eq!(delays(RetryPolicy::linear(SECOND), 1..4), [1000, 2000, 3000]);
+        assert_eq!(delays(RetryPolicy::exponential(SECOND), 1..5), [1000, 2000, 4000, 8000]);
+    }
+
+    #[test]
+    fn no_delay_exceeds_the_cap() {
+        let capped = RetryPolicy::exponential(SECOND).cap(SECOND * 3);
+        assert_eq!(delays(capped, 1..4), [1000, 2000, 3000]);
+    }
+
+    #[test]
+    fn the_default_stays_within_half_and_whole_of_a_power_of_two() {
+        let mut random = Random::new(5);
+        for n in 1..40 {
+            let u = 1u64 << n.min(9);
+            let delay = RetryPolicy::default().delay(n, &mut random);
+            assert!(delay >= Duration::from_secs(u / 2 + 1) && delay <= Duration::from_secs(u));
+        }
+        let first = RetryPolicy::default().delay(1, &mut random);
+        assert_eq!(first, SECOND * 2, "between 2 and 2 seconds");
+    }
+
+    #[test]
+    fn jitter_takes_off_up_to_half_and_is_the_same_for_the_same_seed() {
+        let policy = RetryPolicy::fixed(SECOND).jitter();
+        let first = delays(policy, 1..100);
+        assert!(first.iter().all(|delay| (500..=1000).contains(delay)));
+        assert!(first.iter().any(|delay| *delay != first[0]));
+        assert_eq!(first, delays(policy, 1..100));
+    }
+
+    #[test]
+    fn nothing_overflows_at_any_attempt() {
+        let policies = [
+            RetryPolicy::default(),
+            RetryPolicy::fixed(Duration::MAX),
+            RetryPolicy::linear(Duration::MAX).jitter(),
+            RetryPolicy::exponential(Duration::MAX).jitter(),
+        ];
+        for policy in policies {
+            assert_eq!(delays(policy, [0, 1, 31, 32, 33, u32::MAX]).len(), 6);
+        }
+    }
+}
