@@ -61,7 +61,10 @@ pub use windlass_core::{
     Ageing, Amount, Dependency, Order, Quota, Rate, ResourceCost, WorkId, WorkState,
 };
 
-pub use capacity::ResourceCapacity;
+pub use capacity::{
+    CapacityLevel, CapacityMetrics, CapacitySubscription, ImpossibleCost, Permit, ReconcileError,
+    Refusal, ResourceCapacity, RollingRates, Shortfall,
+};
 
 pub use cpu::work_cpu;
 pub use entry::WorkSnapshot;

@@ -53,6 +53,11 @@ impl CapacityTree {
         self.cell(level, resource)?.when(wanted, self.bound(client, place), now)
     }
 
+    /// `level` and all above it, upwards.
+    pub fn levels_from(&self, level: LevelId) -> impl Iterator<Item = LevelId> {
+        self.chain(level)
+    }
+
     /// Whether time matters: a rate or a quota has been set somewhere. If not, any time will do
     /// where one is asked for.
     #[must_use]

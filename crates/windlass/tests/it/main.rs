@@ -1,5 +1,7 @@
 //! The Tokio driver: the scenarios under paused time, and what only a driver can do wrong.
 
+mod capacity;
 mod cpu;
 mod scenarios;
 mod scheduler;
+mod support;

@@ -1,0 +1,1 @@
+//! Random calls from several tasks and levels.
