@@ -190,17 +190,21 @@ impl CapacityTree {
     /// If the client does not hold that much.
     pub fn give_back(&mut self, client: ClientId, demand: &Demand) -> Vec<ClientId> {
         assert!(self.holds(client, demand), "a client gives back at most what it holds");
+        self.land_one(client);
         self.release(client, demand)
     }
 
-    /// Gives back as [`CapacityTree::give_back`] does, unless the client holds less.
+    /// Gives back as [`CapacityTree::give_back`] does, unless the client holds less: a part of what was
+    /// taken at once, or several together.
     pub fn try_give_back(
         &mut self,
         client: ClientId,
         demand: &Demand,
     ) -> Result<Vec<ClientId>, ReleaseError> {
         self.expect_held(client, demand)?;
-        Ok(self.release(client, demand))
+        let wakes = self.release(client, demand);
+        self.land_some(client);
+        Ok(wakes)
     }
 
     /// Puts what was really used in place of what was taken for it. That may be more than a limit,
@@ -247,11 +251,8 @@ impl CapacityTree {
         let nothing = Demand(Box::default());
         let taken = self.reconcile(client, demand, &nothing, now);
         let wakes = taken.expect("what never began was taken before");
-        let (level, gone) = (self.level_of(client), self.client_mut(client).land_one());
-        self.climb(level, |level| {
-            level.accepted -= 1;
-            level.in_flight -= gone;
-        });
+        self.land_one(client);
+        self.climb(self.level_of(client), |level| level.accepted -= 1);
         wakes
     }
 
@@ -267,10 +268,9 @@ impl CapacityTree {
         for (resource, amount) in demand.iter() {
             client.held[resource.index()] -= i128::from(amount.steps());
         }
-        let (level, gone) = (client.level, client.land_one());
+        let level = client.level;
         let mut wakes = Vec::new();
         self.climb(level, |level| {
-            level.in_flight -= gone;
             for (resource, amount) in demand.iter() {
                 let cell = &mut level.cells[resource.index()];
                 cell.give_back(i128::from(amount.steps()), &mut wakes);

@@ -144,6 +144,15 @@ impl ResourceCapacity {
         self.level.shared.clock.instant(at)
     }
 
+    /// Whether both are of one tree.
+    pub(crate) fn is_related(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.level.shared, &other.level.shared)
+    }
+
+    pub(crate) fn level_id(&self) -> LevelId {
+        self.level.id
+    }
+
     fn at(shared: Arc<Shared>, id: LevelId) -> Self {
         Self { level: Arc::new(Level::new(shared, id)) }
     }

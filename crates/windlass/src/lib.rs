@@ -42,6 +42,7 @@
 //! Decisions are made by the engine in `windlass-core`, re-exported as [`core`]; CPU-bound work has
 //! a pool of its own in [`pool`].
 
+mod balancer;
 mod capacity;
 
 mod cpu;
@@ -61,10 +62,12 @@ pub use windlass_core::{
     Ageing, Amount, Dependency, Order, Quota, Rate, ResourceCost, WorkId, WorkState,
 };
 
+pub use balancer::{BalancedCapacity, BalancerSetupError, HierarchicalBalancer};
 pub use capacity::{
     CapacityLevel, CapacityMetrics, CapacitySubscription, ImpossibleCost, Permit, ReconcileError,
     Refusal, ResourceCapacity, RollingRates, Shortfall,
 };
+pub use windlass_core::{BalancerError, BalancerOptions};
 
 pub use cpu::work_cpu;
 pub use entry::WorkSnapshot;

@@ -41,12 +41,11 @@ impl CapacityTree {
             level.cells.iter_mut().for_each(|cell| cell.unwatch(client));
         });
         let mut wakes = self.withdraw(client);
-        let Client { level, held, in_flight, .. } =
-            self.clients[client.index()].take().expect(IS_HERE);
+        self.land(client, self.client(client).in_flight);
+        let Client { level, held, .. } = self.clients[client.index()].take().expect(IS_HERE);
         for (resource, held) in held.into_iter().enumerate().filter(|(_, held)| *held != 0) {
             self.climb(level, |level| level.cells[resource].give_back(held, &mut wakes));
         }
-        self.land(level, in_flight);
         self.subscribers.remove(&client);
         self.vacant.push(client);
         self.vacate(level);
@@ -64,7 +63,8 @@ impl CapacityTree {
         assert!(self.holds(from, demand), "a client hands over at most what it holds");
         let giver = self.client_mut(from);
         demand.iter().for_each(|(r, amount)| giver.held[r.index()] -= i128::from(amount.steps()));
-        let moved = giver.land_one();
+        let moved = giver.in_flight.min(1);
+        giver.in_flight -= moved;
         let taker = self.client_mut(to);
         taker.in_flight += moved;
         for (resource, amount) in demand.iter() {

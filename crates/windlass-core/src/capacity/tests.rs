@@ -373,12 +373,12 @@ fn what_is_given_back_bit_by_bit_is_in_flight_until_nothing_is_left() {
     let (mut tree, [a, _]) = two_teams();
     let [one, two] = [1, 2].map(|cpu| demand(&tree, a, cpu));
     let in_flight = |tree: &CapacityTree| (tree.counts(ROOT).accepted, tree.counts(ROOT).in_flight);
-    tree.give_back(a, &Demand(Box::default()));
+    tree.try_give_back(a, &Demand(Box::default())).expect("it holds that");
     assert_eq!(in_flight(&tree), (0, 0), "nothing of nothing");
     tree.take(a, &two, NOW);
-    tree.give_back(a, &one);
+    tree.try_give_back(a, &one).expect("it holds that");
     assert_eq!(in_flight(&tree), (1, 1));
-    tree.give_back(a, &one);
+    tree.try_give_back(a, &one).expect("it holds that");
     assert_eq!(in_flight(&tree), (1, 0));
     tree.take(a, &one, NOW);
     tree.take_back(a, &one, NOW);
@@ -386,8 +386,12 @@ fn what_is_given_back_bit_by_bit_is_in_flight_until_nothing_is_left() {
     tree.take(a, &one, NOW);
     tree.take(a, &two, NOW);
     assert_eq!(in_flight(&tree), (3, 2));
+    let three = demand(&tree, a, 3);
+    tree.try_give_back(a, &three).expect("it holds that");
+    assert_eq!(in_flight(&tree), (3, 0), "both at once");
+    tree.take(a, &two, NOW);
     tree.remove_client(a);
-    assert_eq!(in_flight(&tree), (3, 0));
+    assert_eq!(in_flight(&tree), (4, 0));
     tree.check();
 }
 

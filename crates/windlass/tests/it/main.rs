@@ -1,5 +1,6 @@
 //! The Tokio driver: the scenarios under paused time, and what only a driver can do wrong.
 
+mod balancer;
 mod capacity;
 mod cpu;
 mod scenarios;

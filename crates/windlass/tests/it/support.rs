@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use futures::Future;
+use proptest::test_runner::{Config, RngSeed};
 use windlass::ResourceCost;
 
 /// Amounts by name, each once.
@@ -24,5 +25,14 @@ pub(crate) fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
 pub(crate) async fn settle() {
     for _ in 0..20 {
         tokio::task::yield_now().await;
+    }
+}
+
+/// So many random cases, the same in every run unless `PROPTEST_RNG_SEED` says which others.
+pub(crate) fn cases(cases: u32) -> Config {
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    match config.rng_seed {
+        RngSeed::Random => Config { rng_seed: RngSeed::Fixed(1), ..config },
+        RngSeed::Fixed(_) => config,
     }
 }
