@@ -72,6 +72,8 @@ pub struct CapacityTree {
     subscribers: BTreeSet<ClientId>,
     /// Whether a rate or a quota was ever set.
     timed: bool,
+    /// How often something was declared.
+    revision: u64,
 }
 
 impl CapacityTree {
@@ -90,6 +92,7 @@ impl CapacityTree {
             turns: 0,
             subscribers: BTreeSet::new(),
             timed: false,
+            revision: 0,
         };
         tree.set_limits(Self::ROOT, limits);
         tree

@@ -33,10 +33,12 @@ mod family;
 mod reopen;
 mod step;
 mod times;
+mod transfer;
 
 pub use family::Children;
 use family::Families;
 use times::Times;
+pub use transfer::Arrival;
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
@@ -109,6 +111,8 @@ pub struct Engine {
     config: EngineConfig,
     client: ClientId,
     now: Timestamp,
+    /// By how many nanoseconds the clock of the tree is ahead.
+    ahead: i128,
     works: Column<Work>,
     dag: Dag,
     lines: Lines,
@@ -178,6 +182,7 @@ impl Engine {
             config,
             client,
             now: Timestamp::ZERO,
+            ahead: 0,
             works: Column::default(),
             dag: Dag::new(),
             tickets: Ticket::MIN,
@@ -206,11 +211,15 @@ impl Engine {
         let one_slot = ResourceCost::new().with(SLOTS, Amount::from(1));
         let whole = one_slot.iter().chain(cost.iter()).map(|(name, n)| (name.to_owned(), n));
         let demand = capacity.demand(capacity.level_of(self.client), &whole.collect())?;
+        Ok(self.number_of(demand))
+    }
+
+    fn number_of(&mut self, demand: Demand) -> CostId {
         let next = CostId::at(self.costs.len());
-        Ok(*self.known_costs.entry(demand).or_insert_with_key(|demand| {
+        *self.known_costs.entry(demand).or_insert_with_key(|demand| {
             self.costs.push(demand.clone());
             next
-        }))
+        })
     }
 
     /// Takes in a new work.

@@ -13,6 +13,7 @@ impl CapacityTree {
     /// quota. A limit below what is in use is a debt. Returns who should look again.
     pub fn set_limits(&mut self, level: LevelId, limits: &ResourceCost) -> Vec<ClientId> {
         let mut wakes = Vec::new();
+        self.revision += 1;
         for (name, limit) in limits.iter() {
             let cell = self.declare(level, name, &mut wakes);
             match cell.kind {
@@ -110,6 +111,7 @@ impl CapacityTree {
         let kind = kind(cell.map(|cell| &cell.kind))?;
         let mut wakes = Vec::new();
         self.timed = true;
+        self.revision += 1;
         self.declare(level, name, &mut wakes).become_kind(kind, &mut wakes);
         Ok(in_order(wakes))
     }

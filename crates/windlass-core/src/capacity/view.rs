@@ -66,6 +66,14 @@ impl CapacityTree {
         self.timed
     }
 
+    /// A number that changes whenever a level, a limit, a rate or a quota is declared: while it stays,
+    /// a cost that could be met still can.
+    #[must_use]
+    #[inline]
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
     /// What this level itself has free, by name; nothing when in debt.
     #[must_use]
     pub fn available(&self, level: LevelId, now: Timestamp) -> ResourceCost {

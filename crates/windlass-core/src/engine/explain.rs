@@ -45,7 +45,7 @@ impl Engine {
     fn why_not_now(&self, capacity: &CapacityTree, work: WorkId) -> Vec<Reason> {
         let place = self.place_in_line(work);
         let demand = self.demand(work);
-        let refusal = capacity.shortages(self.client, demand, place, self.now);
+        let refusal = capacity.shortages(self.client, demand, place, self.there());
         let short = refusal.shortages.into_iter().map(|shortage| self.short(work, shortage));
         let mut reasons: Vec<_> = short.collect();
         reasons.extend(self.line_of(work));
