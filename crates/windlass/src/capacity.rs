@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::{Arc, MutexGuard};
 
 use tokio::time::Instant;
-use windlass_core::{CapacityTree, ClientId, LevelId, ResourceCost, Timestamp};
+use windlass_core::{CapacityTree, ClientId, CostError, LevelId, ResourceCost, Timestamp};
 
 mod acquire;
 mod change;
@@ -26,6 +26,7 @@ mod subscription;
 mod take;
 
 pub(crate) use client::Client;
+pub(crate) use clock::Clock;
 use level::Level;
 pub use metrics::{CapacityMetrics, RollingRates};
 pub use permit::Permit;
@@ -147,6 +148,11 @@ impl ResourceCapacity {
     /// Whether both are of one tree.
     pub(crate) fn is_related(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.level.shared, &other.level.shared)
+    }
+
+    /// The same error, seen from this level.
+    pub(crate) fn impossible(&self, error: CostError) -> ImpossibleCost {
+        self.level.impossible(&self.lock(), error)
     }
 
     pub(crate) fn level_id(&self) -> LevelId {

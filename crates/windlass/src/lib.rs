@@ -44,6 +44,9 @@
 
 mod balancer;
 mod capacity;
+mod runner;
+mod source;
+mod task;
 
 mod cpu;
 mod entry;
@@ -67,6 +70,12 @@ pub use capacity::{
     CapacityLevel, CapacityMetrics, CapacitySubscription, ImpossibleCost, Permit, ReconcileError,
     Refusal, ResourceCapacity, RollingRates, Shortfall,
 };
+pub use runner::{OnError, TaskPoolRunner, TaskProgress, TaskProgressKind, TaskSource};
+pub use source::{
+    DependencySource, EnqueueError, PriorityDependencyOptions, PriorityDependencySource,
+    PrioritySource, ReportError, SourceClosed, SourceError,
+};
+pub use task::{ScheduledTask, TaskError, TaskSender, TaskYield};
 pub use windlass_core::{BalancerError, BalancerOptions};
 
 pub use cpu::work_cpu;
