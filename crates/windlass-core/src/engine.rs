@@ -331,7 +331,7 @@ impl Engine {
                 self.record(world, Happening::Forgotten { work });
             }
             Input::LookAgain => self.lines.open_lots(),
-            Input::Tick => {}
+            Input::Tick => self.lines.advance(self.now),
         }
         Ok(())
     }

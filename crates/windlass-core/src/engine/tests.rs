@@ -233,3 +233,21 @@ fn an_engine_keeps_its_own_time_under_another_clock() {
         assert!(bench.take().is_some());
     }
 }
+
+#[test]
+fn the_first_in_line_is_exact_once_time_has_passed() {
+    let mut bench = Bench::new(1);
+    let ageing = Ageing::new("0.01".parse().expect("an amount"), Some(Amount::from(5)));
+    bench.engine.config.ageing = ageing.expect("slow enough");
+    bench.engine.lines = Lines::new(bench.engine.config.ageing);
+    let cost = bench.engine.cost(&bench.capacity, &ResourceCost::new()).expect("a slot");
+    let mut add = |bench: &mut Bench, priority| {
+        let submission = Submission { priority, ..Submission::of(cost) };
+        bench.call(|engine, world| engine.submit(world, submission)).expect("it is fine")
+    };
+    add(&mut bench, 1);
+    bench.now = Timestamp::from_millis(3_600_000);
+    let urgent = add(&mut bench, 7);
+    bench.apply(Input::Tick).expect("time may pass");
+    assert_eq!(bench.engine.first_in_line(), Some(urgent), "7 against 1 + 5, not 1 + 36 000");
+}
