@@ -76,7 +76,7 @@ pub use source::{
     PrioritySource, ReportError, SourceClosed, SourceError,
 };
 pub use task::{ScheduledTask, TaskError, TaskSender, TaskYield};
-pub use windlass_core::{BalancerError, BalancerOptions};
+pub use windlass_core::{BalancerError, BalancerOptions, RetryPolicy};
 
 pub use cpu::work_cpu;
 pub use entry::WorkSnapshot;

@@ -241,7 +241,7 @@ fn the_first_in_line_is_exact_once_time_has_passed() {
     bench.engine.config.ageing = ageing.expect("slow enough");
     bench.engine.lines = Lines::new(bench.engine.config.ageing);
     let cost = bench.engine.cost(&bench.capacity, &ResourceCost::new()).expect("a slot");
-    let mut add = |bench: &mut Bench, priority| {
+    let add = |bench: &mut Bench, priority| {
         let submission = Submission { priority, ..Submission::of(cost) };
         bench.call(|engine, world| engine.submit(world, submission)).expect("it is fine")
     };

@@ -3,6 +3,8 @@
 mod balancer;
 mod capacity;
 mod cpu;
+mod runner;
 mod scenarios;
 mod scheduler;
+mod sources;
 mod support;
