@@ -18,6 +18,7 @@ mod cell;
 mod check;
 mod client;
 mod counts;
+mod demand;
 mod level;
 mod limits;
 mod line;
@@ -29,8 +30,9 @@ mod watchers;
 use cell::Cell;
 use client::Client;
 pub use counts::{LevelCounts, RefusalCounts};
+pub use demand::Demand;
 use level::{Level, grown};
-pub use refusal::{CostError, Demand, Place, Refusal, ReleaseError, Short, Shortage};
+pub use refusal::{CostError, Place, Refusal, ReleaseError, Short, Shortage};
 pub(crate) use view::Usage;
 
 /// The resource that every work takes one of, unless its cost says how many. Unlike any other it
@@ -193,8 +195,8 @@ impl CapacityTree {
     /// If the client does not hold that much.
     pub fn give_back(&mut self, client: ClientId, demand: &Demand) -> Vec<ClientId> {
         assert!(self.holds(client, demand), "a client gives back at most what it holds");
-        self.land_one(client);
-        self.release(client, demand)
+        let gone = self.client(client).in_flight.min(1);
+        self.release(client, demand, gone)
     }
 
     /// Gives back as [`CapacityTree::give_back`] does, unless the client holds less: a part of what was
@@ -205,7 +207,7 @@ impl CapacityTree {
         demand: &Demand,
     ) -> Result<Vec<ClientId>, ReleaseError> {
         self.expect_held(client, demand)?;
-        let wakes = self.release(client, demand);
+        let wakes = self.release(client, demand, 0);
         self.land_some(client);
         Ok(wakes)
     }
@@ -251,7 +253,7 @@ impl CapacityTree {
         demand: &Demand,
         now: Timestamp,
     ) -> Vec<ClientId> {
-        let nothing = Demand(Box::default());
+        let nothing = Demand::default();
         let taken = self.reconcile(client, demand, &nothing, now);
         let wakes = taken.expect("what never began was taken before");
         self.land_one(client);
@@ -265,15 +267,18 @@ impl CapacityTree {
         &self.names[resource.index()]
     }
 
+    /// Gives back, with which so many are no longer in flight.
     #[inline]
-    fn release(&mut self, client: ClientId, demand: &Demand) -> Vec<ClientId> {
+    fn release(&mut self, client: ClientId, demand: &Demand, gone: u64) -> Vec<ClientId> {
         let client = self.client_mut(client);
+        client.in_flight -= gone;
         for (resource, amount) in demand.iter() {
             client.held[resource.index()] -= i128::from(amount.steps());
         }
         let level = client.level;
         let mut wakes = Vec::new();
         self.climb(level, |level| {
+            level.in_flight -= gone;
             for (resource, amount) in demand.iter() {
                 let cell = &mut level.cells[resource.index()];
                 cell.give_back(i128::from(amount.steps()), &mut wakes);

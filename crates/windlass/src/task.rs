@@ -8,13 +8,10 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 use thiserror::Error;
 use tokio::sync::mpsc;
-use windlass_core::{Amount, CapacityTree, CostError, LevelId, ResourceCost, RetryPolicy};
+use windlass_core::{ResourceCost, RetryPolicy};
 
 use crate::capacity::ImpossibleCost;
 use crate::source::PRIORITY;
-
-/// The resource of which a task takes one unless it says what it takes.
-const CAPACITY: &str = "capacity";
 
 /// Something to run in a [`TaskPoolRunner`](crate::TaskPoolRunner). Clones run the same.
 ///
@@ -45,6 +42,11 @@ const CAPACITY: &str = "capacity";
 /// ```
 #[must_use = "a task does nothing until a runner runs it"]
 pub struct ScheduledTask<I, O, E> {
+    /// Apart, because a task moves a lot on its way through a runner.
+    pub(crate) parts: Box<Parts<I, O, E>>,
+}
+
+pub(crate) struct Parts<I, O, E> {
     pub(crate) key: Arc<str>,
     pub(crate) body: Body<I, O, E>,
     cost: Option<ResourceCost>,
@@ -173,7 +175,7 @@ impl<I, O, E> ScheduledTask<I, O, E> {
     }
 
     fn of(key: impl Into<Arc<str>>, body: Body<I, O, E>) -> Self {
-        Self {
+        let parts = Parts {
             key: key.into(),
             body,
             cost: None,
@@ -181,56 +183,50 @@ impl<I, O, E> ScheduledTask<I, O, E> {
             retry: None,
             on_complete: None,
             on_error: None,
-        }
+        };
+        Self { parts: Box::new(parts) }
     }
 
     /// What it takes from the runner's capacity while it runs. Unless said, one of `capacity`, where
     /// that is declared.
     pub fn cost(mut self, cost: ResourceCost) -> Self {
-        self.cost = Some(cost);
+        self.parts.cost = Some(cost);
         self
     }
 
     /// How urgent it is where its source does not say; larger is more urgent, and 1 unless said.
     pub fn priority(mut self, priority: i64) -> Self {
-        self.priority = priority;
+        self.parts.priority = priority;
         self
     }
 
     /// Has it tried again when it fails. While it waits for that it takes nothing.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.retry = Some(policy);
+        self.parts.retry = Some(policy);
         self
     }
 
     /// Called with its key and result once it has succeeded and that has been reported.
     pub fn on_complete(mut self, hook: impl Fn(&str, &O) + Send + Sync + 'static) -> Self {
-        self.on_complete = Some(Arc::new(hook));
+        self.parts.on_complete = Some(Arc::new(hook));
         self
     }
 
     /// Called with its key and error once it has failed for good and that has been reported.
     pub fn on_error(mut self, hook: impl Fn(&str, &TaskError<E>) + Send + Sync + 'static) -> Self {
-        self.on_error = Some(Arc::new(hook));
+        self.parts.on_error = Some(Arc::new(hook));
         self
     }
 
     /// Its key.
     #[must_use]
     pub fn key(&self) -> &str {
-        &self.key
+        &self.parts.key
     }
 
-    /// What it takes at a level of a tree.
-    pub(crate) fn price(&self, tree: &CapacityTree, level: LevelId) -> ResourceCost {
-        if let Some(cost) = &self.cost {
-            return cost.clone();
-        }
-        let one = ResourceCost::new().with(CAPACITY, Amount::from(1));
-        match tree.demand(level, &one) {
-            Err(CostError::Unknown { .. }) => ResourceCost::new(),
-            _ => one,
-        }
+    /// What it says that it takes.
+    pub(crate) fn price(&self) -> Option<&ResourceCost> {
+        self.parts.cost.as_ref()
     }
 }
 
@@ -274,15 +270,17 @@ impl<I, O, E> Clone for Body<I, O, E> {
 
 impl<I, O, E> Clone for ScheduledTask<I, O, E> {
     fn clone(&self) -> Self {
-        Self {
-            key: Arc::clone(&self.key),
-            body: self.body.clone(),
-            cost: self.cost.clone(),
-            priority: self.priority,
-            retry: self.retry,
-            on_complete: self.on_complete.clone(),
-            on_error: self.on_error.clone(),
-        }
+        let Parts { key, body, cost, priority, retry, on_complete, on_error } = &*self.parts;
+        let parts = Parts {
+            key: Arc::clone(key),
+            body: body.clone(),
+            cost: cost.clone(),
+            priority: *priority,
+            retry: *retry,
+            on_complete: on_complete.clone(),
+            on_error: on_error.clone(),
+        };
+        Self { parts: Box::new(parts) }
     }
 }
 
@@ -294,7 +292,7 @@ impl<I> Clone for TaskSender<I> {
 
 impl<I, O, E> fmt::Debug for ScheduledTask<I, O, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScheduledTask").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("ScheduledTask").field("key", &self.parts.key).finish_non_exhaustive()
     }
 }
 

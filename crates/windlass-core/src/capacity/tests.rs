@@ -373,7 +373,7 @@ fn what_is_given_back_bit_by_bit_is_in_flight_until_nothing_is_left() {
     let (mut tree, [a, _]) = two_teams();
     let [one, two] = [1, 2].map(|cpu| demand(&tree, a, cpu));
     let in_flight = |tree: &CapacityTree| (tree.counts(ROOT).accepted, tree.counts(ROOT).in_flight);
-    tree.try_give_back(a, &Demand(Box::default())).expect("it holds that");
+    tree.try_give_back(a, &Demand::default()).expect("it holds that");
     assert_eq!(in_flight(&tree), (0, 0), "nothing of nothing");
     tree.take(a, &two, NOW);
     tree.try_give_back(a, &one).expect("it holds that");

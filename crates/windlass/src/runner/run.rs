@@ -90,7 +90,7 @@ where
         {
             match feed.tasks.poll_next_unpin(context) {
                 Poll::Ready(Some(task)) => {
-                    let priority = task.priority;
+                    let priority = task.parts.priority;
                     let read = feed.source.enqueue(task, priority);
                     read.expect("only the end of the stream closes it");
                 }
@@ -136,7 +136,7 @@ where
         match event {
             Event::Value(value) => {
                 let kind = TaskProgressKind::Intermediate(value);
-                self.tell(inner.grant.work, &inner.task.key, kind);
+                self.tell(inner.grant.work, &inner.task.parts.key, kind);
                 self.running.push(Running::of(inner));
             }
             Event::Ended(result) => self.end(inner, result),
@@ -169,7 +169,7 @@ where
         grant: Grant,
         error: &TaskError<E>,
     ) -> Option<std::time::Duration> {
-        let policy = task.retry.filter(|policy| grant.attempt <= policy.retries())?;
+        let policy = task.parts.retry.filter(|policy| grant.attempt <= policy.retries())?;
         let may = matches!(error, TaskError::Failed(_)) && self.stage != Stage::Stopping;
         may.then(|| policy.delay(grant.attempt, &mut self.random))
     }
@@ -183,20 +183,21 @@ where
     }
 
     fn succeed(&mut self, work: WorkId, task: &ScheduledTask<I, O, E>, value: O) {
-        let hook = task.on_complete.as_ref();
-        let hook = hook.map(|hook| catch_unwind(AssertUnwindSafe(|| hook(&task.key, &value))));
+        let hook = task.parts.on_complete.as_ref();
+        let hook =
+            hook.map(|hook| catch_unwind(AssertUnwindSafe(|| hook(&task.parts.key, &value))));
         match hook {
             Some(Err(panic)) => self.fail(work, task, panicked(panic.as_ref())),
-            _ => self.tell(work, &task.key, TaskProgressKind::Final(value)),
+            _ => self.tell(work, &task.parts.key, TaskProgressKind::Final(value)),
         }
     }
 
     fn fail(&mut self, work: WorkId, task: &ScheduledTask<I, O, E>, error: TaskError<E>) {
-        if let Some(hook) = &task.on_error {
+        if let Some(hook) = &task.parts.on_error {
             // The error is what matters; that its hook panics changes nothing about it.
-            drop(catch_unwind(AssertUnwindSafe(|| hook(&task.key, &error))));
+            drop(catch_unwind(AssertUnwindSafe(|| hook(&task.parts.key, &error))));
         }
-        self.tell(work, &task.key, TaskProgressKind::Error(error));
+        self.tell(work, &task.parts.key, TaskProgressKind::Error(error));
         if self.on_error == OnError::Stop {
             self.stop();
         }

@@ -69,7 +69,7 @@ where
     pub(super) fn start(started: Started<ScheduledTask<I, O, E>>) -> Self {
         let Started { grant, task } = started;
         let mut values = None;
-        let attempt = match &task.body {
+        let attempt = match &task.parts.body {
             Body::Future(start) => begin(|| Attempt::Future(start())),
             Body::Streaming(start) => {
                 let (sender, receiver) = TaskSender::channel();

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use windlass_core::{
-    Ageing, Arrival, CapacityTree, CostError, CostId, Dependency, Engine, EngineConfig, Grant,
-    Input, LevelId, ResourceCost, Submission, Timestamp, Transition, WorkId, World,
+    Ageing, Amount, Arrival, CapacityTree, CostError, CostId, Dependency, Engine, EngineConfig,
+    Grant, Input, LevelId, ResourceCost, Submission, Timestamp, Transition, WorkId, World,
 };
 
 use super::entries::Entries;
@@ -84,15 +84,18 @@ pub(super) enum Memory {
     Forget,
 }
 
-/// What a task takes at a level.
-pub(crate) type Price<T> = fn(&T, &CapacityTree, LevelId) -> ResourceCost;
+/// What a task says that it takes; none if it says nothing.
+pub(crate) type Price<T> = fn(&T) -> Option<&ResourceCost>;
 
 /// The cost that was asked for last: most tasks are alike.
 struct Priced {
-    cost: ResourceCost,
+    said: Option<ResourceCost>,
     revision: u64,
     number: Result<CostId, CostError>,
 }
+
+/// The resource of which a task takes one unless it says what it takes.
+const CAPACITY: &str = "capacity";
 
 /// What came of looking for a task.
 pub(crate) enum Pulled<P> {
@@ -124,7 +127,7 @@ impl<T> Queue<T> {
             client,
             entries: Entries::new(),
             closing,
-            price: |_, _, _| ResourceCost::new(),
+            price: |_| None,
             priced: None,
             impossible: Vec::new(),
             stops: Vec::new(),
@@ -339,16 +342,17 @@ impl<T> State<T> {
 
     /// The number of what a task takes, as long as nothing was declared since the last one's.
     fn priced(&mut self, capacity: &CapacityTree, task: &T) -> Result<CostId, CostError> {
-        let cost = (self.price)(task, capacity, self.client.level);
+        let said = (self.price)(task);
         let revision = capacity.revision();
         if let Some(last) = &self.priced
             && last.revision == revision
-            && last.cost == cost
+            && last.said.as_ref() == said
         {
             return last.number.clone();
         }
+        let cost = cost_at(capacity, self.client.level, said);
         let number = self.engine.cost(capacity, &cost);
-        self.priced = Some(Priced { cost, revision, number: number.clone() });
+        self.priced = Some(Priced { said: said.cloned(), revision, number: number.clone() });
         number
     }
 
@@ -360,7 +364,7 @@ impl<T> State<T> {
         // Told beforehand, as prices depend on what the tree declares. What a runner has under way
         // has gone from here and takes nothing.
         let priced = |(work, entry): (WorkId, &Entry<T>)| {
-            Some((work, price(entry.task.as_ref()?, &tree, client.level)))
+            Some((work, cost_at(&tree, client.level, price(entry.task.as_ref()?))))
         };
         let prices: BTreeMap<_, _> = entries.iter().filter_map(priced).collect();
         let price_of = |work| prices.get(&work).cloned().unwrap_or_default();
@@ -416,5 +420,18 @@ impl<T> State<T> {
                 forgotten.expect("it has ended");
             }
         }
+    }
+}
+
+/// What a task takes at a level. One that says nothing takes one of `capacity`, where somebody
+/// declares that.
+fn cost_at(tree: &CapacityTree, level: LevelId, said: Option<&ResourceCost>) -> ResourceCost {
+    if let Some(cost) = said {
+        return cost.clone();
+    }
+    let one = ResourceCost::new().with(CAPACITY, Amount::from(1));
+    match tree.demand(level, &one) {
+        Err(CostError::Unknown { .. }) => ResourceCost::new(),
+        _ => one,
     }
 }
