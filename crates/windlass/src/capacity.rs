@@ -8,7 +8,7 @@
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use tokio::time::Instant;
 use windlass_core::{CapacityTree, ClientId, CostError, LevelId, ResourceCost, Timestamp};
@@ -23,6 +23,7 @@ mod permit;
 mod refusal;
 mod shared;
 mod subscription;
+mod sync;
 mod take;
 
 pub(crate) use client::Client;
@@ -33,6 +34,7 @@ pub use permit::Permit;
 pub use refusal::{CapacityLevel, ImpossibleCost, ReconcileError, Refusal, Shortfall};
 use shared::Shared;
 pub use subscription::CapacitySubscription;
+use sync::MutexGuard;
 
 /// A share of limited resources, such as slots, memory or licences. Clones are the same share.
 ///
@@ -172,5 +174,7 @@ impl fmt::Debug for ResourceCapacity {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, windlass_loom))]
+mod models;
+#[cfg(all(test, not(windlass_loom)))]
 mod tests;

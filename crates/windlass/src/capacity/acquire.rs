@@ -15,6 +15,7 @@ use windlass_core::{
     CapacityTree, ClientId, Demand, Place, ResourceCost, Short, Shortage, Timestamp,
 };
 
+use super::sync::interleave;
 use super::{ImpossibleCost, Level, Permit, ResourceCapacity};
 
 impl ResourceCapacity {
@@ -88,6 +89,7 @@ impl Waiter {
     }
 
     async fn be_rung(&self) {
+        interleave();
         match self.due {
             None => self.bell.notified().await,
             Some(due) => tokio::select! {

@@ -1,10 +1,9 @@
 //! Changing what a level gives, under way.
 
-use std::sync::MutexGuard;
-
 use windlass_core::{CapacityTree, ClientId, Quota, Rate, RateError, ResourceCost};
 
 use super::ResourceCapacity;
+use super::sync::MutexGuard;
 
 impl ResourceCapacity {
     /// Sets the named limits of this level and leaves the others; a name may be new, or have been a

@@ -1,11 +1,12 @@
 //! What all handles of one level have in common: its number, and who takes there on their behalf.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use windlass_core::{CapacityTree, ClientId, LevelId, Timestamp};
 
 use super::metrics::History;
 use super::shared::Shared;
+use super::sync::Mutex;
 
 pub(super) struct Level {
     pub(super) shared: Arc<Shared>,

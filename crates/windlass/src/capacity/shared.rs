@@ -1,12 +1,13 @@
 //! What all handles of one tree share: the tree, its clock, and a bell for each who waits.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use tokio::sync::Notify;
 use windlass_core::{CapacityTree, ClientId, LevelId, ResourceCost};
 
 use super::clock::Clock;
+use super::sync::{Mutex, MutexGuard};
 
 pub(super) struct Shared {
     tree: Mutex<CapacityTree>,
@@ -20,8 +21,8 @@ impl Shared {
     pub(super) fn new(limits: &ResourceCost) -> Self {
         Self {
             tree: Mutex::new(CapacityTree::new(limits)),
-            bells: Mutex::default(),
-            names: Mutex::default(),
+            bells: Mutex::new(Vec::new()),
+            names: Mutex::new(BTreeMap::new()),
             clock: Clock::default(),
         }
     }
