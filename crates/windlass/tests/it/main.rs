@@ -3,6 +3,7 @@
 mod balancer;
 mod capacity;
 mod cpu;
+mod examples;
 mod runner;
 mod scenarios;
 mod scheduler;
