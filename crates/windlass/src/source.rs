@@ -14,13 +14,15 @@ mod priority;
 mod priority_dependency;
 mod queue;
 mod report;
+mod state;
 
 pub use dependency::DependencySource;
 pub(crate) use ear::Ear;
 pub use error::{EnqueueError, ReportError, SourceClosed, SourceError};
 pub use priority::PrioritySource;
 pub use priority_dependency::{PriorityDependencyOptions, PriorityDependencySource};
-pub(crate) use queue::{Pulled, Queue, Started};
+pub(crate) use queue::{Pulled, Queue};
+pub(crate) use state::Started;
 
 /// The priority of a task that has none of its own.
 pub(crate) const PRIORITY: i64 = 1;

@@ -8,7 +8,8 @@ use std::task::{Context, Poll};
 use windlass_core::{Ageing, DependencyGraph, NodeState, Outcome, WorkId};
 
 use super::error::{EnqueueError, ReportError, SourceClosed, SourceError};
-use super::queue::{Closing, Memory, Pulled, Queue, State};
+use super::queue::{Pulled, Queue};
+use super::state::{Closing, Memory, State};
 use super::{Ear, PRIORITY};
 
 /// Tasks by key over an engine. The lock of the keys is taken before that of the engine.

@@ -10,7 +10,8 @@ use windlass_core::{Ageing, Grant, Input, Outcome, WorkId, World};
 
 use super::Ear;
 use super::error::{ReportError, SourceClosed};
-use super::queue::{Closing, Hands, Memory, Pulled, Queue, State};
+use super::queue::{Pulled, Queue};
+use super::state::{Closing, Hands, Memory, State};
 
 /// A queue of items by priority: the largest first, then the one that came first.
 ///

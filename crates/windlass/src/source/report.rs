@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, VecDeque};
 use windlass_core::{Grant, Input, Outcome, WorkId, World};
 
 use super::error::ReportError;
-use super::queue::{Hands, Queue, Started, State};
+use super::queue::Queue;
+use super::state::{Hands, Started, State};
 
 impl<T> Queue<T> {
     /// The end of a task that was pulled by hand.

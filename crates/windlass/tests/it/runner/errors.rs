@@ -92,6 +92,17 @@ async fn a_cost_that_can_never_fit_is_that_tasks_error_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn where_there_are_no_slots_every_task_says_so() {
+    let none = ResourceCapacity::new(cost([("slots", 0)]));
+    let told = lines(run(&source_of([takes("a", 1)]), &none, OnError::Continue)).await;
+    assert_eq!(told, ["a! 1 of \"slots\" can never be had: the limit of this level is 0"]);
+    let source = Source::new();
+    let mut later = Box::pin(run(&source, &none, OnError::Stop));
+    source.enqueue(takes("b", 1), 1).expect("it is open");
+    assert!(later.next().await.is_some() && later.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_dependents_of_a_task_that_can_never_fit_never_run() {
     let mut graph = DependencyGraph::new();
     graph.add_node("huge", []).expect("new");
