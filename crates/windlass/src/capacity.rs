@@ -174,6 +174,11 @@ impl fmt::Debug for ResourceCapacity {
     }
 }
 
+/// The examples of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/capacity.md")]
+struct Guide;
+
 #[cfg(all(test, windlass_loom))]
 mod models;
 #[cfg(all(test, not(windlass_loom)))]

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures::Stream;
-use windlass_core::{Ageing, DependencyGraph, Outcome};
+use windlass_core::{Ageing, DependencyGraph, NodeState, Outcome};
 
 use super::error::{EnqueueError, ReportError, SourceError};
 use super::keyed::{Keyed, equal};
@@ -58,6 +58,12 @@ macro_rules! keyed_source {
             /// Gives up a task and all that wait for it, at any depth. Returns them, level by level.
             pub fn abort(&self, key: &K) -> Result<Vec<K>, ReportError<K>> {
                 self.keyed.abort(key)
+            }
+
+            /// Where a task stands; none if there is no such key.
+            #[must_use]
+            pub fn state(&self, key: &K) -> Option<NodeState> {
+                self.keyed.state(key)
             }
 
             /// Takes nothing more in; what there is can still be pulled.

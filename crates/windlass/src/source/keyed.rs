@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use windlass_core::{Ageing, DependencyGraph, NodeState, Outcome, WorkId};
+use windlass_core::{Ageing, DependencyGraph, NodeState, Outcome, Phase, WorkId, WorkState};
 
 use super::error::{EnqueueError, ReportError, SourceClosed, SourceError};
 use super::queue::{Pulled, Queue};
@@ -151,6 +151,14 @@ impl<K: Clone + Ord + Debug, T> Keyed<K, T> {
         }
     }
 
+    pub(super) fn state(&self, key: &K) -> Option<NodeState> {
+        match *self.keys().works.get(key)? {
+            Known::Work(work) => self.queue.phase(work).map(node_state),
+            Known::Completed => Some(NodeState::Completed),
+            Known::Aborted => Some(NodeState::Aborted),
+        }
+    }
+
     pub(super) fn report(&self, key: &K, outcome: Outcome) -> Result<(), ReportError<K>> {
         let work = self.work(key)?;
         self.queue.report(work, outcome).map_err(|error| error.about(key.clone()))
@@ -200,6 +208,17 @@ impl<K: Clone + Ord + Debug> Keys<K> {
             self.keys.insert(work, key.clone());
         }
         self.works.insert(key, known);
+    }
+}
+
+/// The same as a graph would say it.
+fn node_state(phase: Phase) -> NodeState {
+    match (phase, phase.state()) {
+        (Phase::Waiting, _) => NodeState::Pending,
+        (_, WorkState::Pending) => NodeState::Ready,
+        (_, WorkState::Running) => NodeState::Running,
+        (_, WorkState::Success) => NodeState::Completed,
+        (_, WorkState::Failed | WorkState::Blocked | WorkState::Cancelled) => NodeState::Aborted,
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::Stream;
-use windlass_core::{Ageing, DependencyGraph, Outcome};
+use windlass_core::{Ageing, DependencyGraph, NodeState, Outcome};
 
 use super::dependency::keyed_source;
 use super::error::{EnqueueError, ReportError, SourceError};

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use windlass_core::{Ageing, CostError, EngineConfig, Grant, Input, ResourceCost, WorkId, World};
+use windlass_core::{
+    Ageing, CostError, EngineConfig, Grant, Input, Phase, ResourceCost, WorkId, World,
+};
 
 use super::state::{Closing, Memory, Price, Started, State};
 use crate::capacity::{Clock, ImpossibleCost, ResourceCapacity};
@@ -147,6 +149,11 @@ impl<T> Queue<T> {
     /// How many stand in line.
     pub(crate) fn len(&self) -> usize {
         self.state().engine.in_line()
+    }
+
+    /// Where a work stands; none if it is forgotten.
+    pub(super) fn phase(&self, work: WorkId) -> Option<Phase> {
+        self.state().engine.phase(work)
     }
 
     /// The first in line, as `see` sees it.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use tokio::time::advance;
-use windlass::core::DependencyGraph;
+use windlass::core::{DependencyGraph, NodeState};
 use windlass::{
     Ageing, Amount, DependencySource, EnqueueError, PriorityDependencyOptions,
     PriorityDependencySource, PrioritySource, ReportError, SourceClosed, SourceError,
@@ -183,6 +183,21 @@ async fn tasks_come_in_the_order_in_which_they_become_ready() {
     assert_eq!(source.next().await, Some(("d", 4)));
     source.complete(&"d").expect("it was pulled");
     assert_eq!(source.next().await, None);
+}
+
+#[tokio::test]
+async fn a_source_tells_where_each_task_stands() {
+    let source = DependencySource::new(&diamond(), tasks(["a", "b", "c", "d"])).expect("whole");
+    let states = || ["a", "b", "d", "x"].map(|key| source.state(&key));
+    let [pending, ready] = [NodeState::Pending, NodeState::Ready].map(Some);
+    assert_eq!(states(), [ready, pending, pending, None]);
+    source.pull().await;
+    assert_eq!(states(), [Some(NodeState::Running), pending, pending, None]);
+    source.complete(&"a").expect("it was pulled");
+    assert_eq!(states(), [Some(NodeState::Completed), ready, pending, None]);
+    source.abort(&"b").expect("it waits");
+    let aborted = Some(NodeState::Aborted);
+    assert_eq!(states(), [Some(NodeState::Completed), aborted, aborted, None]);
 }
 
 #[tokio::test]
