@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::stream::FuturesUnordered;
 use futures::{Stream, StreamExt};
@@ -33,6 +34,8 @@ where
     ear: Ear<ScheduledTask<I, O, E>>,
     on_error: OnError,
     running: FuturesUnordered<Running<I, O, E>>,
+    /// What has ended and was not reported yet.
+    ended: Vec<Ended<I, O, E>>,
     /// What was told and not given out.
     told: VecDeque<TaskProgress<I, O, E>>,
     /// What can start and has not.
@@ -41,6 +44,23 @@ where
     stage: Stage,
     /// How often something was told without listening to the source.
     unheard: u32,
+}
+
+/// So many ends are reported at once at most. Each report makes the engine look what fits.
+const BATCH: usize = 32;
+
+/// A task that has ended.
+struct Ended<I, O, E> {
+    grant: Grant,
+    task: ScheduledTask<I, O, E>,
+    end: End<O, E>,
+}
+
+/// How.
+enum End<O, E> {
+    Well(O),
+    Badly(TaskError<E>),
+    Again(Duration),
 }
 
 /// Tasks that always have something to tell must not keep others from starting.
@@ -75,6 +95,7 @@ where
             feed,
             on_error,
             running: FuturesUnordered::new(),
+            ended: Vec::new(),
             told: VecDeque::new(),
             started: Vec::new(),
             random: Random::new(0),
@@ -139,47 +160,52 @@ where
                 self.tell(inner.grant.work, &inner.task.parts.key, kind);
                 self.running.push(Running::of(inner));
             }
-            Event::Ended(result) => self.end(inner, result),
+            Event::Ended(result) => {
+                let Inner { grant, task, .. } = inner;
+                let end = self.end(&task, grant, result);
+                self.ended.push(Ended { grant, task, end });
+            }
             Event::Stopped => self.queue.report_stopped(inner.grant),
         }
     }
 
-    fn end(&mut self, inner: Inner<I, O, E>, result: TaskResult<O, E>) {
-        let Inner { grant, task, .. } = inner;
-        match result {
-            Ok(value) => {
-                self.report(grant, None, Outcome::Success);
-                self.succeed(grant.work, &task, value);
-            }
-            Err(error) => match self.delay_before_retry(&task, grant, &error) {
-                Some(delay) => self.report(grant, Some(task), Outcome::Retry { delay }),
-                None => {
-                    self.report(grant, None, Outcome::Failed);
-                    self.fail(grant.work, &task, error);
-                }
-            },
-        }
-    }
-
-    /// How long to wait before trying again; none if that is not to be done. A panic is a mistake in
-    /// the task, and would only repeat itself.
-    fn delay_before_retry(
+    /// Whether that is the end, or it is to be tried again. A panic is a mistake in the task, and
+    /// would only repeat itself.
+    fn end(
         &mut self,
         task: &ScheduledTask<I, O, E>,
         grant: Grant,
-        error: &TaskError<E>,
-    ) -> Option<std::time::Duration> {
-        let policy = task.parts.retry.filter(|policy| grant.attempt <= policy.retries())?;
-        let may = matches!(error, TaskError::Failed(_)) && self.stage != Stage::Stopping;
-        may.then(|| policy.delay(grant.attempt, &mut self.random))
+        result: TaskResult<O, E>,
+    ) -> End<O, E> {
+        let error = match result {
+            Ok(value) => return End::Well(value),
+            Err(error) => error,
+        };
+        match task.parts.retry.filter(|policy| grant.attempt <= policy.retries()) {
+            Some(policy) if matches!(error, TaskError::Failed(_)) => {
+                End::Again(policy.delay(grant.attempt, &mut self.random))
+            }
+            _ => End::Badly(error),
+        }
     }
 
-    /// Tells the source, and starts what can start by that.
-    fn report(&mut self, grant: Grant, task: Option<ScheduledTask<I, O, E>>, outcome: Outcome) {
-        let mut started = std::mem::take(&mut self.started);
-        self.queue.report_run(grant, task, outcome, &mut started);
-        self.started = started;
+    /// Reports what has ended, starts what can start by that, and tells.
+    fn settle(&mut self) {
+        let mut ended = std::mem::take(&mut self.ended);
+        let stops = self.on_error == OnError::Stop
+            && ended.iter().any(|ended| matches!(ended.end, End::Badly(_)));
+        let wanted = !stops && self.stage != Stage::Stopping;
+        let news = ended.iter().map(Ended::news);
+        self.queue.report_runs(news, wanted.then_some(&mut self.started));
         self.launch();
+        for Ended { grant, task, end } in ended.drain(..) {
+            match end {
+                End::Well(value) => self.succeed(grant.work, &task, value),
+                End::Badly(error) => self.fail(grant.work, &task, error),
+                End::Again(_) => {}
+            }
+        }
+        self.ended = ended;
     }
 
     fn succeed(&mut self, work: WorkId, task: &ScheduledTask<I, O, E>, value: O) {
@@ -272,6 +298,9 @@ where
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let run = &mut *self;
         loop {
+            if run.ended.len() >= BATCH || !run.told.is_empty() && !run.ended.is_empty() {
+                run.settle();
+            }
             if let Some(told) = run.told.pop_front() {
                 return Poll::Ready(Some(told));
             }
@@ -285,8 +314,20 @@ where
             }
             match run.running.poll_next_unpin(context) {
                 Poll::Ready(Some(told)) => run.hear_in_turn(told, context),
+                Poll::Ready(None) | Poll::Pending if !run.ended.is_empty() => run.settle(),
                 Poll::Ready(None) | Poll::Pending => futures::ready!(run.poll_idle(context)),
             }
+        }
+    }
+}
+
+impl<I, O, E> Ended<I, O, E> {
+    /// What the source is told. One that is tried again comes back to it.
+    fn news(&self) -> (Grant, Option<ScheduledTask<I, O, E>>, Outcome) {
+        match self.end {
+            End::Well(_) => (self.grant, None, Outcome::Success),
+            End::Badly(_) => (self.grant, None, Outcome::Failed),
+            End::Again(delay) => (self.grant, Some(self.task.clone()), Outcome::Retry { delay }),
         }
     }
 }
@@ -311,6 +352,7 @@ where
         let running = std::mem::take(&mut self.running);
         let unstarted = std::mem::take(&mut self.started);
         let mut ended: Vec<_> = unstarted.into_iter().map(|started| started.grant).collect();
+        ended.extend(self.ended.drain(..).map(|ended| ended.grant));
         for running in running {
             let queue = self.queue.clone();
             ended.extend(running.abandon(move |grant| queue.report_stopped(grant)));

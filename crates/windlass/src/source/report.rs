@@ -20,19 +20,21 @@ impl<T> Queue<T> {
         reported
     }
 
-    /// The end of a task that a runner had, and what can start now. One that is to be tried again
-    /// comes back with its task.
-    pub(crate) fn report_run(
+    /// The ends of tasks that a runner had; then, if it wants more, what can start. One that is to be
+    /// tried again comes back with its task.
+    pub(crate) fn report_runs(
         &self,
-        grant: Grant,
-        task: Option<T>,
-        outcome: Outcome,
-        started: &mut Vec<Started<T>>,
+        ended: impl IntoIterator<Item = (Grant, Option<T>, Outcome)>,
+        started: Option<&mut Vec<Started<T>>>,
     ) {
         self.call(|state, world| {
-            state.take_back(grant.work, task);
-            state.end(world, grant, outcome);
-            state.start_what_fits(world, started);
+            for (grant, task, outcome) in ended {
+                state.take_back(grant.work, task);
+                state.end(world, grant, outcome);
+            }
+            if let Some(started) = started {
+                state.start_what_fits(world, started);
+            }
         });
         self.tell_others();
     }
