@@ -113,7 +113,6 @@ pub struct TaskPoolRunner<I, O, E> {
 /// A stream of tasks that is read ahead.
 struct Feed<I, O, E> {
     tasks: BoxStream<'static, ScheduledTask<I, O, E>>,
-    source: PrioritySource<ScheduledTask<I, O, E>>,
     look_ahead: usize,
 }
 
@@ -161,7 +160,7 @@ impl<I, O, E> TaskPoolRunner<I, O, E> {
     ) -> Self {
         let source = PrioritySource::new();
         let runner = Self::new(name, &source, capacity);
-        let feed = Feed { tasks: Box::pin(tasks), source, look_ahead: LOOK_AHEAD };
+        let feed = Feed { tasks: Box::pin(tasks), look_ahead: LOOK_AHEAD };
         Self { feed: Some(feed), ..runner }
     }
 

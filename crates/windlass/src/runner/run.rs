@@ -106,22 +106,27 @@ where
 
     /// Reads ahead as far as that goes; what is read may start.
     fn read_ahead(&mut self, context: &mut Context<'_>) {
-        while let Some(feed) = &mut self.feed
-            && feed.source.len() < feed.look_ahead
+        let Some(feed) = &mut self.feed else { return };
+        let missing = feed.look_ahead.saturating_sub(self.queue.len());
+        let mut read = Vec::new();
+        let mut ended = false;
+        while read.len() < missing
+            && let Poll::Ready(next) = feed.tasks.poll_next_unpin(context)
         {
-            match feed.tasks.poll_next_unpin(context) {
-                Poll::Ready(Some(task)) => {
-                    let priority = task.parts.priority;
-                    let read = feed.source.enqueue(task, priority);
-                    read.expect("only the end of the stream closes it");
-                }
-                Poll::Ready(None) => {
-                    feed.source.close();
-                    self.feed = None;
-                }
-                Poll::Pending => return,
-            }
+            let Some(task) = next else {
+                ended = true;
+                break;
+            };
+            let priority = task.parts.priority;
+            read.push((task, priority));
+        }
+        if !read.is_empty() {
+            self.queue.add_all(read);
             self.stage = Stage::Look;
+        }
+        if ended {
+            self.queue.close();
+            self.feed = None;
         }
     }
 

@@ -78,6 +78,17 @@ impl<T> Queue<T> {
         self.call(|state, world| state.add(world, task, priority, after))
     }
 
+    /// Takes several tasks in that wait for nobody; those who listen are not told, as it is one of
+    /// them who does this.
+    pub(crate) fn add_all(&self, tasks: impl IntoIterator<Item = (T, i64)>) {
+        self.call(|state, world| {
+            for (task, priority) in tasks {
+                let refused = state.add(world, task, priority, &[]).err();
+                state.over.extend(refused);
+            }
+        });
+    }
+
     /// The next task for one who pulls by hand.
     pub(super) fn pull<P>(
         &self,
@@ -131,7 +142,7 @@ impl<T> Queue<T> {
         self.tell_others();
     }
 
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.state().closing = Closing::Closed;
         self.tell_all();
     }
