@@ -1,8 +1,10 @@
 //! The Tokio driver: the scenarios under paused time, the rules that users rely on, and what only a
 //! driver can do wrong.
 
+mod balancer;
 mod batch;
 mod cancel;
+mod capacity;
 mod cpu;
 mod edges;
 mod events;
@@ -14,7 +16,9 @@ mod inputs;
 mod reasons;
 mod results;
 mod retries;
+mod runner;
 mod scenarios;
+mod sources;
 mod support;
 mod suspension;
 mod timeouts;

@@ -364,8 +364,8 @@ async fn a_work_that_was_waiting_for_its_gate_is_not_reopened() {
 #[tokio::test(start_paused = true)]
 async fn a_work_with_the_only_slot_waits_for_another_without_it() {
     let mut scheduler = scheduler(1);
-    let asks = windlass::work_fn("asks", |ctx| async move {
-        let answer = ctx.execute(windlass::work_fn("answers", |_| async { Ok(42) })).await?;
+    let asks = work_fn("asks", |ctx| async move {
+        let answer = ctx.execute(work_fn("answers", |_| async { Ok(42) })).await?;
         Ok(*answer)
     });
     let asks = scheduler.spawn(asks).expect("it fits");
