@@ -43,7 +43,9 @@ impl Attempt {
 }
 
 async fn finish(ctx: &WorkContext, mut body: Box<dyn Work>) {
-    let mut outcome = run_body(ctx, &mut *body).await;
+    // Dropping what is left of the body may panic, too.
+    let run = AssertUnwindSafe(run_body(ctx, &mut *body)).catch_unwind().await;
+    let mut outcome = run.unwrap_or_else(|panic| WorkOutcome::Failed(panic_text(&*panic)));
     let mut report = Report { ctx, body: Some(body), told: None };
     loop {
         wait_for_children(ctx, &outcome).await;
@@ -60,16 +62,15 @@ async fn finish(ctx: &WorkContext, mut body: Box<dyn Work>) {
     tracing::debug!(?outcome, "attempt over");
 }
 
-/// Polls the body until it returns, panics, or has been asked to stop and does not.
+/// Polls the body until it returns, or has been asked to stop and does not.
 async fn run_body(ctx: &WorkContext, body: &mut dyn Work) -> WorkOutcome {
     let run = async {
         body.on_reset();
         body.run(ctx.clone()).await
     };
-    let run = paced(&ctx.cell, AssertUnwindSafe(run).catch_unwind());
     tokio::select! {
         biased;
-        outcome = run => outcome.unwrap_or_else(|panic| WorkOutcome::Failed(panic_text(&*panic))),
+        outcome = paced(&ctx.cell, run) => outcome,
         () = overstayed(ctx) => WorkOutcome::Cancelled,
     }
 }
@@ -235,7 +236,8 @@ impl Drop for Unfinished {
         }
         let Grant { work, .. } = self.grant;
         self.shared.visit(|visit| {
-            if visit.apply(Input::StopChildren(work)).is_err() {
+            // Without its body it cannot be tried again, whatever it was asked to stop for.
+            if visit.apply(Input::Cancel(work)).is_err() {
                 return;
             }
             if visit.state.engine.children(work).open() > 0 {

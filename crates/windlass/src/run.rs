@@ -133,7 +133,8 @@ impl Run {
             });
         });
         let mut state = self.shared.look();
-        if state.engine.phase(work) == Some(Phase::Gated) {
+        // It may wait for others again, with its gate still before it.
+        if state.engine.phase(work).is_some_and(|phase| !phase.state().is_terminal()) {
             state.entry(work).watcher = Some(watcher);
         } else {
             watcher.abort();

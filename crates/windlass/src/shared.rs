@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use windlass_core::{
-    Children, ClientId, Engine, Grant, Input, More, Phase, Rejected, ResourceCost, Submission,
-    Timestamp, Transition, Why, WorkId, World,
+    Children, ClientId, CostId, Engine, Grant, Input, More, Phase, Rejected, ResourceCost,
+    Submission, Timestamp, Transition, Why, WorkId, World,
 };
 
 use crate::capacity::Client;
@@ -62,7 +62,7 @@ impl Shared {
         let Visit { state, after, wakes, changed, .. } = visit;
         drop(state);
         let has_ended = after.has_ended;
-        after.carry_out();
+        let rubbish = after.carry_out();
         self.client.capacity.ring(&wakes);
         if changed {
             self.news.notify_one();
@@ -70,6 +70,7 @@ impl Shared {
         if has_ended {
             self.ended.notify_waiters();
         }
+        rubbish.into_iter().for_each(Rubbish::throw_out);
         result
     }
 
@@ -110,9 +111,15 @@ impl Shared {
         };
         let (after, priority, retries) = (&spec.after, spec.priority, spec.retries);
         self.visit(|visit| {
-            visit.expect_latest(parent)?;
-            let cost = visit.cost(&spec.needs)?;
-            visit.submit(Submission { after, cost, priority, retries, more }, entry)
+            let accepted = visit.accept(parent, &spec.needs);
+            let submission = |cost| Submission { after, cost, priority, retries, more };
+            match accepted.and_then(|cost| visit.take_in(submission(cost))) {
+                Ok((id, transitions)) => Ok(visit.enter(id, entry, &transitions)),
+                Err(refused) => {
+                    visit.after.throw_away(Rubbish::Entry(Some(Box::new(entry))));
+                    Err(refused)
+                }
+            }
         })
     }
 
@@ -187,40 +194,48 @@ impl Visit<'_> {
         (result, transitions)
     }
 
-    /// Refuses a child of an attempt that is over, also while the next one is under way.
-    fn expect_latest(&self, parent: Option<Grant>) -> Result<(), SubmitError> {
-        match parent {
-            Some(Grant { work, attempt }) if self.state.engine.attempts(work) != Some(attempt) => {
-                Err(windlass_core::SubmitError::NoParent { parent: work }.into())
-            }
-            _ => Ok(()),
+    /// The number of a cost that can be had, unless nothing is taken in. An attempt that is over
+    /// has no more children, also while the next one is under way.
+    fn accept(
+        &mut self,
+        parent: Option<Grant>,
+        needs: &ResourceCost,
+    ) -> Result<CostId, SubmitError> {
+        if self.state.mode == Mode::Closed {
+            return Err(SubmitError::ShutDown);
         }
-    }
-
-    fn cost(&mut self, needs: &ResourceCost) -> Result<windlass_core::CostId, SubmitError> {
+        if let Some(Grant { work: parent, attempt }) = parent
+            && self.state.engine.attempts(parent) != Some(attempt)
+        {
+            return Err(windlass_core::SubmitError::NoParent { parent }.into());
+        }
         let tree = self.client.capacity.lock();
         Ok(self.state.engine.cost(&tree, needs)?)
     }
 
-    fn submit(&mut self, submission: Submission<'_>, entry: Entry) -> Result<WorkId, SubmitError> {
-        if self.state.mode == Mode::Closed {
-            return Err(SubmitError::ShutDown);
-        }
+    fn take_in(
+        &mut self,
+        submission: Submission<'_>,
+    ) -> Result<(WorkId, Vec<Transition>), SubmitError> {
         let (id, transitions) = self.engine_alone(|engine, world| engine.submit(world, submission));
-        let id = match id {
-            Ok(id) => id,
+        match id {
+            Ok(id) => Ok((id, transitions)),
             Err(refused) => {
                 self.state.follow(&transitions, &mut self.after);
-                return Err(refused.into());
+                Err(refused.into())
             }
-        };
+        }
+    }
+
+    /// The engine knows the work; so do we, before anything that follows from it.
+    fn enter(&mut self, id: WorkId, entry: Entry, transitions: &[Transition]) -> WorkId {
         self.state.entries.insert(id, entry);
-        self.state.follow(&transitions, &mut self.after);
+        self.state.follow(transitions, &mut self.after);
         if self.state.mode == Mode::Cancelling {
             // It may have ended at once, blocked by others.
             let _ = self.apply(Input::Cancel(id));
         }
-        Ok(id)
+        id
     }
 
     pub(crate) fn forget(&mut self, work: WorkId) -> bool {

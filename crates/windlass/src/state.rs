@@ -1,6 +1,7 @@
 //! Everything behind a scheduler's lock: the engine, and what the driver keeps beside it.
 
 use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
 use tokio_util::sync::CancellationToken;
@@ -56,6 +57,13 @@ pub(crate) enum Rubbish {
     Entry(Option<Box<Entry>>),
 }
 
+impl Rubbish {
+    /// A destructor that panics has told of it; nobody else has to suffer.
+    pub(crate) fn throw_out(self) {
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(self)));
+    }
+}
+
 impl Aftermath {
     pub(crate) fn throw_away(&mut self, rubbish: Rubbish) {
         self.rubbish.push(rubbish);
@@ -66,7 +74,8 @@ impl Aftermath {
         self.bells.extend(attempt.inspect(|cell| cell.set_holds(true)));
     }
 
-    pub(crate) fn carry_out(self) {
+    /// Wakes everybody; what is left is to be thrown out last, because it may do anything.
+    pub(crate) fn carry_out(self) -> Vec<Rubbish> {
         self.stopped.iter().for_each(CancellationToken::cancel);
         for cell in self.bells {
             cell.bell.notify_waiters();
@@ -74,6 +83,7 @@ impl Aftermath {
         }
         // Whoever waited may be gone.
         self.ends.into_iter().for_each(|(tell, end)| _ = tell.send(end));
+        self.rubbish
     }
 }
 

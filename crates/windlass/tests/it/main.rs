@@ -4,6 +4,7 @@
 mod batch;
 mod cancel;
 mod cpu;
+mod destructors;
 mod edges;
 mod events;
 mod families;
