@@ -132,6 +132,8 @@ impl Report<'_> {
         let grant = self.ctx.grant();
         let reported = reported(outcome);
         self.ctx.shared.visit(|visit| {
+            // An attempt whose time is up by now has not made it.
+            visit.apply(Input::Tick).expect("time passes");
             let kind = match visit.state.engine.ending(grant, reported) {
                 Ok(kind) => kind,
                 Err(Rejected::ChildrenOpen { .. }) => return Answer::ChildrenOpen,

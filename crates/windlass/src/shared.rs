@@ -35,6 +35,8 @@ pub(crate) struct Shared {
 pub(crate) struct Visit<'a> {
     pub(crate) state: MutexGuard<'a, State>,
     client: &'a Client,
+    /// The time of all that happens in it: nothing comes due between a look and what follows it.
+    now: Timestamp,
     pub(crate) after: Aftermath,
     wakes: Vec<ClientId>,
     changed: bool,
@@ -56,7 +58,8 @@ impl Shared {
     pub(crate) fn visit<T>(&self, call: impl FnOnce(&mut Visit<'_>) -> T) -> T {
         let (after, wakes) = (Aftermath::default(), Vec::new());
         let state = self.look();
-        let mut visit = Visit { state, client: &self.client, after, wakes, changed: false };
+        let (client, now) = (&self.client, self.client.capacity.now());
+        let mut visit = Visit { state, client, now, after, wakes, changed: false };
         let result = call(&mut visit);
         visit.tidy_up();
         let Visit { state, after, wakes, changed, .. } = visit;
@@ -180,10 +183,9 @@ impl Visit<'_> {
         call: impl FnOnce(&mut Engine, &mut World<'_>) -> T,
     ) -> (T, Vec<Transition>) {
         let mut transitions = Vec::new();
-        let now = self.client.capacity.now();
         let mut tree = self.client.capacity.lock();
         let mut world = World {
-            now,
+            now: self.now,
             capacity: &mut tree,
             facts: None,
             transitions: Some(&mut transitions),
