@@ -8,6 +8,7 @@ mod destructors;
 mod edges;
 mod events;
 mod families;
+mod faults;
 mod gates;
 mod hooks;
 mod results;

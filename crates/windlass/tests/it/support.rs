@@ -246,3 +246,8 @@ impl Census {
         Arc::strong_count(&self.0) - 1
     }
 }
+
+pub(crate) fn threads(n: usize) -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(n).enable_time().build().expect("a runtime")
+}
