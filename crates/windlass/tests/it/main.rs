@@ -17,6 +17,7 @@ mod results;
 mod retries;
 mod scenarios;
 mod snapshots;
+mod stress;
 mod support;
 mod suspension;
 mod timeouts;
