@@ -53,6 +53,17 @@ pub enum EdgeKind {
     Failed,
 }
 
+/// What one edge says, once its source has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The source ended as it must.
+    Met,
+    /// The source succeeded, and only its failure would have needed the target.
+    Unneeded,
+    /// The source can no longer end as it must.
+    Blocks,
+}
+
 /// An edge, seen from one of its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Edge {
@@ -117,6 +128,8 @@ struct Link {
     /// How many of its ends are in a list of a node that is not forgotten.
     ends: u8,
     role: Role,
+    /// What it said when its source was forgotten, or had ended before it was added.
+    said: Verdict,
 }
 
 /// What an edge is for.
@@ -252,10 +265,16 @@ impl Dag {
 
     /// Connects `to`, the newest node, to a source that has ended: one of its `sources`, but never
     /// met, never walked from the source, and no matter for the order.
-    pub(crate) fn add_settled_edge(&mut self, from: usize, to: usize, kind: EdgeKind) {
+    pub(crate) fn add_settled_edge(
+        &mut self,
+        from: usize,
+        to: usize,
+        kind: EdgeKind,
+        said: Verdict,
+    ) {
         let (next_in, next_out) = (None, None);
         let role = Role::Settled;
-        let id = self.store(Link { from, to, next_in, next_out, kind, ends: 1, role });
+        let id = self.store(Link { from, to, next_in, next_out, kind, ends: 1, role, said });
         self.append_incoming(to, id);
         self.nodes[to].in_degree += 1;
     }
@@ -298,17 +317,6 @@ impl Dag {
         })
     }
 
-    /// Whoever has to stand behind `node`, once for each link.
-    fn outgoing(&self, node: usize) -> impl Iterator<Item = usize> {
-        let mut next = self.nodes[node].outgoing.first;
-        let targets = std::iter::from_fn(move || {
-            let link = self.link(next?);
-            next = link.next_out;
-            Some(link.to)
-        });
-        targets.filter(|&target| self.nodes.get(target).is_some())
-    }
-
     fn connect(&mut self, from: usize, to: usize, kind: EdgeKind) {
         self.link_up(from, to, kind, Role::Wait);
         self.nodes[to].in_degree += 1;
@@ -316,8 +324,8 @@ impl Dag {
     }
 
     fn link_up(&mut self, from: usize, to: usize, kind: EdgeKind, role: Role) {
-        let (next_in, next_out) = (None, None);
-        let id = self.store(Link { from, to, next_in, next_out, kind, ends: 2, role });
+        let (next_in, next_out, said) = (None, None, Verdict::Met);
+        let id = self.store(Link { from, to, next_in, next_out, kind, ends: 2, role, said });
         self.append_incoming(to, id);
         self.append_outgoing(from, id);
     }

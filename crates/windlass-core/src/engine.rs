@@ -5,25 +5,22 @@
 //! goes through [`Engine::evolve`], live and in recovery alike.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Duration;
 
-use crate::ageing::Ageing;
 use crate::capacity::{CapacityTree, CostError, Demand, Refusal, SLOTS};
 use crate::column::Column;
 use crate::dag::Dag;
 use crate::fact::{Fact, Happening, World};
-use crate::input::{
-    Dependency, DependencyError, Grant, Input, More, Rejected, Submission, SubmitError,
-};
+use crate::input::{Dependency, DependencyError, Grant, Input, Rejected, Submission, SubmitError};
 use crate::metrics::Metrics;
 use crate::phase::{Phase, Step, Why, WorkState};
-use crate::queue::{Lines, Listing, Ticket};
+use crate::queue::{Lines, Ticket};
 use crate::retry::RetryPolicy;
 use crate::{Amount, ClientId, CostId, LevelId, ResourceCost, ResourceId, Timestamp, WorkId};
 
 mod admission;
 mod attempt;
 mod check;
+mod config;
 mod digest;
 mod edges;
 mod explain;
@@ -31,45 +28,14 @@ mod family;
 mod reopen;
 mod step;
 mod times;
+mod view;
+mod work;
 
+pub use config::{EngineConfig, Order};
 pub use family::Children;
 use family::Families;
 use times::Times;
-
-/// Settings of an engine.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct EngineConfig {
-    /// How long a work waits before its next attempt when it does not say so itself.
-    pub retry_delay: Duration,
-    /// How waiting makes ready works more urgent.
-    pub ageing: Ageing,
-    /// Whether works may start before one that stands before them and does not fit.
-    pub order: Order,
-    /// What the jitter of retries is made from.
-    pub seed: u64,
-}
-
-/// Whether works may start before one that stands before them in line and does not fit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// They may, out of what did not refuse it.
-    #[default]
-    PassOver,
-    /// Nothing starts before the first in line.
-    Strict,
-}
-
-impl Default for EngineConfig {
-    fn default() -> Self {
-        Self {
-            retry_delay: Duration::from_secs(1),
-            ageing: Ageing::NONE,
-            order: Order::default(),
-            seed: 0,
-        }
-    }
-}
+use work::{Staged, Work};
 
 /// The scheduling state machine.
 ///
@@ -133,38 +99,6 @@ pub struct Engine {
     metrics: Metrics,
 }
 
-/// A submission on its way into the engine, without its dependencies.
-#[derive(Clone, Debug)]
-struct Staged {
-    cost: CostId,
-    priority: i64,
-    retries: u32,
-    after: usize,
-    more: More,
-}
-
-#[derive(Clone, Debug)]
-struct Work {
-    phase: Phase,
-    priority: i64,
-    /// Its place in line; it keeps it while it is granted or ticketed.
-    ticket: Ticket,
-    ready_since: Timestamp,
-    attempts: u32,
-    retries_left: u32,
-    cost: CostId,
-    /// A work that it is only needed after in case of failure has succeeded.
-    unneeded: bool,
-    /// Its gate has not opened.
-    shut: bool,
-    /// It has times of its own.
-    timed: bool,
-    /// It is or was somebody's child or parent.
-    related: bool,
-}
-
-const _: () = assert!(size_of::<Work>() <= 56);
-
 impl Engine {
     /// An engine whose works take what they need as `client`.
     #[must_use]
@@ -227,14 +161,6 @@ impl Engine {
         let work = WorkId::from_index(self.works.len());
         self.record(world, Happening::Submitted { work });
         Ok(work)
-    }
-
-    /// Lays a submission beside the fact that will take it in: for replay, in the order of the
-    /// `Submitted` facts.
-    pub fn stage(&mut self, submission: Submission<'_>) {
-        let Submission { after, cost, priority, retries, more } = submission;
-        self.staged.push_back(Staged { cost, priority, retries, after: after.len(), more });
-        self.staged_after.extend(after);
     }
 
     /// Has `work` wait for one more, as long as it has begun no attempt. One that is ready goes back
@@ -372,80 +298,6 @@ impl Engine {
         }
     }
 
-    /// Where `work` stands; none if this engine never gave it out, or has forgotten it.
-    #[must_use]
-    pub fn phase(&self, work: WorkId) -> Option<Phase> {
-        self.works.get(work.index()).map(|entry| entry.phase)
-    }
-
-    /// How many attempts of `work` have begun.
-    #[must_use]
-    pub fn attempts(&self, work: WorkId) -> Option<u32> {
-        self.works.get(work.index()).map(|entry| entry.attempts)
-    }
-
-    /// How often `work` may still be tried again.
-    #[must_use]
-    pub fn retries_left(&self, work: WorkId) -> Option<u32> {
-        self.works.get(work.index()).map(|entry| entry.retries_left)
-    }
-
-    /// The works that have to end before `work`, and how.
-    pub fn dependencies(&self, work: WorkId) -> impl Iterator<Item = Dependency> {
-        let dependency = |edge: crate::dag::Edge| Dependency {
-            work: WorkId::from_index(edge.node),
-            kind: edge.kind,
-        };
-        self.dag.sources(work.index()).map(dependency)
-    }
-
-    /// The works that wait for the end of `work`; not those that were submitted after its end.
-    pub fn dependents(&self, work: WorkId) -> impl Iterator<Item = WorkId> {
-        self.dag.targets(work.index()).map(|edge| WorkId::from_index(edge.node))
-    }
-
-    /// What `work` takes while it runs.
-    ///
-    /// # Panics
-    ///
-    /// If this engine never gave it out, or has forgotten it.
-    #[must_use]
-    pub fn demand(&self, work: WorkId) -> &Demand {
-        &self.costs[self.works[work.index()].cost.index()]
-    }
-
-    /// The work in line that stands before all others, whether it fits or not. Looks at everybody
-    /// in line.
-    #[must_use]
-    pub fn first_in_line(&self) -> Option<WorkId> {
-        self.lines.foremost(self.now)
-    }
-
-    /// All works that are not forgotten, in the order in which they were submitted.
-    pub fn works(&self) -> impl DoubleEndedIterator<Item = WorkId> {
-        let known = |index: &usize| self.works.get(*index).is_some();
-        (0..self.works.len()).filter(known).map(WorkId::from_index)
-    }
-
-    /// The counters.
-    #[must_use]
-    pub fn metrics(&self) -> &Metrics {
-        &self.metrics
-    }
-
-    /// The client as which this engine takes from its capacity.
-    #[must_use]
-    pub fn client(&self) -> ClientId {
-        self.client
-    }
-
-    /// Whether every work has ended.
-    #[must_use]
-    pub fn is_done(&self) -> bool {
-        let open = [WorkState::Pending, WorkState::Running];
-        open.into_iter().all(|state| self.metrics.count(state) == 0)
-    }
-
     fn record(&mut self, world: &mut World<'_>, what: Happening) {
         self.advance(world);
         let fact = Fact { at: self.now, what };
@@ -461,105 +313,6 @@ impl Engine {
 
     fn advance(&mut self, world: &mut World<'_>) {
         self.move_time(world, world.now);
-    }
-
-    /// The staged submission becomes a work.
-    fn admit(&mut self, world: &mut World<'_>, work: WorkId) {
-        let Staged { cost, priority, retries, after, more } =
-            self.staged.pop_front().expect("a submission is staged before its fact");
-        let node = self.dag.add_node();
-        assert_eq!(work.index(), node, "works are numbered one by one");
-        let mut entry = Work {
-            phase: Phase::Waiting,
-            priority,
-            ticket: Ticket::MIN,
-            ready_since: Timestamp::ZERO,
-            attempts: 0,
-            retries_left: retries,
-            cost,
-            unneeded: false,
-            shut: more.gated,
-            timed: more.timeout.is_some() || more.deadline.is_some(),
-            related: more.parent.is_some(),
-        };
-        let mut blocked = false;
-        for _ in 0..after {
-            let after = self.staged_after.pop_front().expect("they are staged with it");
-            blocked |= self.follow(after, node, &mut entry);
-        }
-        entry.phase = match self.dag.unmet(node) {
-            _ if blocked => Phase::Blocked,
-            0 if entry.unneeded => Phase::Skipped,
-            0 if entry.shut => Phase::Gated,
-            0 => Phase::Ready,
-            _ => Phase::Waiting,
-        };
-        if entry.phase == Phase::Ready {
-            entry.join_line(self.tickets, self.now);
-            self.tickets = self.tickets.saturating_add(1);
-        }
-        self.metrics.retries_left += u64::from(retries);
-        self.enter(work, &entry);
-        self.report(world, work, None, &entry);
-        self.works.push(entry);
-        self.admit_more(world, work, more);
-    }
-
-    /// What few works have besides.
-    fn admit_more(&mut self, world: &mut World<'_>, work: WorkId, more: More) {
-        let More { parent, timeout, deadline, retry, .. } = more;
-        if let Some(parent) = parent {
-            let added = self.dag.add_child(work.index(), parent.index());
-            added.expect("whom it follows stands before its parent");
-            self.works[parent.index()].related = true;
-            self.families.add(work, parent);
-            self.settle(world, work);
-        }
-        if let Some(policy) = retry {
-            self.policies.insert(work, policy);
-        }
-        if timeout.is_some() || deadline.is_some() {
-            self.times.insert(work, Times { timeout, deadline, ..Times::default() });
-        }
-        if let Some(deadline) = deadline.filter(|_| self.is_open(work)) {
-            self.arm(deadline, work);
-            // One that has passed already is missed now.
-            self.move_time(world, self.now);
-        }
-    }
-
-    fn drop_work(&mut self, work: WorkId) {
-        let entry = self.works[work.index()].clone();
-        self.metrics.leave(entry.phase.state());
-        self.metrics.retries_left -= u64::from(entry.retries_left);
-        self.metrics.forgotten += 1;
-        self.works.forget(work.index());
-        self.dag.forget(work.index());
-        if entry.timed {
-            self.times.remove(&work);
-        }
-        self.policies.remove(&work);
-        self.spent.remove(&work);
-        let crowded = if entry.related { self.families.forget(work) } else { None };
-        if let Some(parent) = crowded.filter(|parent| self.works.get(parent.index()).is_some()) {
-            self.dag.prune_children(parent.index());
-        }
-    }
-}
-
-impl Work {
-    /// Goes to the end of the line.
-    fn join_line(&mut self, ticket: Ticket, now: Timestamp) {
-        self.ticket = ticket;
-        self.ready_since = now;
-    }
-
-    fn is_open(&self) -> bool {
-        !self.phase.state().is_terminal()
-    }
-
-    fn listing(&self) -> Listing {
-        Listing { cost: self.cost, priority: self.priority }
     }
 }
 

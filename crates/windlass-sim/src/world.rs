@@ -17,6 +17,7 @@ use crate::report::Report;
 
 mod attempt;
 mod calm;
+mod clock;
 mod explained;
 mod fault;
 mod invariant;
@@ -165,6 +166,8 @@ impl RandomWorld {
         self.report.add("passed over", after.passed_over - before.passed_over);
         self.report.add("set aside", after.set_aside - before.set_aside);
         side.note_gates(&facts);
+        side.clocks.note(&transitions);
+        side.called = self.now;
         facts.iter().for_each(|fact| self.report.count(fact_name(fact)));
         transitions.iter().for_each(|change| self.report.count(phase_name(change.to)));
         (result, facts)

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::mem::{Discriminant, discriminant};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use futures::FutureExt;
@@ -25,32 +26,41 @@ pub(crate) struct Attempt {
     unfinished: Unfinished,
 }
 
+/// What a runner does after an attempt.
+pub(crate) struct Next {
+    pub(crate) attempt: Option<Attempt>,
+    /// Whether another attempt was handed over besides.
+    pub(crate) handed_over: bool,
+}
+
 impl Attempt {
     pub(crate) fn new(name: Arc<str>, ctx: WorkContext, body: Box<dyn Work>) -> Self {
         let (shared, grant) = (Arc::clone(&ctx.shared), ctx.grant());
-        let unfinished = Unfinished { shared, grant, is_over: false };
+        let unfinished = Unfinished { shared, grant, has_waited: false, is_over: false };
         Self { name, ctx, body, unfinished }
     }
 
-    /// Runs the attempt and reports its end.
-    pub(crate) async fn run(self) {
+    /// Runs the attempt and reports its end; what its runner does next.
+    pub(crate) async fn run(self) -> Next {
         let Attempt { name, ctx, body, mut unfinished } = self;
         let span =
             tracing::info_span!("attempt", work = %name, id = %ctx.id, attempt = ctx.attempt);
-        finish(&ctx, body).instrument(span).await;
-        unfinished.is_over = true;
+        finish(&ctx, body, &mut unfinished).instrument(span).await
     }
 }
 
-async fn finish(ctx: &WorkContext, mut body: Box<dyn Work>) {
+async fn finish(ctx: &WorkContext, mut body: Box<dyn Work>, course: &mut Unfinished) -> Next {
     // Dropping what is left of the body may panic, too.
-    let run = AssertUnwindSafe(run_body(ctx, &mut *body)).catch_unwind().await;
+    let run = AssertUnwindSafe(run_body(ctx, &mut *body, course)).catch_unwind().await;
     let mut outcome = run.unwrap_or_else(|panic| WorkOutcome::Failed(panic_text(&*panic)));
     let mut report = Report { ctx, body: Some(body), told: None };
     loop {
-        wait_for_children(ctx, &outcome).await;
-        match report.hand_in(&outcome) {
-            Answer::Over => break,
+        wait_for_children(ctx, &outcome, course).await;
+        match report.hand_in(&outcome, course) {
+            Answer::Over(next) => {
+                tracing::debug!(?outcome, "attempt over");
+                return next;
+            }
             Answer::ChildrenOpen => {}
             Answer::Hook(kind) => {
                 if let Err(panic) = report.call_hook(kind) {
@@ -59,25 +69,24 @@ async fn finish(ctx: &WorkContext, mut body: Box<dyn Work>) {
             }
         }
     }
-    tracing::debug!(?outcome, "attempt over");
 }
 
 /// Polls the body until it returns, or has been asked to stop and does not.
-async fn run_body(ctx: &WorkContext, body: &mut dyn Work) -> WorkOutcome {
+async fn run_body(ctx: &WorkContext, body: &mut dyn Work, course: &mut Unfinished) -> WorkOutcome {
     let run = async {
         body.on_reset();
         body.run(ctx.clone()).await
     };
     tokio::select! {
         biased;
-        outcome = paced(&ctx.cell, run) => outcome,
+        outcome = paced(&ctx.cell, run, course) => outcome,
         () = overstayed(ctx) => WorkOutcome::Cancelled,
     }
 }
 
 /// Ready when an attempt that was asked to stop has had its time to do so.
 async fn overstayed(ctx: &WorkContext) {
-    ctx.cell.token.cancelled().await;
+    ctx.cell.token().cancelled().await;
     match ctx.shared.grace(ctx.id) {
         Some(grace) => tokio::time::sleep(grace).await,
         None => std::future::pending().await,
@@ -85,8 +94,9 @@ async fn overstayed(ctx: &WorkContext) {
 }
 
 /// An attempt ends after its children, which are asked to stop unless it went well.
-async fn wait_for_children(ctx: &WorkContext, outcome: &WorkOutcome) {
-    if ctx.children().open() == 0 {
+async fn wait_for_children(ctx: &WorkContext, outcome: &WorkOutcome, course: &mut Unfinished) {
+    // Acquire, with the release in `add_child`.
+    if !ctx.cell.has_children.load(Ordering::Acquire) || ctx.children().open() == 0 {
         return;
     }
     ctx.shared.visit(|visit| {
@@ -95,16 +105,21 @@ async fn wait_for_children(ctx: &WorkContext, outcome: &WorkOutcome) {
         }
         visit.apply(Input::Join(ctx.grant())).expect("the attempt is under way");
     });
+    course.wait();
     ctx.children_ended().await;
 }
 
 /// Polls the body only while its work may go on.
-async fn paced<F: Future>(cell: &AttemptCell, run: F) -> F::Output {
+async fn paced<F: Future>(cell: &AttemptCell, run: F, course: &mut Unfinished) -> F::Output {
     tokio::pin!(run);
     std::future::poll_fn(|cx| {
         // Registered before asking: whoever lets it go on in between wakes this task.
         cell.runner.register(cx.waker());
-        if cell.may_go_on() { run.as_mut().poll(cx) } else { Poll::Pending }
+        let polled = if cell.may_go_on() { run.as_mut().poll(cx) } else { Poll::Pending };
+        if polled.is_pending() {
+            course.wait();
+        }
+        polled
     })
     .await
 }
@@ -119,7 +134,7 @@ struct Report<'a> {
 
 /// What is left to do before an attempt is over.
 enum Answer {
-    Over,
+    Over(Next),
     /// A child came after all: somebody else has the context, too.
     ChildrenOpen,
     /// The hook has yet to hear of this end.
@@ -127,24 +142,30 @@ enum Answer {
 }
 
 impl Report<'_> {
-    /// A cancel that comes between a hook and the end changes the end, and another hook is due.
-    fn hand_in(&mut self, outcome: &WorkOutcome) -> Answer {
+    /// A cancel that comes between a hook and the end changes the end, and another hook is due. With
+    /// the end the runner takes the next attempt.
+    fn hand_in(&mut self, outcome: &WorkOutcome, course: &mut Unfinished) -> Answer {
         let grant = self.ctx.grant();
         let reported = reported(outcome);
+        if self.told.is_none()
+            && let Ok(kind) = self.ctx.shared.look().engine.ending(grant, reported)
+        {
+            return Answer::Hook(kind);
+        }
         self.ctx.shared.visit(|visit| {
             // An attempt whose time is up by now has not made it.
             visit.apply(Input::Tick).expect("time passes");
             let kind = match visit.state.engine.ending(grant, reported) {
                 Ok(kind) => kind,
                 Err(Rejected::ChildrenOpen { .. }) => return Answer::ChildrenOpen,
-                Err(_) => return Answer::Over,
+                Err(_) => return Answer::Over(course.end(visit)),
             };
             if self.told != Some(discriminant(&kind)) {
                 return Answer::Hook(kind);
             }
             let error = self.error(&visit.state, outcome, kind);
             self.end(visit, Input::Finished { grant, outcome: reported }, error);
-            Answer::Over
+            Answer::Over(course.end(visit))
         })
     }
 
@@ -166,7 +187,11 @@ impl Report<'_> {
         if error.is_some() {
             visit.state.entry(work).last_error = error;
         }
-        let family = visit.state.engine.descendants(work);
+        let family = if self.ctx.cell.has_children.load(Ordering::Acquire) {
+            visit.state.engine.descendants(work)
+        } else {
+            Vec::new()
+        };
         visit.apply(finished).expect("it was foreseen just now");
         visit.state.drop_forgotten(&family, &mut visit.after);
     }
@@ -180,7 +205,8 @@ impl Report<'_> {
             Some(Phase::Cancelling { why, .. }) => Some(why),
             _ => None,
         };
-        let timeout = state.entries.get(&self.ctx.id).and_then(|entry| entry.timeout);
+        let entry = state.entries.get(self.ctx.id);
+        let (timeout, retries) = entry.map_or((None, 0), |entry| (entry.timeout, entry.retries));
         let (text, final_anyway) = match (why, outcome) {
             (Some(Why::Deadline), _) => ("its deadline passed".to_owned(), true),
             (Some(_), _) => (format!("timed out after {:?}", timeout.unwrap_or_default()), false),
@@ -189,7 +215,8 @@ impl Report<'_> {
                 let reason = self.ctx.cell.take_reason();
                 (reason.unwrap_or_else(|| "it asked to be tried again".to_owned()), false)
             }
-            (None, _) => (failed_child(state, self.ctx.id), false),
+            // It asked for nothing itself, so it is told of its retries only if it had some.
+            (None, _) => (failed_child(state, self.ctx.id), retries == 0),
         };
         Some(match kind {
             Ending::Failed if !final_anyway => {
@@ -204,7 +231,7 @@ fn failed_child(state: &State, parent: WorkId) -> String {
     let children = state.engine.descendants(parent).into_iter();
     let mut own = children.filter(|child| state.engine.parent(*child) == Some(parent));
     let failed = own.find(|child| state.engine.phase(*child) == Some(Phase::Failed));
-    let failed = failed.and_then(|child| state.entries.get(&child));
+    let failed = failed.and_then(|child| state.entries.get(child));
     match failed {
         Some(child) => {
             let why = child.last_error.as_deref().unwrap_or("for no known reason");
@@ -228,7 +255,41 @@ fn reported(outcome: &WorkOutcome) -> Outcome {
 struct Unfinished {
     shared: Arc<Shared>,
     grant: Grant,
+    /// Whether its body has waited, so that its runner is its own.
+    has_waited: bool,
     is_over: bool,
+}
+
+impl Unfinished {
+    /// The body waits: from the first time on, another runner takes what comes next.
+    fn wait(&mut self) {
+        if std::mem::replace(&mut self.has_waited, true) {
+            return;
+        }
+        let next = self.shared.visit(|visit| {
+            visit.state.crew.polling -= 1;
+            let next = visit.next_attempt(&self.shared);
+            visit.nothing_new();
+            next
+        });
+        if let Some(next) = next {
+            self.shared.hand_over(next);
+        }
+    }
+
+    /// The attempt is over, and its runner is free for the next one. If there is a thread for one
+    /// more, it is handed over.
+    fn end(&mut self, visit: &mut Visit<'_>) -> Next {
+        self.is_over = true;
+        visit.state.crew.polling -= usize::from(!self.has_waited);
+        let attempt = visit.next_attempt(&self.shared);
+        let more = attempt.is_some() && visit.state.crew.has_room();
+        let other = if more { visit.next_attempt(&self.shared) } else { None };
+        let handed_over = other.is_some();
+        other.into_iter().for_each(|other| self.shared.hand_over(other));
+        visit.nothing_new();
+        Next { attempt, handed_over }
+    }
 }
 
 impl Drop for Unfinished {
@@ -238,6 +299,7 @@ impl Drop for Unfinished {
         }
         let Grant { work, .. } = self.grant;
         self.shared.visit(|visit| {
+            visit.state.crew.polling -= usize::from(!self.has_waited);
             // Without its body it cannot be tried again, whatever it was asked to stop for.
             if visit.apply(Input::Cancel(work)).is_err() {
                 return;

@@ -1,5 +1,6 @@
 //! A work made of many like it, a few at a time.
 
+use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -47,6 +48,13 @@ impl BatchWork {
         assert!(width > 0, "a batch of width 0 could never run anything: set it to at least 1");
         let children = move || Box::new(children().into_iter()) as Specs;
         Self { name: name.into(), width, children: Arc::new(children) }
+    }
+}
+
+impl fmt::Debug for BatchWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("BatchWork");
+        shown.field("name", &self.name).field("width", &self.width).finish_non_exhaustive()
     }
 }
 

@@ -16,7 +16,7 @@ use crate::scheduler::WorkScheduler;
 use crate::shared::Shared;
 use crate::state::State;
 
-/// The settings that a scheduler has had from the start.
+/// The settings that nearly every scheduler wants; a [`WorkSchedulerBuilder`] has all of them.
 ///
 /// ```
 /// use windlass::{WorkScheduler, WorkSchedulerConfig};
@@ -70,6 +70,13 @@ pub struct WorkSchedulerBuilder {
 }
 
 /// Why a scheduler cannot be built.
+///
+/// ```
+/// use windlass::{BuildError, WorkScheduler};
+///
+/// let refused = WorkScheduler::builder().max_concurrency(0).build().unwrap_err();
+/// assert_eq!(refused, BuildError::NoConcurrency);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -109,6 +116,25 @@ impl WorkSchedulerBuilder {
 
     /// What all works take from, together with everybody else who takes from it. The scheduler's own
     /// limits come on top.
+    ///
+    /// ```
+    /// use windlass::{ResourceCapacity, ResourceCost, WorkScheduler, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let machine = ResourceCapacity::new(ResourceCost::of([("gpu", 1)])?);
+    /// let mut nightly = WorkScheduler::builder().capacity(&machine).build()?;
+    /// let mut urgent = WorkScheduler::builder().capacity(&machine).build()?;
+    /// for scheduler in [&nightly, &urgent] {
+    ///     let train = work_fn("train", |_| async { Ok(()) });
+    ///     scheduler.submit(train.needs(ResourceCost::of([("gpu", 1)])?))?;
+    /// }
+    /// // Never both at once.
+    /// tokio::join!(nightly.run_until_done(), urgent.run_until_done());
+    /// # assert_eq!(nightly.metrics().success + urgent.metrics().success, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn capacity(mut self, capacity: &ResourceCapacity) -> Self {
         self.capacity = Some(capacity.clone());
         self
@@ -121,6 +147,26 @@ impl WorkSchedulerBuilder {
     }
 
     /// How much of `name` all works together may take per time: a rate counts starts.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::{Amount, Rate, ResourceCost, WorkScheduler, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let one = Amount::from(1);
+    /// let one_per_second = Rate { amount: one, per: Duration::from_secs(1), burst: one };
+    /// let mut scheduler = WorkScheduler::builder().rate("calls", one_per_second).build()?;
+    /// for n in 0..4 {
+    ///     let call = work_fn(format!("call {n}"), |_| async { Ok(()) });
+    ///     scheduler.submit(call.needs(ResourceCost::of([("calls", 1)])?))?;
+    /// }
+    /// let start = tokio::time::Instant::now();
+    /// scheduler.run_until_done().await;
+    /// assert_eq!(start.elapsed(), Duration::from_secs(3));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn rate(mut self, name: impl Into<String>, rate: Rate) -> Self {
         self.rates.push((name.into(), rate));
         self
@@ -164,7 +210,7 @@ impl WorkSchedulerBuilder {
         self
     }
 
-    /// The scheduler.
+    /// The scheduler, or what makes no sense.
     pub fn build(self) -> Result<WorkScheduler, BuildError> {
         let slots = u32::try_from(self.config.max_concurrency).unwrap_or(u32::MAX);
         if slots == 0 {
@@ -185,8 +231,11 @@ impl WorkSchedulerBuilder {
         config.ageing = self.ageing;
         config.order = self.order;
         config.seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(()));
-        let engine = Engine::new(config, client.id);
-        let state = State::new(engine, Watchers::new(self.config.event_tx), self.keep_ended);
+        let mut engine = Engine::new(config, client.id);
+        let one_slot = engine.cost(&capacity.lock(), &ResourceCost::new());
+        let one_slot = one_slot.expect("there is at least one slot");
+        let watchers = Watchers::new(self.config.event_tx);
+        let state = State::new(engine, one_slot, watchers, self.keep_ended);
         Ok(WorkScheduler::new_with(Arc::new(Shared::new(state, client, self.cancel_grace))))
     }
 }

@@ -1,5 +1,6 @@
 //! A work with somebody who is told how each attempt ended.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 
@@ -42,11 +43,22 @@ pub struct WorkWithCallback<W, F> {
 impl<W, F> WorkWithCallback<W, F>
 where
     W: Work,
-    F: Fn(&WorkOutcome, &WorkContext) + Send + Sync,
+    F: Fn(&WorkOutcome, &WorkContext) + Send + Sync + 'static,
 {
     /// `work`, with `callback` told how its attempts end.
     pub fn new(work: W, callback: Arc<F>) -> Self {
         Self { work, callback }
+    }
+
+    /// The work alone.
+    pub fn into_inner(self) -> W {
+        self.work
+    }
+}
+
+impl<W: fmt::Debug, F> fmt::Debug for WorkWithCallback<W, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkWithCallback").field("work", &self.work).finish_non_exhaustive()
     }
 }
 
@@ -54,7 +66,7 @@ where
 impl<W, F> Work for WorkWithCallback<W, F>
 where
     W: Work,
-    F: Fn(&WorkOutcome, &WorkContext) + Send + Sync,
+    F: Fn(&WorkOutcome, &WorkContext) + Send + Sync + 'static,
 {
     fn name(&self) -> &str {
         self.work.name()

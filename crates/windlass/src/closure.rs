@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::context::WorkContext;
 use crate::error::WorkError;
-use crate::spec::{Brought, Value, WorkSpec, publish_on_success};
+use crate::spec::{Brings, Brought, Value, WorkSpec, publish_on_success};
 use crate::work::{Work, WorkOutcome};
 
 /// A work from an async closure. It is called once per attempt; an `Err` is retried as the spec says,
@@ -38,7 +38,7 @@ where
 {
     let value = Value::empty();
     let body = FnWork { name: name.into(), body, brought: Brought::of(&value) };
-    WorkSpec::bringing(Box::new(body), value)
+    WorkSpec::bringing(Box::new(body), Brings::Value(value))
 }
 
 struct FnWork<T, F> {

@@ -1,9 +1,8 @@
 //! What an attempt knows about itself, and what it can do while it runs.
 
 use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use futures::task::AtomicWaker;
 use thiserror::Error;
@@ -15,7 +14,22 @@ use crate::handle::WorkHandle;
 use crate::shared::Shared;
 use crate::spec::{SubmitError, WorkSpec};
 
-/// What an attempt knows about itself. Clones are of the same attempt.
+/// What an attempt knows about itself, and what it can do while it runs. Clones are of the same
+/// attempt.
+///
+/// ```
+/// # use windlass::{CancellationToken, WorkContext, WorkHandle, WorkId};
+/// fn look(ctx: &WorkContext) {
+///     let id: WorkId = ctx.id; // Unique identifier
+///     let attempt: u32 = ctx.attempt; // Current attempt number (1-indexed)
+///     let asked_to_stop: bool = ctx.is_cancelled();
+///     let token: &CancellationToken = ctx.cancel_token();
+///     let scheduler: WorkHandle = ctx.handle();
+/// }
+/// ```
+///
+/// Besides, an attempt can wait [without a slot](Self::suspend), have [children](Self::add_child),
+/// and everything that a [handle](Self::handle) can do.
 #[derive(Clone)]
 pub struct WorkContext {
     /// The work.
@@ -28,24 +42,35 @@ pub struct WorkContext {
 
 /// What the driver and an attempt have in common.
 pub(crate) struct AttemptCell {
-    pub(crate) token: CancellationToken,
+    /// Whether it was asked to stop.
+    stopped: AtomicBool,
+    /// The same for those who wait for it; most attempts never do.
+    token: OnceLock<CancellationToken>,
     /// Whether it has its slot and resources: not while it waits.
     holds: AtomicBool,
     /// How many waits it is in.
     waits: AtomicUsize,
+    /// Whether it ever had a child.
+    pub(crate) has_children: AtomicBool,
     /// Of the task that runs the body; rung when it may go on.
     pub(crate) runner: AtomicWaker,
+    /// What few attempts ever need.
+    rare: OnceLock<Box<Rare>>,
+}
+
+#[derive(Default)]
+struct Rare {
     /// Rung for everybody inside the body when it may go on, or one of its children has ended.
-    pub(crate) bell: Notify,
+    bell: Notify,
     /// Rung from outside, for [`WorkContext::woken`].
-    pub(crate) alarm: Notify,
+    alarm: Notify,
     /// Children that have ended, for those who let go of them one by one.
-    pub(crate) ended_children: Mutex<Vec<WorkId>>,
+    ended_children: Mutex<Vec<WorkId>>,
     /// Why it asks to be tried again.
     reason: Mutex<Option<String>>,
 }
 
-/// The attempt was asked to stop.
+/// The attempt was asked to stop: what [`WorkContext::suspend`] answers then, to be passed on with `?`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the work was asked to stop")]
 pub struct Cancelled;
@@ -53,15 +78,49 @@ pub struct Cancelled;
 impl AttemptCell {
     pub(crate) fn new() -> Self {
         Self {
-            token: CancellationToken::new(),
+            stopped: AtomicBool::new(false),
+            token: OnceLock::new(),
             holds: AtomicBool::new(true),
             waits: AtomicUsize::new(0),
+            has_children: AtomicBool::new(false),
             runner: AtomicWaker::new(),
-            bell: Notify::new(),
-            alarm: Notify::new(),
-            ended_children: Mutex::default(),
-            reason: Mutex::default(),
+            rare: OnceLock::new(),
         }
+    }
+
+    fn rare(&self) -> &Rare {
+        self.rare.get_or_init(Box::default)
+    }
+
+    /// The attempt is over, and nobody has to wait for its slot any more; whether somebody may.
+    pub(crate) fn release(&self) -> bool {
+        self.set_holds(true);
+        // With the fence in `until`, as in `ring`.
+        fence(Ordering::SeqCst);
+        self.rare.get().is_some()
+    }
+
+    /// Rings for the runner, and for everybody inside the body who listens.
+    pub(crate) fn ring(&self) {
+        // With the fence in `until`: either we see who listens, or they see what has happened.
+        fence(Ordering::SeqCst);
+        if let Some(rare) = self.rare.get() {
+            rare.bell.notify_waiters();
+        }
+        self.runner.wake();
+    }
+
+    /// Ends the wait of whoever waits to be woken from outside, now or next.
+    pub(crate) fn wake(&self) {
+        self.rare().alarm.notify_one();
+    }
+
+    pub(crate) fn note_end_of(&self, child: WorkId) {
+        self.ended_children().push(child);
+    }
+
+    fn ended_children(&self) -> MutexGuard<'_, Vec<WorkId>> {
+        self.rare().ended_children.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the body may be polled: it has what it needs, waits, or has been asked to stop.
@@ -69,11 +128,38 @@ impl AttemptCell {
         // Acquire, with the release in `set_holds`.
         self.holds.load(Ordering::Acquire)
             || self.waits.load(Ordering::Acquire) > 0
-            || self.token.is_cancelled()
+            || self.is_stopped()
     }
 
     fn has_resumed(&self) -> bool {
         self.holds.load(Ordering::Acquire)
+    }
+
+    /// Asks the attempt to stop.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        // With the fence in `token`: either we see the token, or whoever makes it sees the flag.
+        fence(Ordering::SeqCst);
+        if let Some(token) = self.token.get() {
+            token.cancel();
+        }
+    }
+
+    /// Acquire, with the release in `stop`.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn token(&self) -> &CancellationToken {
+        self.token.get().unwrap_or_else(|| {
+            let token = self.token.get_or_init(CancellationToken::new);
+            // With the fence in `stop`.
+            fence(Ordering::SeqCst);
+            if self.is_stopped() {
+                token.cancel();
+            }
+            token
+        })
     }
 
     /// Release, for whoever sees it in `may_go_on`.
@@ -82,16 +168,17 @@ impl AttemptCell {
     }
 
     pub(crate) fn take_reason(&self) -> Option<String> {
-        self.reason.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.rare.get()?.reason.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Waits until `is_so` says so; it is asked whenever the bell rings.
     async fn until(&self, is_so: impl Fn() -> bool) {
         loop {
-            let rung = self.bell.notified();
+            let rung = self.rare().bell.notified();
             tokio::pin!(rung);
             // Listening before asking: what happens in between rings.
             rung.as_mut().enable();
+            fence(Ordering::SeqCst);
             if is_so() {
                 return;
             }
@@ -101,19 +188,103 @@ impl AttemptCell {
 }
 
 impl WorkContext {
-    /// Whether this attempt has been asked to stop.
+    /// Whether this attempt has been asked to stop: by a cancel, its timeout or its deadline.
+    ///
+    /// ```
+    /// # use windlass::{Work, WorkContext, WorkOutcome, WorkScheduler, WorkSchedulerConfig};
+    /// # struct Import { data: Vec<u8> }
+    /// # impl Import {
+    /// #     async fn process_chunk(&self, _chunk: &[u8]) -> Result<(), std::io::Error> {
+    /// #         Ok(())
+    /// #     }
+    /// # }
+    /// # #[windlass::async_trait]
+    /// # impl Work for Import {
+    /// async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
+    ///     for chunk in self.data.chunks(1000) {
+    ///         // Check for cancellation between chunks
+    ///         if ctx.is_cancelled() {
+    ///             return WorkOutcome::Cancelled;
+    ///         }
+    ///         match self.process_chunk(chunk).await {
+    ///             Ok(()) => {}
+    ///             Err(error) => return WorkOutcome::Failed(error.to_string()),
+    ///         }
+    ///     }
+    ///     WorkOutcome::Success
+    /// }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// # let import = Import { data: vec![1; 2500] };
+    /// # scheduler.add_work(Box::new(import), vec![], 0);
+    /// # scheduler.run_until_done().await;
+    /// # assert_eq!(scheduler.metrics().success, 1);
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.cell.token.is_cancelled()
+        self.cell.is_stopped()
     }
 
-    /// The token that asks this attempt to stop.
+    /// The token that asks this attempt to stop, for what can be cancelled itself.
+    ///
+    /// ```
+    /// # use windlass::{Work, WorkContext, WorkOutcome, WorkScheduler, WorkSchedulerConfig};
+    /// # struct Export;
+    /// # impl Export {
+    /// #     async fn long_running_operation(&mut self) -> Result<u64, std::io::Error> {
+    /// #         Ok(1)
+    /// #     }
+    /// # }
+    /// # #[windlass::async_trait]
+    /// # impl Work for Export {
+    /// async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
+    ///     tokio::select! {
+    ///         _ = ctx.cancel_token().cancelled() => WorkOutcome::Cancelled,
+    ///         result = self.long_running_operation() => {
+    ///             match result {
+    ///                 Ok(_) => WorkOutcome::Success,
+    ///                 Err(e) => WorkOutcome::Failed(e.to_string()),
+    ///             }
+    ///         }
+    ///     }
+    /// }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// # scheduler.add_work(Box::new(Export), vec![], 0);
+    /// # scheduler.run_until_done().await;
+    /// # assert_eq!(scheduler.metrics().success, 1);
+    /// # }
+    /// ```
     #[must_use]
     pub fn cancel_token(&self) -> &CancellationToken {
-        &self.cell.token
+        self.cell.token()
     }
 
     /// The scheduler, to submit more works and everything else, from inside this one.
+    ///
+    /// ```
+    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass::SubmitError> {
+    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// scheduler.submit(work_fn("list", |ctx| async move {
+    ///     for page in 1..=3 {
+    ///         let fetch = work_fn(format!("fetch {page}"), |_| async { Ok(()) });
+    ///         ctx.handle().submit(fetch.after([ctx.id]))?;
+    ///     }
+    ///     Ok(())
+    /// }))?;
+    /// scheduler.run_until_done().await;
+    /// assert_eq!(scheduler.metrics().success, 4);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn handle(&self) -> WorkHandle {
         WorkHandle::new(Arc::clone(&self.shared))
     }
@@ -156,27 +327,74 @@ impl WorkContext {
         let waiting = Waiting::begin(self);
         let value = tokio::select! {
             biased;
-            () = self.cell.token.cancelled() => return Err(Cancelled),
+            () = self.cell.token().cancelled() => return Err(Cancelled),
             value = wait => value,
         };
         drop(waiting);
         // In line to go on: a cancel rings no bell, only the token tells of it.
         tokio::select! {
             biased;
-            () = self.cell.token.cancelled() => Err(Cancelled),
+            () = self.cell.token().cancelled() => Err(Cancelled),
             () = self.cell.until(|| self.cell.has_resumed()) => Ok(value),
         }
     }
 
-    /// Ready once somebody has called [`WorkHandle::wake`] for this work: for
-    /// `ctx.suspend(ctx.woken())`. A wake that comes earlier is not lost.
+    /// Ready once somebody has called [`WorkHandle::wake`] for this work. A wake that comes earlier in
+    /// the same attempt is not lost.
+    ///
+    /// ```
+    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass::SubmitError> {
+    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let sleeper = scheduler.submit(work_fn("sleeper", |ctx| async move {
+    ///     ctx.suspend(ctx.woken()).await?;
+    ///     Ok(())
+    /// }))?;
+    /// let handle = scheduler.handle();
+    /// tokio::spawn(async move {
+    ///     while !handle.wake(sleeper) {
+    ///         tokio::task::yield_now().await; // it has not begun yet
+    ///     }
+    /// });
+    /// scheduler.run_until_done().await;
+    /// # assert_eq!(scheduler.metrics().success, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn woken(&self) {
-        self.cell.alarm.notified().await;
+        self.cell.rare().alarm.notified().await;
     }
 
     /// Adds a child: this work ends after it, and fails if it fails. It stands in the ordinary line.
     /// Refused once this attempt has been asked to stop, or a child has failed.
+    ///
+    /// ```
+    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass::SubmitError> {
+    /// let one_slot = WorkSchedulerConfig { max_concurrency: 1, ..Default::default() };
+    /// let mut scheduler = WorkScheduler::new(one_slot);
+    /// let parent = scheduler.submit(work_fn("parent", |ctx| async move {
+    ///     for n in 1..=3 {
+    ///         ctx.add_child(work_fn(format!("child {n}"), |_| async { Ok(()) }))?;
+    ///     }
+    ///     let children = ctx.join_children().await?; // gives the slot to them meanwhile
+    ///     assert_eq!(children.succeeded, 3);
+    ///     Ok(())
+    /// }))?;
+    /// // Whoever follows the parent follows the whole family.
+    /// scheduler.submit(work_fn("after all", |_| async { Ok(()) }).after([parent]))?;
+    /// scheduler.run_until_done().await;
+    /// assert_eq!(scheduler.metrics().success, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn add_child<T>(&self, spec: WorkSpec<T>) -> Result<WorkId, SubmitError> {
+        // Release, with the acquire of the runner, which looks for children only then.
+        self.cell.has_children.store(true, Ordering::Release);
         self.shared.submit(spec, Some(self.grant()), None)
     }
 
@@ -192,9 +410,12 @@ impl WorkContext {
         Ok(self.children())
     }
 
-    /// Says why the attempt will ask to be tried again: what `last_error` tells.
+    /// Says why the attempt will ask to be tried again, for the `last_error` of its snapshots: a
+    /// [`WorkOutcome::Retry`](crate::WorkOutcome::Retry) has no place for it. Closures need not: their
+    /// errors are kept.
     pub fn explain_retry(&self, reason: impl Into<String>) {
-        *self.cell.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.into());
+        let mut kept = self.cell.rare().reason.lock().unwrap_or_else(PoisonError::into_inner);
+        *kept = Some(reason.into());
     }
 
     pub(crate) async fn children_ended(&self) {
@@ -203,9 +424,9 @@ impl WorkContext {
 
     /// Waits until one child more has ended, and lets go of those that have.
     pub(crate) async fn reap_child(&self) {
-        let ended = || self.cell.ended_children.lock().unwrap_or_else(PoisonError::into_inner);
-        self.cell.until(|| !ended().is_empty() || self.children().open() == 0).await;
-        let reaped = std::mem::take(&mut *ended());
+        let has_ended = || !self.cell.ended_children().is_empty();
+        self.cell.until(|| has_ended() || self.children().open() == 0).await;
+        let reaped = std::mem::take(&mut *self.cell.ended_children());
         self.shared.visit(|visit| {
             for child in reaped {
                 // One that failed is kept: it is the reason for its parent's end.

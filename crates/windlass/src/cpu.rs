@@ -7,7 +7,7 @@ use windlass_pool::{JoinTask, Scheduler, TaskError};
 
 use crate::context::WorkContext;
 use crate::error::WorkError;
-use crate::spec::{Brought, Value, WorkSpec, publish_on_success};
+use crate::spec::{Brings, Brought, Value, WorkSpec, publish_on_success};
 use crate::work::{Work, WorkOutcome};
 
 /// A work that runs `body` on the pool's workers, so that it keeps no thread of the async runtime
@@ -38,7 +38,7 @@ where
 {
     let value = Value::empty();
     let body = CpuWork { name: name.into(), body: Arc::new(body), brought: Brought::of(&value) };
-    WorkSpec::bringing(Box::new(body), value)
+    WorkSpec::bringing(Box::new(body), Brings::Value(value))
 }
 
 struct CpuWork<T, F> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
+use windlass_core::Timestamp;
 
 use crate::context::AttemptCell;
 use crate::gate::Gate;
@@ -25,7 +25,7 @@ pub(crate) struct Entry {
     /// How often it may be tried again in all.
     pub(crate) retries: u32,
     pub(crate) timeout: Option<Duration>,
-    pub(crate) started_at: Option<Instant>,
+    pub(crate) started_at: Option<Timestamp>,
     pub(crate) last_error: Option<String>,
     pub(crate) last_duration: Option<Duration>,
     pub(crate) total_duration: Duration,
@@ -37,7 +37,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// An attempt begins.
-    pub(crate) fn start(&mut self, now: Instant) -> (Arc<AttemptCell>, Box<dyn Work>) {
+    pub(crate) fn start(&mut self, now: Timestamp) -> (Arc<AttemptCell>, Box<dyn Work>) {
         let cell = Arc::new(AttemptCell::new());
         self.attempt = Some(Arc::clone(&cell));
         self.started_at = Some(now);
@@ -48,12 +48,12 @@ impl Entry {
     pub(crate) fn stop(
         &mut self,
         body: Option<Box<dyn Work>>,
-        now: Instant,
+        now: Timestamp,
     ) -> Option<Arc<AttemptCell>> {
         self.body = body;
         self.abandoned = false;
         if let Some(started_at) = self.started_at.take() {
-            let took = now.saturating_duration_since(started_at);
+            let took = now.since(started_at);
             self.last_duration = Some(took);
             self.total_duration += took;
         }

@@ -31,7 +31,8 @@ pub struct WorkError {
     fatal: bool,
 }
 
-/// An error after which the work is not tried again, whatever retries it has left.
+/// An error after which the work is not tried again, whatever retries it has left. It becomes a
+/// [`WorkError`] by `?` or `into`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fatal<E>(pub E);
 

@@ -7,6 +7,38 @@ use tokio::sync::{broadcast, mpsc};
 use windlass_core::{Phase, Timestamp, Transition, WorkId, WorkState};
 
 /// A work changed its state.
+///
+/// ```
+/// # use windlass::{WorkEvent, WorkScheduler, WorkSchedulerConfig, work_fn};
+/// # use tokio::sync::mpsc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (event_tx, mut event_rx) = mpsc::channel::<WorkEvent>(256);
+///
+/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig {
+///     event_tx: Some(event_tx),
+///     ..Default::default()
+/// });
+///
+/// // Process events in a separate task
+/// # let reader =
+/// tokio::spawn(async move {
+/// #   let mut events = 0;
+///     while let Some(event) = event_rx.recv().await {
+///         println!("[{}] {} -> {:?}", event.id, event.name, event.state);
+/// #       events += 1;
+///     }
+/// #   events
+/// });
+/// # scheduler.submit(work_fn("one", |_| async { Ok(()) }))?;
+/// # scheduler.run_until_done().await;
+/// # drop(scheduler);
+/// # assert_eq!(reader.await?, 2, "Running and Success");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A work that begins to wait makes no event; its [`WorkChange`]s tell of that, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkEvent {
     /// Which work.
@@ -23,7 +55,7 @@ pub struct WorkEvent {
     pub at: Timestamp,
 }
 
-/// A work changed its phase, as subscribers see it.
+/// A work changed its phase, as a [`Subscription`] tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkChange {
     /// Which work.
@@ -40,7 +72,7 @@ pub struct WorkChange {
     pub at: Timestamp,
 }
 
-/// What a subscriber is told.
+/// What a [`Subscription`] tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A work changed its phase.
@@ -49,7 +81,31 @@ pub enum Notice {
     Missed(u64),
 }
 
-/// Someone who is told of every change of phase, or how many were missed.
+/// Someone who is told of every change of phase, or how many were missed: a slow reader holds nobody
+/// up, and knows that it was slow.
+///
+/// ```
+/// use windlass::{Notice, Phase, WorkScheduler, WorkSchedulerConfig, work_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let mut changes = scheduler.subscribe();
+/// scheduler.submit(work_fn("one", |_| async { Ok(()) }))?;
+/// scheduler.run_until_done().await;
+/// drop(scheduler);
+///
+/// let mut phases = Vec::new();
+/// while let Some(notice) = changes.recv().await {
+///     match notice {
+///         Notice::Change(change) => phases.push(change.phase),
+///         Notice::Missed(count) => println!("{count} changes went by"),
+///     }
+/// }
+/// assert_eq!(phases, [Phase::Ready, Phase::Granted, Phase::Running, Phase::Success]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Subscription {
     changes: broadcast::Receiver<WorkChange>,

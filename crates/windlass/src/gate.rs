@@ -113,6 +113,18 @@ impl<W: Work> ConditionalWork<W> {
         self.notify = Some(notify);
         self
     }
+
+    /// The work alone.
+    pub fn into_inner(self) -> W {
+        self.work
+    }
+}
+
+impl<W: fmt::Debug> fmt::Debug for ConditionalWork<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("ConditionalWork");
+        shown.field("work", &self.work).field("poll", &self.poll).finish_non_exhaustive()
+    }
 }
 
 #[async_trait]

@@ -63,26 +63,68 @@ impl WorkHandle {
         }
     }
 
-    /// Adds a work with everything that can be said about it.
+    /// Adds a work with everything that can be said about it, or tells why it can never run.
+    ///
+    /// ```
+    /// use windlass::{ResourceCost, SubmitError, WorkScheduler, work_fn};
+    ///
+    /// let scheduler = WorkScheduler::builder().limits(ResourceCost::of([("gpu", 2)])?).build()?;
+    /// let greedy = work_fn("greedy", |_| async { Ok(()) }).needs(ResourceCost::of([("gpu", 3)])?);
+    /// let refused: SubmitError = scheduler.submit(greedy).unwrap_err();
+    /// assert_eq!(refused.to_string(), "3 of \"gpu\" can never be had: the limit is 2");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn submit<T>(&self, spec: WorkSpec<T>) -> Result<WorkId, SubmitError> {
         self.shared.submit(spec, None, None)
     }
 
-    /// Adds a work whose value or failure can be waited for, and had by later works.
+    /// Adds a work whose value or failure can be waited for, and had by later works, as the example of
+    /// [`WorkRef`] shows.
     pub fn spawn<T>(&self, spec: WorkSpec<T>) -> Result<WorkRef<T>, SubmitError> {
         let (tell, end) = oneshot::channel();
-        let (name, value) = (spec.body.name().into(), Arc::clone(&spec.value));
+        let (name, brings) = (spec.body.name().into(), spec.brings.clone());
         let id = self.shared.submit(spec, None, Some(tell))?;
-        Ok(WorkRef::new(id, name, value, end))
+        Ok(WorkRef::new(id, name, brings, end))
     }
 
     /// Adds a work and waits for what it brings. The scheduler has to run, now or later. Dropping
     /// this does not cancel the work.
+    ///
+    /// ```
+    /// use windlass::{ExecuteError, WorkError, WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let handle = scheduler.handle();
+    /// let broken = work_fn("broken", |_| async { Err::<(), _>(WorkError::msg("no route")) });
+    /// let (result, ()) = tokio::join!(handle.execute(broken), scheduler.run_until_done());
+    /// match result {
+    ///     Err(ExecuteError::Failed(failure)) => println!("{failure}"),
+    ///     other => panic!("it cannot have gone well: {other:?}"),
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// Inside a work, wait for it with `ctx.suspend(ctx.handle().execute(spec)).await??`: a work that
+    /// keeps its slot while it waits for another one may wait for ever.
     pub async fn execute<T>(&self, spec: WorkSpec<T>) -> Result<Arc<T>, ExecuteError> {
         Ok(self.spawn(spec)?.await?)
     }
 
     /// Has `work` wait for one more, as long as it has begun no attempt.
+    ///
+    /// ```
+    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// let scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let first = scheduler.submit(work_fn("first", |_| async { Ok(()) }))?;
+    /// let then = scheduler.submit(work_fn("then", |_| async { Ok(()) }))?;
+    /// scheduler.add_dependency(then, first)?;
+    /// let refused = scheduler.add_dependency(first, then).unwrap_err();
+    /// assert_eq!(refused.to_string(), "these works would wait for each other: 2 -> 1 -> 2");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn add_dependency(
         &self,
         work: WorkId,
@@ -95,6 +137,21 @@ impl WorkHandle {
 
     /// Cancels a work: at once if it waits; if it runs, it is asked to stop and has ended when it
     /// returns. False if it has ended already, or is unknown.
+    ///
+    /// ```
+    /// # use windlass::{WorkScheduler, WorkSchedulerConfig, WorkState, work_fn};
+    /// # let scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// # let id = scheduler.submit(work_fn("unwanted", |_| async { Ok(()) }))?;
+    /// // Cancel a specific work item
+    /// let cancelled = scheduler.cancel(id);
+    /// # assert!(cancelled);
+    /// assert_eq!(scheduler.state(id), Some(WorkState::Cancelled));
+    /// assert!(!scheduler.cancel(id), "it has ended already");
+    ///
+    /// // Cancel all registered work items
+    /// scheduler.cancel_all();
+    /// # Ok::<(), windlass::SubmitError>(())
+    /// ```
     pub fn cancel(&self, id: WorkId) -> bool {
         self.shared.apply(Input::Cancel(id)).is_ok()
     }
@@ -130,7 +187,8 @@ impl WorkHandle {
         WorkSchedulerMetrics::of(&self.shared.look())
     }
 
-    /// Every reason why a work is not running; none if its id is unknown.
+    /// Every reason why a work is not running, as the example of [`Explanation`] shows; none if its id
+    /// is unknown.
     #[must_use]
     pub fn explain(&self, id: WorkId) -> Option<Explanation> {
         // What time alone has changed is known first.
@@ -138,7 +196,7 @@ impl WorkHandle {
         Explanation::of(&self.shared.look(), &self.shared.client, id)
     }
 
-    /// Tells of every change of phase from now on.
+    /// Tells of every change of phase from now on, as the example of [`Subscription`] shows.
     #[must_use]
     pub fn subscribe(&self) -> Subscription {
         self.shared.look().watchers.subscribe()
@@ -151,24 +209,76 @@ impl WorkHandle {
     }
 
     /// The body of an ended work, for what it has gathered; none if it was dropped with its attempt.
+    ///
+    /// ```
+    /// use std::any::Any;
+    /// use windlass::{Work, WorkContext, WorkOutcome, WorkScheduler, WorkSchedulerConfig};
+    ///
+    /// struct Collect(Vec<u32>);
+    ///
+    /// #[windlass::async_trait]
+    /// impl Work for Collect {
+    ///     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
+    ///         self.0.push(ctx.attempt);
+    ///         WorkOutcome::Success
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let id = scheduler.add_work(Box::new(Collect(Vec::new())), vec![], 0);
+    /// scheduler.run_until_done().await;
+    ///
+    /// let work: Box<dyn Any> = scheduler.take_work(id).expect("it has ended");
+    /// let collect = work.downcast::<Collect>().expect("it is what was added");
+    /// assert_eq!(collect.0, [1]);
+    /// # }
+    /// ```
     #[must_use]
     pub fn take_work(&self, id: WorkId) -> Option<Box<dyn Work>> {
         let mut state = self.shared.look();
         state.engine.phase(id).filter(|phase| phase.state().is_terminal())?;
-        state.entries.get_mut(&id)?.body.take()
+        state.entries.get_mut(id)?.body.take()
     }
 
     /// Has an ended work that failed or was cancelled tried again, with everything that follows it.
     /// A run has to be under way or to come. Refused if its body is gone.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use windlass::{WorkError, WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mended = Arc::new(AtomicBool::new(false));
+    /// let is_mended = mended.clone();
+    /// let build = scheduler.submit(work_fn("build", move |_| {
+    ///     let works = is_mended.load(Ordering::Relaxed);
+    ///     async move { if works { Ok(()) } else { Err(WorkError::msg("a comma is missing")) } }
+    /// }))?;
+    /// scheduler.submit(work_fn("test", |_| async { Ok(()) }).after([build]))?;
+    /// scheduler.run_until_done().await;
+    /// assert_eq!((scheduler.metrics().failed, scheduler.metrics().blocked), (1, 1));
+    ///
+    /// mended.store(true, Ordering::Relaxed);
+    /// scheduler.reopen(build)?;
+    /// scheduler.run_until_done().await;
+    /// assert_eq!(scheduler.metrics().success, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn reopen(&self, id: WorkId) -> Result<(), ReopenError> {
         self.shared.visit(|visit| visit.reopen(id))
     }
 
-    /// Ends the wait of a work that waits for [`WorkContext::woken`](crate::WorkContext::woken), now or next. False if no
-    /// attempt of it is under way.
+    /// Ends the wait of a work that waits for [`WorkContext::woken`](crate::WorkContext::woken), now
+    /// or next. False if no attempt of it is under way.
     pub fn wake(&self, id: WorkId) -> bool {
-        let cell = self.shared.look().entries.get(&id).and_then(|entry| entry.attempt.clone());
-        cell.inspect(|cell| cell.alarm.notify_one()).is_some()
+        let cell = self.shared.look().entries.get(id).and_then(|entry| entry.attempt.clone());
+        cell.inspect(|cell| cell.wake()).is_some()
     }
 
     /// Opens the gate of a work, whatever the gate itself waits for. False if it waits for none.
@@ -176,7 +286,19 @@ impl WorkHandle {
         self.shared.apply(Input::Open(id)).is_ok()
     }
 
-    /// Changes limits of this scheduler; those that are not named stay.
+    /// Changes limits of this scheduler; those that are not named stay. What runs is left alone: if
+    /// more is in use than the new limit, nothing starts until that has ended.
+    ///
+    /// ```
+    /// use windlass::{ResourceCost, WorkScheduler};
+    ///
+    /// let limits = ResourceCost::of([("connections", 10), ("licences", 2)])?;
+    /// let scheduler = WorkScheduler::builder().limits(limits).build()?;
+    /// let handle = scheduler.handle();
+    /// // Later, perhaps from another task:
+    /// handle.set_limits(&ResourceCost::of([("connections", 5)])?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set_limits(&self, limits: &ResourceCost) {
         self.shared
             .visit(|visit| {
@@ -199,6 +321,26 @@ impl WorkHandle {
     }
 
     /// Cancels every work, takes nothing in any more, and waits until no body is left.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::{SubmitError, WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), SubmitError> {
+    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// scheduler.submit(work_fn("endless", |_| async { Ok(std::future::pending::<()>().await) }))?;
+    /// let second = Duration::from_secs(1);
+    /// let dropped = tokio::time::timeout(second, scheduler.run_until_done()).await;
+    /// assert!(dropped.is_err());
+    ///
+    /// scheduler.shutdown().await;
+    /// assert_eq!(scheduler.metrics().cancelled, 1);
+    /// let late = scheduler.submit(work_fn("late", |_| async { Ok(()) }));
+    /// assert_eq!(late, Err(SubmitError::ShutDown));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn shutdown(&self) {
         self.close();
         self.shared.until(|state| state.engine.is_done()).await;
@@ -209,7 +351,7 @@ impl WorkHandle {
             visit.state.mode = Mode::Closed;
             visit.apply(Input::CancelAll).expect("everything can be cancelled");
             // Bodies may have handles, and so keep what keeps them.
-            for entry in visit.state.entries.values_mut() {
+            for entry in visit.state.entries.iter_mut() {
                 visit.after.throw_away(Rubbish::Body(entry.body.take()));
             }
         });
@@ -222,7 +364,7 @@ impl fmt::Debug for WorkHandle {
     }
 }
 
-/// Why a work is not tried again; nothing has changed.
+/// Why [`WorkHandle::reopen`] does not have a work tried again; nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReopenError {

@@ -5,6 +5,13 @@ use windlass_core::WorkState;
 use crate::state::State;
 
 /// Counters over all works of a scheduler that are not forgotten.
+///
+/// ```
+/// # let scheduler = windlass::WorkScheduler::new(windlass::WorkSchedulerConfig::default());
+/// let metrics = scheduler.metrics();
+/// println!("Total: {}, Success: {}, Failed: {}, Running: {}",
+///     metrics.total, metrics.success, metrics.failed, metrics.running);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkSchedulerMetrics {

@@ -12,15 +12,34 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 use windlass_core::{Dependency, WorkId, WorkState};
 
-use crate::spec::{SubmitError, Value};
+use crate::spec::{Brings, SubmitError};
 
 /// A spawned work. Later works can follow it and have its value; awaited, it is that value.
 ///
-/// The front page of this crate has an example; [`work_fn`](crate::work_fn) has another.
+/// ```
+/// use windlass::{WorkScheduler, WorkSchedulerConfig, WorkState, work_after, work_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let text = scheduler.spawn(work_fn("read", |_ctx| async { Ok("8o8o".to_owned()) }))?;
+/// let number = work_after("parse", &text, |_ctx, text| async move { Ok(text.parse::<u16>()?) });
+/// let number = scheduler.spawn(number)?;
+/// scheduler.run_until_done().await;
+///
+/// assert_eq!(*text.await?, "8o8o");
+/// let failure = number.await.expect_err("these are no digits");
+/// assert_eq!(failure.state, WorkState::Failed);
+/// assert!(failure.to_string().starts_with("work \"parse\" failed: invalid digit"));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Dropping it does not cancel the work.
 pub struct WorkRef<T> {
     id: WorkId,
     name: Arc<str>,
-    value: Arc<Value<T>>,
+    brings: Brings<T>,
     end: Shared<oneshot::Receiver<End>>,
 }
 
@@ -32,7 +51,7 @@ pub(crate) struct End {
     pub(crate) error: Option<String>,
 }
 
-/// Why a work brings nothing.
+/// Why a [`WorkRef`] brings nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("work {name:?} {}", self.what())]
 #[non_exhaustive]
@@ -47,7 +66,7 @@ pub struct WorkFailure {
     pub error: Option<String>,
 }
 
-/// Why [`WorkHandle::execute`](crate::WorkHandle::execute) brings nothing.
+/// Why [`WorkHandle::execute`](crate::WorkHandle::execute), which has an example, brings nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ExecuteError {
@@ -76,10 +95,10 @@ impl<T> WorkRef<T> {
     pub(crate) fn new(
         id: WorkId,
         name: Arc<str>,
-        value: Arc<Value<T>>,
+        brings: Brings<T>,
         end: oneshot::Receiver<End>,
     ) -> Self {
-        Self { id, name, value, end: end.shared() }
+        Self { id, name, brings, end: end.shared() }
     }
 
     /// The work.
@@ -88,10 +107,16 @@ impl<T> WorkRef<T> {
         self.id
     }
 
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// What it brought; none before it has succeeded. For works that come after it.
     #[must_use]
     pub fn value(&self) -> Option<Arc<T>> {
-        self.value.take_a_copy()
+        self.brings.value()
     }
 
     fn brought(&self, end: Option<End>) -> Result<Arc<T>, WorkFailure> {
@@ -113,8 +138,8 @@ impl<T> Future for WorkRef<T> {
 
 impl<T> Clone for WorkRef<T> {
     fn clone(&self) -> Self {
-        let Self { id, name, value, end } = self;
-        Self { id: *id, name: name.clone(), value: value.clone(), end: end.clone() }
+        let Self { id, name, brings, end } = self;
+        Self { id: *id, name: name.clone(), brings: brings.clone(), end: end.clone() }
     }
 }
 

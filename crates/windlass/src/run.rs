@@ -1,18 +1,25 @@
-//! A run: pulls grants from the engine, has bodies polled, and waits for news.
+//! A run: a few runners, each with one body at a time, and somebody who sees to it that there are
+//! enough of them.
+//!
+//! A runner polls its body, hands in the result, and in the same visit takes the next work; so works
+//! that never wait cost no task and no wake-up. When a body waits for the first time, its runner is
+//! its own from then on, and hands over the next work for another runner. There are no more runners
+//! with bodies that have not waited than the runtime has threads, unless news came from outside
+//! while all of them were busy: a body that never yields keeps its thread, and nothing else.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use windlass_core::{Engine, Grant, Input, Phase, WorkId};
+use windlass_core::{Input, WorkId};
 
-use crate::attempt::{Attempt, panic_text};
-use crate::context::WorkContext;
+use crate::attempt::{Attempt, Next, panic_text};
 use crate::gate::Gate;
-use crate::shared::{Shared, Visit};
+use crate::shared::Shared;
 use crate::state::Mode;
 
 /// When a run returns.
@@ -47,6 +54,8 @@ struct Round {
 
 impl Run {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let threads = Handle::current().metrics().num_workers();
+        shared.look().crew.threads = threads;
         Self { shared, tasks: JoinSet::new(), is_over: false }
     }
 
@@ -54,7 +63,7 @@ impl Run {
         let mut cancelled = false;
         loop {
             let Round { attempts, gates, done, closed, wake } = self.next_round();
-            attempts.into_iter().for_each(|attempt| _ = self.tasks.spawn(attempt.run()));
+            attempts.into_iter().for_each(|attempt| _ = self.tasks.spawn(run_all(attempt)));
             gates.into_iter().for_each(|(work, gate)| self.watch(work, gate));
             if done && (cancelled || closed || until == Until::Done) {
                 self.is_over = true;
@@ -88,36 +97,25 @@ impl Run {
     }
 
     fn next_round(&self) -> Round {
-        let mut round = Round::default();
+        let mut round = Round { attempts: self.shared.take_handed_over(), ..Round::default() };
         self.shared.visit(|visit| {
-            while let Some(grant) = visit.engine(Engine::take_next) {
-                round.attempts.extend(self.begin(visit, grant));
+            // At least one: whoever has a thread may be busy with a body that never yields.
+            let crew = visit.state.crew;
+            for _ in 0..crew.threads.saturating_sub(crew.polling).max(1) {
+                round.attempts.extend(visit.next_attempt(&self.shared));
             }
             for work in std::mem::take(&mut visit.state.gates) {
-                let gate = visit.state.entries.get_mut(&work).and_then(|entry| entry.gate.take());
+                let gate = visit.state.entries.get_mut(work).and_then(|entry| entry.gate.take());
                 round.gates.extend(gate.map(|gate| (work, gate)));
             }
             round.done = visit.state.engine.is_done();
             round.closed = visit.state.mode == Mode::Closed;
             let wake = visit.state.engine.next_wakeup();
+            visit.state.crew.wakes_at = wake;
             round.wake = wake.and_then(|at| self.shared.client.capacity.instant(at));
-            visit.nothing_new();
+            visit.seen_by_the_run();
         });
         round
-    }
-
-    /// The attempt that is to begin; none if it goes on after a wait, which it has heard by now.
-    fn begin(&self, visit: &mut Visit<'_>, grant: Grant) -> Option<Attempt> {
-        let Grant { work, attempt } = grant;
-        if visit.state.engine.phase(work) != Some(Phase::Granted) {
-            return None;
-        }
-        let entry = visit.state.entry(work);
-        let (cell, body) = entry.start(Instant::now());
-        let name = entry.name.clone();
-        visit.apply(Input::Begin(grant)).expect("it was granted just now");
-        let ctx = WorkContext { id: work, attempt, cell, shared: Arc::clone(&self.shared) };
-        Some(Attempt::new(name, ctx, body))
     }
 
     fn watch(&mut self, work: WorkId, gate: Gate) {
@@ -152,5 +150,21 @@ impl Drop for Run {
                 visit.apply(Input::CancelAll).expect("everything can be cancelled");
             }
         });
+        drop(self.shared.take_handed_over());
+    }
+}
+
+/// A runner: one attempt after the other, until there is none for it.
+async fn run_all(first: Attempt) {
+    let mut next = Next { attempt: Some(first), handed_over: false };
+    while let Some(attempt) = next.attempt {
+        if next.handed_over {
+            // What was handed over is looked at by a task that may stand behind this one on the same
+            // thread, and this body may never yield.
+            tokio::task::yield_now().await;
+        }
+        next = attempt.run().await;
+        // Bodies that never wait must not keep other tasks from this thread.
+        tokio::task::coop::consume_budget().await;
     }
 }

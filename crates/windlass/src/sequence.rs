@@ -43,6 +43,37 @@ impl WorkSequence {
 
     /// Adds a work behind all others of this sequence, to a scheduler or through its handle.
     ///
+    /// ```
+    /// # use windlass::{WorkScheduler, WorkSchedulerConfig, WorkSequence};
+    /// # macro_rules! stages {
+    /// #     ($($stage:ident)*) => {$(
+    /// #         struct $stage;
+    /// #         impl $stage { fn new() -> Self { Self } }
+    /// #         #[windlass::async_trait]
+    /// #         impl windlass::Work for $stage {
+    /// #             async fn run(&mut self, _: windlass::WorkContext) -> windlass::WorkOutcome {
+    /// #                 windlass::WorkOutcome::Success
+    /// #             }
+    /// #         }
+    /// #     )*};
+    /// # }
+    /// # stages!(FetchStage ParseStage ValidateStage ApplyStage);
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mut pipeline = WorkSequence::new();
+    ///
+    /// // Each stage depends on the previous
+    /// pipeline.push(&mut scheduler, Box::new(FetchStage::new()), 3);
+    /// pipeline.push(&mut scheduler, Box::new(ParseStage::new()), 0);
+    /// pipeline.push(&mut scheduler, Box::new(ValidateStage::new()), 0);
+    /// pipeline.push(&mut scheduler, Box::new(ApplyStage::new()), 0);
+    ///
+    /// scheduler.run_until_done().await;
+    /// # assert_eq!(scheduler.metrics().success, 4);
+    /// # }
+    /// ```
+    ///
     /// # Panics
     ///
     /// As [`WorkHandle::add_work`] does.

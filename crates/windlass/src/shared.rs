@@ -3,7 +3,7 @@
 //!
 //! The scheduler's lock is taken before the capacity's. Nothing of the user's runs under either.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
@@ -13,7 +13,9 @@ use windlass_core::{
     Submission, Timestamp, Transition, Why, WorkId, World,
 };
 
+use crate::attempt::Attempt;
 use crate::capacity::Client;
+use crate::context::WorkContext;
 use crate::entry::Entry;
 use crate::handle::ReopenError;
 use crate::reference::End;
@@ -28,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) news: Notify,
     /// Rung when a work has ended.
     ended: Notify,
+    /// Attempts that need a runner.
+    handed_over: Mutex<Vec<Attempt>>,
     cancel_grace: Option<Duration>,
 }
 
@@ -40,12 +44,15 @@ pub(crate) struct Visit<'a> {
     pub(crate) after: Aftermath,
     wakes: Vec<ClientId>,
     changed: bool,
+    /// It is the run itself that visits, and sees to everything.
+    by_the_run: bool,
 }
 
 impl Shared {
     pub(crate) fn new(state: State, client: Client, cancel_grace: Option<Duration>) -> Self {
         let (news, ended) = (Notify::new(), Notify::new());
-        Self { state: Mutex::new(state), client, news, ended, cancel_grace }
+        let (state, handed_over) = (Mutex::new(state), Mutex::default());
+        Self { state, client, news, ended, handed_over, cancel_grace }
     }
 
     /// Looks at the state, without changing it.
@@ -58,8 +65,9 @@ impl Shared {
     pub(crate) fn visit<T>(&self, call: impl FnOnce(&mut Visit<'_>) -> T) -> T {
         let (after, wakes) = (Aftermath::default(), Vec::new());
         let state = self.look();
-        let (client, now) = (&self.client, self.client.capacity.now());
-        let mut visit = Visit { state, client, now, after, wakes, changed: false };
+        let now = self.client.capacity.now();
+        let (client, changed, by_the_run) = (&self.client, false, false);
+        let mut visit = Visit { state, client, after, wakes, now, changed, by_the_run };
         let result = call(&mut visit);
         visit.tidy_up();
         let Visit { state, after, wakes, changed, .. } = visit;
@@ -79,6 +87,16 @@ impl Shared {
 
     pub(crate) fn apply(&self, input: Input) -> Result<(), Rejected> {
         self.visit(|visit| visit.apply(input))
+    }
+
+    /// Has the run find a runner for this attempt.
+    pub(crate) fn hand_over(&self, attempt: Attempt) {
+        self.handed_over.lock().unwrap_or_else(PoisonError::into_inner).push(attempt);
+        self.news.notify_one();
+    }
+
+    pub(crate) fn take_handed_over(&self) -> Vec<Attempt> {
+        std::mem::take(&mut *self.handed_over.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Takes in a work, as a child if it has a parent; `end` is told of its end.
@@ -117,7 +135,7 @@ impl Shared {
             let accepted = visit.accept(parent, &spec.needs);
             let submission = |cost| Submission { after, cost, priority, retries, more };
             match accepted.and_then(|cost| visit.take_in(submission(cost))) {
-                Ok((id, transitions)) => Ok(visit.enter(id, entry, &transitions)),
+                Ok((id, transitions)) => Ok(visit.enter(id, entry, transitions)),
                 Err(refused) => {
                     visit.after.throw_away(Rubbish::Entry(Some(Box::new(entry))));
                     Err(refused)
@@ -174,15 +192,22 @@ impl Visit<'_> {
     /// Has the engine do something, and everything else follow it.
     pub(crate) fn engine<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
         let (result, transitions) = self.engine_alone(call);
-        self.state.follow(&transitions, &mut self.after);
+        self.follow(transitions);
         result
+    }
+
+    /// Keeps everything in step with what the engine has done.
+    fn follow(&mut self, mut transitions: Vec<Transition>) {
+        self.state.follow(&transitions, &mut self.after);
+        transitions.clear();
+        self.state.scratch = transitions;
     }
 
     fn engine_alone<T>(
         &mut self,
         call: impl FnOnce(&mut Engine, &mut World<'_>) -> T,
     ) -> (T, Vec<Transition>) {
-        let mut transitions = Vec::new();
+        let mut transitions = std::mem::take(&mut self.state.scratch);
         let mut tree = self.client.capacity.lock();
         let mut world = World {
             now: self.now,
@@ -211,6 +236,9 @@ impl Visit<'_> {
         {
             return Err(windlass_core::SubmitError::NoParent { parent }.into());
         }
+        if needs.is_empty() {
+            return Ok(self.state.one_slot);
+        }
         let tree = self.client.capacity.lock();
         Ok(self.state.engine.cost(&tree, needs)?)
     }
@@ -223,16 +251,16 @@ impl Visit<'_> {
         match id {
             Ok(id) => Ok((id, transitions)),
             Err(refused) => {
-                self.state.follow(&transitions, &mut self.after);
+                self.follow(transitions);
                 Err(refused.into())
             }
         }
     }
 
     /// The engine knows the work; so do we, before anything that follows from it.
-    fn enter(&mut self, id: WorkId, entry: Entry, transitions: &[Transition]) -> WorkId {
+    fn enter(&mut self, id: WorkId, entry: Entry, transitions: Vec<Transition>) -> WorkId {
         self.state.entries.insert(id, entry);
-        self.state.follow(transitions, &mut self.after);
+        self.follow(transitions);
         if self.state.mode == Mode::Cancelling {
             // It may have ended at once, blocked by others.
             let _ = self.apply(Input::Cancel(id));
@@ -251,13 +279,14 @@ impl Visit<'_> {
         if self.state.mode == Mode::Closed {
             self.after.throw_away(Rubbish::Body(body.take()));
         }
-        let attempt = self.state.entry(work).stop(body, Instant::now());
+        let now = self.now;
+        let attempt = self.state.entry(work).stop(body, now);
         self.after.release(attempt);
     }
 
     /// A work fails without an attempt, because its gate did.
     pub(crate) fn reject(&mut self, work: WorkId, error: String) -> Result<(), Rejected> {
-        if let Some(entry) = self.state.entries.get_mut(&work) {
+        if let Some(entry) = self.state.entries.get_mut(work) {
             entry.last_error = Some(error);
         }
         self.apply(Input::Reject(work))
@@ -265,7 +294,8 @@ impl Visit<'_> {
 
     pub(crate) fn reopen(&mut self, work: WorkId) -> Result<(), ReopenError> {
         let works = self.state.engine.would_reopen(work)?;
-        let gone = |work: &&WorkId| self.state.entries[*work].body.is_none();
+        let body = |work: WorkId| self.state.entries.get(work)?.body.as_ref();
+        let gone = |work: &&WorkId| body(**work).is_none();
         if let Some(&work) = works.iter().find(gone) {
             return Err(ReopenError::NoBody { work });
         }
@@ -276,9 +306,44 @@ impl Visit<'_> {
         Ok(())
     }
 
-    /// What has happened in this visit is nothing that a run has to hear of.
+    /// What has happened in this visit is nothing that the run has to hear of, unless there is
+    /// something that only the run can do.
     pub(crate) fn nothing_new(&mut self) {
         self.changed = false;
+    }
+
+    /// It is the run that visits, and there is nothing left for it to do.
+    pub(crate) fn seen_by_the_run(&mut self) {
+        self.changed = false;
+        self.by_the_run = true;
+    }
+
+    /// The next attempt that may begin; whoever has it polls it. Works that go on after a wait have
+    /// heard it by then.
+    pub(crate) fn next_attempt(&mut self, shared: &Arc<Shared>) -> Option<Attempt> {
+        while let Some(grant) = self.engine(Engine::take_next) {
+            let Grant { work, attempt } = grant;
+            if self.state.engine.phase(work) != Some(Phase::Granted) {
+                continue;
+            }
+            let now = self.now;
+            let entry = self.state.entry(work);
+            let (cell, body) = entry.start(now);
+            let name = Arc::clone(&entry.name);
+            self.apply(Input::Begin(grant)).expect("it was granted just now");
+            self.state.crew.polling += 1;
+            let ctx = WorkContext { id: work, attempt, cell, shared: Arc::clone(shared) };
+            return Some(Attempt::new(name, ctx, body));
+        }
+        None
+    }
+
+    /// Whether there is something that only the run can do: watch a gate, return, or wake up
+    /// earlier than it meant to.
+    fn needs_the_run(&self) -> bool {
+        let State { engine, gates, crew, .. } = &*self.state;
+        let late = |wake| crew.wakes_at.is_none_or(|at| wake < at);
+        !gates.is_empty() || engine.is_done() || engine.next_wakeup().is_some_and(late)
     }
 
     /// What follows from all that has happened in this visit.
@@ -294,5 +359,6 @@ impl Visit<'_> {
         if self.state.mode == Mode::Closed && self.state.engine.is_done() {
             self.state.watchers.close();
         }
+        self.changed |= !self.by_the_run && self.needs_the_run();
     }
 }

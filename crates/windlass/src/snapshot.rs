@@ -10,6 +10,29 @@ use crate::capacity::Client;
 use crate::state::State;
 
 /// One work at one moment.
+///
+/// ```
+/// # use windlass::{WorkError, WorkScheduler, WorkSchedulerConfig, work_fn};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), windlass::SubmitError> {
+/// # let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// # let fetch = work_fn("fetch", |_| async { Err::<(), _>(WorkError::msg("no route")) });
+/// # let fetch = scheduler.submit(fetch)?;
+/// # scheduler.submit(work_fn("parse", |_| async { Ok(()) }).after([fetch]))?;
+/// # scheduler.run_until_done().await;
+/// for item in scheduler.snapshot() {
+///     println!(
+///         "{}: {} - {:?} (attempts: {}, deps: {:?})",
+///         item.id, item.name, item.state, item.attempts, item.deps
+///     );
+/// }
+/// // Or as people would put it:
+/// let lines: Vec<_> = scheduler.snapshot().iter().map(|item| item.status()).collect();
+/// assert_eq!(lines[0], "failed: no route; no retries left after attempt 1");
+/// assert_eq!(lines[1], "blocked: it waits for \"fetch\", which is Failed");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WorkSnapshot {
@@ -50,14 +73,14 @@ pub struct WorkSnapshot {
 impl WorkSnapshot {
     pub(crate) fn of(state: &State, client: &Client, id: WorkId) -> Option<Self> {
         let State { engine, entries, .. } = state;
-        let (entry, phase) = (entries.get(&id)?, engine.phase(id)?);
+        let (entry, phase) = (entries.get(id)?, engine.phase(id)?);
         let retry_at = match phase {
             Phase::Delayed { due } => client.capacity.instant(due),
             _ => None,
         };
         let open = |work: &WorkId| engine.phase(*work).is_some_and(|p| !p.state().is_terminal());
         let deps: Vec<_> = engine.dependencies(id).map(|dependency| dependency.work).collect();
-        let waited_for = deps.iter().filter(|dep| open(dep)).filter_map(|dep| entries.get(dep));
+        let waited_for = deps.iter().filter(|dep| open(dep)).filter_map(|dep| entries.get(*dep));
         Some(Self {
             id,
             name: entry.name.clone(),
@@ -79,7 +102,8 @@ impl WorkSnapshot {
         })
     }
 
-    /// Where the work stands, in words.
+    /// Where the work stands, in words: "waiting for verify, apply", "Retrying in 3 s (attempt 2 of
+    /// 6)", "3/8 children completed".
     #[must_use]
     pub fn status(&self) -> String {
         match self.phase {
@@ -91,6 +115,7 @@ impl WorkSnapshot {
             Phase::Running | Phase::Joining if self.children.total > 0 => self.family(),
             Phase::Suspended if self.children.open() > 0 => self.family(),
             Phase::Running | Phase::Joining => format!("running{}", self.attempt(self.attempts)),
+            Phase::Suspended if self.children.open() > 0 => self.family(),
             Phase::Suspended => "waiting, without a slot".to_owned(),
             Phase::Resuming => "waiting for its turn to go on".to_owned(),
             Phase::Cancelling { why: Why::Cancel, .. } => "stopping, as asked".to_owned(),

@@ -1,5 +1,6 @@
 //! A work with everything that can be said about it before it runs.
 
+use std::fmt;
 use std::future::IntoFuture;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -37,11 +38,18 @@ pub struct WorkSpec<T = ()> {
     pub(crate) timeout: Option<Duration>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) gate: Option<Gate>,
-    pub(crate) value: Arc<Value<T>>,
+    pub(crate) brings: Brings<T>,
+}
+
+/// What a work brings when it has succeeded.
+pub(crate) enum Brings<T> {
+    /// Always the same, which is made when it is asked for.
+    Nothing(fn() -> Arc<T>),
+    /// What it leaves here.
+    Value(Arc<Value<T>>),
 }
 
 /// Where a work leaves what it brings.
-#[derive(Debug)]
 pub(crate) struct Value<T>(Mutex<Option<Arc<T>>>);
 
 impl<T> Value<T> {
@@ -61,9 +69,24 @@ impl<T> Value<T> {
         };
         drop(before);
     }
+}
 
-    pub(crate) fn take_a_copy(&self) -> Option<Arc<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+impl<T> Brings<T> {
+    /// What has been brought so far.
+    pub(crate) fn value(&self) -> Option<Arc<T>> {
+        match self {
+            Self::Nothing(make) => Some(make()),
+            Self::Value(value) => value.0.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+}
+
+impl<T> Clone for Brings<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Nothing(make) => Self::Nothing(*make),
+            Self::Value(value) => Self::Value(Arc::clone(value)),
+        }
     }
 }
 
@@ -123,14 +146,12 @@ impl WorkSpec {
     }
 
     pub(crate) fn boxed(body: Box<dyn Work>) -> Self {
-        let value = Value::empty();
-        value.put(());
-        Self::bringing(body, value)
+        Self::bringing(body, Brings::Nothing(|| Arc::new(())))
     }
 }
 
 impl<T> WorkSpec<T> {
-    pub(crate) fn bringing(body: Box<dyn Work>, value: Arc<Value<T>>) -> Self {
+    pub(crate) fn bringing(body: Box<dyn Work>, brings: Brings<T>) -> Self {
         Self {
             body,
             after: Vec::new(),
@@ -141,8 +162,14 @@ impl<T> WorkSpec<T> {
             timeout: None,
             deadline: None,
             gate: None,
-            value,
+            brings,
         }
+    }
+
+    /// What people call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.body.name()
     }
 
     /// It starts only after all of these have succeeded, or have ended as a [`Dependency`] says.
@@ -178,6 +205,23 @@ impl<T> WorkSpec<T> {
     }
 
     /// It may be tried again as often as the policy says, after the delays that the policy says.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::{RetryPolicy, WorkError, WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), windlass::SubmitError> {
+    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let down = work_fn("down", |_| async { Err::<(), _>(WorkError::msg("refused")) });
+    /// let policy = RetryPolicy::exponential(Duration::from_secs(1)).times(3);
+    /// scheduler.submit(down.retry(policy))?;
+    /// let start = tokio::time::Instant::now();
+    /// scheduler.run_until_done().await;
+    /// assert_eq!(start.elapsed(), Duration::from_secs(1 + 2 + 4));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retries = policy.retries();
         self.policy = Some(policy);
@@ -198,19 +242,52 @@ impl<T> WorkSpec<T> {
 
     /// No attempt may take longer. One that does is asked to stop, and counts as a failure that may
     /// be retried.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), windlass::SubmitError> {
+    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let hangs = work_fn("hangs", |_| async { Ok(std::future::pending::<()>().await) });
+    /// let id = scheduler.submit(hangs.timeout(Duration::from_secs(10)))?;
+    /// scheduler.run_until_done().await;
+    /// let status = scheduler.snapshot_of(id).expect("it is known").status();
+    /// assert_eq!(status, "failed: timed out after 10s; no retries left after attempt 1");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
     /// It has to have ended by then, whatever it waits for; otherwise it fails.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tokio::time::Instant;
+    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), windlass::SubmitError> {
+    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let held_up = work_fn("held up", |_| async { Ok(()) }).gate(std::future::pending());
+    /// let id = scheduler.submit(held_up.deadline(Instant::now() + Duration::from_secs(60)))?;
+    /// scheduler.run_until_done().await;
+    /// let status = scheduler.snapshot_of(id).expect("it is known").status();
+    /// assert_eq!(status, "failed: its deadline passed before it began");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
     /// It starts only after this future is ready, too; it waits for it without a slot, once
-    /// everything it follows has ended as it must.
+    /// everything it follows has ended as it must. [`Gate`] has an example.
     pub fn gate<F>(mut self, opens: F) -> Self
     where
         F: IntoFuture<Output = (), IntoFuture: Send + 'static>,
@@ -228,7 +305,18 @@ impl<T> WorkSpec<T> {
     }
 }
 
-/// Why a work was not taken in; nothing has changed.
+impl<T> fmt::Debug for WorkSpec<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("WorkSpec");
+        shown.field("name", &self.name()).field("after", &self.after);
+        shown.field("retries", &self.retries).field("priority", &self.priority);
+        shown.field("needs", &format_args!("{}", self.needs)).field("timeout", &self.timeout);
+        shown.field("deadline", &self.deadline).field("gate", &self.gate).finish_non_exhaustive()
+    }
+}
+
+/// Why a work was not taken in; nothing has changed. [`WorkHandle::submit`](crate::WorkHandle::submit)
+/// has an example.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SubmitError {

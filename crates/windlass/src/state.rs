@@ -1,13 +1,15 @@
 //! Everything behind a scheduler's lock: the engine, and what the driver keeps beside it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
-use windlass_core::{Engine, Grant, Input, Outcome, Phase, Transition, WorkId, WorkState};
+use windlass_core::{
+    CostId, Engine, Grant, Input, Outcome, Phase, Timestamp, Transition, WorkId, WorkState,
+};
 
 use crate::context::AttemptCell;
+use crate::entries::Entries;
 use crate::entry::Entry;
 use crate::event::Watchers;
 use crate::gate::Gate;
@@ -16,9 +18,12 @@ use crate::work::Work;
 
 pub(crate) struct State {
     pub(crate) engine: Engine,
-    pub(crate) entries: HashMap<WorkId, Entry>,
+    /// What a work costs that needs nothing but a slot.
+    pub(crate) one_slot: CostId,
+    pub(crate) entries: Entries,
     pub(crate) watchers: Watchers,
     pub(crate) mode: Mode,
+    pub(crate) crew: Crew,
     /// Works at a gate that nobody watches yet.
     pub(crate) gates: Vec<WorkId>,
     /// How many ended works to keep.
@@ -27,6 +32,26 @@ pub(crate) struct State {
     ended: VecDeque<WorkId>,
     /// Parents without a runner whose last child has ended.
     orphaned: Vec<WorkId>,
+    /// Kept for the next visit, so that it need not be made anew.
+    pub(crate) scratch: Vec<Transition>,
+}
+
+/// Those who run bodies, one at a time each.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Crew {
+    /// How many are polling a body that has not waited yet, or are about to.
+    pub(crate) polling: usize,
+    /// How many can do so at once: as many as the runtime has threads.
+    pub(crate) threads: usize,
+    /// When the run looks again by itself.
+    pub(crate) wakes_at: Option<Timestamp>,
+}
+
+impl Crew {
+    /// Whether another runner would have a thread.
+    pub(crate) fn has_room(&self) -> bool {
+        self.polling < self.threads
+    }
 }
 
 /// Whether works are taken in.
@@ -42,7 +67,7 @@ pub(crate) enum Mode {
 /// What is to be done once the lock is free: wake-ups, so that whoever is woken finds it free.
 #[derive(Default)]
 pub(crate) struct Aftermath {
-    stopped: Vec<CancellationToken>,
+    stopped: Vec<Arc<AttemptCell>>,
     bells: Vec<Arc<AttemptCell>>,
     ends: Vec<(tokio::sync::oneshot::Sender<End>, End)>,
     /// What is the user's is dropped where its destructor may do anything.
@@ -71,16 +96,13 @@ impl Aftermath {
 
     /// An attempt is over: whoever outlives it has nothing to wait for any more.
     pub(crate) fn release(&mut self, attempt: Option<Arc<AttemptCell>>) {
-        self.bells.extend(attempt.inspect(|cell| cell.set_holds(true)));
+        self.bells.extend(attempt.filter(|cell| cell.release()));
     }
 
     /// Wakes everybody; what is left is to be thrown out last, because it may do anything.
     pub(crate) fn carry_out(self) -> Vec<Rubbish> {
-        self.stopped.iter().for_each(CancellationToken::cancel);
-        for cell in self.bells {
-            cell.bell.notify_waiters();
-            cell.runner.wake();
-        }
+        self.stopped.iter().for_each(|cell| cell.stop());
+        self.bells.iter().for_each(|cell| cell.ring());
         // Whoever waited may be gone.
         self.ends.into_iter().for_each(|(tell, end)| _ = tell.send(end));
         self.rubbish
@@ -88,34 +110,46 @@ impl Aftermath {
 }
 
 impl State {
-    pub(crate) fn new(engine: Engine, watchers: Watchers, keep_ended: Option<usize>) -> Self {
+    pub(crate) fn new(
+        engine: Engine,
+        one_slot: CostId,
+        watchers: Watchers,
+        keep_ended: Option<usize>,
+    ) -> Self {
         Self {
             engine,
-            entries: HashMap::new(),
+            one_slot,
+            entries: Entries::default(),
             watchers,
             mode: Mode::Open,
+            crew: Crew::default(),
             gates: Vec::new(),
             keep_ended,
             ended: VecDeque::new(),
             orphaned: Vec::new(),
+            scratch: Vec::new(),
         }
     }
 
     pub(crate) fn entry(&mut self, work: WorkId) -> &mut Entry {
-        self.entries.get_mut(&work).expect("every work that the engine knows has an entry")
+        self.entries.get_mut(work).expect("every work that the engine knows has an entry")
     }
 
     /// Keeps everything in step with what the engine has done.
     pub(crate) fn follow(&mut self, transitions: &[Transition], after: &mut Aftermath) {
         for transition in transitions {
             // Children whose parent is tried again are forgotten in the same breath.
-            let Some(entry) = self.entries.get_mut(&transition.work) else { continue };
+            let Some(entry) = self.entries.get_mut(transition.work) else { continue };
             self.watchers.tell(transition, &entry.name);
             match transition.to {
                 Phase::Gated => self.gates.push(transition.work),
-                Phase::Suspended | Phase::Running => hold(entry, transition, after),
+                Phase::Suspended | Phase::Running
+                    if transition.from == Some(WorkState::Running) =>
+                {
+                    hold(entry, transition, after);
+                }
                 Phase::Cancelling { .. } => {
-                    after.stopped.extend(entry.attempt.as_ref().map(|cell| cell.token.clone()));
+                    after.stopped.extend(entry.attempt.clone());
                 }
                 end if end.state().is_terminal() => self.close(transition, after),
                 _ => {}
@@ -133,7 +167,7 @@ impl State {
             watcher.abort();
         }
         after.throw_away(Rubbish::Gate(entry.gate.take()));
-        entry.last_error = entry.last_error.take().or(blame);
+        entry.last_error = blame;
         if let Some(tell) = entry.end.take() {
             let skipped = transition.to == Phase::Skipped;
             let state = transition.to.state();
@@ -148,35 +182,39 @@ impl State {
         }
     }
 
-    /// What is to blame for an end that no attempt explains.
+    /// What is to blame for an end: what is known by now, or else whatever no attempt explains.
     fn blame(&self, transition: &Transition) -> Option<String> {
-        let failed = |work: &WorkId| self.engine.phase(*work).is_some_and(is_failure);
-        match transition.to {
-            Phase::Blocked => {
-                let mut sources = self.engine.dependencies(transition.work).map(|d| d.work);
-                let source = sources.find(failed)?;
-                let name = &self.entries.get(&source)?.name;
-                let state = self.engine.phase(source)?.state();
-                Some(format!("it waits for {name:?}, which is {state}"))
+        let known = self.entries.get(transition.work).and_then(|entry| entry.last_error.clone());
+        let too_late =
+            transition.to == Phase::Failed && transition.from == Some(WorkState::Pending);
+        match (known, transition.attempt) {
+            (Some(error), 1..) if too_late => {
+                let next = transition.attempt.saturating_add(1);
+                Some(format!("{error}; its deadline passed before attempt {next}"))
             }
-            Phase::Failed if transition.from == Some(WorkState::Pending) => {
-                Some("its deadline passed before it began".to_owned())
-            }
-            _ => None,
+            (None, _) if too_late => Some("its deadline passed before it began".to_owned()),
+            (None, _) if transition.to == Phase::Blocked => self.blocker(transition.work),
+            (known, _) => known,
         }
+    }
+
+    fn blocker(&self, work: WorkId) -> Option<String> {
+        let failed = |work: &WorkId| self.engine.phase(*work).is_some_and(is_failure);
+        let source = self.engine.dependencies(work).map(|d| d.work).find(failed)?;
+        let name = &self.entries.get(source)?.name;
+        let state = self.engine.phase(source)?.state();
+        Some(format!("it waits for {name:?}, which is {state}"))
     }
 
     fn tell_parent(&mut self, child: WorkId, after: &mut Aftermath) {
         let Some(parent) = self.engine.parent(child) else { return };
         let open = self.engine.children(parent).open();
-        let Some(entry) = self.entries.get_mut(&parent) else { return };
+        let Some(entry) = self.entries.get_mut(parent) else { return };
         if entry.abandoned && open == 0 {
             self.orphaned.push(parent);
         }
         if let Some(cell) = &entry.attempt {
-            let mut ended = cell.ended_children.lock().unwrap_or_else(PoisonError::into_inner);
-            ended.push(child);
-            drop(ended);
+            cell.note_end_of(child);
             after.bells.push(Arc::clone(cell));
         }
     }
@@ -204,7 +242,7 @@ impl State {
     /// Lets go of what the engine has forgotten of `works`.
     pub(crate) fn drop_forgotten(&mut self, works: &[WorkId], after: &mut Aftermath) {
         for work in works.iter().filter(|work| self.engine.phase(**work).is_none()) {
-            after.throw_away(Rubbish::Entry(self.entries.remove(work).map(Box::new)));
+            after.throw_away(Rubbish::Entry(self.entries.remove(*work).map(Box::new)));
         }
     }
 

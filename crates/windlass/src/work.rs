@@ -1,5 +1,6 @@
 //! What a user writes: a work, and how one attempt of it ended.
 
+use std::any::Any;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -28,11 +29,16 @@ use crate::gate::Gate;
 /// assert_eq!(Flaky.name(), "Flaky");
 /// ```
 ///
+/// A work is one value through all its attempts, so it can remember: how far it came, whom it asked.
+/// Works run as Tokio tasks, on any thread; what they share needs an `Arc` and a lock, or a channel.
+/// For a closure there is [`work_fn`](crate::work_fn); for what computes rather than waits,
+/// [`work_cpu`](crate::work_cpu).
+///
 /// The hooks are called beside `run`, one after the other, with what `self` remembers: `on_reset`
 /// before every attempt, and after it the one that fits what becomes of the work. Those who depend
 /// on it hear of its end after its hook has returned. A panic in a hook is the work's panic.
 #[async_trait]
-pub trait Work: Send {
+pub trait Work: Any + Send {
     /// What people call it; the type's name unless said otherwise.
     fn name(&self) -> &str {
         let path = std::any::type_name::<Self>();
@@ -99,6 +105,44 @@ impl<W: Work + ?Sized> Work for Box<W> {
 }
 
 /// How an attempt ended.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::{Work, WorkContext, WorkOutcome};
+///
+/// struct BackoffWork {
+///     base_delay: Duration,
+/// }
+/// # impl BackoffWork {
+/// #     async fn try_operation(&mut self) -> Result<(), std::io::Error> {
+/// #         Err(std::io::Error::other("not yet"))
+/// #     }
+/// # }
+///
+/// #[windlass::async_trait]
+/// impl Work for BackoffWork {
+///     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
+///         match self.try_operation().await {
+///             Ok(_) => WorkOutcome::Success,
+///             Err(_) => {
+///                 // Exponential backoff: 1s, 2s, 4s, 8s...
+///                 let delay = self.base_delay * 2u32.pow(ctx.attempt - 1);
+///                 WorkOutcome::Retry { delay }
+///             }
+///         }
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// # let mut scheduler = windlass::WorkScheduler::new(Default::default());
+/// # let start = tokio::time::Instant::now();
+/// # scheduler.add_work(Box::new(BackoffWork { base_delay: Duration::from_secs(1) }), vec![], 4);
+/// # scheduler.run_until_done().await;
+/// # assert_eq!(start.elapsed(), Duration::from_secs(1 + 2 + 4 + 8));
+/// # }
+/// ```
+///
+/// A [`RetryPolicy`](crate::RetryPolicy) does the same without arithmetic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkOutcome {
     /// Well: what depends on it may run.

@@ -36,6 +36,17 @@ impl Dag {
         }
         Ok(())
     }
+
+    /// Whoever has to stand behind `node`, once for each link.
+    fn outgoing(&self, node: usize) -> impl Iterator<Item = usize> {
+        let mut next = self.nodes[node].outgoing.first;
+        let targets = std::iter::from_fn(move || {
+            let link = self.link(next?);
+            next = link.next_out;
+            Some(link.to)
+        });
+        targets.filter(|&target| self.nodes.get(target).is_some())
+    }
 }
 
 /// Who may come next. The check takes any order, and the cheapest; an order to look at has to be

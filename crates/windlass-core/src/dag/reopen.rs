@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Dag, EdgeError, Link, LinkId, Role};
+use super::{Dag, EdgeError, EdgeKind, Link, LinkId, Role, Verdict};
 
 impl Dag {
     /// Whoever follows `source`, at any distance, and `source` itself, in the order of their numbers.
@@ -20,6 +20,23 @@ impl Dag {
             }
         }
         found.into_iter().collect()
+    }
+
+    /// The edges out of `node`, which has ended and is about to be forgotten, remember what they say.
+    pub(crate) fn leave_word(&mut self, node: usize, says: impl Fn(EdgeKind) -> Verdict) {
+        let mut next = self.nodes[node].outgoing.first;
+        while let Some(id) = next {
+            let link = self.link_mut(id);
+            next = link.next_out;
+            link.said = says(link.kind);
+        }
+    }
+
+    /// What the edges into `node` say whose sources are forgotten.
+    pub(crate) fn words(&self, node: usize) -> impl Iterator<Item = Verdict> {
+        let waits = self.incoming(node).filter(|link| link.role != Role::Family);
+        let forgotten = waits.filter(|link| self.nodes.get(link.from).is_none());
+        forgotten.map(|link| link.said)
     }
 
     /// Refuses to open the edges among `nodes` again if some of them would follow themselves then:

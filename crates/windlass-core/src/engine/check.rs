@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::edges::{Verdict, verdict};
 use super::{Engine, Work};
 use crate::WorkId;
 use crate::capacity::CapacityTree;
+use crate::dag::Verdict;
 use crate::phase::{Phase, Why, WorkState};
 
 impl Engine {
@@ -27,11 +27,7 @@ impl Engine {
     /// No work is past its dependencies; Blocked and Skipped are exactly what follows from them. A
     /// forgotten source had ended, and what it said was heard.
     fn check_edges(&self, index: usize, entry: &Work) {
-        let sources = self.dag.sources(index).filter_map(|edge| {
-            let source = self.works.get(edge.node)?;
-            Some(verdict(edge.kind, source.phase))
-        });
-        let said: Vec<_> = sources.collect();
+        let said: Vec<_> = self.verdicts(index).collect();
         let open = said.iter().filter(|said| said.is_none()).count();
         let blocks = said.contains(&Some(Verdict::Blocks));
         let work = WorkId::from_index(index);
@@ -41,7 +37,7 @@ impl Engine {
                 let unmet = self.dag.unmet(index) as usize;
                 assert!(open > 0 && open == unmet, "work {work} waits for {open}, counts {unmet}");
             }
-            Phase::Blocked => assert!(blocks || self.has_forgotten_source(index), "work {work}"),
+            Phase::Blocked => assert!(blocks, "work {work} is blocked by nobody"),
             // They may have ended before their dependencies.
             Phase::Cancelled | Phase::Failed => {}
             Phase::Skipped => assert!(!blocks && open == 0 && entry.unneeded, "work {work}"),
@@ -50,10 +46,6 @@ impl Engine {
         let passed = !matches!(entry.phase.state(), WorkState::Pending) && entry.attempts > 0;
         let ran = matches!(entry.phase, Phase::Success) || passed && entry.phase.holds();
         assert!(!(ran && entry.shut), "work {work} ran behind a closed gate");
-    }
-
-    fn has_forgotten_source(&self, index: usize) -> bool {
-        self.dag.sources(index).any(|edge| self.works.get(edge.node).is_none())
     }
 
     fn check_line(&self) {

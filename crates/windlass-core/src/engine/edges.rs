@@ -4,21 +4,10 @@ use std::collections::VecDeque;
 
 use super::{Engine, Work};
 use crate::WorkId;
-use crate::dag::{EdgeError, EdgeKind};
+use crate::dag::{EdgeError, EdgeKind, Verdict};
 use crate::fact::World;
 use crate::input::{Dependency, DependencyError};
 use crate::phase::{Phase, Step, WorkState};
-
-/// What one edge says, once its source has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// The source ended as it must.
-    Met,
-    /// The source succeeded, and only its failure would have needed us.
-    Unneeded,
-    /// The source can no longer end as it must.
-    Blocks,
-}
 
 /// What an edge says about a source in this phase; none while it has not ended.
 pub(super) fn verdict(kind: EdgeKind, source: Phase) -> Option<Verdict> {
@@ -44,6 +33,15 @@ pub(super) fn cycle(error: EdgeError) -> Vec<WorkId> {
 }
 
 impl Engine {
+    /// What the edges into `node` say; none for those whose sources have not ended.
+    pub(super) fn verdicts(&self, node: usize) -> impl Iterator<Item = Option<Verdict>> {
+        let known = self.dag.sources(node).filter_map(|edge| {
+            let source = self.works.get(edge.node)?;
+            Some(verdict(edge.kind, source.phase))
+        });
+        known.chain(self.dag.words(node).map(Some))
+    }
+
     /// Has the newest work follow another; whether that blocks it.
     pub(super) fn follow(&mut self, after: Dependency, node: usize, entry: &mut Work) -> bool {
         let source = after.work.index();
@@ -54,7 +52,7 @@ impl Engine {
                 added.expect("nobody follows the newest work");
             }
             Some(said) => {
-                self.dag.add_settled_edge(source, node, after.kind);
+                self.dag.add_settled_edge(source, node, after.kind, said);
                 entry.unneeded |= said == Verdict::Unneeded;
             }
         }

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use super::Engine;
-use super::edges::{Verdict, cycle, verdict};
+use super::edges::cycle;
 use crate::WorkId;
-use crate::dag::EdgeKind;
+use crate::dag::Verdict;
 use crate::fact::World;
 use crate::input::Rejected;
 use crate::phase::{Phase, Step, WorkState};
@@ -36,12 +36,8 @@ impl Engine {
     /// The works that begin anew together: `work` and all that follow it. One that was blocked by a
     /// work that is forgotten now stays blocked: nobody can try that one again.
     fn generation(&self, work: WorkId) -> Vec<WorkId> {
-        let lost = |index: &usize| {
-            let entry = &self.works[*index];
-            let forgotten = |edge: &crate::Edge| self.works.get(edge.node).is_none();
-            let blocks = |edge: crate::Edge| forgotten(&edge) && edge.kind != EdgeKind::Done;
-            entry.phase == Phase::Blocked && self.dag.sources(*index).any(blocks)
-        };
+        let lost = |index: &usize| self.dag.words(*index).any(|said| said == Verdict::Blocks);
+        let lost = |index: &usize| self.works[*index].phase == Phase::Blocked && lost(index);
         let followers = self.dag.followers(work.index()).into_iter();
         let known = followers.filter(|index| self.works.get(*index).is_some());
         known.filter(|index| !lost(index)).map(WorkId::from_index).collect()
@@ -88,11 +84,7 @@ impl Engine {
     /// What its edges say of a work that has just begun anew; none if it has to wait for them.
     fn first_step(&mut self, work: WorkId) -> Option<Step> {
         let node = work.index();
-        let known = self.dag.sources(node).filter_map(|edge| {
-            let source = self.works.get(edge.node)?;
-            verdict(edge.kind, source.phase)
-        });
-        let said: Vec<_> = known.collect();
+        let said: Vec<_> = self.verdicts(node).flatten().collect();
         let entry = &mut self.works[node];
         entry.unneeded = said.contains(&Verdict::Unneeded);
         match self.dag.unmet(node) {

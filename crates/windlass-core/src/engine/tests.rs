@@ -1,6 +1,9 @@
+use std::time::Duration;
+
 use super::*;
+use crate::ageing::Ageing;
 use crate::fact::Transition;
-use crate::input::Outcome;
+use crate::input::{More, Outcome};
 
 mod families;
 mod reasons;

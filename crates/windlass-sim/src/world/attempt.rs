@@ -1,8 +1,9 @@
 //! The course of attempts, as random drivers steer it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use windlass_core::{Engine, Grant, Input, Outcome, Phase, Rejected, WorkState};
+use windlass_core::{Engine, Grant, Input, Outcome, Phase, Rejected, Why, WorkId, WorkState};
 
 use super::RandomWorld;
 
@@ -89,9 +90,35 @@ impl RandomWorld {
     }
 
     pub(super) fn end(&mut self, side: usize, place: usize, outcome: Outcome) {
+        self.apply(side, Input::Tick);
         let grant = self.sides[side].running.swap_remove(place);
         self.sides[side].past.push(grant);
+        let expected = self.expected_end(side, grant, outcome);
+        let children = self.sides[side].engine.descendants(grant.work);
         self.apply(side, Input::Finished { grant, outcome });
+        assert_eq!(self.state(side, grant.work), expected, "the end of {grant:?}");
+        let engine = &self.sides[side].engine;
+        let known = children.iter().filter(|child| engine.phase(**child).is_some()).count();
+        let kept = if expected == WorkState::Pending { 0 } else { children.len() };
+        assert_eq!(known, kept, "the next attempt has a family of its own");
+    }
+
+    /// The state of a work whose attempt ends like this now.
+    fn expected_end(&self, side: usize, grant: Grant, outcome: Outcome) -> WorkState {
+        let engine = &self.sides[side].engine;
+        let failed_child = engine.children(grant.work).failed > 0;
+        let budget = engine.retries_left(grant.work).is_some_and(|left| left > 0);
+        let failure = if budget { WorkState::Pending } else { WorkState::Failed };
+        match (self.phase(side, grant.work), outcome) {
+            (Phase::Cancelling { why: Why::Cancel, .. }, _) => WorkState::Cancelled,
+            (Phase::Cancelling { why: Why::Deadline, .. }, _) => WorkState::Failed,
+            (Phase::Cancelling { .. }, _) | (_, Outcome::Retry { .. }) => failure,
+            (_, Outcome::Success) if failed_child => failure,
+            (_, Outcome::Success) => WorkState::Success,
+            (_, Outcome::Cancelled) => WorkState::Cancelled,
+            (_, Outcome::Interrupted) => WorkState::Pending,
+            _ => WorkState::Failed,
+        }
     }
 
     pub(super) fn cancel(&mut self, side: usize) {
@@ -135,13 +162,40 @@ impl RandomWorld {
         let Some(work) = any else { return };
         let before = self.sides[side].engine.digest();
         match self.try_apply(side, Input::Reopen(work)) {
-            Ok(()) => return,
+            Ok(()) => return self.verify_generation(side, work),
             Err(Rejected::NotReopenable { .. }) => self.report.count("rejected: not reopenable"),
             Err(Rejected::Entangled { .. }) => self.report.count("rejected: entangled"),
             Err(Rejected::Cycle { .. }) => self.report.count("rejected: cycle"),
             Err(error) => panic!("{error}"),
         }
         assert_eq!(self.sides[side].engine.digest(), before, "what is rejected changes nothing");
+    }
+
+    /// The work and whoever follows it have all of their retries again, and no end but one that
+    /// others have decided.
+    fn verify_generation(&mut self, side: usize, reopened: WorkId) {
+        let mut found = BTreeSet::from([reopened]);
+        let engine = &self.sides[side].engine;
+        let works: Vec<_> = engine.works().collect();
+        let follows = |work: WorkId, found: &BTreeSet<WorkId>| {
+            engine.dependencies(work).any(|on| found.contains(&on.work))
+        };
+        while let Some(next) =
+            works.iter().find(|work| !found.contains(*work) && follows(**work, &found))
+        {
+            found.insert(*next);
+        }
+        for &work in &found {
+            self.sides[side].clocks.drop_deadline(work);
+            match self.phase(side, work) {
+                // Somebody else blocks it.
+                Phase::Blocked => continue,
+                Phase::Skipped => {}
+                phase => assert_eq!(phase.state(), WorkState::Pending, "work {work}"),
+            }
+            let left = self.sides[side].engine.retries_left(work);
+            assert_eq!(left, self.sides[side].retries.get(&work).copied(), "work {work}");
+        }
     }
 
     pub(super) fn forget(&mut self, side: usize) {

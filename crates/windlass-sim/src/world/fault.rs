@@ -61,6 +61,7 @@ impl RandomWorld {
         }
         self.sides[side].engine = successor;
         self.sides[side].look = true;
+        self.apply(side, Input::Tick);
         self.lose_attempts(side);
     }
 

@@ -8,6 +8,7 @@ use super::{RandomWorld, Side};
 impl RandomWorld {
     pub(super) fn verify(&self) {
         self.sides.iter().for_each(|side| side.engine.check(&self.capacity));
+        self.sides.iter().for_each(Side::verify_clocks);
         self.verify_that_nobody_waits_in_a_circle();
     }
 

@@ -1,6 +1,6 @@
 //! One engine with its driver, and the tree that all of them share.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use windlass_core::{
@@ -9,6 +9,7 @@ use windlass_core::{
 };
 
 use super::Shadow;
+use super::clock::Clocks;
 
 /// One engine, and what its driver knows.
 pub(super) struct Side {
@@ -18,6 +19,11 @@ pub(super) struct Side {
     pub(super) past: Vec<Grant>,
     /// The works whose gates have not opened.
     pub(super) closed: BTreeSet<WorkId>,
+    pub(super) clocks: Clocks,
+    /// When the engine was last called.
+    pub(super) called: Timestamp,
+    /// How often each work may be tried again in all.
+    pub(super) retries: BTreeMap<WorkId, u32>,
     /// Whether there may be something to take.
     pub(super) look: bool,
     pub(super) shadow: Shadow,
@@ -63,6 +69,9 @@ impl Side {
             running: Vec::new(),
             past: Vec::new(),
             closed: BTreeSet::new(),
+            clocks: Clocks::default(),
+            called: Timestamp::ZERO,
+            retries: BTreeMap::new(),
             look: false,
             shadow,
         }
@@ -74,5 +83,10 @@ impl Side {
                 self.closed.remove(&work);
             }
         }
+    }
+
+    /// As of when the engine was last called.
+    pub(super) fn verify_clocks(&self) {
+        self.clocks.verify(&self.engine, self.called);
     }
 }

@@ -30,11 +30,13 @@ impl RandomWorld {
         let before = self.sides[side].engine.digest();
         let (submitted, facts) =
             self.collect(side, |engine, world| engine.submit(world, submission));
-        let Side { engine, shadow, closed, .. } = &mut self.sides[side];
+        let Side { engine, shadow, closed, clocks, retries, .. } = &mut self.sides[side];
         match submitted {
             Ok(work) => {
                 shadow.engine.stage(submission);
                 closed.extend(submission.more.gated.then_some(work));
+                clocks.add(work, &submission.more);
+                retries.insert(work, submission.retries);
             }
             Err(error) => {
                 assert_eq!(engine.digest(), before, "a refused submission changes nothing");

@@ -80,7 +80,7 @@ async fn any_failure_fails_the_batch_after_cancelling_the_rest() {
     rest.sort();
     assert_eq!(rest, cancelled);
     assert_eq!(seen[9..], ["10ms batch Failed 1"], "no other child was added");
-    let error = "its child \"breaks\" failed: bad block; no retries left after attempt 1";
+    let error = "its child \"breaks\" failed: bad block";
     assert_eq!(last_error(&scheduler, batch), error);
     assert_done(&scheduler);
 }

@@ -19,7 +19,7 @@ struct Last<F: FnOnce()> {
 }
 
 #[windlass::async_trait]
-impl<F: FnOnce() + Send> Work for Last<F> {
+impl<F: FnOnce() + Send + 'static> Work for Last<F> {
     fn name(&self) -> &str {
         self.name
     }

@@ -93,7 +93,7 @@ async fn a_failed_child_cancels_its_siblings_and_then_fails_the_parent() {
     let cancelled =
         ["10ms brother Cancelled 1", "10ms nephew Cancelled 1", "10ms sister Cancelled 1"];
     assert_eq!(rest, cancelled);
-    let error = "its child \"breaks\" failed: out of luck; no retries left after attempt 1";
+    let error = "its child \"breaks\" failed: out of luck";
     assert_eq!(last_error(&scheduler, family), error);
 }
 

@@ -170,18 +170,18 @@ impl Model {
     }
 
     /// What `add_edges` has to answer, apart from which cycle it names.
-    fn verdict(&self, edges: &[NewEdge]) -> Verdict {
+    fn verdict(&self, edges: &[NewEdge]) -> Answer {
         let mut ends = edges.iter().flat_map(|&(from, to, _)| [from, to]);
         match ends.find(|&node| !self.has(node)) {
-            Some(node) => Verdict::Unknown(node),
-            None if self.with(edges).has_cycle() => Verdict::Cycle,
-            None => Verdict::Fine,
+            Some(node) => Answer::Unknown(node),
+            None if self.with(edges).has_cycle() => Answer::Cycle,
+            None => Answer::Fine,
         }
     }
 }
 
 #[derive(Debug, PartialEq)]
-enum Verdict {
+enum Answer {
     Fine,
     Unknown(usize),
     Cycle,
@@ -195,11 +195,11 @@ fn add(dag: &mut Dag, model: &mut Model, edges: &[NewEdge], one: bool) {
         edges => dag.add_edges(edges),
     };
     let verdict = match &result {
-        Ok(()) => Verdict::Fine,
-        Err(EdgeError::UnknownNode { node }) => Verdict::Unknown(*node),
+        Ok(()) => Answer::Fine,
+        Err(EdgeError::UnknownNode { node }) => Answer::Unknown(*node),
         Err(EdgeError::Cycle { path }) => {
             check_path(path, model, edges);
-            Verdict::Cycle
+            Answer::Cycle
         }
     };
     assert_eq!(verdict, model.verdict(edges));
@@ -234,7 +234,7 @@ fn apply(dag: &mut Dag, model: &mut Model, call: &Call) {
                 let (from, kind) = (*from.get(&live), *kind);
                 let to = dag.add_node();
                 assert_eq!(to, model.add_node());
-                dag.add_settled_edge(from, to, kind);
+                dag.add_settled_edge(from, to, kind, Verdict::Met);
                 model.add(from, to, kind, Role::Settled);
             }
         }

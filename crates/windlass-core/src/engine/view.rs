@@ -1,0 +1,84 @@
+//! What an engine tells about itself and its works; nothing here changes anything.
+
+use super::Engine;
+use crate::capacity::Demand;
+use crate::input::Dependency;
+use crate::metrics::Metrics;
+use crate::phase::{Phase, WorkState};
+use crate::{ClientId, WorkId};
+
+impl Engine {
+    /// Where `work` stands; none if this engine never gave it out, or has forgotten it.
+    #[must_use]
+    pub fn phase(&self, work: WorkId) -> Option<Phase> {
+        self.works.get(work.index()).map(|entry| entry.phase)
+    }
+
+    /// How many attempts of `work` have begun.
+    #[must_use]
+    pub fn attempts(&self, work: WorkId) -> Option<u32> {
+        self.works.get(work.index()).map(|entry| entry.attempts)
+    }
+
+    /// How often `work` may still be tried again.
+    #[must_use]
+    pub fn retries_left(&self, work: WorkId) -> Option<u32> {
+        self.works.get(work.index()).map(|entry| entry.retries_left)
+    }
+
+    /// The works that have to end before `work`, and how.
+    pub fn dependencies(&self, work: WorkId) -> impl Iterator<Item = Dependency> {
+        let dependency = |edge: crate::dag::Edge| Dependency {
+            work: WorkId::from_index(edge.node),
+            kind: edge.kind,
+        };
+        self.dag.sources(work.index()).map(dependency)
+    }
+
+    /// The works that wait for the end of `work`; not those that were submitted after its end.
+    pub fn dependents(&self, work: WorkId) -> impl Iterator<Item = WorkId> {
+        self.dag.targets(work.index()).map(|edge| WorkId::from_index(edge.node))
+    }
+
+    /// What `work` takes while it runs.
+    ///
+    /// # Panics
+    ///
+    /// If this engine never gave it out, or has forgotten it.
+    #[must_use]
+    pub fn demand(&self, work: WorkId) -> &Demand {
+        &self.costs[self.works[work.index()].cost.index()]
+    }
+
+    /// The work in line that stands before all others, whether it fits or not. Looks at everybody
+    /// in line.
+    #[must_use]
+    pub fn first_in_line(&self) -> Option<WorkId> {
+        self.lines.foremost(self.now)
+    }
+
+    /// All works that are not forgotten, in the order in which they were submitted.
+    pub fn works(&self) -> impl DoubleEndedIterator<Item = WorkId> {
+        let known = |index: &usize| self.works.get(*index).is_some();
+        (0..self.works.len()).filter(known).map(WorkId::from_index)
+    }
+
+    /// The counters.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The client as which this engine takes from its capacity.
+    #[must_use]
+    pub fn client(&self) -> ClientId {
+        self.client
+    }
+
+    /// Whether every work has ended.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        let open = [WorkState::Pending, WorkState::Running];
+        open.into_iter().all(|state| self.metrics.count(state) == 0)
+    }
+}

@@ -1,0 +1,80 @@
+//! How long attempts have run, kept apart from the engine: nobody overruns their time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use windlass_core::{Engine, More, Phase, Timestamp, Transition, Why, WorkId, WorkState};
+
+/// The clocks of the works of one engine that have times of their own.
+#[derive(Default)]
+pub(super) struct Clocks(BTreeMap<WorkId, Clock>);
+
+struct Clock {
+    timeout: Option<Duration>,
+    deadline: Option<Timestamp>,
+    /// How long the attempt has run before it last went on.
+    used: Duration,
+    /// Since when it runs.
+    since: Option<Timestamp>,
+}
+
+impl Clocks {
+    pub(super) fn add(&mut self, work: WorkId, more: &More) {
+        let More { timeout, deadline, .. } = *more;
+        if timeout.is_some() || deadline.is_some() {
+            self.0.insert(work, Clock { timeout, deadline, used: Duration::ZERO, since: None });
+        }
+    }
+
+    pub(super) fn note(&mut self, changes: &[Transition]) {
+        for change in changes {
+            if let Some(clock) = self.0.get_mut(&change.work) {
+                clock.note(change);
+            }
+        }
+    }
+
+    /// A work that is tried again has no deadline any more, and neither has whoever follows it.
+    pub(super) fn drop_deadline(&mut self, work: WorkId) {
+        if let Some(clock) = self.0.get_mut(&work) {
+            clock.deadline = None;
+        }
+    }
+
+    /// Nobody runs past their time, and what is past its deadline has ended or was asked to.
+    pub(super) fn verify(&self, engine: &Engine, now: Timestamp) {
+        for (work, clock) in &self.0 {
+            if let Some(phase) = engine.phase(*work) {
+                clock.verify(*work, phase, now);
+            }
+        }
+    }
+}
+
+impl Clock {
+    fn note(&mut self, change: &Transition) {
+        if let Some(since) = self.since.take() {
+            self.used += change.at.since(since);
+        }
+        if change.to == Phase::Running {
+            self.since = Some(change.at);
+            if change.from == Some(WorkState::Pending) {
+                self.used = Duration::ZERO;
+            }
+        }
+        if let Phase::Cancelling { why: Why::Timeout, .. } = change.to {
+            assert_eq!(Some(self.used), self.timeout, "work {} had all of its time", change.work);
+        }
+    }
+
+    fn verify(&self, work: WorkId, phase: Phase, now: Timestamp) {
+        if let (Some(since), Some(timeout)) = (self.since, self.timeout) {
+            let used = self.used + now.since(since);
+            assert!(used <= timeout, "work {work} has run for {used:?} of {timeout:?}");
+        }
+        if self.deadline.is_some_and(|deadline| deadline <= now) {
+            let stops = matches!(phase, Phase::Cancelling { why: Why::Deadline | Why::Cancel, .. });
+            assert!(stops || phase.state().is_terminal(), "work {work} is past its deadline");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The examples assert their own results; here each runs as users run it, and says what it should.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Where cargo puts an example: beside the folder of the test binaries. It is built here only if
+/// cargo was asked for this test binary alone.
+fn binary(example: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    let profile = test.ancestors().nth(2).expect("it lies in deps/, in the folder of its profile");
+    let binary = profile.join("examples").join(example);
+    if !binary.exists() {
+        let target = profile.parent().expect("a profile's folder lies in the target's");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--package", "windlass", "--example", example]);
+        cargo.arg("--target-dir").arg(target).current_dir(env!("CARGO_MANIFEST_DIR"));
+        assert!(cargo.status().expect("cargo is there").success(), "{example} does not build");
+    }
+    binary
+}
+
+#[track_caller]
+fn check(example: &str, says: &[&str]) {
+    let output = Command::new(binary(example)).output().expect("it was built");
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{example} failed:\n{out}\n{err}");
+    for text in says {
+        assert!(out.contains(text), "{example} does not say {text:?}:\n{out}");
+    }
+}
+
+#[test]
+fn catchup_applies_all_checkpoints_although_an_archive_is_rotten() {
+    let rotten = "from archive \"rotten\" is damaged; attempt 2 succeeded";
+    check("catchup", &[rotten, "171 of 171 works succeeded", "40 checkpoints applied"]);
+}
+
+#[test]
+fn backoff_tells_delays_and_ends() {
+    let status = "Retrying in 500 ms (attempt 2 of 6)";
+    check("backoff", &[status, "failed: no route; no retries left after attempt 2"]);
+}
+
+#[test]
+fn adaptive_limits_follow_the_server() {
+    check("adaptive_limits", &["5000 requests answered", "the server bears 5, the limit was 5"]);
+}
+
+#[test]
+fn live_graph_grows_until_it_is_complete() {
+    check("live_graph", &["children completed", "19 works in all"]);
+}
+
+#[test]
+fn request_deadline_tells_who_was_late_and_who_waits() {
+    let late = "work \"stock\" failed: its deadline passed before it began";
+    let waits = "held by \"orders\", \"invoices\"";
+    check("request_deadline", &[late, waits, "none left open"]);
+}
