@@ -34,9 +34,9 @@ pub(crate) struct Next {
 }
 
 impl Attempt {
-    pub(crate) fn new(name: Arc<str>, ctx: WorkContext, body: Box<dyn Work>) -> Self {
+    pub(crate) fn new(name: Arc<str>, ctx: WorkContext, body: Box<dyn Work>, run: u64) -> Self {
         let (shared, grant) = (Arc::clone(&ctx.shared), ctx.grant());
-        let unfinished = Unfinished { shared, grant, has_waited: false, is_over: false };
+        let unfinished = Unfinished { shared, grant, run, has_waited: false, is_over: false };
         Self { name, ctx, body, unfinished }
     }
 
@@ -255,6 +255,8 @@ fn reported(outcome: &WorkOutcome) -> Outcome {
 struct Unfinished {
     shared: Arc<Shared>,
     grant: Grant,
+    /// The run that it belongs to.
+    run: u64,
     /// Whether its body has waited, so that its runner is its own.
     has_waited: bool,
     is_over: bool,
@@ -266,15 +268,15 @@ impl Unfinished {
         if std::mem::replace(&mut self.has_waited, true) {
             return;
         }
-        let next = self.shared.visit(|visit| {
+        self.shared.visit(|visit| {
             visit.state.crew.polling -= 1;
-            let next = visit.next_attempt(&self.shared);
-            visit.nothing_new();
-            next
+            if self.run == visit.state.crew.run {
+                // Handed over before the run can be dropped: whoever drops it looks for it.
+                let next = visit.next_attempt(&self.shared);
+                next.into_iter().for_each(|next| self.shared.hand_over(next));
+                visit.nothing_new();
+            }
         });
-        if let Some(next) = next {
-            self.shared.hand_over(next);
-        }
     }
 
     /// The attempt is over, and its runner is free for the next one. If there is a thread for one
@@ -282,6 +284,9 @@ impl Unfinished {
     fn end(&mut self, visit: &mut Visit<'_>) -> Next {
         self.is_over = true;
         visit.state.crew.polling -= usize::from(!self.has_waited);
+        if self.run != visit.state.crew.run {
+            return Next { attempt: None, handed_over: false };
+        }
         let attempt = visit.next_attempt(&self.shared);
         let more = attempt.is_some() && visit.state.crew.has_room();
         let other = if more { visit.next_attempt(&self.shared) } else { None };

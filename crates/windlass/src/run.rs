@@ -55,7 +55,7 @@ struct Round {
 impl Run {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let threads = Handle::current().metrics().num_workers();
-        shared.look().crew.threads = threads;
+        shared.look().crew.begin(threads);
         Self { shared, tasks: JoinSet::new(), is_over: false }
     }
 
@@ -143,6 +143,7 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         self.shared.visit(|visit| {
+            visit.state.crew.end();
             if visit.state.mode == Mode::Cancelling {
                 visit.state.mode = Mode::Open;
             }

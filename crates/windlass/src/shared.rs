@@ -333,7 +333,7 @@ impl Visit<'_> {
             self.apply(Input::Begin(grant)).expect("it was granted just now");
             self.state.crew.polling += 1;
             let ctx = WorkContext { id: work, attempt, cell, shared: Arc::clone(shared) };
-            return Some(Attempt::new(name, ctx, body));
+            return Some(Attempt::new(name, ctx, body, self.state.crew.run));
         }
         None
     }

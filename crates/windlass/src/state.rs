@@ -43,11 +43,24 @@ pub(crate) struct Crew {
     pub(crate) polling: usize,
     /// How many can do so at once: as many as the runtime has threads.
     pub(crate) threads: usize,
+    /// The run they belong to; those of an earlier one start nothing any more.
+    pub(crate) run: u64,
     /// When the run looks again by itself.
     pub(crate) wakes_at: Option<Timestamp>,
 }
 
 impl Crew {
+    /// A run begins, on a runtime with so many threads.
+    pub(crate) fn begin(&mut self, threads: usize) {
+        self.threads = threads;
+        self.run += 1;
+    }
+
+    /// The run is over; some of its runners may go on for a while.
+    pub(crate) fn end(&mut self) {
+        self.run += 1;
+    }
+
     /// Whether another runner would have a thread.
     pub(crate) fn has_room(&self) -> bool {
         self.polling < self.threads

@@ -394,3 +394,48 @@ async fn drop_a_run_in_real_time(seed: u64) {
     }
     assert_eq!(capacity.available(), cost(2, 4), "seed {seed}");
 }
+
+/// Drops a run while a body keeps its thread, submits another work, and lets the body go on.
+async fn go_on_after_the_run(ends_at_once: bool) {
+    let (mut scheduler, mut events) = watched(4);
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let mut parts = Some((tell, released));
+    let stubborn = act("stubborn", move |_| {
+        let (tell, released) = parts.take().expect("it is tried once");
+        async move {
+            tell.send(()).expect("somebody listens");
+            // It yields to nobody.
+            released.recv().expect("it is released");
+            if !ends_at_once {
+                std::future::pending::<()>().await;
+            }
+            WorkOutcome::Success
+        }
+    });
+    let stubborn = add(&scheduler, stubborn);
+    tokio::select! {
+        biased;
+        _ = told => {}
+        () = scheduler.run_until_done() => unreachable!("one body never ends by itself"),
+    }
+    let next = add(&scheduler, ok("next"));
+    release.send(()).expect("it listens");
+    while !state(&scheduler, stubborn).is_terminal() {
+        sleep(ms(1)).await;
+    }
+    sleep(ms(1)).await;
+    assert_eq!(state(&scheduler, stubborn), WorkState::Cancelled);
+    assert_eq!(state(&scheduler, next), WorkState::Pending, "nothing runs it");
+    assert_eq!(events.take().len(), 2);
+    scheduler.run_until_done().await;
+    assert_eq!(look(&scheduler, next).attempts, 1);
+    assert_done(&scheduler);
+}
+
+#[test]
+fn a_body_that_goes_on_after_its_run_starts_nothing() {
+    for ends_at_once in [true, false] {
+        within(secs(20), move || threads(2).block_on(go_on_after_the_run(ends_at_once)));
+    }
+}
