@@ -34,9 +34,9 @@ pub(crate) struct Next {
 }
 
 impl Attempt {
-    pub(crate) fn new(name: Arc<str>, ctx: WorkContext, body: Box<dyn Work>) -> Self {
+    pub(crate) fn new(name: Arc<str>, ctx: WorkContext, body: Box<dyn Work>, run: u64) -> Self {
         let (shared, grant) = (Arc::clone(&ctx.shared), ctx.grant());
-        let unfinished = Unfinished { shared, grant, has_waited: false, is_over: false };
+        let unfinished = Unfinished { shared, grant, run, has_waited: false, is_over: false };
         Self { name, ctx, body, unfinished }
     }
 
@@ -50,7 +50,9 @@ impl Attempt {
 }
 
 async fn finish(ctx: &WorkContext, mut body: Box<dyn Work>, course: &mut Unfinished) -> Next {
-    let mut outcome = run_body(ctx, &mut *body, course).await;
+    // Dropping what is left of the body may panic, too.
+    let run = AssertUnwindSafe(run_body(ctx, &mut *body, course)).catch_unwind().await;
+    let mut outcome = run.unwrap_or_else(|panic| WorkOutcome::Failed(panic_text(&*panic)));
     let mut report = Report { ctx, body: Some(body), told: None };
     loop {
         wait_for_children(ctx, &outcome, course).await;
@@ -69,16 +71,15 @@ async fn finish(ctx: &WorkContext, mut body: Box<dyn Work>, course: &mut Unfinis
     }
 }
 
-/// Polls the body until it returns, panics, or has been asked to stop and does not.
+/// Polls the body until it returns, or has been asked to stop and does not.
 async fn run_body(ctx: &WorkContext, body: &mut dyn Work, course: &mut Unfinished) -> WorkOutcome {
     let run = async {
         body.on_reset();
         body.run(ctx.clone()).await
     };
-    let run = paced(&ctx.cell, AssertUnwindSafe(run).catch_unwind(), course);
     tokio::select! {
         biased;
-        outcome = run => outcome.unwrap_or_else(|panic| WorkOutcome::Failed(panic_text(&*panic))),
+        outcome = paced(&ctx.cell, run, course) => outcome,
         () = overstayed(ctx) => WorkOutcome::Cancelled,
     }
 }
@@ -152,6 +153,8 @@ impl Report<'_> {
             return Answer::Hook(kind);
         }
         self.ctx.shared.visit(|visit| {
+            // An attempt whose time is up by now has not made it.
+            visit.apply(Input::Tick).expect("time passes");
             let kind = match visit.state.engine.ending(grant, reported) {
                 Ok(kind) => kind,
                 Err(Rejected::ChildrenOpen { .. }) => return Answer::ChildrenOpen,
@@ -252,6 +255,8 @@ fn reported(outcome: &WorkOutcome) -> Outcome {
 struct Unfinished {
     shared: Arc<Shared>,
     grant: Grant,
+    /// The run that it belongs to.
+    run: u64,
     /// Whether its body has waited, so that its runner is its own.
     has_waited: bool,
     is_over: bool,
@@ -263,15 +268,15 @@ impl Unfinished {
         if std::mem::replace(&mut self.has_waited, true) {
             return;
         }
-        let next = self.shared.visit(|visit| {
+        self.shared.visit(|visit| {
             visit.state.crew.polling -= 1;
-            let next = visit.next_attempt(&self.shared);
-            visit.nothing_new();
-            next
+            if self.run == visit.state.crew.run {
+                // Handed over before the run can be dropped: whoever drops it looks for it.
+                let next = visit.next_attempt(&self.shared);
+                next.into_iter().for_each(|next| self.shared.hand_over(next));
+                visit.nothing_new();
+            }
         });
-        if let Some(next) = next {
-            self.shared.hand_over(next);
-        }
     }
 
     /// The attempt is over, and its runner is free for the next one. If there is a thread for one
@@ -279,6 +284,9 @@ impl Unfinished {
     fn end(&mut self, visit: &mut Visit<'_>) -> Next {
         self.is_over = true;
         visit.state.crew.polling -= usize::from(!self.has_waited);
+        if self.run != visit.state.crew.run {
+            return Next { attempt: None, handed_over: false };
+        }
         let attempt = visit.next_attempt(&self.shared);
         let more = attempt.is_some() && visit.state.crew.has_room();
         let other = if more { visit.next_attempt(&self.shared) } else { None };
@@ -297,7 +305,8 @@ impl Drop for Unfinished {
         let Grant { work, .. } = self.grant;
         self.shared.visit(|visit| {
             visit.state.crew.polling -= usize::from(!self.has_waited);
-            if visit.apply(Input::StopChildren(work)).is_err() {
+            // Without its body it cannot be tried again, whatever it was asked to stop for.
+            if visit.apply(Input::Cancel(work)).is_err() {
                 return;
             }
             if visit.state.engine.children(work).open() > 0 {

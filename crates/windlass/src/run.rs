@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use windlass_core::{Input, Phase, WorkId};
+use windlass_core::{Input, WorkId};
 
 use crate::attempt::{Attempt, Next, panic_text};
 use crate::gate::Gate;
@@ -55,7 +55,7 @@ struct Round {
 impl Run {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let threads = Handle::current().metrics().num_workers();
-        shared.look().crew.threads = threads;
+        shared.look().crew.begin(threads);
         Self { shared, tasks: JoinSet::new(), is_over: false }
     }
 
@@ -131,7 +131,8 @@ impl Run {
             });
         });
         let mut state = self.shared.look();
-        if state.engine.phase(work) == Some(Phase::Gated) {
+        // It may wait for others again, with its gate still before it.
+        if state.engine.phase(work).is_some_and(|phase| !phase.state().is_terminal()) {
             state.entry(work).watcher = Some(watcher);
         } else {
             watcher.abort();
@@ -142,6 +143,7 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         self.shared.visit(|visit| {
+            visit.state.crew.end();
             if visit.state.mode == Mode::Cancelling {
                 visit.state.mode = Mode::Open;
             }

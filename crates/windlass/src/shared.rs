@@ -41,9 +41,10 @@ pub(crate) struct Shared {
 pub(crate) struct Visit<'a> {
     pub(crate) state: MutexGuard<'a, State>,
     client: &'a Client,
+    /// The time of all that happens in it: nothing comes due between a look and what follows it.
+    now: Timestamp,
     pub(crate) after: Aftermath,
     wakes: Vec<ClientId>,
-    now: Timestamp,
     changed: bool,
     /// It is the run itself that visits, and sees to everything.
     by_the_run: bool,
@@ -85,7 +86,7 @@ impl Shared {
         let Visit { state, after, wakes, changed, .. } = visit;
         drop(state);
         let has_ended = after.has_ended;
-        after.carry_out();
+        let rubbish = after.carry_out();
         self.client.capacity.ring(&wakes);
         if changed {
             self.news.notify_one();
@@ -95,6 +96,7 @@ impl Shared {
         if has_ended && self.listeners.load(Ordering::Relaxed) > 0 {
             self.ended.notify_waiters();
         }
+        rubbish.into_iter().for_each(Rubbish::throw_out);
         result
     }
 
@@ -145,9 +147,15 @@ impl Shared {
         };
         let (after, priority, retries) = (&spec.after, spec.priority, spec.retries);
         self.visit(|visit| {
-            visit.expect_latest(parent)?;
-            let cost = visit.cost(&spec.needs)?;
-            visit.submit(Submission { after, cost, priority, retries, more }, entry)
+            let accepted = visit.accept(parent, &spec.needs);
+            let submission = |cost| Submission { after, cost, priority, retries, more };
+            match accepted.and_then(|cost| visit.take_in(submission(cost))) {
+                Ok((id, transitions)) => Ok(visit.enter(id, entry, transitions)),
+                Err(refused) => {
+                    visit.after.throw_away(Rubbish::Entry(Some(Box::new(entry))));
+                    Err(refused)
+                }
+            }
         })
     }
 
@@ -232,10 +240,9 @@ impl Visit<'_> {
         call: impl FnOnce(&mut Engine, &mut World<'_>) -> T,
     ) -> (T, Vec<Transition>) {
         let mut transitions = std::mem::take(&mut self.state.scratch);
-        let now = self.now;
         let mut tree = self.client.capacity.lock();
         let mut world = World {
-            now,
+            now: self.now,
             capacity: &mut tree,
             facts: None,
             transitions: Some(&mut transitions),
@@ -246,17 +253,21 @@ impl Visit<'_> {
         (result, transitions)
     }
 
-    /// Refuses a child of an attempt that is over, also while the next one is under way.
-    fn expect_latest(&self, parent: Option<Grant>) -> Result<(), SubmitError> {
-        match parent {
-            Some(Grant { work, attempt }) if self.state.engine.attempts(work) != Some(attempt) => {
-                Err(windlass_core::SubmitError::NoParent { parent: work }.into())
-            }
-            _ => Ok(()),
+    /// The number of a cost that can be had, unless nothing is taken in. An attempt that is over
+    /// has no more children, also while the next one is under way.
+    fn accept(
+        &mut self,
+        parent: Option<Grant>,
+        needs: &ResourceCost,
+    ) -> Result<CostId, SubmitError> {
+        if self.state.mode == Mode::Closed {
+            return Err(SubmitError::ShutDown);
         }
-    }
-
-    fn cost(&mut self, needs: &ResourceCost) -> Result<CostId, SubmitError> {
+        if let Some(Grant { work: parent, attempt }) = parent
+            && self.state.engine.attempts(parent) != Some(attempt)
+        {
+            return Err(windlass_core::SubmitError::NoParent { parent }.into());
+        }
         if needs.is_empty() {
             return Ok(self.state.one_slot);
         }
@@ -264,25 +275,29 @@ impl Visit<'_> {
         Ok(self.state.engine.cost(&tree, needs)?)
     }
 
-    fn submit(&mut self, submission: Submission<'_>, entry: Entry) -> Result<WorkId, SubmitError> {
-        if self.state.mode == Mode::Closed {
-            return Err(SubmitError::ShutDown);
-        }
+    fn take_in(
+        &mut self,
+        submission: Submission<'_>,
+    ) -> Result<(WorkId, Vec<Transition>), SubmitError> {
         let (id, transitions) = self.engine_alone(|engine, world| engine.submit(world, submission));
-        let id = match id {
-            Ok(id) => id,
+        match id {
+            Ok(id) => Ok((id, transitions)),
             Err(refused) => {
                 self.follow(transitions);
-                return Err(refused.into());
+                Err(refused.into())
             }
-        };
+        }
+    }
+
+    /// The engine knows the work; so do we, before anything that follows from it.
+    fn enter(&mut self, id: WorkId, entry: Entry, transitions: Vec<Transition>) -> WorkId {
         self.state.entries.insert(id, entry);
         self.follow(transitions);
         if self.state.mode == Mode::Cancelling {
             // It may have ended at once, blocked by others.
             let _ = self.apply(Input::Cancel(id));
         }
-        Ok(id)
+        id
     }
 
     pub(crate) fn forget(&mut self, work: WorkId) -> bool {
@@ -316,11 +331,9 @@ impl Visit<'_> {
         if let Some(&work) = works.iter().find(gone) {
             return Err(ReopenError::NoBody { work });
         }
-        let watched = |work: &&WorkId| {
-            let gate = self.state.entries.get(**work).and_then(|entry| entry.gate.as_ref());
-            self.state.engine.is_shut(**work) && gate.is_none()
-        };
-        if let Some(&work) = works.iter().find(watched) {
+        let gate = |work: WorkId| self.state.entries.get(work)?.gate.as_ref();
+        let ungated = |work: &&WorkId| self.state.engine.is_shut(**work) && gate(**work).is_none();
+        if let Some(&work) = works.iter().find(ungated) {
             return Err(ReopenError::NoGate { work });
         }
         let families: Vec<_> =
@@ -357,7 +370,7 @@ impl Visit<'_> {
             self.apply(Input::Begin(grant)).expect("it was granted just now");
             self.state.crew.polling += 1;
             let ctx = WorkContext { id: work, attempt, cell, shared: Arc::clone(shared) };
-            return Some(Attempt::new(name, ctx, body));
+            return Some(Attempt::new(name, ctx, body, self.state.crew.run));
         }
         None
     }

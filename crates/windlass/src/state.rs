@@ -1,6 +1,7 @@
 //! Everything behind a scheduler's lock: the engine, and what the driver keeps beside it.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use windlass_core::{
@@ -42,11 +43,24 @@ pub(crate) struct Crew {
     pub(crate) polling: usize,
     /// How many can do so at once: as many as the runtime has threads.
     pub(crate) threads: usize,
+    /// The run they belong to; those of an earlier one start nothing any more.
+    pub(crate) run: u64,
     /// When the run looks again by itself.
     pub(crate) wakes_at: Option<Timestamp>,
 }
 
 impl Crew {
+    /// A run begins, on a runtime with so many threads.
+    pub(crate) fn begin(&mut self, threads: usize) {
+        self.threads = threads;
+        self.run += 1;
+    }
+
+    /// The run is over; some of its runners may go on for a while.
+    pub(crate) fn end(&mut self) {
+        self.run += 1;
+    }
+
     /// Whether another runner would have a thread.
     pub(crate) fn has_room(&self) -> bool {
         self.polling < self.threads
@@ -76,9 +90,16 @@ pub(crate) struct Aftermath {
 
 #[expect(dead_code, reason = "they are kept only to be dropped later")]
 pub(crate) enum Rubbish {
-    Gate(Option<Gate>),
+    Gate(Gate),
     Body(Option<Box<dyn Work>>),
     Entry(Option<Box<Entry>>),
+}
+
+impl Rubbish {
+    /// A destructor that panics has told of it; nobody else has to suffer.
+    pub(crate) fn throw_out(self) {
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(self)));
+    }
 }
 
 impl Aftermath {
@@ -91,11 +112,13 @@ impl Aftermath {
         self.bells.extend(attempt.filter(|cell| cell.release()));
     }
 
-    pub(crate) fn carry_out(self) {
+    /// Wakes everybody; what is left is to be thrown out last, because it may do anything.
+    pub(crate) fn carry_out(self) -> Vec<Rubbish> {
         self.stopped.iter().for_each(|cell| cell.stop());
         self.bells.iter().for_each(|cell| cell.ring());
         // Whoever waited may be gone.
         self.ends.into_iter().for_each(|(tell, end)| _ = tell.send(end));
+        self.rubbish
     }
 }
 
@@ -156,6 +179,9 @@ impl State {
         if let Some(watcher) = entry.watcher.take() {
             watcher.abort();
         }
+        if let Some(gate) = entry.gate.take() {
+            after.throw_away(Rubbish::Gate(gate));
+        }
         entry.last_error = blame;
         if let Some(tell) = entry.end.take() {
             let skipped = transition.to == Phase::Skipped;
@@ -163,9 +189,7 @@ impl State {
             after.ends.push((tell, End { state, skipped, error: entry.last_error.clone() }));
         }
         if self.mode == Mode::Closed {
-            let entry = self.entry(work);
-            after.throw_away(Rubbish::Body(entry.body.take()));
-            after.throw_away(Rubbish::Gate(entry.gate.take()));
+            after.throw_away(Rubbish::Body(self.entry(work).body.take()));
         }
         self.tell_parent(work, after);
         if self.keep_ended.is_some() {

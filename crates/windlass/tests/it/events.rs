@@ -64,7 +64,7 @@ fn may_follow(from: WorkState, to: WorkState) -> bool {
     }
 }
 
-fn check_order(events: &[WorkEvent]) {
+pub(crate) fn check_order(events: &[WorkEvent]) {
     let mut states: BTreeMap<WorkId, (WorkState, u32)> = BTreeMap::new();
     for pair in events.windows(2) {
         assert!(pair[0].number < pair[1].number, "totally ordered: {pair:?}");

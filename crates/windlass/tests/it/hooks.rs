@@ -261,3 +261,35 @@ async fn a_batch_has_no_hooks_of_its_own_and_its_children_have() {
     scheduler.run_until_done().await;
     assert_eq!(log.take(), ["reset", "run 1", "success", "reset", "run 1", "success"]);
 }
+
+/// A body that returns as its time is up, and says which hooks it has heard.
+struct Punctual(Log);
+
+#[windlass::async_trait]
+impl Work for Punctual {
+    async fn run(&mut self, _ctx: WorkContext) -> WorkOutcome {
+        std::thread::sleep(std::time::Duration::from_micros(200));
+        WorkOutcome::Success
+    }
+
+    fn on_success(&mut self) {
+        self.0.add("success");
+    }
+
+    fn on_failure_raise(&mut self) {
+        self.0.add("raise");
+    }
+}
+
+#[tokio::test]
+async fn the_last_hook_tells_how_it_ended_also_if_time_is_up_meanwhile() {
+    for n in 0..200 {
+        let (mut scheduler, log) = (scheduler(1), Log::default());
+        let timeout = std::time::Duration::from_micros(150 + n);
+        let work = add(&scheduler, WorkSpec::new(Punctual(log.clone())).timeout(timeout));
+        scheduler.run_until_done().await;
+        let last = log.take().pop().expect("a hook was called");
+        let expected = if state(&scheduler, work).is_success() { "success" } else { "raise" };
+        assert_eq!(last, expected, "after {timeout:?}");
+    }
+}

@@ -223,3 +223,57 @@ pub(crate) fn cases(cases: u32) -> Config {
         RngSeed::Fixed(_) => config,
     }
 }
+
+/// Fails if `act` takes longer than that, also if it hangs on a lock.
+pub(crate) fn within<T: Send + 'static>(
+    limit: Duration,
+    act: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let (tell, told) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let result = act();
+        // Nobody listens if it took too long.
+        let _ = tell.send(());
+        result
+    });
+    match told.recv_timeout(limit) {
+        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
+        _ => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+    }
+}
+
+/// Runs a future on a runtime of its own, with paused time, under a watchdog.
+pub(crate) fn in_time<F, Fut>(act: F)
+where
+    F: FnOnce() -> Fut + Send + 'static,
+    Fut: Future<Output = ()>,
+{
+    within(secs(20), move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime");
+        runtime.block_on(act());
+    });
+}
+
+/// Counts those who are alive.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Census(Arc<()>);
+
+impl Census {
+    /// One more, for as long as it is not dropped.
+    pub(crate) fn one(&self) -> Arc<()> {
+        Arc::clone(&self.0)
+    }
+
+    pub(crate) fn alive(&self) -> usize {
+        Arc::strong_count(&self.0) - 1
+    }
+}
+
+pub(crate) fn threads(n: usize) -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(n).enable_time().build().expect("a runtime")
+}

@@ -172,3 +172,27 @@ async fn a_deadline_passes_also_while_nothing_runs() {
     tokio::time::advance(secs(2)).await;
     assert_eq!(state(&scheduler, late), WorkState::Failed);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_time_that_is_up_at_any_moment_is_nothing_but_a_failure() {
+    for round in 0..8 {
+        let builder = WorkScheduler::builder().max_concurrency(2000).retry_delay(ms(0));
+        let (mut scheduler, mut events) = watch(builder);
+        let start = Instant::now() + ms(20);
+        for n in 0..500 {
+            // They are all late at once, and that while they start.
+            let deadline = start + Duration::from_micros(300 + 50 * round);
+            add(&scheduler, ok("late").deadline(deadline));
+            add(&scheduler, ok("slow").timeout(Duration::from_nanos(n * 100)).retries(1));
+        }
+        tokio::time::sleep_until(start).await;
+        scheduler.run_until_done().await;
+        assert_done(&scheduler);
+        for work in scheduler.snapshot() {
+            let blamed = work.last_error.is_some();
+            assert!(blamed || work.state.is_success(), "{} failed for no reason", work.name);
+        }
+        let ends = events.take().into_iter().filter(|event| event.state.is_terminal());
+        assert_eq!(ends.count(), 1000);
+    }
+}

@@ -1,0 +1,160 @@
+//! What works need, and limits that change while they run.
+
+use tokio::time::sleep;
+use windlass::{
+    Amount, Order, Quota, Rate, ResourceCapacity, ResourceCost, SubmitError, WorkScheduler,
+    WorkState,
+};
+
+use crate::support::*;
+
+fn gpus(n: u32) -> ResourceCost {
+    ResourceCost::of([("gpu", n)]).expect("a name")
+}
+
+/// When works started, and which: `20ms b`.
+fn starts(events: &mut Events) -> Vec<String> {
+    let started = events.take().into_iter().filter(|event| event.state == WorkState::Running);
+    started.map(|event| format!("{} {}", event.at, event.name)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn works_run_within_what_they_need() {
+    let builder = WorkScheduler::builder().max_concurrency(8).limits(gpus(2));
+    let (mut scheduler, mut events) = watch(builder);
+    add(&scheduler, takes("one", ms(10)).needs(gpus(1)));
+    add(&scheduler, takes("both", ms(10)).needs(gpus(2)));
+    add(&scheduler, takes("one more", ms(10)).needs(gpus(1)));
+    add(&scheduler, takes("none", ms(10)));
+    scheduler.run_until_done().await;
+    let expected = ["0ns one", "0ns none", "10ms both", "20ms one more"];
+    assert_eq!(starts(&mut events), expected, "what refused the second is set aside for it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn strict_order_lets_nobody_pass() {
+    let builder = WorkScheduler::builder().limits(gpus(2)).order(Order::Strict);
+    let (mut scheduler, mut events) = watch(builder);
+    add(&scheduler, takes("one", ms(10)).needs(gpus(1)));
+    add(&scheduler, takes("both", ms(10)).needs(gpus(2)));
+    add(&scheduler, takes("none", ms(10)));
+    scheduler.run_until_done().await;
+    assert_eq!(starts(&mut events), ["0ns one", "10ms both", "10ms none"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_can_never_be_had_is_refused_with_a_reason() {
+    let scheduler = WorkScheduler::builder().limits(gpus(2)).build().expect("slots");
+    let too_much = scheduler.submit(ok("greedy").needs(gpus(3)));
+    let Err(SubmitError::Cost(error)) = too_much else { panic!("there are two") };
+    let text = error.to_string();
+    assert!(text.contains("gpu") && text.contains('3') && text.contains('2'), "{text}");
+    let typo = ResourceCost::of([("gpus", 1)]).expect("a name");
+    let Err(SubmitError::Cost(error)) = scheduler.submit(ok("typo").needs(typo)) else {
+        panic!("nobody has that")
+    };
+    let text = error.to_string();
+    assert!(text.contains("gpus") && text.contains("\"gpu\""), "the nearest is named: {text}");
+    assert_eq!(scheduler.metrics().total, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slots_change_while_it_runs() {
+    let (mut scheduler, mut events) = watched(1);
+    for n in 0..6 {
+        add(&scheduler, takes(&format!("work {n}"), ms(10)));
+    }
+    let handle = scheduler.handle();
+    tokio::spawn(async move {
+        sleep(ms(5)).await;
+        handle.set_max_concurrency(3);
+        sleep(ms(7)).await;
+        handle.set_max_concurrency(0);
+        sleep(ms(88)).await;
+        handle.set_max_concurrency(2);
+    });
+    scheduler.run_until_done().await;
+    let expected =
+        ["0ns work 0", "5ms work 1", "5ms work 2", "10ms work 3", "100ms work 4", "100ms work 5"];
+    assert_eq!(starts(&mut events), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lowered_limit_is_a_debt_that_is_worked_off() {
+    let builder = WorkScheduler::builder().max_concurrency(9).limits(gpus(4));
+    let (mut scheduler, mut events) = watch(builder);
+    for n in 0..4 {
+        add(&scheduler, takes(&format!("work {n}"), ms(10 + 10 * n)).needs(gpus(1)));
+    }
+    add(&scheduler, takes("last", ms(10)).needs(gpus(1)));
+    let handle = scheduler.handle();
+    tokio::spawn(async move {
+        sleep(ms(5)).await;
+        handle.set_limits(&gpus(2));
+    });
+    scheduler.run_until_done().await;
+    assert_eq!(starts(&mut events)[4], "30ms last", "when less than two are in use");
+}
+
+#[tokio::test(start_paused = true)]
+async fn schedulers_share_a_capacity_and_wake_each_other() {
+    let capacity = ResourceCapacity::new(gpus(1));
+    let share = || watch(WorkScheduler::builder().capacity(&capacity));
+    let ((mut one, mut its), (mut other, mut others)) = (share(), share());
+    for n in 0..3 {
+        add(&one, takes(&format!("one {n}"), ms(10)).needs(gpus(1)));
+        add(&other, takes(&format!("other {n}"), ms(10)).needs(gpus(1)));
+    }
+    tokio::join!(one.run_until_done(), other.run_until_done());
+    let mut all = starts(&mut its);
+    all.extend(starts(&mut others));
+    assert_eq!(all.len(), 6);
+    all.sort();
+    let times: Vec<_> = all.iter().map(|start| start.split(' ').next().unwrap_or("")).collect();
+    assert_eq!(times, ["0ns", "10ms", "20ms", "30ms", "40ms", "50ms"], "never two at a time");
+    assert_eq!(capacity.available(), gpus(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scheduler_that_is_gone_gives_everything_back() {
+    let capacity = ResourceCapacity::new(gpus(2));
+    let builder = WorkScheduler::builder().capacity(&capacity).limits(gpus(1));
+    let mut scheduler = builder.build().expect("slots");
+    add(&scheduler, deaf("holder").needs(gpus(1)));
+    let run = tokio::time::timeout(ms(1), scheduler.run_until_done());
+    run.await.expect_err("it never returns");
+    drop(scheduler);
+    settle().await;
+    assert_eq!(capacity.available(), gpus(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rates_and_quotas_count_starts() {
+    let rate = Rate { amount: Amount::from(1), per: ms(10), burst: Amount::from(2) };
+    let quota = Quota { amount: Amount::from(3), window: ms(100) };
+    let builder = WorkScheduler::builder().max_concurrency(9).rate("calls", rate);
+    let (mut scheduler, mut events) = watch(builder.quota("daily", quota));
+    let needs = ResourceCost::of([("calls", 1), ("daily", 1)]).expect("two names");
+    for n in 0..5 {
+        add(&scheduler, ok(&format!("work {n}")).needs(needs.clone()));
+    }
+    scheduler.run_until_done().await;
+    let expected = ["0ns work 0", "0ns work 1", "10ms work 2", "100ms work 3", "100ms work 4"];
+    assert_eq!(starts(&mut events), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_work_that_goes_on_uses_up_no_rate() {
+    let rate = Rate { amount: Amount::from(1), per: secs(60), burst: Amount::from(1) };
+    let (mut scheduler, mut events) = watch(WorkScheduler::builder().rate("calls", rate));
+    let needs = ResourceCost::of([("calls", 1)]).expect("a name");
+    let waits = windlass::work_fn("waits", |ctx| async move {
+        for _ in 0..5 {
+            ctx.suspend(sleep(ms(1))).await?;
+        }
+        Ok(())
+    });
+    add(&scheduler, waits.needs(needs));
+    scheduler.run_until_done().await;
+    assert_eq!(events.seen()[1], "5ms waits Success 1");
+}
