@@ -26,6 +26,7 @@ use cell::Cell;
 use client::Client;
 use level::{Level, grown};
 pub use refusal::{CostError, Demand, Place, Refusal, ReleaseError, Short, Shortage};
+use standing::Turns;
 pub(crate) use view::Usage;
 
 /// The resource that every work takes one of, unless its cost says how many. Unlike any other it
@@ -60,7 +61,7 @@ pub struct CapacityTree {
     clients: Vec<Option<Client>>,
     /// Numbers of removed clients, to be used again.
     vacant: Vec<ClientId>,
-    turns: u64,
+    turns: Turns,
 }
 
 impl CapacityTree {
@@ -75,7 +76,7 @@ impl CapacityTree {
             levels: vec![Level::under(None)],
             clients: Vec::new(),
             vacant: Vec::new(),
-            turns: 0,
+            turns: Turns::default(),
         };
         tree.set_limits(Self::ROOT, limits);
         tree

@@ -140,7 +140,11 @@ impl Engine {
             return;
         }
         self.metrics.set_aside += 1;
-        let wakes = world.capacity.stand(self.client, first.work.get(), &refusal);
+        let owner = first.work.get();
+        let wakes = match line {
+            Line::Starting => world.capacity.stand(self.client, owner, &refusal),
+            Line::Resuming => world.capacity.stand_to_go_on(self.client, owner, &refusal),
+        };
         self.standing = Some(first.work);
         self.wake(world, &wakes);
     }

@@ -16,7 +16,7 @@ mod compare;
 mod model;
 mod step;
 
-use model::{Amounts, Kind, Model, NAMES, PARENTS, Spot};
+use model::{Amounts, Kind, Model, NAMES, PARENTS, Request, Spot};
 use step::{Step, Then, step};
 
 /// The tree and the model, side by side.
@@ -204,8 +204,12 @@ impl World {
             }
             Then::Stand { owner } => {
                 let wanted = short.iter().map(|spot| (*spot, amounts[spot.1])).collect();
-                self.model.stand(client, owner, wanted);
-                Some(self.tree.stand(client, owner, &refusal))
+                let goes_on = matches!(place, Place::Resuming | Place::ResumingLater);
+                self.model.stand(Request { client, owner, goes_on, wanted });
+                Some(match goes_on {
+                    true => self.tree.stand_to_go_on(client, owner, &refusal),
+                    false => self.tree.stand(client, owner, &refusal),
+                })
             }
         }
     }

@@ -183,8 +183,7 @@ impl Trial {
         assert_eq!(*holders, self.engine.works().filter(holds).collect::<Vec<_>>());
         let later =
             matches!(self.engine.place_in_line(self.work), Place::Later | Place::ResumingLater);
-        let own =
-            self.room(level, resource, Place::First) - self.room(level, resource, Place::Later);
+        let own = self.capacity.set_aside_for(self.engine.client(), level, resource);
         assert_eq!(set_aside_for.is_some(), limited && later && own > 0, "{reason:?}");
         *shortage
     }
