@@ -42,7 +42,7 @@ pub fn live(seed: u64) -> Report {
     for _ in 0..STEPS {
         world.disturb();
         world.verify();
-        if world.random.one_in(2) {
+        if world.random.one_in(3) {
             world.verify_reasons();
         }
     }
