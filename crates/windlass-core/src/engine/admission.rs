@@ -73,7 +73,8 @@ impl Engine {
     }
 
     fn first_that_may_pass(&self, world: &World<'_>) -> Option<(Line, Candidate)> {
-        self.lines.first_open(self.now, |cell| self.room(world, cell, Place::Later))
+        let room = |line, cell| self.room(world, cell, Turn::Later.place(line));
+        self.lines.first_open(self.now, room)
     }
 
     fn room(&self, world: &World<'_>, cell: Cell, place: Place) -> i128 {
