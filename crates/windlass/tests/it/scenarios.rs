@@ -38,7 +38,7 @@ async fn every_scenario_runs_on_the_tokio_driver() {
 async fn run(scenario: &Scenario) -> Trace {
     let root = ResourceCapacity::new(&scenario.limits);
     let (mut scheduler, mut events) = scheduler(scenario, &root);
-    let mut director = Director::new(scenario, scheduler.handle());
+    let mut director = Director::new(scenario, &root, scheduler.handle());
     let done = CancellationToken::new();
     let (run, direct) = (scheduler.run_until_cancelled(done.clone()), async {
         let direct = timeout(Duration::from_secs(3600), director.direct());
@@ -51,16 +51,14 @@ async fn run(scenario: &Scenario) -> Trace {
     director.trace(&mut events)
 }
 
-/// With a team, the limits are those of a capacity above the scheduler; else they are its own.
+/// The limits are those of a capacity above the scheduler, the team's are its own.
 fn scheduler(scenario: &Scenario, root: &ResourceCapacity) -> (WorkScheduler, Events) {
     let mut builder = WorkScheduler::builder()
         .max_concurrency(scenario.slots as usize)
         .ageing(scenario.ageing)
-        .order(scenario.order);
-    builder = match scenario.team.is_empty() {
-        true => builder.limits(scenario.limits.clone()),
-        false => builder.capacity(root).limits(scenario.team.clone()),
-    };
+        .order(scenario.order)
+        .capacity(root)
+        .limits(scenario.team.clone());
     for (name, rate) in &scenario.rates {
         builder = builder.rate(name, *rate);
     }
@@ -74,6 +72,7 @@ fn scheduler(scenario: &Scenario, root: &ResourceCapacity) -> (WorkScheduler, Ev
 /// each everybody has a turn.
 struct Director<'a> {
     scenario: &'a Scenario,
+    root: &'a ResourceCapacity,
     handle: WorkHandle,
     stage: Arc<Stage>,
     start: Instant,
@@ -85,7 +84,7 @@ struct Director<'a> {
 }
 
 impl<'a> Director<'a> {
-    fn new(scenario: &'a Scenario, handle: WorkHandle) -> Self {
+    fn new(scenario: &'a Scenario, root: &'a ResourceCapacity, handle: WorkHandle) -> Self {
         let start = Instant::now();
         let clock = |(at, _): &(Timestamp, Action)| {
             let mut clock = Box::pin(sleep_until(instant(start, *at)));
@@ -94,6 +93,7 @@ impl<'a> Director<'a> {
         };
         Self {
             scenario,
+            root,
             handle,
             stage: Arc::default(),
             start,
@@ -151,9 +151,10 @@ impl<'a> Director<'a> {
         self.action += 1;
         match action {
             Action::Submit(place) => self.submit(*place),
-            Action::Limit(name, amount) | Action::Team(name, amount) => {
-                let own = matches!(action, Action::Team(..)) || self.scenario.team.is_empty();
-                assert!(own, "{}: the limit of a shared capacity", self.scenario.name);
+            Action::Limit(name, amount) => {
+                self.root.set_limits(&ResourceCost::new().with(name, *amount));
+            }
+            Action::Team(name, amount) => {
                 self.handle.set_limits(&ResourceCost::new().with(name, *amount));
             }
             Action::Depend(work, on, kind) => {
