@@ -76,6 +76,7 @@ pub struct CapacityTree {
     timed: bool,
     /// How often something was declared.
     revision: u64,
+    recent: Option<Box<limits::Recent>>,
 }
 
 impl CapacityTree {
@@ -95,6 +96,7 @@ impl CapacityTree {
             subscribers: BTreeSet::new(),
             timed: false,
             revision: 0,
+            recent: None,
         };
         tree.set_limits(Self::ROOT, limits);
         tree

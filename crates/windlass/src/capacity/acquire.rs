@@ -74,7 +74,7 @@ const OWNER: u64 = 0;
 impl Waiter {
     fn enter(level: &Arc<Level>, cost: &ResourceCost) -> Result<Entered, ImpossibleCost> {
         let mut tree = level.shared.lock();
-        let demand = tree.demand(level.id, cost);
+        let demand = tree.recent_demand(level.id, cost);
         let demand = demand.map_err(|error| level.impossible(&tree, error))?;
         let (holder, now) = (level.permits(&mut tree), level.now(&tree));
         let Err(refusal) = tree.try_take(holder, &demand, Place::First, now) else {
