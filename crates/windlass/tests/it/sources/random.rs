@@ -60,13 +60,13 @@ impl World {
                 next.into_iter().for_each(|key| self.tasks[key].state = NodeState::Running);
             }
             Step::Complete { which } => {
-                if let Some(key) = self.reportable(*which, |source, key| source.complete(key)) {
+                if let Some(key) = self.reportable(*which, PriorityDependencySource::complete) {
                     self.tasks[key].state = NodeState::Completed;
                     self.unblock();
                 }
             }
             Step::Fail { which } => {
-                if let Some(key) = self.reportable(*which, |source, key| source.fail(key)) {
+                if let Some(key) = self.reportable(*which, PriorityDependencySource::fail) {
                     self.make_ready(key);
                 }
             }
