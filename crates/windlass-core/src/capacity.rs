@@ -77,6 +77,7 @@ pub struct CapacityTree {
     timed: bool,
     /// How often something was declared.
     revision: u64,
+    recent: Option<Box<limits::Recent>>,
 }
 
 impl CapacityTree {
@@ -96,6 +97,7 @@ impl CapacityTree {
             subscribers: BTreeSet::new(),
             timed: false,
             revision: 0,
+            recent: None,
         };
         tree.set_limits(Self::ROOT, limits);
         tree

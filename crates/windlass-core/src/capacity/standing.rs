@@ -55,7 +55,8 @@ impl CapacityTree {
 
     /// Has `client` told once when there may be room here for one who stands where it does in line,
     /// or at its end. Where time makes room it is told only when [`CapacityTree::when`] may have
-    /// become earlier. Not for one that resumes: nothing set aside binds that.
+    /// become earlier. For one who stands for a single thing: it is told no more once its standing
+    /// request ends. And not for one that resumes: nothing set aside binds that.
     ///
     /// # Panics
     ///
