@@ -64,7 +64,7 @@ impl Asking<'_> {
         let waited = self.wait_in_line(store, began);
         if waited.is_err() {
             // The place in line goes with us; if the store is gone, so is the line.
-            let _ = store.transact(|transaction| transaction.leave_line(self.holder));
+            let _ = store.transact_leases(|transaction| transaction.leave_line(self.holder));
         }
         waited
     }
@@ -108,12 +108,14 @@ impl Asking<'_> {
                 ended: &ended,
                 ..Claim::new(self.holder, self.needs)
             };
-            let claimed = store.transact(|transaction| {
-                if let Some((name, capacity)) = self.declared {
+            let claimed = match self.declared {
+                None => store.transact_leases(|transaction| transaction.claim(&claim))?,
+                // A capacity outlives its holders, so it has to survive what they do not.
+                Some((name, capacity)) => store.transact(|transaction| {
                     transaction.declare(name, capacity)?;
-                }
-                transaction.claim(&claim)
-            })?;
+                    transaction.claim(&claim)
+                })?,
+            };
             let Claimed::Refused(refused) = &claimed else { return Ok(claimed) };
             let before = ended.len();
             for leftover in &refused.leftovers {

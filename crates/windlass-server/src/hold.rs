@@ -159,7 +159,7 @@ impl Held {
 
     /// Gives the names back. Whoever finds that one was not ours any more was not alone.
     fn give_back(&self, store: &mut Store) -> Result<(), HoldError> {
-        let lost = store.transact(|transaction| {
+        let lost = store.transact_leases(|transaction| {
             let mut lost = None;
             for NameHold { name, token, .. } in &self.holds {
                 if transaction.release(name, &self.holder, *token)? != Answer::Released {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 use windlass_core::{Answer, HolderId, LeaseTerms, Name, Token};
-use windlass_store::{Durability, Group, Process, Store, StoreError, StoreOpener, Transaction};
+use windlass_store::{Group, Process, Store, StoreError, StoreOpener, Transaction};
 
 /// Short commands are over by then, and never need a heartbeat.
 const FIRST: Duration = Duration::from_millis(100);
@@ -69,7 +69,7 @@ impl Pulse {
             ) {
                 // One that does not get through is followed by another.
                 let beat = |transaction: &Transaction<'_>| transaction.heartbeat_process(&process);
-                let _ = store.transact_with(Durability::Process, beat);
+                let _ = store.transact_leases(beat);
             }
         })
     }
@@ -132,7 +132,7 @@ impl Beat {
         };
         let timeout = self.terms.heartbeat_timeout;
         store.interrupt_when(move || is_late(good, timeout));
-        let sent = store.transact_with(Durability::Process, |transaction| {
+        let sent = store.transact_leases(|transaction| {
             let mut held = true;
             for (name, token) in &self.names {
                 let answer = transaction.heartbeat(name, &self.holder, *token)?;

@@ -30,6 +30,8 @@ pub struct Store {
     backend: Box<dyn Backend>,
     clock: Arc<dyn Clock>,
     dir: PathBuf,
+    /// Whether the store is known to have seen this boot.
+    settled: bool,
 }
 
 impl Store {
@@ -54,7 +56,7 @@ impl Store {
     /// this machine alone, such as logs.
     #[must_use]
     pub fn new(backend: Box<dyn Backend>, clock: Arc<dyn Clock>, dir: &Path) -> Self {
-        Self { backend, clock, dir: dir.to_owned() }
+        Self { backend, clock, dir: dir.to_owned(), settled: false }
     }
 
     /// Another connection to the same store, for another thread.
@@ -82,6 +84,24 @@ impl Store {
         act: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.transact_with(Durability::Full, act)
+    }
+
+    /// Does something about leases and nothing else. It survives a crash of any process, and needs
+    /// no more: whoever holds a lease does not survive a loss of power, and tokens of the next boot
+    /// are above all of this one, also above those that are lost.
+    pub fn transact_leases<T>(
+        &mut self,
+        act: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        if !self.settled {
+            let knows = |transaction: &Transaction<'_>| transaction.knows_boot();
+            let settled = self.look(knows)?;
+            let durability = if settled { Durability::Process } else { Durability::Full };
+            let result = self.transact_with(durability, act)?;
+            self.settled = settled;
+            return Ok(result);
+        }
+        self.transact_with(Durability::Process, act)
     }
 
     /// As [`Store::transact`], as sure as is asked for.

@@ -155,6 +155,11 @@ impl<'a> Transaction<'a> {
         &self.moment
     }
 
+    /// Whether the store has seen this boot, so that its tokens are above all before.
+    pub(crate) fn knows_boot(&self) -> Result<bool, StoreError> {
+        Ok(self.records.meta()?.boot == self.moment.boot)
+    }
+
     /// Makes a semaphore, or gives it another capacity if nobody holds or waits for it.
     pub fn declare(&self, name: &str, capacity: u32) -> Result<(), StoreError> {
         let key = Name::Semaphore(name.to_owned());

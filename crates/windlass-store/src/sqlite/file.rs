@@ -56,6 +56,9 @@ pub(super) fn refuse_truncated(path: &Path) -> Result<(), StoreError> {
 fn stated_length(path: &Path) -> io::Result<u64> {
     let mut header = [0; 32];
     File::open(path)?.read_exact(&mut header)?;
+    if !header.starts_with(b"SQLite format 3\0") {
+        return Ok(0);
+    }
     let page = match u16::from_be_bytes([header[16], header[17]]) {
         1 => 1 << 16,
         page => u64::from(page),
