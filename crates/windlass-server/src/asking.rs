@@ -32,7 +32,10 @@ pub(crate) struct Asking<'a> {
     pub(crate) holder: &'a HolderId,
     pub(crate) needs: &'a [Need],
     pub(crate) terms: LeaseTerms,
+    /// The process without which the hold is void.
     pub(crate) process: Option<&'a Process>,
+    /// The process that waits.
+    pub(crate) waiter: &'a Process,
     pub(crate) tree: Option<&'a Tree>,
     /// Declared first, in the same commit: a semaphore and its capacity.
     pub(crate) declared: Option<(&'a str, u32)>,
@@ -43,19 +46,20 @@ pub(crate) struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// Takes the names together, as soon as they can be had. `told` hears of the first refusal.
+    /// Takes the names together, as soon as they can be had. `told` hears of the first refusal. With
+    /// them comes a moment before the claim was sent that succeeded: time counts from there.
     pub(crate) fn acquire(
         &self,
         store: &mut Store,
         mut told: impl FnMut(&Refused),
-    ) -> Result<Vec<Hold>, HoldError> {
+    ) -> Result<(Vec<Hold>, Instant), HoldError> {
         let began = Instant::now();
         if let Some(signals) = self.signals {
             store.interrupt_when(signals.flag());
         }
         let refused = match self.claim(store, Patience::Try, None)? {
-            Claimed::Held(holds) => return Ok(holds),
-            Claimed::Refused(refused) => refused,
+            (Claimed::Held(holds), sent) => return Ok((holds, sent)),
+            (Claimed::Refused(refused), _) => refused,
         };
         told(&refused);
         if self.left(began).is_some_and(|left| left.is_zero()) {
@@ -69,13 +73,17 @@ impl Asking<'_> {
         waited
     }
 
-    fn wait_in_line(&self, store: &mut Store, began: Instant) -> Result<Vec<Hold>, HoldError> {
+    fn wait_in_line(
+        &self,
+        store: &mut Store,
+        began: Instant,
+    ) -> Result<(Vec<Hold>, Instant), HoldError> {
         let bell = store.hang(&Topic::Turn)?;
         loop {
             bell.hush();
             let refused = match self.claim(store, Patience::Wait, Some(&bell))? {
-                Claimed::Held(holds) => return Ok(holds),
-                Claimed::Refused(refused) => refused,
+                (Claimed::Held(holds), sent) => return Ok((holds, sent)),
+                (Claimed::Refused(refused), _) => refused,
             };
             let left = self.left(began);
             if left.is_some_and(|left| left.is_zero()) {
@@ -96,12 +104,14 @@ impl Asking<'_> {
         store: &mut Store,
         patience: Patience,
         bell: Option<&Bell>,
-    ) -> Result<Claimed, HoldError> {
+    ) -> Result<(Claimed, Instant), HoldError> {
         let mut ended: Vec<(Name, Token)> = Vec::new();
         loop {
+            let sent = Instant::now();
             let claim = Claim {
                 terms: self.terms,
                 process: self.process,
+                waiter: Some(self.waiter),
                 tree: self.tree,
                 patience,
                 bell: bell.map(Bell::name),
@@ -116,7 +126,7 @@ impl Asking<'_> {
                     transaction.claim(&claim)
                 })?,
             };
-            let Claimed::Refused(refused) = &claimed else { return Ok(claimed) };
+            let Claimed::Refused(refused) = &claimed else { return Ok((claimed, sent)) };
             let before = ended.len();
             for leftover in &refused.leftovers {
                 let what = "what a dead holder has left running cannot be ended";
@@ -127,7 +137,7 @@ impl Asking<'_> {
                 }
             }
             if ended.len() == before {
-                return Ok(claimed);
+                return Ok((claimed, sent));
             }
         }
     }

@@ -10,7 +10,7 @@ use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 use thiserror::Error;
@@ -109,14 +109,20 @@ pub fn hold(mut store: Store, order: &Hold, told: impl FnMut(&Refused)) -> Resul
         needs: &order.needs,
         terms: order.terms,
         process: Some(&process),
+        waiter: &process,
         tree: Some(&tree),
         declared: order.declared.as_ref().map(|(name, capacity)| (name.as_str(), *capacity)),
         wait: order.wait,
         signals: Some(&signals),
     };
-    let holds = asking.acquire(&mut store, told)?;
-    let held = Held { holder, holds, tree, word };
+    let (holds, since) = asking.acquire(&mut store, told)?;
+    let held = Held { holder, holds, since, tree, word };
     let ended = held.run(&store, order, &signals);
+    if matches!(ended, Err(HoldError::Io { .. })) {
+        // Something of the command may still run, so the names are kept until somebody has seen it
+        // gone.
+        return ended;
+    }
     let released = held.give_back(&mut store);
     let code = ended?;
     released?;
@@ -138,6 +144,8 @@ fn holder_of(process: &Process) -> HolderId {
 struct Held {
     holder: HolderId,
     holds: Vec<NameHold>,
+    /// Before they were asked for.
+    since: Instant,
     tree: Tree,
     word: String,
 }
@@ -149,7 +157,14 @@ impl Held {
         let (losing, mut writer) = io::pipe().map_err(io_error("a pipe cannot be made"))?;
         let names = self.holds.iter().map(|hold| (hold.name.clone(), hold.token)).collect();
         let (holder, terms) = (self.holder.clone(), order.terms);
-        let beat = Beat { holder, names, terms, group: tree::group_of(running.child.id()) };
+        let (since, group) = (self.since, tree::group_of(running.child.id()));
+        let beat = Beat { holder, names, terms, since, group };
+        if beat.is_late() {
+            // We were stopped before the command began, and somebody who found nothing of it may
+            // have taken over.
+            let _ = writer.write(&[Lost::Expired as u8]);
+            return Err(running.end(self, &losing));
+        }
         let _pulse = Pulse::start(store.opener(), beat, move |lost| {
             // Nobody listens any more once the command has ended.
             let _ = writer.write(&[lost as u8]);

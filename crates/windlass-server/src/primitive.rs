@@ -36,17 +36,19 @@ pub fn acquire(
     let signals = SignalPipe::open().map_err(io("signals cannot be watched"))?;
     let process = order.pid.map(Process::of).transpose();
     let process = process.map_err(io("the process of --pid cannot be seen"))?;
+    let waiter = Process::current().map_err(io("this process cannot be identified"))?;
     let asking = Asking {
         holder: &order.holder,
         needs: std::slice::from_ref(&order.need),
         terms: order.terms,
         process: process.as_ref(),
+        waiter: &waiter,
         tree: None,
         declared: order.capacity.map(|capacity| (order.need.name.text(), capacity)),
         wait: order.wait,
         signals: Some(&signals),
     };
-    let mut holds = asking.acquire(store, told)?;
+    let (mut holds, _) = asking.acquire(store, told)?;
     Ok(holds.pop().expect("one name was asked for"))
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct Beat {
     pub(crate) holder: HolderId,
     pub(crate) names: Vec<(Name, Token)>,
     pub(crate) terms: LeaseTerms,
+    /// From when on time counts: before the names were asked for.
+    pub(crate) since: Instant,
     /// Where the command runs, to be noted with the first heartbeat.
     pub(crate) group: Option<Group>,
 }
@@ -92,10 +94,15 @@ impl Drop for Pulse {
 }
 
 impl Beat {
+    /// Whether so much time has passed already that somebody else may have the names.
+    pub(crate) fn is_late(&self) -> bool {
+        is_late(self.since, self.terms.heartbeat_timeout)
+    }
+
     /// Beats until told to stop, or until the lease is lost.
     fn go_on(&self, opener: &StoreOpener, stop: &mpsc::Receiver<()>) -> Option<Lost> {
         let LeaseTerms { heartbeat_timeout, max_hold } = self.terms;
-        let began = Instant::now();
+        let began = self.since;
         let mut good = began;
         let mut pause = FIRST.min(heartbeat_timeout / 3);
         let mut connection = None;

@@ -105,24 +105,25 @@ impl Belfry {
     }
 
     pub(crate) fn ring(&self, topic: &Topic, name: &str) {
-        ring(&self.dir.join(topic.directory()).join(name));
+        // Whoever knows its name knows it from its owner, who listens before it tells.
+        ring(&self.dir.join(topic.directory()).join(name), |_| false);
     }
 
     pub(crate) fn ring_all(&self, topic: &Topic) {
         let Ok(bells) = fs::read_dir(self.dir.join(topic.directory())) else { return };
-        bells.filter_map(Result::ok).for_each(|bell| ring(&bell.path()));
+        // One that was made a moment ago may not be listened to yet.
+        bells.filter_map(Result::ok).for_each(|bell| ring(&bell.path(), is_young));
     }
 }
 
-/// Rings the bell at `path`, or removes it if nobody listens. Whoever makes one listens before it
-/// tells anybody its name; `ring_all` may see it a moment earlier, so a young one is left alone.
-fn ring(path: &Path) {
+/// Rings the bell at `path`, or takes it down if nobody listens, unless `spared`.
+fn ring(path: &Path, spared: impl Fn(&Path) -> bool) {
     let mut options = OpenOptions::new();
     let opened = options.write(true).custom_flags(nonblocking()).open(path);
     match opened {
         // A full one has been rung often enough.
         Ok(mut bell) => drop(bell.write(&[1])),
-        Err(error) if is_abandoned(&error) && !is_young(path) => drop(fs::remove_file(path)),
+        Err(error) if is_abandoned(&error) && !spared(path) => drop(fs::remove_file(path)),
         Err(_) => {}
     }
 }
@@ -197,6 +198,10 @@ mod tests {
         file.expect("it opens").set_modified(long_ago).expect("it can be aged");
         belfry.ring_all(&Topic::Turn);
         assert!(!path.exists());
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a fifo");
+        let name = path.file_name().and_then(|name| name.to_str()).expect("a plain name");
+        belfry.ring(&Topic::Turn, name);
+        assert!(!path.exists(), "whose name is known was listened to");
         belfry.ring(&Topic::Turn, "never/was");
     }
 }

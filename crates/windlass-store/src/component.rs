@@ -35,6 +35,7 @@ pub(crate) struct Component<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Newcomer {
     pub(crate) process: Option<Process>,
+    pub(crate) waiter: Option<Process>,
     pub(crate) tree: Option<Tree>,
     pub(crate) bell: Option<String>,
 }
@@ -206,7 +207,8 @@ impl<'a> Component<'a> {
         processes
     }
 
-    /// The bells of those whose turn has come; those who are gone lose their turn.
+    /// The bells of those whose turn has come; those who are gone lose their turn. Theirs are rung as
+    /// well, since whoever rings a bell that nobody hears takes it down.
     pub(crate) fn bells(&mut self) -> Vec<String> {
         let mut bells = Vec::new();
         loop {
@@ -215,9 +217,8 @@ impl<'a> Component<'a> {
                 return bells;
             }
             for holder in &rung {
-                if !self.clear_waiter(holder) {
-                    bells.extend(self.waiting.get(holder).and_then(|waiting| waiting.bell.clone()));
-                }
+                self.clear_waiter(holder);
+                bells.extend(self.waiting.get(holder).and_then(|waiting| waiting.bell.clone()));
             }
         }
     }
@@ -288,9 +289,9 @@ impl<'a> Component<'a> {
     }
 
     fn new_waiting(&self) -> Waiting {
-        let Newcomer { process, bell, .. } = self.newcomer.clone();
+        let Newcomer { waiter, bell, .. } = self.newcomer.clone();
         let Moment { boot, wall_ms, .. } = self.moment.clone();
-        Waiting { boot, process, bell, since_ms: wall_ms }
+        Waiting { boot, process: waiter, bell, since_ms: wall_ms }
     }
 }
 

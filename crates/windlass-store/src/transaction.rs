@@ -43,6 +43,9 @@ pub struct Claim<'a> {
     pub terms: LeaseTerms,
     /// The process that stands for it: when it is gone, so is the hold.
     pub process: Option<&'a Process>,
+    /// The process that waits for it, if that is another one: when it is gone, so is its place in
+    /// line.
+    pub waiter: Option<&'a Process>,
     /// What will act in its name; ended before anyone else gets the names.
     pub tree: Option<&'a Tree>,
     /// Whether it stays in line if it is refused.
@@ -63,6 +66,7 @@ impl<'a> Claim<'a> {
             priority: 0,
             terms: LeaseTerms::default(),
             process: None,
+            waiter: None,
             tree: None,
             patience: Patience::Wait,
             bell: None,
@@ -81,6 +85,7 @@ impl<'a> Claim<'a> {
     fn newcomer(&self) -> Newcomer {
         Newcomer {
             process: self.process.cloned(),
+            waiter: self.waiter.or(self.process).cloned(),
             tree: self.tree.cloned(),
             bell: self.bell.map(str::to_owned),
         }

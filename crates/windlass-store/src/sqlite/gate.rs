@@ -27,11 +27,7 @@ pub(super) struct Gate {
 impl Gate {
     pub(super) fn open(dir: &Path) -> Result<Self, StoreError> {
         let path = dir.join("gate");
-        let at = |source| StoreError::Io { path: path.clone(), source };
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(&path).map_err(at)?;
-        Ok(Self { file, path, stop: Box::new(|| false) })
+        Ok(Self { file: open(&path)?, path, stop: Box::new(|| false) })
     }
 
     pub(super) fn interrupt_when(&mut self, stop: Box<dyn Fn() -> bool + Send>) {
@@ -63,10 +59,14 @@ impl Gate {
         written.and_then(|()| self.file.sync_data()).map_err(|source| self.io(source))
     }
 
-    fn enter(&self) -> Result<(), StoreError> {
+    fn enter(&mut self) -> Result<(), StoreError> {
         match self.file.try_lock() {
             Ok(()) => Ok(()),
-            Err(TryLockError::WouldBlock) => self.queue(),
+            Err(TryLockError::WouldBlock) => self.queue().or_else(|given_up| {
+                // The lock may still come, to the file that it was asked for; this is another one.
+                self.file = open(&self.path)?;
+                Err(given_up)
+            }),
             Err(TryLockError::Error(source)) => Err(self.io(source)),
         }
     }
@@ -123,4 +123,10 @@ impl Gate {
     fn io(&self, source: io::Error) -> StoreError {
         StoreError::Io { path: self.path.clone(), source }
     }
+}
+
+fn open(path: &Path) -> Result<File, StoreError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options.open(path).map_err(|source| StoreError::Io { path: path.to_owned(), source })
 }

@@ -29,6 +29,7 @@ pub(crate) struct Fixture {
 pub(crate) struct Extra<'a> {
     pub(crate) terms: LeaseTerms,
     pub(crate) process: Option<&'a Process>,
+    pub(crate) waiter: Option<&'a Process>,
     pub(crate) tree: Option<&'a Tree>,
     pub(crate) bell: Option<&'a str>,
     pub(crate) ended: &'a [(Name, Token)],
@@ -64,11 +65,13 @@ impl Fixture {
         change: impl FnOnce(&mut Extra<'a>),
     ) -> Claimed {
         let terms = LeaseTerms { heartbeat_timeout: TIMEOUT, max_hold: None };
-        let mut extra = Extra { terms, process: None, tree: None, bell: None, ended: &[] };
+        let (process, waiter, tree, bell) = (None, None, None, None);
+        let mut extra = Extra { terms, process, waiter, tree, bell, ended: &[] };
         change(&mut extra);
-        let Extra { terms, process, tree, bell, ended } = extra;
+        let Extra { terms, process, waiter, tree, bell, ended } = extra;
         let (holder, needs) = (&HolderId::new(holder), &needs(names));
-        let claim = Claim { terms, process, tree, bell, ended, ..Claim::new(holder, needs) };
+        let claim = Claim::new(holder, needs);
+        let claim = Claim { terms, process, waiter, tree, bell, ended, ..claim };
         self.store.transact(|transaction| transaction.claim(&claim)).expect("the store works")
     }
 
@@ -180,6 +183,7 @@ suite! {
         who_was_refused_first_is_served_first
         a_place_in_line_holds_only_what_refused_it
         the_place_in_line_of_a_gone_process_is_dropped
+        a_place_in_line_goes_with_the_one_who_waits
         leaving_the_line_rings_the_next
         a_bell_rings_for_the_one_whose_turn_has_come
         who_does_not_come_is_passed_over

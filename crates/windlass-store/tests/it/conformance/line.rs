@@ -45,6 +45,16 @@ pub(super) fn the_place_in_line_of_a_gone_process_is_dropped(on: &mut Fixture) {
     assert_eq!(on.tokens("b", "x"), [2]);
 }
 
+pub(super) fn a_place_in_line_goes_with_the_one_who_waits(on: &mut Fixture) {
+    let (gone, here) = (gone(), here());
+    assert_eq!(on.tokens("a", "x"), [1]);
+    let _ = refused(on.claim_with("b", "x", |claim| {
+        (claim.process, claim.waiter) = (Some(&here), Some(&gone));
+    }));
+    assert_eq!(on.release("a", "x", 1), Answer::Released);
+    assert_eq!(on.tokens("c", "x"), [2], "nobody waits for b any more");
+}
+
 pub(super) fn leaving_the_line_rings_the_next(on: &mut Fixture) {
     let bell = hang(on);
     assert_eq!(on.tokens("a", "x"), [1]);
