@@ -53,10 +53,26 @@ impl Asking<'_> {
         store: &mut Store,
         mut told: impl FnMut(&Refused),
     ) -> Result<(Vec<Hold>, Instant), HoldError> {
-        let began = Instant::now();
         if let Some(signals) = self.signals {
             store.interrupt_when(signals.flag());
         }
+        let had = self.acquire_within(store, Instant::now(), &mut told);
+        // From here on a signal is the command's affair, and must not keep us from giving back.
+        store.interrupt_when(|| false);
+        match (had, self.signals) {
+            (Err(HoldError::Store(StoreError::Interrupted)), Some(signals)) => {
+                Err(HoldError::interrupted(signals))
+            }
+            (had, _) => had,
+        }
+    }
+
+    fn acquire_within(
+        &self,
+        store: &mut Store,
+        began: Instant,
+        told: &mut impl FnMut(&Refused),
+    ) -> Result<(Vec<Hold>, Instant), HoldError> {
         let refused = match self.claim(store, Patience::Try, None)? {
             (Claimed::Held(holds), sent) => return Ok((holds, sent)),
             (Claimed::Refused(refused), _) => refused,
@@ -67,6 +83,7 @@ impl Asking<'_> {
         }
         let waited = self.wait_in_line(store, began);
         if waited.is_err() {
+            store.interrupt_when(|| false);
             // The place in line goes with us; if the store is gone, so is the line.
             let _ = store.transact_leases(|transaction| transaction.leave_line(self.holder));
         }

@@ -130,3 +130,41 @@ fn open(path: &Path) -> Result<File, StoreError> {
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     options.open(path).map_err(|source| StoreError::Io { path: path.to_owned(), source })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_can_be_given_up_and_does_no_harm_later() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut first = Gate::open(dir.path()).expect("it opens");
+        let mut second = Gate::open(dir.path()).expect("it opens");
+        second.interrupt_when(Box::new(|| true));
+        first
+            .pass(|_| {
+                let given_up = second.pass(|_| Ok(()));
+                assert!(matches!(given_up, Err(StoreError::Interrupted)), "{given_up:?}");
+                Ok(())
+            })
+            .expect("nobody else is inside");
+        second.interrupt_when(Box::new(|| false));
+        second
+            .pass(|_| {
+                let mut third = Gate::open(dir.path())?;
+                third.interrupt_when(Box::new(|| true));
+                let given_up = third.pass(|_| Ok(()));
+                assert!(matches!(given_up, Err(StoreError::Interrupted)), "{given_up:?}");
+                Ok(())
+            })
+            .expect("it can still be passed");
+    }
+
+    #[test]
+    fn whoever_waits_can_say_for_whom() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut gate = Gate::open(dir.path()).expect("it opens");
+        let inside = gate.pass(|gate| Ok(gate.inside())).expect("nobody else is inside");
+        assert_eq!(inside, format!("process {}", std::process::id()));
+    }
+}
