@@ -17,14 +17,19 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use thiserror::Error;
 use windlass_core::{Grant, HolderId, Input, Outcome, Token, Transition, WorkId, WorkState};
-use windlass_store::{Claim, Claimed, Name, Process, RunRecord, Store, StoreError, Transaction};
+use windlass_store::{
+    Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, RunRecord, Store, StoreError,
+    Transaction, Tree,
+};
 use windlass_workflow::{Mistakes, ParamErrors, Plan};
 
 use crate::attempt::{self, exit_code, log_path, signal_group};
 use crate::leftovers;
 use crate::order::Orders;
+use crate::pulse::Pulse;
 use crate::schedule::Schedule;
 use crate::signals::SignalWatch;
+use crate::tree;
 use crate::unsupported::{Unsupported, unsupported};
 
 /// How often to ask again for names that were refused.
@@ -106,7 +111,10 @@ pub struct Coordinator {
     running: BTreeMap<WorkId, Running>,
     news: Receiver<News>,
     tell: Sender<News>,
+    /// Stale holds whose processes were ended here, so that their names can be taken.
+    ended: Vec<(Name, Token)>,
     _signals: SignalWatch,
+    _pulse: Pulse,
     stop: Option<Stop>,
 }
 
@@ -198,8 +206,23 @@ impl Coordinator {
         });
         let what = "signals cannot be watched";
         let _signals = signals.map_err(|source| RunError::Io { what, source })?;
-        let running = BTreeMap::new();
-        Ok(Self { store, schedule, leader, logs, running, news, tell, _signals, stop: None })
+        let (running, ended) = (BTreeMap::new(), Vec::new());
+        let process = leader.process.clone();
+        let _pulse = Pulse::of_process(store.another()?, process, LeaseTerms::default());
+        let stop = None;
+        Ok(Self {
+            store,
+            schedule,
+            leader,
+            logs,
+            running,
+            news,
+            tell,
+            ended,
+            _signals,
+            _pulse,
+            stop,
+        })
     }
 
     /// The run's id.
@@ -232,8 +255,9 @@ impl Coordinator {
 
     /// Applies all news, decides what starts, and stores all of it in one commit.
     fn commit(&mut self, news: &[News]) -> Result<Vec<Start>, RunError> {
-        let Self { store, schedule, leader, running, stop, .. } = self;
+        let Self { store, schedule, leader, running, ended, stop, .. } = self;
         let stopping = stop.is_some();
+        let mut leftovers = Vec::new();
         let starts = store.transact(|transaction| {
             for exited in news.iter().filter_map(News::exited) {
                 let Start { grant, names } = running.remove(&exited.0.work).expect("it ran").start;
@@ -243,11 +267,27 @@ impl Coordinator {
                     transaction.release(name, &holder, *token)?;
                 }
             }
-            let starts = if stopping { Vec::new() } else { admit(schedule, leader, transaction)? };
+            let starts = if stopping {
+                Vec::new()
+            } else {
+                admit(schedule, leader, transaction, (ended, &mut leftovers))?
+            };
             leader.append(transaction, schedule)?;
             Ok(starts)
         })?;
+        self.end_leftovers(leftovers)?;
         Ok(starts)
+    }
+
+    /// Ends what dead holders of our names have left running; the names are had at the next try.
+    fn end_leftovers(&mut self, leftovers: Vec<Leftover>) -> Result<(), RunError> {
+        self.ended.clear();
+        for Leftover { name, token, tree, .. } in leftovers {
+            let what = "what a dead holder has left running cannot be ended";
+            tree::end(&tree).map_err(|source| RunError::Io { what, source })?;
+            self.ended.push((name, token));
+        }
+        Ok(())
     }
 
     fn show(&mut self, watch: &mut impl FnMut(&Change<'_>)) {
@@ -271,7 +311,9 @@ impl Coordinator {
         let step = self.schedule.step(grant.work);
         let log = log_path(&self.logs, grant, &step.name);
         let tokens: Vec<_> = start.names.iter().map(|(_, token)| *token).collect();
-        let order = self.leader.orders(&self.schedule).order(grant, &log, &tokens);
+        let mut order = self.leader.orders(&self.schedule).order(grant, &log, &tokens);
+        let marks = tree::marks_with(&self.leader.mark_of(grant));
+        order.env.push((tree::MARKS.to_owned(), marks));
         let pid = match attempt::start(&order) {
             Ok(child) => Some(self.await_exit(grant, child)),
             Err(error) => {
@@ -379,13 +421,16 @@ impl Leader {
         let unknown = |source| StoreError::Io { path: "/proc/self".into(), source };
         let process = Process::current().map_err(unknown)?;
         let holder = HolderId::new(format!("windlass[{}.{}]", process.pid, process.started));
-        let names = [Name::Run(run.id.clone())];
-        let claim = Claim { holder: &holder, process: &process, names: &names };
+        let needs = [Need::one(Name::Run(run.id.clone()))];
+        let claim = Claim { process: Some(&process), ..Claim::new(&holder, &needs) };
         match transaction.claim(&claim)? {
-            Claimed::Held(tokens) => Ok(Ok(Self { run, holder, process, epoch: tokens[0] })),
+            Claimed::Held(holds) => {
+                let epoch = holds[0].token;
+                Ok(Ok(Self { run, holder, process, epoch }))
+            }
             Claimed::Refused(refused) => {
                 transaction.leave_line(&holder)?;
-                Ok(Err((run.id, refused.by)))
+                Ok(Err((run.id, refused.first().1.clone())))
             }
         }
     }
@@ -402,6 +447,11 @@ impl Leader {
     /// How to start the steps of `schedule`.
     fn orders<'a>(&'a self, schedule: &'a Schedule) -> Orders<'a> {
         Orders { plan: schedule.plan(), run: &self.run.id, dir: &self.run.dir }
+    }
+
+    /// What marks the processes of an attempt, for whoever takes its names over.
+    fn mark_of(&self, grant: Grant) -> String {
+        format!("run-{}-{}-{}-{}", self.run.id, self.epoch, grant.work, grant.attempt)
     }
 
     /// Who an attempt is when it asks for names: unique for this life of the run.
@@ -433,6 +483,7 @@ fn admit(
     schedule: &mut Schedule,
     leader: &Leader,
     transaction: &Transaction<'_>,
+    (ended, leftovers): (&[(Name, Token)], &mut Vec<Leftover>),
 ) -> Result<Vec<Start>, StoreError> {
     let known = "it was granted just now";
     schedule.ring_all();
@@ -441,15 +492,22 @@ fn admit(
         let locks = leader.orders(schedule).locks(grant);
         let names: Vec<_> = locks.into_iter().map(Name::Lock).collect();
         let holder = leader.holder_of(grant);
-        let claim = Claim { holder: &holder, process: &leader.process, names: &names };
+        let needs: Vec<_> = names.into_iter().map(Need::one).collect();
+        let tree = Tree { mark: tree::mark(&leader.mark_of(grant)), group: None };
+        let (process, tree) = (Some(&leader.process), Some(&tree));
+        let claim = Claim { process, tree, ended, ..Claim::new(&holder, &needs) };
         let claimed =
-            if names.is_empty() { Claimed::Held(Vec::new()) } else { transaction.claim(&claim)? };
+            if needs.is_empty() { Claimed::Held(Vec::new()) } else { transaction.claim(&claim)? };
         match claimed {
-            Claimed::Held(tokens) => {
+            Claimed::Held(holds) => {
                 schedule.apply(Input::Begin(grant)).expect(known);
-                starts.push(Start { grant, names: names.into_iter().zip(tokens).collect() });
+                let names = holds.into_iter().map(|hold| (hold.name, hold.token)).collect();
+                starts.push(Start { grant, names });
             }
-            Claimed::Refused(_) => schedule.refuse(grant).expect(known),
+            Claimed::Refused(refused) => {
+                leftovers.extend(refused.leftovers);
+                schedule.refuse(grant).expect(known);
+            }
         }
     }
     Ok(starts)

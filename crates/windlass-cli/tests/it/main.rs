@@ -2,7 +2,13 @@
 
 mod before_running;
 mod bench;
+mod damage;
+mod events;
+mod guards;
+mod holding;
 mod locks;
+mod primitives;
 mod resume;
 mod scenarios;
+mod storms;
 mod usage;
