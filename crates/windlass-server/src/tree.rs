@@ -92,9 +92,10 @@ fn is_reused(group: Group, all: &BTreeMap<u32, Process>) -> bool {
     all.get(&group.leader).is_some_and(|leader| leader.started != group.started)
 }
 
-/// The group that a child of ours leads.
+/// The group that a child of ours leads, also if it has ended: until it is reaped its number is its
+/// own, and others may live on in its group.
 pub(crate) fn group_of(child: u32) -> Option<Group> {
-    let process = look(child)?;
+    let (process, _) = stat(child)?;
     let leads = process.group == child;
     leads.then_some(Group { leader: child, started: process.started, session: process.session })
 }
@@ -122,6 +123,11 @@ fn processes() -> io::Result<BTreeMap<u32, Process>> {
 
 /// A process as it is now; none if there is none, or it has ended and only waits to be reaped.
 fn look(pid: u32) -> Option<Process> {
+    stat(pid).and_then(|(process, lives)| lives.then_some(process))
+}
+
+/// A process, and whether it lives.
+fn stat(pid: u32) -> Option<(Process, bool)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in the second field may contain anything, also blanks and parentheses.
     let after_name = &stat[stat.rfind(')')? + 1..];
@@ -130,7 +136,7 @@ fn look(pid: u32) -> Option<Process> {
     let started = fields.get(19)?.parse().ok()?;
     let lives = !matches!(*fields.first()?, "Z" | "X");
     let (parent, group, session) = (number(1)?, number(2)?, number(3)?);
-    lives.then_some(Process { pid, parent, group, session, started })
+    Some((Process { pid, parent, group, session, started }, lives))
 }
 
 /// Whether a process has a mark in its environment: `VARIABLE=word`, among other words.

@@ -62,3 +62,16 @@ fn a_group_whose_number_is_used_again_is_left_alone() {
     child.kill().expect("it can be killed");
     child.wait().expect("it was killed");
 }
+
+#[test]
+fn what_an_ended_leader_left_in_its_group_is_found() {
+    let mut child = start("tree-test-6", "env -i sleep 600 & echo");
+    crate::attempt::await_end(child.id());
+    let group = group_of(child.id());
+    assert!(group.is_some(), "its number is its own until it is reaped");
+    let tree = Tree { mark: "WINDLASS_LEASES=nobody".to_owned(), group };
+    assert_eq!(members(&tree).expect("they can be listed").len(), 1);
+    end(&tree).expect("it ends");
+    assert!(members(&tree).expect("they can be listed").is_empty());
+    child.wait().expect("it has ended");
+}
