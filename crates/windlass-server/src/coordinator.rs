@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use thiserror::Error;
-use windlass_core::{Grant, HolderId, Input, Outcome, Token, Transition, WorkId, WorkState};
+use windlass_core::{Grant, HolderId, Input, Outcome, Phase, Token, Transition, WorkId, WorkState};
 use windlass_store::{
     Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, RunRecord, Store, StoreError,
     Transaction, Tree,
@@ -34,8 +34,11 @@ use crate::unsupported::{Unsupported, unsupported};
 
 /// How often to ask again for names that were refused.
 const TICKET_POLL: Duration = Duration::from_millis(50);
-/// How long steps may take to end after an interrupt before they are killed.
+/// How long a step that does not say so may take to end once it was asked to.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// The variable that tells an attempt until when it has time, in seconds since 1970.
+const DEADLINE_VARIABLE: &str = "WINDLASS_DEADLINE";
 
 /// Why a run could not go on.
 #[derive(Debug, Error)]
@@ -94,6 +97,8 @@ pub enum End {
     Succeeded,
     /// A step failed, was blocked or cancelled.
     Failed,
+    /// Not every step succeeded before the deadline of the run.
+    TooLate,
     /// A signal interrupted it; it can be resumed.
     Interrupted {
         /// The signal.
@@ -136,12 +141,13 @@ struct Running {
     start: Start,
     /// The leader of its process group; none if it could not be started.
     pid: Option<u32>,
+    /// It was asked to end, and is killed then.
+    kill_at: Option<Instant>,
 }
 
 /// An interrupt that is being carried out.
 struct Stop {
     signal: i32,
-    kill_at: Instant,
 }
 
 enum News {
@@ -165,6 +171,7 @@ impl Coordinator {
             let id = transaction.new_run_id()?;
             let (file, text) = (file.to_owned(), text.to_owned());
             let run = RunRecord { id, file, text, dir: dir.to_owned() };
+            declare(transaction, schedule.plan())?;
             transaction.insert_run(&run)?;
             let leader = Leader::take_over(transaction, run)?.expect("nobody else knows it yet");
             leader.append(transaction, &mut schedule)?;
@@ -178,18 +185,16 @@ impl Coordinator {
         let run = store.run(run)?;
         let plan = windlass_workflow::parse(&run.file, &run.text)?.bind([])?;
         unsupported(&plan)?;
-        let leader = store.transact(|transaction| Leader::take_over(transaction, run))?;
+        let leader = store.transact(|transaction| {
+            declare(transaction, &plan)?;
+            Leader::take_over(transaction, run)
+        })?;
         let leader = leader.map_err(|(run, by)| RunError::Led { run, by })?;
         let what = "the processes of the interrupted run cannot be ended";
         leftovers::end_all(&leader.run.id).map_err(|source| RunError::Io { what, source })?;
         let mut schedule = Schedule::new(plan);
         schedule.replay(&store.facts(&leader.run.id)?);
-        for work in schedule.works_in(|phase| phase.state() == WorkState::Running) {
-            let attempt = schedule.engine().attempts(work).expect("it is one of its works");
-            let outcome = Outcome::Interrupted;
-            let lost = Input::Finished { grant: Grant { work, attempt }, outcome };
-            schedule.apply(lost).expect("the journal says that it runs");
-        }
+        schedule.lose_all();
         store.transact(|transaction| leader.append(transaction, &mut schedule))?;
         Self::new(store, schedule, leader)
     }
@@ -208,7 +213,7 @@ impl Coordinator {
         let _signals = signals.map_err(|source| RunError::Io { what, source })?;
         let (running, ended) = (BTreeMap::new(), Vec::new());
         let process = leader.process.clone();
-        let _pulse = Pulse::of_process(store.another()?, process, LeaseTerms::default());
+        let _pulse = Pulse::of_process(store.another()?, process, terms(schedule.plan()));
         let stop = None;
         Ok(Self {
             store,
@@ -242,7 +247,8 @@ impl Coordinator {
         let mut news = Vec::new();
         loop {
             let starts = self.commit(&news)?;
-            self.show(&mut watch);
+            let late = self.show(&mut watch);
+            late.into_iter().for_each(|work| self.ask_to_end(work));
             starts.into_iter().for_each(|start| self.start(start));
             if let Some(end) = self.end() {
                 self.step_down()?;
@@ -250,6 +256,7 @@ impl Coordinator {
             }
             news = self.wait();
             self.heed_signals(&news);
+            self.kill_the_slow();
         }
     }
 
@@ -259,6 +266,7 @@ impl Coordinator {
         let stopping = stop.is_some();
         let mut leftovers = Vec::new();
         let starts = store.transact(|transaction| {
+            schedule.apply(Input::Tick).expect("time passes");
             for exited in news.iter().filter_map(News::exited) {
                 let Start { grant, names } = running.remove(&exited.0.work).expect("it ran").start;
                 finish(schedule, exited, stopping);
@@ -290,8 +298,13 @@ impl Coordinator {
         Ok(())
     }
 
-    fn show(&mut self, watch: &mut impl FnMut(&Change<'_>)) {
+    /// Tells of every change; the steps that have to end, because their time is up.
+    fn show(&mut self, watch: &mut impl FnMut(&Change<'_>)) -> Vec<WorkId> {
+        let mut late = Vec::new();
         for Transition { at, work, attempt, from, to } in self.schedule.take_transitions() {
+            if let Phase::Cancelling { .. } = to {
+                late.push(work);
+            }
             let state = to.state();
             let submitted = from.is_none() && !state.is_terminal();
             if from == Some(state) || submitted {
@@ -302,6 +315,7 @@ impl Coordinator {
             let log = (attempt > 0).then_some(log);
             watch(&Change { step, state, attempt, at_nanos: at.as_nanos(), log });
         }
+        late
     }
 
     /// Starts the process of an attempt that the store knows about. One that cannot be started has
@@ -314,6 +328,9 @@ impl Coordinator {
         let mut order = self.leader.orders(&self.schedule).order(grant, &log, &tokens);
         let marks = tree::marks_with(&self.leader.mark_of(grant));
         order.env.push((tree::MARKS.to_owned(), marks));
+        if let Some(until) = self.schedule.until(grant.work) {
+            order.env.push((DEADLINE_VARIABLE.to_owned(), until.to_string()));
+        }
         let pid = match attempt::start(&order) {
             Ok(child) => Some(self.await_exit(grant, child)),
             Err(error) => {
@@ -324,7 +341,7 @@ impl Coordinator {
                 None
             }
         };
-        self.running.insert(grant.work, Running { start, pid });
+        self.running.insert(grant.work, Running { start, pid, kill_at: None });
     }
 
     fn await_exit(&self, grant: Grant, mut child: Child) -> u32 {
@@ -346,7 +363,12 @@ impl Coordinator {
         let engine = self.schedule.engine();
         if engine.is_done() {
             let all = engine.metrics().count(WorkState::Success) == self.schedule.len();
-            return Some(if all { End::Succeeded } else { End::Failed });
+            let too_late = self.schedule.deadline().is_some_and(|at| self.schedule.now() >= at);
+            return Some(match all {
+                true => End::Succeeded,
+                false if too_late => End::TooLate,
+                false => End::Failed,
+            });
         }
         let stop = self.stop.as_ref().filter(|_| self.running.is_empty())?;
         Some(End::Interrupted { signal: stop.signal })
@@ -365,21 +387,43 @@ impl Coordinator {
         let due = self.schedule.engine().next_wakeup();
         let due = due.map(|due| due.since(self.schedule.now()));
         let ticket = self.schedule.ticketed().next().map(|_| TICKET_POLL);
-        let kill = self.stop.as_ref();
-        let kill = kill.map(|stop| stop.kill_at.saturating_duration_since(Instant::now()));
+        let kill = self.running.values().filter_map(|running| running.kill_at).min();
+        let kill = kill.map(|at| at.saturating_duration_since(Instant::now()));
         [due, ticket, kill].into_iter().flatten().min()
     }
 
-    /// The first signal asks the steps to end, the second one kills them, and so does patience.
+    /// The first signal asks the steps to end, the second one kills them.
     fn heed_signals(&mut self, news: &[News]) {
         for signal in news.iter().filter_map(News::signal) {
-            let again = self.stop.is_some();
-            let kill_at = Instant::now() + if again { Duration::ZERO } else { GRACE };
-            self.stop = Some(Stop { signal, kill_at });
-            self.signal_steps(Signal::TERM);
+            let again = self.stop.replace(Stop { signal }).is_some();
+            for work in self.running.keys().copied().collect::<Vec<_>>() {
+                self.ask_to_end(work);
+            }
+            if again {
+                self.signal_steps(Signal::KILL);
+            }
         }
-        if self.stop.as_ref().is_some_and(|stop| stop.kill_at <= Instant::now()) {
-            self.signal_steps(Signal::KILL);
+    }
+
+    /// Asks a step to end, within its grace.
+    fn ask_to_end(&mut self, work: WorkId) {
+        let grace = self.schedule.step(work).grace.unwrap_or(GRACE);
+        let Some(running) = self.running.get_mut(&work) else { return };
+        running.kill_at.get_or_insert(Instant::now() + grace);
+        if let Some(pid) = running.pid {
+            signal_group(pid, Signal::TERM);
+        }
+    }
+
+    /// Kills whoever was asked to end and has used up its grace.
+    fn kill_the_slow(&mut self) {
+        let now = Instant::now();
+        for running in self.running.values_mut() {
+            if running.kill_at.take_if(|at| *at <= now).is_some()
+                && let Some(pid) = running.pid
+            {
+                signal_group(pid, Signal::KILL);
+            }
         }
     }
 
@@ -489,13 +533,12 @@ fn admit(
     schedule.ring_all();
     let mut starts = Vec::new();
     while let Some(grant) = schedule.take_next() {
-        let locks = leader.orders(schedule).locks(grant);
-        let names: Vec<_> = locks.into_iter().map(Name::Lock).collect();
+        let needs = leader.orders(schedule).needs(grant);
         let holder = leader.holder_of(grant);
-        let needs: Vec<_> = names.into_iter().map(Need::one).collect();
         let tree = Tree { mark: tree::mark(&leader.mark_of(grant)), group: None };
         let (process, tree) = (Some(&leader.process), Some(&tree));
-        let claim = Claim { process, tree, ended, ..Claim::new(&holder, &needs) };
+        let terms = terms(schedule.plan());
+        let claim = Claim { process, tree, ended, terms, ..Claim::new(&holder, &needs) };
         let claimed =
             if needs.is_empty() { Claimed::Held(Vec::new()) } else { transaction.claim(&claim)? };
         match claimed {
@@ -513,6 +556,29 @@ fn admit(
     Ok(starts)
 }
 
+/// The semaphores that the steps of a plan hold slots of are known to the whole machine.
+fn declare(transaction: &Transaction<'_>, plan: &Plan) -> Result<(), StoreError> {
+    let used = |place: usize| {
+        plan.steps.iter().any(|step| step.semaphores.iter().any(|slots| slots.semaphore == place))
+    };
+    for (place, semaphore) in plan.semaphores.iter().enumerate() {
+        if used(place) {
+            transaction.declare(&semaphore.name, semaphore.capacity)?;
+        }
+    }
+    Ok(())
+}
+
+/// What all names of a run are held by: the shortest time without a heartbeat that any of its
+/// semaphores asks for.
+fn terms(plan: &Plan) -> LeaseTerms {
+    let usual = LeaseTerms::default();
+    let asked = plan.semaphores.iter().filter_map(|semaphore| semaphore.heartbeat_timeout);
+    let heartbeat_timeout =
+        asked.min().map_or(usual.heartbeat_timeout, |asked| asked.min(usual.heartbeat_timeout));
+    LeaseTerms { heartbeat_timeout, ..usual }
+}
+
 fn finish(schedule: &mut Schedule, (grant, code): (Grant, i32), stopping: bool) {
     let retry = &schedule.step(grant.work).retry;
     let named = retry.on_exit.as_ref().is_none_or(|codes| codes.contains(&code));
@@ -520,7 +586,8 @@ fn finish(schedule: &mut Schedule, (grant, code): (Grant, i32), stopping: bool) 
     let outcome = match code {
         0 => Outcome::Success,
         _ if stopping => Outcome::Interrupted,
-        _ if retried => Outcome::Retry { delay: retry.delay_after(grant.attempt) },
+        // The delay is what the step's policy says.
+        _ if retried => Outcome::Retry { delay: Duration::ZERO },
         _ => Outcome::Failed,
     };
     schedule.apply(Input::Finished { grant, outcome }).expect("an attempt ends once");

@@ -11,4 +11,5 @@ mod primitives;
 mod resume;
 mod scenarios;
 mod storms;
+mod times;
 mod usage;
