@@ -10,12 +10,15 @@
 //! names the clients that should look again, and waking them is the driver's affair. Room that
 //! comes with time alone wakes nobody; [`CapacityTree::when`] tells when to look.
 
+use std::collections::BTreeSet;
+
 use crate::{ClientId, LevelId, ResourceCost, ResourceId, Timestamp};
 
 mod cell;
 mod check;
 mod client;
 mod counts;
+mod demand;
 mod level;
 mod limits;
 mod line;
@@ -27,8 +30,9 @@ mod watchers;
 use cell::Cell;
 use client::Client;
 pub use counts::{LevelCounts, RefusalCounts};
+pub use demand::Demand;
 use level::{Level, grown};
-pub use refusal::{CostError, Demand, Place, Refusal, ReleaseError, Short, Shortage};
+pub use refusal::{CostError, Place, Refusal, ReleaseError, Short, Shortage};
 pub(crate) use view::Usage;
 
 /// The resource that every work takes one of, unless its cost says how many. Unlike any other it
@@ -66,8 +70,12 @@ pub struct CapacityTree {
     /// Numbers of removed clients, to be used again.
     vacant: Vec<ClientId>,
     turns: u64,
+    /// Who watches everything, also names that are not declared yet.
+    subscribers: BTreeSet<ClientId>,
     /// Whether a rate or a quota was ever set.
     timed: bool,
+    /// How often something was declared.
+    revision: u64,
 }
 
 impl CapacityTree {
@@ -84,7 +92,9 @@ impl CapacityTree {
             clients: Vec::new(),
             vacant: Vec::new(),
             turns: 0,
+            subscribers: BTreeSet::new(),
             timed: false,
+            revision: 0,
         };
         tree.set_limits(Self::ROOT, limits);
         tree
@@ -185,17 +195,21 @@ impl CapacityTree {
     /// If the client does not hold that much.
     pub fn give_back(&mut self, client: ClientId, demand: &Demand) -> Vec<ClientId> {
         assert!(self.holds(client, demand), "a client gives back at most what it holds");
-        self.release(client, demand)
+        let gone = self.client(client).in_flight.min(1);
+        self.release(client, demand, gone)
     }
 
-    /// Gives back as [`CapacityTree::give_back`] does, unless the client holds less.
+    /// Gives back as [`CapacityTree::give_back`] does, unless the client holds less: a part of what was
+    /// taken at once, or several together.
     pub fn try_give_back(
         &mut self,
         client: ClientId,
         demand: &Demand,
     ) -> Result<Vec<ClientId>, ReleaseError> {
         self.expect_held(client, demand)?;
-        Ok(self.release(client, demand))
+        let wakes = self.release(client, demand, 0);
+        self.land_some(client);
+        Ok(wakes)
     }
 
     /// Puts what was really used in place of what was taken for it. That may be more than a limit,
@@ -239,14 +253,11 @@ impl CapacityTree {
         demand: &Demand,
         now: Timestamp,
     ) -> Vec<ClientId> {
-        let nothing = Demand(Box::default());
+        let nothing = Demand::default();
         let taken = self.reconcile(client, demand, &nothing, now);
         let wakes = taken.expect("what never began was taken before");
-        let (level, gone) = (self.level_of(client), self.client_mut(client).land_one());
-        self.climb(level, |level| {
-            level.accepted -= 1;
-            level.in_flight -= gone;
-        });
+        self.land_one(client);
+        self.climb(self.level_of(client), |level| level.accepted -= 1);
         wakes
     }
 
@@ -256,13 +267,15 @@ impl CapacityTree {
         &self.names[resource.index()]
     }
 
+    /// Gives back, with which so many are no longer in flight.
     #[inline]
-    fn release(&mut self, client: ClientId, demand: &Demand) -> Vec<ClientId> {
+    fn release(&mut self, client: ClientId, demand: &Demand, gone: u64) -> Vec<ClientId> {
         let client = self.client_mut(client);
+        client.in_flight -= gone;
         for (resource, amount) in demand.iter() {
             client.held[resource.index()] -= i128::from(amount.steps());
         }
-        let (level, gone) = (client.level, client.land_one());
+        let level = client.level;
         let mut wakes = Vec::new();
         self.climb(level, |level| {
             level.in_flight -= gone;

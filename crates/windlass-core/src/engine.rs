@@ -28,6 +28,7 @@ mod family;
 mod reopen;
 mod step;
 mod times;
+mod transfer;
 mod view;
 mod work;
 
@@ -35,6 +36,7 @@ pub use config::{EngineConfig, Order};
 pub use family::Children;
 use family::Families;
 use times::Times;
+pub use transfer::Arrival;
 use work::{Staged, Work};
 
 /// The scheduling state machine.
@@ -73,6 +75,8 @@ pub struct Engine {
     config: EngineConfig,
     client: ClientId,
     now: Timestamp,
+    /// By how many nanoseconds the clock of the tree is ahead.
+    ahead: i128,
     works: Column<Work>,
     dag: Dag,
     lines: Lines,
@@ -108,6 +112,7 @@ impl Engine {
             config,
             client,
             now: Timestamp::ZERO,
+            ahead: 0,
             works: Column::default(),
             dag: Dag::new(),
             tickets: Ticket::MIN,
@@ -136,11 +141,15 @@ impl Engine {
         let one_slot = ResourceCost::new().with(SLOTS, Amount::from(1));
         let whole = one_slot.iter().chain(cost.iter()).map(|(name, n)| (name.to_owned(), n));
         let demand = capacity.demand(capacity.level_of(self.client), &whole.collect())?;
+        Ok(self.number_of(demand))
+    }
+
+    fn number_of(&mut self, demand: Demand) -> CostId {
         let next = CostId::at(self.costs.len());
-        Ok(*self.known_costs.entry(demand).or_insert_with_key(|demand| {
+        *self.known_costs.entry(demand).or_insert_with_key(|demand| {
             self.costs.push(demand.clone());
             next
-        }))
+        })
     }
 
     /// Takes in a new work.
@@ -245,7 +254,7 @@ impl Engine {
                 self.record(world, Happening::Forgotten { work });
             }
             Input::LookAgain => self.lines.open_lots(),
-            Input::Tick => {}
+            Input::Tick => self.lines.advance(self.now),
         }
         Ok(())
     }

@@ -161,7 +161,10 @@ pub enum SubmitError {
         work: WorkId,
     },
     /// It would be the child of a work that has no attempt under way, or whose family is ending.
-    #[error("work {parent} takes no more children: it has not begun, is stopping, or has ended")]
+    #[error(
+        "work {parent} takes no more children: it has not begun, is stopping or has ended, or a \
+         child of it has failed"
+    )]
     NoParent {
         /// The work.
         parent: WorkId,

@@ -6,18 +6,35 @@
 //! who takes there have gone.
 
 use std::borrow::Borrow;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use tokio::time::Instant;
-use windlass_core::{CapacityTree, ClientId, LevelId, ResourceCost, Timestamp};
+use windlass_core::{CapacityTree, ClientId, CostError, LevelId, ResourceCost, Timestamp};
 
+mod acquire;
+mod change;
 mod client;
 mod clock;
+mod level;
+mod metrics;
+mod permit;
+mod refusal;
 mod shared;
+mod subscription;
+mod sync;
+mod take;
 
 pub(crate) use client::Client;
+pub(crate) use clock::Clock;
+use level::Level;
+pub use metrics::{CapacityMetrics, RollingRates};
+pub use permit::Permit;
+pub use refusal::{CapacityLevel, ImpossibleCost, ReconcileError, Refusal, Shortfall};
 use shared::Shared;
+pub use subscription::CapacitySubscription;
+use sync::MutexGuard;
 
 /// A share of limited resources, such as slots, memory or licences. Clones are the same share.
 ///
@@ -27,22 +44,29 @@ use shared::Shared;
 /// ```
 /// use windlass::{ResourceCapacity, ResourceCost};
 ///
+/// // 16 in all, and a team that may have 8 of them.
 /// let cluster = ResourceCapacity::new(ResourceCost::of([("gpu", 16)])?);
 /// let team = cluster.child(ResourceCost::of([("gpu", 8)])?);
-/// assert_eq!(team.limits().to_string(), "gpu=8");
-/// assert_eq!(cluster.available().to_string(), "gpu=16");
-/// # Ok::<(), windlass::core::ResourceCostError>(())
+///
+/// let big = ResourceCost::of([("gpu", 6)])?;
+/// assert!(team.can_acquire(&big), "6 <= 8 here and 6 <= 16 above");
+/// let permit = team.try_acquire(&big)?;
+/// assert_eq!(team.available().to_string(), "gpu=2");
+/// assert_eq!(cluster.available().to_string(), "gpu=10");
+///
+/// // Another team under the same cluster.
+/// let team2 = cluster.child(ResourceCost::of([("gpu", 12)])?);
+/// let huge = ResourceCost::of([("gpu", 11)])?;
+/// assert!(!team2.can_acquire(&huge), "11 <= 12 here, but 11 > 10 above");
+///
+/// drop(permit);
+/// assert!(team2.can_acquire(&huge));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 #[must_use]
 pub struct ResourceCapacity {
     level: Arc<Level>,
-}
-
-/// What the handles of one level have in common.
-struct Level {
-    shared: Arc<Shared>,
-    id: LevelId,
 }
 
 impl ResourceCapacity {
@@ -57,6 +81,12 @@ impl ResourceCapacity {
         Self::at(Arc::clone(&self.level.shared), id)
     }
 
+    /// The same capacity, which refusals call by this name from now on.
+    pub fn named(self, name: impl Into<Arc<str>>) -> Self {
+        self.level.shared.name(self.level.id, name.into());
+        self
+    }
+
     /// The limits of this level, by name. Rates and quotas are not among them.
     #[must_use]
     pub fn limits(&self) -> ResourceCost {
@@ -68,6 +98,23 @@ impl ResourceCapacity {
     pub fn available(&self) -> ResourceCost {
         let now = self.now();
         self.lock().available(self.level.id, now)
+    }
+
+    /// What part of each limit of this level is in use, from 0 to 1; 0 for a limit of 0. Rates and
+    /// quotas have no part in it: nobody holds them.
+    #[must_use]
+    pub fn utilization(&self) -> BTreeMap<String, f64> {
+        let tree = self.lock();
+        let parts = tree.utilization(self.level.id).into_iter();
+        parts.map(|(name, part)| (name.to_owned(), part)).collect()
+    }
+
+    /// What is free at this level and all above it, the least of each; none if anything is
+    /// exhausted.
+    #[must_use]
+    pub fn peek(&self) -> Option<ResourceCost> {
+        let now = self.now();
+        self.lock().peek(self.level.id, now)
     }
 
     /// Adds a level with these limits under this one, and someone who takes there: a scheduler or a
@@ -100,26 +147,39 @@ impl ResourceCapacity {
         self.level.shared.clock.instant(at)
     }
 
+    /// Whether both are of one tree.
+    pub(crate) fn is_related(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.level.shared, &other.level.shared)
+    }
+
+    /// The same error, seen from this level.
+    pub(crate) fn impossible(&self, error: CostError) -> ImpossibleCost {
+        self.level.impossible(&self.lock(), error)
+    }
+
+    pub(crate) fn level_id(&self) -> LevelId {
+        self.level.id
+    }
+
     fn at(shared: Arc<Shared>, id: LevelId) -> Self {
-        Self { level: Arc::new(Level { shared, id }) }
+        Self { level: Arc::new(Level::new(shared, id)) }
     }
 }
 
 impl fmt::Debug for ResourceCapacity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (limits, available) = (self.limits().to_string(), self.available().to_string());
-        let fields = [("limits", limits), ("available", available)];
         let mut shown = f.debug_struct("ResourceCapacity");
-        fields.iter().for_each(|(name, text)| _ = shown.field(name, &format_args!("{text}")));
-        shown.finish()
+        shown.field("limits", &format_args!("{}", self.limits()));
+        shown.field("available", &format_args!("{}", self.available())).finish()
     }
 }
 
-impl Drop for Level {
-    fn drop(&mut self) {
-        self.shared.lock().remove_level(self.id);
-    }
-}
+/// The examples of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/capacity.md")]
+struct Guide;
 
-#[cfg(test)]
+#[cfg(all(test, windlass_loom))]
+mod models;
+#[cfg(all(test, not(windlass_loom)))]
 mod tests;

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::{Children, Grant, Input, WorkId};
 
 use crate::handle::WorkHandle;
+use crate::reference::ExecuteError;
 use crate::shared::Shared;
 use crate::spec::{SubmitError, WorkSpec};
 
@@ -365,6 +366,13 @@ impl WorkContext {
     /// ```
     pub async fn woken(&self) {
         self.cell.rare().alarm.notified().await;
+    }
+
+    /// Adds a work and waits for what it brings, without a slot meanwhile; so it can be run even if
+    /// this one has the only slot. It is no child: it may outlive this work.
+    pub async fn execute<T>(&self, spec: WorkSpec<T>) -> Result<Arc<T>, ExecuteError> {
+        let handle = self.handle();
+        self.suspend(handle.execute(spec)).await?
     }
 
     /// Adds a child: this work ends after it, and fails if it fails. It stands in the ordinary line.

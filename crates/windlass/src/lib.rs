@@ -96,6 +96,7 @@
 //! CPU-bound work has a pool of its own in [`pool`].
 
 mod attempt;
+mod balancer;
 mod batch;
 mod builder;
 mod callback;
@@ -114,12 +115,15 @@ mod inputs;
 mod metrics;
 mod reference;
 mod run;
+mod runner;
 mod scheduler;
 mod sequence;
 mod shared;
 mod snapshot;
+mod source;
 mod spec;
 mod state;
+mod task;
 mod work;
 
 pub use windlass_core as core;
@@ -128,15 +132,19 @@ pub use windlass_pool as pool;
 pub use async_trait::async_trait;
 pub use tokio_util::sync::CancellationToken;
 pub use windlass_core::{
-    Ageing, Amount, Children, Dependency, DependencyError, Order, Phase, Quota, RETRY_A_FEW,
-    RETRY_A_LOT, RETRY_NEVER, RETRY_ONCE, Rate, Reason, ResourceCost, RetryPolicy, WorkId,
-    WorkState,
+    Ageing, Amount, BalancerError, BalancerOptions, Children, Dependency, DependencyError, Order,
+    Phase, Quota, RETRY_A_FEW, RETRY_A_LOT, RETRY_NEVER, RETRY_ONCE, Rate, Reason, ResourceCost,
+    RetryPolicy, WorkId, WorkState,
 };
 
+pub use balancer::{BalancedCapacity, BalancerSetupError, HierarchicalBalancer};
 pub use batch::BatchWork;
 pub use builder::{BuildError, WorkSchedulerBuilder, WorkSchedulerConfig};
 pub use callback::WorkWithCallback;
-pub use capacity::ResourceCapacity;
+pub use capacity::{
+    CapacityLevel, CapacityMetrics, CapacitySubscription, ImpossibleCost, Permit, ReconcileError,
+    Refusal, ResourceCapacity, RollingRates, Shortfall,
+};
 pub use closure::work_fn;
 pub use context::{Cancelled, WorkContext};
 pub use cpu::work_cpu;
@@ -148,10 +156,16 @@ pub use handle::{ReopenError, WorkHandle};
 pub use inputs::{Inputs, work_after};
 pub use metrics::WorkSchedulerMetrics;
 pub use reference::{ExecuteError, WorkFailure, WorkRef};
+pub use runner::{OnError, TaskPoolRunner, TaskProgress, TaskProgressKind, TaskSource};
 pub use scheduler::WorkScheduler;
 pub use sequence::WorkSequence;
 pub use snapshot::WorkSnapshot;
+pub use source::{
+    DependencySource, EnqueueError, PriorityDependencyOptions, PriorityDependencySource,
+    PrioritySource, ReportError, SourceClosed, SourceError,
+};
 pub use spec::{SubmitError, WorkSpec};
+pub use task::{ScheduledTask, TaskError, TaskSender, TaskYield};
 pub use work::{Work, WorkOutcome};
 
 /// The examples of the front page.

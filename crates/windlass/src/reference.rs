@@ -12,6 +12,7 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 use windlass_core::{Dependency, WorkId, WorkState};
 
+use crate::context::Cancelled;
 use crate::spec::{Brings, SubmitError};
 
 /// A spawned work. Later works can follow it and have its value; awaited, it is that value.
@@ -76,6 +77,9 @@ pub enum ExecuteError {
     /// It did not succeed.
     #[error(transparent)]
     Failed(#[from] WorkFailure),
+    /// Whoever waits for it was asked to stop.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
 }
 
 impl WorkFailure {

@@ -61,6 +61,16 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Looks at the state after everything that time alone has changed.
+    pub(crate) fn look_now(&self) -> MutexGuard<'_, State> {
+        self.visit(|visit| {
+            visit.apply(Input::Tick).expect("time passes");
+            // A run has a timer for it.
+            visit.nothing_new();
+        });
+        self.look()
+    }
+
     /// Visits the state; then, with the lock free, wakes whoever has to hear of it.
     pub(crate) fn visit<T>(&self, call: impl FnOnce(&mut Visit<'_>) -> T) -> T {
         let (after, wakes) = (Aftermath::default(), Vec::new());
@@ -298,6 +308,13 @@ impl Visit<'_> {
         let gone = |work: &&WorkId| body(**work).is_none();
         if let Some(&work) = works.iter().find(gone) {
             return Err(ReopenError::NoBody { work });
+        }
+        let watched = |work: &&WorkId| {
+            let gate = self.state.entries.get(**work).and_then(|entry| entry.gate.as_ref());
+            self.state.engine.is_shut(**work) && gate.is_none()
+        };
+        if let Some(&work) = works.iter().find(watched) {
+            return Err(ReopenError::NoGate { work });
         }
         let families: Vec<_> =
             works.iter().flat_map(|work| self.state.engine.descendants(*work)).collect();

@@ -179,7 +179,6 @@ impl State {
         if let Some(watcher) = entry.watcher.take() {
             watcher.abort();
         }
-        after.throw_away(Rubbish::Gate(entry.gate.take()));
         entry.last_error = blame;
         if let Some(tell) = entry.end.take() {
             let skipped = transition.to == Phase::Skipped;
@@ -187,7 +186,9 @@ impl State {
             after.ends.push((tell, End { state, skipped, error: entry.last_error.clone() }));
         }
         if self.mode == Mode::Closed {
-            after.throw_away(Rubbish::Body(self.entry(work).body.take()));
+            let entry = self.entry(work);
+            after.throw_away(Rubbish::Body(entry.body.take()));
+            after.throw_away(Rubbish::Gate(entry.gate.take()));
         }
         self.tell_parent(work, after);
         if self.keep_ended.is_some() {

@@ -1,5 +1,6 @@
 //! Who takes from a tree: added and removed, and what they hold.
 
+use super::level::grown;
 use super::standing::Standing;
 use super::{CapacityTree, Demand, ReleaseError, in_order};
 use crate::{Amount, ClientId, LevelId, ResourceId};
@@ -40,15 +41,35 @@ impl CapacityTree {
             level.cells.iter_mut().for_each(|cell| cell.unwatch(client));
         });
         let mut wakes = self.withdraw(client);
-        let Client { level, held, in_flight, .. } =
-            self.clients[client.index()].take().expect(IS_HERE);
+        self.land(client, self.client(client).in_flight);
+        let Client { level, held, .. } = self.clients[client.index()].take().expect(IS_HERE);
         for (resource, held) in held.into_iter().enumerate().filter(|(_, held)| *held != 0) {
             self.climb(level, |level| level.cells[resource].give_back(held, &mut wakes));
         }
-        self.land(level, in_flight);
+        self.subscribers.remove(&client);
         self.vacant.push(client);
         self.vacate(level);
         in_order(wakes)
+    }
+
+    /// What `from` has taken is from now on held by `to`, which takes at the same level. At no level
+    /// does anything change.
+    ///
+    /// # Panics
+    ///
+    /// If the two take at different levels, or `from` does not hold that much.
+    pub fn hand_over(&mut self, from: ClientId, to: ClientId, demand: &Demand) {
+        assert_eq!(self.level_of(from), self.level_of(to), "both are bound by the same limits");
+        assert!(self.holds(from, demand), "a client hands over at most what it holds");
+        let giver = self.client_mut(from);
+        demand.iter().for_each(|(r, amount)| giver.held[r.index()] -= i128::from(amount.steps()));
+        let moved = giver.in_flight.min(1);
+        giver.in_flight -= moved;
+        let taker = self.client_mut(to);
+        taker.in_flight += moved;
+        for (resource, amount) in demand.iter() {
+            *grown(&mut taker.held, resource.index()) += i128::from(amount.steps());
+        }
     }
 
     /// Whether more than one client takes from this tree.

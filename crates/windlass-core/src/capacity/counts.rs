@@ -3,7 +3,7 @@
 use super::client::Client;
 use super::level::Level;
 use super::{CapacityTree, Short, Shortage};
-use crate::LevelId;
+use crate::{ClientId, LevelId};
 
 /// What a level has counted of those at and below it.
 ///
@@ -76,23 +76,25 @@ impl CapacityTree {
         LevelCounts { accepted, in_flight, waiting: standing, refused }
     }
 
-    /// `gone` of those that the client had taken are given back.
-    pub(super) fn land(&mut self, level: LevelId, gone: u64) {
-        if gone > 0 {
-            self.climb(level, |level| level.in_flight -= gone);
-        }
+    /// One of those that the client had taken is given back.
+    #[inline]
+    pub(super) fn land_one(&mut self, client: ClientId) {
+        let gone = self.client(client).in_flight.min(1);
+        self.land(client, gone);
     }
-}
 
-impl Client {
-    /// Something was given back; how many fewer are in flight.
-    pub(super) fn land_one(&mut self) -> u64 {
-        let gone = match self.in_flight {
-            0 => 0,
-            1 => u64::from(self.held.iter().all(|held| *held == 0)),
-            _ => 1,
-        };
-        self.in_flight -= gone;
-        gone
+    /// Something of what the client had taken is given back, a part of one or several at once: it
+    /// counts as one, and the last lands when nothing is left.
+    pub(super) fn land_some(&mut self, client: ClientId) {
+        let Client { in_flight, held, .. } = self.client(client);
+        let nothing_left = held.iter().all(|held| *held == 0);
+        let gone = if nothing_left { *in_flight } else { u64::from(*in_flight > 1) };
+        self.land(client, gone);
+    }
+
+    #[inline]
+    pub(super) fn land(&mut self, client: ClientId, gone: u64) {
+        self.client_mut(client).in_flight -= gone;
+        self.climb(self.level_of(client), |level| level.in_flight -= gone);
     }
 }

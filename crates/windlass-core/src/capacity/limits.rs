@@ -4,17 +4,16 @@ use super::cell::{Cell, Kind};
 use super::{CapacityTree, CostError, Demand, SLOTS_ID, in_order};
 use crate::nearest::nearest;
 use crate::rate::{Bucket, Window};
-use crate::{
-    Amount, ClientId, LevelId, Quota, Rate, RateError, ResourceCost, ResourceId, Timestamp,
-};
+use crate::{ClientId, LevelId, Quota, Rate, RateError, ResourceCost, ResourceId, Timestamp};
 
 impl CapacityTree {
     /// Sets the named limits and leaves the others; a name may be new, or have been a rate or a
     /// quota. A limit below what is in use is a debt. Returns who should look again.
     pub fn set_limits(&mut self, level: LevelId, limits: &ResourceCost) -> Vec<ClientId> {
         let mut wakes = Vec::new();
+        self.revision += 1;
         for (name, limit) in limits.iter() {
-            let cell = self.declare(level, name);
+            let cell = self.declare(level, name, &mut wakes);
             match cell.kind {
                 Kind::Limit(before) => {
                     cell.kind = Kind::Limit(limit);
@@ -77,11 +76,7 @@ impl CapacityTree {
     /// What `cost` means at `level`, however much it is: for [`CapacityTree::reconcile`], since what
     /// was used in the end may be more than could have been asked for.
     pub fn actual(&self, level: LevelId, cost: &ResourceCost) -> Result<Demand, CostError> {
-        let amounts = cost.iter().map(|(name, amount)| Ok((self.declared(level, name)?, amount)));
-        let mut amounts = amounts.collect::<Result<Vec<_>, _>>()?;
-        amounts.retain(|(_, amount)| *amount != Amount::ZERO);
-        amounts.sort_unstable();
-        Ok(Demand(amounts.into()))
+        Demand::of(cost.iter().map(|(name, amount)| Ok((self.declared(level, name)?, amount))))
     }
 
     /// The number of a name that some level of the chain declares.
@@ -90,11 +85,14 @@ impl CapacityTree {
         let known = |resource: &ResourceId| {
             *resource == SLOTS_ID || self.chain(level).any(|level| limited(*resource, level))
         };
-        self.resource(name).filter(known).ok_or_else(|| {
-            let names = (0..self.names.len()).map(ResourceId::at).filter(known);
-            let nearest = nearest(name, names.map(|resource| self.name(resource)));
-            CostError::Unknown { name: name.to_owned(), nearest: nearest.map(str::to_owned) }
-        })
+        self.resource(name).filter(known).ok_or_else(|| self.unknown(name, known))
+    }
+
+    #[cold]
+    fn unknown(&self, name: &str, known: impl Fn(&ResourceId) -> bool) -> CostError {
+        let names = (0..self.names.len()).map(ResourceId::at).filter(known);
+        let nearest = nearest(name, names.map(|resource| self.name(resource)));
+        CostError::Unknown { name: name.to_owned(), nearest: nearest.map(str::to_owned) }
     }
 
     fn set_kind(
@@ -110,13 +108,17 @@ impl CapacityTree {
         let kind = kind(cell.map(|cell| &cell.kind))?;
         let mut wakes = Vec::new();
         self.timed = true;
-        self.declare(level, name).become_kind(kind, &mut wakes);
+        self.revision += 1;
+        self.declare(level, name, &mut wakes).become_kind(kind, &mut wakes);
         Ok(in_order(wakes))
     }
 
-    fn declare(&mut self, level: LevelId, name: &str) -> &mut Cell {
+    /// The cell of a name at a level. Of a new name nobody has watched any cell yet; who watches
+    /// everything is told.
+    fn declare(&mut self, level: LevelId, name: &str, wakes: &mut Vec<ClientId>) -> &mut Cell {
         let resource = self.resource(name).unwrap_or_else(|| {
             self.names.push(name.to_owned());
+            wakes.extend(std::mem::take(&mut self.subscribers));
             ResourceId::at(self.names.len() - 1)
         });
         self.levels[level.index()].cell_mut(resource)

@@ -4,17 +4,6 @@ use thiserror::Error;
 
 use crate::{Amount, LevelId, ResourceId, Timestamp};
 
-/// A cost checked against a tree: its names are numbers, and what is nothing is left out.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Demand(pub(super) Box<[(ResourceId, Amount)]>);
-
-impl Demand {
-    /// The amounts, by resource.
-    pub fn iter(&self) -> impl Iterator<Item = (ResourceId, Amount)> {
-        self.0.iter().copied()
-    }
-}
-
 /// Where in line the one who asks stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {

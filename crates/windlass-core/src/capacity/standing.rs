@@ -26,6 +26,16 @@ impl CapacityTree {
         self.levels[level.index()].cell_mut(resource).watch(client);
     }
 
+    /// Has `client` told once when there may be more of anything that binds it, also of names that are
+    /// yet to be declared.
+    pub fn watch_everything(&mut self, client: ClientId) {
+        self.subscribers.insert(client);
+        let names = self.names.len();
+        self.climb(self.level_of(client), |level| {
+            (0..names).for_each(|resource| level.cell_mut(ResourceId::at(resource)).watch(client));
+        });
+    }
+
     /// Has `client` told once when there may be room here for one who stands where it does in line,
     /// or at its end. Where time makes room it is told only when [`CapacityTree::when`] may have
     /// become earlier. Not for one that resumes: nothing set aside binds that.

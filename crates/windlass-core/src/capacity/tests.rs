@@ -373,12 +373,12 @@ fn what_is_given_back_bit_by_bit_is_in_flight_until_nothing_is_left() {
     let (mut tree, [a, _]) = two_teams();
     let [one, two] = [1, 2].map(|cpu| demand(&tree, a, cpu));
     let in_flight = |tree: &CapacityTree| (tree.counts(ROOT).accepted, tree.counts(ROOT).in_flight);
-    tree.give_back(a, &Demand(Box::default()));
+    tree.try_give_back(a, &Demand::default()).expect("it holds that");
     assert_eq!(in_flight(&tree), (0, 0), "nothing of nothing");
     tree.take(a, &two, NOW);
-    tree.give_back(a, &one);
+    tree.try_give_back(a, &one).expect("it holds that");
     assert_eq!(in_flight(&tree), (1, 1));
-    tree.give_back(a, &one);
+    tree.try_give_back(a, &one).expect("it holds that");
     assert_eq!(in_flight(&tree), (1, 0));
     tree.take(a, &one, NOW);
     tree.take_back(a, &one, NOW);
@@ -386,7 +386,41 @@ fn what_is_given_back_bit_by_bit_is_in_flight_until_nothing_is_left() {
     tree.take(a, &one, NOW);
     tree.take(a, &two, NOW);
     assert_eq!(in_flight(&tree), (3, 2));
+    let three = demand(&tree, a, 3);
+    tree.try_give_back(a, &three).expect("it holds that");
+    assert_eq!(in_flight(&tree), (3, 0), "both at once");
+    tree.take(a, &two, NOW);
     tree.remove_client(a);
-    assert_eq!(in_flight(&tree), (3, 0));
+    assert_eq!(in_flight(&tree), (4, 0));
+    tree.check();
+}
+
+#[test]
+fn what_is_handed_over_is_given_back_by_the_one_who_has_it() {
+    let mut tree = CapacityTree::new(&amounts([("cpu", 4)]));
+    let [a, b] = [(); 2].map(|()| tree.add_client(ROOT));
+    let three = demand(&tree, a, 3);
+    tree.take(a, &three, NOW);
+    tree.hand_over(a, b, &three);
+    tree.check();
+    assert_eq!(tree.remove_client(a), []);
+    assert_eq!(tree.available(ROOT, NOW), amounts([("cpu", 1)]), "b holds it now");
+    tree.give_back(b, &three);
+    assert_eq!(tree.counts(ROOT).in_flight, 0);
+    tree.check();
+}
+
+#[test]
+fn who_watches_everything_is_told_of_every_level_above_and_of_new_names() {
+    let (mut tree, [a, b]) = two_teams();
+    let two = demand(&tree, b, 2);
+    tree.take(b, &two, NOW);
+    tree.watch_everything(a);
+    assert_eq!(tree.give_back(b, &two), [a], "at the root");
+    tree.watch_everything(a);
+    let team = tree.level_of(a);
+    assert_eq!(tree.set_limits(team, &amounts([("gpu", 1)])), [a], "a new name");
+    assert_eq!(tree.set_limits(team, &amounts([("cpu", 9)])), [a], "it still watched that");
+    assert_eq!(tree.set_limits(team, &amounts([("gpu", 2), ("cpu", 10)])), [], "told already");
     tree.check();
 }

@@ -53,12 +53,25 @@ impl CapacityTree {
         self.cell(level, resource)?.when(wanted, self.bound(client, place), now)
     }
 
+    /// `level` and all above it, upwards.
+    pub fn levels_from(&self, level: LevelId) -> impl Iterator<Item = LevelId> {
+        self.chain(level)
+    }
+
     /// Whether time matters: a rate or a quota has been set somewhere. If not, any time will do
     /// where one is asked for.
     #[must_use]
     #[inline]
     pub fn is_timed(&self) -> bool {
         self.timed
+    }
+
+    /// A number that changes whenever a level, a limit, a rate or a quota is declared: while it stays,
+    /// a cost that could be met still can.
+    #[must_use]
+    #[inline]
+    pub fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// What this level itself has free, by name; nothing when in debt.

@@ -4,6 +4,7 @@
 //! it starts or leaves, so that those behind it hold it up at most once for each thing it needs.
 //! Works that go on stand before works that start.
 
+use super::transfer::earlier;
 use super::{Engine, Order};
 use crate::ClientId;
 use crate::capacity::{Place, Refusal, Shortage};
@@ -77,7 +78,7 @@ impl Engine {
     }
 
     fn room(&self, world: &World<'_>, cell: Cell, place: Place) -> i128 {
-        world.capacity.room(self.client, cell.level, cell.resource, place, self.now)
+        world.capacity.room(self.client, cell.level, cell.resource, place, self.there())
     }
 
     fn try_grant(
@@ -88,7 +89,7 @@ impl Engine {
         turn: Turn,
     ) -> Option<Grant> {
         let demand = &self.costs[candidate.cost.index()];
-        match world.capacity.fit(self.client, demand, turn.place(line), self.now) {
+        match world.capacity.fit(self.client, demand, turn.place(line), self.there()) {
             Ok(()) => {
                 self.metrics.passed_over += u64::from(turn == Turn::Later);
                 Some(self.grant(world, line, candidate))
@@ -148,9 +149,9 @@ impl Engine {
     /// Nothing fits: from now on we are told when there may be more of what refused somebody, or
     /// know when time will bring it.
     fn watch_what_refused(&mut self, world: &mut World<'_>) {
-        let (client, now) = (self.client, self.now);
+        let (client, now, ahead) = (self.client, self.there(), self.ahead);
         let may_pass = self.config.order == Order::PassOver;
-        let first = self.lines.first(now);
+        let first = self.lines.first(self.now);
         let first = first.and_then(|(line, first)| self.lines.refused_by(line, first));
         self.lines.close_lots(|cell, least| {
             let Cell { level, resource } = cell;
@@ -160,7 +161,7 @@ impl Engine {
             let first = first.filter(|(refused, _)| *refused == cell);
             let first = first.and_then(|(_, wanted)| when(wanted, Place::First));
             let later = may_pass.then(|| when(least, Place::Later)).flatten();
-            later.into_iter().chain(first).min()
+            later.into_iter().chain(first).min().map(|at| earlier(at, ahead))
         });
     }
 

@@ -45,7 +45,7 @@ impl Engine {
     /// What refuses a work that stands in line, and its place there.
     fn why_not_now(&self, capacity: &CapacityTree, work: WorkId) -> Vec<Reason> {
         let place = self.place_in_line(work);
-        let refusal = capacity.shortages(self.client, self.demand(work), place, self.now);
+        let refusal = capacity.shortages(self.client, self.demand(work), place, self.there());
         let short = refusal.shortages.into_iter();
         let mut reasons: Vec<_> = short.map(|short| self.short(capacity, work, short)).collect();
         reasons.extend(self.line_of(work));

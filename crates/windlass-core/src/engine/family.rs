@@ -39,6 +39,24 @@ pub struct Children {
 }
 
 impl Children {
+    /// Whether all ended well; also if there are none.
+    #[must_use]
+    pub fn all_succeeded(&self) -> bool {
+        self.succeeded == self.total
+    }
+
+    /// Whether one has ended otherwise.
+    #[must_use]
+    pub fn any_failed(&self) -> bool {
+        self.failed > 0
+    }
+
+    /// Whether one has not ended.
+    #[must_use]
+    pub fn any_running(&self) -> bool {
+        self.open() > 0
+    }
+
     /// How many have not ended.
     #[must_use]
     pub fn open(&self) -> usize {

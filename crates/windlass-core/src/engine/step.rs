@@ -48,8 +48,7 @@ impl Engine {
     pub(super) fn enter(&mut self, work: WorkId, entry: &Work) {
         self.metrics.enter(entry.phase.state());
         if let Some(line) = line(entry.phase) {
-            let waiting = Waiting { work, ticket: entry.ticket, since: entry.ready_since };
-            self.lines.insert(line, entry.listing(), waiting, self.now);
+            self.lines.insert(line, entry.listing(), entry.waiting(work), self.now);
         }
         if let Phase::Delayed { due } = entry.phase {
             self.arm(due, work);
@@ -64,12 +63,12 @@ impl Engine {
         if !from.holds() && entry.phase.holds() {
             match step {
                 Step::Resume => world.capacity.take_again(self.client, demand),
-                _ => world.capacity.take(self.client, demand, self.now),
+                _ => world.capacity.take(self.client, demand, self.there()),
             }
         }
         if from.holds() && !entry.phase.holds() {
             let wakes = match from {
-                Phase::Granted => world.capacity.take_back(self.client, demand, self.now),
+                Phase::Granted => world.capacity.take_back(self.client, demand, self.there()),
                 _ => world.capacity.give_back(self.client, demand),
             };
             self.wake(world, &wakes);
@@ -87,6 +86,13 @@ impl Engine {
             let (to, attempt) = (entry.phase, entry.attempts);
             transitions.push(Transition { at: self.now, work, attempt, from, to });
         }
+    }
+}
+
+impl Work {
+    /// As it stands in line.
+    pub(super) fn waiting(&self, work: WorkId) -> Waiting {
+        Waiting { work, ticket: self.ticket, since: self.ready_since }
     }
 }
 

@@ -199,3 +199,82 @@ fn a_cancel_during_a_delay_ends_it_and_its_timer() {
     assert_eq!(bench.engine.next_wakeup(), None);
     assert!(bench.engine.is_done());
 }
+
+/// Moves the bench's engine to a tree with these limits, whose clock shows another time.
+fn transfer(bench: &mut Bench, limits: &ResourceCost, there: Timestamp) -> Vec<WorkId> {
+    let mut to = CapacityTree::new(limits);
+    let client = to.add_client(CapacityTree::ROOT);
+    assert_eq!(bench.engine.depart(&mut bench.capacity), []);
+    bench.capacity.check();
+    let arrival = Arrival { client, now: bench.now, there };
+    let price = |work: WorkId| {
+        ResourceCost::of([("cpu", if work.get() == 1 { 2 } else { 1u32 })]).expect("a name")
+    };
+    let impossible = bench.engine.arrive(&mut to, arrival, price);
+    bench.capacity = to;
+    bench.engine.check(&bench.capacity);
+    impossible.into_iter().map(|(work, _)| work).collect()
+}
+
+#[test]
+fn an_engine_that_moves_takes_along_what_is_under_way_and_the_order_of_its_line() {
+    let mut bench = Bench::new(1);
+    let works = [(); 4].map(|()| bench.add(&[], 0));
+    let grant = bench.start();
+    assert_eq!(bench.take(), None, "one slot");
+    let cpus = ResourceCost::of([("cpu", 3)]).expect("a name");
+    assert_eq!(transfer(&mut bench, &cpus, Timestamp::from_millis(7)), []);
+    assert_eq!(bench.engine.in_line(), 3);
+    let next = bench.start();
+    assert_eq!((next.work, bench.take()), (works[1], None), "three cpus are in use");
+    bench.finish(grant, Outcome::Success).expect("it runs");
+    assert_eq!([bench.start(), bench.start()].map(|grant| grant.work), works[2..]);
+}
+
+#[test]
+fn an_engine_that_moves_tells_which_works_can_never_run_there() {
+    let mut bench = Bench::new(1);
+    let works = [(); 2].map(|()| bench.add(&[], 0));
+    let one = ResourceCost::of([("cpu", 1)]).expect("a name");
+    assert_eq!(transfer(&mut bench, &one, Timestamp::ZERO), works[..1]);
+}
+
+#[test]
+fn an_engine_keeps_its_own_time_under_another_clock() {
+    for there in [Timestamp::ZERO, Timestamp::from_millis(1_000_000)] {
+        let mut bench = Bench::new(2);
+        bench.now = Timestamp::from_millis(5000);
+        let works = [(); 2].map(|()| bench.add(&[], 0));
+        bench.apply(Input::Cancel(works[0])).expect("it waits");
+        transfer(&mut bench, &ResourceCost::of([("cpu", 1)]).expect("a name"), there);
+        let (amount, per) = (Amount::from(1), Duration::from_secs(1));
+        let rate = crate::Rate { amount, per, burst: amount };
+        bench.capacity.set_rate(CapacityTree::ROOT, "cpu", rate, there).expect("it makes sense");
+        let _ = bench.start();
+        let cost = ResourceCost::of([("cpu", 1)]).expect("a name");
+        let cost = bench.engine.cost(&bench.capacity, &cost).expect("it fits");
+        bench.call(|engine, world| engine.submit(world, Submission::of(cost))).expect("it is fine");
+        assert_eq!(bench.take(), None);
+        assert_eq!(bench.engine.next_wakeup(), Some(Timestamp::from_millis(6000)));
+        bench.now = Timestamp::from_millis(6000);
+        assert!(bench.take().is_some());
+    }
+}
+
+#[test]
+fn the_first_in_line_is_exact_once_time_has_passed() {
+    let mut bench = Bench::new(1);
+    let ageing = Ageing::new("0.01".parse().expect("an amount"), Some(Amount::from(5)));
+    bench.engine.config.ageing = ageing.expect("slow enough");
+    bench.engine.lines = Lines::new(bench.engine.config.ageing);
+    let cost = bench.engine.cost(&bench.capacity, &ResourceCost::new()).expect("a slot");
+    let add = |bench: &mut Bench, priority| {
+        let submission = Submission { priority, ..Submission::of(cost) };
+        bench.call(|engine, world| engine.submit(world, submission)).expect("it is fine")
+    };
+    add(&mut bench, 1);
+    bench.now = Timestamp::from_millis(3_600_000);
+    let urgent = add(&mut bench, 7);
+    bench.apply(Input::Tick).expect("time may pass");
+    assert_eq!(bench.engine.first_in_line(), Some(urgent), "7 against 1 + 5, not 1 + 36 000");
+}

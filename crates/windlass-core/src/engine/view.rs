@@ -26,6 +26,12 @@ impl Engine {
         self.works.get(work.index()).map(|entry| entry.retries_left)
     }
 
+    /// Whether `work` has a gate that has not opened.
+    #[must_use]
+    pub fn is_shut(&self, work: WorkId) -> bool {
+        self.works.get(work.index()).is_some_and(|entry| entry.shut)
+    }
+
     /// The works that have to end before `work`, and how.
     pub fn dependencies(&self, work: WorkId) -> impl Iterator<Item = Dependency> {
         let dependency = |edge: crate::dag::Edge| Dependency {

@@ -1,4 +1,4 @@
-//! The time of a tree: nanoseconds since somebody first asked, on the runtime's clock.
+//! The time of a tree or of a source: nanoseconds since somebody first asked, on the runtime's clock.
 //!
 //! Under paused time it stands still with the runtime. It never goes back, also not where some ask
 //! inside a runtime with paused time and some outside.
@@ -10,13 +10,13 @@ use tokio::time::Instant;
 use windlass_core::Timestamp;
 
 #[derive(Debug, Default)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     origin: OnceLock<Instant>,
     latest: AtomicU64,
 }
 
 impl Clock {
-    pub(super) fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         let now = Instant::now();
         let origin = *self.origin.get_or_init(|| now);
         let elapsed = Timestamp::ZERO.after(now.saturating_duration_since(origin)).as_nanos();
@@ -26,7 +26,7 @@ impl Clock {
     }
 
     /// When `at` is on the runtime's clock; none if that is beyond it.
-    pub(super) fn instant(&self, at: Timestamp) -> Option<Instant> {
+    pub(crate) fn instant(&self, at: Timestamp) -> Option<Instant> {
         let origin = *self.origin.get_or_init(Instant::now);
         origin.checked_add(at.since(Timestamp::ZERO))
     }

@@ -1,23 +1,30 @@
 //! What all handles of one tree share: the tree, its clock, and a bell for each who waits.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
 
 use tokio::sync::Notify;
-use windlass_core::{CapacityTree, ClientId, ResourceCost};
+use windlass_core::{CapacityTree, ClientId, LevelId, ResourceCost};
 
 use super::clock::Clock;
+use super::sync::{Mutex, MutexGuard};
 
 pub(super) struct Shared {
     tree: Mutex<CapacityTree>,
     /// By client. Locked for a moment at a time, and never while something is rung.
     bells: Mutex<Vec<Option<Arc<Notify>>>>,
+    names: Mutex<BTreeMap<LevelId, Arc<str>>>,
     pub(super) clock: Clock,
 }
 
 impl Shared {
     pub(super) fn new(limits: &ResourceCost) -> Self {
-        let tree = Mutex::new(CapacityTree::new(limits));
-        Self { tree, bells: Mutex::default(), clock: Clock::default() }
+        Self {
+            tree: Mutex::new(CapacityTree::new(limits)),
+            bells: Mutex::new(Vec::new()),
+            names: Mutex::new(BTreeMap::new()),
+            clock: Clock::default(),
+        }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, CapacityTree> {
@@ -34,7 +41,7 @@ impl Shared {
         bells[place] = Some(Arc::clone(bell));
     }
 
-    /// Before `client` is removed from the tree, so that its number is not in use again.
+    /// Before `client` is removed from the tree, while its number is not in use again.
     pub(super) fn unhang(&self, client: ClientId) {
         unpoisoned(&self.bells)[client.number() as usize] = None;
     }
@@ -48,9 +55,21 @@ impl Shared {
             }
         }
     }
+
+    pub(super) fn name(&self, level: LevelId, name: Arc<str>) {
+        unpoisoned(&self.names).insert(level, name);
+    }
+
+    pub(super) fn unname(&self, level: LevelId) {
+        unpoisoned(&self.names).remove(&level);
+    }
+
+    pub(super) fn name_of(&self, level: LevelId) -> Option<Arc<str>> {
+        unpoisoned(&self.names).get(&level).cloned()
+    }
 }
 
-/// The tree panics only before it changes anything, and a bell never does.
-fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// The tree panics only before it changes anything, and nothing else here panics at all.
+pub(super) fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -58,3 +58,28 @@ fn request_deadline_tells_who_was_late_and_who_waits() {
     let waits = "held by \"orders\", \"invoices\"";
     check("request_deadline", &[late, waits, "none left open"]);
 }
+
+#[test]
+fn media_jobs_share_gpus_and_stream_their_progress() {
+    check("media_jobs", &["transcode: 75 %", "upscale: upscale.mp4; free now: cpu=4 gpu=2"]);
+}
+
+#[test]
+fn etl_keeps_the_limits_of_its_stages() {
+    check("etl", &["30 tasks of 10 records", "transform: at most 2 of 2 at once"]);
+}
+
+#[test]
+fn llm_tiers_serve_the_free_tier_as_it_ages() {
+    check("llm_tiers", &["the free request was served as number 4 of 11"]);
+}
+
+#[test]
+fn api_quota_waits_for_tokens_and_for_the_next_window() {
+    check("api_quota", &["60000 ms  call 11", "would be refused"]);
+}
+
+#[test]
+fn balancer_moves_capacity_to_the_team_that_works() {
+    check("balancer", &["day gpu=15, night gpu=4", "day gpu=4, night gpu=15"]);
+}

@@ -165,7 +165,7 @@ async fn a_child_is_refused_by_a_parent_that_is_cancelled_or_finished_or_failing
     );
     scheduler.run_until_done().await;
     sleep(ms(20)).await;
-    let why = "takes no more children: it has not begun, is stopping, or has ended";
+    let why = "takes no more children: it has not begun, is stopping or has ended, or a child of it has failed";
     assert_eq!(log.take(), [2, 3, 1].map(|work| format!("work {work} {why}")));
     assert_eq!(scheduler.metrics().total, 4, "one child was taken in");
 }

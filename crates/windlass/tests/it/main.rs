@@ -1,8 +1,10 @@
 //! The Tokio driver: the scenarios under paused time, the rules that users rely on, and what only a
 //! driver can do wrong.
 
+mod balancer;
 mod batch;
 mod cancel;
+mod capacity;
 mod cpu;
 mod destructors;
 mod edges;
@@ -18,9 +20,11 @@ mod limits;
 mod reasons;
 mod results;
 mod retries;
+mod runner;
 mod runners;
 mod scenarios;
 mod snapshots;
+mod sources;
 mod spans;
 mod stress;
 mod support;

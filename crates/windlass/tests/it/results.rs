@@ -331,3 +331,44 @@ async fn what_has_no_body_any_more_is_not_reopened() {
     assert_eq!(refused.to_string(), text);
     assert_eq!(state(&scheduler, broken), WorkState::Failed, "nothing has changed");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_work_that_never_reached_its_gate_is_reopened_with_it() {
+    let mut scheduler = scheduler(1);
+    let (open, opened) = tokio::sync::oneshot::channel();
+    let gate = async { opened.await.expect("somebody opens it") };
+    let gated = add(&scheduler, ok("gated").gate(gate));
+    assert!(scheduler.cancel(gated));
+    scheduler.reopen(gated).expect("nobody has watched its gate yet");
+    open.send(()).expect("it waits");
+    scheduler.run_until_done().await;
+    assert_eq!(state(&scheduler, gated), WorkState::Success);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_work_that_was_waiting_for_its_gate_is_not_reopened() {
+    let mut scheduler = scheduler(1);
+    let gated = add(&scheduler, ok("gated").gate(std::future::pending()));
+    let handle = scheduler.handle();
+    tokio::spawn(async move {
+        settle().await;
+        handle.cancel(gated);
+    });
+    scheduler.run_until_done().await;
+    let refused = scheduler.reopen(gated).expect_err("its gate went with it");
+    let text = format!("the gate of work {gated} is gone, so it cannot be tried again");
+    assert_eq!(refused.to_string(), text);
+    assert_eq!(state(&scheduler, gated), WorkState::Cancelled, "nothing has changed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_work_with_the_only_slot_waits_for_another_without_it() {
+    let mut scheduler = scheduler(1);
+    let asks = work_fn("asks", |ctx| async move {
+        let answer = ctx.execute(work_fn("answers", |_| async { Ok(42) })).await?;
+        Ok(*answer)
+    });
+    let asks = scheduler.spawn(asks).expect("it fits");
+    scheduler.run_until_done().await;
+    assert_eq!(*asks.await.expect("it was answered"), 42);
+}

@@ -2,14 +2,17 @@
 
 use std::fmt::Display;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use proptest::test_runner::{Config, RngSeed};
 use tokio::sync::mpsc;
 use windlass::{
-    Work, WorkContext, WorkEvent, WorkHandle, WorkId, WorkOutcome, WorkScheduler,
+    ResourceCost, Work, WorkContext, WorkEvent, WorkHandle, WorkId, WorkOutcome, WorkScheduler,
     WorkSchedulerBuilder, WorkSnapshot, WorkSpec, WorkState,
 };
 
@@ -250,4 +253,27 @@ impl Census {
 pub(crate) fn threads(n: usize) -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(n).enable_time().build().expect("a runtime")
+}
+
+/// Amounts by name, each once.
+pub(crate) fn cost<const N: usize>(pairs: [(&str, u32); N]) -> ResourceCost {
+    ResourceCost::of(pairs).expect("each name once")
+}
+
+pub(crate) fn cpus(n: u32) -> ResourceCost {
+    cost([("cpu", n)])
+}
+
+/// Polls a future once, with nobody to wake.
+pub(crate) fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// So many random cases, the same in every run unless `PROPTEST_RNG_SEED` says which others.
+pub(crate) fn cases(cases: u32) -> Config {
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    match config.rng_seed {
+        RngSeed::Random => Config { rng_seed: RngSeed::Fixed(1), ..config },
+        RngSeed::Fixed(_) => config,
+    }
 }

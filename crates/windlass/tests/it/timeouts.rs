@@ -187,3 +187,12 @@ async fn a_time_that_is_up_at_any_moment_is_nothing_but_a_failure() {
         assert_eq!(ends.count(), 1000);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_passes_also_while_nothing_runs() {
+    let scheduler = scheduler(1);
+    let late = add(&scheduler, ok("late").deadline(Instant::now() + secs(1)));
+    assert_eq!(state(&scheduler, late), WorkState::Pending);
+    tokio::time::advance(secs(2)).await;
+    assert_eq!(state(&scheduler, late), WorkState::Failed);
+}

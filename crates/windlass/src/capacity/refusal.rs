@@ -1,0 +1,189 @@
+//! Why a capacity does not give: never, or not now, and which level says so.
+
+use std::fmt;
+use std::sync::Arc;
+
+use thiserror::Error;
+use windlass_core::{
+    Amount, CapacityTree, CostError, LevelId, ReleaseError, Short, Shortage, Timestamp,
+};
+
+use super::level::Level;
+
+/// Why nothing was given; nothing has changed.
+///
+/// ```
+/// use windlass::{ResourceCapacity, ResourceCost};
+///
+/// let cluster = ResourceCapacity::new(ResourceCost::of([("gpu", 8)])?).named("cluster");
+/// let team = cluster.child(ResourceCost::of([("gpu", 4)])?);
+/// let _held = cluster.try_acquire(&ResourceCost::of([("gpu", 6)])?)?;
+///
+/// let refusal = team.try_acquire(&ResourceCost::of([("gpu", 3)])?).unwrap_err();
+/// assert_eq!(refusal.to_string(), "3 of \"gpu\" cannot be had now: \"cluster\" has 2 free");
+/// let refusal = team.try_acquire(&ResourceCost::of([("gpu", 5)])?).unwrap_err();
+/// assert_eq!(refusal.to_string(), "5 of \"gpu\" can never be had: the limit of this level is 4");
+/// let refusal = team.try_acquire(&ResourceCost::of([("gpus", 1)])?).unwrap_err();
+/// assert_eq!(refusal.to_string(), "no resource is called \"gpus\"; did you mean \"gpu\"?");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// It can never be had here.
+    #[error(transparent)]
+    Impossible(#[from] ImpossibleCost),
+    /// It cannot be had now.
+    #[error("{}", listed(shortfalls))]
+    Short {
+        /// Everything that was short, from this level upwards; never empty.
+        shortfalls: Vec<Shortfall>,
+    },
+}
+
+/// Why a cost can never be met.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ImpossibleCost {
+    /// Neither this level nor any above it declares this resource.
+    #[error("no resource is called {name:?}{}", did_you_mean(nearest.as_deref()))]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// The declared name that is most like it, if one is.
+        nearest: Option<String>,
+    },
+    /// More than a level has in all: its limit, the burst of its rate, or its quota.
+    #[error("{wanted} of {name:?} can never be had: the limit of {level} is {limit}")]
+    AboveLimit {
+        /// The resource asked for.
+        name: String,
+        /// How much was asked for.
+        wanted: Amount,
+        /// The limit that it exceeds.
+        limit: Amount,
+        /// The level whose limit it is.
+        level: CapacityLevel,
+    },
+}
+
+/// Why an estimate was not replaced; nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ReconcileError {
+    /// The estimate is more than is held without a permit.
+    #[error(transparent)]
+    NotHeld(#[from] ReleaseError),
+    /// What was used is something that nobody declares here.
+    #[error(transparent)]
+    Impossible(#[from] ImpossibleCost),
+}
+
+/// One resource of which one level had too little.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shortfall {
+    /// The resource.
+    pub name: String,
+    /// How much was asked for.
+    pub wanted: Amount,
+    /// The level that refused.
+    pub level: CapacityLevel,
+    /// Why there was too little.
+    pub why: Short,
+    /// The time of the tree when it was asked.
+    pub asked: Timestamp,
+}
+
+/// Which level, seen from the one that was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CapacityLevel {
+    /// How many levels above the one that was asked; 0 for itself.
+    pub above: usize,
+    /// The name that it was given, if it was.
+    pub name: Option<Arc<str>>,
+}
+
+impl Level {
+    pub(super) fn impossible(&self, tree: &CapacityTree, error: CostError) -> ImpossibleCost {
+        match error {
+            CostError::Unknown { name, nearest } => ImpossibleCost::Unknown { name, nearest },
+            CostError::AboveLimit { name, wanted, limit, level } => {
+                let level = self.seen(tree, level);
+                ImpossibleCost::AboveLimit { name, wanted, limit, level }
+            }
+            _ => unreachable!("a cost is unknown, or too much"),
+        }
+    }
+
+    pub(super) fn short(
+        &self,
+        tree: &CapacityTree,
+        shortages: &[Shortage],
+        asked: Timestamp,
+    ) -> Refusal {
+        let shortfall = |short: &Shortage| Shortfall {
+            name: tree.name(short.resource).to_owned(),
+            wanted: short.wanted,
+            level: self.seen(tree, short.level),
+            why: short.why,
+            asked,
+        };
+        Refusal::Short { shortfalls: shortages.iter().map(shortfall).collect() }
+    }
+
+    fn seen(&self, tree: &CapacityTree, level: LevelId) -> CapacityLevel {
+        let above = tree.levels_from(self.id).position(|known| known == level);
+        CapacityLevel { above: above.unwrap_or_default(), name: self.shared.name_of(level) }
+    }
+}
+
+impl fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, wanted, level, why, asked } = self;
+        write!(f, "{wanted} of {name:?} cannot be had now: {level} ")?;
+        match *why {
+            Short::Limit { free, set_aside } => {
+                let free = shown(free);
+                write!(f, "has {free} free")?;
+                if set_aside > 0 {
+                    write!(f, ", and {} is set aside for those before", shown(set_aside))?;
+                }
+                Ok(())
+            }
+            Short::Rate { at: Timestamp::MAX } | Short::Quota { at: Timestamp::MAX } => {
+                f.write_str("owes it to those before")
+            }
+            Short::Rate { at } => write!(f, "has it in {:?}", at.since(*asked)),
+            Short::Quota { at } => {
+                write!(f, "has it in the window {:?} from now", at.since(*asked))
+            }
+            _ => f.write_str("is short of it"),
+        }
+    }
+}
+
+impl fmt::Display for CapacityLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.name, self.above) {
+            (Some(name), _) => write!(f, "{name:?}"),
+            (None, 0) => f.write_str("this level"),
+            (None, 1) => f.write_str("the level above"),
+            (None, above) => write!(f, "the level {above} above"),
+        }
+    }
+}
+
+/// Steps as an amount; nothing of a debt.
+fn shown(steps: i128) -> Amount {
+    Amount::from_steps(u64::try_from(steps.max(0)).unwrap_or(u64::MAX))
+}
+
+fn listed(shortfalls: &[Shortfall]) -> String {
+    shortfalls.iter().map(Shortfall::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map(|name| format!("; did you mean {name:?}?")).unwrap_or_default()
+}

@@ -1,0 +1,63 @@
+//! Being told when there may be more, without standing in line.
+
+use tokio::sync::Notify;
+use windlass_core::{ClientId, ResourceCost};
+
+use super::ResourceCapacity;
+
+use std::sync::Arc;
+
+/// Tells when there may be more at a level or above it: something was given back, or a limit
+/// changed. What time alone brings is not told.
+///
+/// ```
+/// use windlass::{ResourceCapacity, ResourceCost};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let capacity = ResourceCapacity::new(ResourceCost::of([("gpu", 4)])?);
+/// let permit = capacity.try_acquire(&ResourceCost::of([("gpu", 3)])?)?;
+/// let mut changes = capacity.subscribe();
+/// drop(permit);
+/// assert_eq!(changes.changed().await.to_string(), "gpu=4");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub struct CapacitySubscription {
+    capacity: ResourceCapacity,
+    client: ClientId,
+    bell: Arc<Notify>,
+}
+
+impl ResourceCapacity {
+    /// Tells from now on when there may be more at this level or above it.
+    pub fn subscribe(&self) -> CapacitySubscription {
+        let bell = Arc::new(Notify::new());
+        let mut tree = self.lock();
+        let client = tree.add_client(self.level.id);
+        self.level.shared.hang(client, &bell);
+        tree.watch_everything(client);
+        drop(tree);
+        CapacitySubscription { capacity: self.clone(), client, bell }
+    }
+}
+
+impl CapacitySubscription {
+    /// Waits until there may be more than at the last time, and tells what this level has then.
+    /// Changes that follow each other quickly are told as one. Can be dropped at any point: what was
+    /// not told yet is told at the next call.
+    pub async fn changed(&mut self) -> ResourceCost {
+        self.bell.notified().await;
+        self.capacity.lock().watch_everything(self.client);
+        self.capacity.available()
+    }
+}
+
+impl Drop for CapacitySubscription {
+    fn drop(&mut self) {
+        self.capacity.level.shared.unhang(self.client);
+        let wakes = self.capacity.lock().remove_client(self.client);
+        self.capacity.ring(&wakes);
+    }
+}

@@ -1,0 +1,240 @@
+//! Runs the tasks of a source within a capacity, as a stream of what they tell.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures::Stream;
+use futures::stream::BoxStream;
+use windlass_core::WorkId;
+
+use crate::ResourceCapacity;
+use crate::source::{DependencySource, PriorityDependencySource, PrioritySource, Queue};
+use crate::task::{ScheduledTask, TaskError};
+
+mod run;
+mod running;
+
+use run::Run;
+
+/// What to do when a task fails for good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// Stop: cancel everything else, give what was sent before, and end.
+    #[default]
+    Stop,
+    /// Go on with all that does not depend on it.
+    Continue,
+}
+
+/// Something that a task tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TaskProgress<I, O, E> {
+    /// The key of the task.
+    pub key: Arc<str>,
+    /// Its number within its source.
+    pub task_id: WorkId,
+    /// What it tells.
+    pub kind: TaskProgressKind<I, O, E>,
+}
+
+/// What a task tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskProgressKind<I, O, E> {
+    /// A value under way.
+    Intermediate(I),
+    /// It succeeded. Nothing follows from this task.
+    Final(O),
+    /// It failed for good. Nothing follows from this task.
+    Error(TaskError<E>),
+}
+
+/// Runs the tasks of a source within a capacity.
+///
+/// Of what can start, the most urgent starts; one that does not fit is passed over, and what refused
+/// it is set aside for it. The tasks run inside the stream, while it is polled: what the consumer is
+/// slow to take, it slows. Several runners on one capacity share it in turn.
+///
+/// ```
+/// use futures::StreamExt;
+/// use windlass::{
+///     OnError, PrioritySource, ResourceCapacity, ResourceCost, ScheduledTask, TaskPoolRunner,
+///     TaskProgressKind,
+/// };
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // Two at a time, and 16 GB of memory.
+/// let capacity = ResourceCapacity::new(ResourceCost::of([("capacity", 2), ("memory_gb", 16)])?);
+/// let source = PrioritySource::new();
+/// let cost = |n: u32, gb: u32| ResourceCost::of([("capacity", n), ("memory_gb", gb)]);
+/// source.enqueue(
+///     ScheduledTask::new("task-1", || async { Ok::<_, std::io::Error>("result 1") })
+///         .cost(cost(1, 4)?),
+///     5,
+/// )?;
+/// source.enqueue(
+///     ScheduledTask::streaming("task-2", |progress| async move {
+///         progress.send("step 1 done").await;
+///         progress.send("step 2 done").await;
+///         Ok("final result")
+///     })
+///     .cost(cost(2, 8)?),
+///     10,
+/// )?;
+/// source.close();
+///
+/// let mut lines = Vec::new();
+/// let mut run = TaskPoolRunner::new("my-pool", &source, &capacity).run_tasks(OnError::Stop);
+/// while let Some(progress) = run.next().await {
+///     lines.push(match progress.kind {
+///         TaskProgressKind::Intermediate(step) => format!("{}: {step}", progress.key),
+///         TaskProgressKind::Final(result) => format!("{}: {result}", progress.key),
+///         TaskProgressKind::Error(error) => format!("{}: {error}", progress.key),
+///     });
+/// }
+/// assert_eq!(lines, [
+///     "task-2: step 1 done",
+///     "task-2: step 2 done",
+///     "task-2: final result",
+///     "task-1: result 1",
+/// ]);
+/// assert_eq!(capacity.available().to_string(), "capacity=2 memory_gb=16");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a runner does nothing until `run_tasks`"]
+pub struct TaskPoolRunner<I, O, E> {
+    name: Arc<str>,
+    queue: Queue<ScheduledTask<I, O, E>>,
+    feed: Option<Feed<I, O, E>>,
+}
+
+/// A stream of tasks that is read ahead.
+struct Feed<I, O, E> {
+    tasks: BoxStream<'static, ScheduledTask<I, O, E>>,
+    look_ahead: usize,
+}
+
+/// How far a stream of tasks is read ahead unless said.
+const LOOK_AHEAD: usize = 64;
+
+impl<I, O, E> TaskPoolRunner<I, O, E> {
+    /// A runner of the tasks of one of our sources. The source takes from this capacity from now on;
+    /// what is under way elsewhere counts there, too.
+    ///
+    /// The name is for people.
+    pub fn new(
+        name: impl Into<Arc<str>>,
+        source: impl Into<TaskSource<I, O, E>>,
+        capacity: &ResourceCapacity,
+    ) -> Self {
+        let TaskSource(queue) = source.into();
+        queue.take_from(capacity, ScheduledTask::price);
+        Self { name: name.into(), queue, feed: None }
+    }
+
+    /// A runner of any stream of tasks. It is read ahead, so that one task that does not fit does not
+    /// hold up the others; of those read, the most urgent starts first.
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    /// use futures::{StreamExt, stream};
+    /// use windlass::{OnError, ResourceCapacity, ResourceCost, ScheduledTask, TaskPoolRunner};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let capacity = ResourceCapacity::new(ResourceCost::of([("capacity", 8)])?);
+    /// let tasks = stream::iter(0..1000).map(|n| {
+    ///     ScheduledTask::<(), _, Infallible>::new(n.to_string(), move || async move { Ok(n * n) })
+    /// });
+    /// let run = TaskPoolRunner::from_stream("squares", tasks, &capacity).run_tasks(OnError::Stop);
+    /// assert_eq!(run.count().await, 1000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn from_stream(
+        name: impl Into<Arc<str>>,
+        tasks: impl Stream<Item = ScheduledTask<I, O, E>> + Send + 'static,
+        capacity: &ResourceCapacity,
+    ) -> Self {
+        let source = PrioritySource::new();
+        let runner = Self::new(name, &source, capacity);
+        let feed = Feed { tasks: Box::pin(tasks), look_ahead: LOOK_AHEAD };
+        Self { feed: Some(feed), ..runner }
+    }
+
+    /// How many tasks of a stream are read ahead of those that run; 64 unless said, and at least one.
+    pub fn look_ahead(mut self, tasks: usize) -> Self {
+        if let Some(feed) = &mut self.feed {
+            feed.look_ahead = tasks.max(1);
+        }
+        self
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Runs the tasks, and gives what they tell as it comes.
+    ///
+    /// The stream ends when the source has: it is closed and everything in it has ended. Dropping it
+    /// cancels everything in the source and gives all capacity back; what computes on the CPU pool
+    /// is asked to stop, and gives back when it has.
+    #[must_use = "tasks run while the stream is polled"]
+    pub fn run_tasks(self, on_error: OnError) -> impl Stream<Item = TaskProgress<I, O, E>>
+    where
+        I: Send + 'static,
+        O: Send + 'static,
+        E: Send + 'static,
+    {
+        Run::new(self.queue, self.feed, on_error)
+    }
+}
+
+/// One of our sources of tasks, for a [`TaskPoolRunner`]: made from any of the three.
+///
+/// ```
+/// use std::convert::Infallible;
+/// use windlass::{PrioritySource, ScheduledTask, TaskSource};
+///
+/// let source = PrioritySource::<ScheduledTask<(), (), Infallible>>::new();
+/// let tasks = TaskSource::from(&source);
+/// # drop(tasks);
+/// ```
+#[must_use]
+pub struct TaskSource<I, O, E>(Queue<ScheduledTask<I, O, E>>);
+
+impl<I, O, E> fmt::Debug for TaskSource<I, O, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskSource").field("len", &self.0.len()).finish()
+    }
+}
+
+impl<I, O, E> From<&PrioritySource<ScheduledTask<I, O, E>>> for TaskSource<I, O, E> {
+    fn from(source: &PrioritySource<ScheduledTask<I, O, E>>) -> Self {
+        Self(source.queue.clone())
+    }
+}
+
+impl<K, I, O, E> From<&DependencySource<K, ScheduledTask<I, O, E>>> for TaskSource<I, O, E> {
+    fn from(source: &DependencySource<K, ScheduledTask<I, O, E>>) -> Self {
+        Self(source.queue().clone())
+    }
+}
+
+impl<K, I, O, E> From<&PriorityDependencySource<K, ScheduledTask<I, O, E>>>
+    for TaskSource<I, O, E>
+{
+    fn from(source: &PriorityDependencySource<K, ScheduledTask<I, O, E>>) -> Self {
+        Self(source.queue().clone())
+    }
+}
+
+impl<I, O, E> fmt::Debug for TaskPoolRunner<I, O, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskPoolRunner").field("name", &self.name).finish_non_exhaustive()
+    }
+}

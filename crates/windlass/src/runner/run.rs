@@ -1,0 +1,369 @@
+//! A run: takes what fits, polls what is under way, reports what ended.
+//!
+//! The tasks live in here and are polled by whoever polls the run. Everything is decided by the
+//! source's engine; the run only carries news between it and the tasks. User code runs only while no
+//! lock is held.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::stream::FuturesUnordered;
+use futures::{Stream, StreamExt};
+use tokio::time::Instant;
+use windlass_core::{CostError, Grant, Outcome, Random, WorkId};
+
+use super::running::{Event, Inner, Running, panicked};
+use super::{Feed, OnError, TaskProgress, TaskProgressKind};
+use crate::source::{Ear, Pulled, Queue, Started};
+use crate::task::{ScheduledTask, TaskError, TaskResult};
+
+type Told<I, O, E> = (Inner<I, O, E>, Event<I, O, E>);
+
+pub(super) struct Run<I, O, E>
+where
+    I: Send + 'static,
+    O: Send + 'static,
+    E: Send + 'static,
+{
+    queue: Queue<ScheduledTask<I, O, E>>,
+    feed: Option<Feed<I, O, E>>,
+    ear: Ear<ScheduledTask<I, O, E>>,
+    on_error: OnError,
+    running: FuturesUnordered<Running<I, O, E>>,
+    /// What has ended and was not reported yet.
+    ended: Vec<Ended<I, O, E>>,
+    /// What was told and not given out.
+    told: VecDeque<TaskProgress<I, O, E>>,
+    /// What can start and has not.
+    started: Vec<Started<ScheduledTask<I, O, E>>>,
+    random: Random,
+    stage: Stage,
+    /// How often something was told without listening to the source.
+    unheard: u32,
+}
+
+/// So many ends are reported at once at most. Each report makes the engine look what fits.
+const BATCH: usize = 32;
+
+/// A task that has ended.
+struct Ended<I, O, E> {
+    grant: Grant,
+    task: ScheduledTask<I, O, E>,
+    end: End<O, E>,
+}
+
+/// How.
+enum End<O, E> {
+    Well(O),
+    Badly(TaskError<E>),
+    Again(Duration),
+}
+
+/// Tasks that always have something to tell must not keep others from starting.
+const UNHEARD: u32 = 32;
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Something may have changed in the source.
+    Look,
+    /// All that can start has.
+    Wait,
+    /// Something failed: nothing starts any more.
+    Stopping,
+    Over,
+}
+
+impl<I, O, E> Run<I, O, E>
+where
+    I: Send + 'static,
+    O: Send + 'static,
+    E: Send + 'static,
+{
+    pub(super) fn new(
+        queue: Queue<ScheduledTask<I, O, E>>,
+        feed: Option<Feed<I, O, E>>,
+        on_error: OnError,
+    ) -> Self {
+        Self {
+            ear: Ear::new(&queue),
+            queue,
+            feed,
+            on_error,
+            running: FuturesUnordered::new(),
+            ended: Vec::new(),
+            told: VecDeque::new(),
+            started: Vec::new(),
+            random: Random::new(0),
+            stage: Stage::Look,
+            unheard: 0,
+        }
+    }
+
+    /// Reads ahead as far as that goes; what is read may start.
+    fn read_ahead(&mut self, context: &mut Context<'_>) {
+        let Some(feed) = &mut self.feed else { return };
+        let missing = feed.look_ahead.saturating_sub(self.queue.len());
+        let mut read = Vec::new();
+        let mut ended = false;
+        while read.len() < missing
+            && let Poll::Ready(next) = feed.tasks.poll_next_unpin(context)
+        {
+            let Some(task) = next else {
+                ended = true;
+                break;
+            };
+            let priority = task.parts.priority;
+            read.push((task, priority));
+        }
+        if !read.is_empty() {
+            self.queue.add_all(read);
+            self.stage = Stage::Look;
+        }
+        if ended {
+            self.queue.close();
+            self.feed = None;
+        }
+    }
+
+    /// Starts everything that fits; what can never fit has failed.
+    fn start_what_fits(&mut self) {
+        while self.stage == Stage::Look {
+            self.stage = Stage::Wait;
+            let mut started = std::mem::take(&mut self.started);
+            let impossible = self.queue.start_what_fits(&mut started);
+            self.started = started;
+            self.launch();
+            for (work, task, error) in impossible {
+                if self.stage != Stage::Stopping {
+                    self.stage = Stage::Look;
+                    self.give_up(work, &task, error);
+                }
+            }
+        }
+    }
+
+    fn launch(&mut self) {
+        for started in self.started.drain(..) {
+            self.running.push(Running::start(started));
+        }
+    }
+
+    fn give_up(&mut self, work: WorkId, task: &ScheduledTask<I, O, E>, error: CostError) {
+        let error = TaskError::Impossible(self.queue.impossible(error));
+        self.fail(work, task, error);
+    }
+
+    fn hear(&mut self, inner: Inner<I, O, E>, event: Event<I, O, E>) {
+        match event {
+            Event::Value(value) => {
+                let kind = TaskProgressKind::Intermediate(value);
+                self.tell(inner.grant.work, &inner.task.parts.key, kind);
+                self.running.push(Running::of(inner));
+            }
+            Event::Ended(result) => {
+                let Inner { grant, task, .. } = inner;
+                let end = self.end(&task, grant, result);
+                self.ended.push(Ended { grant, task, end });
+            }
+            Event::Stopped => self.queue.report_stopped(inner.grant),
+        }
+    }
+
+    /// Whether that is the end, or it is to be tried again. A panic is a mistake in the task, and
+    /// would only repeat itself.
+    fn end(
+        &mut self,
+        task: &ScheduledTask<I, O, E>,
+        grant: Grant,
+        result: TaskResult<O, E>,
+    ) -> End<O, E> {
+        let error = match result {
+            Ok(value) => return End::Well(value),
+            Err(error) => error,
+        };
+        match task.parts.retry.filter(|policy| grant.attempt <= policy.retries()) {
+            Some(policy) if matches!(error, TaskError::Failed(_)) => {
+                End::Again(policy.delay(grant.attempt, &mut self.random))
+            }
+            _ => End::Badly(error),
+        }
+    }
+
+    /// Reports what has ended, starts what can start by that, and tells.
+    fn settle(&mut self) {
+        let mut ended = std::mem::take(&mut self.ended);
+        let stops = self.on_error == OnError::Stop
+            && ended.iter().any(|ended| matches!(ended.end, End::Badly(_)));
+        let wanted = !stops && self.stage != Stage::Stopping;
+        let news = ended.iter().map(Ended::news);
+        self.queue.report_runs(news, wanted.then_some(&mut self.started));
+        self.launch();
+        for Ended { grant, task, end } in ended.drain(..) {
+            match end {
+                End::Well(value) => self.succeed(grant.work, &task, value),
+                End::Badly(error) => self.fail(grant.work, &task, error),
+                End::Again(_) => {}
+            }
+        }
+        self.ended = ended;
+    }
+
+    fn succeed(&mut self, work: WorkId, task: &ScheduledTask<I, O, E>, value: O) {
+        let hook = task.parts.on_complete.as_ref();
+        let hook =
+            hook.map(|hook| catch_unwind(AssertUnwindSafe(|| hook(&task.parts.key, &value))));
+        match hook {
+            Some(Err(panic)) => self.fail(work, task, panicked(panic.as_ref())),
+            _ => self.tell(work, &task.parts.key, TaskProgressKind::Final(value)),
+        }
+    }
+
+    fn fail(&mut self, work: WorkId, task: &ScheduledTask<I, O, E>, error: TaskError<E>) {
+        if let Some(hook) = &task.parts.on_error {
+            // The error is what matters; that its hook panics changes nothing about it.
+            drop(catch_unwind(AssertUnwindSafe(|| hook(&task.parts.key, &error))));
+        }
+        self.tell(work, &task.parts.key, TaskProgressKind::Error(error));
+        if self.on_error == OnError::Stop {
+            self.stop();
+        }
+    }
+
+    fn tell(&mut self, task_id: WorkId, key: &Arc<str>, kind: TaskProgressKind<I, O, E>) {
+        self.told.push_back(TaskProgress { key: Arc::clone(key), task_id, kind });
+    }
+
+    /// Cancels everything. What is under way ends when it has told what it had sent.
+    fn stop(&mut self) {
+        self.stage = Stage::Stopping;
+        self.feed = None;
+        self.queue.cancel_everything([]);
+        self.running.iter_mut().for_each(Running::stop);
+    }
+
+    /// Stops those that somebody has aborted.
+    fn stop_aborted(&mut self) {
+        let Self { queue, running, .. } = self;
+        let mine = |work| running.iter().any(|r| r.grant().is_some_and(|g| g.work == work));
+        let aborted = queue.take_stops(mine);
+        let stopped = |running: &Running<I, O, E>| {
+            running.grant().is_some_and(|grant| aborted.contains(&grant.work))
+        };
+        running.iter_mut().filter(|running| stopped(running)).for_each(Running::stop);
+    }
+
+    /// Nothing is under way that could tell anything now.
+    fn poll_idle(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let over = self.running.is_empty();
+        match self.queue.outlook() {
+            Pulled::Ended if over => self.stage = Stage::Over,
+            _ if over && self.stage == Stage::Stopping => self.stage = Stage::Over,
+            outlook => {
+                let due = if let Pulled::Nothing { due } = outlook { due } else { None };
+                futures::ready!(self.poll_ear(context, due));
+            }
+        }
+        Poll::Ready(())
+    }
+
+    fn poll_ear(&mut self, context: &mut Context<'_>, due: Option<Instant>) -> Poll<()> {
+        self.unheard = 0;
+        futures::ready!(self.ear.poll(context, due));
+        self.stop_aborted();
+        if self.stage == Stage::Wait {
+            self.stage = Stage::Look;
+        }
+        Poll::Ready(())
+    }
+
+    /// One of those under way has told something. Now and then the source is listened to as well.
+    fn hear_in_turn(&mut self, told: Told<I, O, E>, context: &mut Context<'_>) {
+        let (inner, event) = told;
+        self.hear(inner, event);
+        self.unheard += 1;
+        if self.unheard >= UNHEARD {
+            let _ = self.poll_ear(context, None);
+        }
+    }
+}
+
+impl<I, O, E> Stream for Run<I, O, E>
+where
+    I: Send + 'static,
+    O: Send + 'static,
+    E: Send + 'static,
+{
+    type Item = TaskProgress<I, O, E>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let run = &mut *self;
+        loop {
+            if run.ended.len() >= BATCH || !run.told.is_empty() && !run.ended.is_empty() {
+                run.settle();
+            }
+            if let Some(told) = run.told.pop_front() {
+                return Poll::Ready(Some(told));
+            }
+            if run.stage == Stage::Over {
+                return Poll::Ready(None);
+            }
+            run.read_ahead(context);
+            run.start_what_fits();
+            if !run.told.is_empty() {
+                continue;
+            }
+            match run.running.poll_next_unpin(context) {
+                Poll::Ready(Some(told)) => run.hear_in_turn(told, context),
+                Poll::Ready(None) | Poll::Pending if !run.ended.is_empty() => run.settle(),
+                Poll::Ready(None) | Poll::Pending => futures::ready!(run.poll_idle(context)),
+            }
+        }
+    }
+}
+
+impl<I, O, E> Ended<I, O, E> {
+    /// What the source is told. One that is tried again comes back to it.
+    fn news(&self) -> (Grant, Option<ScheduledTask<I, O, E>>, Outcome) {
+        match self.end {
+            End::Well(_) => (self.grant, None, Outcome::Success),
+            End::Badly(_) => (self.grant, None, Outcome::Failed),
+            End::Again(delay) => (self.grant, Some(self.task.clone()), Outcome::Retry { delay }),
+        }
+    }
+}
+
+impl<I, O, E> Unpin for Run<I, O, E>
+where
+    I: Send + 'static,
+    O: Send + 'static,
+    E: Send + 'static,
+{
+}
+
+impl<I, O, E> Drop for Run<I, O, E>
+where
+    I: Send + 'static,
+    O: Send + 'static,
+    E: Send + 'static,
+{
+    /// Bodies go first, then what they had is given back. What still computes gives back when it has
+    /// ended.
+    fn drop(&mut self) {
+        let running = std::mem::take(&mut self.running);
+        let unstarted = std::mem::take(&mut self.started);
+        let mut ended: Vec<_> = unstarted.into_iter().map(|started| started.grant).collect();
+        ended.extend(self.ended.drain(..).map(|ended| ended.grant));
+        for running in running {
+            let queue = self.queue.clone();
+            ended.extend(running.abandon(move |grant| queue.report_stopped(grant)));
+        }
+        if self.stage != Stage::Over || !ended.is_empty() {
+            self.queue.cancel_everything(ended);
+        }
+    }
+}

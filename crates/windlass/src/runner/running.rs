@@ -1,0 +1,211 @@
+//! One task under way: its body, and the values that it has sent and nobody has taken.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tokio::sync::mpsc;
+use windlass_core::Grant;
+use windlass_pool as pool;
+use windlass_pool::{JoinTask, Scheduler};
+
+use crate::source::Started;
+use crate::task::{Body, ScheduledTask, TaskError, TaskFuture, TaskResult, TaskSender};
+
+/// As a future it is ready with itself and whatever happened next.
+pub(super) struct Running<I, O, E>(Option<Inner<I, O, E>>);
+
+pub(super) struct Inner<I, O, E> {
+    pub(super) grant: Grant,
+    pub(super) task: ScheduledTask<I, O, E>,
+    attempt: Attempt<O, E>,
+    values: Option<mpsc::Receiver<I>>,
+    stopped: bool,
+    /// Who polled last, to be told when it is stopped.
+    waker: Option<Waker>,
+}
+
+enum Attempt<O, E> {
+    Future(TaskFuture<O, E>),
+    Cpu(JoinTask<Result<O, E>>, Arc<Hold>),
+    /// It has returned; values that it has sent may be left.
+    Over(TaskResult<O, E>),
+    /// It was stopped, or its end was told.
+    Gone,
+}
+
+/// What happened next to a task.
+pub(super) enum Event<I, O, E> {
+    Value(I),
+    Ended(TaskResult<O, E>),
+    Stopped,
+}
+
+/// What a closure on the pool keeps as long as it runs. The last one who has it reports the task's
+/// end, if that was left to it.
+#[derive(Default)]
+pub(super) struct Hold {
+    report: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let report = self.report.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(report) = report {
+            report();
+        }
+    }
+}
+
+impl<I, O, E> Running<I, O, E>
+where
+    O: Send + 'static,
+    E: Send + 'static,
+{
+    /// Starts an attempt. What goes wrong in doing so is how it ended.
+    pub(super) fn start(started: Started<ScheduledTask<I, O, E>>) -> Self {
+        let Started { grant, task } = started;
+        let mut values = None;
+        let attempt = match &task.parts.body {
+            Body::Future(start) => begin(|| Attempt::Future(start())),
+            Body::Streaming(start) => {
+                let (sender, receiver) = TaskSender::channel();
+                values = Some(receiver);
+                begin(|| Attempt::Future(start(sender)))
+            }
+            Body::Cpu(compute) => {
+                let hold = Arc::new(Hold::default());
+                let (compute, kept) = (Arc::clone(compute), Arc::clone(&hold));
+                let body = move || {
+                    let _kept = kept;
+                    compute()
+                };
+                Attempt::Cpu(Scheduler::global().spawn(body), hold)
+            }
+        };
+        Self(Some(Inner { grant, task, attempt, values, stopped: false, waker: None }))
+    }
+
+    pub(super) fn of(inner: Inner<I, O, E>) -> Self {
+        Self(Some(inner))
+    }
+
+    pub(super) fn grant(&self) -> Option<Grant> {
+        self.0.as_ref().map(|inner| inner.grant)
+    }
+
+    /// Drops a future at once; asks a closure on the pool to stop, and waits for it.
+    pub(super) fn stop(&mut self) {
+        let Some(inner) = &mut self.0 else { return };
+        inner.stopped = true;
+        match &inner.attempt {
+            Attempt::Cpu(task, _) => task.cancel(),
+            _ => inner.attempt = Attempt::Gone,
+        }
+        if let Some(waker) = inner.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Stops it for good. Returns its grant if it has ended, and otherwise leaves `report` to the
+    /// closure that still runs.
+    pub(super) fn abandon(self, report: impl FnOnce(Grant) + Send + 'static) -> Option<Grant> {
+        let inner = self.0?;
+        let grant = inner.grant;
+        let Attempt::Cpu(task, hold) = inner.attempt else { return Some(grant) };
+        task.cancel();
+        let mut left = hold.report.lock().unwrap_or_else(PoisonError::into_inner);
+        *left = Some(Box::new(move || report(grant)));
+        drop(left);
+        None
+    }
+}
+
+impl<I, O, E> Future for Running<I, O, E>
+where
+    O: Send + 'static,
+    E: Send + 'static,
+{
+    type Output = (Inner<I, O, E>, Event<I, O, E>);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let inner = self.0.as_mut().expect("it is not polled after it was ready");
+        match inner.poll(context) {
+            Poll::Ready(event) => {
+                Poll::Ready((self.0.take().expect("it was there just now"), event))
+            }
+            Poll::Pending => {
+                inner.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<I, O, E> Unpin for Running<I, O, E> {}
+
+impl<I, O, E> Inner<I, O, E> {
+    /// What was sent comes before what came after it, and so before the end.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Event<I, O, E>> {
+        if let Poll::Ready(Some(value)) = self.poll_value(context) {
+            return Poll::Ready(Event::Value(value));
+        }
+        if let Poll::Ready(over) = self.attempt.poll(context) {
+            self.attempt = Attempt::Over(over);
+        }
+        // It may have sent something while it was polled, also the last thing that it did.
+        if let Poll::Ready(Some(value)) = self.poll_value(context) {
+            return Poll::Ready(Event::Value(value));
+        }
+        match std::mem::replace(&mut self.attempt, Attempt::Gone) {
+            Attempt::Over(_) if self.stopped => Poll::Ready(Event::Stopped),
+            Attempt::Over(result) => Poll::Ready(Event::Ended(result)),
+            Attempt::Gone => Poll::Ready(Event::Stopped),
+            running => {
+                self.attempt = running;
+                Poll::Pending
+            }
+        }
+    }
+
+    fn poll_value(&mut self, context: &mut Context<'_>) -> Poll<Option<I>> {
+        match &mut self.values {
+            Some(values) => values.poll_recv(context),
+            None => Poll::Ready(None),
+        }
+    }
+}
+
+impl<O, E> Attempt<O, E> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<TaskResult<O, E>> {
+        match self {
+            Attempt::Future(future) => {
+                let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+                polled.unwrap_or_else(|panic| Poll::Ready(Err(panicked(panic.as_ref()))))
+            }
+            Attempt::Cpu(task, _) => Pin::new(task).poll(context).map(|ended| match ended {
+                Ok(result) => result.map_err(TaskError::Failed),
+                Err(pool::TaskError::Panicked(panic)) => {
+                    Err(TaskError::Panicked { message: panic.to_string() })
+                }
+                Err(_) => Err(TaskError::Panicked { message: "it was cancelled".to_owned() }),
+            }),
+            Attempt::Over(_) | Attempt::Gone => Poll::Pending,
+        }
+    }
+}
+
+/// A panic in starting is the attempt's.
+fn begin<O, E>(start: impl FnOnce() -> Attempt<O, E>) -> Attempt<O, E> {
+    let begun = catch_unwind(AssertUnwindSafe(start));
+    begun.unwrap_or_else(|panic| Attempt::Over(Err(panicked(panic.as_ref()))))
+}
+
+pub(super) fn panicked<E>(panic: &(dyn Any + Send)) -> TaskError<E> {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    TaskError::Panicked { message: text.unwrap_or("no message").to_owned() }
+}

@@ -1,0 +1,192 @@
+//! Tasks that depend on each other, in the order in which they become ready.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Debug};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures::Stream;
+use windlass_core::{Ageing, DependencyGraph, NodeState, Outcome};
+
+use super::error::{EnqueueError, ReportError, SourceError};
+use super::keyed::{Keyed, equal};
+use super::{Ear, Queue};
+
+macro_rules! keyed_source {
+    ($name:ident) => {
+        impl<K: Clone + Ord + Debug, T> $name<K, T> {
+            /// Adds a task that can start when all of `after` have completed. Under one that was
+            /// aborted it is aborted at once.
+            pub fn enqueue(&self, key: K, task: T, after: &[K]) -> Result<(), EnqueueError<K>> {
+                self.keyed.enqueue(key, task, after)
+            }
+
+            /// The task that comes next, if one can start.
+            #[must_use]
+            pub fn peek(&self) -> Option<T>
+            where
+                T: Clone,
+            {
+                self.keyed.peek().map(|(_, task)| task)
+            }
+
+            /// The key of the task that comes next, if one can start.
+            #[must_use]
+            pub fn peek_key(&self) -> Option<K> {
+                self.keyed.peek_key()
+            }
+
+            /// Waits for the next task and gives it out with its key. None at the end.
+            pub async fn pull(&self) -> Option<(K, T)>
+            where
+                T: Clone,
+            {
+                let mut ear = Ear::new(&self.keyed.queue);
+                futures::future::poll_fn(|context| self.keyed.poll_pull(context, &mut ear)).await
+            }
+
+            /// A task under way is done. What waited only for it can start.
+            pub fn complete(&self, key: &K) -> Result<(), ReportError<K>> {
+                self.keyed.report(key, Outcome::Success)
+            }
+
+            /// A task under way has to be done again: it is in line again, behind the others.
+            pub fn fail(&self, key: &K) -> Result<(), ReportError<K>> {
+                self.keyed.report(key, Outcome::Interrupted)
+            }
+
+            /// Gives up a task and all that wait for it, at any depth. Returns them, level by level.
+            pub fn abort(&self, key: &K) -> Result<Vec<K>, ReportError<K>> {
+                self.keyed.abort(key)
+            }
+
+            /// Where a task stands; none if there is no such key.
+            #[must_use]
+            pub fn state(&self, key: &K) -> Option<NodeState> {
+                self.keyed.state(key)
+            }
+
+            /// Takes nothing more in; what there is can still be pulled.
+            pub fn close(&self) {
+                self.keyed.queue.close();
+            }
+
+            /// Whether it takes nothing more in.
+            #[must_use]
+            pub fn is_closed(&self) -> bool {
+                self.keyed.queue.is_closed()
+            }
+
+            /// How many tasks can start and have not been pulled.
+            #[must_use]
+            pub fn len(&self) -> usize {
+                self.keyed.queue.len()
+            }
+
+            /// Whether no task can start now.
+            #[must_use]
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            fn over(keyed: Keyed<K, T>) -> Self {
+                Self { keyed, ear: None }
+            }
+        }
+
+        impl<K: Clone + Ord + Debug, T: Clone> Stream for $name<K, T> {
+            type Item = (K, T);
+
+            fn poll_next(
+                mut self: Pin<&mut Self>,
+                context: &mut Context<'_>,
+            ) -> Poll<Option<Self::Item>> {
+                let source = &mut *self;
+                let ear = source.ear.take();
+                let mut ear = ear.unwrap_or_else(|| Box::new(Ear::new(&source.keyed.queue)));
+                let polled = source.keyed.poll_pull(context, &mut ear);
+                source.ear = polled.is_pending().then_some(ear);
+                polled
+            }
+        }
+
+        impl<K, T> Unpin for $name<K, T> {}
+
+        impl<K, T> $name<K, T> {
+            /// The engine behind it.
+            pub(crate) fn queue(&self) -> &Queue<T> {
+                &self.keyed.queue
+            }
+        }
+
+        impl<K, T> Clone for $name<K, T> {
+            fn clone(&self) -> Self {
+                Self { keyed: self.keyed.clone(), ear: None }
+            }
+        }
+
+        impl<K, T> Debug for $name<K, T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let len = self.keyed.queue.len();
+                f.debug_struct(stringify!($name)).field("len", &len).finish_non_exhaustive()
+            }
+        }
+    };
+}
+pub(super) use keyed_source;
+
+/// Tasks whose dependencies are done, in the order in which they became ready.
+///
+/// Made from a graph it takes more in until all its tasks have ended, and ends then; made
+/// [`open`](DependencySource::open), when it is closed. As a stream it gives out keys and tasks;
+/// whoever pulls one says what became of it. Handles are clones of each other.
+///
+/// ```
+/// use futures::StreamExt;
+/// use windlass::DependencySource;
+/// use windlass::core::DependencyGraph;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut graph = DependencyGraph::new();
+/// graph.add_node("a", [])?;
+/// graph.add_node("b", ["a"])?;
+/// graph.add_node("c", ["a"])?;
+/// let tasks = [("a", "Task A"), ("b", "Task B"), ("c", "Task C")];
+/// let mut source = DependencySource::new(&graph, tasks)?;
+///
+/// assert_eq!(source.next().await, Some(("a", "Task A")), "only a is ready");
+/// source.complete(&"a")?;
+/// assert_eq!(source.next().await, Some(("b", "Task B")));
+/// assert_eq!(source.next().await, Some(("c", "Task C")));
+/// source.complete(&"b")?;
+/// source.complete(&"c")?;
+/// assert_eq!(source.next().await, None);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub struct DependencySource<K, T> {
+    pub(super) keyed: Keyed<K, T>,
+    ear: Option<Box<Ear<T>>>,
+}
+
+impl<K: Clone + Ord + Debug, T> DependencySource<K, T> {
+    /// The tasks of a graph, each key with its own. What has completed or was aborted in the graph
+    /// needs none; what is running there is under way here.
+    pub fn new(
+        graph: &DependencyGraph<K>,
+        tasks: impl IntoIterator<Item = (K, T)>,
+    ) -> Result<Self, SourceError<K>> {
+        let keyed = Keyed::open(Ageing::NONE, equal());
+        let tasks: BTreeMap<_, _> = tasks.into_iter().collect();
+        Ok(Self::over(keyed.of_graph(graph, tasks)?))
+    }
+
+    /// An empty source that is open until it is closed.
+    pub fn open() -> Self {
+        Self::over(Keyed::open(Ageing::NONE, equal()))
+    }
+}
+
+keyed_source!(DependencySource);

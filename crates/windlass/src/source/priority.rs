@@ -1,0 +1,226 @@
+//! A queue by priority, in which waiting makes more urgent.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures::Stream;
+use futures::future::poll_fn;
+use windlass_core::{Ageing, Grant, Input, Outcome, WorkId, World};
+
+use super::Ear;
+use super::error::{ReportError, SourceClosed};
+use super::queue::{Pulled, Queue};
+use super::state::{Closing, Hands, Memory, State};
+
+/// A queue of items by priority: the largest first, then the one that came first.
+///
+/// Handles are clones of each other. As a stream it gives the items out, and ends when it is closed
+/// and nothing is left; [`PrioritySource::pull`] gives them out with their keys, to be reported.
+///
+/// ```
+/// use futures::StreamExt;
+/// use windlass::PrioritySource;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut source = PrioritySource::new();
+/// source.enqueue("low-priority-task", 1)?;
+/// source.enqueue("high-priority-task", 10)?;
+/// source.enqueue("medium-priority-task", 5)?;
+///
+/// assert_eq!(source.next().await, Some("high-priority-task"));
+/// assert_eq!(source.next().await, Some("medium-priority-task"));
+/// source.close();
+/// assert_eq!(source.next().await, Some("low-priority-task"));
+/// assert_eq!(source.next().await, None);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// With ageing, waiting makes more urgent: effective priority is priority + min(rate × age, cap), at
+/// every instant.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::{Ageing, PrioritySource};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // 0.01 per millisecond, 5 at most.
+/// let source = PrioritySource::with_ageing(Ageing::new("0.01".parse()?, Some(5.into()))?);
+/// source.enqueue("background", 1)?;
+/// tokio::time::advance(Duration::from_millis(500)).await;
+/// source.enqueue("fresh", 5)?;
+/// assert_eq!(source.peek(), Some("background"), "1 + min(0.01 × 500, 5) = 6");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub struct PrioritySource<T> {
+    pub(crate) queue: Queue<T>,
+    /// While it is polled as a stream and has nothing to give.
+    ear: Option<Box<Ear<T>>>,
+}
+
+impl<T> PrioritySource<T> {
+    /// An empty source in which waiting changes nothing.
+    pub fn new() -> Self {
+        Self::with_ageing(Ageing::NONE)
+    }
+
+    /// An empty source in which waiting makes more urgent.
+    pub fn with_ageing(ageing: Ageing) -> Self {
+        Self::over(Queue::new(ageing, Closing::Open, Memory::Forget))
+    }
+
+    fn over(queue: Queue<T>) -> Self {
+        Self { queue, ear: None }
+    }
+
+    /// Adds an item; larger priorities come first. The key stands for it from now on.
+    pub fn enqueue(&self, item: T, priority: i64) -> Result<WorkId, SourceClosed> {
+        let key = self.queue.add(item, priority, &[]).map_err(|_| SourceClosed)?;
+        self.queue.tell_all();
+        Ok(key)
+    }
+
+    /// The item that comes next, if one waits.
+    #[must_use]
+    pub fn peek(&self) -> Option<T>
+    where
+        T: Clone,
+    {
+        self.queue.peek(|_, item| item.clone())
+    }
+
+    /// The key of the item that comes next, if one waits.
+    #[must_use]
+    pub fn peek_key(&self) -> Option<WorkId> {
+        self.queue.peek(|key, _| key)
+    }
+
+    /// Waits for the next item and gives it out with its key. It stays under way until it is
+    /// reported: [`PrioritySource::complete`], [`PrioritySource::fail`] or
+    /// [`PrioritySource::abort`]. None at the end.
+    pub async fn pull(&self) -> Option<(WorkId, T)>
+    where
+        T: Clone,
+    {
+        let mut ear = Ear::new(&self.queue);
+        poll_fn(|context| self.poll_pull(context, &mut ear, State::hand_out)).await
+    }
+
+    /// An item under way is done.
+    pub fn complete(&self, key: WorkId) -> Result<(), ReportError<WorkId>> {
+        self.queue.report(key, Outcome::Success)
+    }
+
+    /// An item under way has to be done again: it is in line again, behind those of its priority.
+    pub fn fail(&self, key: WorkId) -> Result<(), ReportError<WorkId>> {
+        self.queue.report(key, Outcome::Interrupted)
+    }
+
+    /// Gives up an item, whether it waits or is under way. Returns its key.
+    pub fn abort(&self, key: WorkId) -> Result<Vec<WorkId>, ReportError<WorkId>> {
+        self.queue.abort(key)
+    }
+
+    /// Takes nothing more in; what there is can still be pulled.
+    pub fn close(&self) {
+        self.queue.close();
+    }
+
+    /// Whether it takes nothing more in.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.queue.is_closed()
+    }
+
+    /// How many items wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether no item waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn poll_pull<P>(
+        &self,
+        context: &mut Context<'_>,
+        ear: &mut Ear<T>,
+        hand_out: impl Fn(&mut State<T>, &mut World<'_>, Grant) -> P,
+    ) -> Poll<Option<P>> {
+        loop {
+            match self.queue.pull(&hand_out) {
+                Pulled::Task(pulled) => return Poll::Ready(Some(pulled)),
+                Pulled::Ended => return Poll::Ready(None),
+                Pulled::Nothing { due } => futures::ready!(ear.poll(context, due)),
+            }
+        }
+    }
+}
+
+impl<T> State<T> {
+    /// A copy for one who pulls by hand and will report it.
+    pub(super) fn hand_out(&mut self, _world: &mut World<'_>, grant: Grant) -> (WorkId, T)
+    where
+        T: Clone,
+    {
+        let entry = self.entries.get_mut(grant.work).expect("a work that starts has a task");
+        entry.hands = Hands::Puller(grant);
+        let task = entry.task.clone().expect("nobody has a task that stands in line");
+        (grant.work, task)
+    }
+
+    /// Somebody has pulled it elsewhere.
+    pub(super) fn note_as_pulled(&mut self, _world: &mut World<'_>, grant: Grant) {
+        let entry = self.entries.get_mut(grant.work).expect("a work that starts has a task");
+        entry.hands = Hands::Puller(grant);
+    }
+
+    /// The task itself, for one who will not report it.
+    fn give_away(&mut self, world: &mut World<'_>, grant: Grant) -> T {
+        let entry = self.entries.get_mut(grant.work).expect("a work that starts has a task");
+        let task = entry.task.take().expect("nobody has a task that stands in line");
+        let finished = Input::Finished { grant, outcome: Outcome::Success };
+        self.engine.apply(world, finished).expect("it has just begun");
+        task
+    }
+}
+
+impl<T> Stream for PrioritySource<T> {
+    type Item = T;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
+        let source = &mut *self;
+        let mut ear = source.ear.take().unwrap_or_else(|| Box::new(Ear::new(&source.queue)));
+        let polled = source.poll_pull(context, &mut ear, State::give_away);
+        source.ear = polled.is_pending().then_some(ear);
+        polled
+    }
+}
+
+impl<T> Unpin for PrioritySource<T> {}
+
+impl<T> Clone for PrioritySource<T> {
+    fn clone(&self) -> Self {
+        Self::over(self.queue.clone())
+    }
+}
+
+impl<T> Default for PrioritySource<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> fmt::Debug for PrioritySource<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PrioritySource").field("len", &self.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,119 @@
+//! Tasks that depend on each other; of those that can start, the most urgent first.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Debug};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::Stream;
+use windlass_core::{Ageing, DependencyGraph, NodeState, Outcome};
+
+use super::dependency::keyed_source;
+use super::error::{EnqueueError, ReportError, SourceError};
+use super::keyed::{Keyed, PriorityFn, equal};
+use super::{Ear, Queue};
+
+/// How urgent tasks are; all alike, and waiting changes nothing, unless said.
+///
+/// ```
+/// use windlass::PriorityDependencyOptions;
+///
+/// let options = PriorityDependencyOptions::<&str, ()>::new()
+///     .priority(|key, _task| if *key == "report" { 10 } else { 1 });
+/// ```
+#[must_use]
+pub struct PriorityDependencyOptions<K, T> {
+    ageing: Ageing,
+    priority: Arc<PriorityFn<K, T>>,
+}
+
+impl<K, T> PriorityDependencyOptions<K, T> {
+    /// Priority 1 for all, and no ageing.
+    pub fn new() -> Self {
+        Self { ageing: Ageing::NONE, priority: equal() }
+    }
+
+    /// How urgent each task is; larger is more urgent. Asked once, when a task is added.
+    pub fn priority(mut self, of: impl Fn(&K, &T) -> i64 + Send + Sync + 'static) -> Self {
+        self.priority = Arc::new(of);
+        self
+    }
+
+    /// How waiting makes tasks that can start more urgent.
+    pub fn ageing(mut self, ageing: Ageing) -> Self {
+        self.ageing = ageing;
+        self
+    }
+}
+
+impl<K, T> Default for PriorityDependencyOptions<K, T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K, T> Debug for PriorityDependencyOptions<K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("PriorityDependencyOptions");
+        shown.field("ageing", &self.ageing).finish_non_exhaustive()
+    }
+}
+
+/// Tasks whose dependencies are done, the most urgent first.
+///
+/// Otherwise as a [`DependencySource`](crate::DependencySource).
+///
+/// ```
+/// use futures::StreamExt;
+/// use windlass::core::DependencyGraph;
+/// use windlass::{PriorityDependencyOptions, PriorityDependencySource};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut graph = DependencyGraph::new();
+/// graph.add_node("fetch", [])?;
+/// graph.add_node("parse", ["fetch"])?;
+/// graph.add_node("analyze-a", ["parse"])?;
+/// graph.add_node("analyze-b", ["parse"])?;
+/// graph.add_node("report", ["analyze-a", "analyze-b"])?;
+/// let tasks = ["fetch", "parse", "analyze-a", "analyze-b", "report"].map(|key| (key, ()));
+/// let urgent = |key: &&str| if *key == "analyze-b" { 10 } else { 1 };
+/// let options = PriorityDependencyOptions::new().priority(move |key, ()| urgent(key));
+/// let mut source = PriorityDependencySource::new(&graph, tasks, options)?;
+///
+/// let mut order = Vec::new();
+/// while let Some((key, ())) = source.next().await {
+///     order.push(key);
+///     source.complete(&key)?;
+/// }
+/// assert_eq!(order, ["fetch", "parse", "analyze-b", "analyze-a", "report"]);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub struct PriorityDependencySource<K, T> {
+    pub(super) keyed: Keyed<K, T>,
+    ear: Option<Box<Ear<T>>>,
+}
+
+impl<K: Clone + Ord + Debug, T> PriorityDependencySource<K, T> {
+    /// The tasks of a graph, each key with its own. What has completed or was aborted in the graph
+    /// needs none; what is running there is under way here.
+    pub fn new(
+        graph: &DependencyGraph<K>,
+        tasks: impl IntoIterator<Item = (K, T)>,
+        options: PriorityDependencyOptions<K, T>,
+    ) -> Result<Self, SourceError<K>> {
+        let keyed = Keyed::open(options.ageing, options.priority);
+        let tasks: BTreeMap<_, _> = tasks.into_iter().collect();
+        Ok(Self::over(keyed.of_graph(graph, tasks)?))
+    }
+
+    /// An empty source that is open until it is closed.
+    pub fn open(options: PriorityDependencyOptions<K, T>) -> Self {
+        Self::over(Keyed::open(options.ageing, options.priority))
+    }
+}
+
+keyed_source!(PriorityDependencySource);

@@ -1,0 +1,158 @@
+//! What becomes of tasks under way, and giving tasks up.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use windlass_core::{Grant, Input, Outcome, WorkId, World};
+
+use super::error::ReportError;
+use super::queue::Queue;
+use super::state::{Hands, Started, State};
+
+impl<T> Queue<T> {
+    /// The end of a task that was pulled by hand.
+    pub(super) fn report(&self, work: WorkId, outcome: Outcome) -> Result<(), ReportError<WorkId>> {
+        let reported = self.call(|state, world| {
+            let grant = state.pulled(work)?;
+            state.end(world, grant, outcome);
+            Ok(())
+        });
+        self.tell_all();
+        reported
+    }
+
+    /// The ends of tasks that a runner had; then, if it wants more, what can start. One that is to be
+    /// tried again comes back with its task.
+    pub(crate) fn report_runs(
+        &self,
+        ended: impl IntoIterator<Item = (Grant, Option<T>, Outcome)>,
+        started: Option<&mut Vec<Started<T>>>,
+    ) {
+        self.call(|state, world| {
+            for (grant, task, outcome) in ended {
+                state.take_back(grant.work, task);
+                state.end(world, grant, outcome);
+            }
+            if let Some(started) = started {
+                state.start_what_fits(world, started);
+            }
+        });
+        self.tell_others();
+    }
+
+    /// The end of a task that was stopped.
+    pub(crate) fn report_stopped(&self, grant: Grant) {
+        self.call(|state, world| state.end(world, grant, Outcome::Cancelled));
+        self.tell_all();
+    }
+
+    /// The end of tasks whose runner stops; everything else in the source ends, too.
+    pub(crate) fn cancel_everything(&self, stopped: impl IntoIterator<Item = Grant>) {
+        self.call(|state, world| {
+            for grant in stopped {
+                state.end(world, grant, Outcome::Cancelled);
+            }
+            state.cancel_everything(world);
+        });
+        self.tell_all();
+    }
+
+    /// Gives up a task and all that wait for it, at any depth; returns them, level by level.
+    pub(super) fn abort(&self, work: WorkId) -> Result<Vec<WorkId>, ReportError<WorkId>> {
+        let aborted = self.call(|state, world| {
+            state.expect_open(work)?;
+            let aborted = state.with_dependents(work);
+            // Those at the end first: otherwise they would end by themselves.
+            for work in aborted.iter().rev() {
+                state.cancel(world, *work);
+            }
+            Ok(aborted)
+        });
+        self.tell_all();
+        aborted
+    }
+
+    /// Those of a runner that are to be stopped; `is_mine` tells which it has.
+    pub(crate) fn take_stops(&self, is_mine: impl Fn(WorkId) -> bool) -> Vec<WorkId> {
+        let mut mine = Vec::new();
+        self.call(|state, _| {
+            state.stops.retain(|work| {
+                let own = is_mine(*work);
+                mine.extend(own.then_some(*work));
+                !own
+            });
+        });
+        mine
+    }
+}
+
+impl<T> State<T> {
+    /// The attempt of one that was pulled by hand and has not been reported.
+    fn pulled(&self, work: WorkId) -> Result<Grant, ReportError<WorkId>> {
+        match self.expect_open(work)? {
+            Hands::Puller(grant) => Ok(grant),
+            Hands::Nobody => Err(ReportError::NotUnderWay { key: work }),
+            Hands::Runner => Err(ReportError::RunByRunner { key: work }),
+        }
+    }
+
+    fn expect_open(&self, work: WorkId) -> Result<Hands, ReportError<WorkId>> {
+        match self.entries.get(work) {
+            Some(entry) => Ok(entry.hands),
+            None if work.get() <= self.added => Err(ReportError::AlreadyReported { key: work }),
+            None => Err(ReportError::Unknown { key: work }),
+        }
+    }
+
+    fn end(&mut self, world: &mut World<'_>, grant: Grant, outcome: Outcome) {
+        if let Some(entry) = self.entries.get_mut(grant.work) {
+            entry.hands = Hands::Nobody;
+        }
+        self.stops.retain(|work| *work != grant.work);
+        let finished = Input::Finished { grant, outcome };
+        self.engine.apply(world, finished).expect("an attempt is reported once");
+    }
+
+    fn take_back(&mut self, work: WorkId, task: Option<T>) {
+        match self.entries.get_mut(work) {
+            Some(entry) => entry.task = task,
+            None => self.over.extend(task),
+        }
+    }
+
+    /// `work` and all that wait for it and have not ended, level by level.
+    fn with_dependents(&self, work: WorkId) -> Vec<WorkId> {
+        let mut seen = BTreeSet::from([work]);
+        let mut found = Vec::new();
+        let mut level = VecDeque::from([work]);
+        while let Some(next) = level.pop_front() {
+            found.push(next);
+            let dependents = self.entries.get(next).map_or(&[][..], |entry| &entry.dependents);
+            let open = dependents.iter().filter(|work| self.entries.get(**work).is_some());
+            level.extend(open.copied().filter(|work| seen.insert(*work)));
+        }
+        found
+    }
+
+    /// One that was pulled by hand ends at once; one that a runner has, when the runner has stopped
+    /// it.
+    fn cancel(&mut self, world: &mut World<'_>, work: WorkId) {
+        let Some(entry) = self.entries.get(work) else { return };
+        match entry.hands {
+            Hands::Nobody => {}
+            Hands::Puller(grant) => return self.end(world, grant, Outcome::Cancelled),
+            Hands::Runner => self.stops.push(work),
+        }
+        self.engine.apply(world, Input::Cancel(work)).expect("it has not ended");
+    }
+
+    fn cancel_everything(&mut self, world: &mut World<'_>) {
+        self.impossible.clear();
+        let open: Vec<_> = self.entries.iter().map(|(work, _)| work).collect();
+        for work in open.into_iter().rev() {
+            let ended = self.engine.phase(work).is_none_or(|phase| phase.state().is_terminal());
+            if !ended {
+                self.cancel(world, work);
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What a source keeps under its lock: its engine, and a task for each work that has not ended.
+
+use std::collections::BTreeMap;
+use std::mem;
+
+use windlass_core::{
+    Amount, Arrival, CapacityTree, CostError, CostId, Dependency, Engine, EngineConfig, Grant,
+    Input, LevelId, ResourceCost, SLOTS, Submission, Timestamp, Transition, WorkId, World,
+};
+
+use super::entries::Entries;
+use crate::capacity::Client;
+
+/// What is under the lock.
+pub(crate) struct State<T> {
+    pub(super) engine: Engine,
+    pub(super) client: Client,
+    pub(super) entries: Entries<Entry<T>>,
+    pub(super) closing: Closing,
+    price: Price<T>,
+    priced: Option<Priced>,
+    /// Tasks that can never run where the engine takes from now, and have not been told of.
+    pub(super) impossible: Vec<(WorkId, CostError)>,
+    /// Tasks that a runner has under way and that are to be stopped.
+    pub(super) stops: Vec<WorkId>,
+    /// How many were ever added.
+    pub(super) added: u64,
+    pub(super) memory: Memory,
+    pub(super) transitions: Vec<Transition>,
+    /// Tasks that are over, to be dropped outside the lock.
+    pub(super) over: Vec<T>,
+}
+
+/// A task that has not ended.
+pub(super) struct Entry<T> {
+    /// None while a runner has it.
+    pub(super) task: Option<T>,
+    pub(super) hands: Hands,
+    /// Those that wait for it.
+    pub(super) dependents: Vec<WorkId>,
+}
+
+/// Who has a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hands {
+    Nobody,
+    Puller(Grant),
+    Runner,
+}
+
+/// Until when tasks are taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closing {
+    Open,
+    /// Until all there are have ended.
+    WhenDone,
+    Closed,
+}
+
+/// Whether ended works are remembered, so that others may depend on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Memory {
+    Keep,
+    Forget,
+}
+
+/// What a task says that it takes; none if it says nothing.
+pub(crate) type Price<T> = fn(&T) -> Option<&ResourceCost>;
+
+/// The cost that was asked for last: most tasks are alike.
+struct Priced {
+    said: Option<ResourceCost>,
+    revision: u64,
+    number: Result<CostId, CostError>,
+}
+
+/// The resource of which a task takes one unless it says what it takes.
+const CAPACITY: &str = "capacity";
+
+/// A task that a runner starts.
+pub(crate) struct Started<T> {
+    pub(crate) grant: Grant,
+    pub(crate) task: T,
+}
+
+impl<T> State<T> {
+    pub(super) fn new(
+        config: EngineConfig,
+        client: Client,
+        closing: Closing,
+        memory: Memory,
+    ) -> Self {
+        Self {
+            engine: Engine::new(config, client.id),
+            client,
+            entries: Entries::new(),
+            closing,
+            price: |_| None,
+            priced: None,
+            impossible: Vec::new(),
+            stops: Vec::new(),
+            added: 0,
+            memory,
+            transitions: Vec::new(),
+            over: Vec::new(),
+        }
+    }
+
+    pub(super) fn add(
+        &mut self,
+        world: &mut World<'_>,
+        task: T,
+        priority: i64,
+        after: &[WorkId],
+    ) -> Result<WorkId, T> {
+        if self.closing == Closing::Closed || self.has_ended() {
+            return Err(task);
+        }
+        let priced = self.priced(world.capacity, &task);
+        let nothing = ResourceCost::new().with(SLOTS, Amount::ZERO);
+        let cost = match &priced {
+            Ok(cost) => *cost,
+            Err(_) => self.engine.cost(world.capacity, &nothing).expect("nothing can be had"),
+        };
+        let dependencies: Vec<_> = after.iter().copied().map(Dependency::from).collect();
+        let submission = Submission {
+            after: &dependencies,
+            priority,
+            retries: u32::MAX,
+            ..Submission::of(cost)
+        };
+        let work = self.engine.submit(world, submission).expect("what it waits for is known");
+        self.added += 1;
+        let entry = Entry { task: Some(task), hands: Hands::Nobody, dependents: Vec::new() };
+        self.entries.insert(work, entry);
+        for source in after {
+            if let Some(source) = self.entries.get_mut(*source) {
+                source.dependents.push(work);
+            }
+        }
+        self.impossible.extend(priced.err().map(|error| (work, error)));
+        Ok(work)
+    }
+
+    /// The number of what a task takes, as long as nothing was declared since the last one's.
+    fn priced(&mut self, capacity: &CapacityTree, task: &T) -> Result<CostId, CostError> {
+        let said = (self.price)(task);
+        let revision = capacity.revision();
+        if let Some(last) = &self.priced
+            && last.revision == revision
+            && last.said.as_ref() == said
+        {
+            return last.number.clone();
+        }
+        let cost = cost_at(capacity, self.client.level, said);
+        let number = self.engine.cost(capacity, &cost);
+        self.priced = Some(Priced { said: said.cloned(), revision, number: number.clone() });
+        number
+    }
+
+    /// The engine has left where it was, and takes as the new client.
+    pub(super) fn arrive(&mut self, price: Price<T>, now: Timestamp) {
+        let Self { engine, client, entries, .. } = self;
+        let arrival = Arrival { client: client.id, now, there: client.capacity.now() };
+        let mut tree = client.capacity.lock();
+        // Told beforehand, as prices depend on what the tree declares. What a runner has under way
+        // has gone from here and takes nothing.
+        let priced = |(work, entry): (WorkId, &Entry<T>)| {
+            Some((work, cost_at(&tree, client.level, price(entry.task.as_ref()?))))
+        };
+        let prices: BTreeMap<_, _> = entries.iter().filter_map(priced).collect();
+        let price_of = |work| prices.get(&work).cloned().unwrap_or_default();
+        self.impossible = engine.arrive(&mut tree, arrival, price_of);
+        drop(tree);
+        (self.price, self.priced) = (price, None);
+    }
+
+    pub(super) fn begin(&mut self, world: &mut World<'_>, grant: Grant) {
+        self.engine.apply(world, Input::Begin(grant)).expect("it was granted just now");
+    }
+
+    pub(super) fn start_what_fits(&mut self, world: &mut World<'_>, started: &mut Vec<Started<T>>) {
+        if !self.impossible.is_empty() {
+            return;
+        }
+        while let Some(grant) = self.engine.take_next(world) {
+            self.begin(world, grant);
+            let entry = self.entries.get_mut(grant.work).expect("a work that starts has a task");
+            entry.hands = Hands::Runner;
+            let task = entry.task.take().expect("nobody has a task that stands in line");
+            started.push(Started { grant, task });
+        }
+    }
+
+    /// What can never start ends here, and so does all that waits for it.
+    pub(super) fn take_impossible(&mut self, world: &mut World<'_>) -> Vec<(WorkId, T, CostError)> {
+        let mut taken = Vec::new();
+        for (work, error) in mem::take(&mut self.impossible) {
+            let task = self.entries.get_mut(work).and_then(|entry| entry.task.take());
+            if let Some(task) = task {
+                self.engine.apply(world, Input::Cancel(work)).expect("it has not ended");
+                taken.push((work, task, error));
+            }
+        }
+        taken
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.closing != Closing::Open && self.engine.is_done() && self.impossible.is_empty()
+    }
+
+    /// What has ended needs no entry any more, and nobody can wait for it where it is forgotten.
+    pub(super) fn bury(
+        &mut self,
+        capacity: &mut CapacityTree,
+        transitions: &[Transition],
+        now: Timestamp,
+    ) {
+        for transition in transitions.iter().filter(|t| t.to.state().is_terminal()) {
+            let entry = self.entries.remove(transition.work);
+            self.over.extend(entry.and_then(|entry| entry.task));
+            if self.memory == Memory::Forget {
+                let mut wakes = Vec::new();
+                let mut world =
+                    World { now, capacity, facts: None, transitions: None, wakes: &mut wakes };
+                let forgotten = self.engine.apply(&mut world, Input::Forget(transition.work));
+                forgotten.expect("it has ended");
+            }
+        }
+    }
+}
+
+/// What a task takes at a level. One that says nothing takes one of `capacity`, where somebody
+/// declares that.
+fn cost_at(tree: &CapacityTree, level: LevelId, said: Option<&ResourceCost>) -> ResourceCost {
+    if let Some(cost) = said {
+        return cost.clone();
+    }
+    let one = ResourceCost::new().with(CAPACITY, Amount::from(1));
+    match tree.demand(level, &one) {
+        Err(CostError::Unknown { .. }) => ResourceCost::new(),
+        _ => one,
+    }
+}

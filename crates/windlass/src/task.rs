@@ -1,0 +1,303 @@
+//! A task for a runner: what to run, what it takes, and what to tell afterwards.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream, StreamExt};
+use thiserror::Error;
+use tokio::sync::mpsc;
+use windlass_core::{ResourceCost, RetryPolicy};
+
+use crate::capacity::ImpossibleCost;
+use crate::source::PRIORITY;
+
+/// Something to run in a [`TaskPoolRunner`](crate::TaskPoolRunner). Clones run the same.
+///
+/// Intermediate values are of type `I`, the final one is an `O`, and it may fail with an `E`. A task
+/// that may be tried again is started anew each time, so it is made from a function.
+///
+/// ```
+/// use std::convert::Infallible;
+/// use windlass::{ResourceCost, ScheduledTask};
+///
+/// // A future.
+/// let plain = ScheduledTask::<(), _, Infallible>::new("plain", || async { Ok(42) });
+///
+/// // With values under way.
+/// let streaming = ScheduledTask::streaming("streaming", |progress| async move {
+///     progress.send("half of it").await;
+///     Ok::<_, Infallible>("all of it")
+/// });
+///
+/// // A computation, on the CPU pool.
+/// let computing = ScheduledTask::<(), _, Infallible>::cpu("sum", || Ok((1..=100).sum::<u32>()))
+///     .cost(ResourceCost::of([("cpu", 1)])?)
+///     .priority(5)
+///     .on_complete(|key, sum| println!("{key}: {sum}"));
+/// assert_eq!(computing.key(), "sum");
+/// # drop((plain, streaming));
+/// # Ok::<(), windlass::core::ResourceCostError>(())
+/// ```
+#[must_use = "a task does nothing until a runner runs it"]
+pub struct ScheduledTask<I, O, E> {
+    /// Apart, because a task moves a lot on its way through a runner.
+    pub(crate) parts: Box<Parts<I, O, E>>,
+}
+
+pub(crate) struct Parts<I, O, E> {
+    pub(crate) key: Arc<str>,
+    pub(crate) body: Body<I, O, E>,
+    cost: Option<ResourceCost>,
+    pub(crate) priority: i64,
+    pub(crate) retry: Option<RetryPolicy>,
+    pub(crate) on_complete: Option<Arc<CompleteHook<O>>>,
+    pub(crate) on_error: Option<Arc<ErrorHook<E>>>,
+}
+
+type CompleteHook<O> = dyn Fn(&str, &O) + Send + Sync;
+type ErrorHook<E> = dyn Fn(&str, &TaskError<E>) + Send + Sync;
+/// How an attempt ended.
+pub(crate) type TaskResult<O, E> = Result<O, TaskError<E>>;
+
+/// How a task is started.
+pub(crate) enum Body<I, O, E> {
+    Future(Arc<dyn Fn() -> TaskFuture<O, E> + Send + Sync>),
+    Streaming(Arc<dyn Fn(TaskSender<I>) -> TaskFuture<O, E> + Send + Sync>),
+    Cpu(Arc<dyn Fn() -> Result<O, E> + Send + Sync>),
+}
+
+pub(crate) type TaskFuture<O, E> = BoxFuture<'static, TaskResult<O, E>>;
+
+/// One item of a task that is a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskYield<I, O> {
+    /// A value under way.
+    Intermediate(I),
+    /// The last value. What the stream gives after it is not looked at.
+    Final(O),
+}
+
+/// Why a task ended badly.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TaskError<E> {
+    /// It said so itself.
+    #[error("{0}")]
+    Failed(E),
+    /// It panicked.
+    #[error("the task panicked: {message}")]
+    Panicked {
+        /// What the panic said.
+        message: String,
+    },
+    /// Its stream ended without a final value.
+    #[error("the task's stream ended without a final value")]
+    NoFinal,
+    /// What it takes can never be had from the runner's capacity.
+    #[error(transparent)]
+    Impossible(#[from] ImpossibleCost),
+}
+
+/// Sends the intermediate values of a task; clones send to the same place.
+///
+/// ```
+/// use std::convert::Infallible;
+/// use windlass::ScheduledTask;
+///
+/// let task = ScheduledTask::streaming("copy", |progress| async move {
+///     for percent in [25, 50, 75] {
+///         progress.send(percent).await;
+///     }
+///     Ok::<_, Infallible>(())
+/// });
+/// # drop(task);
+/// ```
+pub struct TaskSender<I> {
+    values: mpsc::Sender<I>,
+}
+
+impl<I, O, E> ScheduledTask<I, O, E> {
+    /// A task that is a future; `start` makes one for each attempt.
+    pub fn new<F, Fut>(key: impl Into<Arc<str>>, start: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, E>> + Send + 'static,
+    {
+        let start = move || start().map(|result| result.map_err(TaskError::Failed)).boxed();
+        Self::of(key, Body::Future(Arc::new(start)))
+    }
+
+    /// A task that sends values under way; `start` makes a future for each attempt, and gets where
+    /// to send them.
+    pub fn streaming<F, Fut>(key: impl Into<Arc<str>>, start: F) -> Self
+    where
+        F: Fn(TaskSender<I>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, E>> + Send + 'static,
+    {
+        let start = move |values| start(values).map(|r| r.map_err(TaskError::Failed)).boxed();
+        Self::of(key, Body::Streaming(Arc::new(start)))
+    }
+
+    /// A task that is a stream with a final value; `start` makes one for each attempt.
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    /// use futures::stream;
+    /// use windlass::{ScheduledTask, TaskYield};
+    ///
+    /// let task = ScheduledTask::from_stream("count", || {
+    ///     let items = [TaskYield::Intermediate(1), TaskYield::Intermediate(2), TaskYield::Final("done")];
+    ///     stream::iter(items.map(Ok::<_, Infallible>))
+    /// });
+    /// # drop(task);
+    /// ```
+    pub fn from_stream<F, S>(key: impl Into<Arc<str>>, start: F) -> Self
+    where
+        F: Fn() -> S + Send + Sync + 'static,
+        S: Stream<Item = Result<TaskYield<I, O>, E>> + Send + 'static,
+        I: Send + 'static,
+        O: Send + 'static,
+        E: Send + 'static,
+    {
+        let start = move |values| forward(start(), values).boxed();
+        Self::of(key, Body::Streaming(Arc::new(start)))
+    }
+
+    /// A task that computes on the CPU pool, so that it keeps no thread of the async runtime busy.
+    /// To stop it is to ask: inside, `pool::cancelled()` turns true.
+    pub fn cpu<F>(key: impl Into<Arc<str>>, compute: F) -> Self
+    where
+        F: Fn() -> Result<O, E> + Send + Sync + 'static,
+    {
+        Self::of(key, Body::Cpu(Arc::new(compute)))
+    }
+
+    fn of(key: impl Into<Arc<str>>, body: Body<I, O, E>) -> Self {
+        let parts = Parts {
+            key: key.into(),
+            body,
+            cost: None,
+            priority: PRIORITY,
+            retry: None,
+            on_complete: None,
+            on_error: None,
+        };
+        Self { parts: Box::new(parts) }
+    }
+
+    /// What it takes from the runner's capacity while it runs. Unless said, one of `capacity`, where
+    /// that is declared.
+    pub fn cost(mut self, cost: ResourceCost) -> Self {
+        self.parts.cost = Some(cost);
+        self
+    }
+
+    /// How urgent it is where its source does not say; larger is more urgent, and 1 unless said.
+    pub fn priority(mut self, priority: i64) -> Self {
+        self.parts.priority = priority;
+        self
+    }
+
+    /// Has it tried again when it fails. While it waits for that it takes nothing.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.parts.retry = Some(policy);
+        self
+    }
+
+    /// Called with its key and result once it has succeeded and that has been reported.
+    pub fn on_complete(mut self, hook: impl Fn(&str, &O) + Send + Sync + 'static) -> Self {
+        self.parts.on_complete = Some(Arc::new(hook));
+        self
+    }
+
+    /// Called with its key and error once it has failed for good and that has been reported.
+    pub fn on_error(mut self, hook: impl Fn(&str, &TaskError<E>) + Send + Sync + 'static) -> Self {
+        self.parts.on_error = Some(Arc::new(hook));
+        self
+    }
+
+    /// Its key.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.parts.key
+    }
+
+    /// What it says that it takes.
+    pub(crate) fn price(&self) -> Option<&ResourceCost> {
+        self.parts.cost.as_ref()
+    }
+}
+
+impl<I> TaskSender<I> {
+    pub(crate) fn channel() -> (Self, mpsc::Receiver<I>) {
+        let (values, received) = mpsc::channel(1);
+        (Self { values }, received)
+    }
+
+    /// Sends a value. Waits while the one before it has not been taken, so that a slow reader slows
+    /// the task. Once the task has ended or is stopped, nobody takes values any more; they go.
+    pub async fn send(&self, value: I) {
+        // Nobody reads any more only when nobody wants it.
+        drop(self.values.send(value).await);
+    }
+}
+
+async fn forward<I, O, E>(
+    stream: impl Stream<Item = Result<TaskYield<I, O>, E>>,
+    values: TaskSender<I>,
+) -> TaskResult<O, E> {
+    let mut stream = std::pin::pin!(stream);
+    while let Some(item) = stream.next().await {
+        match item.map_err(TaskError::Failed)? {
+            TaskYield::Intermediate(value) => values.send(value).await,
+            TaskYield::Final(value) => return Ok(value),
+        }
+    }
+    Err(TaskError::NoFinal)
+}
+
+impl<I, O, E> Clone for Body<I, O, E> {
+    fn clone(&self) -> Self {
+        match self {
+            Body::Future(start) => Body::Future(Arc::clone(start)),
+            Body::Streaming(start) => Body::Streaming(Arc::clone(start)),
+            Body::Cpu(compute) => Body::Cpu(Arc::clone(compute)),
+        }
+    }
+}
+
+impl<I, O, E> Clone for ScheduledTask<I, O, E> {
+    fn clone(&self) -> Self {
+        let Parts { key, body, cost, priority, retry, on_complete, on_error } = &*self.parts;
+        let parts = Parts {
+            key: Arc::clone(key),
+            body: body.clone(),
+            cost: cost.clone(),
+            priority: *priority,
+            retry: *retry,
+            on_complete: on_complete.clone(),
+            on_error: on_error.clone(),
+        };
+        Self { parts: Box::new(parts) }
+    }
+}
+
+impl<I> Clone for TaskSender<I> {
+    fn clone(&self) -> Self {
+        Self { values: self.values.clone() }
+    }
+}
+
+impl<I, O, E> fmt::Debug for ScheduledTask<I, O, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScheduledTask").field("key", &self.parts.key).finish_non_exhaustive()
+    }
+}
+
+impl<I> fmt::Debug for TaskSender<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskSender").finish_non_exhaustive()
+    }
+}

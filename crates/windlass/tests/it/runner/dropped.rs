@@ -1,0 +1,146 @@
+//! Runs that are dropped, and tasks that are aborted, leave all capacity whole.
+
+use std::pin::pin;
+
+use super::*;
+
+/// Counts itself as long as it lives.
+struct Alive(Arc<AtomicUsize>);
+
+impl Alive {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A task that yields so often, and is counted as long as its body lives.
+fn counted(
+    key: String,
+    yields: usize,
+    alive: &Arc<AtomicUsize>,
+) -> ScheduledTask<usize, (), &'static str> {
+    let alive = Arc::clone(alive);
+    ScheduledTask::streaming(key, move |progress| {
+        let alive = Alive::new(&alive);
+        async move {
+            let _alive = alive;
+            for n in 0..yields {
+                progress.send(n).await;
+                tokio::task::yield_now().await;
+            }
+            Ok(())
+        }
+    })
+    .cost(cpus(1 + u32::try_from(yields % 2).expect("0 or 1")))
+}
+
+#[tokio::test]
+async fn dropping_the_stream_at_any_point_cancels_everything_and_gives_all_capacity_back() {
+    for items in 0..40 {
+        let (cluster, alive) = (ResourceCapacity::new(cpus(3)), Arc::new(AtomicUsize::new(0)));
+        let source = PrioritySource::new();
+        for n in 0..8 {
+            source.enqueue(counted(n.to_string(), n, &alive), 1).expect("it is open");
+        }
+        let team = cluster.child(cpus(3));
+        let mut run =
+            Box::pin(TaskPoolRunner::new("dropped", &source, &team).run_tasks(OnError::Stop));
+        for _ in 0..items {
+            let mut next = pin!(run.next());
+            if poll_once(&mut next).is_pending() {
+                tokio::task::yield_now().await;
+            }
+        }
+        drop(run);
+        assert_eq!(alive.load(Ordering::Relaxed), 0, "after {items} polls");
+        assert_eq!((cluster.available(), source.len()), (cpus(3), 0), "after {items} polls");
+        assert_eq!((cluster.metrics().waiting, cluster.metrics().in_flight), (0, 0));
+    }
+}
+
+#[tokio::test]
+async fn what_was_set_aside_for_a_dropped_run_is_there_for_others() {
+    let capacity = ResourceCapacity::new(cpus(4));
+    let held = capacity.try_acquire(&cpus(2)).expect("everything is free");
+    let source = source_of([takes("big", 1).cost(cpus(4))]);
+    let mut run = Box::pin(run(&source, &capacity, OnError::Stop));
+    assert!(poll_once(&mut run.next()).is_pending());
+    assert!(!capacity.can_acquire(&cpus(1)), "it is set aside for the big one");
+    drop(run);
+    assert!(capacity.can_acquire(&cpus(2)));
+    drop(held);
+}
+
+#[tokio::test]
+async fn a_dropped_run_asks_what_computes_to_stop_and_gives_back_when_it_has() {
+    let one = capacity(1);
+    let began = Arc::new(std::sync::Barrier::new(2));
+    let task = {
+        let began = Arc::clone(&began);
+        ScheduledTask::<(), (), Infallible>::cpu("loop", move || {
+            began.wait();
+            while !windlass::pool::cancelled() {
+                std::hint::spin_loop();
+            }
+            Ok(())
+        })
+    };
+    let source = PrioritySource::new();
+    source.enqueue(task, 1).expect("it is open");
+    let mut run = Box::pin(TaskPoolRunner::new("cpu", &source, &one).run_tasks(OnError::Stop));
+    assert!(poll_once(&mut run.next()).is_pending());
+    began.wait();
+    assert_eq!(one.available(), cost([("capacity", 0)]));
+    let mut changes = one.subscribe();
+    drop(run);
+    while one.available() != cost([("capacity", 1)]) {
+        changes.changed().await;
+    }
+    assert_eq!(one.metrics().in_flight, 0);
+}
+
+#[tokio::test]
+async fn a_task_that_is_aborted_while_it_runs_is_stopped() {
+    let (one, alive) = (ResourceCapacity::new(cpus(1)), Arc::new(AtomicUsize::new(0)));
+    let endless = {
+        let alive = Arc::clone(&alive);
+        ScheduledTask::<(), _, &str>::new("endless", move || {
+            let alive = Alive::new(&alive);
+            async move {
+                let _alive = alive;
+                std::future::pending::<()>().await;
+                Ok("never")
+            }
+        })
+    };
+    let other = ScheduledTask::new("other", || async { Ok("done") });
+    let source = PrioritySource::new();
+    let key = source.enqueue(endless.cost(cpus(1)), 2).expect("it is open");
+    source.enqueue(other.cost(cpus(1)), 1).expect("it is open");
+    source.close();
+    let mut run = Box::pin(TaskPoolRunner::new("abort", &source, &one).run_tasks(OnError::Stop));
+    assert!(poll_once(&mut run.next()).is_pending());
+    assert_eq!(source.abort(key), Ok(vec![key]));
+    let told: Vec<_> = run.map(|progress| progress.kind).collect().await;
+    assert_eq!(told, [TaskProgressKind::Final("done")], "nothing is told of the aborted one");
+    assert_eq!((alive.load(Ordering::Relaxed), one.available()), (0, cpus(1)));
+}
+
+#[tokio::test]
+async fn a_source_can_be_run_again() {
+    let one = capacity(1);
+    let source = Source::new();
+    source.enqueue(fails("a"), 1).expect("it is open");
+    let mut first = Box::pin(run(&source, &one, OnError::Stop));
+    assert!(first.next().await.is_some() && first.next().await.is_none());
+    source.enqueue(takes("b", 0), 1).expect("it is open");
+    source.close();
+    assert_eq!(lines(run(&source, &one, OnError::Stop)).await, ["b: done"]);
+}

@@ -1,0 +1,220 @@
+//! Tasks that fail: what that means for the others, for the source, and when it is tried again.
+
+use super::*;
+
+/// a fails; b and c wait for it one after the other, d for nobody.
+fn chain_that_fails() -> DependencySource<&'static str, Task> {
+    let mut graph = DependencyGraph::new();
+    graph.add_node("a", []).expect("new");
+    graph.add_node("b", ["a"]).expect("new");
+    graph.add_node("c", ["b"]).expect("new");
+    graph.add_node("d", []).expect("new");
+    let tasks =
+        [("a", fails("a")), ("b", takes("b", 1)), ("c", takes("c", 1)), ("d", takes("d", 5))];
+    DependencySource::new(&graph, tasks).expect("every key has its task")
+}
+
+#[tokio::test(start_paused = true)]
+async fn stop_cancels_the_rest_and_ends() {
+    let (source, two) = (chain_that_fails(), capacity(2));
+    let run = TaskPoolRunner::new("stop", &source, &two).run_tasks(OnError::Stop);
+    assert_eq!(lines(run).await, ["a! on purpose"], "d was under way");
+    assert_eq!(two.available(), cost([("capacity", 2)]));
+    assert_eq!((source.len(), source.is_closed()), (0, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn stop_gives_what_was_sent_before() {
+    let (sent, failing) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let sends = {
+        let (sent, failing) = (Arc::clone(&sent), Arc::clone(&failing));
+        Task::streaming("sends", move |progress| {
+            let (sent, failing) = (Arc::clone(&sent), Arc::clone(&failing));
+            async move {
+                failing.notified().await;
+                progress.send("the last value").await;
+                sent.notify_one();
+                std::future::pending().await
+            }
+        })
+    };
+    let fails = {
+        let (sent, failing) = (Arc::clone(&sent), Arc::clone(&failing));
+        Task::new("fails", move || {
+            let (sent, failing) = (Arc::clone(&sent), Arc::clone(&failing));
+            async move {
+                failing.notify_one();
+                sent.notified().await;
+                Err("on purpose")
+            }
+        })
+    };
+    let told = lines(run(&source_of([sends, fails]), &capacity(2), OnError::Stop)).await;
+    assert_eq!(told, ["sends the last value", "fails! on purpose"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_continue_the_dependents_of_a_failed_task_never_run_and_the_stream_ends() {
+    let source = chain_that_fails();
+    let run = TaskPoolRunner::new("on", &source, &capacity(2)).run_tasks(OnError::Continue);
+    assert_eq!(lines(run).await, ["a! on purpose", "d: done"]);
+}
+
+#[test]
+fn the_default_is_to_stop() {
+    assert_eq!(OnError::default(), OnError::Stop);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cost_that_can_never_fit_is_that_tasks_error_at_once() {
+    let two = capacity(2);
+    let huge = takes("huge", 1).cost(cost([("capacity", 3)]));
+    let unknown = takes("unknown", 1).cost(cost([("capcity", 1)]));
+    let source = source_of([takes("fine", 10), huge, unknown]);
+    let told = lines(run(&source, &two, OnError::Continue)).await;
+    assert_eq!(
+        told,
+        [
+            "huge! 3 of \"capacity\" can never be had: the limit of this level is 2",
+            "unknown! no resource is called \"capcity\"; did you mean \"capacity\"?",
+            "fine: done",
+        ]
+    );
+    let source = Source::new();
+    let mut later = Box::pin(run(&source, &two, OnError::Continue));
+    assert!(poll_once(&mut later.next()).is_pending());
+    source.enqueue(takes("huge", 1).cost(cost([("capacity", 3)])), 1).expect("it is open");
+    let progress = later.next().await.expect("it is told");
+    let TaskProgressKind::Error(TaskError::Impossible(error)) = progress.kind else {
+        panic!("{progress:?}")
+    };
+    assert!(matches!(error, ImpossibleCost::AboveLimit { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_there_are_no_slots_every_task_says_so() {
+    let none = ResourceCapacity::new(cost([("slots", 0)]));
+    let told = lines(run(&source_of([takes("a", 1)]), &none, OnError::Continue)).await;
+    assert_eq!(told, ["a! 1 of \"slots\" can never be had: the limit of this level is 0"]);
+    let source = Source::new();
+    let mut later = Box::pin(run(&source, &none, OnError::Stop));
+    source.enqueue(takes("b", 1), 1).expect("it is open");
+    assert!(later.next().await.is_some() && later.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_dependents_of_a_task_that_can_never_fit_never_run() {
+    let mut graph = DependencyGraph::new();
+    graph.add_node("huge", []).expect("new");
+    graph.add_node("after", ["huge"]).expect("new");
+    let tasks =
+        [("huge", takes("huge", 1).cost(cost([("capacity", 9)]))), ("after", takes("after", 1))];
+    let source = DependencySource::new(&graph, tasks).expect("every key has its task");
+    let run = TaskPoolRunner::new("never", &source, &capacity(2)).run_tasks(OnError::Continue);
+    assert_eq!(lines(run).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_while_starting_gives_the_resources_back() {
+    let one = capacity(1);
+    let broken = Task::new("broken", || -> std::future::Ready<_> { panic!("no paper") });
+    let told = lines(run(&source_of([broken, takes("next", 1)]), &one, OnError::Continue)).await;
+    assert_eq!(told, ["broken! the task panicked: no paper", "next: done"]);
+    assert_eq!(one.available(), cost([("capacity", 1)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_task_is_its_error_and_is_not_tried_again() {
+    let tries = Arc::new(AtomicU32::new(0));
+    let broken = {
+        let tries = Arc::clone(&tries);
+        Task::new("broken", move || {
+            tries.fetch_add(1, Ordering::Relaxed);
+            async {
+                tokio::task::yield_now().await;
+                panic!("out of ink")
+            }
+        })
+    };
+    let broken = broken.retry(RetryPolicy::fixed(Duration::from_secs(1)));
+    let told = lines(run(&source_of([broken]), &capacity(1), OnError::Stop)).await;
+    assert_eq!(told, ["broken! the task panicked: out of ink"]);
+    assert_eq!(tries.load(Ordering::Relaxed), 1);
+}
+
+/// Fails until its last try.
+fn flaky(key: &'static str, failures: u32) -> Task {
+    let tries = Arc::new(AtomicU32::new(0));
+    Task::new(key, move || {
+        let tried = tries.fetch_add(1, Ordering::Relaxed);
+        async move { if tried < failures { Err("not yet") } else { Ok("at last") } }
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_waits_without_holding_capacity() {
+    let policy = RetryPolicy::fixed(Duration::from_secs(10)).times(2);
+    let source = source_of([flaky("flaky", 2).retry(policy), takes("other", 1000)]);
+    let began = Instant::now();
+    let told = lines(run(&source, &capacity(1), OnError::Stop)).await;
+    assert_eq!(told, ["other: done", "flaky: at last"]);
+    assert_eq!(began.elapsed(), Duration::from_secs(20), "nothing held up anything");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_whose_retries_are_used_up_is_aborted_with_its_dependents() {
+    let mut graph = DependencyGraph::new();
+    graph.add_node("flaky", []).expect("new");
+    graph.add_node("after", ["flaky"]).expect("new");
+    let policy = RetryPolicy::exponential(Duration::from_secs(1)).times(3);
+    let tasks = [("flaky", flaky("flaky", 9).retry(policy)), ("after", takes("after", 1))];
+    let source = DependencySource::new(&graph, tasks).expect("every key has its task");
+    let began = Instant::now();
+    let run = TaskPoolRunner::new("flaky", &source, &capacity(1)).run_tasks(OnError::Continue);
+    assert_eq!(lines(run).await, ["flaky! not yet"], "told once, not for every try");
+    assert_eq!(began.elapsed(), Duration::from_secs(1 + 2 + 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_from_a_hook_is_refused_as_already_made() {
+    let mut graph = DependencyGraph::new();
+    graph.add_node("a", []).expect("new");
+    graph.add_node("b", ["a"]).expect("new");
+    let source = DependencySource::open();
+    let answers = Arc::new(Mutex::new(Vec::new()));
+    let hooked = |task: Task, source: &DependencySource<&'static str, Task>| {
+        let (completes, fails) = (source.clone(), source.clone());
+        let (told, failed) = (Arc::clone(&answers), Arc::clone(&answers));
+        let key: &'static str = if task.key() == "a" { "a" } else { "b" };
+        task.on_complete(move |_, _| {
+            told.lock().expect("no panic").push(completes.complete(&key));
+        })
+        .on_error(move |_, _| failed.lock().expect("no panic").push(fails.fail(&key)))
+    };
+    source.enqueue("a", hooked(takes("a", 1), &source), &[]).expect("it is open");
+    source.enqueue("b", hooked(fails("b"), &source), &["a"]).expect("it is open");
+    source.close();
+    let run = TaskPoolRunner::new("hooks", &source, &capacity(1)).run_tasks(OnError::Continue);
+    assert_eq!(lines(run).await, ["a: done", "b! on purpose"]);
+    let reported = |key| Err(ReportError::AlreadyReported { key });
+    assert_eq!(*answers.lock().expect("no panic"), [reported("a"), reported("b")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_while_the_runner_has_the_task_is_refused() {
+    let source = Source::new();
+    let key = source.enqueue(takes("task", 10), 1).expect("it is open");
+    let mut run = Box::pin(run(&source, &capacity(1), OnError::Stop));
+    assert!(poll_once(&mut run.next()).is_pending());
+    assert_eq!(source.complete(key), Err(ReportError::RunByRunner { key }));
+    assert_eq!(source.fail(key), Err(ReportError::RunByRunner { key }));
+    source.close();
+    assert_eq!(lines(run).await, ["task: done"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_panics_is_the_tasks_panic() {
+    let task = takes("task", 1).on_complete(|_, _| panic!("in the hook"));
+    let told = lines(run(&source_of([task]), &capacity(1), OnError::Stop)).await;
+    assert_eq!(told, ["task! the task panicked: in the hook"]);
+}

@@ -1,0 +1,319 @@
+//! Sources: what comes next, what becomes of it, and when there is nothing more.
+
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use tokio::time::advance;
+use windlass::core::{DependencyGraph, NodeState};
+use windlass::{
+    Ageing, Amount, DependencySource, EnqueueError, PriorityDependencyOptions,
+    PriorityDependencySource, PrioritySource, ReportError, SourceClosed, SourceError,
+};
+
+use crate::support::{poll_once, settle};
+
+type Graph = DependencyGraph<&'static str>;
+
+/// Keys after others, in this order.
+fn graph<const N: usize>(nodes: [(&'static str, &[&'static str]); N]) -> Graph {
+    let mut graph = Graph::new();
+    for (key, after) in nodes {
+        graph.add_node(key, after.to_vec()).expect("a new key after known ones");
+    }
+    graph
+}
+
+/// a, then b and c, then d.
+fn diamond() -> Graph {
+    graph([("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["b", "c"])])
+}
+
+fn tasks<const N: usize>(keys: [&'static str; N]) -> [(&'static str, u32); N] {
+    let mut number = 0;
+    keys.map(|key| {
+        number += 1;
+        (key, number)
+    })
+}
+
+fn ageing(rate: &str, cap: u32) -> Ageing {
+    let rate = rate.parse().expect("an amount");
+    Ageing::new(rate, Some(Amount::from(cap))).expect("slow enough")
+}
+
+#[tokio::test]
+async fn the_largest_priority_comes_first_then_the_one_that_came_first() {
+    let source = PrioritySource::new();
+    for (item, priority) in [("a", 1), ("b", 5), ("c", 5), ("d", 9), ("e", -3), ("f", 1)] {
+        source.enqueue(item, priority).expect("it is open");
+    }
+    source.close();
+    let order: Vec<_> = source.collect().await;
+    assert_eq!(order, ["d", "b", "c", "a", "f", "e"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn effective_priority_is_exact_at_every_instant() {
+    let source = PrioritySource::with_ageing(ageing("0.01", 5));
+    source.enqueue("background", 1).expect("it is open");
+    advance(Duration::from_millis(399)).await;
+    source.enqueue("fresh", 5).expect("it is open");
+    assert_eq!(source.peek(), Some("fresh"), "5 against 1 + 3.99");
+    advance(Duration::from_millis(1)).await;
+    assert_eq!(source.peek(), Some("fresh"), "both have aged alike");
+    let later = PrioritySource::with_ageing(ageing("0.01", 5));
+    later.enqueue("background", 1).expect("it is open");
+    advance(Duration::from_millis(401)).await;
+    later.enqueue("fresh", 5).expect("it is open");
+    assert_eq!(later.peek(), Some("background"), "5 against 1 + 4.01");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ageing_stops_at_its_cap() {
+    let source = PrioritySource::with_ageing(ageing("0.01", 5));
+    source.enqueue("background", 1).expect("it is open");
+    advance(Duration::from_secs(3600)).await;
+    source.enqueue("urgent", 7).expect("it is open");
+    assert_eq!(source.peek(), Some("urgent"), "7 against 1 + 5");
+    source.enqueue("less", 5).expect("it is open");
+    assert_eq!(source.clone().next().await, Some("urgent"));
+    assert_eq!(source.peek(), Some("background"), "6 against 5");
+}
+
+#[tokio::test]
+async fn without_ageing_waiting_changes_nothing() {
+    tokio::time::pause();
+    let source = PrioritySource::new();
+    source.enqueue("old", 1).expect("it is open");
+    advance(Duration::from_secs(86_400)).await;
+    source.enqueue("new", 2).expect("it is open");
+    assert_eq!(source.peek(), Some("new"));
+}
+
+#[tokio::test]
+async fn peek_and_len_say_what_will_be_pulled() {
+    let mut source = PrioritySource::new();
+    assert_eq!((source.peek(), source.peek_key(), source.len()), (None, None, 0));
+    let low = source.enqueue("low", 1).expect("it is open");
+    let high = source.enqueue("high", 2).expect("it is open");
+    assert_eq!((source.peek(), source.peek_key(), source.len()), (Some("high"), Some(high), 2));
+    assert_eq!(source.abort(high), Ok(vec![high]));
+    assert_eq!((source.peek(), source.peek_key(), source.len()), (Some("low"), Some(low), 1));
+    assert_eq!(source.next().await, Some("low"));
+    assert!(source.is_empty());
+}
+
+#[tokio::test]
+async fn enqueueing_after_close_is_an_error_and_the_rest_drains() {
+    let mut source = PrioritySource::new();
+    source.enqueue(1, 0).expect("it is open");
+    source.close();
+    assert!(source.is_closed());
+    assert_eq!(source.enqueue(2, 0), Err(SourceClosed));
+    assert_eq!((source.next().await, source.next().await), (Some(1), None));
+}
+
+#[tokio::test]
+async fn one_who_waits_is_told_of_what_is_enqueued_and_of_the_end() {
+    let source = PrioritySource::new();
+    let mut stream = source.clone();
+    let waits = tokio::spawn(async move { (stream.next().await, stream.next().await) });
+    settle().await;
+    source.enqueue("late", 1).expect("it is open");
+    settle().await;
+    source.close();
+    assert_eq!(waits.await.expect("no panic"), (Some("late"), None));
+}
+
+#[tokio::test]
+async fn several_who_wait_get_one_each() {
+    let source = PrioritySource::new();
+    let streams: Vec<_> = (0..8).map(|_| source.clone()).collect();
+    let waits = futures::future::join_all(streams.into_iter().map(StreamExt::into_future));
+    let fill = async {
+        (0..8).for_each(|n| _ = source.enqueue(n, 0).expect("it is open"));
+    };
+    let (pulled, ()) = tokio::join!(waits, fill);
+    let mut pulled: Vec<_> = pulled.into_iter().filter_map(|(item, _)| item).collect();
+    pulled.sort_unstable();
+    assert_eq!(pulled, (0..8).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_pulled_item_is_reported_once() {
+    let source = PrioritySource::new();
+    let key = source.enqueue("item", 1).expect("it is open");
+    assert_eq!(source.complete(key), Err(ReportError::NotUnderWay { key }));
+    assert_eq!(source.pull().await, Some((key, "item")));
+    assert_eq!(source.fail(key), Ok(()), "to be done again");
+    assert_eq!(source.pull().await, Some((key, "item")));
+    assert_eq!(source.complete(key), Ok(()));
+    assert_eq!(source.complete(key), Err(ReportError::AlreadyReported { key }));
+    assert_eq!(source.abort(key), Err(ReportError::AlreadyReported { key }));
+    let other = PrioritySource::new();
+    other.enqueue("one", 1).expect("it is open");
+    let stranger = other.enqueue("another", 1).expect("it is open");
+    assert_eq!(source.complete(stranger), Err(ReportError::Unknown { key: stranger }));
+}
+
+#[tokio::test]
+async fn a_closed_source_ends_only_when_what_was_pulled_is_reported() {
+    let source = PrioritySource::new();
+    let key = source.enqueue("item", 1).expect("it is open");
+    source.close();
+    source.pull().await;
+    let mut end = Box::pin(source.pull());
+    assert!(poll_once(&mut end).is_pending(), "it may yet be put back");
+    source.complete(key).expect("it was pulled");
+    assert_eq!(end.await, None);
+}
+
+#[tokio::test]
+async fn tasks_come_in_the_order_in_which_they_become_ready() {
+    let mut source = DependencySource::new(&diamond(), tasks(["a", "b", "c", "d"])).expect("whole");
+    assert_eq!(source.next().await, Some(("a", 1)));
+    assert!(source.next().now_or_never().is_none(), "all others wait for a");
+    source.complete(&"a").expect("it was pulled");
+    assert_eq!((source.peek_key(), source.peek(), source.len()), (Some("b"), Some(2), 2));
+    assert_eq!(source.next().await, Some(("b", 2)));
+    assert_eq!(source.next().await, Some(("c", 3)));
+    source.complete(&"c").expect("it was pulled");
+    assert!(source.next().now_or_never().is_none(), "d waits for b");
+    source.complete(&"b").expect("it was pulled");
+    assert_eq!(source.next().await, Some(("d", 4)));
+    source.complete(&"d").expect("it was pulled");
+    assert_eq!(source.next().await, None);
+}
+
+#[tokio::test]
+async fn a_source_tells_where_each_task_stands() {
+    let source = DependencySource::new(&diamond(), tasks(["a", "b", "c", "d"])).expect("whole");
+    let states = || ["a", "b", "d", "x"].map(|key| source.state(&key));
+    let [pending, ready] = [NodeState::Pending, NodeState::Ready].map(Some);
+    assert_eq!(states(), [ready, pending, pending, None]);
+    source.pull().await;
+    assert_eq!(states(), [Some(NodeState::Running), pending, pending, None]);
+    source.complete(&"a").expect("it was pulled");
+    assert_eq!(states(), [Some(NodeState::Completed), ready, pending, None]);
+    source.abort(&"b").expect("it waits");
+    let aborted = Some(NodeState::Aborted);
+    assert_eq!(states(), [Some(NodeState::Completed), aborted, aborted, None]);
+}
+
+#[tokio::test]
+async fn a_failed_task_can_start_again() {
+    let source = DependencySource::new(&graph([("a", &[])]), tasks(["a"])).expect("whole");
+    for _ in 0..3 {
+        assert_eq!(source.pull().await, Some(("a", 1)));
+        source.fail(&"a").expect("it was pulled");
+    }
+    assert_eq!(source.peek_key(), Some("a"));
+}
+
+#[tokio::test]
+async fn an_abort_reaches_all_that_wait_for_it() {
+    let all = tasks(["a", "b", "c", "d"]);
+    let mut source = DependencySource::new(&diamond(), all).expect("whole");
+    source.next().await;
+    assert_eq!(source.abort(&"a"), Ok(vec!["a", "b", "c", "d"]));
+    assert_eq!(source.next().await, None);
+
+    let mut source = DependencySource::new(&diamond(), all).expect("whole");
+    source.next().await;
+    source.complete(&"a").expect("it was pulled");
+    assert_eq!(source.abort(&"b"), Ok(vec!["b", "d"]), "a has completed, c needs nothing of b");
+    assert_eq!(source.next().await, Some(("c", 3)));
+    assert_eq!(source.abort(&"a"), Err(ReportError::AlreadyReported { key: "a" }));
+    assert_eq!(source.abort(&"x"), Err(ReportError::Unknown { key: "x" }));
+    source.complete(&"c").expect("it was pulled");
+    assert_eq!(source.next().await, None);
+}
+
+#[test]
+fn a_key_without_a_task_is_an_error_at_construction() {
+    let missing = DependencySource::new(&diamond(), tasks(["a", "b", "c"])).map(drop);
+    assert_eq!(missing, Err(SourceError::NoTask { key: "d" }));
+    let unknown = DependencySource::new(&graph([("a", &[])]), tasks(["a", "b"])).map(drop);
+    assert_eq!(unknown, Err(SourceError::NotInGraph { key: "b" }));
+}
+
+#[tokio::test]
+async fn a_graph_goes_on_where_it_stands() {
+    let mut graph = diamond();
+    graph.start("a").expect("it is ready");
+    graph.complete("a").expect("it runs");
+    graph.start("b").expect("it is ready");
+    let source = DependencySource::new(&graph, tasks(["b", "c", "d"])).expect("whole");
+    assert_eq!(source.peek_key(), Some("c"), "b is under way");
+    source.complete(&"b").expect("it runs in the graph");
+    assert_eq!(source.pull().await, Some(("c", 2)));
+    source.complete(&"c").expect("it was pulled");
+    assert_eq!(source.pull().await, Some(("d", 3)));
+}
+
+#[tokio::test]
+async fn tasks_can_be_added_while_others_run() {
+    let source = DependencySource::new(&graph([("a", &[])]), tasks(["a"])).expect("whole");
+    source.enqueue("b", 2, &["a"]).expect("it is open until it has ended");
+    let twice = source.enqueue("b", 2, &[]);
+    assert_eq!(twice, Err(EnqueueError::Twice { key: "b" }));
+    let unknown = source.enqueue("c", 3, &["x"]);
+    assert_eq!(unknown, Err(EnqueueError::UnknownDependency { key: "x" }));
+    source.pull().await;
+    source.complete(&"a").expect("it was pulled");
+    assert_eq!(source.pull().await, Some(("b", 2)));
+    source.complete(&"b").expect("it was pulled");
+    assert_eq!(source.pull().await, None);
+    assert_eq!(source.enqueue("c", 3, &[]), Err(EnqueueError::Closed(SourceClosed)));
+}
+
+#[tokio::test]
+async fn what_is_added_under_an_aborted_task_is_aborted() {
+    let source = DependencySource::open();
+    source.enqueue("a", 1, &[]).expect("it is open");
+    source.abort(&"a").expect("it waits");
+    source.enqueue("b", 2, &["a"]).expect("it is open");
+    source.close();
+    assert_eq!(source.pull().await, None);
+}
+
+#[tokio::test]
+async fn an_open_source_stays_open_until_it_is_closed() {
+    let source = DependencySource::open();
+    source.enqueue("a", 1, &[]).expect("it is open");
+    source.pull().await;
+    source.complete(&"a").expect("it was pulled");
+    let mut next = Box::pin(source.pull());
+    assert!(poll_once(&mut next).is_pending());
+    source.enqueue("b", 2, &["a"]).expect("a has completed");
+    assert_eq!(next.await, Some(("b", 2)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_tasks_that_can_start_the_most_urgent_comes_first() {
+    let urgent = |key: &&str| if *key == "d" { 9 } else { 1 };
+    let options = PriorityDependencyOptions::new()
+        .priority(move |key, _: &u32| urgent(key))
+        .ageing(ageing("0.01", 20));
+    let nodes = graph([("a", &[]), ("b", &[]), ("d", &[]), ("e", &["d"])]);
+    let all = tasks(["a", "b", "d", "e"]);
+    let source = PriorityDependencySource::new(&nodes, all, options).expect("whole");
+    assert_eq!(source.peek_key(), Some("d"));
+    assert_eq!((source.peek(), source.len()), (Some(3), 3));
+    assert_eq!(source.abort(&"d"), Ok(vec!["d", "e"]));
+    assert_eq!(source.peek_key(), Some("a"), "ties in the order in which they came");
+    advance(Duration::from_millis(900)).await;
+    source.enqueue("d2", 5, &[]).expect("it is open");
+    assert_eq!(source.pull().await, Some(("a", 1)), "1 + 9 against 1");
+}
+
+#[tokio::test]
+async fn a_million_queued_items_come_out_in_order() {
+    let mut source = PrioritySource::new();
+    for n in 0..1_000_000u32 {
+        source.enqueue(n, i64::from(n % 3)).expect("it is open");
+    }
+    assert_eq!(source.len(), 1_000_000);
+    assert_eq!(source.next().await, Some(2));
+    assert_eq!(source.next().await, Some(5));
+}
