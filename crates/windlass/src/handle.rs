@@ -164,13 +164,13 @@ impl WorkHandle {
     /// Where a work stands; none if its id is unknown.
     #[must_use]
     pub fn state(&self, id: WorkId) -> Option<WorkState> {
-        Some(self.shared.look().engine.phase(id)?.state())
+        Some(self.shared.look_now().engine.phase(id)?.state())
     }
 
     /// All works, by id.
     #[must_use]
     pub fn snapshot(&self) -> Vec<WorkSnapshot> {
-        let state = self.shared.look();
+        let state = self.shared.look_now();
         let works = state.engine.works();
         works.filter_map(|id| WorkSnapshot::of(&state, &self.shared.client, id)).collect()
     }
@@ -178,7 +178,7 @@ impl WorkHandle {
     /// One work; none if its id is unknown.
     #[must_use]
     pub fn snapshot_of(&self, id: WorkId) -> Option<WorkSnapshot> {
-        WorkSnapshot::of(&self.shared.look(), &self.shared.client, id)
+        WorkSnapshot::of(&self.shared.look_now(), &self.shared.client, id)
     }
 
     /// The counters. Costs nothing to speak of.
@@ -191,9 +191,7 @@ impl WorkHandle {
     /// is unknown.
     #[must_use]
     pub fn explain(&self, id: WorkId) -> Option<Explanation> {
-        // What time alone has changed is known first.
-        self.shared.apply(Input::Tick).expect("time passes");
-        Explanation::of(&self.shared.look(), &self.shared.client, id)
+        Explanation::of(&self.shared.look_now(), &self.shared.client, id)
     }
 
     /// Tells of every change of phase from now on, as the example of [`Subscription`] shows.
@@ -350,9 +348,10 @@ impl WorkHandle {
         self.shared.visit(|visit| {
             visit.state.mode = Mode::Closed;
             visit.apply(Input::CancelAll).expect("everything can be cancelled");
-            // Bodies may have handles, and so keep what keeps them.
+            // Bodies and gates may have handles, and so keep what keeps them.
             for entry in visit.state.entries.iter_mut() {
                 visit.after.throw_away(Rubbish::Body(entry.body.take()));
+                visit.after.throw_away(Rubbish::Gate(entry.gate.take()));
             }
         });
     }
@@ -374,6 +373,13 @@ pub enum ReopenError {
     /// A work that would be tried again has no body any more: it was dropped, or taken.
     #[error("the body of work {work} is gone, so it cannot be tried again")]
     NoBody {
+        /// That work.
+        work: WorkId,
+    },
+    /// A work that would be tried again was waiting for its gate when it ended, and nobody waits for
+    /// that any more.
+    #[error("the gate of work {work} is gone, so it cannot be tried again")]
+    NoGate {
         /// That work.
         work: WorkId,
     },

@@ -278,6 +278,12 @@ async fn full_of_owners(census: &Census) -> WorkScheduler {
     };
     let waiting = add(&scheduler, owner(WorkOutcome::Success));
     add(&scheduler, owner(WorkOutcome::Success).after([waiting]));
+    let (handle, one) = (scheduler.handle(), census.one());
+    let gate = async move {
+        let _owned = (handle, one);
+    };
+    let cancelled = add(&scheduler, ok("cancelled before its gate").gate(gate));
+    scheduler.cancel(cancelled);
     assert!(census.alive() > 5);
     scheduler
 }
