@@ -38,7 +38,7 @@ async fn every_scenario_runs_on_the_tokio_driver() {
 async fn run(scenario: &Scenario) -> Trace {
     let root = ResourceCapacity::new(&scenario.limits);
     let (mut scheduler, mut events) = scheduler(scenario, &root);
-    let mut director = Director::new(scenario, scheduler.handle());
+    let mut director = Director::new(scenario, root, scheduler.handle());
     let done = CancellationToken::new();
     let (run, direct) = (scheduler.run_until_cancelled(done.clone()), async {
         let direct = timeout(Duration::from_secs(3600), director.direct());
@@ -51,22 +51,20 @@ async fn run(scenario: &Scenario) -> Trace {
     director.trace(&mut events)
 }
 
-/// With a team, the limits are those of a capacity above the scheduler; else they are its own.
+/// The limits are those of a capacity above the scheduler, whose own are the slots and the team's.
 fn scheduler(scenario: &Scenario, root: &ResourceCapacity) -> (WorkScheduler, Events) {
-    let mut builder = WorkScheduler::builder()
-        .max_concurrency(scenario.slots as usize)
-        .ageing(scenario.ageing)
-        .order(scenario.order);
-    builder = match scenario.team.is_empty() {
-        true => builder.limits(scenario.limits.clone()),
-        false => builder.capacity(root).limits(scenario.team.clone()),
-    };
     for (name, rate) in &scenario.rates {
-        builder = builder.rate(name, *rate);
+        root.set_rate(name, *rate).expect("a rate that makes sense");
     }
     for (name, quota) in &scenario.quotas {
-        builder = builder.quota(name, *quota);
+        root.set_quota(name, *quota).expect("a quota that makes sense");
     }
+    let builder = WorkScheduler::builder()
+        .max_concurrency(scenario.slots as usize)
+        .capacity(root)
+        .limits(scenario.team.clone())
+        .ageing(scenario.ageing)
+        .order(scenario.order);
     watch(builder)
 }
 
@@ -74,6 +72,7 @@ fn scheduler(scenario: &Scenario, root: &ResourceCapacity) -> (WorkScheduler, Ev
 /// each everybody has a turn.
 struct Director<'a> {
     scenario: &'a Scenario,
+    root: ResourceCapacity,
     handle: WorkHandle,
     stage: Arc<Stage>,
     start: Instant,
@@ -85,7 +84,7 @@ struct Director<'a> {
 }
 
 impl<'a> Director<'a> {
-    fn new(scenario: &'a Scenario, handle: WorkHandle) -> Self {
+    fn new(scenario: &'a Scenario, root: ResourceCapacity, handle: WorkHandle) -> Self {
         let start = Instant::now();
         let clock = |(at, _): &(Timestamp, Action)| {
             let mut clock = Box::pin(sleep_until(instant(start, *at)));
@@ -94,6 +93,7 @@ impl<'a> Director<'a> {
         };
         Self {
             scenario,
+            root,
             handle,
             stage: Arc::default(),
             start,
@@ -151,9 +151,10 @@ impl<'a> Director<'a> {
         self.action += 1;
         match action {
             Action::Submit(place) => self.submit(*place),
-            Action::Limit(name, amount) | Action::Team(name, amount) => {
-                let own = matches!(action, Action::Team(..)) || self.scenario.team.is_empty();
-                assert!(own, "{}: the limit of a shared capacity", self.scenario.name);
+            Action::Limit(name, amount) => {
+                self.root.set_limits(&ResourceCost::new().with(name, *amount));
+            }
+            Action::Team(name, amount) => {
                 self.handle.set_limits(&ResourceCost::new().with(name, *amount));
             }
             Action::Depend(work, on, kind) => {
@@ -218,7 +219,7 @@ impl<'a> Director<'a> {
                 self.stage.context(parent).add_child(spec)
             }
         };
-        submitted.map_err(|error| format!("{error}{}", self.refusing_level(&error)))
+        submitted.map_err(|error| format!("{error}{}", refusing_level(&error)))
     }
 
     fn spec(&self, place: usize, plan: &WorkPlan) -> WorkSpec {
@@ -239,18 +240,6 @@ impl<'a> Director<'a> {
         spec.retries(plan.retries)
     }
 
-    /// Which level a cost is too much for, unless it is the root or there is no other.
-    fn refusing_level(&self, error: &SubmitError) -> &'static str {
-        match error {
-            SubmitError::Cost(CostError::AboveLimit { level, .. })
-                if *level != CapacityTree::ROOT && !self.scenario.team.is_empty() =>
-            {
-                " (team)"
-            }
-            _ => "",
-        }
-    }
-
     fn trace(self, events: &mut Events) -> Trace {
         let places = self.works.iter().enumerate();
         let places: BTreeMap<_, _> = places.filter_map(|(n, work)| Some(((*work)?, n))).collect();
@@ -259,6 +248,16 @@ impl<'a> Director<'a> {
             Entry { at, work: places[&id], state, attempt }
         };
         Trace { entries: events.take().into_iter().map(entry).collect(), refusals: self.refusals }
+    }
+}
+
+/// Which level a cost is too much for, unless it is the root.
+fn refusing_level(error: &SubmitError) -> &'static str {
+    match error {
+        SubmitError::Cost(CostError::AboveLimit { level, .. }) if *level != CapacityTree::ROOT => {
+            " (team)"
+        }
+        _ => "",
     }
 }
 
