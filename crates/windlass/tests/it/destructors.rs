@@ -2,11 +2,12 @@
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use tokio::time::{Instant, sleep};
 use windlass::{
-    ResourceCost, Work, WorkContext, WorkHandle, WorkOutcome, WorkScheduler, WorkSpec, WorkState,
-    work_fn,
+    ConditionalWork, ResourceCost, Work, WorkContext, WorkHandle, WorkOutcome, WorkScheduler,
+    WorkSpec, WorkState, WorkWithCallback, work_fn,
 };
 
 use crate::support::*;
@@ -324,5 +325,32 @@ fn what_a_destructor_submits_as_a_run_returns_is_not_cancelled() {
             seen[1..],
             ["2ms from a destructor Running 1", "2ms from a destructor Success 1"]
         );
+    });
+}
+
+#[test]
+fn callbacks_and_conditions_may_use_a_handle() {
+    in_time(|| async {
+        let (mut scheduler, log) = (scheduler(1), Log::default());
+        let (handle, seen) = (scheduler.handle(), log.clone());
+        let callback = Arc::new(move |outcome: &WorkOutcome, ctx: &WorkContext| {
+            uses(&handle, &seen)();
+            seen.add(format!("{outcome:?}, cancelled now: {}", handle.cancel(ctx.id)));
+        });
+        let plain = Act::new("plain", |_| async { WorkOutcome::Success });
+        let told = add(&scheduler, WorkSpec::new(WorkWithCallback::new(plain, callback)));
+        let (handle, seen) = (scheduler.handle(), log.clone());
+        let condition = move || {
+            uses(&handle, &seen)();
+            handle.state(told).is_some_and(WorkState::is_terminal)
+        };
+        let plain = Act::new("conditional", |_| async { WorkOutcome::Success });
+        add(&scheduler, WorkSpec::new(ConditionalWork::new(condition, plain)));
+        scheduler.run_until_done().await;
+        assert_eq!(state(&scheduler, told), WorkState::Cancelled, "after the outcome was known");
+        let lines = log.take();
+        assert!(lines.contains(&"Success, cancelled now: true".to_owned()), "{lines:?}");
+        assert!(lines.iter().filter(|line| *line == "taken in: true").count() >= 2, "{lines:?}");
+        assert_done(&scheduler);
     });
 }
