@@ -303,6 +303,8 @@ impl Visit<'_> {
     }
 
     pub(crate) fn reopen(&mut self, work: WorkId) -> Result<(), ReopenError> {
+        // What time alone has changed counts before the question, not between it and the deed.
+        self.apply(Input::Tick)?;
         let works = self.state.engine.would_reopen(work)?;
         let body = |work: WorkId| self.state.entries.get(work)?.body.as_ref();
         let gone = |work: &&WorkId| body(**work).is_none();
@@ -318,6 +320,7 @@ impl Visit<'_> {
         }
         let families: Vec<_> =
             works.iter().flat_map(|work| self.state.engine.descendants(*work)).collect();
+        self.state.expect_another_end(&works);
         self.apply(Input::Reopen(work))?;
         self.state.drop_forgotten(&families, &mut self.after);
         Ok(())

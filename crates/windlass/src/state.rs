@@ -243,14 +243,26 @@ impl State {
     /// The next ended work that is to be forgotten, if too many are kept.
     pub(crate) fn next_to_forget(&mut self) -> Option<WorkId> {
         let keep = self.keep_ended?;
-        while self.ended.len() > keep {
-            let work = self.ended.pop_front()?;
-            let ended = self.engine.phase(work).is_some_and(|phase| phase.state().is_terminal());
-            if ended {
+        if self.ended.len() > keep.saturating_mul(2).saturating_add(64) {
+            // Those that were forgotten by hand are listed, too.
+            self.ended.retain(|work| has_ended(&self.engine, *work));
+        }
+        let metrics = self.engine.metrics();
+        let ends = WorkState::ALL.into_iter().filter(|state| state.is_terminal());
+        if ends.map(|end| metrics.count(end)).sum::<usize>() <= keep {
+            return None;
+        }
+        while let Some(work) = self.ended.pop_front() {
+            if has_ended(&self.engine, work) {
                 return Some(work);
             }
         }
         None
+    }
+
+    /// Works that are tried again have yet to end.
+    pub(crate) fn expect_another_end(&mut self, works: &[WorkId]) {
+        self.ended.retain(|work| !works.contains(work));
     }
 
     /// Lets go of what the engine has forgotten of `works`.
@@ -264,6 +276,10 @@ impl State {
     pub(crate) fn gone(grant: Grant) -> Input {
         Input::Finished { grant, outcome: Outcome::Cancelled }
     }
+}
+
+fn has_ended(engine: &Engine, work: WorkId) -> bool {
+    engine.phase(work).is_some_and(|phase| phase.state().is_terminal())
 }
 
 fn is_failure(phase: Phase) -> bool {
