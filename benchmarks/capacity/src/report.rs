@@ -1,7 +1,8 @@
 //! What was measured, as a table and as JSON.
 
-use std::{fmt::Write as _, fs, time::Instant};
+use std::{fmt::Write as _, time::Instant};
 
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 
 /// One contender's run: does the work once and returns a result to check.
@@ -22,8 +23,8 @@ struct Figures {
     row: &'static str,
     contender: &'static str,
     sorted: Vec<f64>,
-    /// The processor time that all threads together used, where that is known.
-    processor: Option<f64>,
+    /// The processor time that all threads together used.
+    processor: f64,
 }
 
 impl Figures {
@@ -68,9 +69,7 @@ impl Report {
                 assert_eq!(result, row.expected, "{}: {name}", row.name);
                 if round > 0 {
                     times.push(took.as_nanos() as f64 / row.operations as f64);
-                    uses.extend(used.zip(used_before).map(|(after, before)| {
-                        after.saturating_sub(before) as f64 / row.operations as f64
-                    }));
+                    uses.push((used - used_before) as f64 / row.operations as f64);
                 }
             }
         }
@@ -89,7 +88,7 @@ impl Report {
     ) {
         sorted.sort_by(f64::total_cmp);
         uses.sort_by(f64::total_cmp);
-        let processor = uses.get(uses.len() / 2).copied();
+        let processor = uses[uses.len() / 2];
         let figures = Figures { row, contender, sorted, processor };
         eprintln!("{}", line(&figures));
         self.figures.push(figures);
@@ -119,7 +118,7 @@ fn line(figures: &Figures) -> String {
     let number = |fraction| format!("{:.digits$}", figures.quantile(fraction));
     let (row, contender) = (figures.row, figures.contender);
     let (low, median, high) = (number(0.25), number(0.5), number(0.75));
-    let processor = figures.processor.map(|used| format!("{used:.1}")).unwrap_or_default();
+    let processor = format!("{:.1}", figures.processor);
     format!("| {row} | {contender} | {median} | {low}–{high} | {processor} |")
 }
 
@@ -133,18 +132,13 @@ fn entry(figures: &Figures) -> serde_json::Value {
         "third_quartile_ns": rounded(0.75),
         "samples": figures.sorted.len(),
     });
-    if let Some(used) = figures.processor {
-        entry["processor_ns"] = json!((used * 10.0).round() / 10.0);
-    }
+    entry["processor_ns"] = json!((figures.processor * 10.0).round() / 10.0);
     entry
 }
 
-/// How long all threads of this process together have been running, in nanoseconds. On a machine
-/// that others use too, it says more than the clock on the wall.
-fn processor_time() -> Option<u64> {
-    let threads = fs::read_dir("/proc/self/task").ok()?;
-    let of_thread = |path: std::path::PathBuf| -> Option<u64> {
-        fs::read_to_string(path.join("schedstat")).ok()?.split(' ').next()?.parse().ok()
-    };
-    Some(threads.flatten().filter_map(|thread| of_thread(thread.path())).sum())
+/// How long all threads of this process together have been running, in nanoseconds, also those that
+/// have ended. On a machine that others use too, it says more than the clock on the wall.
+fn processor_time() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).expect("time is not negative")
 }

@@ -33,6 +33,7 @@ pub use counts::{LevelCounts, RefusalCounts};
 pub use demand::Demand;
 use level::{Level, grown};
 pub use refusal::{CostError, Place, Refusal, ReleaseError, Short, Shortage};
+use standing::Turns;
 pub(crate) use view::Usage;
 
 /// The resource that every work takes one of, unless its cost says how many. Unlike any other it
@@ -69,13 +70,14 @@ pub struct CapacityTree {
     clients: Vec<Option<Client>>,
     /// Numbers of removed clients, to be used again.
     vacant: Vec<ClientId>,
-    turns: u64,
+    turns: Turns,
     /// Who watches everything, also names that are not declared yet.
     subscribers: BTreeSet<ClientId>,
     /// Whether a rate or a quota was ever set.
     timed: bool,
     /// How often something was declared.
     revision: u64,
+    recent: Option<Box<limits::Recent>>,
 }
 
 impl CapacityTree {
@@ -91,10 +93,11 @@ impl CapacityTree {
             vacant_levels: Vec::new(),
             clients: Vec::new(),
             vacant: Vec::new(),
-            turns: 0,
+            turns: Turns::default(),
             subscribers: BTreeSet::new(),
             timed: false,
             revision: 0,
+            recent: None,
         };
         tree.set_limits(Self::ROOT, limits);
         tree

@@ -42,7 +42,7 @@ pub fn live(seed: u64) -> Report {
     for _ in 0..STEPS {
         world.disturb();
         world.verify();
-        if world.random.one_in(2) {
+        if world.random.one_in(3) {
             world.verify_reasons();
         }
     }
@@ -87,11 +87,11 @@ impl RandomWorld {
     fn disturb(&mut self) {
         let side = self.random.within(0..self.sides.len() as u64) as usize;
         match self.random.within(0..100) {
-            0..24 => self.submit(side),
-            24..27 => self.add_dependency(side),
-            27..48 => self.take(side),
-            48..56 => self.steer(side),
-            56..69 => self.finish(side),
+            0..22 => self.submit(side),
+            22..25 => self.add_dependency(side),
+            25..45 => self.take(side),
+            45..58 => self.steer(side),
+            58..69 => self.finish(side),
             69..72 => self.turn_gate(side),
             72..74 => self.reopen(side),
             74..77 => self.cancel(side),

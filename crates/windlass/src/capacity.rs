@@ -119,7 +119,6 @@ impl ResourceCapacity {
 
     /// Adds a level with these limits under this one, and someone who takes there: a scheduler or a
     /// runner. Both go when the client is dropped.
-    #[allow(dead_code, reason = "the schedulers join next")]
     pub(crate) fn join(&self, limits: &ResourceCost) -> Client {
         Client::join(self.clone(), limits)
     }

@@ -348,10 +348,9 @@ impl WorkHandle {
         self.shared.visit(|visit| {
             visit.state.mode = Mode::Closed;
             visit.apply(Input::CancelAll).expect("everything can be cancelled");
-            // Bodies and gates may have handles, and so keep what keeps them.
+            // Bodies may have handles, and so keep what keeps them.
             for entry in visit.state.entries.iter_mut() {
                 visit.after.throw_away(Rubbish::Body(entry.body.take()));
-                visit.after.throw_away(Rubbish::Gate(entry.gate.take()));
             }
         });
     }

@@ -121,7 +121,7 @@ const LOOK_AHEAD: usize = 64;
 
 impl<I, O, E> TaskPoolRunner<I, O, E> {
     /// A runner of the tasks of one of our sources. The source takes from this capacity from now on;
-    /// what is under way elsewhere counts there, too.
+    /// what somebody has pulled by hand and not reported counts there, too.
     ///
     /// The name is for people.
     pub fn new(

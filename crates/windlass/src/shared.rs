@@ -3,6 +3,7 @@
 //!
 //! The scheduler's lock is taken before the capacity's. Nothing of the user's runs under either.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -28,8 +29,9 @@ pub(crate) struct Shared {
     pub(crate) client: Client,
     /// Rung when a run should look again.
     pub(crate) news: Notify,
-    /// Rung when a work has ended.
+    /// Rung when a work has ended, for those who listen.
     ended: Notify,
+    listeners: AtomicUsize,
     /// Attempts that need a runner.
     handed_over: Mutex<Vec<Attempt>>,
     cancel_grace: Option<Duration>,
@@ -52,7 +54,8 @@ impl Shared {
     pub(crate) fn new(state: State, client: Client, cancel_grace: Option<Duration>) -> Self {
         let (news, ended) = (Notify::new(), Notify::new());
         let (state, handed_over) = (Mutex::new(state), Mutex::default());
-        Self { state, client, news, ended, handed_over, cancel_grace }
+        let listeners = AtomicUsize::new(0);
+        Self { state, client, news, ended, listeners, handed_over, cancel_grace }
     }
 
     /// Looks at the state, without changing it.
@@ -88,7 +91,9 @@ impl Shared {
         if changed {
             self.news.notify_one();
         }
-        if has_ended {
+        // Relaxed: whoever listens counts itself before it takes the lock to look, so either it has
+        // seen what happened in this visit, or the lock has brought us its count.
+        if has_ended && self.listeners.load(Ordering::Relaxed) > 0 {
             self.ended.notify_waiters();
         }
         rubbish.into_iter().for_each(Rubbish::throw_out);
@@ -175,6 +180,7 @@ impl Shared {
 
     /// Waits until `is_so` says so; it is asked whenever a work has ended.
     pub(crate) async fn until(&self, is_so: impl Fn(&State) -> bool) {
+        let _listening = Listening::to(&self.listeners);
         loop {
             let rung = self.ended.notified();
             tokio::pin!(rung);
@@ -191,6 +197,22 @@ impl Shared {
     fn timestamp(&self, at: Instant) -> Timestamp {
         let left = at.saturating_duration_since(Instant::now());
         self.client.capacity.now().after(left)
+    }
+}
+
+/// Someone who listens counts for as long as this lives.
+struct Listening<'a>(&'a AtomicUsize);
+
+impl<'a> Listening<'a> {
+    fn to(listeners: &'a AtomicUsize) -> Self {
+        listeners.fetch_add(1, Ordering::Relaxed);
+        Self(listeners)
+    }
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -311,11 +333,9 @@ impl Visit<'_> {
         if let Some(&work) = works.iter().find(gone) {
             return Err(ReopenError::NoBody { work });
         }
-        let watched = |work: &&WorkId| {
-            let gate = self.state.entries.get(**work).and_then(|entry| entry.gate.as_ref());
-            self.state.engine.is_shut(**work) && gate.is_none()
-        };
-        if let Some(&work) = works.iter().find(watched) {
+        let gate = |work: WorkId| self.state.entries.get(work)?.gate.as_ref();
+        let ungated = |work: &&WorkId| self.state.engine.is_shut(**work) && gate(**work).is_none();
+        if let Some(&work) = works.iter().find(ungated) {
             return Err(ReopenError::NoGate { work });
         }
         let families: Vec<_> =

@@ -90,7 +90,7 @@ pub(crate) struct Aftermath {
 
 #[expect(dead_code, reason = "they are kept only to be dropped later")]
 pub(crate) enum Rubbish {
-    Gate(Option<Gate>),
+    Gate(Gate),
     Body(Option<Box<dyn Work>>),
     Entry(Option<Box<Entry>>),
 }
@@ -179,6 +179,9 @@ impl State {
         if let Some(watcher) = entry.watcher.take() {
             watcher.abort();
         }
+        if let Some(gate) = entry.gate.take() {
+            after.throw_away(Rubbish::Gate(gate));
+        }
         entry.last_error = blame;
         if let Some(tell) = entry.end.take() {
             let skipped = transition.to == Phase::Skipped;
@@ -186,9 +189,7 @@ impl State {
             after.ends.push((tell, End { state, skipped, error: entry.last_error.clone() }));
         }
         if self.mode == Mode::Closed {
-            let entry = self.entry(work);
-            after.throw_away(Rubbish::Body(entry.body.take()));
-            after.throw_away(Rubbish::Gate(entry.gate.take()));
+            after.throw_away(Rubbish::Body(self.entry(work).body.take()));
         }
         self.tell_parent(work, after);
         if self.keep_ended.is_some() {

@@ -43,7 +43,7 @@ pub trait Work: Any + Send {
     fn name(&self) -> &str {
         let path = std::any::type_name::<Self>();
         let base = path.split('<').next().unwrap_or(path);
-        base.rsplit("::").next().unwrap_or(base)
+        base.rsplit(':').next().unwrap_or(base)
     }
 
     /// Makes one attempt. What `self` remembers is there again at the next one.

@@ -6,6 +6,21 @@ use crate::nearest::nearest;
 use crate::rate::{Bucket, Window};
 use crate::{ClientId, LevelId, Quota, Rate, RateError, ResourceCost, ResourceId, Timestamp};
 
+/// What a cost meant the last time that somebody asked.
+#[derive(Clone, Debug)]
+pub(super) struct Recent {
+    level: LevelId,
+    revision: u64,
+    cost: ResourceCost,
+    demand: Demand,
+    /// How often somebody has asked for something else since.
+    misses: u32,
+}
+
+impl Recent {
+    const PATIENCE: u32 = 8;
+}
+
 impl CapacityTree {
     /// Sets the named limits and leaves the others; a name may be new, or have been a rate or a
     /// quota. A limit below what is in use is a debt. Returns who should look again.
@@ -71,6 +86,38 @@ impl CapacityTree {
             }
         }
         Ok(demand)
+    }
+
+    /// As [`CapacityTree::demand`], and remembers an answer: whoever asks often asks for the same.
+    pub fn recent_demand(
+        &mut self,
+        level: LevelId,
+        cost: &ResourceCost,
+    ) -> Result<Demand, CostError> {
+        if let Some(recent) = &mut self.recent
+            && recent.level == level
+            && recent.revision == self.revision
+            && recent.cost == *cost
+        {
+            recent.misses = 0;
+            return Ok(recent.demand.clone());
+        }
+        let demand = self.demand(level, cost)?;
+        self.remember(level, cost, &demand);
+        Ok(demand)
+    }
+
+    /// Keeps what was asked for last, unless what is kept was asked for not long ago: remembering
+    /// costs more than asking.
+    fn remember(&mut self, level: LevelId, cost: &ResourceCost, demand: &Demand) {
+        if let Some(recent) = &mut self.recent
+            && recent.misses < Recent::PATIENCE
+        {
+            recent.misses += 1;
+            return;
+        }
+        let (revision, cost, demand) = (self.revision, cost.clone(), demand.clone());
+        self.recent = Some(Box::new(Recent { level, revision, cost, demand, misses: 0 }));
     }
 
     /// What `cost` means at `level`, however much it is: for [`CapacityTree::reconcile`], since what

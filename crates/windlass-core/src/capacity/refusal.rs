@@ -7,8 +7,9 @@ use crate::{Amount, LevelId, ResourceId, Timestamp};
 /// Where in line the one who asks stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Before everybody who waits: it has begun already and goes on. Nothing set aside binds it, and
-    /// as it is no start, neither a rate nor a quota does.
+    /// Before everybody who starts: it has begun already and goes on. Only what is set aside for
+    /// others who go on and stand before it binds it, and as it is no start, neither a rate nor a
+    /// quota does.
     Resuming,
     /// It goes on too, behind the client's standing request.
     ResumingLater,

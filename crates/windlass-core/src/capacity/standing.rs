@@ -1,7 +1,8 @@
 //! Standing requests: a client's place in line, and who is to be told when there may be more.
 //!
 //! A set-aside binds only those who stand later: other clients by their turn, the client's own
-//! later works behind it. So the first of all is bound by nothing.
+//! later works behind it. So the first of all is bound by nothing. Whoever goes on has a turn before
+//! everybody who starts.
 
 use super::cell::Cell;
 use super::{CapacityTree, Place, Refusal, in_order};
@@ -13,6 +14,22 @@ pub(super) struct Standing {
     pub(super) turn: u64,
     owner: u64,
     pub(super) cells: Vec<(LevelId, ResourceId)>,
+}
+
+/// The turns that were given out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Turns {
+    going_on: u64,
+    starting: u64,
+}
+
+/// Those who start have turns from here on, those who go on the ones before.
+const FIRST_TO_START: u64 = 1 << 63;
+
+impl Standing {
+    fn goes_on(&self) -> bool {
+        self.turn < FIRST_TO_START
+    }
 }
 
 impl CapacityTree {
@@ -38,7 +55,8 @@ impl CapacityTree {
 
     /// Has `client` told once when there may be room here for one who stands where it does in line,
     /// or at its end. Where time makes room it is told only when [`CapacityTree::when`] may have
-    /// become earlier. Not for one that resumes: nothing set aside binds that.
+    /// become earlier. For one who stands for a single thing: it is told no more once its standing
+    /// request ends. And not for one that resumes: nothing set aside binds that.
     ///
     /// # Panics
     ///
@@ -46,7 +64,8 @@ impl CapacityTree {
     pub fn watch_in_line(&mut self, client: ClientId, level: LevelId, resource: ResourceId) {
         self.expect_bound(client, level);
         let standing = self.client(client).standing.as_ref();
-        let turn = standing.map_or(self.turns + 1, |standing| standing.turn);
+        let end_of_line = FIRST_TO_START + self.turns.starting + 1;
+        let turn = standing.map_or(end_of_line, |standing| standing.turn);
         self.levels[level.index()].cell_mut(resource).watch_from(client, turn);
     }
 
@@ -54,11 +73,41 @@ impl CapacityTree {
     /// one again adds to its request, another takes over its place in line. Returns who should
     /// look again.
     pub fn stand(&mut self, client: ClientId, owner: u64, refusal: &Refusal) -> Vec<ClientId> {
-        let before = self.client(client).standing.as_ref().map(|known| (known.turn, known.owner));
-        let (turn, mut wakes) = match before {
-            None => (self.next_turn(), Vec::new()),
-            Some((turn, known)) if known == owner => (turn, Vec::new()),
-            Some((turn, _)) => (turn, self.withdraw(client)),
+        let known = self.client(client).standing.as_ref().filter(|known| !known.goes_on());
+        let turn = known.map(|known| known.turn).unwrap_or_else(|| {
+            self.turns.starting += 1;
+            FIRST_TO_START + self.turns.starting
+        });
+        self.stand_at(turn, client, owner, refusal)
+    }
+
+    /// As [`CapacityTree::stand`], for a work that has begun already and goes on: it stands before
+    /// all that start, whoever's they are.
+    pub fn stand_to_go_on(
+        &mut self,
+        client: ClientId,
+        owner: u64,
+        refusal: &Refusal,
+    ) -> Vec<ClientId> {
+        let known = self.client(client).standing.as_ref().filter(|known| known.goes_on());
+        let turn = known.map(|known| known.turn).unwrap_or_else(|| {
+            self.turns.going_on += 1;
+            self.turns.going_on
+        });
+        self.stand_at(turn, client, owner, refusal)
+    }
+
+    fn stand_at(
+        &mut self,
+        turn: u64,
+        client: ClientId,
+        owner: u64,
+        refusal: &Refusal,
+    ) -> Vec<ClientId> {
+        let same = |known: &Standing| (known.turn, known.owner) == (turn, owner);
+        let mut wakes = match &self.client(client).standing {
+            Some(known) if !same(known) => self.withdraw(client),
+            _ => Vec::new(),
         };
         if self.client(client).standing.is_none() {
             let standing = Standing { turn, owner, cells: Vec::new() };
@@ -114,19 +163,24 @@ impl CapacityTree {
         assert!(binds, "a client watches what binds it: its own level and those above");
     }
 
+    /// What is set aside of this resource at this level for `client` itself, in steps of 1/10 000.
+    #[must_use]
+    pub fn set_aside_for(&self, client: ClientId, level: LevelId, resource: ResourceId) -> i128 {
+        let own = self.client(client).standing.as_ref().map(|own| own.turn);
+        let cell = self.cell(level, resource);
+        own.zip(cell).map_or(0, |(turn, cell)| cell.set_aside(turn + 1) - cell.set_aside(turn))
+    }
+
     /// Requests with turns before this one bind the one who asks.
     #[inline]
     pub(super) fn bound(&self, client: ClientId, place: Place) -> u64 {
-        match (&self.client(client).standing, place) {
-            (_, Place::Resuming) => 0,
-            (None, _) => u64::MAX,
-            (Some(standing), Place::First) => standing.turn,
-            (Some(standing), Place::Later | Place::ResumingLater) => standing.turn + 1,
+        let own = self.client(client).standing.as_ref();
+        let own = own.filter(|own| own.goes_on() == place.is_resuming());
+        match (own, place) {
+            (None, Place::Resuming | Place::ResumingLater) => FIRST_TO_START,
+            (None, Place::First | Place::Later) => u64::MAX,
+            (Some(own), Place::Resuming | Place::First) => own.turn,
+            (Some(own), Place::ResumingLater | Place::Later) => own.turn + 1,
         }
-    }
-
-    fn next_turn(&mut self) -> u64 {
-        self.turns += 1;
-        self.turns
     }
 }

@@ -424,3 +424,18 @@ fn who_watches_everything_is_told_of_every_level_above_and_of_new_names() {
     assert_eq!(tree.set_limits(team, &amounts([("gpu", 2), ("cpu", 10)])), [], "told already");
     tree.check();
 }
+
+#[test]
+fn a_remembered_demand_is_what_the_tree_would_say_now() {
+    let (mut tree, [a, _]) = two_teams();
+    let team = tree.level_of(a);
+    for round in 0..40 {
+        let cpu = [1, 1, 7, 9][round % 4];
+        if round == 20 {
+            tree.set_limits(team, &amounts([("cpu", 5)]));
+        }
+        let cost = amounts([("cpu", cpu)]);
+        assert_eq!(tree.recent_demand(team, &cost), tree.demand(team, &cost), "round {round}");
+        assert_eq!(tree.recent_demand(ROOT, &cost), tree.demand(ROOT, &cost), "round {round}");
+    }
+}

@@ -74,7 +74,8 @@ impl Engine {
     }
 
     fn first_that_may_pass(&self, world: &World<'_>) -> Option<(Line, Candidate)> {
-        self.lines.first_open(self.now, |cell| self.room(world, cell, Place::Later))
+        let room = |line, cell| self.room(world, cell, Turn::Later.place(line));
+        self.lines.first_open(self.now, room)
     }
 
     fn room(&self, world: &World<'_>, cell: Cell, place: Place) -> i128 {
@@ -141,7 +142,11 @@ impl Engine {
             return;
         }
         self.metrics.set_aside += 1;
-        let wakes = world.capacity.stand(self.client, first.work.get(), &refusal);
+        let owner = first.work.get();
+        let wakes = match line {
+            Line::Starting => world.capacity.stand(self.client, owner, &refusal),
+            Line::Resuming => world.capacity.stand_to_go_on(self.client, owner, &refusal),
+        };
         self.standing = Some(first.work);
         self.wake(world, &wakes);
     }

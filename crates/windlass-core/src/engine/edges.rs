@@ -89,26 +89,34 @@ impl Engine {
     /// in turn, level by level.
     pub(super) fn settle(&mut self, world: &mut World<'_>, work: WorkId) {
         if self.works[work.index()].phase.state().is_terminal() {
-            self.settle_all(world, VecDeque::from([work]));
+            let mut ended = VecDeque::new();
+            self.tell_of(world, work, &mut ended);
+            self.settle_all(world, ended);
         }
     }
 
-    /// Those who follow one of these, which have ended, hear of it; its family hears of it first.
+    /// The same for all of these, which have ended.
     pub(super) fn settle_all(&mut self, world: &mut World<'_>, mut ended: VecDeque<WorkId>) {
         while let Some(work) = ended.pop_front() {
-            let entry = &self.works[work.index()];
-            let source = entry.phase;
-            if entry.related {
-                self.tell_family(world, work, &mut ended);
-            }
-            let mut cursor = self.dag.first_target(work.index());
-            while let Some((edge, after)) = self.dag.follow(cursor) {
-                cursor = after;
-                let target = WorkId::from_index(edge.node);
-                let said = verdict(edge.kind, source).expect("the source has ended");
-                if self.hear(world, target, said) {
-                    ended.push_back(target);
-                }
+            self.tell_of(world, work, &mut ended);
+        }
+    }
+
+    /// The family of `work`, which has ended, hears of it, then those who follow it. Those who end
+    /// with that are added to `ended`.
+    fn tell_of(&mut self, world: &mut World<'_>, work: WorkId, ended: &mut VecDeque<WorkId>) {
+        let entry = &self.works[work.index()];
+        let source = entry.phase;
+        if entry.related {
+            self.tell_family(world, work, ended);
+        }
+        let mut cursor = self.dag.first_target(work.index());
+        while let Some((edge, after)) = self.dag.follow(cursor) {
+            cursor = after;
+            let target = WorkId::from_index(edge.node);
+            let said = verdict(edge.kind, source).expect("the source has ended");
+            if self.hear(world, target, said) {
+                ended.push_back(target);
             }
         }
     }

@@ -78,10 +78,9 @@ impl Engine {
         };
         let holders = self.works.iter().filter(holds);
         let holders = holders.map(|(index, _)| WorkId::from_index(index)).collect();
-        let room = |place| capacity.room(self.client, level, resource, place, self.now);
         let bound = matches!(self.place_in_line(work), Place::Later | Place::ResumingLater);
-        let ours = bound && room(Place::Later) < room(Place::First);
-        let set_aside_for = self.standing.filter(|_| ours);
+        let ours = capacity.set_aside_for(self.client, level, resource) > 0;
+        let set_aside_for = self.standing.filter(|_| bound && ours);
         Reason::Short { shortage, holders, set_aside_for }
     }
 

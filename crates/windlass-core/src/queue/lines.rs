@@ -53,14 +53,18 @@ impl Lines {
         resuming.or_else(|| Some((Line::Starting, self.starting.first(now)?)))
     }
 
-    /// The first that was not refused, or that may fit by now, and its line.
+    /// The first that was not refused, or that may fit by now, and its line. `room` tells how much
+    /// there is of a cell for one in a line.
     pub(crate) fn first_open(
         &self,
         now: Timestamp,
-        room: impl Fn(Cell) -> i128 + Copy,
+        room: impl Fn(Line, Cell) -> i128,
     ) -> Option<(Line, Candidate)> {
-        let resuming = self.resuming.first_open(now, room).map(|first| (Line::Resuming, first));
-        resuming.or_else(|| Some((Line::Starting, self.starting.first_open(now, room)?)))
+        let open = |line| {
+            let first = self.at(line).first_open(now, |cell| room(line, cell))?;
+            Some((line, first))
+        };
+        open(Line::Resuming).or_else(|| open(Line::Starting))
     }
 
     /// Whether one that was refused may fit by now.

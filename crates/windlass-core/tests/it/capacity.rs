@@ -16,7 +16,7 @@ mod compare;
 mod model;
 mod step;
 
-use model::{Amounts, Kind, Model, NAMES, PARENTS, Spot};
+use model::{Amounts, Kind, Model, NAMES, PARENTS, Request, Spot};
 use step::{Step, Then, step};
 
 /// The tree and the model, side by side.
@@ -223,10 +223,10 @@ impl World {
             }
             Then::Stand { owner } => {
                 self.lined.remove(&client);
-                Some(self.stand(client, owner, amounts, &short, &refusal))
+                Some(self.stand(client, owner, amounts, place, &refusal))
             }
             Then::StandAndWatch => {
-                let wakes = self.stand(client, OWNER, amounts, &short, &refusal);
+                let wakes = self.stand(client, OWNER, amounts, place, &refusal);
                 self.watch_in_line(client, amounts, &short);
                 Some(wakes)
             }
@@ -238,12 +238,17 @@ impl World {
         client: ClientId,
         owner: u64,
         amounts: Amounts,
-        short: &[Spot],
+        place: Place,
         refusal: &Refusal,
     ) -> Vec<ClientId> {
+        let short = self.model.short(client, amounts, place, self.now);
         let wanted = short.iter().map(|spot| (*spot, amounts[spot.1])).collect();
-        self.model.stand(client, owner, wanted);
-        self.tree.stand(client, owner, refusal)
+        let goes_on = matches!(place, Place::Resuming | Place::ResumingLater);
+        self.model.stand(Request { client, owner, goes_on, wanted });
+        match goes_on {
+            true => self.tree.stand_to_go_on(client, owner, refusal),
+            false => self.tree.stand(client, owner, refusal),
+        }
     }
 
     fn watch_in_line(&mut self, client: ClientId, amounts: Amounts, short: &[Spot]) {

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use windlass_core::{Engine, Grant, Input, Outcome, Phase, Rejected, Why, WorkId, WorkState};
+use windlass_core::{
+    Ending, Engine, Grant, Input, Outcome, Phase, Rejected, Why, WorkId, WorkState,
+};
 
 use super::RandomWorld;
 
@@ -94,9 +96,14 @@ impl RandomWorld {
         let grant = self.sides[side].running.swap_remove(place);
         self.sides[side].past.push(grant);
         let expected = self.expected_end(side, grant, outcome);
-        let children = self.sides[side].engine.descendants(grant.work);
+        let engine = &self.sides[side].engine;
+        let children = engine.descendants(grant.work);
+        let told = engine.ending(grant, outcome).expect("its children have ended");
         self.apply(side, Input::Finished { grant, outcome });
         assert_eq!(self.state(side, grant.work), expected, "the end of {grant:?}");
+        if let Ending::Retry { due } = told {
+            assert_eq!(self.phase(side, grant.work), Phase::Delayed { due }, "as was told before");
+        }
         let engine = &self.sides[side].engine;
         let known = children.iter().filter(|child| engine.phase(**child).is_some()).count();
         let kept = if expected == WorkState::Pending { 0 } else { children.len() };

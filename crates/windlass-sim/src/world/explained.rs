@@ -16,7 +16,10 @@ impl RandomWorld {
     pub(super) fn verify_reasons(&mut self) {
         let side = self.random.within(0..self.sides.len() as u64) as usize;
         self.apply(side, Input::Tick);
-        let works = || self.sides[side].engine.works();
+        let Side { engine, .. } = &self.sides[side];
+        let works = || engine.works();
+        let ended = works().filter(|&work| self.state(side, work).is_terminal());
+        ended.for_each(|work| assert_eq!(engine.explain(&self.capacity, work), [], "{work}"));
         let in_line = |phase| matches!(phase, Phase::Ready | Phase::Resuming);
         let mut asked: Vec<_> = works().filter(|&w| in_line(self.phase(side, w))).collect();
         if asked.is_empty() || self.random.one_in(2) {
@@ -111,28 +114,30 @@ impl Trial {
         let unheard = |on: Dependency| !known(&on) && on.kind == EdgeKind::Failed;
         let heard = !self.engine.dependencies(self.work).any(unheard);
         let gated = heard && gate_is_closed && !reasons.contains(&Reason::Gate);
-        let end = self.clone().twin(&kept, gated);
-        assert!(matches!(end, Phase::Ready | Phase::Skipped), "{reasons:?} leave something out");
+        let twin = self.twin(&kept, gated);
+        let starts = twin.phase() == Phase::Skipped || twin.all_served().contains(&twin.work);
+        assert!(starts, "{reasons:?} leave something out");
         for reason in reasons {
             let end = match reason {
                 Reason::Dependency(on) => {
                     assert!(all().any(|known| known == *on), "it follows no {on:?}");
-                    self.clone().twin(&[&kept[..], &[*on]].concat(), gated)
+                    self.twin(&[&kept[..], &[*on]].concat(), gated).phase()
                 }
-                Reason::Gate => self.clone().twin(&kept, gate_is_closed),
+                Reason::Gate => self.twin(&kept, gate_is_closed).phase(),
                 other => panic!("{other:?} is no reason for one that is not in line"),
             };
             assert!(matches!(end, Phase::Waiting | Phase::Gated), "{reason:?} is none: {end:?}");
         }
     }
 
-    /// Where a new work stands that follows `after`.
-    fn twin(mut self, after: &[Dependency], gated: bool) -> Phase {
-        let cost = self.engine.cost(&self.capacity, &ResourceCost::new()).expect("a slot");
+    /// A copy of everything with a new work that follows `after`.
+    fn twin(&self, after: &[Dependency], gated: bool) -> Trial {
+        let mut trial = self.clone();
+        let cost = trial.engine.cost(&self.capacity, &ResourceCost::new()).expect("a slot");
         let more = More { gated, ..More::default() };
         let twin = Submission { after, more, ..Submission::of(cost) };
-        self.work = self.call(|engine, world| engine.submit(world, twin)).expect("known works");
-        self.phase()
+        trial.work = trial.call(|engine, world| engine.submit(world, twin)).expect("known works");
+        trial
     }
 
     /// It is in line then, and not before; unless something else ends it by then.
@@ -183,8 +188,7 @@ impl Trial {
         assert_eq!(*holders, self.engine.works().filter(holds).collect::<Vec<_>>());
         let later =
             matches!(self.engine.place_in_line(self.work), Place::Later | Place::ResumingLater);
-        let own =
-            self.room(level, resource, Place::First) - self.room(level, resource, Place::Later);
+        let own = self.capacity.set_aside_for(self.engine.client(), level, resource);
         assert_eq!(set_aside_for.is_some(), limited && later && own > 0, "{reason:?}");
         *shortage
     }
@@ -240,6 +244,14 @@ impl Trial {
 
     /// Whoever would be served before the work if there were enough for all.
     fn who_is_before(&self) -> Vec<WorkId> {
+        let mut served = self.all_served();
+        let place = served.iter().position(|work| *work == self.work);
+        served.truncate(place.expect("it is in line, and there is enough for it"));
+        served
+    }
+
+    /// Everybody in line, in the order in which they are served if there is enough for all.
+    fn all_served(&self) -> Vec<WorkId> {
         let mut trial = self.clone();
         let names = ["cpu", "memory", "api", "daily", SLOTS];
         let plenty: ResourceCost =
@@ -250,7 +262,7 @@ impl Trial {
         }
         trial.apply(Input::LookAgain).expect("it looks again");
         let served = std::iter::from_fn(|| trial.call(Engine::take_next));
-        served.map(|grant| grant.work).take_while(|work| *work != self.work).collect()
+        served.map(|grant| grant.work).collect()
     }
 
     /// Takes away all that is named: the work is the next to start.

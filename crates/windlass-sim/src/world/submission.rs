@@ -11,8 +11,8 @@ use super::{RandomWorld, Side};
 
 impl RandomWorld {
     pub(super) fn submit(&mut self, side: usize) {
-        let after = self.any_dependencies(side);
         let more = self.any_more(side);
+        let after = self.any_dependencies(side, more.parent);
         let needs = self.any_needs();
         let priority = self.random.within(0..5).cast_signed() - 2;
         let retries = *self.random.pick(&[0, 0, 1, 2]);
@@ -41,13 +41,38 @@ impl RandomWorld {
             Err(error) => {
                 assert_eq!(engine.digest(), before, "a refused submission changes nothing");
                 self.report.count(refused(&error));
+                return;
             }
         }
         self.follow(side, &facts);
+        self.count_child(side, &submission);
     }
 
-    fn any_dependencies(&mut self, side: usize) -> Vec<Dependency> {
-        let works: Vec<_> = self.sides[side].engine.works().collect();
+    /// What kinds of children there are.
+    fn count_child(&mut self, side: usize, submission: &Submission<'_>) {
+        let Submission { after, more, .. } = submission;
+        let Some(parent) = more.parent else { return };
+        let engine = &self.sides[side].engine;
+        let is_sibling = |on: &Dependency| engine.parent(on.work) == Some(parent);
+        if engine.parent(parent).is_some() {
+            self.report.count("child of a child");
+        }
+        if after.iter().any(is_sibling) {
+            self.report.count("child after a sibling");
+        }
+        if after.iter().any(|on| !is_sibling(on)) {
+            self.report.count("child after an outsider");
+        }
+    }
+
+    /// Mostly within the family, if it has one.
+    fn any_dependencies(&mut self, side: usize, parent: Option<WorkId>) -> Vec<Dependency> {
+        let engine = &self.sides[side].engine;
+        let family = parent.map(|parent| engine.descendants(parent)).unwrap_or_default();
+        let works: Vec<_> = match self.random.one_in(3) {
+            false if !family.is_empty() => family,
+            _ => engine.works().collect(),
+        };
         // Mostly recent works: old ones have often failed, and would block everything.
         let recent = &works[works.len().saturating_sub(6)..];
         let count = if recent.is_empty() { 0 } else { self.random.within(0..3) };
@@ -90,9 +115,12 @@ impl RandomWorld {
             );
             open && engine.children(*work).failed == 0
         };
-        let able: Vec<_> = engine.works().filter(takes).collect();
+        let mut able: Vec<_> = engine.works().filter(takes).collect();
         if self.random.one_in(12) {
             return self.any_work(side);
+        }
+        if able.iter().any(|work| engine.parent(*work).is_some()) && !self.random.one_in(3) {
+            able.retain(|work| engine.parent(*work).is_some());
         }
         (!able.is_empty()).then(|| *self.random.pick(&able))
     }

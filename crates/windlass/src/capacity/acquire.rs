@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use windlass_core::{
-    CapacityTree, ClientId, Demand, Place, ResourceCost, Short, Shortage, Timestamp,
+    CapacityTree, ClientId, Demand, Place, Refusal, ResourceCost, Short, Shortage, Timestamp,
 };
 
 use super::sync::interleave;
@@ -74,7 +74,7 @@ const OWNER: u64 = 0;
 impl Waiter {
     fn enter(level: &Arc<Level>, cost: &ResourceCost) -> Result<Entered, ImpossibleCost> {
         let mut tree = level.shared.lock();
-        let demand = tree.demand(level.id, cost);
+        let demand = tree.recent_demand(level.id, cost);
         let demand = demand.map_err(|error| level.impossible(&tree, error))?;
         let (holder, now) = (level.permits(&mut tree), level.now(&tree));
         let Err(refusal) = tree.try_take(holder, &demand, Place::First, now) else {
@@ -84,7 +84,7 @@ impl Waiter {
         let client = tree.add_client(level.id);
         level.shared.hang(client, &bell);
         let mut waiter = Self { level: Arc::clone(level), client, bell, demand, due: None };
-        waiter.stand(&mut tree, &refusal.shortages);
+        waiter.stand(&mut tree, &refusal);
         Ok(Entered::Waits(waiter))
     }
 
@@ -105,7 +105,7 @@ impl Waiter {
         let mut tree = level.shared.lock();
         let now = level.now(&tree);
         if let Err(refusal) = tree.try_take(self.client, &self.demand, Place::First, now) {
-            self.stand(&mut tree, &refusal.shortages);
+            self.stand(&mut tree, &refusal);
             return None;
         }
         let holder = level.permits(&mut tree);
@@ -117,14 +117,13 @@ impl Waiter {
     }
 
     /// Has what refused it set aside, and will be rung when it may be there.
-    fn stand(&mut self, tree: &mut CapacityTree, shortages: &[Shortage]) {
-        let refusal = windlass_core::Refusal { shortages: shortages.to_vec() };
-        let wakes = tree.stand(self.client, OWNER, &refusal);
+    fn stand(&mut self, tree: &mut CapacityTree, refusal: &Refusal) {
+        let wakes = tree.stand(self.client, OWNER, refusal);
         debug_assert!(wakes.is_empty(), "who asks for the same again binds nobody less");
-        for short in shortages {
+        for short in &refusal.shortages {
             tree.watch_in_line(self.client, short.level, short.resource);
         }
-        self.due = due(shortages).and_then(|at| self.level.shared.clock.instant(at));
+        self.due = due(&refusal.shortages).and_then(|at| self.level.shared.clock.instant(at));
     }
 }
 

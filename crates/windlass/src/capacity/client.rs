@@ -13,10 +13,8 @@ pub(crate) struct Client {
     /// Where it takes part; its own level stands under this one.
     pub(crate) capacity: ResourceCapacity,
     pub(crate) id: ClientId,
-    #[allow(dead_code, reason = "the schedulers join next")]
     pub(crate) level: LevelId,
     /// Rung when there may be more of what the client watches.
-    #[allow(dead_code, reason = "the schedulers join next")]
     pub(crate) bell: Arc<Notify>,
 }
 

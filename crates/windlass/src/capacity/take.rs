@@ -44,7 +44,7 @@ impl ResourceCapacity {
     pub fn try_acquire(&self, cost: &ResourceCost) -> Result<Permit, Refusal> {
         let level = &*self.level;
         let mut tree = level.shared.lock();
-        let demand = tree.demand(level.id, cost);
+        let demand = tree.recent_demand(level.id, cost);
         let demand = demand.map_err(|error| level.impossible(&tree, error))?;
         let (client, now) = (level.permits(&mut tree), level.now(&tree));
         match tree.try_take(client, &demand, Place::First, now) {

@@ -61,10 +61,7 @@ impl<T> Queue<T> {
         let aborted = self.call(|state, world| {
             state.expect_open(work)?;
             let aborted = state.with_dependents(work);
-            // Those at the end first: otherwise they would end by themselves.
-            for work in aborted.iter().rev() {
-                state.cancel(world, *work);
-            }
+            aborted.iter().for_each(|work| state.cancel(world, *work));
             Ok(aborted)
         });
         self.tell_all();
@@ -134,9 +131,10 @@ impl<T> State<T> {
     }
 
     /// One that was pulled by hand ends at once; one that a runner has, when the runner has stopped
-    /// it.
+    /// it. What waits for one that ends has ended by that, too.
     fn cancel(&mut self, world: &mut World<'_>, work: WorkId) {
-        let Some(entry) = self.entries.get(work) else { return };
+        let ended = self.engine.phase(work).is_none_or(|phase| phase.state().is_terminal());
+        let Some(entry) = self.entries.get(work).filter(|_| !ended) else { return };
         match entry.hands {
             Hands::Nobody => {}
             Hands::Puller(grant) => return self.end(world, grant, Outcome::Cancelled),
@@ -148,11 +146,6 @@ impl<T> State<T> {
     fn cancel_everything(&mut self, world: &mut World<'_>) {
         self.impossible.clear();
         let open: Vec<_> = self.entries.iter().map(|(work, _)| work).collect();
-        for work in open.into_iter().rev() {
-            let ended = self.engine.phase(work).is_none_or(|phase| phase.state().is_terminal());
-            if !ended {
-                self.cancel(world, work);
-            }
-        }
+        open.into_iter().for_each(|work| self.cancel(world, work));
     }
 }

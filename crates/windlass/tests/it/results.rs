@@ -333,20 +333,7 @@ async fn what_has_no_body_any_more_is_not_reopened() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_that_never_reached_its_gate_is_reopened_with_it() {
-    let mut scheduler = scheduler(1);
-    let (open, opened) = tokio::sync::oneshot::channel();
-    let gate = async { opened.await.expect("somebody opens it") };
-    let gated = add(&scheduler, ok("gated").gate(gate));
-    assert!(scheduler.cancel(gated));
-    scheduler.reopen(gated).expect("nobody has watched its gate yet");
-    open.send(()).expect("it waits");
-    scheduler.run_until_done().await;
-    assert_eq!(state(&scheduler, gated), WorkState::Success);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_work_that_was_waiting_for_its_gate_is_not_reopened() {
+async fn a_work_whose_gate_went_with_it_is_not_reopened() {
     let mut scheduler = scheduler(1);
     let gated = add(&scheduler, ok("gated").gate(std::future::pending()));
     let handle = scheduler.handle();

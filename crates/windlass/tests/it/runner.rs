@@ -19,6 +19,7 @@ use crate::support::{cost, cpus, poll_once, settle};
 
 mod dropped;
 mod errors;
+mod random;
 mod shared;
 
 type Task = ScheduledTask<&'static str, &'static str, &'static str>;

@@ -38,7 +38,7 @@ async fn every_scenario_runs_on_the_tokio_driver() {
 async fn run(scenario: &Scenario) -> Trace {
     let root = ResourceCapacity::new(&scenario.limits);
     let (mut scheduler, mut events) = scheduler(scenario, &root);
-    let mut director = Director::new(scenario, root, scheduler.handle());
+    let mut director = Director::new(scenario, &root, scheduler.handle());
     let done = CancellationToken::new();
     let (run, direct) = (scheduler.run_until_cancelled(done.clone()), async {
         let direct = timeout(Duration::from_secs(3600), director.direct());
@@ -51,20 +51,20 @@ async fn run(scenario: &Scenario) -> Trace {
     director.trace(&mut events)
 }
 
-/// The limits are those of a capacity above the scheduler, whose own are the slots and the team's.
+/// The limits are those of a capacity above the scheduler, the team's are its own.
 fn scheduler(scenario: &Scenario, root: &ResourceCapacity) -> (WorkScheduler, Events) {
+    let mut builder = WorkScheduler::builder()
+        .max_concurrency(scenario.slots as usize)
+        .ageing(scenario.ageing)
+        .order(scenario.order)
+        .capacity(root)
+        .limits(scenario.team.clone());
     for (name, rate) in &scenario.rates {
-        root.set_rate(name, *rate).expect("a rate that makes sense");
+        builder = builder.rate(name, *rate);
     }
     for (name, quota) in &scenario.quotas {
-        root.set_quota(name, *quota).expect("a quota that makes sense");
+        builder = builder.quota(name, *quota);
     }
-    let builder = WorkScheduler::builder()
-        .max_concurrency(scenario.slots as usize)
-        .capacity(root)
-        .limits(scenario.team.clone())
-        .ageing(scenario.ageing)
-        .order(scenario.order);
     watch(builder)
 }
 
@@ -72,7 +72,7 @@ fn scheduler(scenario: &Scenario, root: &ResourceCapacity) -> (WorkScheduler, Ev
 /// each everybody has a turn.
 struct Director<'a> {
     scenario: &'a Scenario,
-    root: ResourceCapacity,
+    root: &'a ResourceCapacity,
     handle: WorkHandle,
     stage: Arc<Stage>,
     start: Instant,
@@ -84,7 +84,7 @@ struct Director<'a> {
 }
 
 impl<'a> Director<'a> {
-    fn new(scenario: &'a Scenario, root: ResourceCapacity, handle: WorkHandle) -> Self {
+    fn new(scenario: &'a Scenario, root: &'a ResourceCapacity, handle: WorkHandle) -> Self {
         let start = Instant::now();
         let clock = |(at, _): &(Timestamp, Action)| {
             let mut clock = Box::pin(sleep_until(instant(start, *at)));
@@ -219,7 +219,7 @@ impl<'a> Director<'a> {
                 self.stage.context(parent).add_child(spec)
             }
         };
-        submitted.map_err(|error| format!("{error}{}", refusing_level(&error)))
+        submitted.map_err(|error| format!("{error}{}", self.refusing_level(&error)))
     }
 
     fn spec(&self, place: usize, plan: &WorkPlan) -> WorkSpec {
@@ -240,6 +240,18 @@ impl<'a> Director<'a> {
         spec.retries(plan.retries)
     }
 
+    /// Which level a cost is too much for, unless it is the root or there is no other.
+    fn refusing_level(&self, error: &SubmitError) -> &'static str {
+        match error {
+            SubmitError::Cost(CostError::AboveLimit { level, .. })
+                if *level != CapacityTree::ROOT && !self.scenario.team.is_empty() =>
+            {
+                " (team)"
+            }
+            _ => "",
+        }
+    }
+
     fn trace(self, events: &mut Events) -> Trace {
         let places = self.works.iter().enumerate();
         let places: BTreeMap<_, _> = places.filter_map(|(n, work)| Some(((*work)?, n))).collect();
@@ -248,16 +260,6 @@ impl<'a> Director<'a> {
             Entry { at, work: places[&id], state, attempt }
         };
         Trace { entries: events.take().into_iter().map(entry).collect(), refusals: self.refusals }
-    }
-}
-
-/// Which level a cost is too much for, unless it is the root.
-fn refusing_level(error: &SubmitError) -> &'static str {
-    match error {
-        SubmitError::Cost(CostError::AboveLimit { level, .. }) if *level != CapacityTree::ROOT => {
-            " (team)"
-        }
-        _ => "",
     }
 }
 

@@ -12,6 +12,8 @@ use windlass::{
 
 use crate::support::{poll_once, settle};
 
+mod random;
+
 type Graph = DependencyGraph<&'static str>;
 
 /// Keys after others, in this order.
@@ -227,6 +229,14 @@ async fn an_abort_reaches_all_that_wait_for_it() {
     assert_eq!(source.abort(&"x"), Err(ReportError::Unknown { key: "x" }));
     source.complete(&"c").expect("it was pulled");
     assert_eq!(source.next().await, None);
+}
+
+#[tokio::test]
+async fn an_abort_reaches_one_that_waits_for_it_in_two_ways() {
+    let nodes = graph([("a", &[]), ("b", &["a"]), ("c", &["b"]), ("d", &["a", "c"])]);
+    let source = DependencySource::new(&nodes, tasks(["a", "b", "c", "d"])).expect("whole");
+    assert_eq!(source.abort(&"a"), Ok(vec!["a", "b", "d", "c"]), "level by level");
+    assert_eq!(source.pull().await, None);
 }
 
 #[test]

@@ -201,6 +201,29 @@ impl<F: FnOnce()> Drop for OnDrop<F> {
     }
 }
 
+/// Amounts by name, each once.
+pub(crate) fn cost<const N: usize>(pairs: [(&str, u32); N]) -> ResourceCost {
+    ResourceCost::of(pairs).expect("each name once")
+}
+
+pub(crate) fn cpus(n: u32) -> ResourceCost {
+    cost([("cpu", n)])
+}
+
+/// Polls a future once, with nobody to wake.
+pub(crate) fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// So many random cases, the same in every run unless `PROPTEST_RNG_SEED` says which others.
+pub(crate) fn cases(cases: u32) -> Config {
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    match config.rng_seed {
+        RngSeed::Random => Config { rng_seed: RngSeed::Fixed(1), ..config },
+        RngSeed::Fixed(_) => config,
+    }
+}
+
 /// Fails if `act` takes longer than that, also if it hangs on a lock.
 pub(crate) fn within<T: Send + 'static>(
     limit: Duration,
@@ -253,27 +276,4 @@ impl Census {
 pub(crate) fn threads(n: usize) -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(n).enable_time().build().expect("a runtime")
-}
-
-/// Amounts by name, each once.
-pub(crate) fn cost<const N: usize>(pairs: [(&str, u32); N]) -> ResourceCost {
-    ResourceCost::of(pairs).expect("each name once")
-}
-
-pub(crate) fn cpus(n: u32) -> ResourceCost {
-    cost([("cpu", n)])
-}
-
-/// Polls a future once, with nobody to wake.
-pub(crate) fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
-    pin!(future).poll(&mut Context::from_waker(Waker::noop()))
-}
-
-/// So many random cases, the same in every run unless `PROPTEST_RNG_SEED` says which others.
-pub(crate) fn cases(cases: u32) -> Config {
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
-    match config.rng_seed {
-        RngSeed::Random => Config { rng_seed: RngSeed::Fixed(1), ..config },
-        RngSeed::Fixed(_) => config,
-    }
 }

@@ -164,6 +164,15 @@ async fn the_timeout_stands_still_in_a_suspension_and_the_deadline_does_not() {
     assert_eq!(look(&scheduler, late).phase, Phase::Failed);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_deadline_passes_also_while_nothing_runs() {
+    let scheduler = scheduler(1);
+    let late = add(&scheduler, ok("late").deadline(Instant::now() + secs(1)));
+    assert_eq!(state(&scheduler, late), WorkState::Pending);
+    tokio::time::advance(secs(2)).await;
+    assert_eq!(state(&scheduler, late), WorkState::Failed);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_time_that_is_up_at_any_moment_is_nothing_but_a_failure() {
     for round in 0..8 {
@@ -186,13 +195,4 @@ async fn a_time_that_is_up_at_any_moment_is_nothing_but_a_failure() {
         let ends = events.take().into_iter().filter(|event| event.state.is_terminal());
         assert_eq!(ends.count(), 1000);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_deadline_passes_also_while_nothing_runs() {
-    let scheduler = scheduler(1);
-    let late = add(&scheduler, ok("late").deadline(Instant::now() + secs(1)));
-    assert_eq!(state(&scheduler, late), WorkState::Pending);
-    tokio::time::advance(secs(2)).await;
-    assert_eq!(state(&scheduler, late), WorkState::Failed);
 }

@@ -223,3 +223,59 @@ fn one_who_starts_at_a_rate_wakes_only_whom_time_had_nothing_for() {
     assert_eq!(tree.withdraw(b), [], "c has been told and not asked since");
     tree.check();
 }
+
+#[test]
+fn whoever_goes_on_is_not_bound_by_those_who_start() {
+    let mut tree = CapacityTree::new(&amounts([("cpu", 4), ("gpu", 4)]));
+    let [a, b] = [(); 2].map(|()| tree.add_client(ROOT));
+    let gpus = tree.demand(ROOT, &amounts([("gpu", 4)])).expect("it fits");
+    let cpus = tree.demand(ROOT, &amounts([("cpu", 2)])).expect("it fits");
+    let both = tree.demand(ROOT, &amounts([("cpu", 3), ("gpu", 4)])).expect("it fits");
+    tree.try_take(b, &gpus, Place::First, NOW).expect("everything is free");
+    tree.try_take(a, &cpus, Place::First, NOW).expect("everything is free");
+    let refusal = refused(&mut tree, b, &both);
+    tree.stand(b, 1, &refusal);
+    let refusal = tree.try_take(a, &gpus, Place::Resuming, NOW).unwrap_err();
+    tree.stand_to_go_on(a, 1, &refusal);
+    assert!(!tree.can_take(a, &cpus, Place::Later, NOW), "b stands before what starts");
+    assert!(tree.can_take(a, &cpus, Place::ResumingLater, NOW), "but not before what goes on");
+    tree.give_back(b, &gpus);
+    assert!(!tree.can_take(b, &gpus, Place::First, NOW), "a goes on first, though it came later");
+    assert!(tree.can_take(a, &gpus, Place::Resuming, NOW));
+    tree.check();
+}
+
+#[test]
+fn those_who_go_on_do_so_in_the_order_of_their_requests() {
+    let mut tree = CapacityTree::new(&amounts([("cpu", 4)]));
+    let [a, b, c] = [(); 3].map(|()| tree.add_client(ROOT));
+    let [one, four] = [1, 4].map(|cpu| demand(&tree, a, cpu));
+    tree.try_take(c, &four, Place::First, NOW).expect("everything is free");
+    let refusal = tree.try_take(a, &four, Place::Resuming, NOW).unwrap_err();
+    tree.stand_to_go_on(a, 1, &refusal);
+    tree.give_back(c, &one);
+    assert!(!tree.can_take(b, &one, Place::Resuming, NOW), "a wants all of it and came first");
+    let refusal = tree.try_take(b, &one, Place::Resuming, NOW).unwrap_err();
+    tree.stand_to_go_on(b, 1, &refusal);
+    tree.withdraw(a);
+    assert!(tree.can_take(b, &one, Place::Resuming, NOW));
+    tree.check();
+}
+
+#[test]
+fn whoever_goes_on_takes_its_own_turn() {
+    let mut tree = CapacityTree::new(&amounts([("cpu", 4)]));
+    let [a, b] = [(); 2].map(|()| tree.add_client(ROOT));
+    let [one, four] = [1, 4].map(|cpu| demand(&tree, a, cpu));
+    tree.try_take(a, &four, Place::First, NOW).expect("everything is free");
+    for client in [b, a] {
+        let refusal = refused(&mut tree, client, &four);
+        tree.stand(client, 1, &refusal);
+    }
+    tree.give_back(a, &four);
+    assert!(!tree.can_take(a, &one, Place::First, NOW), "b stands before it");
+    let refusal = refused(&mut tree, a, &one);
+    tree.stand_to_go_on(a, 2, &refusal);
+    assert!(!tree.can_take(b, &four, Place::First, NOW), "one of a goes on now");
+    tree.check();
+}

@@ -48,13 +48,13 @@ fn children_that_are_forgotten_one_by_one_leave_nothing_behind() {
     let first = bench.start();
     let cost = bench.plain_cost();
     bench.quick(|engine, world| {
-        for _ in 0..200_000 {
+        for _ in 0..1_000_000 {
             engine.submit(world, child(parent, cost)).expect("the parent runs");
             let Grant { work, .. } = run_next(engine, world, Outcome::Success);
             engine.apply(world, Input::Forget(work)).expect("it has ended");
         }
     });
-    assert_eq!(bench.engine.children(parent).succeeded, 200_000);
+    assert_eq!(bench.engine.children(parent).succeeded, 1_000_000);
     assert!(bench.engine.dag.stored_links() < 20, "{} links", bench.engine.dag.stored_links());
     assert_eq!(bench.engine.descendants(parent), []);
     bench.finish(first, Outcome::Success).expect("its children have ended");

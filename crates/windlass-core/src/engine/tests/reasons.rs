@@ -4,7 +4,7 @@ use super::*;
 use crate::reason::Reason;
 
 impl Bench {
-    fn with(config: EngineConfig, limits: &ResourceCost) -> Self {
+    pub(super) fn with(config: EngineConfig, limits: &ResourceCost) -> Self {
         let mut bench = Bench::new(1);
         bench.capacity = CapacityTree::new(limits);
         let client = bench.capacity.add_client(CapacityTree::ROOT);

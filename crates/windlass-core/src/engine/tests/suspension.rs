@@ -16,3 +16,36 @@ fn an_attempt_that_is_lost_in_line_to_go_on_stands_in_one_line_only() {
     assert_eq!(bench.take(), Some(Grant { work: lost, attempt: 2 }), "a new attempt");
     assert_eq!(bench.take(), None);
 }
+
+#[test]
+fn one_that_goes_on_behind_another_uses_what_is_set_aside_for_other_engines() {
+    let amounts = |pairs: &[(&str, u32)]| -> ResourceCost {
+        pairs.iter().map(|&(name, n)| (name.to_owned(), Amount::from(n))).collect()
+    };
+    let mut bench = Bench::with(EngineConfig::default(), &amounts(&[("cpu", 4), ("gpu", 2)]));
+    let other = bench.capacity.add_client(CapacityTree::ROOT);
+    let grants = [("gpu", 2), ("cpu", 2)].map(|need| {
+        let cost = bench.engine.cost(&bench.capacity, &amounts(&[need])).expect("it fits");
+        let submitted = bench.call(|engine, world| engine.submit(world, Submission::of(cost)));
+        submitted.expect("it follows nobody");
+        let grant = bench.start();
+        bench.apply(Input::Suspend(grant)).expect("it runs");
+        grant
+    });
+    let tree = &mut bench.capacity;
+    let of = |tree: &CapacityTree, cost| tree.demand(CapacityTree::ROOT, &cost).expect("it fits");
+    let all = of(tree, amounts(&[("cpu", 4), ("gpu", 2)]));
+    tree.take(other, &all, Timestamp::ZERO);
+    let three = of(tree, amounts(&[("cpu", 3)]));
+    let refusal = tree.try_take(other, &three, crate::Place::First, Timestamp::ZERO).unwrap_err();
+    tree.stand(other, 1, &refusal);
+    for grant in grants {
+        bench.apply(Input::WantOn(grant)).expect("it waits");
+    }
+    assert_eq!(bench.take(), None, "nothing is free");
+    let two = of(&bench.capacity, amounts(&[("cpu", 2)]));
+    let wakes = bench.capacity.give_back(other, &two);
+    assert_eq!(wakes, [bench.engine.client()]);
+    bench.apply(Input::LookAgain).expect("it looks again");
+    assert_eq!(bench.take(), Some(grants[1]), "the other engine only wants to start something");
+}

@@ -35,6 +35,8 @@ pub(crate) struct Permit {
 pub(crate) struct Request {
     pub(crate) client: ClientId,
     pub(crate) owner: u64,
+    /// Whether it has begun before, and so stands before all that start.
+    pub(crate) goes_on: bool,
     pub(crate) wanted: BTreeMap<Spot, u64>,
 }
 
@@ -141,11 +143,12 @@ impl Model {
     }
 
     pub(crate) fn set_aside(&self, client: ClientId, spot: Spot, place: Place) -> i128 {
-        let own = self.line.iter().position(|request| request.client == client);
-        let before = match (own, place) {
-            (_, Place::Resuming) => 0,
+        let goes_on = matches!(place, Place::Resuming | Place::ResumingLater);
+        let is_own = |request: &Request| request.client == client && request.goes_on == goes_on;
+        let before = match (self.line.iter().position(is_own), place) {
+            (None, _) if goes_on => self.line.partition_point(|request| request.goes_on),
             (None, _) => self.line.len(),
-            (Some(own), Place::First) => own,
+            (Some(own), Place::First | Place::Resuming) => own,
             (Some(own), Place::Later | Place::ResumingLater) => own + 1,
         };
         let wanted = self.line[..before].iter().filter_map(|request| request.wanted.get(&spot));
@@ -203,11 +206,16 @@ impl Model {
         self.permits.push(Permit { client, amounts });
     }
 
-    pub(crate) fn stand(&mut self, client: ClientId, owner: u64, wanted: BTreeMap<Spot, u64>) {
-        match self.line.iter_mut().find(|request| request.client == client) {
-            Some(request) if request.owner == owner => request.wanted.extend(wanted),
-            Some(request) => *request = Request { client, owner, wanted },
-            None => self.line.push(Request { client, owner, wanted }),
+    pub(crate) fn stand(&mut self, new: Request) {
+        self.line.retain(|old| old.client != new.client || old.goes_on == new.goes_on);
+        match self.line.iter_mut().find(|request| request.client == new.client) {
+            Some(request) if request.owner == new.owner => request.wanted.extend(new.wanted),
+            Some(request) => *request = new,
+            None => {
+                let going_on = self.line.partition_point(|request| request.goes_on);
+                let place = if new.goes_on { going_on } else { self.line.len() };
+                self.line.insert(place, new);
+            }
         }
     }
 

@@ -53,6 +53,34 @@ async fn stop_gives_what_was_sent_before() {
     assert_eq!(told, ["sends the last value", "fails! on purpose"]);
 }
 
+#[tokio::test]
+async fn stop_waits_for_what_computes_to_stop() {
+    let (two, ended) = (capacity(2), Arc::new(AtomicU32::new(0)));
+    let began = Arc::new(Notify::new());
+    let computes = {
+        let (ended, began) = (Arc::clone(&ended), Arc::clone(&began));
+        Task::cpu("computes", move || {
+            began.notify_one();
+            while !windlass::pool::cancelled() {
+                std::hint::spin_loop();
+            }
+            ended.fetch_add(1, Ordering::Relaxed);
+            Ok("too late")
+        })
+    };
+    let fails = Task::new("fails", move || {
+        let began = Arc::clone(&began);
+        async move {
+            began.notified().await;
+            Err("on purpose")
+        }
+    });
+    let told = lines(run(&source_of([computes, fails]), &two, OnError::Stop)).await;
+    assert_eq!(told, ["fails! on purpose"]);
+    assert_eq!(ended.load(Ordering::Relaxed), 1, "it had ended before the stream did");
+    assert_eq!(two.available(), cost([("capacity", 2)]));
+}
+
 #[tokio::test(start_paused = true)]
 async fn under_continue_the_dependents_of_a_failed_task_never_run_and_the_stream_ends() {
     let source = chain_that_fails();
