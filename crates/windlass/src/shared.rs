@@ -83,7 +83,8 @@ impl Shared {
         let mut visit = Visit { state, client, after, wakes, now, changed, by_the_run };
         let result = call(&mut visit);
         visit.tidy_up();
-        let Visit { state, after, wakes, changed, .. } = visit;
+        let Visit { mut state, after, wakes, changed, .. } = visit;
+        state.clearing += usize::from(after.has_rubbish());
         drop(state);
         let has_ended = after.has_ended;
         let rubbish = after.carry_out();
@@ -91,13 +92,24 @@ impl Shared {
         if changed {
             self.news.notify_one();
         }
+        if has_ended {
+            self.ring_for_ends();
+        }
+        if !rubbish.is_empty() {
+            rubbish.into_iter().for_each(Rubbish::throw_out);
+            self.look().clearing -= 1;
+            self.ring_for_ends();
+        }
+        result
+    }
+
+    /// To be called after what is to be heard of has happened under the lock.
+    fn ring_for_ends(&self) {
         // Relaxed: whoever listens counts itself before it takes the lock to look, so either it has
-        // seen what happened in this visit, or the lock has brought us its count.
-        if has_ended && self.listeners.load(Ordering::Relaxed) > 0 {
+        // seen what happened, or the lock has brought us its count.
+        if self.listeners.load(Ordering::Relaxed) > 0 {
             self.ended.notify_waiters();
         }
-        rubbish.into_iter().for_each(Rubbish::throw_out);
-        result
     }
 
     pub(crate) fn apply(&self, input: Input) -> Result<(), Rejected> {
@@ -178,7 +190,8 @@ impl Shared {
         }
     }
 
-    /// Waits until `is_so` says so; it is asked whenever a work has ended.
+    /// Waits until `is_so` says so; it is asked whenever a work has ended, or something of the user's
+    /// is dropped.
     pub(crate) async fn until(&self, is_so: impl Fn(&State) -> bool) {
         let _listening = Listening::to(&self.listeners);
         loop {

@@ -32,6 +32,8 @@ pub(crate) struct State {
     ended: VecDeque<WorkId>,
     /// Parents without a runner whose last child has ended.
     orphaned: Vec<WorkId>,
+    /// How many visits have yet to drop what is the user's.
+    pub(crate) clearing: usize,
     /// Kept for the next visit, so that it need not be made anew.
     pub(crate) scratch: Vec<Transition>,
 }
@@ -107,6 +109,10 @@ impl Aftermath {
         self.rubbish.push(rubbish);
     }
 
+    pub(crate) fn has_rubbish(&self) -> bool {
+        !self.rubbish.is_empty()
+    }
+
     /// An attempt is over: whoever outlives it has nothing to wait for any more.
     pub(crate) fn release(&mut self, attempt: Option<Arc<AttemptCell>>) {
         self.bells.extend(attempt.filter(|cell| cell.release()));
@@ -140,6 +146,7 @@ impl State {
             keep_ended,
             ended: VecDeque::new(),
             orphaned: Vec::new(),
+            clearing: 0,
             scratch: Vec::new(),
         }
     }
