@@ -341,7 +341,7 @@ impl WorkHandle {
     /// ```
     pub async fn shutdown(&self) {
         self.close();
-        self.shared.until(|state| state.engine.is_done()).await;
+        self.shared.until(|state| state.engine.is_done() && state.clearing == 0).await;
     }
 
     pub(crate) fn close(&self) {

@@ -83,7 +83,8 @@ impl Shared {
         let mut visit = Visit { state, client, after, wakes, now, changed, by_the_run };
         let result = call(&mut visit);
         visit.tidy_up();
-        let Visit { state, after, wakes, changed, .. } = visit;
+        let Visit { mut state, after, wakes, changed, .. } = visit;
+        state.clearing += usize::from(after.has_rubbish());
         drop(state);
         let has_ended = after.has_ended;
         let rubbish = after.carry_out();
@@ -91,13 +92,24 @@ impl Shared {
         if changed {
             self.news.notify_one();
         }
+        if has_ended {
+            self.ring_for_ends();
+        }
+        if !rubbish.is_empty() {
+            rubbish.into_iter().for_each(Rubbish::throw_out);
+            self.look().clearing -= 1;
+            self.ring_for_ends();
+        }
+        result
+    }
+
+    /// To be called after what is to be heard of has happened under the lock.
+    fn ring_for_ends(&self) {
         // Relaxed: whoever listens counts itself before it takes the lock to look, so either it has
-        // seen what happened in this visit, or the lock has brought us its count.
-        if has_ended && self.listeners.load(Ordering::Relaxed) > 0 {
+        // seen what happened, or the lock has brought us its count.
+        if self.listeners.load(Ordering::Relaxed) > 0 {
             self.ended.notify_waiters();
         }
-        rubbish.into_iter().for_each(Rubbish::throw_out);
-        result
     }
 
     pub(crate) fn apply(&self, input: Input) -> Result<(), Rejected> {
@@ -178,7 +190,8 @@ impl Shared {
         }
     }
 
-    /// Waits until `is_so` says so; it is asked whenever a work has ended.
+    /// Waits until `is_so` says so; it is asked whenever a work has ended, or something of the user's
+    /// is dropped.
     pub(crate) async fn until(&self, is_so: impl Fn(&State) -> bool) {
         let _listening = Listening::to(&self.listeners);
         loop {
@@ -325,6 +338,8 @@ impl Visit<'_> {
     }
 
     pub(crate) fn reopen(&mut self, work: WorkId) -> Result<(), ReopenError> {
+        // What time alone has changed counts before the question, not between it and the deed.
+        self.apply(Input::Tick)?;
         let works = self.state.engine.would_reopen(work)?;
         let body = |work: WorkId| self.state.entries.get(work)?.body.as_ref();
         let gone = |work: &&WorkId| body(**work).is_none();
@@ -338,6 +353,7 @@ impl Visit<'_> {
         }
         let families: Vec<_> =
             works.iter().flat_map(|work| self.state.engine.descendants(*work)).collect();
+        self.state.expect_another_end(&works);
         self.apply(Input::Reopen(work))?;
         self.state.drop_forgotten(&families, &mut self.after);
         Ok(())

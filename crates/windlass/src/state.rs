@@ -32,6 +32,8 @@ pub(crate) struct State {
     ended: VecDeque<WorkId>,
     /// Parents without a runner whose last child has ended.
     orphaned: Vec<WorkId>,
+    /// How many visits have yet to drop what is the user's.
+    pub(crate) clearing: usize,
     /// Kept for the next visit, so that it need not be made anew.
     pub(crate) scratch: Vec<Transition>,
 }
@@ -107,6 +109,10 @@ impl Aftermath {
         self.rubbish.push(rubbish);
     }
 
+    pub(crate) fn has_rubbish(&self) -> bool {
+        !self.rubbish.is_empty()
+    }
+
     /// An attempt is over: whoever outlives it has nothing to wait for any more.
     pub(crate) fn release(&mut self, attempt: Option<Arc<AttemptCell>>) {
         self.bells.extend(attempt.filter(|cell| cell.release()));
@@ -140,6 +146,7 @@ impl State {
             keep_ended,
             ended: VecDeque::new(),
             orphaned: Vec::new(),
+            clearing: 0,
             scratch: Vec::new(),
         }
     }
@@ -244,14 +251,26 @@ impl State {
     /// The next ended work that is to be forgotten, if too many are kept.
     pub(crate) fn next_to_forget(&mut self) -> Option<WorkId> {
         let keep = self.keep_ended?;
-        while self.ended.len() > keep {
-            let work = self.ended.pop_front()?;
-            let ended = self.engine.phase(work).is_some_and(|phase| phase.state().is_terminal());
-            if ended {
+        if self.ended.len() > keep.saturating_mul(2).saturating_add(64) {
+            // Those that were forgotten by hand are listed, too.
+            self.ended.retain(|work| has_ended(&self.engine, *work));
+        }
+        let metrics = self.engine.metrics();
+        let ends = WorkState::ALL.into_iter().filter(|state| state.is_terminal());
+        if ends.map(|end| metrics.count(end)).sum::<usize>() <= keep {
+            return None;
+        }
+        while let Some(work) = self.ended.pop_front() {
+            if has_ended(&self.engine, work) {
                 return Some(work);
             }
         }
         None
+    }
+
+    /// Works that are tried again have yet to end.
+    pub(crate) fn expect_another_end(&mut self, works: &[WorkId]) {
+        self.ended.retain(|work| !works.contains(work));
     }
 
     /// Lets go of what the engine has forgotten of `works`.
@@ -265,6 +284,10 @@ impl State {
     pub(crate) fn gone(grant: Grant) -> Input {
         Input::Finished { grant, outcome: Outcome::Cancelled }
     }
+}
+
+fn has_ended(engine: &Engine, work: WorkId) -> bool {
+    engine.phase(work).is_some_and(|phase| phase.state().is_terminal())
 }
 
 fn is_failure(phase: Phase) -> bool {

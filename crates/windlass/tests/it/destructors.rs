@@ -2,11 +2,12 @@
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use tokio::time::{Instant, sleep};
 use windlass::{
-    ResourceCost, Work, WorkContext, WorkHandle, WorkOutcome, WorkScheduler, WorkSpec, WorkState,
-    work_fn,
+    ConditionalWork, ResourceCost, Work, WorkContext, WorkHandle, WorkOutcome, WorkScheduler,
+    WorkSpec, WorkState, WorkWithCallback, work_fn,
 };
 
 use crate::support::*;
@@ -290,36 +291,66 @@ fn a_gate_that_panics_when_it_is_dropped_is_nobodys_business() {
 #[test]
 fn a_gate_is_watched_also_if_its_work_is_held_back_meanwhile() {
     in_time(|| async {
-        let mut scheduler = scheduler(1);
+        let (mut scheduler, mut events) = watch(WorkScheduler::builder().keep_ended(0));
         let gated = add(&scheduler, ok("gated").gate(sleep(ms(20))));
         let other = add(&scheduler, takes("other", ms(5)));
         let handle = scheduler.handle();
-        // Dropped in the first round of the run, in which the other gate is found.
-        let gate = shut(move || {
+        // Dropped in the first round of the run, in which the gate is found.
+        let late = last("late", move || {
             handle.add_dependency(gated, other).expect("it has not begun");
         });
-        let late = ok("late").after([other]).gate(gate).deadline(Instant::now() + ms(1));
-        let late = add(&scheduler, late);
+        add(&scheduler, late.deadline(Instant::now() + ms(1)));
         tokio::time::advance(ms(2)).await;
         let run = tokio::time::timeout(secs(1), scheduler.run_until_done());
         run.await.expect("the gate opens");
-        assert_eq!(state(&scheduler, gated), WorkState::Success);
-        assert_eq!(state(&scheduler, late), WorkState::Failed);
+        let seen = events.seen();
+        assert_eq!(seen[0], "1ms late Failed 0");
+        assert_eq!(seen[4], "20ms gated Success 1");
     });
 }
 
 #[test]
 fn what_a_destructor_submits_as_a_run_returns_is_not_cancelled() {
     in_time(|| async {
-        let (mut scheduler, log) = (scheduler(1), Log::default());
-        let gate = shut(uses(&scheduler, &log));
-        let late = ok("late").gate(gate).deadline(Instant::now() + ms(1));
+        let (mut scheduler, mut events) = watch(WorkScheduler::builder().keep_ended(0));
+        let log = Log::default();
+        let late = last("late", uses(&scheduler, &log)).deadline(Instant::now() + ms(1));
         add(&scheduler, late);
         tokio::time::advance(ms(2)).await;
         scheduler.run_until_done().await;
         assert_eq!(log.take(), ["taken in: true"]);
         scheduler.run_until_done().await;
-        let metrics = scheduler.metrics();
-        assert_eq!((metrics.failed, metrics.success, metrics.total), (1, 1, 2));
+        let seen = events.seen();
+        assert_eq!(
+            seen[1..],
+            ["2ms from a destructor Running 1", "2ms from a destructor Success 1"]
+        );
+    });
+}
+
+#[test]
+fn callbacks_and_conditions_may_use_a_handle() {
+    in_time(|| async {
+        let (mut scheduler, log) = (scheduler(1), Log::default());
+        let (handle, seen) = (scheduler.handle(), log.clone());
+        let callback = Arc::new(move |outcome: &WorkOutcome, ctx: &WorkContext| {
+            uses(&handle, &seen)();
+            seen.add(format!("{outcome:?}, cancelled now: {}", handle.cancel(ctx.id)));
+        });
+        let plain = Act::new("plain", |_| async { WorkOutcome::Success });
+        let told = add(&scheduler, WorkSpec::new(WorkWithCallback::new(plain, callback)));
+        let (handle, seen) = (scheduler.handle(), log.clone());
+        let condition = move || {
+            uses(&handle, &seen)();
+            handle.state(told).is_some_and(WorkState::is_terminal)
+        };
+        let plain = Act::new("conditional", |_| async { WorkOutcome::Success });
+        add(&scheduler, WorkSpec::new(ConditionalWork::new(condition, plain)));
+        scheduler.run_until_done().await;
+        assert_eq!(state(&scheduler, told), WorkState::Cancelled, "after the outcome was known");
+        let lines = log.take();
+        assert!(lines.contains(&"Success, cancelled now: true".to_owned()), "{lines:?}");
+        assert!(lines.iter().filter(|line| *line == "taken in: true").count() >= 2, "{lines:?}");
+        assert_done(&scheduler);
     });
 }

@@ -439,3 +439,43 @@ fn a_body_that_goes_on_after_its_run_starts_nothing() {
         within(secs(20), move || threads(2).block_on(go_on_after_the_run(ends_at_once)));
     }
 }
+
+/// A body that takes its time to be dropped.
+struct Slow(Option<Arc<()>>);
+
+#[windlass::async_trait]
+impl Work for Slow {
+    async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
+        ctx.cancel_token().cancelled().await;
+        WorkOutcome::Success
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        std::thread::sleep(Duration::from_micros(300));
+        drop(self.0.take());
+    }
+}
+
+#[test]
+fn a_shutdown_waits_until_no_body_is_left() {
+    within(secs(20), || {
+        threads(3).block_on(async {
+            for _ in 0..30 {
+                let (mut scheduler, census) = (scheduler(4), Census::default());
+                for _ in 0..4 {
+                    add(&scheduler, WorkSpec::new(Slow(Some(census.one()))));
+                }
+                let handle = scheduler.handle();
+                let run = tokio::spawn(async move { scheduler.run_until_done().await });
+                while handle.metrics().running < 4 {
+                    yield_now().await;
+                }
+                handle.shutdown().await;
+                assert_eq!(census.alive(), 0, "they were dropped before it returned");
+                run.await.expect("it returns");
+            }
+        });
+    });
+}

@@ -119,6 +119,28 @@ async fn a_scheduler_that_keeps_a_few_forgets_the_oldest() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_forgotten_by_hand_or_tried_again_does_not_count_as_kept() {
+    let builder = WorkScheduler::builder().max_concurrency(1).keep_ended(2);
+    let mut scheduler = builder.build().expect("slots");
+    let known = |scheduler: &WorkScheduler| -> Vec<_> {
+        scheduler.snapshot().into_iter().map(|work| work.id).collect()
+    };
+    let [a, b] = [(); 2].map(|()| add(&scheduler, ok("work")));
+    scheduler.run_until_done().await;
+    assert!(scheduler.forget(b));
+    let c = add(&scheduler, answers("c", ms(0), &[failed("once"), WorkOutcome::Success]));
+    scheduler.run_until_done().await;
+    assert_eq!(known(&scheduler), [a, c], "two are kept");
+    scheduler.reopen(c).expect("it failed");
+    let d = add(&scheduler, ok("d").priority(1));
+    scheduler.run_until_done().await;
+    assert_eq!(known(&scheduler), [c, d], "the oldest goes, however often others ended");
+    let e = add(&scheduler, ok("e"));
+    scheduler.run_until_done().await;
+    assert_eq!(known(&scheduler), [c, e], "the one tried again ended after the other");
+}
+
+#[tokio::test(start_paused = true)]
 async fn running_again_after_adding_more_works() {
     let (mut scheduler, mut events) = watched(2);
     scheduler.run_until_done().await;
@@ -278,6 +300,12 @@ async fn full_of_owners(census: &Census) -> WorkScheduler {
     };
     let waiting = add(&scheduler, owner(WorkOutcome::Success));
     add(&scheduler, owner(WorkOutcome::Success).after([waiting]));
+    let (handle, one) = (scheduler.handle(), census.one());
+    let gate = async move {
+        let _owned = (handle, one);
+    };
+    let cancelled = add(&scheduler, ok("cancelled before its gate").gate(gate));
+    scheduler.cancel(cancelled);
     assert!(census.alive() > 5);
     scheduler
 }

@@ -30,3 +30,4 @@ mod stress;
 mod support;
 mod suspension;
 mod timeouts;
+mod worlds;

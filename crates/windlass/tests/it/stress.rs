@@ -296,3 +296,40 @@ fn graphs_of_batches_and_batches_of_graphs_leave_nothing_behind() {
         });
     });
 }
+
+/// A scheduler among others on one capacity, with works that all need some of it.
+async fn share(capacity: ResourceCapacity, seed: u64) -> u64 {
+    let builder = WorkScheduler::builder().max_concurrency(5).capacity(&capacity);
+    let mut scheduler = builder.build().expect("slots");
+    let mut random = Random::new(seed);
+    for _ in 0..150 {
+        let (plan, needs) = (random.number(), cost(random.within(0..3), random.within(0..3)));
+        let work = act("work", move |ctx| async move {
+            match (plan ^ u64::from(ctx.attempt)) % 4 {
+                0 => yield_now().await,
+                1 => _ = ctx.suspend(yield_now()).await,
+                2 => return retry(Duration::from_micros(50)),
+                _ => {}
+            }
+            WorkOutcome::Success
+        });
+        add(&scheduler, work.needs(needs).retries(9).priority((plan % 3) as i64));
+    }
+    scheduler.run_until_done().await;
+    assert_done(&scheduler);
+    scheduler.metrics().attempts
+}
+
+#[test]
+fn schedulers_on_one_capacity_lose_no_wake_up() {
+    within(secs(30), || {
+        threads(3).block_on(async {
+            let capacity = ResourceCapacity::new(cost(2, 2));
+            let shares = (0..6).map(|seed| tokio::spawn(share(capacity.clone(), seed)));
+            for share in shares.collect::<Vec<_>>() {
+                assert!(share.await.expect("it goes on to its end") >= 150);
+            }
+            assert_eq!(capacity.available(), cost(2, 2), "all of it is free");
+        });
+    });
+}
