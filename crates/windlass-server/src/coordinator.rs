@@ -275,6 +275,7 @@ impl Coordinator {
                     transaction.release(name, &holder, *token)?;
                 }
             }
+            schedule.heed_failures();
             let starts = if stopping {
                 Vec::new()
             } else {

@@ -9,7 +9,7 @@ use windlass_core::{
     Outcome, Phase, Rate, Rejected, ResourceCost, SLOTS, Submission, Timestamp, Transition, WorkId,
     WorkState, World,
 };
-use windlass_workflow::{Edge, EdgeCondition, Plan, ResourceKind, Step};
+use windlass_workflow::{Edge, EdgeCondition, OnFailure, Plan, ResourceKind, Step};
 
 use crate::clock::Clock;
 
@@ -109,6 +109,25 @@ impl Schedule {
 
     pub(crate) fn apply(&mut self, input: Input) -> Result<(), Rejected> {
         self.call(|engine, world| engine.apply(world, input))
+    }
+
+    /// Once a step has failed for good, the others are left alone, or nothing new starts, or all of
+    /// them end, as the plan says.
+    pub(crate) fn heed_failures(&mut self) {
+        if self.engine.metrics().count(WorkState::Failed) == 0 {
+            return;
+        }
+        match self.plan.on_failure {
+            OnFailure::Finish => {}
+            OnFailure::Cancel => self.apply(Input::CancelAll).expect("everything can be cancelled"),
+            OnFailure::Stop => {
+                // Those who wait before those they wait for, so that none is blocked by another.
+                for work in self.works_in(|phase| phase.state() == WorkState::Pending).iter().rev()
+                {
+                    self.apply(Input::Cancel(*work)).expect("it has not ended");
+                }
+            }
+        }
     }
 
     /// The attempts that the journal says are under way are lost. When is not known, so nothing that

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use thiserror::Error;
-use windlass_workflow::{OnFailure, Plan, ResourceKind, Step, Template, Variable};
+use windlass_workflow::{Plan, ResourceKind, Step, Template, Variable};
 
 /// The keys of a workflow that cannot be run yet, each with the steps that use it; the list of
 /// steps is empty for a key of the whole workflow.
@@ -38,11 +38,11 @@ fn first_few(steps: &[String]) -> String {
 /// Refuses a plan that uses keys which the runner cannot carry out yet.
 ///
 /// ```
-/// let text = "on_failure = 'stop'\n[step.a]\nrun = 'true'\nfinally = 'true'";
+/// let text = "[on]\nsuccess = 'true'\n[step.a]\nrun = 'true'\nfinally = 'true'";
 /// let plan = windlass_workflow::parse("flow.toml", text)?.bind([])?;
 /// let refused = windlass_server::unsupported(&plan).unwrap_err();
 /// assert_eq!(refused.keys["finally"], ["a"]);
-/// assert!(refused.keys["on_failure"].is_empty());
+/// assert!(refused.keys["on.success"].is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn unsupported(plan: &Plan) -> Result<(), Unsupported> {
@@ -63,7 +63,6 @@ fn of_workflow(plan: &Plan) -> Vec<&'static str> {
         plan.resources.iter().any(|resource| wanted(&resource.kind))
     };
     let used = [
-        (plan.on_failure != OnFailure::Finish, "on_failure"),
         (plan.hooks.success.is_some(), "on.success"),
         (plan.hooks.failure.is_some(), "on.failure"),
         (plan.hooks.escalate.is_some(), "on.escalate"),
@@ -124,7 +123,7 @@ mod tests {
         check("use = { m = '1G' }", "[resource]\nm = '2G'", &[]);
         check("timeout = '1s'\ngrace = '1s'\nretry = { count = 1, jitter = true }", "", &[]);
         check("semaphore = 's'", "[semaphore.s]\ncapacity = 1", &[]);
-        assert!(keys("deadline = '1h'\n[step.a]\nrun = 'true'").is_empty());
+        assert!(keys("deadline = '1h'\non_failure = 'stop'\n[step.a]\nrun = 'true'").is_empty());
     }
 
     #[test]
@@ -136,7 +135,6 @@ mod tests {
         check("use = { i = 1 }", "[resource]\ni = { items = ['0'] }", &["resource items"]);
         check("", "[on]\nsuccess = 'a'\nfailure = 'b'", &["on.failure", "on.success"]);
         check("after = ['z']\nenv = { A = '{z.key}' }", "", &["{step.key}"]);
-        assert_eq!(keys("on_failure = 'stop'\n[step.a]\nrun = 'true'"), ["on_failure"]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod before_running;
 mod bench;
 mod damage;
 mod events;
+mod failures;
 mod guards;
 mod holding;
 mod locks;
