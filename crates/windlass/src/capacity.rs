@@ -141,7 +141,6 @@ impl ResourceCapacity {
     }
 
     /// When `at` is on the runtime's clock; none if that is beyond it.
-    #[allow(dead_code, reason = "the schedulers join next")]
     pub(crate) fn instant(&self, at: Timestamp) -> Option<Instant> {
         self.level.shared.clock.instant(at)
     }

@@ -12,7 +12,7 @@ use windlass::core::DependencyGraph;
 use windlass::{
     DependencySource, ImpossibleCost, OnError, PrioritySource, ReportError, ResourceCapacity,
     ResourceCost, RetryPolicy, ScheduledTask, TaskError, TaskPoolRunner, TaskProgress,
-    TaskProgressKind, TaskYield,
+    TaskProgressKind, TaskYield, WorkScheduler, work_fn,
 };
 
 use crate::support::{cost, cpus, poll_once, settle};

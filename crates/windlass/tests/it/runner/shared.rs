@@ -92,3 +92,26 @@ async fn runners_on_several_threads_finish_and_leave_the_capacity_whole() {
     assert_eq!(cluster.available(), cpus(3));
     assert_eq!((cluster.metrics().waiting, cluster.metrics().in_flight), (0, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_runner_and_the_works_of_a_scheduler_share_in_turn() {
+    let capacity = ResourceCapacity::new(cpus(1));
+    let mut scheduler = WorkScheduler::builder().capacity(&capacity).build().expect("slots");
+    for n in 0..20 {
+        let work = work_fn(format!("work {n}"), |_| async {
+            sleep(Duration::from_millis(1)).await;
+            Ok(())
+        });
+        scheduler.submit(work.needs(cpus(1))).expect("it fits");
+    }
+    let works = async {
+        let began = Instant::now();
+        scheduler.run_until_done().await;
+        began.elapsed().as_millis()
+    };
+    let (ended, worked) = tokio::join!(ends("run", 20, capacity.clone()), works);
+    assert_eq!(ended[19].max(worked), 40, "nothing idles");
+    assert!(ended[19].min(worked) >= 38, "neither has to wait for all of the other's");
+    assert_eq!(scheduler.metrics().success, 20);
+    assert_eq!(capacity.available(), cpus(1));
+}
