@@ -1,10 +1,16 @@
 //! What can be asked for.
 
 use std::ffi::OsString;
+use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use windlass_server::{LeaseTerms, Name, check_name};
+use windlass_workflow::EventPattern;
+
+/// The shortest time between heartbeats that makes sense on a busy machine.
+const SHORTEST: Duration = Duration::from_millis(100);
 
 /// Runs shell workflows and coordinates processes on one machine, durably.
 #[derive(Parser)]
@@ -65,20 +71,264 @@ pub(crate) enum Verb {
     #[command(after_help = "Example:\n  windlass init && windlass check windlass.toml")]
     Init,
     /// Run a command while holding locks that the whole machine shares
-    #[command(after_help = "Example:\n  windlass lock deploy --wait 5m -- ./deploy.sh")]
-    Lock {
-        /// The locks, taken together or not at all
-        #[arg(required = true, value_name = "NAME", value_parser = name)]
-        names: Vec<String>,
+    #[command(
+        args_conflicts_with_subcommands = true,
+        subcommand_negates_reqs = true,
+        after_help = "Examples:\n  windlass lock deploy --wait 5m -- ./deploy.sh\n  windlass lock db dns -- ./migrate.sh\n  windlass lock acquire deploy --holder build-17"
+    )]
+    Lock(LockArguments),
+    /// Run a command while holding slots of a semaphore that the whole machine shares
+    #[command(
+        args_conflicts_with_subcommands = true,
+        subcommand_negates_reqs = true,
+        after_help = "Examples:\n  windlass sem build --capacity 4 -- make\n  windlass sem build -n 2 -- make -j2\n  windlass sem release build --holder build-17 --token 5"
+    )]
+    Sem(SemArguments),
+    /// Check a guard of a workflow file, and wait for it as it says
+    #[command(
+        after_help = "Examples:\n  windlass guard deploy.toml approved -p env=prod\n  windlass guard deploy.toml site_up --wait 0s"
+    )]
+    Guard {
+        /// The workflow file
+        file: PathBuf,
 
-        /// How long to wait for them, such as 30s or 1h 30m [default: as long as it takes]
+        /// The guard's name
+        name: String,
+
+        /// A value for a parameter
+        #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = param)]
+        params: Vec<(String, String)>,
+
+        /// How long to wait at most; 0s checks once [default: as long as the guard says]
         #[arg(long, value_name = "DURATION", value_parser = windlass_workflow::parse_duration)]
         wait: Option<Duration>,
-
-        /// The command and its arguments
-        #[arg(required = true, last = true, value_name = "COMMAND")]
-        command: Vec<OsString>,
     },
+    /// Let a guard pass that waits for somebody
+    #[command(after_help = "Example:\n  windlass approve guard/approved")]
+    Approve {
+        /// What waits, as it said itself
+        #[arg(value_parser = target)]
+        target: String,
+    },
+    /// Fail a guard that waits for somebody
+    #[command(after_help = "Example:\n  windlass reject guard/approved")]
+    Reject {
+        /// What waits, as it said itself
+        #[arg(value_parser = target)]
+        target: String,
+    },
+    /// Tell everybody that something has happened
+    #[command(after_help = "Example:\n  windlass emit approval:prod:given")]
+    Emit {
+        /// The event's name: segments with colons between them
+        event: String,
+    },
+    /// Show what was emitted, oldest first
+    #[command(
+        after_help = "Examples:\n  windlass events 'approval:**'\n  windlass events -f --after 120"
+    )]
+    Events {
+        /// Only events that match one of these: `*` is one segment, `**` at the end any number
+        patterns: Vec<EventPattern>,
+
+        /// Go on as more comes
+        #[arg(short, long)]
+        follow: bool,
+
+        /// Only events with larger numbers than this
+        #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+        after: u64,
+    },
+    /// Show who holds and who waits for what
+    #[command(after_help = "Example:\n  windlass holders --json")]
+    Holders,
+}
+
+#[derive(Args)]
+pub(crate) struct LockArguments {
+    #[command(subcommand)]
+    pub(crate) primitive: Option<LockPrimitive>,
+
+    /// The locks, taken together or not at all
+    #[arg(required = true, value_name = "NAME", value_parser = lock_name)]
+    pub(crate) names: Vec<Name>,
+
+    #[command(flatten)]
+    pub(crate) holding: Holding,
+}
+
+#[derive(Args)]
+pub(crate) struct SemArguments {
+    #[command(subcommand)]
+    pub(crate) primitive: Option<SemPrimitive>,
+
+    /// The semaphore
+    #[arg(required = true, value_name = "NAME", value_parser = semaphore_name)]
+    pub(crate) name: Option<Name>,
+
+    #[command(flatten)]
+    pub(crate) slots: Slots,
+
+    #[command(flatten)]
+    pub(crate) holding: Holding,
+}
+
+/// How a wrapper holds what it holds.
+#[derive(Args)]
+pub(crate) struct Holding {
+    /// How long to wait, such as 30s or 1h 30m [default: as long as it takes]
+    #[arg(long, value_name = "DURATION", value_parser = windlass_workflow::parse_duration)]
+    pub(crate) wait: Option<Duration>,
+
+    #[command(flatten)]
+    pub(crate) terms: Terms,
+
+    /// The command and its arguments
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub(crate) struct Slots {
+    /// How many slots to take
+    #[arg(short = 'n', long, default_value_t = 1)]
+    pub(crate) weight: u32,
+
+    /// How many slots there are; needed on first use
+    #[arg(long, value_name = "SLOTS")]
+    pub(crate) capacity: Option<u32>,
+}
+
+#[derive(Args)]
+pub(crate) struct Terms {
+    /// How long to hold at most; then the command is ended
+    #[arg(long, value_name = "DURATION", value_parser = some_time)]
+    max_hold: Option<Duration>,
+
+    /// After how long without a heartbeat others may take over
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = some_time)]
+    heartbeat_timeout: Duration,
+}
+
+impl From<&Terms> for LeaseTerms {
+    fn from(terms: &Terms) -> Self {
+        let Terms { max_hold, heartbeat_timeout } = *terms;
+        LeaseTerms { heartbeat_timeout, max_hold }
+    }
+}
+
+#[derive(Subcommand)]
+pub(crate) enum LockPrimitive {
+    /// Take a lock and keep it; prints how it was had, and the token
+    Acquire(AcquireArguments<LockKind>),
+    /// Give a lock back
+    Release(TokenArguments<LockKind>),
+    /// Say that the holder is still there
+    Heartbeat(TokenArguments<LockKind>),
+    /// Ask whether a token is still good
+    Check(CheckArguments<LockKind>),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum SemPrimitive {
+    /// Take slots and keep them; prints how they were had, and the token
+    Acquire {
+        #[command(flatten)]
+        acquire: AcquireArguments<SemKind>,
+
+        #[command(flatten)]
+        slots: Slots,
+    },
+    /// Give slots back
+    Release(TokenArguments<SemKind>),
+    /// Say that the holder is still there
+    Heartbeat(TokenArguments<SemKind>),
+    /// Ask whether a token is still good
+    Check(CheckArguments<SemKind>),
+}
+
+/// Of what a primitive is.
+pub(crate) trait Kind: Clone + Send + Sync + 'static {
+    fn name(text: &str) -> Result<Name, String>;
+}
+
+#[derive(Clone)]
+pub(crate) struct LockKind;
+
+#[derive(Clone)]
+pub(crate) struct SemKind;
+
+impl Kind for LockKind {
+    fn name(text: &str) -> Result<Name, String> {
+        lock_name(text)
+    }
+}
+
+impl Kind for SemKind {
+    fn name(text: &str) -> Result<Name, String> {
+        semaphore_name(text)
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct AcquireArguments<K: Kind> {
+    /// What to take
+    #[arg(value_parser = K::name)]
+    pub(crate) name: Name,
+
+    /// Who takes it: any text that stands for one life of one holder
+    #[arg(long, value_name = "ID")]
+    pub(crate) holder: String,
+
+    /// A process without which the hold is void
+    #[arg(long)]
+    pub(crate) pid: Option<u32>,
+
+    /// How long to wait for it
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = windlass_workflow::parse_duration)]
+    pub(crate) wait: Duration,
+
+    #[command(flatten)]
+    pub(crate) terms: Terms,
+
+    #[arg(skip = PhantomData)]
+    kind: PhantomData<K>,
+}
+
+#[derive(Args)]
+pub(crate) struct TokenArguments<K: Kind> {
+    /// What is held
+    #[arg(value_parser = K::name)]
+    pub(crate) name: Name,
+
+    /// Who holds it
+    #[arg(long, value_name = "ID")]
+    pub(crate) holder: String,
+
+    /// The token that `acquire` printed
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) token: u64,
+
+    #[arg(skip = PhantomData)]
+    kind: PhantomData<K>,
+}
+
+#[derive(Args)]
+pub(crate) struct CheckArguments<K: Kind> {
+    /// What is held
+    #[arg(value_parser = K::name)]
+    pub(crate) name: Name,
+
+    /// Who should hold it [default: whoever has the token]
+    #[arg(long, value_name = "ID")]
+    pub(crate) holder: Option<String>,
+
+    /// The token
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) token: u64,
+
+    #[arg(skip = PhantomData)]
+    kind: PhantomData<K>,
 }
 
 /// For whom to write.
@@ -115,6 +365,32 @@ fn param(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-fn name(text: &str) -> Result<String, String> {
-    if text.is_empty() { Err("a lock has a name".to_owned()) } else { Ok(text.to_owned()) }
+fn lock_name(text: &str) -> Result<Name, String> {
+    checked(Name::Lock(text.to_owned()))
+}
+
+fn semaphore_name(text: &str) -> Result<Name, String> {
+    checked(Name::Semaphore(text.to_owned()))
+}
+
+fn checked(name: Name) -> Result<Name, String> {
+    check_name(&name).map_err(|error| error.to_string())?;
+    Ok(name)
+}
+
+/// A time that a process can keep.
+fn some_time(text: &str) -> Result<Duration, String> {
+    let time = windlass_workflow::parse_duration(text).map_err(|error| error.to_string())?;
+    if time < SHORTEST {
+        return Err(format!("{text} is too short: write {SHORTEST:?} or more"));
+    }
+    Ok(time)
+}
+
+fn target(text: &str) -> Result<String, String> {
+    match text.strip_prefix("guard/") {
+        Some(name) if !name.is_empty() => Ok(text.to_owned()),
+        _ => Err("write guard/NAME for a `windlass guard` that waits; no run waits for guards yet"
+            .to_owned()),
+    }
 }

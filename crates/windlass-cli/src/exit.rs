@@ -3,9 +3,10 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use windlass_server::{HoldError, RunError, StoreError, Unsupported};
+use windlass_server::{EventError, GuardError, HoldError, Lost, RunError, StoreError, Unsupported};
 use windlass_workflow::{Mistakes, ParamErrors};
 
+use crate::guard::LoneGuardError;
 use crate::init::InitError;
 use crate::workflow_file::FileError;
 
@@ -22,6 +23,8 @@ pub(crate) enum Exit {
     Unavailable,
     /// A lock was not had in time.
     NotHad,
+    /// A timeout or the longest hold was over.
+    TimedOut,
     /// Ended by a signal.
     Signal(i32),
     /// The wrapped command's own code.
@@ -36,6 +39,7 @@ impl From<Exit> for ExitCode {
             Exit::Usage => 2,
             Exit::Unavailable => 69,
             Exit::NotHad => 75,
+            Exit::TimedOut => 124,
             Exit::Signal(signal) => 128 + signal,
             Exit::Command(code) => code,
         };
@@ -48,34 +52,58 @@ impl From<&(dyn Error + 'static)> for Exit {
         if let Some(failure) = failure.downcast_ref::<HoldError>() {
             return of_hold(failure);
         }
-        let store = match failure.downcast_ref::<RunError>() {
-            Some(RunError::Store(store)) => Some(store),
-            Some(
-                RunError::Led { .. }
-                | RunError::Mistakes(_)
-                | RunError::Params(_)
-                | RunError::Unsupported(_),
-            ) => return Exit::Usage,
-            _ => failure.downcast_ref::<StoreError>(),
-        };
-        match store {
-            Some(StoreError::UnknownRun { .. }) => Exit::Usage,
-            _ if failure.is::<Mistakes>() || failure.is::<ParamErrors>() => Exit::Usage,
-            _ if failure.is::<Unsupported>() => Exit::Usage,
-            _ if failure.is::<FileError>() || failure.is::<InitError>() => Exit::Usage,
-            _ => Exit::Unavailable,
+        if let Some(failure) = failure.downcast_ref::<StoreError>() {
+            return of_store(failure);
         }
+        match failure.downcast_ref::<EventError>() {
+            Some(EventError::Store(store)) => return of_store(store),
+            Some(EventError::Interrupted { signal }) => return Exit::Signal(*signal),
+            Some(EventError::Io(_)) => return Exit::Unavailable,
+            Some(_) => return Exit::Usage,
+            None => {}
+        }
+        match failure.downcast_ref::<GuardError>() {
+            Some(GuardError::Store(store)) => return of_store(store),
+            Some(GuardError::Interrupted { signal }) => return Exit::Signal(*signal),
+            Some(GuardError::Pattern(_)) => return Exit::Usage,
+            Some(_) => return Exit::Unavailable,
+            None => {}
+        }
+        match failure.downcast_ref::<RunError>() {
+            Some(RunError::Store(store)) => return of_store(store),
+            Some(RunError::Io { .. }) => return Exit::Unavailable,
+            Some(_) => return Exit::Usage,
+            None => {}
+        }
+        if is_usage(failure) { Exit::Usage } else { Exit::Unavailable }
     }
+}
+
+/// Whether the fault lies in what was asked for.
+fn is_usage(failure: &(dyn Error + 'static)) -> bool {
+    failure.is::<Mistakes>()
+        || failure.is::<ParamErrors>()
+        || failure.is::<Unsupported>()
+        || failure.is::<FileError>()
+        || failure.is::<InitError>()
+        || failure.is::<LoneGuardError>()
+}
+
+fn of_store(failure: &StoreError) -> Exit {
+    if failure.is_usage() { Exit::Usage } else { Exit::Unavailable }
 }
 
 fn of_hold(failure: &HoldError) -> Exit {
     match failure {
         HoldError::NotHad { .. } => Exit::NotHad,
+        HoldError::Lost { why: Lost::Overheld, .. } => Exit::TimedOut,
+        HoldError::Lost { .. } => Exit::NotHad,
         HoldError::Interrupted { signal } => Exit::Signal(*signal),
         HoldError::Start { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
             Exit::Command(127)
         }
         HoldError::Start { .. } => Exit::Command(126),
+        HoldError::Store(store) => of_store(store),
         _ => Exit::Unavailable,
     }
 }

@@ -1,21 +1,58 @@
-//! `windlass lock`.
+//! `windlass lock` and `windlass sem` around a command.
 
 use std::error::Error;
-use std::ffi::OsString;
+use std::io::{self, IsTerminal};
 use std::path::Path;
-use std::time::Duration;
 
-use windlass_server::{Hold, hold};
+use windlass_server::{Hold, LeaseTerms, Need, Refused, hold};
 
+use crate::arguments::{Form, Holding, LockArguments, SemArguments};
 use crate::exit::Exit;
+use crate::primitive;
 use crate::state;
 
 pub(crate) fn lock(
     state: Option<&Path>,
-    names: &[String],
-    wait: Option<Duration>,
-    command: &[OsString],
+    arguments: &LockArguments,
+    form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let order = Hold { names: names.to_vec(), wait, command: command.to_vec() };
-    Ok(Exit::Command(hold(state::open(state)?, &order)?))
+    if let Some(primitive) = &arguments.primitive {
+        return primitive::lock(state, primitive, form);
+    }
+    let needs = arguments.names.iter().cloned().map(Need::one).collect();
+    run(state, needs, None, &arguments.holding)
+}
+
+pub(crate) fn sem(
+    state: Option<&Path>,
+    arguments: &SemArguments,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    if let Some(primitive) = &arguments.primitive {
+        return primitive::sem(state, primitive, form);
+    }
+    let name = arguments.name.clone().expect("it is required without a primitive");
+    let weight = arguments.slots.weight;
+    let declared = arguments.slots.capacity.map(|capacity| (name.text().to_owned(), capacity));
+    run(state, vec![Need { name, weight }], declared, &arguments.holding)
+}
+
+fn run(
+    state: Option<&Path>,
+    needs: Vec<Need>,
+    declared: Option<(String, u32)>,
+    holding: &Holding,
+) -> Result<Exit, Box<dyn Error>> {
+    let Holding { wait, terms, command } = holding;
+    let (terms, command) = (LeaseTerms::from(terms), command.clone());
+    let order = Hold { needs, declared, wait: *wait, terms, command };
+    Ok(Exit::Command(hold(state::open(state)?, &order, tell)?))
+}
+
+/// Tells a person for what the command waits; scripts would only log it.
+pub(crate) fn tell(refused: &Refused) {
+    if io::stderr().is_terminal() {
+        let (name, by) = refused.first();
+        eprintln!("windlass: waiting for {name}: {by} has it or stands before us");
+    }
 }

@@ -2,31 +2,48 @@
 
 mod arguments;
 mod check;
+mod events;
 mod exit;
 mod graph;
+mod guard;
+mod holders;
 mod init;
 mod lock;
+mod primitive;
 mod run;
 mod schema;
 mod state;
 mod workflow_file;
 
 use clap::Parser;
+use windlass_server::Verdict;
 
-use crate::arguments::{Arguments, Verb};
+use crate::arguments::{Arguments, Form, Verb};
 use crate::exit::Exit;
 
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
     let state = arguments.state.as_deref();
+    let form = Form::from(arguments.json);
     let exit = match &arguments.verb {
         Verb::Run { file } => run::run(state, file, arguments.json),
         Verb::Resume { run } => run::resume(state, run, arguments.json),
-        Verb::Check { file, params } => check::check(file, params, arguments.json.into()),
-        Verb::Graph { file, format } => graph::graph(file, *format, arguments.json.into()),
+        Verb::Check { file, params } => check::check(file, params, form),
+        Verb::Graph { file, format } => graph::graph(file, *format, form),
         Verb::Schema => schema::schema(),
         Verb::Init => init::init(),
-        Verb::Lock { names, wait, command } => lock::lock(state, names, *wait, command),
+        Verb::Lock(lock) => lock::lock(state, lock, form),
+        Verb::Sem(sem) => lock::sem(state, sem, form),
+        Verb::Guard { file, name, params, wait } => {
+            guard::guard(state, file, name, params, *wait, form)
+        }
+        Verb::Approve { target } => guard::verdict(state, target, Verdict::Approve),
+        Verb::Reject { target } => guard::verdict(state, target, Verdict::Reject),
+        Verb::Emit { event } => events::emit(state, event, form),
+        Verb::Events { patterns, follow, after } => {
+            events::events(state, patterns, *after, *follow, form)
+        }
+        Verb::Holders => holders::holders(state, form),
     };
     exit.unwrap_or_else(|failure| {
         eprintln!("windlass: {failure}");

@@ -56,6 +56,10 @@ fn lead(coordinator: Coordinator, verb: &str, json: bool) -> Result<Exit, Box<dy
             eprintln!("run {id} failed after {took:.1} s");
             Exit::Failed
         }
+        End::TooLate => {
+            eprintln!("run {id} did not end well before its deadline; it took {took:.1} s");
+            Exit::TimedOut
+        }
         End::Interrupted { signal } => {
             eprintln!("run {id} was interrupted; go on with: windlass resume {id}");
             Exit::Signal(signal)

@@ -10,7 +10,8 @@
 //! * [`DependencyGraph`]: keys that depend on each other, and which of them can start.
 //! * [`Dag`]: who follows whom, without cycles.
 //! * [`HierarchicalBalancer`]: moves such limits to where they are used.
-//! * [`Lock`]: a name that one holder at a time may have, with a token that only grows.
+//! * [`Lock`], [`Semaphore`]: names that one holder or several at a time may have, under a [`Lease`]
+//!   and with a token that only grows; [`CoordinationState`]: many of them, and who waits for which.
 //!
 //! The crate to add to a program is `windlass`, which drives this one with Tokio.
 
@@ -19,6 +20,7 @@ mod amount;
 mod balancer;
 mod capacity;
 mod column;
+mod coordination;
 mod cost;
 mod dag;
 mod engine;
@@ -26,6 +28,8 @@ mod fact;
 pub mod graph;
 mod id;
 mod input;
+mod lease;
+mod line;
 mod lock;
 mod metrics;
 mod nearest;
@@ -35,6 +39,7 @@ mod random;
 mod rate;
 mod reason;
 mod retry;
+mod semaphore;
 mod time;
 
 pub use ageing::{Ageing, AgeingError};
@@ -43,6 +48,10 @@ pub use balancer::{BalancerChild, BalancerError, BalancerOptions, HierarchicalBa
 pub use capacity::{
     CapacityTree, CostError, Demand, LevelCounts, Place, Refusal, RefusalCounts, ReleaseError,
     SLOTS, Short, Shortage,
+};
+pub use coordination::{
+    Answer, Claim, ClaimError, Claimed, CoordinationEvent, CoordinationRecord, CoordinationState,
+    CoordinationStats, DeclareError, Hold, NameRecord, NameRefusal, Taken,
 };
 pub use cost::{ResourceCost, ResourceCostError};
 pub use dag::{Dag, Edge, EdgeError, EdgeKind};
@@ -53,7 +62,9 @@ pub use id::{ClientId, CostId, LevelId, ResourceId, WorkId};
 pub use input::{
     Dependency, DependencyError, Grant, Input, More, Outcome, Rejected, Submission, SubmitError,
 };
-pub use lock::{Acquired, Busy, HolderId, Lease, Lock, NotOwner, Token};
+pub use lease::{HolderId, Lease, LeaseTerms, Presence, Remains, Token};
+pub use line::{Name, Need, RING_PATIENCE, Ticket};
+pub use lock::{Lock, LockAcquire, LockCheck, LockHeartbeat, LockRelease};
 pub use metrics::Metrics;
 pub use nearest::nearest;
 pub use phase::{Phase, Why, WorkState};
@@ -61,4 +72,7 @@ pub use random::Random;
 pub use rate::{Quota, Rate, RateError};
 pub use reason::Reason;
 pub use retry::{RETRY_A_FEW, RETRY_A_LOT, RETRY_NEVER, RETRY_ONCE, RetryPolicy};
+pub use semaphore::{
+    Semaphore, SemaphoreAcquire, SemaphoreCheck, SemaphoreHeartbeat, SemaphoreRelease, WeightError,
+};
 pub use time::Timestamp;

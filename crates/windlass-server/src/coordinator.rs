@@ -16,21 +16,29 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use thiserror::Error;
-use windlass_core::{Grant, HolderId, Input, Outcome, Token, Transition, WorkId, WorkState};
-use windlass_store::{Claim, Claimed, Name, Process, RunRecord, Store, StoreError, Transaction};
+use windlass_core::{Grant, HolderId, Input, Outcome, Phase, Token, Transition, WorkId, WorkState};
+use windlass_store::{
+    Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, RunRecord, Store, StoreError,
+    Transaction, Tree,
+};
 use windlass_workflow::{Mistakes, ParamErrors, Plan};
 
 use crate::attempt::{self, exit_code, log_path, signal_group};
 use crate::leftovers;
 use crate::order::Orders;
+use crate::pulse::Pulse;
 use crate::schedule::Schedule;
 use crate::signals::SignalWatch;
+use crate::tree;
 use crate::unsupported::{Unsupported, unsupported};
 
 /// How often to ask again for names that were refused.
 const TICKET_POLL: Duration = Duration::from_millis(50);
-/// How long steps may take to end after an interrupt before they are killed.
+/// How long a step that does not say so may take to end once it was asked to.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// The variable that tells an attempt until when it has time, in seconds since 1970.
+const DEADLINE_VARIABLE: &str = "WINDLASS_DEADLINE";
 
 /// Why a run could not go on.
 #[derive(Debug, Error)]
@@ -89,6 +97,8 @@ pub enum End {
     Succeeded,
     /// A step failed, was blocked or cancelled.
     Failed,
+    /// Not every step succeeded before the deadline of the run.
+    TooLate,
     /// A signal interrupted it; it can be resumed.
     Interrupted {
         /// The signal.
@@ -106,7 +116,10 @@ pub struct Coordinator {
     running: BTreeMap<WorkId, Running>,
     news: Receiver<News>,
     tell: Sender<News>,
+    /// Stale holds whose processes were ended here, so that their names can be taken.
+    ended: Vec<(Name, Token)>,
     _signals: SignalWatch,
+    _pulse: Pulse,
     stop: Option<Stop>,
 }
 
@@ -128,12 +141,13 @@ struct Running {
     start: Start,
     /// The leader of its process group; none if it could not be started.
     pid: Option<u32>,
+    /// It was asked to end, and is killed then.
+    kill_at: Option<Instant>,
 }
 
 /// An interrupt that is being carried out.
 struct Stop {
     signal: i32,
-    kill_at: Instant,
 }
 
 enum News {
@@ -157,6 +171,7 @@ impl Coordinator {
             let id = transaction.new_run_id()?;
             let (file, text) = (file.to_owned(), text.to_owned());
             let run = RunRecord { id, file, text, dir: dir.to_owned() };
+            declare(transaction, schedule.plan())?;
             transaction.insert_run(&run)?;
             let leader = Leader::take_over(transaction, run)?.expect("nobody else knows it yet");
             leader.append(transaction, &mut schedule)?;
@@ -170,18 +185,16 @@ impl Coordinator {
         let run = store.run(run)?;
         let plan = windlass_workflow::parse(&run.file, &run.text)?.bind([])?;
         unsupported(&plan)?;
-        let leader = store.transact(|transaction| Leader::take_over(transaction, run))?;
+        let leader = store.transact(|transaction| {
+            declare(transaction, &plan)?;
+            Leader::take_over(transaction, run)
+        })?;
         let leader = leader.map_err(|(run, by)| RunError::Led { run, by })?;
         let what = "the processes of the interrupted run cannot be ended";
         leftovers::end_all(&leader.run.id).map_err(|source| RunError::Io { what, source })?;
         let mut schedule = Schedule::new(plan);
         schedule.replay(&store.facts(&leader.run.id)?);
-        for work in schedule.works_in(|phase| phase.state() == WorkState::Running) {
-            let attempt = schedule.engine().attempts(work).expect("it is one of its works");
-            let outcome = Outcome::Interrupted;
-            let lost = Input::Finished { grant: Grant { work, attempt }, outcome };
-            schedule.apply(lost).expect("the journal says that it runs");
-        }
+        schedule.lose_all();
         store.transact(|transaction| leader.append(transaction, &mut schedule))?;
         Self::new(store, schedule, leader)
     }
@@ -198,8 +211,23 @@ impl Coordinator {
         });
         let what = "signals cannot be watched";
         let _signals = signals.map_err(|source| RunError::Io { what, source })?;
-        let running = BTreeMap::new();
-        Ok(Self { store, schedule, leader, logs, running, news, tell, _signals, stop: None })
+        let (running, ended) = (BTreeMap::new(), Vec::new());
+        let process = leader.process.clone();
+        let _pulse = Pulse::of_process(store.another()?, process, terms(schedule.plan()));
+        let stop = None;
+        Ok(Self {
+            store,
+            schedule,
+            leader,
+            logs,
+            running,
+            news,
+            tell,
+            ended,
+            _signals,
+            _pulse,
+            stop,
+        })
     }
 
     /// The run's id.
@@ -219,7 +247,8 @@ impl Coordinator {
         let mut news = Vec::new();
         loop {
             let starts = self.commit(&news)?;
-            self.show(&mut watch);
+            let late = self.show(&mut watch);
+            late.into_iter().for_each(|work| self.ask_to_end(work));
             starts.into_iter().for_each(|start| self.start(start));
             if let Some(end) = self.end() {
                 self.step_down()?;
@@ -227,14 +256,17 @@ impl Coordinator {
             }
             news = self.wait();
             self.heed_signals(&news);
+            self.kill_the_slow();
         }
     }
 
     /// Applies all news, decides what starts, and stores all of it in one commit.
     fn commit(&mut self, news: &[News]) -> Result<Vec<Start>, RunError> {
-        let Self { store, schedule, leader, running, stop, .. } = self;
+        let Self { store, schedule, leader, running, ended, stop, .. } = self;
         let stopping = stop.is_some();
+        let mut leftovers = Vec::new();
         let starts = store.transact(|transaction| {
+            schedule.apply(Input::Tick).expect("time passes");
             for exited in news.iter().filter_map(News::exited) {
                 let Start { grant, names } = running.remove(&exited.0.work).expect("it ran").start;
                 finish(schedule, exited, stopping);
@@ -243,15 +275,36 @@ impl Coordinator {
                     transaction.release(name, &holder, *token)?;
                 }
             }
-            let starts = if stopping { Vec::new() } else { admit(schedule, leader, transaction)? };
+            let starts = if stopping {
+                Vec::new()
+            } else {
+                admit(schedule, leader, transaction, (ended, &mut leftovers))?
+            };
             leader.append(transaction, schedule)?;
             Ok(starts)
         })?;
+        self.end_leftovers(leftovers)?;
         Ok(starts)
     }
 
-    fn show(&mut self, watch: &mut impl FnMut(&Change<'_>)) {
+    /// Ends what dead holders of our names have left running; the names are had at the next try.
+    fn end_leftovers(&mut self, leftovers: Vec<Leftover>) -> Result<(), RunError> {
+        self.ended.clear();
+        for Leftover { name, token, tree, .. } in leftovers {
+            let what = "what a dead holder has left running cannot be ended";
+            tree::end(&tree).map_err(|source| RunError::Io { what, source })?;
+            self.ended.push((name, token));
+        }
+        Ok(())
+    }
+
+    /// Tells of every change; the steps that have to end, because their time is up.
+    fn show(&mut self, watch: &mut impl FnMut(&Change<'_>)) -> Vec<WorkId> {
+        let mut late = Vec::new();
         for Transition { at, work, attempt, from, to } in self.schedule.take_transitions() {
+            if let Phase::Cancelling { .. } = to {
+                late.push(work);
+            }
             let state = to.state();
             let submitted = from.is_none() && !state.is_terminal();
             if from == Some(state) || submitted {
@@ -262,6 +315,7 @@ impl Coordinator {
             let log = (attempt > 0).then_some(log);
             watch(&Change { step, state, attempt, at_nanos: at.as_nanos(), log });
         }
+        late
     }
 
     /// Starts the process of an attempt that the store knows about. One that cannot be started has
@@ -271,7 +325,12 @@ impl Coordinator {
         let step = self.schedule.step(grant.work);
         let log = log_path(&self.logs, grant, &step.name);
         let tokens: Vec<_> = start.names.iter().map(|(_, token)| *token).collect();
-        let order = self.leader.orders(&self.schedule).order(grant, &log, &tokens);
+        let mut order = self.leader.orders(&self.schedule).order(grant, &log, &tokens);
+        let marks = tree::marks_with(&self.leader.mark_of(grant));
+        order.env.push((tree::MARKS.to_owned(), marks));
+        if let Some(until) = self.schedule.until(grant.work) {
+            order.env.push((DEADLINE_VARIABLE.to_owned(), until.to_string()));
+        }
         let pid = match attempt::start(&order) {
             Ok(child) => Some(self.await_exit(grant, child)),
             Err(error) => {
@@ -282,7 +341,7 @@ impl Coordinator {
                 None
             }
         };
-        self.running.insert(grant.work, Running { start, pid });
+        self.running.insert(grant.work, Running { start, pid, kill_at: None });
     }
 
     fn await_exit(&self, grant: Grant, mut child: Child) -> u32 {
@@ -304,7 +363,12 @@ impl Coordinator {
         let engine = self.schedule.engine();
         if engine.is_done() {
             let all = engine.metrics().count(WorkState::Success) == self.schedule.len();
-            return Some(if all { End::Succeeded } else { End::Failed });
+            let too_late = self.schedule.deadline().is_some_and(|at| self.schedule.now() >= at);
+            return Some(match all {
+                true => End::Succeeded,
+                false if too_late => End::TooLate,
+                false => End::Failed,
+            });
         }
         let stop = self.stop.as_ref().filter(|_| self.running.is_empty())?;
         Some(End::Interrupted { signal: stop.signal })
@@ -323,21 +387,43 @@ impl Coordinator {
         let due = self.schedule.engine().next_wakeup();
         let due = due.map(|due| due.since(self.schedule.now()));
         let ticket = self.schedule.ticketed().next().map(|_| TICKET_POLL);
-        let kill = self.stop.as_ref();
-        let kill = kill.map(|stop| stop.kill_at.saturating_duration_since(Instant::now()));
+        let kill = self.running.values().filter_map(|running| running.kill_at).min();
+        let kill = kill.map(|at| at.saturating_duration_since(Instant::now()));
         [due, ticket, kill].into_iter().flatten().min()
     }
 
-    /// The first signal asks the steps to end, the second one kills them, and so does patience.
+    /// The first signal asks the steps to end, the second one kills them.
     fn heed_signals(&mut self, news: &[News]) {
         for signal in news.iter().filter_map(News::signal) {
-            let again = self.stop.is_some();
-            let kill_at = Instant::now() + if again { Duration::ZERO } else { GRACE };
-            self.stop = Some(Stop { signal, kill_at });
-            self.signal_steps(Signal::TERM);
+            let again = self.stop.replace(Stop { signal }).is_some();
+            for work in self.running.keys().copied().collect::<Vec<_>>() {
+                self.ask_to_end(work);
+            }
+            if again {
+                self.signal_steps(Signal::KILL);
+            }
         }
-        if self.stop.as_ref().is_some_and(|stop| stop.kill_at <= Instant::now()) {
-            self.signal_steps(Signal::KILL);
+    }
+
+    /// Asks a step to end, within its grace.
+    fn ask_to_end(&mut self, work: WorkId) {
+        let grace = self.schedule.step(work).grace.unwrap_or(GRACE);
+        let Some(running) = self.running.get_mut(&work) else { return };
+        running.kill_at.get_or_insert(Instant::now() + grace);
+        if let Some(pid) = running.pid {
+            signal_group(pid, Signal::TERM);
+        }
+    }
+
+    /// Kills whoever was asked to end and has used up its grace.
+    fn kill_the_slow(&mut self) {
+        let now = Instant::now();
+        for running in self.running.values_mut() {
+            if running.kill_at.take_if(|at| *at <= now).is_some()
+                && let Some(pid) = running.pid
+            {
+                signal_group(pid, Signal::KILL);
+            }
         }
     }
 
@@ -379,13 +465,16 @@ impl Leader {
         let unknown = |source| StoreError::Io { path: "/proc/self".into(), source };
         let process = Process::current().map_err(unknown)?;
         let holder = HolderId::new(format!("windlass[{}.{}]", process.pid, process.started));
-        let names = [Name::Run(run.id.clone())];
-        let claim = Claim { holder: &holder, process: &process, names: &names };
+        let needs = [Need::one(Name::Run(run.id.clone()))];
+        let claim = Claim { process: Some(&process), ..Claim::new(&holder, &needs) };
         match transaction.claim(&claim)? {
-            Claimed::Held(tokens) => Ok(Ok(Self { run, holder, process, epoch: tokens[0] })),
+            Claimed::Held(holds) => {
+                let epoch = holds[0].token;
+                Ok(Ok(Self { run, holder, process, epoch }))
+            }
             Claimed::Refused(refused) => {
                 transaction.leave_line(&holder)?;
-                Ok(Err((run.id, refused.by)))
+                Ok(Err((run.id, refused.first().1.clone())))
             }
         }
     }
@@ -402,6 +491,11 @@ impl Leader {
     /// How to start the steps of `schedule`.
     fn orders<'a>(&'a self, schedule: &'a Schedule) -> Orders<'a> {
         Orders { plan: schedule.plan(), run: &self.run.id, dir: &self.run.dir }
+    }
+
+    /// What marks the processes of an attempt, for whoever takes its names over.
+    fn mark_of(&self, grant: Grant) -> String {
+        format!("run-{}-{}-{}-{}", self.run.id, self.epoch, grant.work, grant.attempt)
     }
 
     /// Who an attempt is when it asks for names: unique for this life of the run.
@@ -433,26 +527,56 @@ fn admit(
     schedule: &mut Schedule,
     leader: &Leader,
     transaction: &Transaction<'_>,
+    (ended, leftovers): (&[(Name, Token)], &mut Vec<Leftover>),
 ) -> Result<Vec<Start>, StoreError> {
     let known = "it was granted just now";
     schedule.ring_all();
     let mut starts = Vec::new();
     while let Some(grant) = schedule.take_next() {
-        let locks = leader.orders(schedule).locks(grant);
-        let names: Vec<_> = locks.into_iter().map(Name::Lock).collect();
+        let needs = leader.orders(schedule).needs(grant);
         let holder = leader.holder_of(grant);
-        let claim = Claim { holder: &holder, process: &leader.process, names: &names };
+        let tree = Tree { mark: tree::mark(&leader.mark_of(grant)), group: None };
+        let (process, tree) = (Some(&leader.process), Some(&tree));
+        let terms = terms(schedule.plan());
+        let claim = Claim { process, tree, ended, terms, ..Claim::new(&holder, &needs) };
         let claimed =
-            if names.is_empty() { Claimed::Held(Vec::new()) } else { transaction.claim(&claim)? };
+            if needs.is_empty() { Claimed::Held(Vec::new()) } else { transaction.claim(&claim)? };
         match claimed {
-            Claimed::Held(tokens) => {
+            Claimed::Held(holds) => {
                 schedule.apply(Input::Begin(grant)).expect(known);
-                starts.push(Start { grant, names: names.into_iter().zip(tokens).collect() });
+                let names = holds.into_iter().map(|hold| (hold.name, hold.token)).collect();
+                starts.push(Start { grant, names });
             }
-            Claimed::Refused(_) => schedule.refuse(grant).expect(known),
+            Claimed::Refused(refused) => {
+                leftovers.extend(refused.leftovers);
+                schedule.refuse(grant).expect(known);
+            }
         }
     }
     Ok(starts)
+}
+
+/// The semaphores that the steps of a plan hold slots of are known to the whole machine.
+fn declare(transaction: &Transaction<'_>, plan: &Plan) -> Result<(), StoreError> {
+    let used = |place: usize| {
+        plan.steps.iter().any(|step| step.semaphores.iter().any(|slots| slots.semaphore == place))
+    };
+    for (place, semaphore) in plan.semaphores.iter().enumerate() {
+        if used(place) {
+            transaction.declare(&semaphore.name, semaphore.capacity)?;
+        }
+    }
+    Ok(())
+}
+
+/// What all names of a run are held by: the shortest time without a heartbeat that any of its
+/// semaphores asks for.
+fn terms(plan: &Plan) -> LeaseTerms {
+    let usual = LeaseTerms::default();
+    let asked = plan.semaphores.iter().filter_map(|semaphore| semaphore.heartbeat_timeout);
+    let heartbeat_timeout =
+        asked.min().map_or(usual.heartbeat_timeout, |asked| asked.min(usual.heartbeat_timeout));
+    LeaseTerms { heartbeat_timeout, ..usual }
 }
 
 fn finish(schedule: &mut Schedule, (grant, code): (Grant, i32), stopping: bool) {
@@ -462,7 +586,8 @@ fn finish(schedule: &mut Schedule, (grant, code): (Grant, i32), stopping: bool) 
     let outcome = match code {
         0 => Outcome::Success,
         _ if stopping => Outcome::Interrupted,
-        _ if retried => Outcome::Retry { delay: retry.delay_after(grant.attempt) },
+        // The delay is what the step's policy says.
+        _ if retried => Outcome::Retry { delay: Duration::ZERO },
         _ => Outcome::Failed,
     };
     schedule.apply(Input::Finished { grant, outcome }).expect("an attempt ends once");

@@ -1,43 +1,54 @@
-//! Runs a command while holding locks that the whole machine shares.
+//! Runs a command while holding names that the whole machine shares.
+//!
+//! The wrapper beats from a thread of its own, passes signals on, and gives the names back when the
+//! command has ended. If a lease is lost, the command is ended with everything it has started,
+//! before anyone else gets the name. If the wrapper itself is killed, the kernel kills its command,
+//! and whoever takes the name next ends the rest.
 
 use std::ffi::OsString;
-use std::io;
-use std::process::{Command, ExitStatus};
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread;
+use std::io::{self, PipeReader, Read, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::{PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 use thiserror::Error;
-use windlass_core::{HolderId, Token};
-use windlass_store::{Claim, Claimed, Name, Process, Refused, Store, StoreError};
+use windlass_core::{Hold as NameHold, HolderId, LeaseTerms, Name, Need, Token};
+use windlass_store::{Answer, Process, Refused, Store, StoreError, Tree};
 
+use crate::asking::Asking;
 use crate::attempt::{FENCE_VARIABLE, exit_code, fence, pid};
-use crate::signals::SignalWatch;
-
-/// How often to ask again for names that were refused.
-const POLL: Duration = Duration::from_millis(20);
+use crate::poll::poll;
+use crate::pulse::{Beat, Lost, Pulse};
+use crate::signals::SignalPipe;
+use crate::spawn::{GroupChoice, spawn};
+use crate::tree::{self, MARKS, marks_with};
 
 /// What to hold, for how long to wait, and what to run.
 #[derive(Clone, Debug)]
 pub struct Hold {
-    /// The locks, taken together or not at all.
-    pub names: Vec<String>,
+    /// The names, taken together or not at all.
+    pub needs: Vec<Need>,
+    /// A semaphore to declare first, and its capacity.
+    pub declared: Option<(String, u32)>,
     /// How long to wait for them; none to wait for as long as it takes.
     pub wait: Option<Duration>,
+    /// For how long to hold them.
+    pub terms: LeaseTerms,
     /// The command and its arguments; never empty.
     pub command: Vec<OsString>,
 }
 
-/// Why the command did not run.
+/// Why the command did not run, or did not come to its end.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum HoldError {
-    /// The locks could not be had in time.
-    #[error("lock {name:?} was not had in time: {by} has it or stands before us")]
+    /// The names could not be had in time.
+    #[error("{name} was not had in time: {by} has it or stands before us")]
     NotHad {
-        /// The lock that refused.
-        name: String,
+        /// The name that refused.
+        name: Name,
         /// Who has it.
         by: HolderId,
     },
@@ -55,6 +66,14 @@ pub enum HoldError {
         /// Why.
         source: io::Error,
     },
+    /// The names were lost while the command ran, and it was ended.
+    #[error("{name} was lost, and the command was ended: {why}")]
+    Lost {
+        /// One of the names.
+        name: Name,
+        /// Why.
+        why: Lost,
+    },
     /// The system refused something that holding needs.
     #[error("{what}: {source}")]
     Io {
@@ -65,95 +84,194 @@ pub enum HoldError {
     },
     /// The store cannot be used.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
 }
 
-/// What the holder hears while it waits.
-enum Heard {
-    Signal(i32),
-    Exited(io::Result<ExitStatus>),
+impl HoldError {
+    pub(crate) fn interrupted(signals: &SignalPipe) -> Self {
+        match signals.next() {
+            Ok(signal) => HoldError::Interrupted { signal },
+            Err(source) => io_error("signals cannot be read")(source),
+        }
+    }
 }
 
-/// Takes the locks, runs the command, gives the locks back, and returns the command's exit code.
-pub fn hold(mut store: Store, order: &Hold) -> Result<i32, HoldError> {
-    let (tell, heard) = mpsc::channel();
-    let signals = tell.clone();
-    let watch = SignalWatch::start(move |signal| {
-        // Nobody listens any more once the command has ended.
-        let _ = signals.send(Heard::Signal(signal));
-    });
-    let _watch = watch.map_err(io_error("signals cannot be watched"))?;
-    let names: Vec<_> = order.names.iter().cloned().map(Name::Lock).collect();
+/// Takes the names, runs the command, gives the names back, and returns the command's exit code.
+/// `told` hears who is in the way, if somebody is.
+pub fn hold(mut store: Store, order: &Hold, told: impl FnMut(&Refused)) -> Result<i32, HoldError> {
+    let signals = SignalPipe::open().map_err(io_error("signals cannot be watched"))?;
     let process = Process::current().map_err(io_error("this process cannot be identified"))?;
-    let holder = HolderId::new(format!("lock[{}.{}]", process.pid, process.started));
-    let claim = Claim { holder: &holder, process: &process, names: &names };
-
-    let held = acquire(&mut store, &claim, order.wait, &heard);
-    if held.is_err() {
-        store.transact(|transaction| transaction.leave_line(&holder))?;
+    let holder = holder_of(&process);
+    let word = holder.as_str().replace(char::is_whitespace, "_");
+    let tree = Tree { mark: tree::mark(&word), group: None };
+    let asking = Asking {
+        holder: &holder,
+        needs: &order.needs,
+        terms: order.terms,
+        process: Some(&process),
+        waiter: &process,
+        tree: Some(&tree),
+        declared: order.declared.as_ref().map(|(name, capacity)| (name.as_str(), *capacity)),
+        wait: order.wait,
+        signals: Some(&signals),
+    };
+    let (holds, since) = asking.acquire(&mut store, told)?;
+    let held = Held { holder, holds, since, tree, word };
+    let ended = held.run(&store, order, &signals);
+    if matches!(ended, Err(HoldError::Io { .. })) {
+        // Something of the command may still run, so the names are kept until somebody has seen it
+        // gone.
+        return ended;
     }
-    let tokens = held?;
-    let code = run(order, &tokens, tell, &heard);
-    store.transact(|transaction| {
-        for (name, token) in names.iter().zip(tokens) {
-            transaction.release(name, &holder, token)?;
-        }
-        Ok(())
-    })?;
-    code
+    let released = held.give_back(&mut store);
+    let code = ended?;
+    released?;
+    Ok(code)
 }
 
-fn acquire(
-    store: &mut Store,
-    claim: &Claim<'_>,
-    wait: Option<Duration>,
-    heard: &Receiver<Heard>,
-) -> Result<Vec<Token>, HoldError> {
-    let began = Instant::now();
-    loop {
-        let refused = match store.transact(|transaction| transaction.claim(claim))? {
-            Claimed::Held(tokens) => return Ok(tokens),
-            Claimed::Refused(refused) => refused,
+/// A holder that nobody else on this machine is, was or will be.
+fn holder_of(process: &Process) -> HolderId {
+    static HOLDS: AtomicU64 = AtomicU64::new(1);
+    let Process { pid, started, boot, namespace } = process;
+    let boot: String = boot.chars().take(8).collect();
+    let namespace: String = namespace.chars().filter(char::is_ascii_digit).collect();
+    // A number and nothing behind it, so the order does not matter.
+    let number = HOLDS.fetch_add(1, Ordering::Relaxed);
+    HolderId::new(format!("process {pid} ({started}.{boot}.{namespace}.{number})"))
+}
+
+/// Names that are held, and by whom.
+struct Held {
+    holder: HolderId,
+    holds: Vec<NameHold>,
+    /// Before they were asked for.
+    since: Instant,
+    tree: Tree,
+    word: String,
+}
+
+impl Held {
+    fn run(&self, store: &Store, order: &Hold, signals: &SignalPipe) -> Result<i32, HoldError> {
+        let group = GroupChoice::for_terminal();
+        let mut running = Running::start(self, order, group)?;
+        let (losing, mut writer) = io::pipe().map_err(io_error("a pipe cannot be made"))?;
+        let names = self.holds.iter().map(|hold| (hold.name.clone(), hold.token)).collect();
+        let (holder, terms) = (self.holder.clone(), order.terms);
+        let (since, group) = (self.since, tree::group_of(running.child.id()));
+        let beat = Beat { holder, names, terms, since, group };
+        if beat.is_late() {
+            // We were stopped before the command began, and somebody who found nothing of it may
+            // have taken over.
+            let _ = writer.write(&[Lost::Expired as u8]);
+            return Err(running.end(self, &losing));
+        }
+        let _pulse = Pulse::start(store.opener(), beat, move |lost| {
+            // Nobody listens any more once the command has ended.
+            let _ = writer.write(&[lost as u8]);
+        });
+        running.until_end(self, signals, &losing)
+    }
+
+    /// Gives the names back. Whoever finds that one was not ours any more was not alone.
+    fn give_back(&self, store: &mut Store) -> Result<(), HoldError> {
+        let lost = store.transact_leases(|transaction| {
+            let mut lost = None;
+            for NameHold { name, token, .. } in &self.holds {
+                if transaction.release(name, &self.holder, *token)? != Answer::Released {
+                    lost = Some(name.clone());
+                }
+            }
+            Ok(lost)
+        })?;
+        match lost {
+            Some(name) => Err(HoldError::Lost { name, why: Lost::Expired }),
+            None => Ok(()),
+        }
+    }
+
+    fn tokens(&self) -> Vec<Token> {
+        self.holds.iter().map(|hold| hold.token).collect()
+    }
+}
+
+/// The command while it runs.
+struct Running {
+    child: Child,
+    group: GroupChoice,
+}
+
+impl Running {
+    fn start(held: &Held, order: &Hold, group: GroupChoice) -> Result<Self, HoldError> {
+        let (program, arguments) = order.command.split_first().expect("a command is never empty");
+        let mut command = Command::new(program);
+        command.args(arguments).env(FENCE_VARIABLE, fence(&held.tokens()));
+        command.env(MARKS, marks_with(&held.word));
+        let start = |source| HoldError::Start { command: program.clone(), source };
+        Ok(Self { child: spawn(&mut command, group).map_err(start)?, group })
+    }
+
+    /// Waits for the command, passing signals on, and ends it if the lease is lost.
+    fn until_end(
+        &mut self,
+        held: &Held,
+        signals: &SignalPipe,
+        losing: &PipeReader,
+    ) -> Result<i32, HoldError> {
+        let number = pid(self.child.id()).expect("a child has a number");
+        let ended = pidfd_open(number, PidfdFlags::empty());
+        let ended = ended.map_err(|error| io_error(WAITING)(error.into()))?;
+        loop {
+            let sources: [&dyn AsFd; 3] = [&ended, signals, losing];
+            let ready = poll(&sources, None).map_err(io_error(WAITING))?;
+            if ready[0] {
+                return Ok(exit_code(self.reap()?));
+            }
+            if ready[1] {
+                self.pass_on(signals.next().map_err(io_error("signals cannot be read"))?);
+            }
+            if ready[2] {
+                return Err(self.end(held, losing));
+            }
+        }
+    }
+
+    fn reap(&mut self) -> Result<ExitStatus, HoldError> {
+        self.child.wait().map_err(io_error(WAITING))
+    }
+
+    /// Passes a signal on. Those that come from the terminal reach a shared group by themselves.
+    fn pass_on(&self, signal: i32) {
+        let number = pid(self.child.id()).expect("a child has a number");
+        let signal = Signal::from_named_raw(signal).unwrap_or(Signal::TERM);
+        // The command may have ended a moment ago.
+        let _ = match self.group {
+            GroupChoice::Own => kill_process_group(number, signal),
+            GroupChoice::Shared if matches!(signal, Signal::INT | Signal::QUIT) => Ok(()),
+            GroupChoice::Shared => kill_process(number, signal),
         };
-        let left = wait.map_or(POLL, |wait| wait.saturating_sub(began.elapsed()));
-        if left.is_zero() {
-            let Refused { name: Name::Lock(name) | Name::Run(name), by } = refused;
-            return Err(HoldError::NotHad { name, by });
-        }
-        if let Ok(Heard::Signal(signal)) = heard.recv_timeout(left.min(POLL)) {
-            return Err(HoldError::Interrupted { signal });
+    }
+
+    /// Ends the command and everything it has started.
+    fn end(&mut self, held: &Held, mut losing: &PipeReader) -> HoldError {
+        let mut why = [0];
+        let why = match losing.read_exact(&mut why) {
+            Ok(()) if why[0] == Lost::Overheld as u8 => Lost::Overheld,
+            Ok(()) if why[0] == Lost::Expired as u8 => Lost::Expired,
+            _ => Lost::Unreachable,
+        };
+        let group = tree::group_of(self.child.id());
+        let tree = Tree { group, ..held.tree.clone() };
+        // The command itself is ours to kill, whatever is found of the rest.
+        let killed = self.child.kill().and_then(|()| tree::end(&tree));
+        let reaped = self.reap();
+        match killed.map_err(io_error("the command cannot be ended")).and(reaped) {
+            Ok(_) => HoldError::Lost { name: held.holds[0].name.clone(), why },
+            Err(error) => error,
         }
     }
 }
 
-/// Runs the command; a SIGTERM that we get is passed on, a Ctrl-C reaches it by itself.
-fn run(
-    order: &Hold,
-    tokens: &[Token],
-    tell: Sender<Heard>,
-    heard: &Receiver<Heard>,
-) -> Result<i32, HoldError> {
-    let (program, arguments) = order.command.split_first().expect("a command is never empty");
-    let mut command = Command::new(program);
-    command.args(arguments).env(FENCE_VARIABLE, fence(tokens));
-    let start = |source| HoldError::Start { command: program.clone(), source };
-    let mut child = command.spawn().map_err(start)?;
-    let pid = pid(child.id());
-    thread::spawn(move || tell.send(Heard::Exited(child.wait())));
-    loop {
-        match heard.recv().expect("the waiter tells before it goes") {
-            Heard::Exited(status) => {
-                let status = status.map_err(io_error("the command cannot be waited for"))?;
-                return Ok(exit_code(status));
-            }
-            Heard::Signal(signal) if signal == Signal::TERM.as_raw() => {
-                // It may have ended a moment ago.
-                let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
-            }
-            Heard::Signal(_) => {}
-        }
-    }
-}
+const WAITING: &str = "the command cannot be waited for";
 
 fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> HoldError {
     move |source| HoldError::Io { what, source }

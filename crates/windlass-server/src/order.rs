@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use windlass_core::{Grant, Token};
+use windlass_store::{Name, Need};
 use windlass_workflow::{Command, Plan, Step, Template, Variable};
 
 use crate::attempt::Order;
@@ -35,8 +36,18 @@ impl<'a> Orders<'a> {
         }
     }
 
-    /// The locks that an attempt needs; each once, also if two of them come out the same.
-    pub(crate) fn locks(self, grant: Grant) -> Vec<String> {
+    /// The locks and the slots of semaphores that an attempt needs.
+    pub(crate) fn needs(self, grant: Grant) -> Vec<Need> {
+        let locks = self.locks(grant).into_iter().map(|lock| Need::one(Name::Lock(lock)));
+        let slots = self.plan.steps[grant.work.index()].semaphores.iter().map(|slots| {
+            let name = self.plan.semaphores[slots.semaphore].name.clone();
+            Need { name: Name::Semaphore(name), weight: slots.weight }
+        });
+        locks.chain(slots).collect()
+    }
+
+    /// Each lock once, also if two of them come out the same.
+    fn locks(self, grant: Grant) -> Vec<String> {
         let step = &self.plan.steps[grant.work.index()];
         let values = Values { orders: self, step, attempt: grant.attempt };
         let mut locks: Vec<String> = Vec::new();

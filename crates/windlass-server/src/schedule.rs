@@ -3,11 +3,11 @@
 //! Collects the facts that the next commit has to store, and the transitions to show once it has.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use windlass_core::{
-    Amount, CapacityTree, Dependency, EdgeKind, Engine, EngineConfig, Fact, Grant, Input, Phase,
-    Rate, Rejected, ResourceCost, SLOTS, Submission, Timestamp, Transition, WorkId, World,
+    Amount, CapacityTree, Dependency, EdgeKind, Engine, EngineConfig, Fact, Grant, Input, More,
+    Outcome, Phase, Rate, Rejected, ResourceCost, SLOTS, Submission, Timestamp, Transition, WorkId,
+    WorkState, World,
 };
 use windlass_workflow::{Edge, EdgeCondition, Plan, ResourceKind, Step};
 
@@ -18,6 +18,8 @@ pub(crate) struct Schedule {
     engine: Engine,
     capacity: CapacityTree,
     clock: Clock,
+    /// When the run began, for its deadline.
+    began: Timestamp,
     facts: Vec<Fact>,
     transitions: Vec<Transition>,
     /// The works that a host-wide name has refused.
@@ -42,14 +44,15 @@ impl Schedule {
         let slots = ResourceCost::new().with(SLOTS, Amount::from(slots));
         let level = capacity.add_level(CapacityTree::ROOT, &slots);
         let client = capacity.add_client(level);
-        // The plan says how long to wait, also when it says not at all.
+        let clock = Clock::start();
         let mut config = EngineConfig::default();
-        config.retry_delay = Duration::ZERO;
+        config.seed = clock.now().as_nanos();
         Self {
             plan,
             engine: Engine::new(config, client),
             capacity,
-            clock: Clock::start(),
+            began: clock.now(),
+            clock,
             facts: Vec::new(),
             transitions: Vec::new(),
             ticketed: BTreeSet::new(),
@@ -68,11 +71,12 @@ impl Schedule {
 
     /// Goes through what is journaled: the beginning of a resumed run.
     pub(crate) fn replay(&mut self, facts: &[Fact]) {
+        self.began = facts.first().map_or(self.began, |first| first.at);
         for place in 0..self.plan.steps.len() {
             self.with_submission(place, |schedule, submission| schedule.engine.stage(submission));
         }
         for fact in facts {
-            self.call(|engine, world| engine.evolve(world, fact));
+            self.call_at(fact.at, |engine, world| engine.evolve(world, fact));
         }
         self.transitions.clear();
     }
@@ -105,6 +109,18 @@ impl Schedule {
 
     pub(crate) fn apply(&mut self, input: Input) -> Result<(), Rejected> {
         self.call(|engine, world| engine.apply(world, input))
+    }
+
+    /// The attempts that the journal says are under way are lost. When is not known, so nothing that
+    /// has come due since the last fact comes before it: an interrupted attempt has not timed out.
+    pub(crate) fn lose_all(&mut self) {
+        for work in self.works_in(|phase| phase.state() == WorkState::Running) {
+            let attempt = self.engine.attempts(work).expect("it is one of its works");
+            let grant = Grant { work, attempt };
+            let lost = Input::Finished { grant, outcome: Outcome::Interrupted };
+            let applied = self.call_at(Timestamp::ZERO, |engine, world| engine.apply(world, lost));
+            applied.expect("the journal says that it runs");
+        }
     }
 
     pub(crate) fn take_next(&mut self) -> Option<Grant> {
@@ -150,14 +166,40 @@ impl Schedule {
         let cost = cost.expect("a plan asks only for what there is");
         let after: Vec<_> = step.after.iter().map(dependency).collect();
         let (priority, retries) = (step.priority, step.retry.count);
-        act(self, Submission { after: &after, priority, retries, ..Submission::of(cost) })
+        let more = More {
+            timeout: step.timeout,
+            deadline: self.deadline(),
+            retry: Some(step.retry.policy()),
+            ..More::default()
+        };
+        act(self, Submission { after: &after, cost, priority, retries, more })
+    }
+
+    /// Until when an attempt of `work` that begins now has time, in seconds since 1970.
+    pub(crate) fn until(&self, work: WorkId) -> Option<u64> {
+        let own = self.step(work).timeout.map(|timeout| self.now().after(timeout));
+        let until = own.into_iter().chain(self.deadline()).min()?;
+        Some(until.since(Timestamp::ZERO).as_secs())
+    }
+
+    /// When the whole run has to be over.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        self.plan.deadline.map(|deadline| self.began.after(deadline))
     }
 
     fn call<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
+        self.call_at(self.clock.now(), call)
+    }
+
+    fn call_at<T>(
+        &mut self,
+        now: Timestamp,
+        call: impl FnOnce(&mut Engine, &mut World<'_>) -> T,
+    ) -> T {
         // The tree is private, so there is nobody else to wake.
         let mut wakes = Vec::new();
         let mut world = World {
-            now: self.clock.now(),
+            now,
             capacity: &mut self.capacity,
             facts: Some(&mut self.facts),
             transitions: Some(&mut self.transitions),

@@ -1,10 +1,18 @@
-//! Ctrl-C and SIGTERM, as messages.
+//! Signals to this process, as messages.
 
-use std::io;
+use std::io::{self, PipeReader, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
+
+/// Those that ask a process to end.
+const ENDING: [i32; 2] = [SIGINT, SIGTERM];
+/// Those that a wrapper passes on to its command.
+const PASSED_ON: [i32; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
 
 /// Calls back for every signal until it is dropped.
 pub(crate) struct SignalWatch {
@@ -13,8 +21,12 @@ pub(crate) struct SignalWatch {
 }
 
 impl SignalWatch {
-    pub(crate) fn start(mut tell: impl FnMut(i32) + Send + 'static) -> io::Result<Self> {
-        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    pub(crate) fn start(tell: impl FnMut(i32) + Send + 'static) -> io::Result<Self> {
+        Self::of(&ENDING, tell)
+    }
+
+    fn of(signals: &[i32], mut tell: impl FnMut(i32) + Send + 'static) -> io::Result<Self> {
+        let mut signals = Signals::new(signals)?;
         let handle = signals.handle();
         let thread = thread::spawn(move || signals.forever().for_each(&mut tell));
         Ok(Self { handle, thread: Some(thread) })
@@ -28,5 +40,47 @@ impl Drop for SignalWatch {
             // It can only panic in the callback, which has been reported then.
             let _ = thread.join();
         }
+    }
+}
+
+/// Signals as something that can be polled.
+pub(crate) struct SignalPipe {
+    reader: PipeReader,
+    came: Arc<AtomicBool>,
+    _watch: SignalWatch,
+}
+
+impl SignalPipe {
+    /// Every signal that a wrapper passes on.
+    pub(crate) fn open() -> io::Result<Self> {
+        let (reader, mut writer) = io::pipe()?;
+        let came = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&came);
+        let _watch = SignalWatch::of(&PASSED_ON, move |signal| {
+            // A flag and nothing behind it: pairs with the load in `flag`, which orders nothing.
+            flag.store(true, Ordering::Relaxed);
+            // Nobody listens any more once the command has ended.
+            let _ = writer.write(&[u8::try_from(signal).unwrap_or_default()]);
+        })?;
+        Ok(Self { reader, came, _watch })
+    }
+
+    /// The next signal; waits for one if none has come.
+    pub(crate) fn next(&self) -> io::Result<i32> {
+        let mut signal = [0];
+        (&self.reader).read_exact(&mut signal)?;
+        Ok(i32::from(signal[0]))
+    }
+
+    /// Says whether a signal has come, for those who cannot poll.
+    pub(crate) fn flag(&self) -> impl Fn() -> bool + Send + 'static {
+        let came = Arc::clone(&self.came);
+        move || came.load(Ordering::Relaxed)
+    }
+}
+
+impl AsFd for SignalPipe {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.reader.as_fd()
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use thiserror::Error;
-use windlass_workflow::{Jitter, OnFailure, Plan, ResourceKind, Step, Template, Variable};
+use windlass_workflow::{OnFailure, Plan, ResourceKind, Step, Template, Variable};
 
 /// The keys of a workflow that cannot be run yet, each with the steps that use it; the list of
 /// steps is empty for a key of the whole workflow.
@@ -38,11 +38,11 @@ fn first_few(steps: &[String]) -> String {
 /// Refuses a plan that uses keys which the runner cannot carry out yet.
 ///
 /// ```
-/// let text = "deadline = '1h'\n[step.a]\nrun = 'true'\ntimeout = '5m'";
+/// let text = "on_failure = 'stop'\n[step.a]\nrun = 'true'\nfinally = 'true'";
 /// let plan = windlass_workflow::parse("flow.toml", text)?.bind([])?;
 /// let refused = windlass_server::unsupported(&plan).unwrap_err();
-/// assert_eq!(refused.keys["timeout"], ["a"]);
-/// assert!(refused.keys["deadline"].is_empty());
+/// assert_eq!(refused.keys["finally"], ["a"]);
+/// assert!(refused.keys["on_failure"].is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn unsupported(plan: &Plan) -> Result<(), Unsupported> {
@@ -63,7 +63,6 @@ fn of_workflow(plan: &Plan) -> Vec<&'static str> {
         plan.resources.iter().any(|resource| wanted(&resource.kind))
     };
     let used = [
-        (plan.deadline.is_some(), "deadline"),
         (plan.on_failure != OnFailure::Finish, "on_failure"),
         (plan.hooks.success.is_some(), "on.success"),
         (plan.hooks.failure.is_some(), "on.failure"),
@@ -76,13 +75,9 @@ fn of_workflow(plan: &Plan) -> Vec<&'static str> {
 fn of_step(step: &Step) -> Vec<&'static str> {
     let used = [
         (step.when.is_some(), "when"),
-        (!step.semaphores.is_empty(), "semaphore"),
         (!step.guards.is_empty(), "guard"),
         (!step.ensures.is_empty(), "ensure"),
-        (step.timeout.is_some(), "timeout"),
-        (step.grace.is_some(), "grace"),
         (step.finally.is_some(), "finally"),
-        (step.retry.jitter != Jitter::None, "retry.jitter"),
         (uses_output(step), "{step.key}"),
     ];
     names(&used)
@@ -127,31 +122,29 @@ mod tests {
         check("retry = { count = 1, backoff = 'linear', delay = '1s', max_delay = '5s' }", "", &[]);
         check("env = { A = '{run}' }\ndir = 'x'\nshell = 'bash'\neach = { n = [1] }", "", &[]);
         check("use = { m = '1G' }", "[resource]\nm = '2G'", &[]);
+        check("timeout = '1s'\ngrace = '1s'\nretry = { count = 1, jitter = true }", "", &[]);
+        check("semaphore = 's'", "[semaphore.s]\ncapacity = 1", &[]);
+        assert!(keys("deadline = '1h'\n[step.a]\nrun = 'true'").is_empty());
     }
 
     #[test]
     fn every_key_that_would_have_no_effect_is_named() {
         check("when = 'true'", "", &["when"]);
-        check("timeout = '1s'", "", &["timeout"]);
-        check("grace = '1s'", "", &["grace"]);
         check("finally = 'true'", "", &["finally"]);
-        check("retry = { count = 1, jitter = true }", "", &["retry.jitter"]);
         check("guard = 'g'", "[guard.g]\ncondition = 'true'", &["guard"]);
         check("ensure = 'g'", "[guard.g]\ncondition = 'true'", &["ensure"]);
-        check("semaphore = 's'", "[semaphore.s]\ncapacity = 1", &["semaphore"]);
         check("use = { i = 1 }", "[resource]\ni = { items = ['0'] }", &["resource items"]);
         check("", "[on]\nsuccess = 'a'\nfailure = 'b'", &["on.failure", "on.success"]);
         check("after = ['z']\nenv = { A = '{z.key}' }", "", &["{step.key}"]);
         assert_eq!(keys("on_failure = 'stop'\n[step.a]\nrun = 'true'"), ["on_failure"]);
-        assert_eq!(keys("deadline = '1h'\n[step.a]\nrun = 'true'"), ["deadline"]);
     }
 
     #[test]
     fn many_steps_are_not_all_listed() {
-        let text = "[step.a]\nrun = 'true'\ntimeout = '1s'\neach = { n = [1, 2, 3, 4, 5, 6, 7] }";
+        let text = "[step.a]\nrun = 'true'\nfinally = 'true'\neach = { n = [1, 2, 3, 4, 5, 6, 7] }";
         let workflow = windlass_workflow::parse("flow.toml", text).expect("nothing is wrong");
         let plan = workflow.bind([]).expect("it has no parameters");
-        let said = unsupported(&plan).expect_err("it has a timeout").to_string();
-        assert!(said.ends_with("\n  timeout: a[1], a[2], a[3], a[4], a[5] and 2 more"), "{said}");
+        let said = unsupported(&plan).expect_err("it has an end of its own").to_string();
+        assert!(said.ends_with("\n  finally: a[1], a[2], a[3], a[4], a[5] and 2 more"), "{said}");
     }
 }

@@ -6,6 +6,8 @@
 use std::fs;
 use std::io;
 
+use crate::moment::boot_id;
+
 /// One life of one process on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
@@ -22,14 +24,26 @@ pub struct Process {
 impl Process {
     /// The calling process.
     pub fn current() -> io::Result<Self> {
-        let pid = std::process::id();
-        let unknown = || io::Error::other("the kernel does not say when this process started");
+        Self::of(std::process::id())
+    }
+
+    /// A process that is seen from here.
+    pub fn of(pid: u32) -> io::Result<Self> {
+        let unknown =
+            || io::Error::new(io::ErrorKind::NotFound, format!("there is no process {pid}"));
         Ok(Self {
             pid,
             started: start_time(pid).ok_or_else(unknown)?,
             boot: boot_id()?,
             namespace: pid_namespace()?,
         })
+    }
+
+    /// Whether the calling process could see this one, if it lives.
+    #[must_use]
+    pub fn is_in_sight(&self) -> bool {
+        boot_id().is_ok_and(|boot| boot == self.boot)
+            && pid_namespace().is_ok_and(|here| here == self.namespace)
     }
 
     /// Whether it is certain that this process has ended. One of another pid namespace cannot be
@@ -43,10 +57,6 @@ impl Process {
         pid_namespace().is_ok_and(|here| here == self.namespace)
             && start_time(self.pid) != Some(self.started)
     }
-}
-
-fn boot_id() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
 fn pid_namespace() -> io::Result<String> {

@@ -1,203 +1,206 @@
-//! The store file: opening it, passing the gate, reading runs.
+//! The store as its users see it: transactions over one backend, and bells rung once they hold.
 
-use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
-use thiserror::Error;
 use windlass_core::Fact;
 
-use crate::encoding::{DecodeError, decode};
-use crate::transaction::Transaction;
+use crate::backend::{Backend, Durability, Opener};
+use crate::bell::{Bell, Topic};
+use crate::error::StoreError;
+use crate::memory::Memory;
+use crate::moment::{BootClock, Clock};
+use crate::records::{Records, RunRecord};
+use crate::sqlite::{Network, Sqlite};
+use crate::transaction::{NameView, Transaction};
 
-/// "WNDL": tells our files from other SQLite files.
-const APPLICATION_ID: i32 = 0x574e_444c;
-const VERSION: i32 = 1;
-/// Older ones can corrupt a write-ahead log that two connections write.
-const OLDEST_SQLITE: i32 = 3_051_003;
-
-/// Why the store cannot be used.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// The directory or the gate cannot be used.
-    #[error("cannot use {path}: {source}", path = path.display())]
-    Io {
-        /// What cannot be used.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// SQLite says no.
-    #[error("the store cannot be used: {0}")]
-    Sqlite(#[from] rusqlite::Error),
-    /// A newer version of windlass has written the file.
-    #[error("{path} has version {found}, and this windlass knows only {VERSION}: use a newer one", path = path.display())]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: i32,
-    },
-    /// The file belongs to some other program.
-    #[error("{path} is not a store of windlass", path = path.display())]
-    Foreign {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The SQLite that this program was built with is too old to be trusted.
-    #[error("SQLite {found} can corrupt a store that several processes use")]
-    OldSqlite {
-        /// Its version.
-        found: &'static str,
-    },
-    /// The journal holds something that is not a fact.
-    #[error(transparent)]
-    Decode(#[from] DecodeError),
-    /// Another process has taken over this run since.
-    #[error("run {run} is led by another process now")]
-    StaleEpoch {
-        /// The run.
-        run: String,
-    },
-    /// There is no such run.
-    #[error("no run is called {run:?}")]
-    UnknownRun {
-        /// What was asked for.
-        run: String,
-    },
-}
-
-/// A run as it was submitted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunRecord {
-    /// Its id.
-    pub id: String,
-    /// The file it came from, for display.
-    pub file: String,
-    /// The text of the workflow.
-    pub text: String,
-    /// The directory in which its steps run.
-    pub dir: PathBuf,
-}
-
-/// One connection to the store of this machine's user.
+/// A connection to what outlives a process. Use one per thread.
+///
+/// ```
+/// use windlass_store::{Claim, Claimed, HolderId, Name, Need, Store};
+///
+/// let dir = tempfile::tempdir()?;
+/// let mut store = Store::open(dir.path())?;
+/// let (holder, needs) = (HolderId::new("me"), [Need::one(Name::Lock("deploy".to_owned()))]);
+/// let claimed = store.transact(|transaction| transaction.claim(&Claim::new(&holder, &needs)))?;
+/// assert!(matches!(claimed, Claimed::Held(holds) if holds[0].token.0 == 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Store {
-    connection: Connection,
-    gate: File,
+    backend: Box<dyn Backend>,
+    clock: Arc<dyn Clock>,
     dir: PathBuf,
+    /// Whether the store is known to have seen this boot.
+    settled: bool,
 }
 
 impl Store {
-    /// Opens the store in `dir`, or makes it.
+    /// Opens the store in `dir`, or makes it. Refused on a network file system.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
-        if rusqlite::version_number() < OLDEST_SQLITE {
-            return Err(StoreError::OldSqlite { found: rusqlite::version() });
-        }
-        let at = |path: PathBuf| move |source| StoreError::Io { path, source };
-        fs::create_dir_all(dir).map_err(at(dir.to_owned()))?;
-        let gate_path = dir.join("gate");
-        let gate = File::create(&gate_path).map_err(at(gate_path))?;
-        let path = dir.join("store.db");
-        let connection = Connection::open(&path)?;
-        connection.busy_timeout(Duration::from_secs(10))?;
-        let mut store = Self { connection, gate, dir: dir.to_owned() };
-        store.through_the_gate(|connection| prepare(connection, &path))?;
-        Ok(store)
+        Self::open_with(dir, Network::Refuse)
     }
 
-    /// The directory in which the store lies.
+    /// As [`Store::open`], with a say about network file systems.
+    pub fn open_with(dir: &Path, network: Network) -> Result<Self, StoreError> {
+        let backend = Sqlite::open(dir, network)?;
+        Ok(Self::new(Box::new(backend), Arc::new(BootClock::start()?), dir))
+    }
+
+    /// A store that lasts as long as this value and those made from it with [`Store::another`].
+    pub fn in_memory() -> Result<Self, StoreError> {
+        let clock = Arc::new(BootClock::start()?);
+        Ok(Self::new(Box::new(Memory::default()), clock, &std::env::temp_dir()))
+    }
+
+    /// A store over some backend, with a clock of one's own. `dir` is where files go that belong to
+    /// this machine alone, such as logs.
+    #[must_use]
+    pub fn new(backend: Box<dyn Backend>, clock: Arc<dyn Clock>, dir: &Path) -> Self {
+        Self { backend, clock, dir: dir.to_owned(), settled: false }
+    }
+
+    /// Another connection to the same store, for another thread.
+    pub fn another(&self) -> Result<Self, StoreError> {
+        self.opener().open()
+    }
+
+    /// A way to make further connections from another thread, when it needs them.
+    #[must_use]
+    pub fn opener(&self) -> StoreOpener {
+        let (clock, dir) = (Arc::clone(&self.clock), self.dir.clone());
+        StoreOpener { backend: self.backend.opener(), clock, dir }
+    }
+
+    /// The directory for files of this machine.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Does several things in one commit: all of them, or none if `act` fails.
+    /// Does several things in one commit: all of them, or none if `act` fails. It survives a loss
+    /// of power.
     pub fn transact<T>(
         &mut self,
         act: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.through_the_gate(|connection| {
-            let immediate = TransactionBehavior::Immediate;
-            let transaction = Transaction::new(connection.transaction_with_behavior(immediate)?);
-            let result = act(&transaction)?;
-            transaction.commit()?;
-            Ok(result)
-        })
+        self.transact_with(Durability::Full, act)
+    }
+
+    /// Does something about leases and nothing else. It survives a crash of any process, and needs
+    /// no more: whoever holds a lease does not survive a loss of power, and tokens of the next boot
+    /// are above all of this one, also above those that are lost.
+    pub fn transact_leases<T>(
+        &mut self,
+        act: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        if !self.settled {
+            let knows = |transaction: &Transaction<'_>| transaction.knows_boot();
+            let settled = self.look(knows)?;
+            let durability = if settled { Durability::Process } else { Durability::Full };
+            let result = self.transact_with(durability, act)?;
+            self.settled = settled;
+            return Ok(result);
+        }
+        self.transact_with(Durability::Process, act)
+    }
+
+    /// As [`Store::transact`], as sure as is asked for.
+    pub fn transact_with<T>(
+        &mut self,
+        durability: Durability,
+        act: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut acting = Acting::new(act, &*self.clock);
+        self.backend.transact(durability, &mut |records| acting.act(records))?;
+        for (topic, bell) in acting.rings {
+            match bell {
+                Some(bell) => self.backend.ring(&topic, &bell),
+                None => self.backend.ring_all(&topic),
+            }
+        }
+        Ok(acting.result.expect("a transaction that holds was carried out"))
+    }
+
+    /// Looks at one consistent state, without waiting for those who write. What `act` changes is
+    /// lost or refused.
+    pub fn look<T>(
+        &mut self,
+        act: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut acting = Acting::new(act, &*self.clock);
+        self.backend.look(&mut |records| acting.act(records))?;
+        Ok(acting.result.expect("a look that succeeds was taken"))
     }
 
     /// The run whose id begins with `prefix`.
-    pub fn run(&self, prefix: &str) -> Result<RunRecord, StoreError> {
-        let query = "SELECT id, file, text, dir FROM run WHERE substr(id, 1, length(?1)) = ?1";
-        let mut statement = self.connection.prepare_cached(query)?;
-        let record = statement.query_row([prefix], |row| {
-            let dir: String = row.get(3)?;
-            Ok(RunRecord {
-                id: row.get(0)?,
-                file: row.get(1)?,
-                text: row.get(2)?,
-                dir: PathBuf::from(dir),
-            })
-        });
-        record.optional()?.ok_or_else(|| StoreError::UnknownRun { run: prefix.to_owned() })
+    pub fn run(&mut self, prefix: &str) -> Result<RunRecord, StoreError> {
+        self.look(|transaction| transaction.run(prefix))
     }
 
     /// The journal of a run.
-    pub fn facts(&self, run: &str) -> Result<Vec<Fact>, StoreError> {
-        let query = "SELECT fact FROM fact WHERE run = ?1 ORDER BY seq";
-        let mut statement = self.connection.prepare_cached(query)?;
-        let texts = statement.query_map([run], |row| row.get::<_, String>(0))?;
-        texts.map(|text| Ok(decode(&text?)?)).collect()
+    pub fn facts(&mut self, run: &str) -> Result<Vec<Fact>, StoreError> {
+        self.look(|transaction| transaction.facts(run))
     }
 
-    /// Writers come one at a time, in the order in which the kernel lets them: SQLite's own waiting
-    /// is unfair and can starve one of many.
-    fn through_the_gate<T>(
-        &mut self,
-        act: impl FnOnce(&mut Connection) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        let at = |source| StoreError::Io { path: self.dir.join("gate"), source };
-        self.gate.lock().map_err(at)?;
-        let result = act(&mut self.connection);
-        self.gate.unlock().map_err(at)?;
-        result
+    /// The number of the latest event; 0 if there is none.
+    pub fn last_event(&mut self) -> Result<u64, StoreError> {
+        let read = |transaction: &Transaction<'_>| transaction.last_event();
+        self.look(read)
     }
-}
 
-fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "synchronous", "FULL")?;
-    connection.pragma_update(None, "foreign_keys", true)?;
-    connection.pragma_update(None, "trusted_schema", false)?;
-    connection.pragma_update(None, "journal_size_limit", 4 << 20)?;
-    let pragma = |name: &str| -> Result<i32, StoreError> {
-        Ok(connection.pragma_query_value(None, name, |row| row.get(0))?)
-    };
-    let tables: i32 =
-        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    match (pragma("application_id")?, pragma("user_version")?) {
-        (0, 0) if tables == 0 => create(connection),
-        (APPLICATION_ID, VERSION) => Ok(()),
-        (APPLICATION_ID, found) => Err(StoreError::Newer { path: path.to_owned(), found }),
-        _ => Err(StoreError::Foreign { path: path.to_owned() }),
+    /// Every name that is held or waited for.
+    pub fn overview(&mut self) -> Result<Vec<NameView>, StoreError> {
+        let read = |transaction: &Transaction<'_>| transaction.overview();
+        self.look(read)
+    }
+
+    /// A bell that rings for a topic.
+    pub fn hang(&self, topic: &Topic) -> Result<Bell, StoreError> {
+        self.backend.hang(topic)
+    }
+
+    /// Gives up waiting for others, with an error, as soon as `stop` says so.
+    pub fn interrupt_when(&mut self, stop: impl Fn() -> bool + Send + 'static) {
+        self.backend.interrupt_when(Box::new(stop));
     }
 }
 
-fn create(connection: &mut Connection) -> Result<(), StoreError> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    transaction.execute_batch(include_str!("schema.sql"))?;
-    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    transaction.pragma_update(None, "user_version", VERSION)?;
-    Ok(transaction.commit()?)
+/// Makes connections to a store that is open already.
+pub struct StoreOpener {
+    backend: Opener,
+    clock: Arc<dyn Clock>,
+    dir: PathBuf,
 }
 
-/// Wall-clock milliseconds, for display.
-pub(crate) fn wall_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+impl StoreOpener {
+    /// Another connection to the same store.
+    pub fn open(&self) -> Result<Store, StoreError> {
+        Ok(Store::new((self.backend)()?, Arc::clone(&self.clock), &self.dir))
+    }
 }
 
-#[cfg(test)]
-mod tests;
+/// Something to be done once, though backends could do it again.
+struct Acting<'a, F, T> {
+    act: Option<F>,
+    clock: &'a dyn Clock,
+    result: Option<T>,
+    rings: Vec<(Topic, Option<String>)>,
+}
+
+impl<'a, F, T> Acting<'a, F, T>
+where
+    F: FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+{
+    fn new(act: F, clock: &'a dyn Clock) -> Self {
+        Self { act: Some(act), clock, result: None, rings: Vec::new() }
+    }
+
+    fn act(&mut self, records: &dyn Records) -> Result<(), StoreError> {
+        let act = self.act.take().expect("a backend carries a transaction out once");
+        // Only inside is it certain that nobody acts at a later time and is stored before.
+        let transaction = Transaction::new(records, self.clock.now());
+        self.result = Some(act(&transaction)?);
+        self.rings = transaction.into_rings();
+        Ok(())
+    }
+}

@@ -1,271 +1,432 @@
-//! Everything that can be written, within one commit.
+//! Everything that can be done within one commit.
+//!
+//! Who gets a name is decided by core's machines, over what was loaded in this very transaction.
 
-use rusqlite::{OptionalExtension, Row, params};
-use windlass_core::{Fact, HolderId, Lease, Lock, Timestamp, Token};
+use std::cell::RefCell;
+use std::slice;
 
-use crate::encoding::encode;
+use windlass_core::{
+    Answer, Claim as CoreClaim, Claimed as CoreClaimed, Fact, Hold, HolderId, LeaseTerms, Name,
+    NameRefusal, Need, Remains, Token,
+};
+
+use crate::bell::Topic;
+use crate::component::{Component, Leftover, Newcomer};
+use crate::error::StoreError;
+use crate::moment::Moment;
+use crate::name::{check_name, check_text};
 use crate::process::Process;
-use crate::store::{RunRecord, StoreError, wall_ms};
+use crate::records::{
+    Event, Group, Records, Request, RunRecord, StoredLease, StoredName, StoredTicket, Tree,
+};
 
-/// A name that processes on this machine share.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Name {
-    /// A lock that users name.
-    Lock(String),
-    /// The right to lead a run; its token is the run's epoch.
-    Run(String),
+/// Whether one who is refused stays in line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Patience {
+    /// It does, and comes again when its turn has come.
+    #[default]
+    Wait,
+    /// It does not.
+    Try,
 }
 
 /// A request for several names, together or not at all.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Claim<'a> {
     /// Who asks; unique for one life of one holder.
     pub holder: &'a HolderId,
-    /// The process that stands for it: when it is gone, so is the hold.
-    pub process: &'a Process,
     /// What it asks for.
-    pub names: &'a [Name],
+    pub needs: &'a [Need],
+    /// Larger is more urgent.
+    pub priority: i64,
+    /// For how long it wants to hold them.
+    pub terms: LeaseTerms,
+    /// The process that stands for it: when it is gone, so is the hold.
+    pub process: Option<&'a Process>,
+    /// The process that waits for it, if that is another one: when it is gone, so is its place in
+    /// line.
+    pub waiter: Option<&'a Process>,
+    /// What will act in its name; ended before anyone else gets the names.
+    pub tree: Option<&'a Tree>,
+    /// Whether it stays in line if it is refused.
+    pub patience: Patience,
+    /// The bell to ring when its turn comes.
+    pub bell: Option<&'a str>,
+    /// Stale holds of which the caller has seen to it that nothing is left.
+    pub ended: &'a [(Name, Token)],
+}
+
+impl<'a> Claim<'a> {
+    /// A claim with the usual terms, and nobody behind it.
+    #[must_use]
+    pub fn new(holder: &'a HolderId, needs: &'a [Need]) -> Self {
+        Self {
+            holder,
+            needs,
+            priority: 0,
+            terms: LeaseTerms::default(),
+            process: None,
+            waiter: None,
+            tree: None,
+            patience: Patience::Wait,
+            bell: None,
+            ended: &[],
+        }
+    }
+
+    fn for_core(&self) -> CoreClaim {
+        let mut claim = CoreClaim::new(self.holder.clone(), self.needs.to_vec());
+        claim.priority = self.priority;
+        claim.terms = self.terms;
+        claim.remains = if self.tree.is_some() { Remains::Possible } else { Remains::None };
+        claim
+    }
+
+    fn newcomer(&self) -> Newcomer {
+        Newcomer {
+            process: self.process.cloned(),
+            waiter: self.waiter.or(self.process).cloned(),
+            tree: self.tree.cloned(),
+            bell: self.bell.map(str::to_owned),
+        }
+    }
 }
 
 /// The answer to a [`Claim`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub enum Claimed {
-    /// All names are held, each with its token.
-    Held(Vec<Token>),
-    /// None is held; the holder has a place in line.
+    /// All names are held, in the order in which they were asked for.
+    Held(Vec<Hold>),
+    /// None is held; the holder has a place in line if it wanted one.
     Refused(Refused),
 }
 
 /// Who stood in the way of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The name that could not be had.
+    /// The names that could not be had, and why; never empty.
+    pub refusals: Vec<NameRefusal>,
+    /// What has to be ended first; then claim again, with these as `ended`.
+    pub leftovers: Vec<Leftover>,
+    /// The processes whose end would make room.
+    pub blockers: Vec<Process>,
+    /// How many stand before us in line for the same names.
+    pub ahead: usize,
+}
+
+impl Refused {
+    /// The first name that refused, and who has it or stands in line for it before us.
+    #[must_use]
+    pub fn first(&self) -> (&Name, &HolderId) {
+        let NameRefusal { name, holders, ahead, .. } = &self.refusals[0];
+        (name, holders.iter().chain(ahead).next().expect("somebody is in the way"))
+    }
+}
+
+/// What is known of one name, for people to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameView {
+    /// The name.
     pub name: Name,
-    /// Who has it, or stands in line before us.
-    pub by: HolderId,
+    /// What stays of it.
+    pub stored: StoredName,
+    /// Who holds it.
+    pub leases: Vec<StoredLease>,
+    /// Who waits for it, in order.
+    pub tickets: Vec<StoredTicket>,
 }
 
 /// One commit in the making.
 pub struct Transaction<'a> {
-    sqlite: rusqlite::Transaction<'a>,
+    records: &'a dyn Records,
+    moment: Moment,
+    rings: RefCell<Vec<(Topic, Option<String>)>>,
 }
 
 impl<'a> Transaction<'a> {
-    pub(crate) fn new(sqlite: rusqlite::Transaction<'a>) -> Self {
-        Self { sqlite }
+    pub(crate) fn new(records: &'a dyn Records, moment: Moment) -> Self {
+        Self { records, moment, rings: RefCell::new(Vec::new()) }
     }
 
-    pub(crate) fn commit(self) -> Result<(), StoreError> {
-        Ok(self.sqlite.commit()?)
+    /// Which bells to ring once this is committed.
+    pub(crate) fn into_rings(self) -> Vec<(Topic, Option<String>)> {
+        self.rings.into_inner()
     }
 
-    /// An id that no run has.
-    pub fn new_run_id(&self) -> Result<String, StoreError> {
-        Ok(self.sqlite.query_row("SELECT lower(hex(randomblob(4)))", [], |row| row.get(0))?)
+    /// The time at which all of this happens.
+    #[must_use]
+    pub fn moment(&self) -> &Moment {
+        &self.moment
     }
 
-    /// Stores a new run.
-    pub fn insert_run(&self, run: &RunRecord) -> Result<(), StoreError> {
-        let insert =
-            "INSERT INTO run (id, file, text, dir, created_ms) VALUES (?1, ?2, ?3, ?4, ?5)";
-        let dir = run.dir.to_string_lossy();
-        self.sqlite.execute(insert, params![run.id, run.file, run.text, dir, wall_ms()])?;
-        Ok(())
+    /// Whether the store has seen this boot, so that its tokens are above all before.
+    pub(crate) fn knows_boot(&self) -> Result<bool, StoreError> {
+        Ok(self.records.meta()?.boot == self.moment.boot)
     }
 
-    /// Adds to the journal of a run. Refused unless `epoch` is the token under which the run is led
-    /// now.
-    pub fn append(&self, run: &str, epoch: Token, facts: &[Fact]) -> Result<(), StoreError> {
-        let name = Name::Run(run.to_owned());
-        let lock = self.lock(&name)?;
-        if lock.token() != epoch || lock.lease().is_none() {
-            return Err(StoreError::StaleEpoch { run: run.to_owned() });
-        }
-        let last = "SELECT coalesce(max(seq), 0) FROM fact WHERE run = ?1";
-        let last: i64 = self.sqlite.prepare_cached(last)?.query_row([run], |row| row.get(0))?;
-        let insert = "INSERT INTO fact (run, seq, epoch, fact) VALUES (?1, ?2, ?3, ?4)";
-        let mut insert = self.sqlite.prepare_cached(insert)?;
-        for (seq, fact) in (last + 1..).zip(facts) {
-            insert.execute(params![run, seq, epoch.0, encode(fact)])?;
-        }
-        Ok(())
-    }
-
-    /// Takes all names, or leaves the holder a place in line. A name is refused while someone else
-    /// has it, or while it refused someone who stands before us.
-    pub fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
-        self.forget_the_dead()?;
-        let mut locks = Vec::new();
-        let mut refused = Vec::new();
-        for name in claim.names {
-            let mut lock = self.lock(name)?;
-            let earlier = self.earlier_ticket(name, claim.holder)?;
-            let acquired = lock.acquire(claim.holder, Timestamp::from_millis(wall_ms() as u64));
-            match (acquired, earlier) {
-                (Ok(acquired), None) => locks.push((name, lock, acquired.token())),
-                (Err(busy), _) => refused.push((name, busy.holder)),
-                (Ok(_), Some(by)) => refused.push((name, by)),
+    /// Makes a semaphore, or gives it another capacity if nobody holds or waits for it.
+    pub fn declare(&self, name: &str, capacity: u32) -> Result<(), StoreError> {
+        let key = Name::Semaphore(name.to_owned());
+        check_name(&key)?;
+        self.coordinate(slice::from_ref(&key), |component| {
+            let now = component.moment.at;
+            let declared = component.state.declare(name, capacity, now);
+            let Err(in_use) = declared else { return Ok(()) };
+            // Somebody who is gone may be all that is in the way.
+            let held = component.state.leases(&key).map(|lease| lease.holder.clone()).collect();
+            let ahead = component.state.waiters(&key).map(|t| t.holder.clone()).collect();
+            let all = NameRefusal { name: key.clone(), available: 0, holders: held, ahead };
+            if !component.clear_the_dead(&[all]) {
+                return Err(in_use.into());
             }
-        }
-        if let Some((name, by)) = refused.first() {
-            let refusal = Refused { name: (*name).clone(), by: by.clone() };
-            self.stand_in_line(claim, refused.iter().map(|(name, _)| *name))?;
-            return Ok(Claimed::Refused(refusal));
-        }
-        self.leave_line(claim.holder)?;
-        let process = self.process_id(claim.process)?;
-        for (name, lock, _) in &locks {
-            self.put(name, lock, Some(process))?;
-        }
-        Ok(Claimed::Held(locks.iter().map(|(_, _, token)| *token).collect()))
+            Ok(component.state.declare(name, capacity, now)?)
+        })
     }
 
-    /// Gives one name back. False if the holder does not have it under that token.
+    /// Takes all names, or leaves the holder a place in line.
+    pub fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
+        check_text(claim.holder.as_str())?;
+        let names: Vec<_> = claim.needs.iter().map(|need| need.name.clone()).collect();
+        names.iter().try_for_each(check_name)?;
+        self.coordinate(&names, |component| {
+            component.newcomer = claim.newcomer();
+            for (name, token) in claim.ended {
+                component.state.bury(name, *token);
+            }
+            let (core, now) = (claim.for_core(), component.moment.at);
+            // Those who are gone are out of the way before anybody is refused because of them.
+            while component.clear_the_dead(&component.state.obstacles(&core, now)?) {}
+            Ok(match component.state.claim(&core, now)? {
+                CoreClaimed::Held(holds) => Claimed::Held(holds),
+                CoreClaimed::Refused(refusals) => {
+                    let refused = refused(component, claim.holder, refusals);
+                    if claim.patience == Patience::Try {
+                        component.state.leave(claim.holder, now);
+                    }
+                    Claimed::Refused(refused)
+                }
+            })
+        })
+    }
+
+    /// Gives one name back.
     pub fn release(
         &self,
         name: &Name,
         holder: &HolderId,
         token: Token,
-    ) -> Result<bool, StoreError> {
-        let mut lock = self.lock(name)?;
-        if lock.release(holder, token).is_err() {
-            return Ok(false);
-        }
-        self.put(name, &lock, None)?;
-        Ok(true)
+    ) -> Result<Answer, StoreError> {
+        self.coordinate(slice::from_ref(name), |component| {
+            Ok(component.state.release(name, holder, token, component.moment.at))
+        })
     }
 
-    /// Gives up a place in line, if there is one.
-    pub fn leave_line(&self, holder: &HolderId) -> Result<(), StoreError> {
-        let delete = "DELETE FROM ticket WHERE holder = ?1";
-        self.sqlite.prepare_cached(delete)?.execute([holder.as_str()])?;
-        Ok(())
-    }
-
-    /// The holder of the first live ticket before ours that this name refused.
-    fn earlier_ticket(
+    /// A sign of life of the one who holds `name`.
+    pub fn heartbeat(
         &self,
         name: &Name,
         holder: &HolderId,
-    ) -> Result<Option<HolderId>, StoreError> {
-        let query = "SELECT holder FROM ticket JOIN ticket_name ON ticket = id
-            WHERE kind = ?1 AND name = ?2 AND holder <> ?3
-              AND id < coalesce((SELECT id FROM ticket WHERE holder = ?3), 9223372036854775807)
-            ORDER BY id LIMIT 1";
-        let (kind, name) = name.parts();
-        let mut statement = self.sqlite.prepare_cached(query)?;
-        let found = statement.query_row([kind, name, holder.as_str()], |row| row.get(0));
-        Ok(found.optional()?.map(|holder: String| HolderId::new(holder)))
+        token: Token,
+    ) -> Result<Answer, StoreError> {
+        self.coordinate(slice::from_ref(name), |component| {
+            Ok(component.state.heartbeat(name, holder, token, component.moment.at))
+        })
     }
 
-    /// Adds the names that refused us to our ticket; the first time, a ticket at the end of the line.
-    fn stand_in_line<'n>(
-        &self,
-        claim: &Claim<'_>,
-        refused: impl Iterator<Item = &'n Name>,
-    ) -> Result<(), StoreError> {
-        let process = self.process_id(claim.process)?;
-        let insert = "INSERT OR IGNORE INTO ticket (holder, process) VALUES (?1, ?2)";
-        self.sqlite.execute(insert, params![claim.holder.as_str(), process])?;
-        let insert = "INSERT OR IGNORE INTO ticket_name (ticket, kind, name)
-            SELECT id, ?2, ?3 FROM ticket WHERE holder = ?1";
-        for name in refused {
-            let (kind, name) = name.parts();
-            self.sqlite.execute(insert, [claim.holder.as_str(), kind, name])?;
+    /// A sign of life for everything that is held by one process. The names for which it came too
+    /// late are returned.
+    pub fn heartbeat_process(&self, process: &Process) -> Result<Vec<Name>, StoreError> {
+        let mut lost = Vec::new();
+        for StoredLease { name, lease, owner } in self.records.leases(None)? {
+            if owner.process.as_ref() == Some(process)
+                && !self.heartbeat(&name, &lease.holder, lease.token)?.is_yes()
+            {
+                lost.push(name);
+            }
         }
-        Ok(())
+        Ok(lost)
     }
 
-    /// Frees what processes hold that are certainly gone, and drops their tickets.
-    fn forget_the_dead(&self) -> Result<(), StoreError> {
-        let query = "SELECT id, pid, started, boot, namespace FROM process";
-        let mut statement = self.sqlite.prepare_cached(query)?;
-        let processes =
-            statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, process(row)?)))?;
-        for entry in processes.collect::<Result<Vec<_>, _>>()? {
-            if entry.1.is_gone() {
-                self.forget(entry.0)?;
+    /// Whether `token` is that of a present hold on `name`, and whose.
+    pub fn check(
+        &self,
+        name: &Name,
+        token: Token,
+    ) -> Result<(Answer, Option<HolderId>), StoreError> {
+        self.coordinate(slice::from_ref(name), |component| {
+            let held: Vec<_> = component.state.leases(name).cloned().collect();
+            let owner = held.iter().find(|lease| lease.token == token);
+            let refusal = NameRefusal {
+                name: name.clone(),
+                available: 0,
+                holders: held.iter().map(|lease| lease.holder.clone()).collect(),
+                ahead: Vec::new(),
+            };
+            component.clear_the_dead(slice::from_ref(&refusal));
+            let answer = component.state.check(name, token, component.moment.at);
+            Ok((answer, owner.map(|lease| lease.holder.clone())))
+        })
+    }
+
+    /// Says in which group of processes the holder's command runs.
+    pub fn attach(
+        &self,
+        name: &Name,
+        holder: &HolderId,
+        token: Token,
+        group: Group,
+    ) -> Result<(), StoreError> {
+        for mut stored in self.records.leases(Some(name))? {
+            if stored.lease.holder == *holder && stored.lease.token == token {
+                stored.owner.tree.iter_mut().for_each(|tree| tree.group = Some(group));
+                self.records.put_lease(&stored)?;
             }
         }
         Ok(())
     }
 
-    fn forget(&self, process: i64) -> Result<(), StoreError> {
-        let query = "SELECT kind, name, holder FROM name WHERE process = ?1";
-        let mut statement = self.sqlite.prepare_cached(query)?;
-        let held = statement.query_map([process], |row| {
-            Ok((row.get::<_, String>(0)?, row.get(1)?, row.get::<_, String>(2)?))
-        })?;
-        for (kind, name, holder) in held.collect::<Result<Vec<_>, _>>()? {
-            let name = Name::from_parts(&kind, name);
-            let mut lock = self.lock(&name)?;
-            lock.free_from(&HolderId::new(holder));
-            self.put(&name, &lock, None)?;
+    /// Gives up a place in line, if there is one.
+    pub fn leave_line(&self, holder: &HolderId) -> Result<(), StoreError> {
+        let names = self.records.waits_for(holder)?;
+        if names.is_empty() {
+            return Ok(());
         }
-        self.sqlite.execute("DELETE FROM ticket WHERE process = ?1", [process])?;
-        self.sqlite.execute("DELETE FROM process WHERE id = ?1", [process])?;
-        Ok(())
+        self.coordinate(&names, |component| {
+            component.state.leave(holder, component.moment.at);
+            Ok(())
+        })
     }
 
-    fn lock(&self, name: &Name) -> Result<Lock, StoreError> {
-        let query = "SELECT token, holder, since_ms FROM name WHERE kind = ?1 AND name = ?2";
-        let (kind, name) = name.parts();
-        let mut statement = self.sqlite.prepare_cached(query)?;
-        let stored = statement.query_row([kind, name], |row| {
-            let holder: Option<String> = row.get(1)?;
-            let since: Option<u64> = row.get(2)?;
-            let since = Timestamp::from_millis(since.unwrap_or_default());
-            let lease = holder.map(|holder| Lease { holder: HolderId::new(holder), since });
-            Ok(Lock::restore(Token(row.get(0)?), lease))
+    /// Every name that is held or waited for.
+    pub fn overview(&self) -> Result<Vec<NameView>, StoreError> {
+        let mut views = Vec::new();
+        for name in self.records.names()? {
+            let leases = self.records.leases(Some(&name))?;
+            let mut tickets = self.records.tickets(Some(&name))?;
+            tickets.sort_by_key(|stored| {
+                (std::cmp::Reverse(stored.ticket.priority), stored.ticket.arrival)
+            });
+            if !leases.is_empty() || !tickets.is_empty() {
+                let stored = self.records.name(&name)?.unwrap_or_default();
+                views.push(NameView { name, stored, leases, tickets });
+            }
+        }
+        Ok(views)
+    }
+
+    /// Adds an event, and says which number it has.
+    pub fn emit(&self, name: &str) -> Result<u64, StoreError> {
+        check_text(name)?;
+        self.rings.borrow_mut().push((Topic::Events, None));
+        self.records.append_event(name, self.moment.wall_ms)
+    }
+
+    /// Up to `limit` events with numbers above `after`, in order.
+    pub fn events(&self, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+        self.records.events(after, limit)
+    }
+
+    /// The number of the latest event; 0 if there is none.
+    pub fn last_event(&self) -> Result<u64, StoreError> {
+        self.records.last_event()
+    }
+
+    /// Asks whoever listens for `target` to do something.
+    pub fn ask(&self, target: &str, text: &str) -> Result<u64, StoreError> {
+        check_text(target)?;
+        self.rings.borrow_mut().push((Topic::Requests, None));
+        self.records.put_request(target, text, self.moment.wall_ms)
+    }
+
+    /// The requests to a target that nobody has taken yet, in order.
+    pub fn requests(&self, target: &str) -> Result<Vec<Request>, StoreError> {
+        self.records.requests(target)
+    }
+
+    /// Takes a request, so that nobody else does. Whether it was still there.
+    pub fn take_request(&self, number: u64) -> Result<bool, StoreError> {
+        self.records.take_request(number)
+    }
+
+    /// An id that no run has.
+    pub fn new_run_id(&self) -> Result<String, StoreError> {
+        self.records.new_run_id()
+    }
+
+    /// Stores a new run.
+    pub fn insert_run(&self, run: &RunRecord) -> Result<(), StoreError> {
+        self.records.insert_run(run, self.moment.wall_ms)
+    }
+
+    /// The run whose id begins with `prefix`.
+    pub fn run(&self, prefix: &str) -> Result<RunRecord, StoreError> {
+        let mut found = self.records.runs(prefix)?.into_iter();
+        let run = || prefix.to_owned();
+        match (found.next(), found.next()) {
+            (None, _) => Err(StoreError::UnknownRun { run: run() }),
+            (Some(only), None) => Ok(only),
+            (Some(_), Some(_)) => Err(StoreError::AmbiguousRun { run: run() }),
+        }
+    }
+
+    /// Adds to the journal of a run. Refused unless `epoch` is the token under which the run is led
+    /// now.
+    pub fn append(&self, run: &str, epoch: Token, facts: &[Fact]) -> Result<(), StoreError> {
+        let leads = |stored: &StoredLease| stored.lease.token == epoch;
+        if !self.records.leases(Some(&Name::Run(run.to_owned())))?.iter().any(leads) {
+            return Err(StoreError::StaleEpoch { run: run.to_owned() });
+        }
+        self.records.append_facts(run, epoch, facts)
+    }
+
+    /// The journal of a run.
+    pub fn facts(&self, run: &str) -> Result<Vec<Fact>, StoreError> {
+        self.records.facts(run)
+    }
+
+    /// Does something as a part of this transaction, or nothing of it if it fails.
+    pub(crate) fn within_savepoint<T>(
+        &self,
+        act: impl FnOnce(&Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let rings = self.rings.borrow().len();
+        let (mut act, mut result) = (Some(act), None);
+        let attempted = self.records.attempt(&mut || {
+            let act = act.take().expect("it is attempted once");
+            result = Some(act(self)?);
+            Ok(())
         });
-        Ok(stored.optional()?.unwrap_or_default())
+        if attempted.is_err() {
+            self.rings.borrow_mut().truncate(rings);
+        }
+        attempted.map(|()| result.expect("what succeeded has a result"))
     }
 
-    fn put(&self, name: &Name, lock: &Lock, process: Option<i64>) -> Result<(), StoreError> {
-        let upsert = "INSERT INTO name (kind, name, token, holder, since_ms, process)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-            ON CONFLICT DO UPDATE SET token = ?3, holder = ?4, since_ms = ?5, process = ?6";
-        let (kind, name) = name.parts();
-        let holder = lock.lease().map(|lease| lease.holder.as_str());
-        let since = lock.lease().map(|lease| lease.since.as_nanos() / 1_000_000);
-        let mut statement = self.sqlite.prepare_cached(upsert)?;
-        statement.execute(params![kind, name, lock.token().0, holder, since, process])?;
-        Ok(())
-    }
-
-    fn process_id(&self, process: &Process) -> Result<i64, StoreError> {
-        let Process { pid, started, boot, namespace } = process;
-        let insert = "INSERT OR IGNORE INTO process (pid, started, boot, namespace)
-            VALUES (?1, ?2, ?3, ?4)";
-        let find = "SELECT id FROM process
-            WHERE pid = ?1 AND started = ?2 AND boot = ?3 AND namespace = ?4";
-        self.sqlite.execute(insert, params![pid, started, boot, namespace])?;
-        let found = params![pid, started, boot, namespace];
-        Ok(self.sqlite.query_row(find, found, |row| row.get(0))?)
+    /// Loads what bears on `names`, acts on it, and saves what has changed.
+    fn coordinate<T>(
+        &self,
+        names: &[Name],
+        act: impl FnOnce(&mut Component<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut component = Component::load(self.records, names, &self.moment)?;
+        let result = act(&mut component)?;
+        let bells = component.bells();
+        component.save(self.records)?;
+        self.rings.borrow_mut().extend(bells.into_iter().map(|bell| (Topic::Turn, Some(bell))));
+        Ok(result)
     }
 }
 
-impl Name {
-    fn parts(&self) -> (&'static str, &str) {
-        match self {
-            Name::Lock(name) => ("lock", name),
-            Name::Run(name) => ("run", name),
-        }
+fn refused(component: &Component<'_>, holder: &HolderId, refusals: Vec<NameRefusal>) -> Refused {
+    let line = component.state.export().tickets;
+    let own = line.iter().position(|ticket| ticket.holder == *holder).unwrap_or(line.len());
+    let wanted = |name: &Name| refusals.iter().any(|refusal| refusal.name == *name);
+    let rivals = line[..own].iter().filter(|t| t.needs.iter().any(|need| wanted(&need.name)));
+    Refused {
+        leftovers: component.leftovers(&refusals),
+        blockers: component.blockers(&refusals),
+        ahead: rivals.count(),
+        refusals,
     }
-
-    fn from_parts(kind: &str, name: String) -> Self {
-        match kind {
-            "run" => Name::Run(name),
-            _ => Name::Lock(name),
-        }
-    }
-}
-
-fn process(row: &Row<'_>) -> rusqlite::Result<Process> {
-    Ok(Process {
-        pid: row.get(1)?,
-        started: row.get(2)?,
-        boot: row.get(3)?,
-        namespace: row.get(4)?,
-    })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass_core::ResourceCost;
+use windlass_core::{ResourceCost, RetryPolicy};
 
 use crate::script::{Command, Script};
 use crate::template::Template;
@@ -150,24 +150,30 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// How long to wait after attempt number `attempt`, from 1, before any jitter.
+    /// The same as the engine knows it.
     ///
     /// ```
     /// use std::time::Duration;
+    /// use windlass_core::{Random, RetryPolicy};
     /// use windlass_workflow::{Backoff, Retry};
     ///
-    /// let retry = Retry { backoff: Backoff::Exponential, ..Retry::default() };
-    /// assert_eq!(retry.delay_after(4), Duration::from_secs(8));
+    /// let retry = Retry { count: 5, backoff: Backoff::Exponential, ..Retry::default() };
+    /// let policy = retry.policy();
+    /// assert_eq!(policy.retries(), 5);
+    /// assert_eq!(policy.delay(4, &mut Random::new(0)), Duration::from_secs(8));
     /// ```
     #[must_use]
-    pub fn delay_after(&self, attempt: u32) -> Duration {
-        let factor = match self.backoff {
-            Backoff::Fixed => 1,
-            Backoff::Linear => attempt.max(1),
-            Backoff::Exponential => 2_u32.saturating_pow(attempt.saturating_sub(1)),
+    pub fn policy(&self) -> RetryPolicy {
+        let policy = match self.backoff {
+            Backoff::Fixed => RetryPolicy::fixed(self.delay),
+            Backoff::Linear => RetryPolicy::linear(self.delay),
+            Backoff::Exponential => RetryPolicy::exponential(self.delay),
         };
-        let delay = self.delay.saturating_mul(factor);
-        self.max_delay.map_or(delay, |longest| delay.min(longest))
+        let policy = policy.times(self.count).cap(self.max_delay.unwrap_or(Duration::MAX));
+        match self.jitter {
+            Jitter::None => policy,
+            Jitter::Full => policy.jitter(),
+        }
     }
 }
 
@@ -191,7 +197,7 @@ pub enum Jitter {
     /// The delay is what the backoff says.
     #[default]
     None,
-    /// The delay is a random part of that.
+    /// The delay is a random part of that, at least half of it.
     Full,
 }
 
@@ -200,15 +206,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_grow_as_the_backoff_says_and_never_overflow() {
-        let max_delay = Some(Duration::from_secs(10));
-        let delays = |backoff, max_delay| {
-            let retry = Retry { backoff, max_delay, ..Retry::default() };
-            [1, 2, 3, 5, u32::MAX].map(|attempt| retry.delay_after(attempt).as_secs())
+    fn a_policy_is_what_the_keys_say() {
+        let (delay, longest) = (Duration::from_secs(1), Duration::from_secs(10));
+        let check = |retry: Retry, expected: RetryPolicy| assert_eq!(retry.policy(), expected);
+        check(Retry::default(), RetryPolicy::fixed(delay).times(0));
+        let linear = Retry { backoff: Backoff::Linear, count: 2, ..Retry::default() };
+        check(linear, RetryPolicy::linear(delay).times(2));
+        let capped = Retry {
+            backoff: Backoff::Exponential,
+            max_delay: Some(longest),
+            jitter: Jitter::Full,
+            ..Retry::default()
         };
-        assert_eq!(delays(Backoff::Fixed, None), [1, 1, 1, 1, 1]);
-        assert_eq!(delays(Backoff::Linear, max_delay), [1, 2, 3, 5, 10]);
-        assert_eq!(delays(Backoff::Exponential, max_delay), [1, 2, 4, 10, 10]);
-        assert_eq!(delays(Backoff::Exponential, None)[4], u64::from(u32::MAX));
+        check(capped, RetryPolicy::exponential(delay).times(0).cap(longest).jitter());
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// A directory with a store, workflow files, and whatever steps write.
@@ -34,6 +35,21 @@ impl Bench {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         command.args(arguments).current_dir(self.dir.path());
         command.env("WINDLASS_STATE", self.path("state")).stdin(Stdio::null());
+        command.env("WINDLASS", env!("CARGO_BIN_EXE_windlass")).env_remove("WINDLASS_LEASES");
+        command
+    }
+
+    /// A shell script in the directory, which calls the binary as `"$WINDLASS"`.
+    pub(crate) fn script(&self, text: &str) -> Command {
+        let binary = self.command(&[]);
+        let mut command = Command::new("sh");
+        command.args(["-eu", "-c", text]).current_dir(self.dir.path()).stdin(Stdio::null());
+        for (name, value) in binary.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
         command
     }
 
@@ -59,6 +75,17 @@ impl Bench {
         assert!(runs.next().is_none(), "there is one run");
         run.file_name().into_string().expect("ids are plain")
     }
+}
+
+/// How often to do something: more often with `WINDLASS_STORM=1`.
+pub(crate) fn rounds(usually: usize, in_a_storm: usize) -> usize {
+    if std::env::var_os("WINDLASS_STORM").is_some() { in_a_storm } else { usually }
+}
+
+/// Sends a signal to a child of ours.
+pub(crate) fn signal(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(child.id().cast_signed()).expect("a child has a number");
+    kill_process(pid, signal).expect("it can be signalled");
 }
 
 /// Waits until `holds`; a minute means never.

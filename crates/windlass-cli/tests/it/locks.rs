@@ -1,4 +1,4 @@
-use crate::bench::{Bench, eventually, runs, stderr, stdout};
+use crate::bench::{Bench, runs, stderr, stdout};
 
 /// Holds the lock x from the file `held` until there is a file `release`.
 const HOLD: &str = "echo $$ > pid; touch held; while ! test -e release; do sleep 0.02; done";
@@ -54,9 +54,7 @@ fn the_lock_of_a_killed_holder_is_free() {
     holder.wait().expect("it was killed");
     let output = bench.call(&["lock", "x", "--", "sh", "-c", "echo $WINDLASS_FENCE"]);
     assert_eq!(stdout(&output), "2\n", "with a larger token");
-    // Its command has outlived it, and must not outlive the test.
-    bench.write("release", "");
-    eventually("the command has ended", || !runs(&bench.read("pid")));
+    assert!(!runs(&bench.read("pid")), "its command did not outlive it");
 }
 
 #[test]
@@ -70,4 +68,39 @@ fn a_command_keeps_its_exit_code_and_gives_its_locks_back() {
     assert_eq!(output.status.code(), Some(127), "{}", stderr(&output));
     let output = bench.call(&["lock", "a", "--wait", "0s", "--", "true"]);
     assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn what_a_killed_run_left_is_ended_before_its_lock_is_taken() {
+    let bench = Bench::new();
+    let run = "setsid sleep 600 & echo $! > daemon; echo $$ > step; touch begun; sleep 600";
+    bench.write("flow.toml", &format!("[step.a]\nlock = 'x'\nrun = '{run}'\n"));
+    let mut child = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    child.kill().expect("it can be killed");
+    child.wait().expect("it was killed");
+    let output = bench.call(&["lock", "x", "--", "sh", "-c", "echo $WINDLASS_FENCE"]);
+    assert_eq!(stdout(&output), "2\n", "{}", stderr(&output));
+    assert!(!runs(&bench.read("daemon")) && !runs(&bench.read("step")));
+}
+
+#[test]
+fn a_step_takes_the_lock_of_a_killed_wrapper_after_its_command_was_ended() {
+    let bench = Bench::new();
+    let mut holder = bench.start(&[
+        "lock",
+        "x",
+        "--",
+        "sh",
+        "-c",
+        "setsid sleep 600 & echo $! > pid; touch held; wait",
+    ]);
+    bench.await_file("held");
+    holder.kill().expect("it can be killed");
+    holder.wait().expect("it was killed");
+    assert!(runs(&bench.read("pid")), "it has left its command's family");
+    bench.write("flow.toml", "[step.a]\nlock = 'x'\nrun = 'grep -q . /proc/$(cat pid)/cmdline 2>/dev/null && echo alive; true'\n");
+    let output = bench.call(&["run", "flow.toml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "");
 }

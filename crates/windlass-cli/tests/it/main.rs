@@ -2,7 +2,14 @@
 
 mod before_running;
 mod bench;
+mod damage;
+mod events;
+mod guards;
+mod holding;
 mod locks;
+mod primitives;
 mod resume;
 mod scenarios;
+mod storms;
+mod times;
 mod usage;

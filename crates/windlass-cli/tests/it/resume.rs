@@ -1,8 +1,8 @@
 use std::process::{Child, Output};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::bench::{Bench, eventually, runs, stderr};
+use crate::bench::{Bench, eventually, runs, signal, stderr};
 
 /// The second step stops in the middle until there is a file `go`.
 const FLOW: &str = r#"
@@ -24,11 +24,6 @@ fn begun(bench: &Bench) -> Child {
     let child = bench.start(&["run", "flow.toml"]);
     bench.await_file("begun");
     child
-}
-
-fn signal(child: &Child, signal: Signal) {
-    let pid = Pid::from_raw(child.id().cast_signed()).expect("a child has a number");
-    kill_process(pid, signal).expect("it can be signalled");
 }
 
 fn resume(bench: &Bench) -> Output {

@@ -1,7 +1,7 @@
 //! What levels declare: limits, rates and quotas, and which costs they could ever meet.
 
 use super::cell::{Cell, Kind};
-use super::{CapacityTree, CostError, Demand, SLOTS_ID, in_order};
+use super::{CapacityTree, CostError, Demand, Place, SLOTS_ID, in_order};
 use crate::nearest::nearest;
 use crate::rate::{Bucket, Window};
 use crate::{ClientId, LevelId, Quota, Rate, RateError, ResourceCost, ResourceId, Timestamp};
@@ -94,10 +94,8 @@ impl CapacityTree {
         level: LevelId,
         cost: &ResourceCost,
     ) -> Result<Demand, CostError> {
-        if let Some(recent) = &mut self.recent
-            && recent.level == level
-            && recent.revision == self.revision
-            && recent.cost == *cost
+        if self.remembers(level, cost)
+            && let Some(recent) = &mut self.recent
         {
             recent.misses = 0;
             return Ok(recent.demand.clone());
@@ -105,6 +103,35 @@ impl CapacityTree {
         let demand = self.demand(level, cost)?;
         self.remember(level, cost, &demand);
         Ok(demand)
+    }
+
+    /// Takes as [`CapacityTree::try_take`] does, if `cost` is what was asked for last and fits; none
+    /// if it has to be asked in full.
+    #[inline]
+    pub fn take_recent(
+        &mut self,
+        client: ClientId,
+        cost: &ResourceCost,
+        now: Timestamp,
+    ) -> Option<Demand> {
+        if !self.remembers(self.level_of(client), cost) {
+            return None;
+        }
+        let recent = self.recent.take()?;
+        let fits = self.can_take(client, &recent.demand, Place::First, now);
+        let taken = fits.then(|| {
+            self.take(client, &recent.demand, now);
+            recent.demand.clone()
+        });
+        self.recent = Some(recent);
+        taken
+    }
+
+    #[inline]
+    fn remembers(&self, level: LevelId, cost: &ResourceCost) -> bool {
+        self.recent.as_ref().is_some_and(|recent| {
+            recent.level == level && recent.revision == self.revision && recent.cost == *cost
+        })
     }
 
     /// Keeps what was asked for last, unless what is kept was asked for not long ago: remembering

@@ -3,6 +3,7 @@
 mod amounts;
 mod balancer;
 mod capacity;
+mod coordination;
 mod extremes;
 mod graph;
 mod graph_properties;

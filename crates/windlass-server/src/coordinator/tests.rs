@@ -1,6 +1,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use windlass_store::Answer;
+
 use super::*;
 
 fn eventually(what: &str, holds: impl Fn() -> bool) {
@@ -23,7 +25,7 @@ fn depose(store: &mut Store, run: &str) {
     let holder = HolderId::new(format!("windlass[{}.{}]", process.pid, process.started));
     let name = Name::Run(run.to_owned());
     let released = store.transact(|transaction| transaction.release(&name, &holder, Token(1)));
-    assert!(released.expect("the store works"), "it was led");
+    assert_eq!(released.expect("the store works"), Answer::Released, "it was led");
 }
 
 #[test]

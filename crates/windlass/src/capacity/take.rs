@@ -44,9 +44,12 @@ impl ResourceCapacity {
     pub fn try_acquire(&self, cost: &ResourceCost) -> Result<Permit, Refusal> {
         let level = &*self.level;
         let mut tree = level.shared.lock();
+        let (client, now) = (level.permits(&mut tree), level.now(&tree));
+        if let Some(demand) = tree.take_recent(client, cost, now) {
+            return Ok(Permit::new(Arc::clone(&self.level), client, demand));
+        }
         let demand = tree.recent_demand(level.id, cost);
         let demand = demand.map_err(|error| level.impossible(&tree, error))?;
-        let (client, now) = (level.permits(&mut tree), level.now(&tree));
         match tree.try_take(client, &demand, Place::First, now) {
             Ok(()) => Ok(Permit::new(Arc::clone(&self.level), client, demand)),
             Err(refusal) => Err(level.short(&tree, &refusal.shortages, level.shared.clock.now())),

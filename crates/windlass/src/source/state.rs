@@ -192,12 +192,14 @@ impl<T> State<T> {
         }
     }
 
-    /// What can never start ends here, and so does all that waits for it.
+    /// What can never start ends here, and so does all that waits for it. One that has ended by that,
+    /// or was aborted before, is not told of.
     pub(super) fn take_impossible(&mut self, world: &mut World<'_>) -> Vec<(WorkId, T, CostError)> {
         let mut taken = Vec::new();
         for (work, error) in mem::take(&mut self.impossible) {
-            let task = self.entries.get_mut(work).and_then(|entry| entry.task.take());
-            if let Some(task) = task {
+            let ended = self.engine.phase(work).is_none_or(|phase| phase.state().is_terminal());
+            let entry = self.entries.get_mut(work).filter(|_| !ended);
+            if let Some(task) = entry.and_then(|entry| entry.task.take()) {
                 self.engine.apply(world, Input::Cancel(work)).expect("it has not ended");
                 taken.push((work, task, error));
             }

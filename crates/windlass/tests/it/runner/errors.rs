@@ -143,6 +143,18 @@ async fn the_dependents_of_a_task_that_can_never_fit_never_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_tasks_that_can_never_fit_and_wait_for_each_other_the_first_is_told() {
+    let mut graph = DependencyGraph::new();
+    graph.add_node("huge", []).expect("new");
+    graph.add_node("larger", ["huge"]).expect("new");
+    let tasks = ["huge", "larger"].map(|key| (key, takes(key, 1).cost(cost([("capacity", 9)]))));
+    let source = DependencySource::new(&graph, tasks).expect("every key has its task");
+    let run = TaskPoolRunner::new("never", &source, &capacity(2)).run_tasks(OnError::Continue);
+    let told = lines(run).await;
+    assert_eq!(told, ["huge! 9 of \"capacity\" can never be had: the limit of this level is 2"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failure_while_starting_gives_the_resources_back() {
     let one = capacity(1);
     let broken = Task::new("broken", || -> std::future::Ready<_> { panic!("no paper") });

@@ -1,0 +1,45 @@
+//! Measures locks between processes: around commands beside `flock`, handed over between waiting
+//! processes, through the library, and with a long line.
+//!
+//! `cargo run --release -p windlass-bench-coordination` needs `target/release/windlass` beside it
+//! (`cargo build --release -p windlass-cli`), prints a Markdown table and writes `results.json`
+//! beside this package's manifest; `-- --quick` does fewer rounds and writes nothing. Contenders
+//! take turns within each round. Every count is checked.
+
+mod commands;
+mod library;
+mod report;
+mod waiting;
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use crate::report::Report;
+
+fn main() {
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    if let [verb, rest @ ..] = arguments.as_slice()
+        && verb == "worker"
+    {
+        return library::worker(rest);
+    }
+    let quick = arguments.iter().any(|argument| argument == "--quick");
+    let mut report = Report::default();
+    let windlass = windlass();
+    commands::run(&windlass, if quick { 20 } else { 200 }, &mut report);
+    waiting::hand_over(if quick { 50 } else { 500 }, &mut report);
+    library::run(if quick { 100 } else { 1000 }, &mut report);
+    waiting::long_line(&windlass, if quick { 50 } else { 1000 }, &mut report);
+    println!("{}", report.markdown());
+    if !quick {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("results.json");
+        fs::write(path, report.json()).expect("the package's directory can be written to");
+    }
+}
+
+/// The command, as it lies beside this program.
+fn windlass() -> PathBuf {
+    let path = env::current_exe().expect("this program lies somewhere").with_file_name("windlass");
+    assert!(path.exists(), "build it first: cargo build --release -p windlass-cli");
+    path
+}

@@ -1,0 +1,138 @@
+//! Handing a lock over to one who waits, and a long line of waiting processes.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use windlass_store::{Answer, Bell, Claim, Claimed, HolderId, Name, Need, Store, Token, Topic};
+
+use crate::report::Report;
+
+fn needs() -> [Need; 1] {
+    [Need::one(Name::Lock("x".to_owned()))]
+}
+
+/// From the release by one to the hold of the other, who sleeps until it is rung; two connections
+/// that know nothing of each other, as two processes have.
+pub(crate) fn hand_over(rounds: usize, report: &mut Report) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (tell, told) = mpsc::channel();
+    let (ready, begun) = mpsc::channel();
+    let (start, started) = mpsc::channel::<()>();
+    let place = dir.path().to_owned();
+    let waiter = thread::spawn(move || {
+        let mut store = Store::open(&place).expect("a store");
+        let (holder, bell) = (HolderId::new("b"), store.hang(&Topic::Turn).expect("a bell"));
+        while started.recv().is_ok() {
+            let token = wait(&mut store, &holder, &bell, &ready);
+            let had = Instant::now();
+            give_back(&mut store, &holder, token);
+            tell.send(had).expect("somebody counts");
+        }
+    });
+    let mut store = Store::open(dir.path()).expect("a store");
+    let (holder, bell) = (HolderId::new("a"), store.hang(&Topic::Turn).expect("a bell"));
+    let (never, _heard) = mpsc::channel();
+    let mut delays = Vec::new();
+    for _ in 0..rounds {
+        let token = wait(&mut store, &holder, &bell, &never);
+        start.send(()).expect("the other lives");
+        begun.recv().expect("the other waits");
+        // So that it sleeps.
+        thread::sleep(Duration::from_millis(2));
+        let began = Instant::now();
+        give_back(&mut store, &holder, token);
+        delays.push(told.recv().expect("the other has it").duration_since(began));
+    }
+    drop(start);
+    waiter.join().expect("no panic");
+    report.add_delays("hand-over to one who waits, release included", "windlass-store", &delays);
+}
+
+/// Takes x, after waiting for a ring if it must; says when it begins to wait.
+fn wait(store: &mut Store, holder: &HolderId, bell: &Bell, begun: &mpsc::Sender<()>) -> Token {
+    let needs = needs();
+    let mut told = false;
+    loop {
+        bell.hush();
+        let claim = Claim { bell: Some(bell.name()), ..Claim::new(holder, &needs) };
+        match store.transact_leases(|t| t.claim(&claim)).expect("it works") {
+            Claimed::Held(holds) => return holds[0].token,
+            Claimed::Refused(_) if !told => {
+                told = true;
+                let _ = begun.send(());
+            }
+            Claimed::Refused(_) => {}
+        }
+        let mut fds = [PollFd::new(bell, PollFlags::IN)];
+        poll(&mut fds, None).expect("it can be polled");
+    }
+}
+
+fn give_back(store: &mut Store, holder: &HolderId, token: Token) {
+    let name = needs()[0].name.clone();
+    let released = store.transact_leases(|t| t.release(&name, holder, token));
+    assert_eq!(released.expect("it works"), Answer::Released);
+}
+
+/// So many commands wait for one lock. What they use while they wait, and how long each hand-over
+/// takes once the first lets go.
+pub(crate) fn long_line(windlass: &Path, waiters: usize, report: &mut Report) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (state, gate) = (dir.path().join("state"), dir.path().join("go"));
+    let start = |command: &[&str]| -> Child {
+        let mut child = Command::new(windlass);
+        child.args(["lock", "x", "--"]).args(command).env("WINDLASS_STATE", &state);
+        child.current_dir(dir.path()).stdin(Stdio::null()).spawn().expect("it starts")
+    };
+    let began = Instant::now();
+    let first = start(&["sh", "-c", "while ! test -e go; do sleep 0.05; done"]);
+    let line: Vec<_> = (0..waiters).map(|_| start(&["true"])).collect();
+    let mut store = loop {
+        if let Ok(store) = Store::open(&state) {
+            break store;
+        }
+    };
+    while waiting(&mut store) < waiters {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let name = format!("a line of {waiters} commands");
+    report.add_delays(&format!("{name}, until all wait"), "windlass lock", &[began.elapsed()]);
+    let watched = Duration::from_secs(5);
+    let before = used(&line);
+    thread::sleep(watched);
+    let share = (used(&line) - before) / watched.as_secs_f64() * 100.0;
+    report.add(
+        &format!("{name}, all together while waiting"),
+        "windlass lock",
+        "% of a CPU",
+        vec![share],
+    );
+    let began = Instant::now();
+    fs::write(gate, "").expect("a file");
+    for mut child in line.into_iter().chain([first]) {
+        assert!(child.wait().expect("it ends").success());
+    }
+    let each = began.elapsed() / u32::try_from(waiters).expect("not so many");
+    report.add_delays(&format!("{name}, per command once it moves"), "windlass lock", &[each]);
+}
+
+fn waiting(store: &mut Store) -> usize {
+    store.overview().expect("it can be read").iter().map(|view| view.tickets.len()).sum()
+}
+
+/// Processor seconds that these processes have used.
+fn used(children: &[Child]) -> f64 {
+    let ticks = children.iter().map(|child| {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+        let fields: Vec<_> =
+            stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let number = |place: usize| fields.get(place).and_then(|f| f.parse::<f64>().ok());
+        number(11).unwrap_or_default() + number(12).unwrap_or_default()
+    });
+    ticks.sum::<f64>() / 100.0
+}

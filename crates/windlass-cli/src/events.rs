@@ -1,0 +1,72 @@
+//! `windlass emit` and `windlass events`.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::Serialize;
+use windlass_server::{Event, EventReader, emit as emit_event};
+use windlass_workflow::EventPattern;
+
+use crate::arguments::Form;
+use crate::exit::Exit;
+use crate::state;
+
+pub(crate) fn emit(state: Option<&Path>, name: &str, form: Form) -> Result<Exit, Box<dyn Error>> {
+    let number = emit_event(&mut state::open(state)?, name)?;
+    let line = match form {
+        Form::Text => number.to_string(),
+        Form::Json => json(&Emitted { schema: 1, event: "emitted", number, name, at: None }),
+    };
+    // A closed pipe must not hide that it was emitted.
+    let _ = writeln!(io::stdout(), "{line}");
+    Ok(Exit::Success)
+}
+
+pub(crate) fn events(
+    state: Option<&Path>,
+    patterns: &[EventPattern],
+    after: u64,
+    follow: bool,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let mut reader = EventReader::new(state::open(state)?, after, patterns.to_vec());
+    if follow {
+        reader.follow(|event| show(event, form).is_ok())?;
+        return Ok(Exit::Success);
+    }
+    while !reader.is_at_end()? {
+        // A closed pipe, as of `head`, is no failure.
+        if !reader.read()?.iter().all(|event| show(event, form).is_ok()) {
+            break;
+        }
+    }
+    Ok(Exit::Success)
+}
+
+#[derive(Serialize)]
+struct Emitted<'a> {
+    schema: u32,
+    event: &'static str,
+    number: u64,
+    name: &'a str,
+    /// Milliseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<i64>,
+}
+
+fn show(event: &Event, form: Form) -> io::Result<()> {
+    let Event { number, name, at_ms } = event;
+    let at = Some(*at_ms);
+    let line = match form {
+        Form::Text => format!("{number}\t{name}"),
+        Form::Json => json(&Emitted { schema: 1, event: "emitted", number: *number, name, at }),
+    };
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{line}")?;
+    stdout.flush()
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("texts and numbers have a JSON form")
+}

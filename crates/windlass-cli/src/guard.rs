@@ -1,0 +1,205 @@
+//! `windlass guard`, and what a person decides about one that waits.
+
+use std::error::Error;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command as Process;
+use std::time::Duration;
+
+use serde::Serialize;
+use thiserror::Error as ThisError;
+use windlass_server::{GuardEnd, GuardNews, Verdict, Watch, decide, watch};
+use windlass_workflow::{Command, Guard, Plan, Template, Variable};
+
+use crate::arguments::Form;
+use crate::exit::Exit;
+use crate::state;
+use crate::workflow_file::WorkflowFile;
+
+/// Why a guard cannot be evaluated by itself.
+#[derive(Debug, ThisError)]
+pub(crate) enum LoneGuardError {
+    #[error("{file} has no guard {name:?}{hint}")]
+    Unknown { file: String, name: String, hint: String },
+    #[error("guard {guard:?} uses {{{variable}}}, which only a step of a run knows")]
+    Unfilled { guard: String, variable: String },
+    #[error("the directory of {path} cannot be found: {source}")]
+    Dir { path: PathBuf, source: io::Error },
+}
+
+pub(crate) fn guard(
+    state: Option<&Path>,
+    path: &Path,
+    name: &str,
+    params: &[(String, String)],
+    wait: Option<Duration>,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let Some(WorkflowFile { workflow, name: file, .. }) = WorkflowFile::open(path, form)? else {
+        return Ok(Exit::Usage);
+    };
+    let plan = workflow.bind(params.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
+    let alone = Alone::new(&plan, path, name, &file)?;
+    let (env, wake_on) = (alone.env()?, alone.wake_on()?);
+    let target = format!("guard/{name}");
+    let order = Watch {
+        guard: alone.guard,
+        env: &env,
+        wake_on: &wake_on,
+        dir: &alone.dir,
+        target: &target,
+        wait,
+    };
+    let end = watch(state::open(state)?, &order, |news| alone.tell(news, &target, &env))?;
+    Ok(alone.end(&end, form))
+}
+
+pub(crate) fn verdict(
+    state: Option<&Path>,
+    target: &str,
+    verdict: Verdict,
+) -> Result<Exit, Box<dyn Error>> {
+    decide(&mut state::open(state)?, target, verdict)?;
+    Ok(Exit::Success)
+}
+
+/// A guard without a step.
+struct Alone<'a> {
+    plan: &'a Plan,
+    guard: &'a Guard,
+    dir: PathBuf,
+}
+
+impl<'a> Alone<'a> {
+    fn new(plan: &'a Plan, path: &Path, name: &str, file: &str) -> Result<Self, LoneGuardError> {
+        let unknown = || {
+            let known: Vec<_> = plan.guards.iter().map(|guard| guard.name.as_str()).collect();
+            let hint = match known.as_slice() {
+                [] => "; it has none".to_owned(),
+                known => format!("; it has {}", known.join(", ")),
+            };
+            LoneGuardError::Unknown { file: file.to_owned(), name: name.to_owned(), hint }
+        };
+        let guard = plan.guards.iter().find(|guard| guard.name == name).ok_or_else(unknown)?;
+        let beside = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let dir = fs::canonicalize(beside.unwrap_or(Path::new(".")));
+        let dir = dir.map_err(|source| LoneGuardError::Dir { path: path.to_owned(), source })?;
+        Ok(Self { plan, guard, dir })
+    }
+
+    fn value(&self, variable: &Variable) -> Option<String> {
+        match variable {
+            Variable::Param(name) => self.plan.params.get(name).cloned(),
+            Variable::Name => Some(self.plan.name.clone()),
+            Variable::Workspace => Some(self.dir.display().to_string()),
+            _ => None,
+        }
+    }
+
+    fn fill(&self, template: &Template) -> Result<String, LoneGuardError> {
+        template.fill(|variable| self.value(variable)).map_err(|unfilled| {
+            let (guard, variable) = (self.guard.name.clone(), unfilled.variable.to_string());
+            LoneGuardError::Unfilled { guard, variable }
+        })
+    }
+
+    /// Everything that the texts of this guard refer to, and what every command of it sees.
+    fn env(&self) -> Result<Vec<(String, String)>, LoneGuardError> {
+        let mut env = vec![("WINDLASS_GUARD".to_owned(), self.guard.name.clone())];
+        for (name, value) in &self.plan.params {
+            env.push((format!("WINDLASS_PARAM_{name}"), value.clone()));
+        }
+        let hook = self.plan.hooks.escalate.iter().flat_map(Command::variables);
+        for variable in self.guard.condition.text.variables().iter().chain(hook) {
+            let value = self.fill(&Template::from(variable.clone()))?;
+            env.push((variable.environment_name(), value));
+        }
+        Ok(env)
+    }
+
+    fn wake_on(&self) -> Result<Vec<String>, LoneGuardError> {
+        self.guard.wake_on.iter().map(|pattern| self.fill(pattern)).collect()
+    }
+
+    fn tell(&self, news: GuardNews<'_>, target: &str, env: &[(String, String)]) {
+        let name = &self.guard.name;
+        match news {
+            GuardNews::NotYet(why) => eprintln!("{name}: not yet: {why}"),
+            GuardNews::Blocked => eprintln!("{name}: its time is over; it is still checked"),
+            GuardNews::Escalated => {
+                eprintln!(
+                    "{name}: its time is over; decide with: windlass approve {target}, or windlass reject {target}"
+                );
+                self.escalate(env);
+            }
+            _ => {}
+        }
+    }
+
+    /// Runs the hook that tells a person. Whether it succeeds changes nothing about the wait.
+    fn escalate(&self, env: &[(String, String)]) {
+        let Some(hook) = &self.plan.hooks.escalate else { return };
+        let mut words = match hook {
+            Command::Script(script) => {
+                let mut words = vec![script.shell.program.clone()];
+                words.extend(script.shell.arguments.iter().cloned());
+                words.push(script.text.text().to_owned());
+                words.into_iter()
+            }
+            Command::List(list) => {
+                let words: Result<Vec<_>, _> = list.iter().map(|word| self.fill(word)).collect();
+                words.unwrap_or_default().into_iter()
+            }
+        };
+        let Some(program) = words.next() else { return };
+        let mut command = Process::new(program);
+        command.args(words).current_dir(&self.dir);
+        command.envs(env.iter().map(|(name, value)| (name, value)));
+        match command.status() {
+            Ok(status) if status.success() => {}
+            Ok(status) => eprintln!("on.escalate: {status}"),
+            Err(error) => eprintln!("on.escalate cannot be run: {error}"),
+        }
+    }
+
+    fn end(&self, end: &GuardEnd, form: Form) -> Exit {
+        let (word, why, exit) = match end {
+            GuardEnd::Passed => ("passed", None, Exit::Success),
+            GuardEnd::Approved => ("approved", None, Exit::Success),
+            GuardEnd::Rejected => ("rejected", None, Exit::Failed),
+            GuardEnd::TimedOut => ("timed out", None, Exit::TimedOut),
+            GuardEnd::NotYet(why) => {
+                ("not yet", why.as_ref().map(ToString::to_string), Exit::NotHad)
+            }
+            GuardEnd::Broken(broken) => {
+                ("broken", Some(broken.to_string()), Exit::Command(broken.code))
+            }
+            _ => ("ended", None, Exit::Failed),
+        };
+        let name = self.guard.name.as_str();
+        match form {
+            Form::Json => print(&Told { schema: 1, event: "guard", name, result: word, why }),
+            Form::Text => match why {
+                Some(why) if exit != Exit::NotHad => eprintln!("{name}: {word}: {why}"),
+                _ => eprintln!("{name}: {word}"),
+            },
+        }
+        exit
+    }
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    schema: u32,
+    event: &'static str,
+    name: &'a str,
+    result: &'static str,
+    why: Option<String>,
+}
+
+fn print(told: &Told<'_>) {
+    let line = serde_json::to_string(told).expect("texts and numbers have a JSON form");
+    // A closed pipe must not hide the exit code.
+    let _ = writeln!(io::stdout(), "{line}");
+}

@@ -1,0 +1,116 @@
+//! `windlass holders`: who holds what, and who waits for it.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+use windlass_server::{NameView, Process, StoredLease, StoredTicket};
+
+use crate::arguments::Form;
+use crate::exit::Exit;
+use crate::state;
+
+pub(crate) fn holders(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn Error>> {
+    let views = state::open(state)?.overview()?;
+    let rows = views.iter().flat_map(rows);
+    for row in rows {
+        let line = match form {
+            Form::Text => row.text(),
+            Form::Json => serde_json::to_string(&row).expect("texts and numbers have a JSON form"),
+        };
+        // A closed pipe, as of `head`, is no failure.
+        if writeln!(io::stdout(), "{line}").is_err() {
+            break;
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// One who holds or waits.
+#[derive(Clone, Copy, Serialize)]
+struct Row<'a> {
+    schema: u32,
+    event: &'static str,
+    kind: &'static str,
+    name: &'a str,
+    capacity: Option<u32>,
+    holder: &'a str,
+    /// `held`, `gone` if its process has ended, `stale` if somebody has found it so.
+    state: &'static str,
+    weight: u32,
+    token: Option<u64>,
+    /// Milliseconds since 1970.
+    since: i64,
+    pid: Option<u32>,
+}
+
+fn rows(view: &NameView) -> Vec<Row<'_>> {
+    let leases = view.leases.iter().map(|lease| of_lease(view, lease));
+    leases.chain(view.tickets.iter().map(|ticket| of_ticket(view, ticket))).collect()
+}
+
+fn of_lease<'a>(view: &'a NameView, stored: &'a StoredLease) -> Row<'a> {
+    let StoredLease { lease, owner, .. } = stored;
+    let gone = owner.process.as_ref().is_some_and(Process::is_gone);
+    let state = match lease.presence {
+        _ if gone => "gone",
+        windlass_server::Presence::Presumed => "held",
+        _ => "stale",
+    };
+    let pid = owner.process.as_ref().map(|process| process.pid);
+    let token = Some(lease.token.0);
+    let (weight, since) = (lease.weight, owner.since_ms);
+    row(view, Row { state, weight, token, since, pid, ..Row::of(lease.holder.as_str()) })
+}
+
+fn of_ticket<'a>(view: &'a NameView, stored: &'a StoredTicket) -> Row<'a> {
+    let mut needs = stored.ticket.needs.iter();
+    let weight = needs.find(|need| need.name == view.name).map_or(1, |need| need.weight);
+    let pid = stored.process.as_ref().map(|process| process.pid);
+    let (state, since) = ("waiting", stored.since_ms);
+    row(view, Row { state, weight, since, pid, ..Row::of(stored.ticket.holder.as_str()) })
+}
+
+fn row<'a>(view: &'a NameView, row: Row<'a>) -> Row<'a> {
+    Row { kind: view.name.kind(), name: view.name.text(), capacity: view.stored.capacity, ..row }
+}
+
+impl<'a> Row<'a> {
+    fn of(holder: &'a str) -> Self {
+        Self {
+            schema: 1,
+            event: "holder",
+            kind: "",
+            name: "",
+            capacity: None,
+            holder,
+            state: "",
+            weight: 1,
+            token: None,
+            since: 0,
+            pid: None,
+        }
+    }
+
+    fn text(&self) -> String {
+        let Row { kind, name, holder, state, weight, .. } = self;
+        let of = self.capacity.map(|capacity| format!(" {weight} of {capacity}"));
+        let token = self.token.map(|token| format!(", token {token}")).unwrap_or_default();
+        let for_how_long = ago(self.since);
+        let of = of.unwrap_or_default();
+        format!("{kind} {name:?}: {state}{of} by {holder} for {for_how_long}{token}")
+    }
+}
+
+/// How long ago something was, for people.
+fn ago(at_ms: i64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let then = Duration::from_millis(u64::try_from(at_ms).unwrap_or_default());
+    match now.saturating_sub(then).as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds @ 60..3600 => format!("{} min", seconds / 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}

@@ -1,0 +1,172 @@
+//! The primitives of `windlass lock` and `windlass sem`.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::Serialize;
+use windlass_server::{
+    Acquire, Answer, HoldError, HolderId, LeaseTerms, Name, Need, Taken, Token, acquire,
+    check_token, heartbeat, release,
+};
+
+use crate::arguments::{
+    AcquireArguments, CheckArguments, Form, Kind, LockPrimitive, SemPrimitive, Slots,
+    TokenArguments,
+};
+use crate::exit::Exit;
+use crate::lock::tell;
+use crate::state;
+
+pub(crate) fn lock(
+    state: Option<&Path>,
+    primitive: &LockPrimitive,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let one = Slots { weight: 1, capacity: None };
+    match primitive {
+        LockPrimitive::Acquire(arguments) => take(state, arguments, &one, form),
+        LockPrimitive::Release(arguments) => give(state, arguments, form),
+        LockPrimitive::Heartbeat(arguments) => beat(state, arguments, form),
+        LockPrimitive::Check(arguments) => look(state, arguments, form),
+    }
+}
+
+pub(crate) fn sem(
+    state: Option<&Path>,
+    primitive: &SemPrimitive,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    match primitive {
+        SemPrimitive::Acquire { acquire, slots } => take(state, acquire, slots, form),
+        SemPrimitive::Release(arguments) => give(state, arguments, form),
+        SemPrimitive::Heartbeat(arguments) => beat(state, arguments, form),
+        SemPrimitive::Check(arguments) => look(state, arguments, form),
+    }
+}
+
+fn take<K: Kind>(
+    state: Option<&Path>,
+    arguments: &AcquireArguments<K>,
+    slots: &Slots,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let name = &arguments.name;
+    let order = Acquire {
+        holder: HolderId::new(arguments.holder.as_str()),
+        need: Need { name: name.clone(), weight: slots.weight },
+        capacity: slots.capacity,
+        terms: LeaseTerms::from(&arguments.terms),
+        pid: arguments.pid,
+        wait: Some(arguments.wait),
+    };
+    match acquire(&mut state::open(state)?, &order, tell) {
+        Ok(hold) => {
+            let (result, from) = taken(&hold.taken);
+            print(form, name, &Printed { token: Some(hold.token.0), from, ..Printed::new(result) });
+            Ok(Exit::Success)
+        }
+        Err(HoldError::NotHad { by, .. }) => {
+            let result = if matches!(name, Name::Semaphore(_)) { "Full" } else { "Busy" };
+            let holder = Some(by.to_string());
+            print(form, name, &Printed { holder, ..Printed::new(result) });
+            Ok(Exit::NotHad)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn taken(taken: &Taken) -> (&'static str, Option<String>) {
+    match taken {
+        Taken::Acquired => ("Acquired", None),
+        Taken::Extended => ("Extended", None),
+        Taken::AlreadyHeld => ("AlreadyHeld", None),
+        Taken::Upgraded => ("Upgraded", None),
+        Taken::Reclaimed { from } => ("Reclaimed", Some(from.to_string())),
+    }
+}
+
+fn give<K: Kind>(
+    state: Option<&Path>,
+    arguments: &TokenArguments<K>,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let TokenArguments { name, holder, token, .. } = arguments;
+    let holder = HolderId::new(holder.as_str());
+    let answer = release(&mut state::open(state)?, name, &holder, Token(*token))?;
+    Ok(answered(form, name, answer, *token))
+}
+
+fn beat<K: Kind>(
+    state: Option<&Path>,
+    arguments: &TokenArguments<K>,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let TokenArguments { name, holder, token, .. } = arguments;
+    let holder = HolderId::new(holder.as_str());
+    let answer = heartbeat(&mut state::open(state)?, name, &holder, Token(*token))?;
+    Ok(answered(form, name, answer, *token))
+}
+
+fn look<K: Kind>(
+    state: Option<&Path>,
+    arguments: &CheckArguments<K>,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let CheckArguments { name, holder, token, .. } = arguments;
+    let holder = holder.as_ref().map(|holder| HolderId::new(holder.as_str()));
+    let answer = check_token(&mut state::open(state)?, name, holder.as_ref(), Token(*token))?;
+    Ok(answered(form, name, answer, *token))
+}
+
+fn answered(form: Form, name: &Name, answer: Answer, token: u64) -> Exit {
+    print(form, name, &Printed { token: Some(token), ..Printed::new(&format!("{answer:?}")) });
+    if answer.is_yes() { Exit::Success } else { Exit::NotHad }
+}
+
+/// What is printed of an answer.
+#[derive(Serialize)]
+struct Printed {
+    schema: u32,
+    event: &'static str,
+    kind: &'static str,
+    name: String,
+    result: String,
+    token: Option<u64>,
+    from: Option<String>,
+    holder: Option<String>,
+}
+
+impl Printed {
+    fn new(result: &str) -> Self {
+        Self {
+            schema: 1,
+            event: "answer",
+            kind: "",
+            name: String::new(),
+            result: result.to_owned(),
+            token: None,
+            from: None,
+            holder: None,
+        }
+    }
+}
+
+fn print(form: Form, name: &Name, answer: &Printed) {
+    let Printed { result, token, from, holder, .. } = answer;
+    let line = match form {
+        Form::Json => {
+            let (kind, name) = (name.kind(), name.text().to_owned());
+            let (result, from, holder) = (result.clone(), from.clone(), holder.clone());
+            let token = *token;
+            let all = Printed { kind, name, result, token, from, holder, ..Printed::new("") };
+            serde_json::to_string(&all).expect("texts and numbers have a JSON form")
+        }
+        Form::Text => match token {
+            Some(token) => format!("{result} {token}"),
+            None => result.clone(),
+        },
+    };
+    // A closed pipe must not hide the exit code.
+    let _ = writeln!(io::stdout(), "{line}");
+}

@@ -1,0 +1,103 @@
+//! A store that is damaged, replaced, full or of another kind: a clear error, and 69.
+
+use std::fs;
+use std::process::Command;
+
+use crate::bench::{Bench, stderr, stdout};
+
+fn with_store() -> Bench {
+    let bench = Bench::new();
+    assert!(bench.call(&["emit", "kept"]).status.success());
+    bench
+}
+
+/// Puts something in the place of the store.
+fn replace(bench: &Bench, bytes: &[u8]) {
+    for file in ["store.db-wal", "store.db-shm"] {
+        let _ = fs::remove_file(bench.path("state").join(file));
+    }
+    fs::write(bench.path("state/store.db"), bytes).expect("a file");
+}
+
+fn check_refused(bench: &Bench, said: &str) {
+    for arguments in [&["lock", "x", "--", "touch", "ran"][..], &["holders"], &["emit", "e"]] {
+        let output = bench.call(arguments);
+        assert_eq!(output.status.code(), Some(69), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{arguments:?}: {}", stderr(&output));
+        assert!(!bench.path("ran").exists());
+    }
+}
+
+#[test]
+fn what_is_not_our_store_is_not_touched() {
+    let bench = with_store();
+    replace(&bench, b"");
+    check_refused(&bench, "removed or replaced");
+    replace(&bench, &b"random bytes ".repeat(1000));
+    check_refused(&bench, "damaged or not a store");
+    fs::remove_file(bench.path("state/store.db")).expect("it was there");
+    check_refused(&bench, "removed or replaced");
+}
+
+#[test]
+fn a_store_of_the_future_is_refused_with_a_plain_sentence() {
+    let bench = with_store();
+    let script = "import sqlite3; c = sqlite3.connect('state/store.db'); c.execute('PRAGMA user_version = 99')";
+    let mut python = Command::new("python3");
+    let changed = python.args(["-c", script]).current_dir(bench.path(".")).status();
+    if !changed.is_ok_and(|status| status.success()) {
+        return;
+    }
+    check_refused(&bench, "use a newer one");
+}
+
+/// Runs a script as root of a mount namespace of its own. None where that is not allowed.
+fn in_namespace(bench: &Bench, script: &str) -> Option<std::process::Output> {
+    let allowed = Command::new("unshare").args(["-Urm", "true"]).status();
+    if !allowed.is_ok_and(|status| status.success()) {
+        return None;
+    }
+    let inner = bench.script(script);
+    let mut command = Command::new("unshare");
+    command.args(["-Urm", "sh", "-eu", "-c", script]).current_dir(bench.path("."));
+    for (name, value) in inner.get_envs() {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+    Some(command.output().expect("unshare runs"))
+}
+
+#[test]
+fn a_full_disk_is_69_and_what_was_acknowledged_is_there() {
+    let bench = Bench::new();
+    let script = r#"
+        mkdir disk; mount -t tmpfs -o size=2m tmpfs disk; export WINDLASS_STATE=disk/state
+        "$WINDLASS" emit first > /dev/null
+        head -c 3000000 /dev/zero > disk/filler 2>/dev/null || true
+        set +e; n=0
+        while "$WINDLASS" emit more > /dev/null 2> said; do n=$((n + 1)); test $n -lt 2000 || break; done
+        "$WINDLASS" emit more 2> said; echo code $?; cat said >&2
+        rm disk/filler
+        echo counted $n; "$WINDLASS" events | grep -c -e first -e more
+        "$WINDLASS" emit again > /dev/null; echo code $?"#;
+    let Some(output) = in_namespace(&bench, script) else { return };
+    let text = stdout(&output);
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines[0], "code 69", "{text}{}", stderr(&output));
+    let number = |line: &str| line.rsplit(' ').next().and_then(|n| n.parse::<u32>().ok());
+    let (counted, kept) = (number(lines[1]), number(lines[2]));
+    assert_eq!(kept, counted.map(|counted| counted + 1), "{text}{}", stderr(&output));
+    assert_eq!(lines[3], "code 0", "{text}{}", stderr(&output));
+}
+
+#[test]
+fn a_read_only_store_is_69() {
+    let bench = with_store();
+    let script = r#"
+        mount --bind state state; mount -o remount,bind,ro state
+        set +e; "$WINDLASS" lock x -- touch ran 2> said; echo $?; cat said >&2"#;
+    let Some(output) = in_namespace(&bench, script) else { return };
+    assert_eq!(stdout(&output), "69\n", "{}", stderr(&output));
+    assert!(!bench.path("ran").exists());
+}

@@ -1,0 +1,122 @@
+//! `windlass guard`.
+
+use rustix::process::Signal;
+
+use crate::bench::{Bench, eventually, rounds, runs, signal, stderr, stdout};
+
+fn bench(guard: &str) -> Bench {
+    let bench = Bench::new();
+    let file =
+        format!("[params]\nv = 'x'\n[step.a]\nrun = 'true'\nguard = 'g'\n[guard.g]\n{guard}\n");
+    bench.write("flow.toml", &file);
+    bench
+}
+
+fn check(guard: &str, code: i32, said: &str) {
+    let bench = bench(guard);
+    let output = bench.call(&["guard", "flow.toml", "g", "--wait", "0s"]);
+    assert_eq!(output.status.code(), Some(code), "{guard}: {}", stderr(&output));
+    assert!(stderr(&output).contains(said), "{guard}: {}", stderr(&output));
+}
+
+#[test]
+fn a_check_passes_is_not_yet_or_is_broken() {
+    check("condition = 'true'", 0, "g: passed");
+    check("condition = 'echo too early >&2; exit 3'", 75, "exit code 3: too early");
+    check("condition = 'kill -KILL $$'", 75, "ended by signal 9");
+    check("condition = 'no-such-command-anywhere'", 127, "cannot be found");
+    check("condition = './flow.toml'", 126, "cannot be executed");
+    check(
+        "condition = 'exit 1'\nretry = { max = 0, interval = '1s' }\non_timeout = 'fail'",
+        124,
+        "",
+    );
+    check("condition = 'test {step} = a'", 2, "only a step of a run knows");
+}
+
+#[test]
+fn guards_that_are_not_there_are_told_with_those_that_are() {
+    let bench = bench("condition = 'true'");
+    let output = bench.call(&["guard", "flow.toml", "h"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("it has g"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_value_never_becomes_a_command() {
+    let bench = bench(r#"condition = "test {v} = 'a;touch owned' && test -n '{v}'""#);
+    let output = bench.call(&["guard", "flow.toml", "g", "-p", "v=a;touch owned", "--wait", "0s"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(!bench.path("owned").exists());
+}
+
+#[test]
+fn a_check_that_outlives_its_time_is_ended_with_all_its_children() {
+    let condition = r#"condition = "trap '' TERM; setsid sleep 600 & echo $! > daemon; sleep 600 & echo $! > child; echo $$ > itself; wait""#;
+    let bench = bench(&format!("{condition}\ntimeout = '1s'\non_timeout = 'fail'"));
+    let output = bench.call(&["guard", "flow.toml", "g"]);
+    assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
+    for name in ["daemon", "child", "itself"] {
+        assert!(!runs(&bench.read(name)), "{name}");
+    }
+}
+
+#[test]
+fn what_a_check_leaves_behind_does_not_hold_it_up() {
+    let bench = bench(r#"condition = "yes | head -c 20000000; sleep 600 & echo $! > child""#);
+    let output = bench.call(&["guard", "flow.toml", "g"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(!runs(&bench.read("child")));
+}
+
+#[test]
+fn an_escalated_guard_asks_once_and_waits_for_a_person() {
+    for (verb, code) in [("approve", 0), ("reject", 1)] {
+        let guard = "condition = 'false'\nretry = { max = 0, interval = '1s' }\non_timeout = 'escalate'\n[on]\nescalate = 'echo \"$WINDLASS_GUARD\" >> asked'";
+        let bench = bench(guard);
+        bench.call(&[verb, "guard/g"]);
+        let waiting = bench.start(&["guard", "flow.toml", "g"]);
+        bench.await_file("asked");
+        assert_eq!(stdout(&bench.call(&["events"])), "1\tguard:g:escalated\n");
+        assert!(bench.call(&[verb, "guard/g"]).status.success());
+        let output = waiting.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+        assert_eq!(bench.read("asked"), "g\n", "what was decided before it asked does not count");
+    }
+}
+
+#[test]
+fn a_wait_for_a_guard_ends_with_a_signal() {
+    let bench = bench("condition = 'touch begun; false'");
+    let waiting = bench.start(&["guard", "flow.toml", "g"]);
+    bench.await_file("begun");
+    signal(&waiting, Signal::INT);
+    let output = waiting.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+}
+
+#[test]
+fn no_event_is_lost_between_a_check_and_a_wait() {
+    // It never looks again by itself, so only the event can have it pass in time.
+    let guard = "condition = 'test -e \"ready-{v}\"'\nwake_on = ['ready:{v}']\nretry = { max = 0, interval = '1h' }";
+    let bench = bench(guard);
+    let race = |round: usize| {
+        let value = format!("v={round}");
+        let waiting = bench.start(&["guard", "flow.toml", "g", "-p", &value, "--wait", "50s"]);
+        // Sooner or later than its first check, as the machine likes.
+        for _ in 0..round % 7 {
+            std::thread::yield_now();
+            bench.call(&["check", "flow.toml"]);
+        }
+        bench.write(&format!("ready-{round}"), "");
+        let emitted = bench.call(&["emit", &format!("ready:{round}")]);
+        assert!(emitted.status.success(), "{}", stderr(&emitted));
+        let output = waiting.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{round}: {}", stderr(&output));
+    };
+    (0..rounds(30, 200)).for_each(race);
+    eventually("no bell is left hanging", || {
+        let bells = std::fs::read_dir(bench.path("state/bells/events")).expect("a directory");
+        bells.count() == 0
+    });
+}

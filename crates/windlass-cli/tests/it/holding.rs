@@ -1,0 +1,162 @@
+//! What a wrapper does for its command, and to it.
+
+use std::process::Child;
+
+use rustix::process::Signal;
+
+use crate::bench::{Bench, eventually, runs, signal, stderr, stdout};
+
+/// Starts `windlass lock x` around a script, and waits until that has made the file `held`.
+fn holding(bench: &Bench, options: &[&str], script: &str) -> Child {
+    let mut arguments = vec!["lock", "x"];
+    arguments.extend(options);
+    arguments.extend(["--", "sh", "-c", script]);
+    let child = bench.start(&arguments);
+    bench.await_file("held");
+    child
+}
+
+/// Leaves three processes that run for long: itself, one in its group, one in another session.
+const FAMILY: &str = "sleep 600 & echo $! > child; setsid sleep 600 & echo $! > daemon; \
+    echo $$ > itself; touch held; wait";
+
+fn family(bench: &Bench) -> Vec<String> {
+    ["itself", "child", "daemon"].iter().map(|name| bench.read(name)).collect()
+}
+
+#[test]
+fn whatever_a_killed_wrapper_left_is_ended_before_the_next_begins() {
+    let bench = Bench::new();
+    let mut holder = holding(&bench, &[], FAMILY);
+    let family = family(&bench);
+    holder.kill().expect("it can be killed");
+    holder.wait().expect("it was killed");
+    // One that only waits to be reaped has no command line any more.
+    let look = |pid: &String| {
+        format!("grep -q . /proc/{}/cmdline 2> /dev/null && echo alive;", pid.trim())
+    };
+    let alive = family.iter().map(look);
+    let script = format!("{} echo $WINDLASS_FENCE", alive.collect::<String>());
+    let output = bench.call(&["lock", "x", "--", "sh", "-c", &script]);
+    assert_eq!(stdout(&output), "2\n", "{}", stderr(&output));
+    assert!(family.iter().all(|pid| !runs(pid)));
+}
+
+#[test]
+fn a_wrapper_that_is_stopped_for_too_long_loses_its_lock_and_its_command() {
+    let bench = Bench::new();
+    let holder = holding(&bench, &["--heartbeat-timeout", "500ms"], FAMILY);
+    let family = family(&bench);
+    signal(&holder, Signal::STOP);
+    let output = bench.call(&["lock", "x", "--", "sh", "-c", "echo $WINDLASS_FENCE"]);
+    assert_eq!(stdout(&output), "2\n", "{}", stderr(&output));
+    assert!(family.iter().all(|pid| !runs(pid)), "all had ended before the next began");
+    signal(&holder, Signal::CONT);
+    let output = holder.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(75), "{}", stderr(&output));
+    assert!(stderr(&output).contains("was lost"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_waiting_process_notices_at_once_that_a_holder_was_killed() {
+    let bench = Bench::new();
+    let mut holder = holding(&bench, &["--heartbeat-timeout", "1h"], FAMILY);
+    let next = bench.start(&["lock", "x", "--wait", "50s", "--", "true"]);
+    eventually("somebody waits", || stdout(&bench.call(&["holders"])).contains("waiting"));
+    holder.kill().expect("it can be killed");
+    holder.wait().expect("it was killed");
+    let output = next.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn past_the_longest_hold_the_command_is_ended_with_all_it_started() {
+    let bench = Bench::new();
+    let holder = holding(&bench, &["--max-hold", "400ms"], FAMILY);
+    let output = holder.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
+    assert!(family(&bench).iter().all(|pid| !runs(pid)));
+    assert!(bench.call(&["lock", "x", "--wait", "0s", "--", "true"]).status.success());
+}
+
+#[test]
+fn signals_are_passed_on_and_the_command_decides() {
+    let bench = Bench::new();
+    let script =
+        "trap 'exit 9' TERM; trap 'touch hup' HUP; touch held; while :; do sleep 0.01; done";
+    let holder = holding(&bench, &[], script);
+    signal(&holder, Signal::HUP);
+    bench.await_file("hup");
+    signal(&holder, Signal::TERM);
+    let output = holder.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(9), "{}", stderr(&output));
+}
+
+#[test]
+fn a_wait_ends_with_a_signal_and_leaves_no_place_in_line() {
+    let bench = Bench::new();
+    let mut holder = holding(&bench, &[], "touch held; while ! test -e go; do sleep 0.01; done");
+    for (sent, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let waiter = bench.start(&["lock", "x", "--", "true"]);
+        eventually("somebody waits", || stdout(&bench.call(&["holders"])).contains("waiting"));
+        signal(&waiter, sent);
+        let output = waiter.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+        assert!(!stdout(&bench.call(&["holders"])).contains("waiting"));
+    }
+    bench.write("go", "");
+    holder.wait().expect("it ends");
+}
+
+#[test]
+fn a_command_killed_by_a_signal_is_told_as_a_shell_would() {
+    let bench = Bench::new();
+    let output = bench.call(&["lock", "x", "--", "sh", "-c", "kill -KILL $$"]);
+    assert_eq!(output.status.code(), Some(137), "{}", stderr(&output));
+    assert!(bench.call(&["lock", "x", "--wait", "0s", "--", "true"]).status.success());
+}
+
+#[test]
+fn locks_within_locks_are_ended_with_the_outer_one() {
+    let bench = Bench::new();
+    let script = "exec \"$WINDLASS\" lock y -- sh -c 'echo $$ > inner; touch held; sleep 600'";
+    let mut holder = holding(&bench, &[], script);
+    holder.kill().expect("it can be killed");
+    holder.wait().expect("it was killed");
+    let output = bench.call(&["lock", "x", "--", "true"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(!runs(&bench.read("inner")), "it worked for the outer lock as well");
+    let output = bench.call(&["lock", "y", "--", "true"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn bad_usage_is_told_before_anything_runs() {
+    let bench = Bench::new();
+    for (arguments, said) in [
+        (vec!["lock", "", "--", "true"], "cannot be empty"),
+        (vec!["lock", "a\nb", "--", "true"], "control character"),
+        (vec!["lock", "a", "release", "--", "true"], "verb"),
+        (vec!["lock", "a", "a", "--", "true"], "asked for twice"),
+        (vec!["lock", "x", "--heartbeat-timeout", "1ms", "--", "true"], "too short"),
+        (vec!["lock", "x", "--max-hold", "0s", "--", "true"], "too short"),
+        (vec!["lock", "x"], "COMMAND"),
+        (vec!["sem", "s", "--", "true"], "--capacity"),
+        (vec!["sem", "s", "--capacity", "0", "--", "true"], "at least 1"),
+        (vec!["sem", "s", "--capacity", "2", "-n", "0", "--", "true"], "asks for nothing"),
+        (
+            vec!["sem", "s", "--capacity", "2", "-n", "4294967295", "--", "true"],
+            "above the capacity",
+        ),
+        (vec!["sem", "s", "--capacity", "-1", "--", "true"], "-1"),
+    ] {
+        let output = bench.call(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{arguments:?}: {}", stderr(&output));
+    }
+    let long = "x".repeat(64 << 10);
+    let output = bench.call(&["lock", &long, "--", "true"]);
+    assert_eq!(output.status.code(), Some(2));
+    let output = bench.call(&["lock", "a/../b 🚀", "--", "true"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+}

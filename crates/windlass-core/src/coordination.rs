@@ -1,0 +1,434 @@
+//! Locks and semaphores by name, and the line of those who wait for them.
+//!
+//! Several names are taken together or not at all, so nobody holds one while waiting for another.
+//! Whoever is refused gets a ticket; the rules of the line are in `line`. After every change those
+//! whose turn has come are named once, for whoever drives this to wake them. Knows no processes and
+//! no clock, and can be exported and restored at any point.
+
+mod claim;
+mod event;
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+pub use self::claim::{Claim, ClaimError, Claimed, Hold, NameRefusal, Taken};
+pub use self::event::{CoordinationEvent, CoordinationStats};
+use crate::Timestamp;
+use crate::lease::{HolderId, Lease, Presence, Remains, Token};
+use crate::line::{Line, Name, Ticket};
+use crate::lock::{Lock, LockCheck, LockHeartbeat, LockRelease};
+use crate::semaphore::{Semaphore, SemaphoreCheck, SemaphoreHeartbeat, SemaphoreRelease};
+
+/// Everything that is held and waited for.
+///
+/// ```
+/// use windlass_core::{Claim, Claimed, CoordinationState, HolderId, Name, Need, Timestamp};
+///
+/// let now = Timestamp::ZERO;
+/// let both = |holder: &str| {
+///     let names = ["db", "dns"].map(|name| Need::one(Name::Lock(name.to_owned())));
+///     Claim::new(HolderId::new(holder), names.to_vec())
+/// };
+/// let mut state = CoordinationState::default();
+/// assert!(matches!(state.claim(&both("a"), now)?, Claimed::Held(holds) if holds.len() == 2));
+/// assert!(matches!(state.claim(&both("b"), now)?, Claimed::Refused(_)));
+/// let restored = CoordinationState::restore(state.export());
+/// assert_eq!(restored.export(), state.export());
+/// # Ok::<(), windlass_core::ClaimError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CoordinationState {
+    names: BTreeMap<Name, Entry>,
+    line: Line,
+    /// Every new token is above this.
+    floor: Token,
+    /// How many have come to the line so far.
+    arrivals: u64,
+    rings: Vec<HolderId>,
+    events: Vec<CoordinationEvent>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    machine: Machine,
+    stats: CoordinationStats,
+}
+
+#[derive(Clone, Debug)]
+enum Machine {
+    Lock(Lock),
+    Semaphore(Semaphore),
+}
+
+/// All of a [`CoordinationState`] as plain values, for whoever stores it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CoordinationRecord {
+    /// Every new token is above this.
+    pub floor: Token,
+    /// How many have come to the line so far.
+    pub arrivals: u64,
+    /// What is known of each name.
+    pub names: BTreeMap<Name, NameRecord>,
+    /// The places in line, in order.
+    pub tickets: Vec<Ticket>,
+}
+
+/// What is known of one name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NameRecord {
+    /// The slots of a semaphore; none for a lock.
+    pub capacity: Option<u32>,
+    /// The largest token so far.
+    pub token: Token,
+    /// Who holds it; at most one for a lock.
+    pub leases: Vec<Lease>,
+    /// What has happened to it.
+    pub stats: CoordinationStats,
+}
+
+/// The answer to a release, a heartbeat or a check, by its name in the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It was given back.
+    Released,
+    /// The lease goes on.
+    Refreshed,
+    /// The token is that of a present hold.
+    Valid,
+    /// The lock is someone else's, or held under another token.
+    NotOwner,
+    /// This holder has no slots under this token.
+    NotHolder,
+    /// Nobody holds it.
+    AlreadyFree,
+    /// The lease was stale already.
+    Expired,
+}
+
+impl Answer {
+    /// Whether what was asked for was done, or is so.
+    #[must_use]
+    pub fn is_yes(self) -> bool {
+        matches!(self, Answer::Released | Answer::Refreshed | Answer::Valid)
+    }
+}
+
+/// A semaphore cannot be declared as was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum DeclareError {
+    /// It has no slots.
+    #[error("semaphore {name:?} would have no slots: a capacity is at least 1")]
+    NoSlots {
+        /// Its name.
+        name: String,
+    },
+    /// It has another capacity, and is in use.
+    #[error(
+        "semaphore {name:?} has a capacity of {stored}, not {asked}; it can be changed only while nobody holds or waits for it"
+    )]
+    InUse {
+        /// Its name.
+        name: String,
+        /// The capacity it has.
+        stored: u32,
+        /// The capacity that was asked for.
+        asked: u32,
+    },
+}
+
+impl CoordinationState {
+    /// The state that was exported. Refreshes nobody's lease.
+    #[must_use]
+    pub fn restore(record: CoordinationRecord) -> Self {
+        let entries = record.names.into_iter().map(|(name, record)| (name, Entry::from(record)));
+        Self {
+            names: entries.collect(),
+            line: Line::new(record.tickets),
+            floor: record.floor,
+            arrivals: record.arrivals,
+            rings: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// Everything, as plain values.
+    #[must_use]
+    pub fn export(&self) -> CoordinationRecord {
+        let names = self.names.iter().map(|(name, entry)| (name.clone(), entry.into()));
+        let tickets = self.line.tickets().to_vec();
+        let (floor, arrivals) = (self.floor, self.arrivals);
+        CoordinationRecord { floor, arrivals, names: names.collect(), tickets }
+    }
+
+    /// Makes a semaphore, or gives it another capacity if nobody holds or waits for it.
+    pub fn declare(
+        &mut self,
+        name: &str,
+        capacity: u32,
+        now: Timestamp,
+    ) -> Result<(), DeclareError> {
+        if capacity == 0 {
+            return Err(DeclareError::NoSlots { name: name.to_owned() });
+        }
+        let key = Name::Semaphore(name.to_owned());
+        self.reclaim_stale(&key, now);
+        let waited_for = self.waiters(&key).next().is_some();
+        let fresh = || Entry::new(Machine::Semaphore(Semaphore::new(capacity)));
+        let entry = self.names.entry(key).or_insert_with(fresh);
+        let Machine::Semaphore(semaphore) = &mut entry.machine else {
+            unreachable!("a semaphore's name belongs to a semaphore")
+        };
+        let stored = semaphore.capacity();
+        let in_use = waited_for || semaphore.leases().next().is_some();
+        if stored != capacity && in_use {
+            return Err(DeclareError::InUse { name: name.to_owned(), stored, asked: capacity });
+        }
+        semaphore.set_capacity(capacity);
+        Ok(())
+    }
+
+    /// Gives one name back; only with the token of the present hold.
+    pub fn release(
+        &mut self,
+        name: &Name,
+        holder: &HolderId,
+        token: Token,
+        now: Timestamp,
+    ) -> Answer {
+        let Some(entry) = self.names.get_mut(name) else { return absent(name) };
+        let answer = match &mut entry.machine {
+            Machine::Lock(lock) => Answer::from(lock.release(holder, token)),
+            Machine::Semaphore(semaphore) => Answer::from(semaphore.release(holder, token)),
+        };
+        if answer == Answer::Released {
+            let (name, holder) = (name.clone(), holder.clone());
+            self.tell(CoordinationEvent::Released { name, holder, token });
+            self.ring(now);
+        }
+        answer
+    }
+
+    /// A sign of life of a holder.
+    pub fn heartbeat(
+        &mut self,
+        name: &Name,
+        holder: &HolderId,
+        token: Token,
+        now: Timestamp,
+    ) -> Answer {
+        let Some(entry) = self.names.get_mut(name) else { return stranger(name) };
+        match &mut entry.machine {
+            Machine::Lock(lock) => lock.heartbeat(holder, token, now).into(),
+            Machine::Semaphore(semaphore) => semaphore.heartbeat(holder, token, now).into(),
+        }
+    }
+
+    /// Whether what is done under `token` is still covered by it.
+    #[must_use]
+    pub fn check(&self, name: &Name, token: Token, now: Timestamp) -> Answer {
+        let Some(entry) = self.names.get(name) else { return Answer::AlreadyFree };
+        match &entry.machine {
+            Machine::Lock(lock) => lock.check(token, now).into(),
+            Machine::Semaphore(semaphore) => semaphore.check(token, now).into(),
+        }
+    }
+
+    /// Gives up a place in line, if there is one.
+    pub fn leave(&mut self, holder: &HolderId, now: Timestamp) {
+        if self.line.remove(holder).is_some() {
+            self.ring(now);
+        }
+    }
+
+    /// Learns that the holder under `token` is gone: from now on its lease is stale.
+    pub fn abandon(&mut self, name: &Name, token: Token) {
+        let Some(lease) = self.lease_mut(name, token) else { return };
+        if lease.note(Presence::Gone) {
+            let holder = lease.holder.clone();
+            self.tell(CoordinationEvent::Stale { name: name.clone(), holder, token });
+        }
+    }
+
+    /// Learns that nothing is left of the holder under `token`, so that its lease may be given away
+    /// if it is stale.
+    pub fn bury(&mut self, name: &Name, token: Token) {
+        if let Some(lease) = self.lease_mut(name, token) {
+            lease.remains = Remains::None;
+        }
+    }
+
+    /// Frees what is stale of a name, and returns it.
+    pub fn reclaim_stale(&mut self, name: &Name, now: Timestamp) -> Vec<Lease> {
+        self.notice_stale(name, now);
+        let stale = match self.names.get_mut(name).map(|entry| &mut entry.machine) {
+            Some(Machine::Lock(lock)) => lock.reclaim_stale(now).into_iter().collect(),
+            Some(Machine::Semaphore(semaphore)) => semaphore.reclaim_stale(now),
+            None => Vec::new(),
+        };
+        for Lease { holder, token, .. } in &stale {
+            let (name, from) = (name.clone(), holder.clone());
+            self.tell(CoordinationEvent::Reclaimed { name, from, token: *token });
+        }
+        if !stale.is_empty() {
+            self.ring(now);
+        }
+        stale
+    }
+
+    /// The leases on a name, also stale ones.
+    pub fn leases(&self, name: &Name) -> impl Iterator<Item = &Lease> {
+        let machine = self.names.get(name).map(|entry| &entry.machine);
+        machine.into_iter().flat_map(Machine::leases)
+    }
+
+    /// The places in line for a name, in order.
+    pub fn waiters(&self, name: &Name) -> impl Iterator<Item = &Ticket> {
+        let wants = move |ticket: &&Ticket| ticket.needs.iter().any(|need| need.name == *name);
+        self.line.tickets().iter().filter(wants)
+    }
+
+    /// Those whose turn has come since the last call, in order.
+    pub fn take_rings(&mut self) -> Vec<HolderId> {
+        std::mem::take(&mut self.rings)
+    }
+
+    /// What has happened since the last call.
+    pub fn take_events(&mut self) -> Vec<CoordinationEvent> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Says once of each stale lease that it is.
+    fn notice_stale(&mut self, name: &Name, now: Timestamp) {
+        let stale = self.leases(name).filter(|lease| lease.is_stale(now));
+        let stale: Vec<_> = stale.map(|lease| (lease.token, lease.holder.clone())).collect();
+        for (token, holder) in stale {
+            if self.lease_mut(name, token).is_some_and(|lease| lease.note(Presence::Stale)) {
+                self.tell(CoordinationEvent::Stale { name: name.clone(), holder, token });
+            }
+        }
+    }
+
+    fn lease_mut(&mut self, name: &Name, token: Token) -> Option<&mut Lease> {
+        match &mut self.names.get_mut(name)?.machine {
+            Machine::Lock(lock) => lock.lease_mut(token),
+            Machine::Semaphore(semaphore) => semaphore.lease_mut(token),
+        }
+    }
+
+    fn tell(&mut self, event: CoordinationEvent) {
+        if let Some(entry) = self.names.get_mut(event.name()) {
+            entry.stats.count(&event);
+        }
+        self.events.push(event);
+    }
+}
+
+impl Machine {
+    fn leases(&self) -> Box<dyn Iterator<Item = &Lease> + '_> {
+        match self {
+            Machine::Lock(lock) => Box::new(lock.lease().into_iter()),
+            Machine::Semaphore(semaphore) => Box::new(semaphore.leases()),
+        }
+    }
+}
+
+impl Entry {
+    fn new(machine: Machine) -> Self {
+        Self { machine, stats: CoordinationStats::default() }
+    }
+}
+
+impl From<NameRecord> for Entry {
+    fn from(record: NameRecord) -> Self {
+        let NameRecord { capacity, token, leases, stats } = record;
+        let machine = match capacity {
+            Some(capacity) => Machine::Semaphore(Semaphore::restore(capacity, token, leases)),
+            None => Machine::Lock(Lock::restore(token, leases.into_iter().next())),
+        };
+        Self { machine, stats }
+    }
+}
+
+impl From<&Entry> for NameRecord {
+    fn from(entry: &Entry) -> Self {
+        let (capacity, token) = match &entry.machine {
+            Machine::Lock(lock) => (None, lock.token()),
+            Machine::Semaphore(semaphore) => (Some(semaphore.capacity()), semaphore.token()),
+        };
+        let leases = entry.machine.leases().cloned().collect();
+        Self { capacity, token, leases, stats: entry.stats }
+    }
+}
+
+/// What releasing a name says that nobody has ever held.
+fn absent(name: &Name) -> Answer {
+    if matches!(name, Name::Semaphore(_)) { Answer::NotHolder } else { Answer::AlreadyFree }
+}
+
+/// What a heartbeat for a name says that nobody has ever held.
+fn stranger(name: &Name) -> Answer {
+    if matches!(name, Name::Semaphore(_)) { Answer::NotHolder } else { Answer::NotOwner }
+}
+
+impl From<LockRelease> for Answer {
+    fn from(release: LockRelease) -> Self {
+        match release {
+            LockRelease::Released => Answer::Released,
+            LockRelease::NotOwner => Answer::NotOwner,
+            LockRelease::AlreadyFree => Answer::AlreadyFree,
+        }
+    }
+}
+
+impl From<LockHeartbeat> for Answer {
+    fn from(heartbeat: LockHeartbeat) -> Self {
+        match heartbeat {
+            LockHeartbeat::Refreshed => Answer::Refreshed,
+            LockHeartbeat::NotOwner => Answer::NotOwner,
+            LockHeartbeat::Expired => Answer::Expired,
+        }
+    }
+}
+
+impl From<LockCheck> for Answer {
+    fn from(check: LockCheck) -> Self {
+        match check {
+            LockCheck::Valid => Answer::Valid,
+            LockCheck::NotOwner => Answer::NotOwner,
+            LockCheck::AlreadyFree => Answer::AlreadyFree,
+        }
+    }
+}
+
+impl From<SemaphoreRelease> for Answer {
+    fn from(release: SemaphoreRelease) -> Self {
+        match release {
+            SemaphoreRelease::Released => Answer::Released,
+            SemaphoreRelease::NotHolder => Answer::NotHolder,
+        }
+    }
+}
+
+impl From<SemaphoreHeartbeat> for Answer {
+    fn from(heartbeat: SemaphoreHeartbeat) -> Self {
+        match heartbeat {
+            SemaphoreHeartbeat::Refreshed => Answer::Refreshed,
+            SemaphoreHeartbeat::NotHolder => Answer::NotHolder,
+        }
+    }
+}
+
+impl From<SemaphoreCheck> for Answer {
+    fn from(check: SemaphoreCheck) -> Self {
+        match check {
+            SemaphoreCheck::Valid => Answer::Valid,
+            SemaphoreCheck::NotHolder => Answer::NotHolder,
+            SemaphoreCheck::AlreadyFree => Answer::AlreadyFree,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

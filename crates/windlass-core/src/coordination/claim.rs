@@ -1,0 +1,345 @@
+//! Taking several names together, or a place in line.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thiserror::Error;
+
+use super::{CoordinationEvent, CoordinationState, Entry, Machine};
+use crate::Timestamp;
+use crate::lease::{HolderId, LeaseTerms, Remains, Token};
+use crate::line::{Name, Need, Ticket};
+use crate::lock::{Lock, LockAcquire};
+use crate::semaphore::{SemaphoreAcquire, WeightError};
+
+/// A request for several names, together or not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Claim {
+    /// Who asks; unique for one life of one holder.
+    pub holder: HolderId,
+    /// What it asks for.
+    pub needs: Vec<Need>,
+    /// Larger is more urgent.
+    pub priority: i64,
+    /// For how long it wants to hold them.
+    pub terms: LeaseTerms,
+    /// Whether something may be left of the holder once its lease is stale.
+    pub remains: Remains,
+}
+
+impl Claim {
+    /// A claim with the usual terms.
+    #[must_use]
+    pub fn new(holder: HolderId, needs: Vec<Need>) -> Self {
+        let (terms, remains) = (LeaseTerms::default(), Remains::None);
+        Self { holder, needs, priority: 0, terms, remains }
+    }
+}
+
+/// The answer to a [`Claim`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Claimed {
+    /// All names are held, in the order in which they were asked for.
+    Held(Vec<Hold>),
+    /// None is held; the holder has a place in line. Never empty.
+    Refused(Vec<NameRefusal>),
+}
+
+/// One name that is held now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The name.
+    pub name: Name,
+    /// The token to show.
+    pub token: Token,
+    /// How it was had.
+    pub taken: Taken,
+}
+
+/// How a name was had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It was free.
+    Acquired,
+    /// The holder had the lock already.
+    Extended,
+    /// The holder had at least as many slots already.
+    AlreadyHeld,
+    /// The holder had fewer slots.
+    Upgraded,
+    /// The lock was taken from a stale holder.
+    Reclaimed {
+        /// From whom.
+        from: HolderId,
+    },
+}
+
+/// One name that could not be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameRefusal {
+    /// The name.
+    pub name: Name,
+    /// How much of it nobody holds.
+    pub available: u32,
+    /// Who holds it, if not enough is free.
+    pub holders: Vec<HolderId>,
+    /// Who stands before us with a claim on what is free, in order.
+    pub ahead: Vec<HolderId>,
+}
+
+/// A claim that makes no sense; nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ClaimError {
+    /// It asks for nothing.
+    #[error("no name was asked for")]
+    Nothing,
+    /// A name is asked for twice.
+    #[error("{name} was asked for twice")]
+    Twice {
+        /// The name.
+        name: Name,
+    },
+    /// A semaphore has never been declared.
+    #[error("semaphore {name:?} is not known; say how many slots it has with --capacity")]
+    Undeclared {
+        /// Its name.
+        name: String,
+    },
+    /// A lock has no slots.
+    #[error("{name} has no slots: ask for it with a weight of 1")]
+    LockWeight {
+        /// The lock.
+        name: Name,
+    },
+    /// So many slots can never be had.
+    #[error("{name}: {source}")]
+    Weight {
+        /// The semaphore.
+        name: Name,
+        /// Why.
+        source: WeightError,
+    },
+}
+
+impl CoordinationState {
+    /// What would refuse a claim, if it were made now.
+    pub fn obstacles(&self, claim: &Claim, now: Timestamp) -> Result<Vec<NameRefusal>, ClaimError> {
+        self.validate(claim)?;
+        Ok(self.refusals(claim, now))
+    }
+
+    /// Takes all names, or none and a place in line. A name is refused while others hold too much
+    /// of it, or while what is free of it is set aside for someone who stands before us.
+    pub fn claim(&mut self, claim: &Claim, now: Timestamp) -> Result<Claimed, ClaimError> {
+        self.validate(claim)?;
+        self.make_room(claim, now);
+        let refusals = self.refusals(claim, now);
+        if refusals.is_empty() {
+            let holds = claim.needs.iter().map(|need| self.take(claim, need, now)).collect();
+            self.line.remove(&claim.holder);
+            self.ring(now);
+            return Ok(Claimed::Held(holds));
+        }
+        self.stand_in_line(claim, &refusals);
+        self.ring(now);
+        Ok(Claimed::Refused(refusals))
+    }
+
+    fn validate(&self, claim: &Claim) -> Result<(), ClaimError> {
+        if claim.needs.is_empty() {
+            return Err(ClaimError::Nothing);
+        }
+        let mut seen = BTreeSet::new();
+        for Need { name, weight } in &claim.needs {
+            if !seen.insert(name) {
+                return Err(ClaimError::Twice { name: name.clone() });
+            }
+            let machine = self.names.get(name).map(|entry| &entry.machine);
+            match (name, machine) {
+                (Name::Semaphore(_), Some(Machine::Semaphore(semaphore))) => {
+                    let above = |source| ClaimError::Weight { name: name.clone(), source };
+                    semaphore.allows(*weight).map_err(above)?;
+                }
+                (Name::Semaphore(name), _) => {
+                    return Err(ClaimError::Undeclared { name: name.clone() });
+                }
+                _ if *weight != 1 => return Err(ClaimError::LockWeight { name: name.clone() }),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees what is stale, except a lock, which [`Lock::acquire`] takes over from its holder.
+    fn make_room(&mut self, claim: &Claim, now: Timestamp) {
+        for need in &claim.needs {
+            match need.name {
+                Name::Semaphore(_) => drop(self.reclaim_stale(&need.name, now)),
+                Name::Lock(_) | Name::Run(_) => self.notice_stale(&need.name, now),
+            }
+        }
+    }
+
+    fn refusals(&self, claim: &Claim, now: Timestamp) -> Vec<NameRefusal> {
+        let place = self.line.place(&claim.holder, claim.priority);
+        claim.needs.iter().filter_map(|need| self.refusal(claim, need, place, now)).collect()
+    }
+
+    /// Why a name cannot be had by one who stands at `place`.
+    fn refusal(
+        &self,
+        claim: &Claim,
+        need: &Need,
+        place: usize,
+        now: Timestamp,
+    ) -> Option<NameRefusal> {
+        let (name, holder) = (&need.name, &claim.holder);
+        let room = self.room(name, Some(holder), now);
+        // Who holds a part already is not bound by those who wait for it to go.
+        let holds = self.leases(name).any(|lease| lease.holder == *holder && !lease.is_stale(now));
+        let bound = if holds { 0 } else { place };
+        let asides = self.line.ahead(bound, now).map(|ticket| (ticket, ticket.aside(name)));
+        let asides: Vec<_> = asides.filter(|(_, aside)| *aside > 0).collect();
+        let aside = asides.iter().fold(0_u32, |sum, (_, aside)| sum.saturating_add(*aside));
+        if need.weight <= room.saturating_sub(aside) {
+            return None;
+        }
+        let held = need.weight > room;
+        let others = self.leases(name).filter(|lease| !lease.is_reclaimable(now));
+        let others = others.filter(|lease| lease.holder != *holder || lease.is_stale(now));
+        let holders = others.filter(|_| held).map(|lease| lease.holder.clone()).collect();
+        let ahead = asides.iter().filter(|_| !held).map(|(ticket, _)| ticket.holder.clone());
+        let available = self.room(name, None, now);
+        Some(NameRefusal { name: name.clone(), available, holders, ahead: ahead.collect() })
+    }
+
+    /// How much of a name is held by nobody but `holder`.
+    fn room(&self, name: &Name, holder: Option<&HolderId>, now: Timestamp) -> u32 {
+        match self.names.get(name).map(|entry| &entry.machine) {
+            None => 1,
+            Some(Machine::Lock(lock)) => {
+                let free = lock.lease().is_none_or(|lease| {
+                    let own = Some(&lease.holder) == holder && !lease.is_stale(now);
+                    own || lease.is_reclaimable(now)
+                });
+                u32::from(free)
+            }
+            Some(Machine::Semaphore(semaphore)) => {
+                let own = holder.filter(|holder| {
+                    semaphore.lease(holder).is_some_and(|lease| !lease.is_stale(now))
+                });
+                semaphore.free_besides(own, now)
+            }
+        }
+    }
+
+    fn take(&mut self, claim: &Claim, need: &Need, now: Timestamp) -> Hold {
+        let (holder, terms, floor) = (&claim.holder, claim.terms, self.floor);
+        let fresh = || Entry::new(Machine::Lock(Lock::default()));
+        let entry = self.names.entry(need.name.clone()).or_insert_with(fresh);
+        let before = entry.machine.leases().next().map(|lease| lease.token);
+        let (token, taken) = match &mut entry.machine {
+            Machine::Lock(lock) => lock.acquire_above(floor, holder, terms, now).taken(),
+            Machine::Semaphore(semaphore) => {
+                let acquired = semaphore.acquire_above(floor, holder, need.weight, terms, now);
+                acquired.expect("the weight was looked at").taken()
+            }
+        };
+        let name = need.name.clone();
+        if let Taken::Reclaimed { from } = &taken {
+            let (name, from) = (name.clone(), from.clone());
+            let token = before.expect("it was held");
+            self.tell(CoordinationEvent::Reclaimed { name, from, token });
+        }
+        if matches!(taken, Taken::Acquired | Taken::Reclaimed { .. }) {
+            let lease = self.lease_mut(&name, token).expect("it was taken just now");
+            lease.remains = claim.remains;
+            let (name, holder) = (name.clone(), holder.clone());
+            self.tell(CoordinationEvent::Acquired { name, holder, token });
+        }
+        Hold { name, token, taken }
+    }
+
+    /// Notes what has refused the claim on its ticket; the first time, at the end of its line.
+    fn stand_in_line(&mut self, claim: &Claim, refusals: &[NameRefusal]) {
+        let refused = refusals.iter().map(|refusal| refusal.name.clone());
+        let ticket = self.line.get_mut(&claim.holder);
+        if let Some(ticket) = ticket.filter(|ticket| ticket.needs == claim.needs) {
+            ticket.refused.extend(refused);
+            ticket.rung_at = None;
+            return;
+        }
+        for name in refused.clone() {
+            self.tell(CoordinationEvent::Denied { name, holder: claim.holder.clone() });
+        }
+        self.line.remove(&claim.holder);
+        self.arrivals += 1;
+        self.line.insert(Ticket {
+            holder: claim.holder.clone(),
+            priority: claim.priority,
+            arrival: self.arrivals,
+            needs: claim.needs.clone(),
+            refused: refused.collect(),
+            rung_at: None,
+        });
+    }
+
+    /// Finds those in line for whom there is room now, and names each of them once.
+    pub(super) fn ring(&mut self, now: Timestamp) {
+        let mut left: BTreeMap<Name, u32> = BTreeMap::new();
+        let mut rung = BTreeSet::new();
+        for ticket in self.line.tickets().iter().filter(|ticket| !ticket.is_overdue(now)) {
+            for Need { name, .. } in &ticket.needs {
+                if !left.contains_key(name) {
+                    left.insert(name.clone(), self.room(name, None, now));
+                }
+            }
+            let room = |need: &Need| left[&need.name].saturating_add(self.own(ticket, need, now));
+            let fits = ticket.needs.iter().all(|need| need.weight <= room(need));
+            if fits {
+                rung.insert(ticket.holder.clone());
+            }
+            for need in &ticket.needs {
+                let taken = if fits { need.weight } else { ticket.aside(&need.name) };
+                let left = left.get_mut(&need.name).expect("it was put in above");
+                *left = left.saturating_sub(taken);
+            }
+        }
+        for ticket in self.line.tickets_mut() {
+            if ticket.rung_at.is_none() && rung.contains(&ticket.holder) {
+                ticket.rung_at = Some(now);
+                self.rings.push(ticket.holder.clone());
+            }
+        }
+    }
+
+    /// How much of what it waits for a ticket's holder has already.
+    fn own(&self, ticket: &Ticket, need: &Need, now: Timestamp) -> u32 {
+        let mut leases = self.leases(&need.name).filter(|lease| !lease.is_stale(now));
+        leases.find(|lease| lease.holder == ticket.holder).map_or(0, |lease| lease.weight)
+    }
+}
+
+impl LockAcquire {
+    fn taken(self) -> (Token, Taken) {
+        match self {
+            LockAcquire::Acquired { token } => (token, Taken::Acquired),
+            LockAcquire::Extended { token } => (token, Taken::Extended),
+            LockAcquire::Reclaimed { token, from } => (token, Taken::Reclaimed { from }),
+            LockAcquire::Busy { holder, .. } => unreachable!("{holder} was looked at"),
+        }
+    }
+}
+
+impl SemaphoreAcquire {
+    fn taken(self) -> (Token, Taken) {
+        match self {
+            SemaphoreAcquire::Acquired { token } => (token, Taken::Acquired),
+            SemaphoreAcquire::AlreadyHeld { token } => (token, Taken::AlreadyHeld),
+            SemaphoreAcquire::Upgraded { token } => (token, Taken::Upgraded),
+            SemaphoreAcquire::Full { available } => unreachable!("{available} were looked at"),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A hold on a name that expires: who has it, under which token, and when it counts as abandoned.
+//!
+//! A lease lives on heartbeats. Once stale it stays stale: no heartbeat revives it, so whoever sees
+//! it may act on that without hurry. Knows nothing of processes: whoever can see that a holder is
+//! gone says so, and whoever must clear up after one first says when that is done.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::Timestamp;
+
+/// Who holds or asks for a name; unique for one life of one holder.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HolderId(String);
+
+impl HolderId {
+    /// The holder that goes by this text.
+    pub fn new(id: impl Into<String>) -> Self {
+        Self(id.into())
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for HolderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A number that grows with every hand-over of a name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+impl Token {
+    /// The first token after this one that is also above `floor`.
+    ///
+    /// # Panics
+    ///
+    /// When a name has changed hands 2^64 times.
+    #[must_use]
+    pub fn next_above(self, floor: Token) -> Self {
+        Token(self.0.max(floor.0).checked_add(1).expect("no name changes hands 2^64 times"))
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// For how long a hold lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseTerms {
+    /// After how long without a heartbeat it counts as abandoned.
+    pub heartbeat_timeout: Duration,
+    /// For how long it may be held at most, whatever its heartbeats say.
+    pub max_hold: Option<Duration>,
+}
+
+impl Default for LeaseTerms {
+    /// A minute without a heartbeat, and no limit to the whole.
+    fn default() -> Self {
+        Self { heartbeat_timeout: Duration::from_secs(60), max_hold: None }
+    }
+}
+
+/// Whether a stale lease may be given away as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Remains {
+    /// Nothing of its holder is left that could still act in its name.
+    #[default]
+    None,
+    /// Something may be left; it has to be ended before anyone else gets the name.
+    Possible,
+}
+
+/// What is known about a holder besides its heartbeats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Presence {
+    /// Nothing else.
+    #[default]
+    Presumed,
+    /// Somebody has noticed that its heartbeats have stopped.
+    Stale,
+    /// Somebody has seen that it is gone.
+    Gone,
+}
+
+/// One holder's hold on a name.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass_core::{HolderId, Lease, LeaseTerms, Timestamp, Token};
+///
+/// let terms = LeaseTerms { heartbeat_timeout: Duration::from_secs(10), max_hold: None };
+/// let lease = Lease::new(HolderId::new("a"), Token(1), terms, Timestamp::ZERO);
+/// assert!(!lease.is_stale(Timestamp::from_millis(10_000)));
+/// assert!(lease.is_stale(Timestamp::from_millis(10_001)));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lease {
+    /// Who.
+    pub holder: HolderId,
+    /// Under which token.
+    pub token: Token,
+    /// How many slots of a semaphore; 1 for a lock.
+    pub weight: u32,
+    /// Since when.
+    pub since: Timestamp,
+    /// The last sign of life.
+    pub last_heartbeat: Timestamp,
+    /// For how long.
+    pub terms: LeaseTerms,
+    /// What is known about its holder.
+    pub presence: Presence,
+    /// What may be left of its holder.
+    pub remains: Remains,
+}
+
+impl Lease {
+    /// A hold that begins at `now`.
+    #[must_use]
+    pub fn new(holder: HolderId, token: Token, terms: LeaseTerms, now: Timestamp) -> Self {
+        Self {
+            holder,
+            token,
+            weight: 1,
+            since: now,
+            last_heartbeat: now,
+            terms,
+            presence: Presence::Presumed,
+            remains: Remains::None,
+        }
+    }
+
+    /// How long ago its last sign of life was.
+    #[must_use]
+    pub fn age(&self, now: Timestamp) -> Duration {
+        now.since(self.last_heartbeat)
+    }
+
+    /// Whether it has been held for longer than it may be.
+    #[must_use]
+    pub fn is_overheld(&self, now: Timestamp) -> bool {
+        self.terms.max_hold.is_some_and(|most| now.since(self.since) > most)
+    }
+
+    /// Whether it counts as abandoned.
+    #[must_use]
+    pub fn is_stale(&self, now: Timestamp) -> bool {
+        self.presence != Presence::Presumed
+            || self.age(now) > self.terms.heartbeat_timeout
+            || self.is_overheld(now)
+    }
+
+    /// Whether it can be given to someone else.
+    #[must_use]
+    pub fn is_reclaimable(&self, now: Timestamp) -> bool {
+        self.is_stale(now) && self.remains == Remains::None
+    }
+
+    /// Learns more about its holder; what is known is never forgotten. Whether it was presumed alive.
+    pub(crate) fn note(&mut self, presence: Presence) -> bool {
+        let first = self.presence == Presence::Presumed && presence != Presence::Presumed;
+        if self.presence != Presence::Gone {
+            self.presence = presence;
+        }
+        first
+    }
+
+    /// A sign of life; one that is older than the last changes nothing.
+    pub(crate) fn refresh(&mut self, now: Timestamp) {
+        self.last_heartbeat = self.last_heartbeat.max(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lease(max_hold: Option<u64>) -> Lease {
+        let max_hold = max_hold.map(Duration::from_millis);
+        let terms = LeaseTerms { heartbeat_timeout: Duration::from_millis(10), max_hold };
+        Lease::new(HolderId::new("a"), Token(1), terms, Timestamp::from_millis(100))
+    }
+
+    #[test]
+    fn a_lease_is_stale_only_beyond_its_timeout() {
+        let lease = lease(None);
+        assert!(!lease.is_stale(Timestamp::from_millis(110)));
+        assert!(lease.is_stale(Timestamp::from_nanos(110_000_001)));
+        assert!(!lease.is_stale(Timestamp::ZERO), "time never makes it younger than new");
+    }
+
+    #[test]
+    fn heartbeats_do_not_help_beyond_the_longest_hold() {
+        let mut lease = lease(Some(15));
+        lease.refresh(Timestamp::from_millis(114));
+        assert!(!lease.is_stale(Timestamp::from_millis(115)));
+        assert!(lease.is_stale(Timestamp::from_millis(116)));
+    }
+
+    #[test]
+    fn an_older_heartbeat_changes_nothing() {
+        let mut lease = lease(None);
+        lease.refresh(Timestamp::from_millis(108));
+        lease.refresh(Timestamp::from_millis(103));
+        assert_eq!(lease.last_heartbeat, Timestamp::from_millis(108));
+    }
+
+    #[test]
+    fn what_is_left_of_a_holder_keeps_its_lease_from_being_given_away() {
+        let mut lease = lease(None);
+        lease.remains = Remains::Possible;
+        lease.presence = Presence::Gone;
+        assert!(lease.is_stale(Timestamp::ZERO) && !lease.is_reclaimable(Timestamp::MAX));
+        lease.remains = Remains::None;
+        assert!(lease.is_reclaimable(Timestamp::ZERO));
+    }
+
+    #[test]
+    fn extreme_terms_are_just_long_or_short() {
+        let mut lease = lease(None);
+        lease.terms.heartbeat_timeout = Duration::from_secs(1_000_000_000_000);
+        assert!(!lease.is_stale(Timestamp::MAX));
+        lease.terms.heartbeat_timeout = Duration::ZERO;
+        assert!(!lease.is_stale(Timestamp::from_millis(100)));
+        assert!(lease.is_stale(Timestamp::from_nanos(100_000_001)));
+    }
+}

@@ -1,0 +1,122 @@
+//! Events: emitting them, and reading them one after the other without missing any.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use thiserror::Error;
+use windlass_store::{Bell, Event, Store, StoreError, Topic};
+use windlass_workflow::{EventPattern, EventPatternError};
+
+use crate::poll::poll;
+use crate::signals::SignalPipe;
+
+/// How many events are read at once.
+const BATCH: usize = 1000;
+/// How often to look though nobody rang.
+const NET: Duration = Duration::from_secs(5);
+
+/// Why an event was not emitted, or none could be read.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum EventError {
+    /// It has a name that no pattern could match.
+    #[error(
+        "{name:?} is not the name of an event: {why}; write segments with colons, as in build:web:done"
+    )]
+    Name {
+        /// The name.
+        name: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// A pattern makes no sense.
+    #[error(transparent)]
+    Pattern(#[from] EventPatternError),
+    /// A signal ended the wait.
+    #[error("interrupted")]
+    Interrupted {
+        /// The signal.
+        signal: i32,
+    },
+    /// The system refused something that waiting needs.
+    #[error("events cannot be waited for: {0}")]
+    Io(#[from] io::Error),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Emits an event, and says which number it has.
+pub fn emit(store: &mut Store, name: &str) -> Result<u64, EventError> {
+    check_name(name)?;
+    Ok(store.transact(|transaction| transaction.emit(name))?)
+}
+
+fn check_name(name: &str) -> Result<(), EventError> {
+    let refused = |why| Err(EventError::Name { name: name.to_owned(), why });
+    match name {
+        name if name.split(':').any(str::is_empty) => refused("it has an empty segment"),
+        name if name.contains('*') => refused("a star stands only in patterns"),
+        _ => Ok(()),
+    }
+}
+
+/// Reads events in order, from a number on.
+pub struct EventReader {
+    store: Store,
+    after: u64,
+    patterns: Vec<EventPattern>,
+}
+
+impl EventReader {
+    /// Reads what comes after number `after`, and matches one of the patterns if there are any.
+    #[must_use]
+    pub fn new(store: Store, after: u64, patterns: Vec<EventPattern>) -> Self {
+        Self { store, after, patterns }
+    }
+
+    /// The events since the last call, as far as they match.
+    pub fn read(&mut self) -> Result<Vec<Event>, EventError> {
+        let after = self.after;
+        let mut events = self.store.look(|transaction| transaction.events(after, BATCH))?;
+        self.after = events.last().map_or(after, |last| last.number);
+        let matches = |name: &str| self.patterns.iter().any(|pattern| pattern.matches(name));
+        events.retain(|event| self.patterns.is_empty() || matches(&event.name));
+        Ok(events)
+    }
+
+    /// Whether there is nothing to read.
+    pub fn is_at_end(&mut self) -> Result<bool, EventError> {
+        Ok(self.store.last_event()? <= self.after)
+    }
+
+    /// Hands every event to `each` until a signal comes, or `each` says that it is enough.
+    pub fn follow(mut self, mut each: impl FnMut(&Event) -> bool) -> Result<(), EventError> {
+        let signals = SignalPipe::open()?;
+        let bell = self.store.hang(&Topic::Events)?;
+        loop {
+            bell.hush();
+            while !self.is_at_end()? {
+                if !self.read()?.iter().all(&mut each) {
+                    return Ok(());
+                }
+            }
+            if let Some(signal) = rest(&[&bell], &signals, Some(NET))? {
+                return Err(EventError::Interrupted { signal });
+            }
+        }
+    }
+}
+
+/// Waits until a bell rings, a signal comes, or time is up. The signal, if it was one.
+pub(crate) fn rest(
+    bells: &[&Bell],
+    signals: &SignalPipe,
+    patience: Option<Duration>,
+) -> io::Result<Option<i32>> {
+    let mut sources: Vec<&dyn AsFd> = vec![signals];
+    sources.extend(bells.iter().map(|bell| *bell as &dyn AsFd));
+    let ready = poll(&sources, patience)?;
+    if ready[0] { signals.next().map(Some) } else { Ok(None) }
+}

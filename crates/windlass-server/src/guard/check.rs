@@ -1,0 +1,247 @@
+//! One check of a condition: a shell that is given so much time, and ends with all it has started.
+
+use std::fmt;
+use std::io::{self, PipeReader, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::io::ioctl_fionbio;
+use rustix::process::{PidfdFlags, pidfd_open};
+use windlass_store::Tree;
+use windlass_workflow::Script;
+
+use crate::attempt::pid;
+use crate::poll::poll;
+use crate::signals::SignalPipe;
+use crate::spawn::{GroupChoice, spawn};
+use crate::tree::{self, MARKS, marks_with};
+
+/// How much of the last output is kept.
+const TAIL: usize = 400;
+
+/// What to check, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Check<'a> {
+    /// The condition.
+    pub script: &'a Script,
+    /// What its text refers to, and whatever else it should see.
+    pub env: &'a [(String, String)],
+    /// Where it runs.
+    pub dir: &'a Path,
+    /// How long it may take.
+    pub limit: Duration,
+    /// A word that marks its processes; one that nobody else uses.
+    pub mark: &'a str,
+}
+
+/// How a check ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckResult {
+    /// The condition holds.
+    Passed,
+    /// It does not hold, or not yet.
+    NotYet(NotYet),
+    /// It cannot be checked.
+    Broken(Broken),
+}
+
+/// Why a condition does not hold, with the last line that it printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotYet {
+    /// It exited with another code than 0.
+    Exit {
+        /// The code.
+        code: i32,
+        /// What it said last.
+        said: String,
+    },
+    /// A signal ended it.
+    Signal {
+        /// The signal.
+        signal: i32,
+        /// What it said last.
+        said: String,
+    },
+    /// It took too long, and was ended with everything it had started.
+    TimedOut {
+        /// How long it was given.
+        limit: Duration,
+        /// What it said last.
+        said: String,
+    },
+}
+
+/// Why a condition cannot be checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// 126 if its command cannot be executed, 127 if it cannot be found.
+    pub code: i32,
+    /// What was said about it.
+    pub said: String,
+}
+
+impl fmt::Display for NotYet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let said = match self {
+            NotYet::Exit { code, said } => {
+                write!(f, "exit code {code}")?;
+                said
+            }
+            NotYet::Signal { signal, said } => {
+                write!(f, "ended by signal {signal}")?;
+                said
+            }
+            NotYet::TimedOut { limit, said } => {
+                write!(f, "not done within {limit:?}")?;
+                said
+            }
+        };
+        if said.is_empty() { Ok(()) } else { write!(f, ": {said}") }
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.code == 127 { "cannot be found" } else { "cannot be executed" };
+        write!(f, "a command of its condition {what}")?;
+        if self.said.is_empty() { Ok(()) } else { write!(f, ": {}", self.said) }
+    }
+}
+
+/// Runs a condition once. An error means that a signal came, or the system did not let us.
+pub(crate) fn check_until(
+    check: &Check<'_>,
+    signals: Option<&SignalPipe>,
+) -> io::Result<Result<CheckResult, i32>> {
+    let mut running = match Running::start(check)? {
+        Ok(running) => running,
+        Err(broken) => return Ok(Ok(CheckResult::Broken(broken))),
+    };
+    let ended = running.until_end(check, signals);
+    // Whatever the condition has left behind ends with it, also what holds on to its output.
+    let tree = Tree { mark: tree::mark(check.mark), group: tree::group_of(running.child.id()) };
+    let killed = running.child.kill().and_then(|()| tree::end(&tree));
+    let status = running.child.wait()?;
+    killed?;
+    Ok(match ended? {
+        Ended::Signal(signal) => Err(signal),
+        Ended::Late => Ok(CheckResult::NotYet(NotYet::TimedOut {
+            limit: check.limit,
+            said: running.last_line(),
+        })),
+        Ended::Exited => Ok(result(status, running.last_line())),
+    })
+}
+
+/// Runs a condition once.
+///
+/// ```
+/// use std::path::Path;
+/// use std::time::Duration;
+/// use windlass_server::{Check, CheckResult, check};
+///
+/// let text = "[guard.g]\ncondition = 'test -d /'\n[step.a]\nrun = 'true'\nguard = 'g'";
+/// let plan = windlass_workflow::parse("flow.toml", text)?.bind([])?;
+/// let script = &plan.guards[0].condition;
+/// let (dir, limit) = (Path::new("/"), Duration::from_secs(60));
+/// let result = check(&Check { script, env: &[], dir, limit, mark: "doc-check" })?;
+/// assert_eq!(result, CheckResult::Passed);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn check(check: &Check<'_>) -> io::Result<CheckResult> {
+    Ok(check_until(check, None)?.expect("no signals are watched"))
+}
+
+fn result(status: ExitStatus, said: String) -> CheckResult {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => CheckResult::Passed,
+        (Some(code @ (126 | 127)), _) => CheckResult::Broken(Broken { code, said }),
+        (Some(code), _) => CheckResult::NotYet(NotYet::Exit { code, said }),
+        (None, signal) => {
+            CheckResult::NotYet(NotYet::Signal { signal: signal.unwrap_or_default(), said })
+        }
+    }
+}
+
+enum Ended {
+    Exited,
+    Late,
+    Signal(i32),
+}
+
+struct Running {
+    child: Child,
+    ended: OwnedFd,
+    output: PipeReader,
+    tail: Vec<u8>,
+}
+
+impl Running {
+    fn start(check: &Check<'_>) -> io::Result<Result<Self, Broken>> {
+        let (output, writer) = io::pipe()?;
+        ioctl_fionbio(&output, true)?;
+        let shell = &check.script.shell;
+        let mut command = Command::new(&shell.program);
+        command.args(&shell.arguments).arg(check.script.text.text()).current_dir(check.dir);
+        command.envs(check.env.iter().map(|(name, value)| (name, value)));
+        command.env(MARKS, marks_with(check.mark));
+        command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+        let child = match spawn(&mut command, GroupChoice::Own) {
+            Ok(child) => child,
+            Err(error) => {
+                let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+                let said = format!("{} in {}: {error}", shell.program, check.dir.display());
+                return Ok(Err(Broken { code, said }));
+            }
+        };
+        let number = pid(child.id()).expect("a child has a number");
+        let ended = pidfd_open(number, PidfdFlags::empty())?;
+        Ok(Ok(Self { child, ended, output, tail: Vec::new() }))
+    }
+
+    fn until_end(&mut self, check: &Check<'_>, signals: Option<&SignalPipe>) -> io::Result<Ended> {
+        let began = Instant::now();
+        loop {
+            let left = check.limit.saturating_sub(began.elapsed());
+            let mut sources: Vec<&dyn AsFd> = vec![&self.ended, &self.output];
+            sources.extend(signals.map(|signals| signals as &dyn AsFd));
+            let ready = poll(&sources, Some(left))?;
+            if ready[1] {
+                self.read();
+            }
+            if ready[0] {
+                self.read();
+                return Ok(Ended::Exited);
+            }
+            if let Some(signals) = signals.filter(|_| ready[2]) {
+                return Ok(Ended::Signal(signals.next()?));
+            }
+            if left.is_zero() {
+                return Ok(Ended::Late);
+            }
+        }
+    }
+
+    /// Reads what there is, as much as a pipe holds, and keeps the end of it.
+    fn read(&mut self) {
+        let mut chunk = [0; 8192];
+        for _ in 0..16 {
+            match self.output.read(&mut chunk) {
+                Ok(length @ 1..) => self.tail.extend(&chunk[..length]),
+                _ => break,
+            }
+        }
+        let extra = self.tail.len().saturating_sub(TAIL);
+        self.tail.drain(..extra);
+    }
+
+    fn last_line(&self) -> String {
+        let text = String::from_utf8_lossy(&self.tail);
+        let line = text.lines().rev().find(|line| !line.trim().is_empty());
+        line.unwrap_or_default().trim().to_owned()
+    }
+}

@@ -1,0 +1,45 @@
+//! What a person decides about a guard that waits, as a request in the store.
+
+use windlass_store::{Store, StoreError};
+
+/// What a person decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It passes.
+    Approve,
+    /// It fails.
+    Reject,
+}
+
+impl Verdict {
+    fn word(self) -> &'static str {
+        match self {
+            Verdict::Approve => "approve",
+            Verdict::Reject => "reject",
+        }
+    }
+}
+
+/// Tells whoever waits for the guard of `target` (a step as `RUN/STEP`, or `guard/NAME`).
+pub fn decide(store: &mut Store, target: &str, verdict: Verdict) -> Result<(), StoreError> {
+    store.transact(|transaction| transaction.ask(target, verdict.word()))?;
+    Ok(())
+}
+
+/// Takes what was decided about `target`, if something was; the last word counts.
+pub fn verdict(store: &mut Store, target: &str) -> Result<Option<Verdict>, StoreError> {
+    if store.look(|transaction| transaction.requests(target))?.is_empty() {
+        return Ok(None);
+    }
+    store.transact(|transaction| {
+        let mut verdict = None;
+        for request in transaction.requests(target)? {
+            let known = [Verdict::Approve, Verdict::Reject];
+            let said = known.into_iter().find(|verdict| verdict.word() == request.text);
+            if said.is_some() && transaction.take_request(request.number)? {
+                verdict = said;
+            }
+        }
+        Ok(verdict)
+    })
+}

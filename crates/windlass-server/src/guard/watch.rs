@@ -1,0 +1,221 @@
+//! Waits for one guard: checks it, sleeps, wakes up for its events, and heeds what a person decides.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+use windlass_core::Timestamp;
+use windlass_store::{Bell, Store, StoreError, Topic};
+use windlass_workflow::{EventPattern, EventPatternError, Guard, GuardAction};
+
+use super::check::{Broken, Check, CheckResult, NotYet, check_until};
+use super::verdict::{Verdict, verdict};
+use super::vigil::{Vigil, VigilStep};
+use crate::events::{EventReader, rest};
+use crate::signals::SignalPipe;
+
+/// How often to look though nobody rang.
+const NET: Duration = Duration::from_secs(5);
+
+/// What to wait for, with every value filled in.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch<'a> {
+    /// The guard.
+    pub guard: &'a Guard,
+    /// What its condition refers to, and whatever else it should see.
+    pub env: &'a [(String, String)],
+    /// The names of events that make it look again.
+    pub wake_on: &'a [String],
+    /// Where its condition runs.
+    pub dir: &'a Path,
+    /// Under which name a person decides about it.
+    pub target: &'a str,
+    /// How long to wait at most, whatever the guard says; none for as long as it takes.
+    pub wait: Option<Duration>,
+}
+
+/// How a wait ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GuardEnd {
+    /// The condition holds.
+    Passed,
+    /// A person let it pass.
+    Approved,
+    /// A person failed it.
+    Rejected,
+    /// It has waited for as long as it may, and fails then.
+    TimedOut,
+    /// The caller would not wait any longer.
+    NotYet(Option<NotYet>),
+    /// The condition cannot be checked.
+    Broken(Broken),
+}
+
+/// What happens while a guard is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GuardNews<'a> {
+    /// It does not hold yet.
+    NotYet(&'a NotYet),
+    /// Its time is over, and it goes on checking.
+    Blocked,
+    /// Its time is over, and a person has to decide: the moment to tell one.
+    Escalated,
+}
+
+/// Why a guard cannot be waited for.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum GuardError {
+    /// The name of an event makes no sense as a pattern, with the values that it has.
+    #[error("wake_on: {0}")]
+    Pattern(#[from] EventPatternError),
+    /// A signal ended the wait.
+    #[error("interrupted while waiting")]
+    Interrupted {
+        /// The signal.
+        signal: i32,
+    },
+    /// The system refused something that checking needs.
+    #[error("the condition cannot be checked: {0}")]
+    Io(#[from] io::Error),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Waits until a guard passes, fails, or the caller's time is up.
+pub fn watch(
+    store: Store,
+    order: &Watch<'_>,
+    told: impl FnMut(GuardNews<'_>),
+) -> Result<GuardEnd, GuardError> {
+    let mut store = store;
+    let signals = SignalPipe::open()?;
+    let bells = [store.hang(&Topic::Events)?, store.hang(&Topic::Requests)?];
+    // What was decided before is not about this wait.
+    verdict(&mut store, order.target)?;
+    let patterns = order.wake_on.iter().map(|pattern| pattern.parse::<EventPattern>());
+    let after = store.last_event()?;
+    let events = EventReader::new(store.another()?, after, patterns.collect::<Result<_, _>>()?);
+    let mark = format!("check-{}", bells[0].name());
+    let began = Instant::now();
+    let vigil = Vigil::new(order.guard, Timestamp::ZERO);
+    Watching { store, order, events, signals, bells, mark, began, vigil, last: None, told }.run()
+}
+
+struct Watching<'a, T> {
+    store: Store,
+    order: &'a Watch<'a>,
+    events: EventReader,
+    signals: SignalPipe,
+    bells: [Bell; 2],
+    mark: String,
+    began: Instant,
+    vigil: Vigil,
+    last: Option<NotYet>,
+    told: T,
+}
+
+impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
+    fn run(mut self) -> Result<GuardEnd, GuardError> {
+        loop {
+            self.bells.iter().for_each(Bell::hush);
+            match verdict(&mut self.store, self.order.target)? {
+                Some(Verdict::Approve) => return Ok(GuardEnd::Approved),
+                Some(Verdict::Reject) => return Ok(GuardEnd::Rejected),
+                None => {}
+            }
+            if self.has_event()? {
+                self.vigil.wake(self.now());
+            }
+            let step = self.vigil.step(self.now());
+            let ended = match step {
+                VigilStep::Check { limit } => self.check(limit)?,
+                VigilStep::TimedOut(action) => self.time_out(action)?,
+                VigilStep::Wait { until } => self.wait(until)?,
+            };
+            if let Some(end) = ended {
+                return Ok(end);
+            }
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::ZERO.after(self.began.elapsed())
+    }
+
+    /// Whether an event came since the last time that it waits for. Reads all that there are.
+    fn has_event(&mut self) -> Result<bool, StoreError> {
+        let mut found = false;
+        if self.order.wake_on.is_empty() {
+            return Ok(false);
+        }
+        while !self.at_end()? {
+            found |= !self.read()?;
+        }
+        Ok(found)
+    }
+
+    fn at_end(&mut self) -> Result<bool, StoreError> {
+        self.events.is_at_end().map_err(only_store)
+    }
+
+    /// Reads some events; whether none matched.
+    fn read(&mut self) -> Result<bool, StoreError> {
+        self.events.read().map(|events| events.is_empty()).map_err(only_store)
+    }
+
+    fn check(&mut self, limit: Duration) -> Result<Option<GuardEnd>, GuardError> {
+        let Watch { guard, env, dir, .. } = *self.order;
+        let check = Check { script: &guard.condition, env, dir, limit, mark: &self.mark };
+        match check_until(&check, Some(&self.signals))? {
+            Err(signal) => Err(GuardError::Interrupted { signal }),
+            Ok(CheckResult::Passed) => Ok(Some(GuardEnd::Passed)),
+            Ok(CheckResult::Broken(broken)) => Ok(Some(GuardEnd::Broken(broken))),
+            Ok(CheckResult::NotYet(why)) => {
+                self.vigil.not_yet(self.now());
+                (self.told)(GuardNews::NotYet(&why));
+                self.last = Some(why);
+                Ok(None)
+            }
+        }
+    }
+
+    fn time_out(&mut self, action: GuardAction) -> Result<Option<GuardEnd>, GuardError> {
+        match action {
+            GuardAction::Fail => return Ok(Some(GuardEnd::TimedOut)),
+            GuardAction::Block => (self.told)(GuardNews::Blocked),
+            GuardAction::Escalate => {
+                let event = format!("guard:{}:escalated", self.order.guard.name);
+                self.store.transact(|transaction| transaction.emit(&event))?;
+                (self.told)(GuardNews::Escalated);
+            }
+        }
+        Ok(None)
+    }
+
+    fn wait(&mut self, until: Option<Timestamp>) -> Result<Option<GuardEnd>, GuardError> {
+        let left = self.order.wait.map(|wait| wait.saturating_sub(self.began.elapsed()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Ok(Some(GuardEnd::NotYet(self.last.take())));
+        }
+        let until = until.map(|until| until.since(self.now()));
+        let patience = [until, left, Some(NET)].into_iter().flatten().min();
+        let [events, requests] = &self.bells;
+        match rest(&[events, requests], &self.signals, patience)? {
+            Some(signal) => Err(GuardError::Interrupted { signal }),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Reading events fails only because of the store.
+fn only_store(error: crate::events::EventError) -> StoreError {
+    match error {
+        crate::events::EventError::Store(error) => error,
+        other => unreachable!("{other} while reading what is there"),
+    }
+}

@@ -1,0 +1,164 @@
+//! Heartbeats, from a thread and a connection of their own.
+//!
+//! A holder counts its time from before it sent the last good heartbeat. If none gets through in
+//! time, it takes its lease for lost before anybody else can.
+
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+use windlass_core::{Answer, HolderId, LeaseTerms, Name, Token};
+use windlass_store::{Group, Process, Store, StoreError, StoreOpener, Transaction};
+
+/// Short commands are over by then, and never need a heartbeat.
+const FIRST: Duration = Duration::from_millis(100);
+/// How long to wait after a heartbeat that did not get through.
+const AGAIN: Duration = Duration::from_millis(250);
+
+/// Why a lease is no longer held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Lost {
+    /// It has been held for as long as it may be.
+    #[error("it was held for as long as --max-hold allows")]
+    Overheld,
+    /// Its heartbeats stopped for too long, and it was or could have been given away.
+    #[error("its heartbeats came too late, as after a pause of this process or of the machine")]
+    Expired,
+    /// Its heartbeats do not get through.
+    #[error("the store could not be reached for too long")]
+    Unreachable,
+}
+
+/// What to keep alive.
+pub(crate) struct Beat {
+    pub(crate) holder: HolderId,
+    pub(crate) names: Vec<(Name, Token)>,
+    pub(crate) terms: LeaseTerms,
+    /// From when on time counts: before the names were asked for.
+    pub(crate) since: Instant,
+    /// Where the command runs, to be noted with the first heartbeat.
+    pub(crate) group: Option<Group>,
+}
+
+/// Beats until it is dropped.
+pub(crate) struct Pulse {
+    stop: Option<Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Pulse {
+    /// Beats for one holder; `lost` is told at most once, and then no more is sent.
+    pub(crate) fn start(
+        store: StoreOpener,
+        beat: Beat,
+        lost: impl FnOnce(Lost) + Send + 'static,
+    ) -> Self {
+        Self::run(move |stop| {
+            if let Some(why) = beat.go_on(&store, stop) {
+                lost(why);
+            }
+        })
+    }
+
+    /// Beats for everything that this process holds, whatever becomes of it.
+    pub(crate) fn of_process(mut store: Store, process: Process, terms: LeaseTerms) -> Self {
+        Self::run(move |stop| {
+            while matches!(
+                stop.recv_timeout(terms.heartbeat_timeout / 3),
+                Err(RecvTimeoutError::Timeout)
+            ) {
+                // One that does not get through is followed by another.
+                let beat = |transaction: &Transaction<'_>| transaction.heartbeat_process(&process);
+                let _ = store.transact_leases(beat);
+            }
+        })
+    }
+
+    fn run(act: impl FnOnce(&mpsc::Receiver<()>) + Send + 'static) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let thread = thread::spawn(move || act(&stopped));
+        Self { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Pulse {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It can only panic by a bug, which has been reported then.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Beat {
+    /// Whether so much time has passed already that somebody else may have the names.
+    pub(crate) fn is_late(&self) -> bool {
+        is_late(self.since, self.terms.heartbeat_timeout)
+    }
+
+    /// Beats until told to stop, or until the lease is lost.
+    fn go_on(&self, opener: &StoreOpener, stop: &mpsc::Receiver<()>) -> Option<Lost> {
+        let LeaseTerms { heartbeat_timeout, max_hold } = self.terms;
+        let began = self.since;
+        let mut good = began;
+        let mut pause = FIRST.min(heartbeat_timeout / 3);
+        let mut connection = None;
+        loop {
+            let overheld = max_hold.map(|most| most.saturating_sub(began.elapsed()));
+            let pause_now = overheld.map_or(pause, |left| pause.min(left));
+            if !matches!(stop.recv_timeout(pause_now), Err(RecvTimeoutError::Timeout)) {
+                return None;
+            }
+            if max_hold.is_some_and(|most| began.elapsed() >= most) {
+                return Some(Lost::Overheld);
+            }
+            let sent = Instant::now();
+            match self.send(opener, &mut connection, good) {
+                Ok(true) => (good, pause) = (sent, heartbeat_timeout / 3),
+                Ok(false) => return Some(Lost::Expired),
+                Err(_) if is_late(good, heartbeat_timeout) => return Some(Lost::Unreachable),
+                Err(_) => pause = AGAIN.min(heartbeat_timeout / 12),
+            }
+        }
+    }
+
+    /// Sends one heartbeat for every name. Whether all are still held.
+    fn send(
+        &self,
+        opener: &StoreOpener,
+        connection: &mut Option<Store>,
+        good: Instant,
+    ) -> Result<bool, StoreError> {
+        let first = connection.is_none();
+        let store = match connection {
+            Some(store) => store,
+            None => connection.insert(opener.open()?),
+        };
+        let timeout = self.terms.heartbeat_timeout;
+        store.interrupt_when(move || is_late(good, timeout));
+        let sent = store.transact_leases(|transaction| {
+            let mut held = true;
+            for (name, token) in &self.names {
+                let answer = transaction.heartbeat(name, &self.holder, *token)?;
+                held &= answer == Answer::Refreshed;
+                if let Some(group) = self.group.filter(|_| first && held) {
+                    transaction.attach(name, &self.holder, *token, group)?;
+                }
+            }
+            Ok(held)
+        });
+        if sent.is_err() {
+            *connection = None;
+        }
+        sent
+    }
+}
+
+/// Whether so much time has passed since the last good heartbeat that whatever runs must end now to
+/// have ended before somebody else can begin.
+fn is_late(good: Instant, timeout: Duration) -> bool {
+    good.elapsed() > timeout / 6 * 5
+}

@@ -1,0 +1,77 @@
+use std::process::{Child, Command, Stdio};
+
+use super::*;
+use crate::spawn::{GroupChoice, spawn};
+
+fn tree(word: &str) -> Tree {
+    Tree { mark: mark(word), group: None }
+}
+
+/// Starts a shell that says when it is ready, and waits for that.
+fn start(word: &str, script: &str) -> Child {
+    use std::io::Read;
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).env(MARKS, marks_with(word)).stdout(Stdio::piped());
+    let mut child = spawn(&mut command, GroupChoice::Own).expect("sh runs");
+    let mut ready = [0];
+    child.stdout.as_mut().expect("a pipe").read_exact(&mut ready).expect("it says so");
+    child
+}
+
+#[test]
+fn whatever_carries_the_mark_is_ended_also_in_another_session() {
+    let script = "setsid sleep 600 & sleep 600 & (sleep 600 & exec sleep 600) & echo; wait";
+    let mut child = start("tree-test-1", script);
+    let tree = tree("tree-test-1");
+    assert!(!members(&tree).expect("they can be listed").is_empty());
+    end(&tree).expect("they end");
+    assert!(members(&tree).expect("they can be listed").is_empty());
+    child.wait().expect("it was killed");
+}
+
+#[test]
+fn whoever_has_no_mark_is_found_by_its_group_and_its_parents() {
+    let script = "env -i sleep 600 & env -i setsid sleep 600 & echo; wait";
+    let mut child = start("tree-test-2", script);
+    let group = group_of(child.id());
+    assert!(group.is_some(), "it leads a group");
+    let tree = Tree { mark: "WINDLASS_LEASES=nobody".to_owned(), group };
+    let found = members(&tree).expect("they can be listed").len();
+    assert!(found >= 2, "{found}");
+    end(&tree).expect("they end");
+    assert!(members(&tree).expect("they can be listed").is_empty());
+    child.wait().expect("it was killed");
+}
+
+#[test]
+fn a_word_is_not_taken_for_another_that_begins_alike() {
+    let mut child = start("tree-test-33", "echo; exec sleep 600");
+    assert!(members(&tree("tree-test-3")).expect("they can be listed").is_empty());
+    end(&tree("tree-test-33")).expect("it ends");
+    child.wait().expect("it was killed");
+}
+
+#[test]
+fn a_group_whose_number_is_used_again_is_left_alone() {
+    let mut child = start("tree-test-4", "echo; exec sleep 600");
+    let mut group = group_of(child.id()).expect("it leads a group");
+    group.started += 1;
+    let other = Tree { mark: "WINDLASS_LEASES=nobody".to_owned(), group: Some(group) };
+    end(&other).expect("there is nothing to end");
+    assert!(child.try_wait().expect("it can be asked").is_none(), "it lives");
+    child.kill().expect("it can be killed");
+    child.wait().expect("it was killed");
+}
+
+#[test]
+fn what_an_ended_leader_left_in_its_group_is_found() {
+    let mut child = start("tree-test-6", "env -i sleep 600 & echo");
+    crate::attempt::await_end(child.id());
+    let group = group_of(child.id());
+    assert!(group.is_some(), "its number is its own until it is reaped");
+    let tree = Tree { mark: "WINDLASS_LEASES=nobody".to_owned(), group };
+    assert_eq!(members(&tree).expect("they can be listed").len(), 1);
+    end(&tree).expect("it ends");
+    assert!(members(&tree).expect("they can be listed").is_empty());
+    child.wait().expect("it has ended");
+}

@@ -1,0 +1,49 @@
+//! What a place to remember things must be able to do.
+//!
+//! No call here is one that only a single machine could serve: transactions, a way to be woken, and
+//! further connections. Times come from the clock that the store was opened with.
+
+use crate::bell::{Bell, Topic};
+use crate::error::StoreError;
+use crate::records::Records;
+
+/// How sure a commit must be before it is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// It survives a loss of power.
+    Full,
+    /// It survives a crash of any process. Enough for signs of life, since whoever gives them does
+    /// not survive a loss of power either.
+    Process,
+}
+
+/// What is done within a transaction.
+pub type Act<'a> = &'a mut dyn FnMut(&dyn Records) -> Result<(), StoreError>;
+
+/// Makes a connection.
+pub type Opener = Box<dyn Fn() -> Result<Box<dyn Backend>, StoreError> + Send>;
+
+/// A place where things are remembered.
+pub trait Backend: Send {
+    /// Does several things in one commit: all of them, or none if `act` fails. Transactions happen
+    /// one after the other, as seen by everybody.
+    fn transact(&mut self, durability: Durability, act: Act<'_>) -> Result<(), StoreError>;
+
+    /// Looks at one consistent state, without waiting for those who write.
+    fn look(&mut self, act: Act<'_>) -> Result<(), StoreError>;
+
+    /// A way to make further connections to the same place, from other threads.
+    fn opener(&self) -> Opener;
+
+    /// A bell that others can ring.
+    fn hang(&self, topic: &Topic) -> Result<Bell, StoreError>;
+
+    /// Rings one bell, if it still hangs. Bells are only hints: one that is lost costs time.
+    fn ring(&self, topic: &Topic, bell: &str);
+
+    /// Rings every bell of a topic.
+    fn ring_all(&self, topic: &Topic);
+
+    /// Gives up waiting for others, and the wait with an error, as soon as `stop` says so.
+    fn interrupt_when(&mut self, stop: Box<dyn Fn() -> bool + Send>);
+}

@@ -1,0 +1,242 @@
+//! A backend that forgets: for tests, and for programs that coordinate only their own threads.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, PipeWriter, Write, pipe};
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::io::ioctl_fionbio;
+use windlass_core::{Fact, HolderId, Name, Token};
+
+use crate::backend::{Act, Backend, Durability, Opener};
+use crate::bell::{Bell, Topic, unique};
+use crate::encoding::{decode, encode};
+use crate::error::StoreError;
+use crate::records::{
+    Event, Meta, Records, Request, RunRecord, StoredLease, StoredName, StoredTicket,
+};
+
+/// What is remembered for as long as the process lives. Clones share it.
+#[derive(Clone, Default)]
+pub struct Memory {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    tables: Mutex<Tables>,
+    bells: Mutex<BTreeMap<(Topic, String), PipeWriter>>,
+}
+
+#[derive(Clone, Default)]
+struct Tables {
+    meta: Option<Meta>,
+    names: BTreeMap<Name, StoredName>,
+    leases: BTreeMap<(Name, HolderId), StoredLease>,
+    tickets: BTreeMap<HolderId, StoredTicket>,
+    events: Vec<Event>,
+    requests: BTreeMap<u64, Request>,
+    requested: u64,
+    runs: BTreeMap<String, RunRecord>,
+    /// In the stored form, so that a fact without one is noticed here as well.
+    facts: BTreeMap<String, Vec<(Token, String)>>,
+}
+
+impl Backend for Memory {
+    fn transact(&mut self, _: Durability, act: Act<'_>) -> Result<(), StoreError> {
+        let mut tables = lock(&self.shared.tables);
+        let draft = Draft(Mutex::new(tables.clone()));
+        act(&draft)?;
+        *tables = draft.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(())
+    }
+
+    fn look(&mut self, act: Act<'_>) -> Result<(), StoreError> {
+        let tables = lock(&self.shared.tables).clone();
+        act(&Draft(Mutex::new(tables)))
+    }
+
+    fn opener(&self) -> Opener {
+        let shared = self.clone();
+        Box::new(move || Ok(Box::new(shared.clone())))
+    }
+
+    fn hang(&self, topic: &Topic) -> Result<Bell, StoreError> {
+        let name = unique()?;
+        let pipe = pipe().map_err(|source| StoreError::Io { path: "a pipe".into(), source });
+        let (reader, writer) = pipe?;
+        let set = ioctl_fionbio(&reader, true).and_then(|()| ioctl_fionbio(&writer, true));
+        set.map_err(|error| StoreError::Io { path: "a pipe".into(), source: error.into() })?;
+        lock(&self.shared.bells).insert((topic.clone(), name.clone()), writer);
+        Ok(Bell::new(name, reader.into()))
+    }
+
+    fn ring(&self, topic: &Topic, bell: &str) {
+        let mut bells = lock(&self.shared.bells);
+        let key = (topic.clone(), bell.to_owned());
+        if bells.get_mut(&key).is_some_and(|writer| !rang(writer)) {
+            bells.remove(&key);
+        }
+    }
+
+    fn ring_all(&self, topic: &Topic) {
+        let mut bells = lock(&self.shared.bells);
+        bells.retain(|(of, _), writer| of != topic || rang(writer));
+    }
+
+    fn interrupt_when(&mut self, _: Box<dyn Fn() -> bool + Send>) {
+        // Nobody is ever waited for.
+    }
+}
+
+/// The tables as one transaction sees them.
+struct Draft(Mutex<Tables>);
+
+impl Draft {
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        lock(&self.0)
+    }
+}
+
+impl Records for Draft {
+    fn attempt(&self, act: &mut dyn FnMut() -> Result<(), StoreError>) -> Result<(), StoreError> {
+        let before = self.tables().clone();
+        act().inspect_err(|_| *self.tables() = before)
+    }
+
+    fn meta(&self) -> Result<Meta, StoreError> {
+        let none = Meta { boot: String::new(), epoch: 0, arrivals: 0 };
+        Ok(self.tables().meta.clone().unwrap_or(none))
+    }
+
+    fn put_meta(&self, meta: &Meta) -> Result<(), StoreError> {
+        self.tables().meta = Some(meta.clone());
+        Ok(())
+    }
+
+    fn name(&self, name: &Name) -> Result<Option<StoredName>, StoreError> {
+        Ok(self.tables().names.get(name).copied())
+    }
+
+    fn names(&self) -> Result<Vec<Name>, StoreError> {
+        Ok(self.tables().names.keys().cloned().collect())
+    }
+
+    fn put_name(&self, name: &Name, stored: &StoredName) -> Result<(), StoreError> {
+        self.tables().names.insert(name.clone(), *stored);
+        Ok(())
+    }
+
+    fn leases(&self, name: Option<&Name>) -> Result<Vec<StoredLease>, StoreError> {
+        let tables = self.tables();
+        let leases = tables.leases.values();
+        Ok(leases.filter(|lease| name.is_none_or(|name| lease.name == *name)).cloned().collect())
+    }
+
+    fn put_lease(&self, lease: &StoredLease) -> Result<(), StoreError> {
+        let key = (lease.name.clone(), lease.lease.holder.clone());
+        self.tables().leases.insert(key, lease.clone());
+        Ok(())
+    }
+
+    fn delete_lease(&self, name: &Name, holder: &HolderId) -> Result<(), StoreError> {
+        self.tables().leases.remove(&(name.clone(), holder.clone()));
+        Ok(())
+    }
+
+    fn tickets(&self, name: Option<&Name>) -> Result<Vec<StoredTicket>, StoreError> {
+        let wants = |stored: &&StoredTicket| {
+            name.is_none_or(|name| stored.ticket.needs.iter().any(|need| need.name == *name))
+        };
+        Ok(self.tables().tickets.values().filter(wants).cloned().collect())
+    }
+
+    fn waits_for(&self, holder: &HolderId) -> Result<Vec<Name>, StoreError> {
+        let tables = self.tables();
+        let needs = tables.tickets.get(holder).map(|stored| stored.ticket.needs.iter());
+        Ok(needs.into_iter().flatten().map(|need| need.name.clone()).collect())
+    }
+
+    fn put_ticket(&self, ticket: &StoredTicket) -> Result<(), StoreError> {
+        self.tables().tickets.insert(ticket.ticket.holder.clone(), ticket.clone());
+        Ok(())
+    }
+
+    fn delete_ticket(&self, holder: &HolderId) -> Result<(), StoreError> {
+        self.tables().tickets.remove(holder);
+        Ok(())
+    }
+
+    fn append_event(&self, name: &str, at_ms: i64) -> Result<u64, StoreError> {
+        let mut tables = self.tables();
+        let number = tables.events.len() as u64 + 1;
+        tables.events.push(Event { number, name: name.to_owned(), at_ms });
+        Ok(number)
+    }
+
+    fn events(&self, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+        let from = usize::try_from(after).unwrap_or(usize::MAX);
+        Ok(self.tables().events.iter().skip(from).take(limit).cloned().collect())
+    }
+
+    fn last_event(&self) -> Result<u64, StoreError> {
+        Ok(self.tables().events.len() as u64)
+    }
+
+    fn put_request(&self, target: &str, text: &str, _: i64) -> Result<u64, StoreError> {
+        let mut tables = self.tables();
+        tables.requested += 1;
+        let number = tables.requested;
+        let (target, text) = (target.to_owned(), text.to_owned());
+        tables.requests.insert(number, Request { number, target, text });
+        Ok(number)
+    }
+
+    fn requests(&self, target: &str) -> Result<Vec<Request>, StoreError> {
+        let tables = self.tables();
+        Ok(tables.requests.values().filter(|request| request.target == target).cloned().collect())
+    }
+
+    fn take_request(&self, number: u64) -> Result<bool, StoreError> {
+        Ok(self.tables().requests.remove(&number).is_some())
+    }
+
+    fn new_run_id(&self) -> Result<String, StoreError> {
+        Ok(unique()?[..8].to_owned())
+    }
+
+    fn insert_run(&self, run: &RunRecord, _: i64) -> Result<(), StoreError> {
+        self.tables().runs.insert(run.id.clone(), run.clone());
+        Ok(())
+    }
+
+    fn runs(&self, prefix: &str) -> Result<Vec<RunRecord>, StoreError> {
+        let tables = self.tables();
+        let from = (Bound::Included(prefix.to_owned()), Bound::Unbounded);
+        let from = tables.runs.range(from).map(|(_, run)| run);
+        Ok(from.take_while(|run| run.id.starts_with(prefix)).take(2).cloned().collect())
+    }
+
+    fn append_facts(&self, run: &str, epoch: Token, facts: &[Fact]) -> Result<(), StoreError> {
+        let mut tables = self.tables();
+        let journal = tables.facts.entry(run.to_owned()).or_default();
+        journal.extend(facts.iter().map(|fact| (epoch, encode(fact))));
+        Ok(())
+    }
+
+    fn facts(&self, run: &str) -> Result<Vec<Fact>, StoreError> {
+        let tables = self.tables();
+        let journal = tables.facts.get(run).map(Vec::as_slice).unwrap_or_default();
+        journal.iter().map(|(_, fact)| Ok(decode(fact)?)).collect()
+    }
+}
+
+/// Rings a bell. False if nobody listens any more; a full one has been rung often enough.
+fn rang(bell: &mut PipeWriter) -> bool {
+    !matches!(bell.write(&[1]), Err(error) if error.kind() != ErrorKind::WouldBlock)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A transaction that panicked has changed nothing that is shared.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

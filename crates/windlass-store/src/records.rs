@@ -1,0 +1,186 @@
+//! What a backend keeps, record by record, within one transaction.
+//!
+//! A backend decides nothing: it finds and puts records. Everything that is decided over them is
+//! decided above, once for all backends.
+
+use std::path::PathBuf;
+
+use windlass_core::{CoordinationStats, Fact, HolderId, Lease, Name, Ticket, Token};
+
+use crate::error::StoreError;
+use crate::process::Process;
+
+/// What the store knows about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// The boot during which it was last used.
+    pub boot: String,
+    /// How many boots it has seen before that one.
+    pub epoch: u64,
+    /// How many have come to the line so far.
+    pub arrivals: u64,
+}
+
+/// What stays of a name also while nobody holds it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoredName {
+    /// The slots of a semaphore; none for a lock.
+    pub capacity: Option<u32>,
+    /// The largest token so far.
+    pub token: Token,
+    /// What has happened to it.
+    pub stats: CoordinationStats,
+}
+
+/// Who stands behind a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The boot during which it began.
+    pub boot: String,
+    /// The process without which it is void.
+    pub process: Option<Process>,
+    /// What acts in its name, besides that process.
+    pub tree: Option<Tree>,
+    /// When it began, in milliseconds since 1970, for display.
+    pub since_ms: i64,
+}
+
+/// The processes that act in the name of a lease, as far as others can find them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// A word that each of them carries in an environment variable: `VARIABLE=word`.
+    pub mark: String,
+    /// The process group in which they began.
+    pub group: Option<Group>,
+}
+
+/// A process group, with what tells it from a later one of the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its leader's pid, which is its number.
+    pub leader: u32,
+    /// When its leader started, in the kernel's clock ticks since boot.
+    pub started: u64,
+    /// Its session.
+    pub session: u32,
+}
+
+/// A hold on a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredLease {
+    /// The name.
+    pub name: Name,
+    /// The hold.
+    pub lease: Lease,
+    /// Who stands behind it.
+    pub owner: Owner,
+}
+
+/// A place in line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredTicket {
+    /// The place.
+    pub ticket: Ticket,
+    /// The boot during which it began.
+    pub boot: String,
+    /// The process without which it is void.
+    pub process: Option<Process>,
+    /// Which bell to ring when its turn comes.
+    pub bell: Option<String>,
+    /// When it began, in milliseconds since 1970, for display.
+    pub since_ms: i64,
+}
+
+/// Something that was emitted. Numbers grow in the order of commits, without gaps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Its number, from 1.
+    pub number: u64,
+    /// What it is called.
+    pub name: String,
+    /// When, in milliseconds since 1970, for display.
+    pub at_ms: i64,
+}
+
+/// Something that a running coordinator or a waiting guard is asked to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Its number, from 1; larger ones were asked later.
+    pub number: u64,
+    /// Who is asked: a run's id, or whatever else the two sides agree on.
+    pub target: String,
+    /// What is asked.
+    pub text: String,
+}
+
+/// A run as it was submitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRecord {
+    /// Its id.
+    pub id: String,
+    /// The file it came from, for display.
+    pub file: String,
+    /// The text of the workflow.
+    pub text: String,
+    /// The directory in which its steps run.
+    pub dir: PathBuf,
+}
+
+/// What a backend must be able to do within one transaction.
+pub trait Records {
+    /// Does something, or nothing of it if it fails.
+    fn attempt(&self, act: &mut dyn FnMut() -> Result<(), StoreError>) -> Result<(), StoreError>;
+
+    /// What the store knows about itself.
+    fn meta(&self) -> Result<Meta, StoreError>;
+    /// Puts that.
+    fn put_meta(&self, meta: &Meta) -> Result<(), StoreError>;
+
+    /// What is known of a name.
+    fn name(&self, name: &Name) -> Result<Option<StoredName>, StoreError>;
+    /// Every name that is known.
+    fn names(&self) -> Result<Vec<Name>, StoreError>;
+    /// Puts what is known of a name.
+    fn put_name(&self, name: &Name, stored: &StoredName) -> Result<(), StoreError>;
+
+    /// The holds on one name, or on all.
+    fn leases(&self, name: Option<&Name>) -> Result<Vec<StoredLease>, StoreError>;
+    /// Puts a hold in the place of the same holder's on the same name.
+    fn put_lease(&self, lease: &StoredLease) -> Result<(), StoreError>;
+    /// Takes a hold away.
+    fn delete_lease(&self, name: &Name, holder: &HolderId) -> Result<(), StoreError>;
+
+    /// The places in line for one name, or all.
+    fn tickets(&self, name: Option<&Name>) -> Result<Vec<StoredTicket>, StoreError>;
+    /// The names that a holder waits for.
+    fn waits_for(&self, holder: &HolderId) -> Result<Vec<Name>, StoreError>;
+    /// Puts a place in line in that of the same holder's.
+    fn put_ticket(&self, ticket: &StoredTicket) -> Result<(), StoreError>;
+    /// Takes a place in line away.
+    fn delete_ticket(&self, holder: &HolderId) -> Result<(), StoreError>;
+
+    /// Adds an event and returns its number.
+    fn append_event(&self, name: &str, at_ms: i64) -> Result<u64, StoreError>;
+    /// Up to `limit` events with numbers above `after`, in order.
+    fn events(&self, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
+    /// The number of the latest event; 0 if there is none.
+    fn last_event(&self) -> Result<u64, StoreError>;
+
+    /// Adds a request and returns its number.
+    fn put_request(&self, target: &str, text: &str, at_ms: i64) -> Result<u64, StoreError>;
+    /// The requests to a target that nobody has taken yet, in order.
+    fn requests(&self, target: &str) -> Result<Vec<Request>, StoreError>;
+    /// Takes a request away. Whether it was there.
+    fn take_request(&self, number: u64) -> Result<bool, StoreError>;
+
+    /// An id that no run has.
+    fn new_run_id(&self) -> Result<String, StoreError>;
+    /// Adds a run.
+    fn insert_run(&self, run: &RunRecord, at_ms: i64) -> Result<(), StoreError>;
+    /// The runs whose ids begin with `prefix`; at most two.
+    fn runs(&self, prefix: &str) -> Result<Vec<RunRecord>, StoreError>;
+    /// Adds to the journal of a run.
+    fn append_facts(&self, run: &str, epoch: Token, facts: &[Fact]) -> Result<(), StoreError>;
+    /// The journal of a run, in order.
+    fn facts(&self, run: &str) -> Result<Vec<Fact>, StoreError>;
+}

@@ -1,0 +1,202 @@
+//! The embedded backend: one SQLite file that all processes of a user on a machine share.
+//!
+//! Writers pass a gate one at a time; readers see the last commit and wait for nobody. An error of
+//! the disk is never retried on the same connection: it stops writing for good, and whoever opens
+//! the store again finds everything that was acknowledged.
+
+mod file;
+mod gate;
+mod records;
+mod rows;
+mod schema;
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+
+pub use self::file::Network;
+use self::gate::Gate;
+use self::records::SqliteRecords;
+use self::schema::Beginning;
+use crate::backend::{Act, Backend, Durability, Opener};
+use crate::bell::{Belfry, Bell, Topic};
+use crate::error::StoreError;
+
+/// Older ones can corrupt a write-ahead log that two connections write.
+const OLDEST_SQLITE: i32 = 3_051_003;
+/// The second line behind the gate.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// After how many pages the log is copied into the file. A new process reads what is in the log.
+const CHECKPOINT_PAGES: i64 = 256;
+
+/// One connection to the file.
+pub struct Sqlite {
+    connection: Connection,
+    gate: Gate,
+    belfry: Belfry,
+    dir: PathBuf,
+    path: PathBuf,
+    /// Which file is open, to notice one that was put in its place.
+    inode: (u64, u64),
+    durability: Durability,
+    /// Why nothing is written any more.
+    broken: Option<String>,
+}
+
+impl Sqlite {
+    /// Opens the store in `dir`, or makes it.
+    pub fn open(dir: &Path, network: Network) -> Result<Self, StoreError> {
+        if rusqlite::version_number() < OLDEST_SQLITE {
+            return Err(StoreError::OldSqlite { found: rusqlite::version() });
+        }
+        let at = |source| StoreError::Io { path: dir.to_owned(), source };
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(at)?;
+        if network == Network::Refuse {
+            file::refuse_network(dir)?;
+        }
+        let mut gate = Gate::open(dir)?;
+        let path = dir.join("store.db");
+        let opened = gate.pass(|gate| {
+            let made = gate.store_id()?;
+            let beginning = if made.is_some() { Beginning::Over } else { Beginning::Possible };
+            if beginning == Beginning::Over {
+                file::refuse_truncated(&path)?;
+            }
+            let mut connection = connect(&path)?;
+            let id = schema::prepare(&mut connection, &path, beginning)?;
+            match made {
+                None => gate.remember_store(&id)?,
+                Some(made) if made != id => {
+                    return Err(StoreError::Replaced { path: path.clone() });
+                }
+                Some(_) => {}
+            }
+            Ok(connection)
+        });
+        let connection = opened.map_err(|error| classify(error, &path))?;
+        let inode = inode(&path)?;
+        let (belfry, dir) = (Belfry::new(dir), dir.to_owned());
+        let durability = Durability::Full;
+        Ok(Self { connection, gate, belfry, dir, path, inode, durability, broken: None })
+    }
+
+    fn prepare_for(&mut self, durability: Durability) -> Result<(), StoreError> {
+        if let Some(reason) = &self.broken {
+            let (path, reason) = (self.path.clone(), reason.clone());
+            return Err(StoreError::Fatal { path, reason });
+        }
+        if self.durability != durability {
+            let level = match durability {
+                Durability::Full => "FULL",
+                Durability::Process => "NORMAL",
+            };
+            self.connection.pragma_update(None, "synchronous", level)?;
+            self.durability = durability;
+        }
+        Ok(())
+    }
+
+    /// Notes an error after which nothing may be written any more.
+    fn judge(&mut self, error: StoreError) -> StoreError {
+        let error = classify(error, &self.path);
+        if let StoreError::Fatal { reason, .. } = &error {
+            self.broken = Some(reason.clone());
+        }
+        error
+    }
+}
+
+impl Backend for Sqlite {
+    fn transact(&mut self, durability: Durability, act: Act<'_>) -> Result<(), StoreError> {
+        self.prepare_for(durability)?;
+        let Self { connection, gate, path, inode: opened, .. } = self;
+        let result = gate.pass(|_| {
+            if inode(path)? != *opened {
+                return Err(StoreError::Replaced { path: path.clone() });
+            }
+            let transaction =
+                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            act(&SqliteRecords::new(&transaction))?;
+            Ok(transaction.commit()?)
+        });
+        result.map_err(|error| self.judge(error))
+    }
+
+    fn look(&mut self, act: Act<'_>) -> Result<(), StoreError> {
+        let looked = (|| {
+            let behavior = TransactionBehavior::Deferred;
+            let transaction = self.connection.transaction_with_behavior(behavior)?;
+            act(&SqliteRecords::new(&transaction))
+        })();
+        looked.map_err(|error| classify(error, &self.path))
+    }
+
+    fn opener(&self) -> Opener {
+        let dir = self.dir.clone();
+        Box::new(move || Ok(Box::new(Self::open(&dir, Network::Allow)?)))
+    }
+
+    fn hang(&self, topic: &Topic) -> Result<Bell, StoreError> {
+        self.belfry.hang(topic)
+    }
+
+    fn ring(&self, topic: &Topic, bell: &str) {
+        self.belfry.ring(topic, bell);
+    }
+
+    fn ring_all(&self, topic: &Topic) {
+        self.belfry.ring_all(topic);
+    }
+
+    fn interrupt_when(&mut self, stop: Box<dyn Fn() -> bool + Send>) {
+        self.gate.interrupt_when(stop);
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    // The last one to leave must not pay for everybody; the log is bounded by its checkpoints.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.pragma_update(None, "mmap_size", 0)?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    connection.pragma_update(None, "journal_size_limit", 4 << 20)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+fn inode(path: &Path) -> Result<(u64, u64), StoreError> {
+    let gone = |_| StoreError::Replaced { path: path.to_owned() };
+    let metadata = fs::metadata(path).map_err(gone)?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+/// What an error of SQLite means for the store.
+fn classify(error: StoreError, path: &Path) -> StoreError {
+    let StoreError::Sqlite(source) = error else { return error };
+    let path = path.to_owned();
+    match source.sqlite_error_code() {
+        Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure) => {
+            StoreError::Fatal { path, reason: source.to_string() }
+        }
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            StoreError::Damaged { path, source }
+        }
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StoreError::ReadOnly { path },
+        _ => StoreError::Sqlite(source),
+    }
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        StoreError::Sqlite(error)
+    }
+}

@@ -1,0 +1,68 @@
+//! Where a store may lie, and whether the file is still the one that was made.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use rustix::fs::statfs;
+
+use crate::error::StoreError;
+
+/// What to do on a network file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Network {
+    /// Say no: locks there do not always hold, and shared memory does not work.
+    #[default]
+    Refuse,
+    /// The caller knows that only one machine uses it.
+    Allow,
+}
+
+/// Their numbers, as `statfs` tells them.
+const NETWORKS: [(u64, &str); 9] = [
+    (0x6969, "nfs"),
+    (0x517b, "smb"),
+    (0xfe53_4d42, "smb2"),
+    (0xff53_4d42, "cifs"),
+    (0x0102_1997, "9p"),
+    (0x5346_414f, "afs"),
+    (0x00c3_6400, "ceph"),
+    (0x0bd0_0bd0, "lustre"),
+    (0x0116_1970, "gfs2"),
+];
+
+pub(super) fn refuse_network(dir: &Path) -> Result<(), StoreError> {
+    let Ok(found) = statfs(dir) else { return Ok(()) };
+    let found = found.f_type as u64 & 0xffff_ffff;
+    match NETWORKS.iter().find(|(number, _)| *number == found) {
+        Some((_, kind)) => Err(StoreError::Network { path: dir.to_owned(), kind }),
+        None => Ok(()),
+    }
+}
+
+/// A store was made here once: nothing at all in its place is a loss, not a beginning, and so is a
+/// file that is shorter than it says. While there is a log, what is missing may be in that.
+pub(super) fn refuse_truncated(path: &Path) -> Result<(), StoreError> {
+    let lost = || StoreError::Replaced { path: path.to_owned() };
+    let length = fs::metadata(path).map_err(|_| lost())?.len();
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let logged = fs::metadata(log).is_ok_and(|log| log.len() > 0);
+    let said = stated_length(path).unwrap_or_default();
+    if length == 0 || (!logged && length < said) { Err(lost()) } else { Ok(()) }
+}
+
+/// How long the file says that it is, in the header that every SQLite file begins with.
+fn stated_length(path: &Path) -> io::Result<u64> {
+    let mut header = [0; 32];
+    File::open(path)?.read_exact(&mut header)?;
+    if !header.starts_with(b"SQLite format 3\0") {
+        return Ok(0);
+    }
+    let page = match u16::from_be_bytes([header[16], header[17]]) {
+        1 => 1 << 16,
+        page => u64::from(page),
+    };
+    let pages = u32::from_be_bytes([header[28], header[29], header[30], header[31]]);
+    Ok(page * u64::from(pages))
+}

@@ -1,0 +1,170 @@
+//! The gate that writers pass one at a time.
+//!
+//! SQLite's own waiting is unfair and can starve one of many; the kernel's queue for a lock on a
+//! file does not. The gate also remembers which store was made behind it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::StoreError;
+
+/// How long one may be inside before the others give up.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often one who waits looks whether it should go on.
+const LOOK: Duration = Duration::from_millis(50);
+
+pub(super) struct Gate {
+    file: File,
+    path: PathBuf,
+    stop: Box<dyn Fn() -> bool + Send>,
+}
+
+impl Gate {
+    pub(super) fn open(dir: &Path) -> Result<Self, StoreError> {
+        let path = dir.join("gate");
+        Ok(Self { file: open(&path)?, path, stop: Box::new(|| false) })
+    }
+
+    pub(super) fn interrupt_when(&mut self, stop: Box<dyn Fn() -> bool + Send>) {
+        self.stop = stop;
+    }
+
+    /// Does something while nobody else is inside.
+    pub(super) fn pass<T>(
+        &mut self,
+        act: impl FnOnce(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.enter()?;
+        let result = self.check_place().and_then(|()| act(self));
+        self.file.unlock().map_err(|source| self.io(source))?;
+        result
+    }
+
+    /// The id of the store that was made behind this gate.
+    pub(super) fn store_id(&mut self) -> Result<Option<String>, StoreError> {
+        let mut id = String::new();
+        let read = self.file.rewind().and_then(|()| self.file.read_to_string(&mut id));
+        read.map_err(|source| self.io(source))?;
+        Ok(Some(id.trim().to_owned()).filter(|id| !id.is_empty()))
+    }
+
+    /// Remembers that a store was made, after it was.
+    pub(super) fn remember_store(&mut self, id: &str) -> Result<(), StoreError> {
+        let written = self.file.rewind().and_then(|()| writeln!(self.file, "{id}"));
+        written.and_then(|()| self.file.sync_data()).map_err(|source| self.io(source))
+    }
+
+    fn enter(&mut self) -> Result<(), StoreError> {
+        match self.file.try_lock() {
+            Ok(()) => Ok(()),
+            Err(TryLockError::WouldBlock) => self.queue().or_else(|given_up| {
+                // The lock may still come, to the file that it was asked for; this is another one.
+                self.file = open(&self.path)?;
+                Err(given_up)
+            }),
+            Err(TryLockError::Error(source)) => Err(self.io(source)),
+        }
+    }
+
+    /// Waits in the kernel's queue, on a thread of its own so that the wait can be given up.
+    fn queue(&self) -> Result<(), StoreError> {
+        let (tell, heard) = mpsc::sync_channel(0);
+        let file = self.file.try_clone().map_err(|source| self.io(source))?;
+        thread::spawn(move || {
+            let locked = file.lock();
+            // A lock that nobody waits for any more goes back at once.
+            if tell.send(locked).is_err() {
+                let _ = file.unlock();
+            }
+        });
+        let began = Instant::now();
+        loop {
+            match heard.recv_timeout(LOOK) {
+                Ok(locked) => return locked.map_err(|source| self.io(source)),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(self.io(io::Error::other("panic")));
+                }
+                Err(RecvTimeoutError::Timeout) if (self.stop)() => {
+                    return Err(StoreError::Interrupted);
+                }
+                Err(RecvTimeoutError::Timeout) if began.elapsed() > PATIENCE => {
+                    return Err(StoreError::Busy { path: self.path.clone(), by: self.inside() });
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Whether the gate is still the one that everybody else uses.
+    fn check_place(&self) -> Result<(), StoreError> {
+        let same = |ours: &fs::Metadata, theirs: &fs::Metadata| {
+            (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino())
+        };
+        match (self.file.metadata(), fs::metadata(&self.path)) {
+            (Ok(ours), Ok(theirs)) if same(&ours, &theirs) => Ok(()),
+            _ => Err(StoreError::Replaced { path: self.path.clone() }),
+        }
+    }
+
+    /// Who is inside, as the kernel tells it.
+    fn inside(&self) -> String {
+        let inode = self.file.metadata().map(|metadata| metadata.ino()).unwrap_or_default();
+        let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+        let ours = |line: &&str| line.contains(&format!(":{inode} ")) && !line.contains("->");
+        let pid = locks.lines().find(ours).and_then(|line| line.split_whitespace().nth(4));
+        pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+    }
+
+    fn io(&self, source: io::Error) -> StoreError {
+        StoreError::Io { path: self.path.clone(), source }
+    }
+}
+
+fn open(path: &Path) -> Result<File, StoreError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options.open(path).map_err(|source| StoreError::Io { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_can_be_given_up_and_does_no_harm_later() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut first = Gate::open(dir.path()).expect("it opens");
+        let mut second = Gate::open(dir.path()).expect("it opens");
+        second.interrupt_when(Box::new(|| true));
+        first
+            .pass(|_| {
+                let given_up = second.pass(|_| Ok(()));
+                assert!(matches!(given_up, Err(StoreError::Interrupted)), "{given_up:?}");
+                Ok(())
+            })
+            .expect("nobody else is inside");
+        second.interrupt_when(Box::new(|| false));
+        second
+            .pass(|_| {
+                let mut third = Gate::open(dir.path())?;
+                third.interrupt_when(Box::new(|| true));
+                let given_up = third.pass(|_| Ok(()));
+                assert!(matches!(given_up, Err(StoreError::Interrupted)), "{given_up:?}");
+                Ok(())
+            })
+            .expect("it can still be passed");
+    }
+
+    #[test]
+    fn whoever_waits_can_say_for_whom() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut gate = Gate::open(dir.path()).expect("it opens");
+        let inside = gate.pass(|gate| Ok(gate.inside())).expect("nobody else is inside");
+        assert_eq!(inside, format!("process {}", std::process::id()));
+    }
+}

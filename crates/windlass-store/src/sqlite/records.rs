@@ -1,0 +1,349 @@
+//! The records of one transaction, in SQL.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use windlass_core::{CoordinationStats, Fact, HolderId, Name, Need, Ticket, Timestamp, Token};
+
+use super::rows::{LEASE, lease, name_of, nanos, nanos_at, presence_word, process, remains_word};
+use crate::encoding::{decode, encode};
+use crate::error::StoreError;
+use crate::records::{
+    Event, Meta, Records, Request, RunRecord, StoredLease, StoredName, StoredTicket,
+};
+
+pub(super) struct SqliteRecords<'a> {
+    sqlite: &'a Connection,
+}
+
+impl<'a> SqliteRecords<'a> {
+    pub(super) fn new(sqlite: &'a Connection) -> Self {
+        Self { sqlite }
+    }
+
+    fn execute(&self, sql: &str, values: impl Params) -> Result<usize, StoreError> {
+        Ok(self.sqlite.prepare_cached(sql)?.execute(values)?)
+    }
+
+    fn all<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut statement = self.sqlite.prepare_cached(sql)?;
+        Ok(statement.query_map(values, read)?.collect::<Result<_, _>>()?)
+    }
+
+    fn one<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, StoreError> {
+        Ok(self.sqlite.prepare_cached(sql)?.query_row(values, read).optional()?)
+    }
+}
+
+impl Records for SqliteRecords<'_> {
+    fn attempt(&self, act: &mut dyn FnMut() -> Result<(), StoreError>) -> Result<(), StoreError> {
+        self.sqlite.execute_batch("SAVEPOINT attempt")?;
+        match act() {
+            Ok(()) => self.sqlite.execute_batch("RELEASE attempt")?,
+            Err(error) => {
+                self.sqlite.execute_batch("ROLLBACK TO attempt; RELEASE attempt")?;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn meta(&self) -> Result<Meta, StoreError> {
+        let query = "SELECT boot, epoch, arrivals FROM meta";
+        let read = |row: &Row<'_>| {
+            Ok(Meta { boot: row.get(0)?, epoch: row.get(1)?, arrivals: row.get(2)? })
+        };
+        Ok(self.sqlite.prepare_cached(query)?.query_row([], read)?)
+    }
+
+    fn put_meta(&self, meta: &Meta) -> Result<(), StoreError> {
+        let update = "UPDATE meta SET boot = ?1, epoch = ?2, arrivals = ?3";
+        self.execute(update, params![meta.boot, meta.epoch, meta.arrivals])?;
+        Ok(())
+    }
+
+    fn name(&self, name: &Name) -> Result<Option<StoredName>, StoreError> {
+        let query = "SELECT capacity, token, acquired, released, denied, reclaimed, stale
+            FROM name WHERE kind = ?1 AND name = ?2";
+        self.one(query, [name.kind(), name.text()], |row| {
+            let stats = CoordinationStats {
+                acquired: row.get(2)?,
+                released: row.get(3)?,
+                denied: row.get(4)?,
+                reclaimed: row.get(5)?,
+                stale: row.get(6)?,
+            };
+            Ok(StoredName { capacity: row.get(0)?, token: Token(row.get(1)?), stats })
+        })
+    }
+
+    fn names(&self) -> Result<Vec<Name>, StoreError> {
+        let query = "SELECT kind, name FROM name ORDER BY kind, name";
+        self.all(query, [], |row| Ok(name_of(&row.get::<_, String>(0)?, row.get(1)?)))
+    }
+
+    fn put_name(&self, name: &Name, stored: &StoredName) -> Result<(), StoreError> {
+        let upsert = "INSERT OR REPLACE INTO name
+            (kind, name, capacity, token, acquired, released, denied, reclaimed, stale)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        let StoredName { capacity, token, stats } = stored;
+        let CoordinationStats { acquired, released, denied, reclaimed, stale } = stats;
+        let values = params![
+            name.kind(),
+            name.text(),
+            capacity,
+            token.0,
+            acquired,
+            released,
+            denied,
+            reclaimed,
+            stale
+        ];
+        self.execute(upsert, values)?;
+        Ok(())
+    }
+
+    fn leases(&self, name: Option<&Name>) -> Result<Vec<StoredLease>, StoreError> {
+        match name {
+            Some(name) => {
+                let query = format!("SELECT {LEASE} FROM lease WHERE kind = ?1 AND name = ?2");
+                self.all(&query, [name.kind(), name.text()], lease)
+            }
+            None => self.all(&format!("SELECT {LEASE} FROM lease"), [], lease),
+        }
+    }
+
+    fn put_lease(&self, stored: &StoredLease) -> Result<(), StoreError> {
+        let upsert = format!(
+            "INSERT OR REPLACE INTO lease ({LEASE}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
+             ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)"
+        );
+        let StoredLease { name, lease, owner } = stored;
+        let process = owner.process.as_ref();
+        let tree = owner.tree.as_ref();
+        let group = tree.and_then(|tree| tree.group.as_ref());
+        let values = params![
+            name.kind(),
+            name.text(),
+            lease.holder.as_str(),
+            lease.token.0,
+            lease.weight,
+            nanos_at(lease.since),
+            nanos_at(lease.last_heartbeat),
+            nanos(lease.terms.heartbeat_timeout),
+            lease.terms.max_hold.map(nanos),
+            presence_word(lease.presence),
+            remains_word(lease.remains),
+            owner.since_ms,
+            owner.boot,
+            process.map(|process| process.pid),
+            process.map(|process| process.started),
+            process.map(|process| &process.namespace),
+            tree.map(|tree| &tree.mark),
+            group.map(|group| group.leader),
+            group.map(|group| group.started),
+            group.map(|group| group.session),
+        ];
+        self.execute(&upsert, values)?;
+        Ok(())
+    }
+
+    fn delete_lease(&self, name: &Name, holder: &HolderId) -> Result<(), StoreError> {
+        let delete = "DELETE FROM lease WHERE kind = ?1 AND name = ?2 AND holder = ?3";
+        self.execute(delete, [name.kind(), name.text(), holder.as_str()])?;
+        Ok(())
+    }
+
+    fn tickets(&self, name: Option<&Name>) -> Result<Vec<StoredTicket>, StoreError> {
+        let columns = "SELECT t.holder, t.arrival, t.priority, t.rung_ns, t.since_ms, t.bell,
+            t.boot, t.pid, t.started, t.namespace, n.kind, n.name, n.weight, n.refused";
+        let order = "ORDER BY t.holder, n.place";
+        let rows = match name {
+            Some(name) => {
+                let query = format!(
+                    "{columns} FROM ticket_name w JOIN ticket t USING (holder)
+                     JOIN ticket_name n USING (holder) WHERE w.kind = ?1 AND w.name = ?2 {order}"
+                );
+                self.all(&query, [name.kind(), name.text()], ticket)?
+            }
+            None => {
+                let query =
+                    format!("{columns} FROM ticket t JOIN ticket_name n USING (holder) {order}");
+                self.all(&query, [], ticket)?
+            }
+        };
+        Ok(joined(rows))
+    }
+
+    fn waits_for(&self, holder: &HolderId) -> Result<Vec<Name>, StoreError> {
+        let query = "SELECT kind, name FROM ticket_name WHERE holder = ?1 ORDER BY place";
+        let read = |row: &Row<'_>| Ok(name_of(&row.get::<_, String>(0)?, row.get(1)?));
+        self.all(query, [holder.as_str()], read)
+    }
+
+    fn put_ticket(&self, stored: &StoredTicket) -> Result<(), StoreError> {
+        let upsert = "INSERT INTO ticket
+            (holder, arrival, priority, rung_ns, since_ms, bell, boot, pid, started, namespace)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+            ON CONFLICT DO UPDATE SET arrival = ?2, priority = ?3, rung_ns = ?4";
+        let StoredTicket { ticket, boot, process, bell, since_ms } = stored;
+        let process = process.as_ref();
+        let holder = ticket.holder.as_str();
+        let values = params![
+            holder,
+            ticket.arrival,
+            ticket.priority,
+            ticket.rung_at.map(nanos_at),
+            since_ms,
+            bell,
+            boot,
+            process.map(|process| process.pid),
+            process.map(|process| process.started),
+            process.map(|process| &process.namespace),
+        ];
+        self.execute(upsert, values)?;
+        let upsert =
+            "INSERT OR REPLACE INTO ticket_name (kind, name, holder, place, weight, refused)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        for (place, Need { name, weight }) in ticket.needs.iter().enumerate() {
+            let refused = ticket.refused.contains(name);
+            let values = params![name.kind(), name.text(), holder, place, weight, refused];
+            self.execute(upsert, values)?;
+        }
+        let extra = "DELETE FROM ticket_name WHERE holder = ?1 AND place >= ?2";
+        self.execute(extra, params![holder, ticket.needs.len()])?;
+        Ok(())
+    }
+
+    fn delete_ticket(&self, holder: &HolderId) -> Result<(), StoreError> {
+        self.execute("DELETE FROM ticket WHERE holder = ?1", [holder.as_str()])?;
+        Ok(())
+    }
+
+    fn append_event(&self, name: &str, at_ms: i64) -> Result<u64, StoreError> {
+        self.execute("INSERT INTO event (name, at_ms) VALUES (?1, ?2)", params![name, at_ms])?;
+        Ok(self.sqlite.last_insert_rowid().unsigned_abs())
+    }
+
+    fn events(&self, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+        let query =
+            "SELECT number, name, at_ms FROM event WHERE number > ?1 ORDER BY number LIMIT ?2";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let after = i64::try_from(after).unwrap_or(i64::MAX);
+        self.all(query, params![after, limit], |row| {
+            Ok(Event { number: row.get(0)?, name: row.get(1)?, at_ms: row.get(2)? })
+        })
+    }
+
+    fn last_event(&self) -> Result<u64, StoreError> {
+        let query = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0)";
+        Ok(self.sqlite.prepare_cached(query)?.query_row([], |row| row.get(0))?)
+    }
+
+    fn put_request(&self, target: &str, text: &str, at_ms: i64) -> Result<u64, StoreError> {
+        let insert = "INSERT INTO request (target, text, at_ms) VALUES (?1, ?2, ?3)";
+        self.execute(insert, params![target, text, at_ms])?;
+        Ok(self.sqlite.last_insert_rowid().unsigned_abs())
+    }
+
+    fn requests(&self, target: &str) -> Result<Vec<Request>, StoreError> {
+        let query = "SELECT number, target, text FROM request WHERE target = ?1 ORDER BY number";
+        self.all(query, [target], |row| {
+            Ok(Request { number: row.get(0)?, target: row.get(1)?, text: row.get(2)? })
+        })
+    }
+
+    fn take_request(&self, number: u64) -> Result<bool, StoreError> {
+        Ok(self.execute("DELETE FROM request WHERE number = ?1", [number])? > 0)
+    }
+
+    fn new_run_id(&self) -> Result<String, StoreError> {
+        let random = "SELECT lower(hex(randomblob(4)))";
+        loop {
+            let id: String = self.sqlite.query_row(random, [], |row| row.get(0))?;
+            if self.runs(&id)?.is_empty() {
+                return Ok(id);
+            }
+        }
+    }
+
+    fn insert_run(&self, run: &RunRecord, at_ms: i64) -> Result<(), StoreError> {
+        let insert =
+            "INSERT INTO run (id, file, text, dir, created_ms) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let dir = run.dir.to_string_lossy();
+        self.execute(insert, params![run.id, run.file, run.text, dir, at_ms])?;
+        Ok(())
+    }
+
+    fn runs(&self, prefix: &str) -> Result<Vec<RunRecord>, StoreError> {
+        let query =
+            "SELECT id, file, text, dir FROM run WHERE substr(id, 1, length(?1)) = ?1 LIMIT 2";
+        self.all(query, [prefix], |row| {
+            let dir: String = row.get(3)?;
+            let dir = PathBuf::from(dir);
+            Ok(RunRecord { id: row.get(0)?, file: row.get(1)?, text: row.get(2)?, dir })
+        })
+    }
+
+    fn append_facts(&self, run: &str, epoch: Token, facts: &[Fact]) -> Result<(), StoreError> {
+        let last = "SELECT coalesce(max(seq), 0) FROM fact WHERE run = ?1";
+        let last: i64 = self.sqlite.prepare_cached(last)?.query_row([run], |row| row.get(0))?;
+        let insert = "INSERT INTO fact (run, seq, epoch, fact) VALUES (?1, ?2, ?3, ?4)";
+        for (seq, fact) in (last + 1..).zip(facts) {
+            self.execute(insert, params![run, seq, epoch.0, encode(fact)])?;
+        }
+        Ok(())
+    }
+
+    fn facts(&self, run: &str) -> Result<Vec<Fact>, StoreError> {
+        let query = "SELECT fact FROM fact WHERE run = ?1 ORDER BY seq";
+        let texts = self.all(query, [run], |row| row.get::<_, String>(0))?;
+        texts.iter().map(|text| Ok(decode(text)?)).collect()
+    }
+}
+
+/// A ticket with one of its names, and whether that has refused it.
+type TicketRow = (StoredTicket, bool);
+
+fn ticket(row: &Row<'_>) -> rusqlite::Result<TicketRow> {
+    let name = name_of(&row.get::<_, String>(10)?, row.get(11)?);
+    let ticket = Ticket {
+        holder: HolderId::new(row.get::<_, String>(0)?),
+        arrival: row.get(1)?,
+        priority: row.get(2)?,
+        rung_at: row.get::<_, Option<u64>>(3)?.map(Timestamp::from_nanos),
+        needs: vec![Need { name, weight: row.get(12)? }],
+        refused: BTreeSet::new(),
+    };
+    let (since_ms, bell, boot) = (row.get(4)?, row.get(5)?, row.get(6)?);
+    let stored = StoredTicket { ticket, boot, process: process(row, 6)?, bell, since_ms };
+    Ok((stored, row.get(13)?))
+}
+
+/// One ticket from the rows of each holder, which stand together.
+fn joined(rows: Vec<TicketRow>) -> Vec<StoredTicket> {
+    let mut tickets: BTreeMap<HolderId, StoredTicket> = BTreeMap::new();
+    for (row, refused) in rows {
+        let need = row.ticket.needs[0].clone();
+        let known = tickets.contains_key(&row.ticket.holder);
+        let stored = tickets.entry(row.ticket.holder.clone()).or_insert(row);
+        if refused {
+            stored.ticket.refused.insert(need.name.clone());
+        }
+        if known {
+            stored.ticket.needs.push(need);
+        }
+    }
+    tickets.into_values().collect()
+}

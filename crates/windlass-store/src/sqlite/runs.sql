@@ -1,0 +1,17 @@
+-- A run of a workflow: what to do, as it was submitted.
+CREATE TABLE run (
+    id         TEXT PRIMARY KEY,
+    file       TEXT NOT NULL,
+    text       TEXT NOT NULL,
+    dir        TEXT NOT NULL,
+    created_ms INTEGER NOT NULL
+) STRICT;
+
+-- The journal: what happened in a run, in order, with the epoch of the process that led it.
+CREATE TABLE fact (
+    run   TEXT NOT NULL REFERENCES run,
+    seq   INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    fact  TEXT NOT NULL,
+    PRIMARY KEY (run, seq)
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,106 @@
+//! The tables, and how those of older versions become them.
+//!
+//! Migrations go forward only, behind the gate, after a copy of the file was made beside it.
+
+use std::fs;
+use std::path::Path;
+
+use rusqlite::{Connection, Transaction, TransactionBehavior, named_params};
+
+use crate::bell::unique;
+use crate::error::StoreError;
+use crate::moment::{BootClock, Clock};
+
+/// "WNDL": tells our files from other SQLite files.
+const APPLICATION_ID: i32 = 0x574e_444c;
+/// The version of the tables.
+pub(super) const VERSION: i32 = 2;
+
+/// Whether a store has been made here before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// Perhaps not.
+    Possible,
+    /// It has: nothing in its place is a loss.
+    Over,
+}
+
+/// Makes the tables, unless there must be some already, or brings them up to date. The store's id.
+pub(super) fn prepare(
+    connection: &mut Connection,
+    path: &Path,
+    beginning: Beginning,
+) -> Result<String, StoreError> {
+    let pragma = |name: &str| -> Result<i32, StoreError> {
+        Ok(connection.pragma_query_value(None, name, |row| row.get(0))?)
+    };
+    let tables = "SELECT count(*) FROM sqlite_schema";
+    match (pragma("application_id")?, pragma("user_version")?) {
+        (APPLICATION_ID, VERSION) => {}
+        (APPLICATION_ID, found) if found > VERSION => {
+            return Err(StoreError::Newer { path: path.to_owned(), found, known: VERSION });
+        }
+        (APPLICATION_ID, found) => {
+            keep_copy(connection, path, found)?;
+            change(connection, from_1)?;
+        }
+        (0, 0) if connection.query_row(tables, [], |row| row.get::<_, i64>(0))? == 0 => {
+            if beginning == Beginning::Over {
+                return Err(StoreError::Replaced { path: path.to_owned() });
+            }
+            change(connection, create)?;
+        }
+        _ => return Err(StoreError::Foreign { path: path.to_owned() }),
+    }
+    Ok(connection.query_row("SELECT id FROM meta", [], |row| row.get(0))?)
+}
+
+fn change(
+    connection: &mut Connection,
+    act: impl FnOnce(&Transaction<'_>) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    act(&transaction)?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", VERSION)?;
+    Ok(transaction.commit()?)
+}
+
+fn create(transaction: &Transaction<'_>) -> Result<(), StoreError> {
+    transaction.execute_batch(include_str!("runs.sql"))?;
+    tables(transaction)
+}
+
+fn tables(transaction: &Transaction<'_>) -> Result<(), StoreError> {
+    transaction.execute_batch(include_str!("schema-2.sql"))?;
+    let insert = "INSERT INTO meta (one, id, boot, epoch, arrivals) VALUES (1, ?1, '', 0, 0)";
+    transaction.execute(insert, [unique()?])?;
+    Ok(())
+}
+
+fn from_1(transaction: &Transaction<'_>) -> Result<(), StoreError> {
+    transaction.execute_batch(include_str!("migrate-2.sql"))?;
+    tables(transaction)?;
+    let now = i64::try_from(BootClock::start()?.now().at.as_nanos()).unwrap_or(i64::MAX);
+    for statement in include_str!("fill-2.sql").split_inclusive(';') {
+        if statement.contains(":now") {
+            transaction.execute(statement, named_params! { ":now": now })?;
+        } else {
+            transaction.execute_batch(statement)?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies the file as it is, so that nothing is lost if the new version is not wanted after all.
+fn keep_copy(connection: &Connection, path: &Path, version: i32) -> Result<(), StoreError> {
+    let copy = path.with_file_name(format!("store.version-{version}.db"));
+    // One that a killed migration left behind may be half written.
+    let removed = fs::remove_file(&copy);
+    if let Err(source) = removed.or_else(|e| if copy.exists() { Err(e) } else { Ok(()) }) {
+        return Err(StoreError::Io { path: copy, source });
+    }
+    let text = copy.to_string_lossy();
+    connection.execute("VACUUM INTO ?1", [text.as_ref()])?;
+    Ok(())
+}

@@ -1,0 +1,89 @@
+use std::thread;
+
+use windlass_store::{StoreError, Topic, Writer};
+
+use super::line::rung;
+use super::*;
+
+fn emit(on: &mut Fixture, name: &str) -> u64 {
+    on.store.transact(|transaction| transaction.emit(name)).expect("the store works")
+}
+
+pub(super) fn events_are_numbered_in_the_order_of_commits(on: &mut Fixture) {
+    assert_eq!(on.store.last_event().expect("it can be read"), 0);
+    let mut other = on.store.another().expect("a second connection");
+    assert_eq!(emit(on, "a"), 1);
+    assert_eq!(other.transact(|t| t.emit("b")).expect("the store works"), 2);
+    assert_eq!(emit(on, "c"), 3);
+    let names = |after, limit, store: &mut Store| {
+        let events = store.look(|t| t.events(after, limit)).expect("it can be read");
+        events.into_iter().map(|event| (event.number, event.name)).collect::<Vec<_>>()
+    };
+    let (a, b, c) = ((1, "a".to_owned()), (2, "b".to_owned()), (3, "c".to_owned()));
+    assert_eq!(names(0, 10, &mut other), [a, b.clone(), c.clone()]);
+    assert_eq!(names(1, 1, &mut other), [b]);
+    assert_eq!(names(2, 10, &mut other), [c]);
+    assert!(names(3, 10, &mut other).is_empty());
+    assert!(names(u64::MAX, 10, &mut other).is_empty());
+}
+
+pub(super) fn a_failed_emit_uses_up_no_number(on: &mut Fixture) {
+    let failed = on.store.transact(|transaction| {
+        transaction.emit("never")?;
+        Err::<(), _>(StoreError::UnknownRun { run: String::new() })
+    });
+    failed.expect_err("it failed");
+    assert_eq!(emit(on, "first"), 1);
+}
+
+pub(super) fn every_listener_is_rung(on: &mut Fixture) {
+    let hang = |topic| on.store.hang(&topic).expect("it hangs");
+    let (one, two, turn) = (hang(Topic::Events), hang(Topic::Events), hang(Topic::Turn));
+    emit(on, "a");
+    assert!(rung(&one) && rung(&two) && !rung(&turn));
+    one.hush();
+    assert!(!rung(&one));
+    emit(on, "b");
+    assert!(rung(&one));
+}
+
+pub(super) fn requests_are_taken_once(on: &mut Fixture) {
+    let bell = on.store.hang(&Topic::Requests).expect("it hangs");
+    for text in ["approve", "reject"] {
+        on.store.transact(|t| t.ask("run/step", text)).expect("the store works");
+    }
+    assert!(rung(&bell));
+    let requests = on.store.look(|t| t.requests("run/step")).expect("it can be read");
+    let texts: Vec<_> = requests.iter().map(|request| request.text.as_str()).collect();
+    assert_eq!(texts, ["approve", "reject"]);
+    assert!(on.store.look(|t| t.requests("run/other")).expect("it can be read").is_empty());
+    let number = requests[0].number;
+    let mut take = || on.store.transact(|t| t.take_request(number)).expect("the store works");
+    assert!(take() && !take());
+    assert_eq!(on.store.look(|t| t.requests("run/step")).expect("it can be read").len(), 1);
+}
+
+pub(super) fn many_threads_share_commits_and_nothing_is_lost(on: &mut Fixture) {
+    let writer = Writer::start(on.store.another().expect("a second connection"));
+    thread::scope(|scope| {
+        for number in 0..8 {
+            let writer = writer.clone();
+            scope.spawn(move || {
+                for round in 0..20 {
+                    let emitted =
+                        writer.transact(move |t| t.emit(&format!("thread:{number}:{round}")));
+                    emitted.expect("the store works");
+                    let failed = writer.transact(|transaction| {
+                        transaction.emit("never")?;
+                        Err::<(), _>(StoreError::UnknownRun { run: String::new() })
+                    });
+                    assert!(matches!(failed, Err(StoreError::UnknownRun { .. })), "{failed:?}");
+                }
+            });
+        }
+    });
+    let events = on.store.look(|t| t.events(0, usize::MAX)).expect("it can be read");
+    assert_eq!(events.len(), 160);
+    assert!(events.iter().all(|event| event.name != "never"));
+    assert!(events.iter().map(|event| event.number).eq(1..=160), "without gaps");
+}

@@ -1,0 +1,130 @@
+use rustix::event::{PollFd, PollFlags, poll};
+use windlass_core::RING_PATIENCE;
+use windlass_store::{Bell, Topic};
+
+use super::*;
+
+pub(super) fn rung(bell: &Bell) -> bool {
+    let mut fds = [PollFd::new(bell, PollFlags::IN)];
+    poll(&mut fds, Some(&rustix::time::Timespec::default())).expect("it can be polled") > 0
+}
+
+fn hang(on: &Fixture) -> Bell {
+    on.store.hang(&Topic::Turn).expect("it hangs")
+}
+
+pub(super) fn who_was_refused_first_is_served_first(on: &mut Fixture) {
+    assert_eq!(on.tokens("a", "x"), [1]);
+    assert_eq!(refused(on.claim("b", "x")).ahead, 0);
+    assert_eq!(refused(on.claim("c", "x")).ahead, 1);
+    assert_eq!(on.release("a", "x", 1), Answer::Released);
+    assert_eq!(refused_by(on.claim("c", "x")), "b", "b stands before c");
+    assert_eq!(refused_by(on.claim("d", "x")), "b", "and before a newcomer");
+    assert_eq!(on.tokens("b", "x"), [2]);
+    assert_eq!(on.release("b", "x", 2), Answer::Released);
+    assert_eq!(on.tokens("c", "x"), [3]);
+}
+
+pub(super) fn a_place_in_line_holds_only_what_refused_it(on: &mut Fixture) {
+    assert_eq!(on.tokens("a", "x"), [1]);
+    assert_eq!(refused_by(on.claim("b", "x y")), "a");
+    assert_eq!(on.tokens("c", "y"), [1], "y did not refuse b");
+    assert_eq!(on.release("a", "x", 1), Answer::Released);
+    assert_eq!(refused_by(on.claim("b", "x y")), "c", "held up once");
+    assert_eq!(refused_by(on.claim("d", "x")), "b", "x stays set aside");
+    assert_eq!(on.release("c", "y", 1), Answer::Released);
+    assert_eq!(refused_by(on.claim("e", "y")), "b", "and y is now");
+    assert_eq!(on.tokens("b", "x y"), [2, 2]);
+}
+
+pub(super) fn the_place_in_line_of_a_gone_process_is_dropped(on: &mut Fixture) {
+    let gone = gone();
+    assert_eq!(on.tokens("a", "x"), [1]);
+    let _ = refused(on.claim_with("dead", "x", |claim| claim.process = Some(&gone)));
+    assert_eq!(on.release("a", "x", 1), Answer::Released);
+    assert_eq!(on.tokens("b", "x"), [2]);
+}
+
+pub(super) fn a_place_in_line_goes_with_the_one_who_waits(on: &mut Fixture) {
+    let (gone, here) = (gone(), here());
+    assert_eq!(on.tokens("a", "x"), [1]);
+    let _ = refused(on.claim_with("b", "x", |claim| {
+        (claim.process, claim.waiter) = (Some(&here), Some(&gone));
+    }));
+    assert_eq!(on.release("a", "x", 1), Answer::Released);
+    assert_eq!(on.tokens("c", "x"), [2], "nobody waits for b any more");
+}
+
+pub(super) fn leaving_the_line_rings_the_next(on: &mut Fixture) {
+    let bell = hang(on);
+    assert_eq!(on.tokens("a", "x"), [1]);
+    let _ = refused(on.claim("b", "x"));
+    let _ = refused(on.claim_with("c", "x", |claim| claim.bell = Some(bell.name())));
+    assert_eq!(on.release("a", "x", 1), Answer::Released);
+    assert!(!rung(&bell), "it is b's turn");
+    on.store.transact(|t| t.leave_line(&HolderId::new("b"))).expect("the store works");
+    assert!(rung(&bell));
+    on.store.transact(|t| t.leave_line(&HolderId::new("nobody"))).expect("the store works");
+}
+
+pub(super) fn a_bell_rings_for_the_one_whose_turn_has_come(on: &mut Fixture) {
+    let (first, second, gone) = (hang(on), hang(on), gone());
+    assert_eq!(on.tokens("a", "x"), [1]);
+    let _ = refused(on.claim_with("dead", "x", |claim| claim.process = Some(&gone)));
+    let _ = refused(on.claim_with("b", "x", |claim| claim.bell = Some(first.name())));
+    let _ = refused(on.claim_with("c", "x", |claim| claim.bell = Some(second.name())));
+    assert!(!rung(&first) && !rung(&second));
+    assert_eq!(on.release("a", "x", 1), Answer::Released);
+    assert!(rung(&first) && !rung(&second), "the gone one has lost its turn");
+    assert_eq!(on.tokens("b", "x"), [2]);
+    assert_eq!(on.release("b", "x", 2), Answer::Released);
+    assert!(rung(&second));
+}
+
+pub(super) fn who_does_not_come_is_passed_over(on: &mut Fixture) {
+    assert_eq!(on.tokens("a", "x"), [1]);
+    let _ = refused(on.claim("b", "x"));
+    assert_eq!(on.release("a", "x", 1), Answer::Released);
+    on.clock.advance(RING_PATIENCE);
+    assert_eq!(refused_by(on.claim("c", "x")), "b");
+    on.clock.advance(Duration::from_nanos(1));
+    assert_eq!(on.tokens("c", "x"), [2]);
+    assert_eq!(refused_by(on.claim("d", "x")), "c");
+    assert_eq!(refused_by(on.claim("b", "x")), "c", "it comes at last");
+    assert_eq!(on.release("c", "x", 2), Answer::Released);
+    assert_eq!(refused_by(on.claim("d", "x")), "b", "it has kept its place");
+}
+
+pub(super) fn many_waiters_are_served_in_order(on: &mut Fixture) {
+    const WAITERS: u64 = 200;
+    let names: Vec<_> = (1..=WAITERS).map(|number| format!("{number:04}")).collect();
+    assert_eq!(on.tokens("first", "x"), [1]);
+    // In one commit, so that this tests the line and not the disk.
+    let want = needs("x");
+    on.store
+        .transact(|transaction| {
+            for name in &names {
+                let _ = transaction.claim(&Claim::new(&HolderId::new(name.as_str()), &want))?;
+            }
+            let name = &want[0].name;
+            transaction.release(name, &HolderId::new("first"), Token(1))?;
+            for (holder, token) in names.iter().take(20).zip(2..) {
+                let holder = HolderId::new(holder.as_str());
+                let claimed = transaction.claim(&Claim::new(&holder, &want))?;
+                assert_eq!(held(claimed)[0].token, Token(token));
+                assert_eq!(transaction.release(name, &holder, Token(token))?, Answer::Released);
+            }
+            Ok(())
+        })
+        .expect("the store works");
+}
+
+pub(super) fn a_heavy_waiter_is_served_in_its_turn(on: &mut Fixture) {
+    on.declare("s", 4);
+    assert_eq!(on.tokens("a", "s:1"), [1]);
+    assert_eq!(refused_by(on.claim("heavy", "s:4")), "a");
+    assert_eq!(refused_by(on.claim("light", "s:1")), "heavy", "though three are free");
+    assert_eq!(on.release("a", "s:1", 1), Answer::Released);
+    assert_eq!(refused_by(on.claim("light", "s:1")), "heavy");
+    assert_eq!(on.tokens("heavy", "s:4"), [2]);
+}

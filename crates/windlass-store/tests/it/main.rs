@@ -1,0 +1,4 @@
+//! What every backend promises, and what only the embedded one has to.
+
+mod conformance;
+mod sqlite;

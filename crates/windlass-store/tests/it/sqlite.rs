@@ -1,0 +1,163 @@
+//! The file: what is refused, what is noticed, and what older versions have left.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use rusqlite::Connection;
+use windlass_store::{Claim, Claimed, HolderId, Name, Need, Store, StoreError};
+
+fn claim(store: &mut Store, holder: &str, name: &str) -> Result<Claimed, StoreError> {
+    let (holder, needs) = (HolderId::new(holder), [Need::one(Name::Lock(name.to_owned()))]);
+    store.transact(|transaction| transaction.claim(&Claim::new(&holder, &needs)))
+}
+
+fn token(claimed: Result<Claimed, StoreError>) -> u64 {
+    match claimed.expect("the store works") {
+        Claimed::Held(holds) => holds[0].token.0,
+        Claimed::Refused(refused) => panic!("{refused:?}"),
+    }
+}
+
+/// A directory with a store in it in which the lock x has been held once.
+fn made() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut store = Store::open(dir.path()).expect("it can be made");
+    assert_eq!(token(claim(&mut store, "a", "x")), 1);
+    dir
+}
+
+fn refused(dir: &Path) -> StoreError {
+    Store::open(dir).map(|_| ()).expect_err("it cannot be used")
+}
+
+#[test]
+fn files_of_others_and_of_the_future_are_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let foreign = Connection::open(dir.path().join("store.db")).expect("a file");
+    foreign.execute_batch("CREATE TABLE theirs (x)").expect("SQL");
+    drop(foreign);
+    assert!(matches!(refused(dir.path()), StoreError::Foreign { .. }));
+
+    let dir = made();
+    let store = Connection::open(dir.path().join("store.db")).expect("the file");
+    store.pragma_update(None, "user_version", 3).expect("SQL");
+    drop(store);
+    assert!(matches!(refused(dir.path()), StoreError::Newer { found: 3, .. }));
+}
+
+#[test]
+fn random_bytes_are_damage() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let bytes = "random bytes, long enough not to be taken for an empty file".repeat(100);
+    fs::write(dir.path().join("store.db"), &bytes).expect("a file");
+    assert!(matches!(refused(dir.path()), StoreError::Damaged { .. }));
+    assert_eq!(fs::read_to_string(dir.path().join("store.db")).expect("it is there"), bytes);
+}
+
+#[test]
+fn a_store_that_is_empty_gone_or_another_one_is_not_begun_anew() {
+    let remove_log = |dir: &Path| {
+        for file in ["store.db-wal", "store.db-shm"] {
+            let _ = fs::remove_file(dir.join(file));
+        }
+    };
+    let dir = made();
+    remove_log(dir.path());
+    fs::write(dir.path().join("store.db"), "").expect("a file");
+    assert!(matches!(refused(dir.path()), StoreError::Replaced { .. }), "empty");
+    fs::remove_file(dir.path().join("store.db")).expect("it was there");
+    assert!(matches!(refused(dir.path()), StoreError::Replaced { .. }), "gone");
+    let other = made();
+    let copy = "VACUUM INTO ?1";
+    let target = dir.path().join("store.db");
+    let source = Connection::open(other.path().join("store.db")).expect("the file");
+    source.execute(copy, [target.to_str().expect("a plain path")]).expect("a copy");
+    assert!(matches!(refused(dir.path()), StoreError::Replaced { .. }), "another one");
+}
+
+#[test]
+fn a_store_that_is_replaced_while_open_is_noticed() {
+    let dir = made();
+    let mut store = Store::open(dir.path()).expect("it opens");
+    fs::rename(dir.path().join("store.db"), dir.path().join("moved")).expect("it moves");
+    let claimed = claim(&mut store, "b", "y");
+    assert!(matches!(claimed, Err(StoreError::Replaced { .. })), "{claimed:?}");
+    fs::rename(dir.path().join("moved"), dir.path().join("store.db")).expect("it moves back");
+    assert_eq!(token(claim(&mut store, "b", "y")), 1);
+    fs::remove_file(dir.path().join("gate")).expect("it was there");
+    let claimed = claim(&mut store, "b", "z");
+    assert!(matches!(claimed, Err(StoreError::Replaced { .. })), "{claimed:?}");
+}
+
+#[test]
+fn a_truncated_store_is_damage_and_never_a_panic() {
+    let dir = made();
+    let path = dir.path().join("store.db");
+    let store = Connection::open(&path).expect("the file");
+    store.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("SQL");
+    drop(store);
+    let whole = fs::read(&path).expect("it is there");
+    for length in [1, 50, 100, 1000, 4096, 8192, whole.len() / 2, whole.len() - 1] {
+        fs::write(&path, &whole[..length]).expect("a file");
+        let _ = fs::remove_file(dir.path().join("store.db-wal"));
+        let _ = fs::remove_file(dir.path().join("store.db-shm"));
+        let used = Store::open(dir.path()).and_then(|mut store| {
+            let _ = claim(&mut store, "b", "x")?;
+            store.transact(|transaction| transaction.emit("e"))
+        });
+        let error = used.expect_err("it is truncated");
+        let known = matches!(error, StoreError::Damaged { .. } | StoreError::Fatal { .. });
+        let lost = matches!(error, StoreError::Foreign { .. } | StoreError::Replaced { .. });
+        assert!(known || lost, "{length}: {error:?}");
+    }
+}
+
+#[test]
+fn a_store_that_must_not_be_written_says_so() {
+    // Whoever may do everything is not stopped by a mode.
+    if rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = made();
+    let mode = |mode| fs::Permissions::from_mode(mode);
+    fs::set_permissions(dir.path().join("store.db"), mode(0o400)).expect("a mode");
+    let error = refused(dir.path());
+    assert!(matches!(error, StoreError::ReadOnly { .. } | StoreError::Io { .. }), "{error}");
+}
+
+#[test]
+fn the_first_version_migrates_and_a_copy_is_kept() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/version-1.db");
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::copy(fixture, dir.path().join("store.db")).expect("a copy");
+    fs::write(dir.path().join("gate"), "").expect("a gate as it was then");
+    let mut store = Store::open(dir.path()).expect("it migrates");
+    let run = store.run("05a2").expect("it is there");
+    assert_eq!((run.file.as_str(), run.dir.as_path()), ("flow.toml", Path::new("/srv/flow")));
+    assert_eq!(store.facts(&run.id).expect("they are there").len(), 5);
+    let views = store.overview().expect("it can be read");
+    let names: Vec<_> = views.iter().map(|view| view.name.to_string()).collect();
+    assert_eq!(names, ["lock \"deploy\"", "run \"05a2f718\""]);
+    assert_eq!(views[0].tickets.len(), 1, "a place in line is kept");
+    assert!(token(claim(&mut store, "a", "deploy")) > 1, "the holder lived in another boot");
+    drop(store);
+    let copy = Connection::open(dir.path().join("store.version-1.db")).expect("the copy");
+    let version = copy.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0));
+    assert_eq!(version.expect("it has one"), 1);
+    Store::open(dir.path()).expect("it opens again, and needs nothing");
+}
+
+#[test]
+fn connections_of_several_threads_see_each_other() {
+    let dir = made();
+    let counts = std::thread::scope(|scope| {
+        let work = || {
+            let mut store = Store::open(dir.path()).expect("it opens");
+            (0..25).map(|_| store.transact(|t| t.emit("e")).expect("it works")).max()
+        };
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).max()
+    });
+    assert_eq!(counts, Some(Some(100)));
+}
