@@ -214,3 +214,15 @@ async fn a_work_may_bring_its_own_gate_and_is_named_after_its_type() {
     scheduler.run_until_done().await;
     assert_eq!(events.seen(), ["12ms Shy Running 1", "12ms Shy Success 1"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_is_watched_as_soon_as_it_is_reached_whoever_is_busy() {
+    let (mut scheduler, log, start) = (scheduler(1), Log::default(), Instant::now());
+    let seen = log.clone();
+    let first = add(&scheduler, ok("first"));
+    let gate = async move { seen.add(format!("{:?}", start.elapsed())) };
+    add(&scheduler, ok("gated").after([first]).gate(gate));
+    add(&scheduler, takes("long", secs(1)));
+    scheduler.run_until_done().await;
+    assert_eq!(log.take(), ["0ns"], "and not when the long one has ended");
+}

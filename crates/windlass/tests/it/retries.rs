@@ -206,3 +206,15 @@ async fn an_error_of_a_closure_is_retried_and_a_fatal_one_is_not() {
         assert_eq!(seen.last_error.as_deref(), Some(error));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_comes_due_whoever_is_busy() {
+    let (mut scheduler, mut events) = watched(2);
+    add(&scheduler, answers("tried", ms(0), &[retry(ms(10)), WorkOutcome::Success]).retries(1));
+    add(&scheduler, act("at once", |_| async { retry(ms(20)) }).retries(1));
+    add(&scheduler, takes("long", secs(1)));
+    scheduler.run_until_done().await;
+    let seen = events.seen();
+    assert!(seen.contains(&"10ms tried Running 2".to_owned()), "{seen:?}");
+    assert!(seen.contains(&"20ms at once Running 2".to_owned()), "{seen:?}");
+}
