@@ -318,7 +318,8 @@ impl WorkHandle {
         self.set_limits(&ResourceCost::new().with(SLOTS, Amount::from(slots)));
     }
 
-    /// Cancels every work, takes nothing in any more, and waits until no body is left.
+    /// Cancels every work, takes nothing in any more, and waits until no body is left. Not for a work
+    /// of this scheduler itself: it would wait for its own end.
     ///
     /// ```
     /// use std::time::Duration;
