@@ -25,7 +25,8 @@ use windlass_workflow::{Mistakes, ParamErrors, Plan};
 
 use crate::attempt::{self, exit_code, log_path, signal_group};
 use crate::leftovers;
-use crate::order::Orders;
+use crate::order::{Missing, Orders};
+use crate::outputs;
 use crate::pulse::Pulse;
 use crate::schedule::Schedule;
 use crate::signals::SignalWatch;
@@ -37,6 +38,10 @@ const TICKET_POLL: Duration = Duration::from_millis(50);
 /// How long a step that does not say so may take to end once it was asked to.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// What a shell says of a command that cannot be executed.
+const CANNOT_START: i32 = 126;
+/// The variable that tells an attempt where to write what it hands on.
+const OUTPUT_VARIABLE: &str = "WINDLASS_OUTPUT";
 /// The variable that tells an attempt until when it has time, in seconds since 1970.
 const DEADLINE_VARIABLE: &str = "WINDLASS_DEADLINE";
 
@@ -135,6 +140,8 @@ struct Leader {
 struct Start {
     grant: Grant,
     names: Vec<(Name, Token)>,
+    /// Why it cannot be started.
+    broken: Option<Missing>,
 }
 
 struct Running {
@@ -262,13 +269,14 @@ impl Coordinator {
 
     /// Applies all news, decides what starts, and stores all of it in one commit.
     fn commit(&mut self, news: &[News]) -> Result<Vec<Start>, RunError> {
-        let Self { store, schedule, leader, running, ended, stop, .. } = self;
+        let Self { store, schedule, leader, logs, running, ended, stop, .. } = self;
         let stopping = stop.is_some();
         let mut leftovers = Vec::new();
         let starts = store.transact(|transaction| {
             schedule.apply(Input::Tick).expect("time passes");
             for exited in news.iter().filter_map(News::exited) {
-                let Start { grant, names } = running.remove(&exited.0.work).expect("it ran").start;
+                let Start { grant, names, .. } =
+                    running.remove(&exited.0.work).expect("it ran").start;
                 finish(schedule, exited, stopping);
                 for (name, token) in &names {
                     let holder = leader.holder_of(grant);
@@ -279,7 +287,7 @@ impl Coordinator {
             let starts = if stopping {
                 Vec::new()
             } else {
-                admit(schedule, leader, transaction, (ended, &mut leftovers))?
+                admit(schedule, leader, logs, transaction, (ended, &mut leftovers))?
             };
             leader.append(transaction, schedule)?;
             Ok(starts)
@@ -323,29 +331,44 @@ impl Coordinator {
     /// ended with 126 or 127, as a shell would say.
     fn start(&mut self, start: Start) {
         let grant = start.grant;
-        let step = self.schedule.step(grant.work);
-        let log = log_path(&self.logs, grant, &step.name);
-        let tokens: Vec<_> = start.names.iter().map(|(_, token)| *token).collect();
-        let mut order = self.leader.orders(&self.schedule).order(grant, &log, &tokens);
-        let marks = tree::marks_with(&self.leader.mark_of(grant));
-        order.env.push((tree::MARKS.to_owned(), marks));
-        if let Some(until) = self.schedule.until(grant.work) {
-            order.env.push((DEADLINE_VARIABLE.to_owned(), until.to_string()));
-        }
-        let pid = match attempt::start(&order) {
-            Ok(child) => Some(self.await_exit(grant, child)),
-            Err(error) => {
-                let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
-                // The log is the place for it; if that fails too, the code has to do.
-                let _ = fs::write(&log, format!("the step cannot be started: {error}\n"));
-                self.tell.send(News::Exited { grant, code }).expect("we listen ourselves");
-                None
-            }
-        };
+        let pid = self.try_start(&start).unwrap_or_else(|(code, why)| {
+            let step = &self.schedule.step(grant.work).name;
+            let log = log_path(&self.logs, grant, step);
+            outputs::complain(&log, &format!("the step cannot be started: {why}"));
+            self.tell.send(News::Exited { grant, code }).expect("we listen ourselves");
+            None
+        });
         self.running.insert(grant.work, Running { start, pid, kill_at: None });
     }
 
-    fn await_exit(&self, grant: Grant, mut child: Child) -> u32 {
+    /// The leader of the attempt's process group; or a code and the reason why there is none.
+    fn try_start(&self, start: &Start) -> Result<Option<u32>, (i32, String)> {
+        let grant = start.grant;
+        if let Some(missing) = &start.broken {
+            return Err((CANNOT_START, missing.to_string()));
+        }
+        let step = &self.schedule.step(grant.work).name;
+        let log = log_path(&self.logs, grant, step);
+        let output = outputs::path(&self.logs, grant, step);
+        let tokens: Vec<_> = start.names.iter().map(|(_, token)| *token).collect();
+        let written = |step: &str, key: &str| self.schedule.output(&self.logs, step, key);
+        let orders = self.leader.orders(&self.schedule, &written);
+        let order = orders.order(grant, &log, &tokens);
+        let mut order = order.map_err(|missing| (CANNOT_START, missing.to_string()))?;
+        let marks = tree::marks_with(&self.leader.mark_of(grant));
+        order.env.push((tree::MARKS.to_owned(), marks));
+        order.env.push((OUTPUT_VARIABLE.to_owned(), output.display().to_string()));
+        if let Some(until) = self.schedule.until(grant.work) {
+            order.env.push((DEADLINE_VARIABLE.to_owned(), until.to_string()));
+        }
+        let child = attempt::start(&order).map_err(|error| {
+            let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { CANNOT_START };
+            (code, error.to_string())
+        })?;
+        Ok(Some(self.await_exit(grant, child, log, output)))
+    }
+
+    fn await_exit(&self, grant: Grant, mut child: Child, log: PathBuf, output: PathBuf) -> u32 {
         let pid = child.id();
         let tell = self.tell.clone();
         thread::spawn(move || {
@@ -353,7 +376,11 @@ impl Coordinator {
             // Whatever the step left behind in its group ends with it. The group's number cannot
             // be anybody else's before its leader is reaped.
             signal_group(pid, Signal::KILL);
-            let code = child.wait().map_or(126, exit_code);
+            let mut code = child.wait().map_or(CANNOT_START, exit_code);
+            if let (0, Err(error)) = (code, outputs::read(&output)) {
+                outputs::complain(&log, &format!("what it wrote to $WINDLASS_OUTPUT: {error}"));
+                code = 1;
+            }
             // Nobody listens any more if the run has failed meanwhile.
             let _ = tell.send(News::Exited { grant, code });
         });
@@ -490,8 +517,12 @@ impl Leader {
     }
 
     /// How to start the steps of `schedule`.
-    fn orders<'a>(&'a self, schedule: &'a Schedule) -> Orders<'a> {
-        Orders { plan: schedule.plan(), run: &self.run.id, dir: &self.run.dir }
+    fn orders<'a>(
+        &'a self,
+        schedule: &'a Schedule,
+        outputs: &'a dyn Fn(&str, &str) -> Option<String>,
+    ) -> Orders<'a> {
+        Orders { plan: schedule.plan(), run: &self.run.id, dir: &self.run.dir, outputs }
     }
 
     /// What marks the processes of an attempt, for whoever takes its names over.
@@ -527,6 +558,7 @@ impl News {
 fn admit(
     schedule: &mut Schedule,
     leader: &Leader,
+    logs: &Path,
     transaction: &Transaction<'_>,
     (ended, leftovers): (&[(Name, Token)], &mut Vec<Leftover>),
 ) -> Result<Vec<Start>, StoreError> {
@@ -534,7 +566,15 @@ fn admit(
     schedule.ring_all();
     let mut starts = Vec::new();
     while let Some(grant) = schedule.take_next() {
-        let needs = leader.orders(schedule).needs(grant);
+        let written = |step: &str, key: &str| schedule.output(logs, step, key);
+        let needs = match leader.orders(schedule, &written).needs(grant) {
+            Ok(needs) => needs,
+            Err(missing) => {
+                schedule.apply(Input::Begin(grant)).expect(known);
+                starts.push(Start { grant, names: Vec::new(), broken: Some(missing) });
+                continue;
+            }
+        };
         let holder = leader.holder_of(grant);
         let tree = Tree { mark: tree::mark(&leader.mark_of(grant)), group: None };
         let (process, tree) = (Some(&leader.process), Some(&tree));
@@ -546,7 +586,7 @@ fn admit(
             Claimed::Held(holds) => {
                 schedule.apply(Input::Begin(grant)).expect(known);
                 let names = holds.into_iter().map(|hold| (hold.name, hold.token)).collect();
-                starts.push(Start { grant, names });
+                starts.push(Start { grant, names, broken: None });
             }
             Claimed::Refused(refused) => {
                 leftovers.extend(refused.leftovers);

@@ -14,6 +14,7 @@ mod guard;
 mod hold;
 mod leftovers;
 mod order;
+mod outputs;
 mod poll;
 mod primitive;
 mod pulse;

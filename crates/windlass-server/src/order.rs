@@ -4,9 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
+use thiserror::Error;
 use windlass_core::{Grant, Token};
 use windlass_store::{Name, Need};
-use windlass_workflow::{Command, Plan, Step, Template, Variable};
+use windlass_workflow::{Command, Plan, Step, Template, Unfilled, Variable};
 
 use crate::attempt::Order;
 
@@ -16,47 +17,68 @@ pub(crate) struct Orders<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) run: &'a str,
     pub(crate) dir: &'a Path,
+    /// Tells what steps before have written.
+    pub(crate) outputs: &'a dyn Fn(&str, &str) -> Option<String>,
+}
+
+/// A step refers to what another one has not written.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("it needs {{{variable}}}, which no step has written")]
+pub(crate) struct Missing {
+    variable: Variable,
+}
+
+impl From<Unfilled> for Missing {
+    fn from(Unfilled { variable, .. }: Unfilled) -> Self {
+        Self { variable }
+    }
 }
 
 impl<'a> Orders<'a> {
-    pub(crate) fn order(self, grant: Grant, log: &'a Path, tokens: &'a [Token]) -> Order<'a> {
+    pub(crate) fn order(
+        self,
+        grant: Grant,
+        log: &'a Path,
+        tokens: &'a [Token],
+    ) -> Result<Order<'a>, Missing> {
         let step = &self.plan.steps[grant.work.index()];
         let values = Values { orders: self, step, attempt: grant.attempt };
-        let (program, arguments) = values.command();
-        Order {
+        let (program, arguments) = values.command()?;
+        Ok(Order {
             program,
             arguments,
-            env: values.environment(),
-            dir: values.dir(),
+            env: values.environment()?,
+            dir: values.dir()?,
             run: self.run,
             step: &step.name,
             log,
             grant,
             tokens,
-        }
+        })
     }
 
     /// The locks and the slots of semaphores that an attempt needs.
-    pub(crate) fn needs(self, grant: Grant) -> Vec<Need> {
-        let locks = self.locks(grant).into_iter().map(|lock| Need::one(Name::Lock(lock)));
+    pub(crate) fn needs(self, grant: Grant) -> Result<Vec<Need>, Missing> {
+        let locks = self.locks(grant)?.into_iter().map(|lock| Need::one(Name::Lock(lock)));
         let slots = self.plan.steps[grant.work.index()].semaphores.iter().map(|slots| {
             let name = self.plan.semaphores[slots.semaphore].name.clone();
             Need { name: Name::Semaphore(name), weight: slots.weight }
         });
-        locks.chain(slots).collect()
+        Ok(locks.chain(slots).collect())
     }
 
     /// Each lock once, also if two of them come out the same.
-    fn locks(self, grant: Grant) -> Vec<String> {
+    fn locks(self, grant: Grant) -> Result<Vec<String>, Missing> {
         let step = &self.plan.steps[grant.work.index()];
         let values = Values { orders: self, step, attempt: grant.attempt };
         let mut locks: Vec<String> = Vec::new();
         for lock in step.locks.iter().map(|lock| values.fill(lock)) {
+            let lock = lock?;
             if !locks.contains(&lock) {
                 locks.push(lock);
             }
         }
-        locks
+        Ok(locks)
     }
 }
 
@@ -72,50 +94,53 @@ impl Values<'_> {
         match variable {
             Variable::Run => Some(self.orders.run.to_owned()),
             Variable::Attempt => Some(self.attempt.to_string()),
-            Variable::Workspace => Some(self.dir().display().to_string()),
+            Variable::Workspace => Some(self.dir().ok()?.display().to_string()),
+            Variable::Output { step, key } => (self.orders.outputs)(step, key),
             other => self.orders.plan.value(self.step, other),
         }
     }
 
-    fn fill(&self, template: &Template) -> String {
-        let filled = template.fill(|variable| self.value(variable));
-        filled.expect("a plan that needs the output of steps is refused")
+    fn fill(&self, template: &Template) -> Result<String, Missing> {
+        Ok(template.fill(|variable| self.value(variable))?)
     }
 
-    fn dir(&self) -> PathBuf {
-        let own = self.step.dir.as_ref().map(|dir| self.fill(dir));
-        own.map_or_else(|| self.orders.dir.to_owned(), |own| self.orders.dir.join(own))
+    fn dir(&self) -> Result<PathBuf, Missing> {
+        Ok(match &self.step.dir {
+            Some(own) => self.orders.dir.join(self.fill(own)?),
+            None => self.orders.dir.to_owned(),
+        })
     }
 
-    fn command(&self) -> (String, Vec<String>) {
+    fn command(&self) -> Result<(String, Vec<String>), Missing> {
         match &self.step.run {
             Command::Script(script) => {
                 let mut arguments = script.shell.arguments.clone();
                 arguments.push(script.text.text().to_owned());
-                (script.shell.program.clone(), arguments)
+                Ok((script.shell.program.clone(), arguments))
             }
             Command::List(list) => {
-                let mut words = list.iter().map(|word| self.fill(word));
+                let words: Result<Vec<_>, _> = list.iter().map(|word| self.fill(word)).collect();
+                let mut words = words?.into_iter();
                 let program = words.next().expect("a plan has no empty command");
-                (program, words.collect())
+                Ok((program, words.collect()))
             }
         }
     }
 
-    fn environment(&self) -> Vec<(String, String)> {
+    fn environment(&self) -> Result<Vec<(String, String)>, Missing> {
         let mut env = Vec::new();
         for (name, value) in &self.step.env {
-            env.push((name.clone(), self.fill(value)));
+            env.push((name.clone(), self.fill(value)?));
         }
         for (name, value) in &self.orders.plan.params {
             env.push((format!("WINDLASS_PARAM_{name}"), value.clone()));
         }
         if let Command::Script(script) = &self.step.run {
             for variable in script.text.variables() {
-                let value = self.fill(&Template::from(variable.clone()));
+                let value = self.fill(&Template::from(variable.clone()))?;
                 env.push((variable.environment_name(), value));
             }
         }
-        env
+        Ok(env)
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Collects the facts that the next commit has to store, and the transitions to show once it has.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use windlass_core::{
     Amount, CapacityTree, Dependency, EdgeKind, Engine, EngineConfig, Fact, Grant, Input, More,
@@ -12,9 +13,12 @@ use windlass_core::{
 use windlass_workflow::{Edge, EdgeCondition, OnFailure, Plan, ResourceKind, Step};
 
 use crate::clock::Clock;
+use crate::outputs;
 
 pub(crate) struct Schedule {
     plan: Plan,
+    /// Where the steps stand in it, by name.
+    places: BTreeMap<String, usize>,
     engine: Engine,
     capacity: CapacityTree,
     clock: Clock,
@@ -47,7 +51,9 @@ impl Schedule {
         let clock = Clock::start();
         let mut config = EngineConfig::default();
         config.seed = clock.now().as_nanos();
+        let places = plan.steps.iter().enumerate();
         Self {
+            places: places.map(|(place, step)| (step.name.clone(), place)).collect(),
             plan,
             engine: Engine::new(config, client),
             capacity,
@@ -83,6 +89,15 @@ impl Schedule {
 
     pub(crate) fn step(&self, work: WorkId) -> &Step {
         &self.plan.steps[work.index()]
+    }
+
+    /// What a step that has succeeded wrote for `key`, if it did; its output was read before its end
+    /// was stored, so it can be read.
+    pub(crate) fn output(&self, logs: &Path, step: &str, key: &str) -> Option<String> {
+        let place = *self.places.get(step)?;
+        let work = WorkId::from_index(place);
+        let attempt = self.engine.attempts(work).filter(|attempts| *attempts > 0)?;
+        outputs::read(&outputs::path(logs, Grant { work, attempt }, step)).ok()?.remove(key)
     }
 
     pub(crate) fn plan(&self) -> &Plan {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use thiserror::Error;
-use windlass_workflow::{Plan, ResourceKind, Step, Template, Variable};
+use windlass_workflow::{Plan, ResourceKind, Step};
 
 /// The keys of a workflow that cannot be run yet, each with the steps that use it; the list of
 /// steps is empty for a key of the whole workflow.
@@ -77,21 +77,12 @@ fn of_step(step: &Step) -> Vec<&'static str> {
         (!step.guards.is_empty(), "guard"),
         (!step.ensures.is_empty(), "ensure"),
         (step.finally.is_some(), "finally"),
-        (uses_output(step), "{step.key}"),
     ];
     names(&used)
 }
 
 fn names(used: &[(bool, &'static str)]) -> Vec<&'static str> {
     used.iter().filter(|(used, _)| *used).map(|(_, name)| *name).collect()
-}
-
-/// Whether the step refers to what another one has written.
-fn uses_output(step: &Step) -> bool {
-    let texts = step.env.values().chain(&step.dir).chain(&step.locks);
-    let run = step.run.variables().into_iter();
-    let mut all = run.chain(texts.flat_map(Template::variables));
-    all.any(|variable| matches!(variable, Variable::Output { .. }))
 }
 
 #[cfg(test)]
@@ -115,6 +106,7 @@ mod tests {
     #[test]
     fn what_the_runner_can_do_is_let_through() {
         check("after = ['z']\nlock = 'x'\npriority = 1", "", &[]);
+        check("after = ['z']\nenv = { A = '{z.key}' }", "", &[]);
         check("after = { z = 'done' }", "", &[]);
         check("after = { z = 'failed' }", "", &[]);
         check("use = { r = 1 }", "[resource]\nr = { rate = '1/s' }", &[]);
@@ -134,7 +126,6 @@ mod tests {
         check("ensure = 'g'", "[guard.g]\ncondition = 'true'", &["ensure"]);
         check("use = { i = 1 }", "[resource]\ni = { items = ['0'] }", &["resource items"]);
         check("", "[on]\nsuccess = 'a'\nfailure = 'b'", &["on.failure", "on.success"]);
-        check("after = ['z']\nenv = { A = '{z.key}' }", "", &["{step.key}"]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod failures;
 mod guards;
 mod holding;
 mod locks;
+mod outputs;
 mod primitives;
 mod resume;
 mod scenarios;

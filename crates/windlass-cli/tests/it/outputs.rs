@@ -1,0 +1,124 @@
+//! What steps hand on to those after them.
+
+use crate::bench::{Bench, stderr, stdout};
+
+fn run(flow: &str) -> (Bench, std::process::Output) {
+    let bench = Bench::new();
+    bench.write("flow.toml", flow);
+    let output = bench.call(&["run", "flow.toml"]);
+    (bench, output)
+}
+
+#[test]
+fn a_value_arrives_exactly_wherever_it_stands() {
+    let (bench, output) = run(r#"
+[step.writes]
+run = "printf '%s\n' \"text=a 'b' \\\"c\\\" \\$(touch owned); touch owned = *\" > \"$WINDLASS_OUTPUT\""
+
+[step.between]
+after = ["writes"]
+run   = "true"
+
+[step.shell]
+after = ["between"]
+run   = "printf '%s' {writes.text} > bare; printf '%s' \"{writes.text}\" > quoted"
+
+[step.list]
+after = ["between"]
+run   = ["sh", "-c", "printf '%s' \"$1\" > word; printf '%s' \"$V\" > variable", "x", "{writes.text}"]
+env   = { V = "{writes.text}" }
+"#);
+    assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+    let value = "a 'b' \"c\" $(touch owned); touch owned = *";
+    for file in ["bare", "quoted", "word", "variable"] {
+        assert_eq!(bench.read(file), value, "{file}");
+    }
+    assert!(!bench.path("owned").exists());
+}
+
+#[test]
+fn the_output_of_the_attempt_that_succeeded_counts() {
+    let (bench, output) = run(r#"
+[step.writes]
+run   = "echo \"n=$WINDLASS_ATTEMPT\" > \"$WINDLASS_OUTPUT\"; test $WINDLASS_ATTEMPT = 3"
+retry = { count = 5, delay = "1ms" }
+
+[step.reads]
+after = ["writes"]
+lock  = "lock-{writes.n}"
+run   = "echo {writes.n} > seen"
+"#);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(bench.read("seen"), "3\n");
+}
+
+#[test]
+fn what_was_not_written_fails_the_step_that_needs_it() {
+    let (bench, output) = run(r#"
+[step.writes]
+run = "echo '{\"a\": 1}' > \"$WINDLASS_OUTPUT\""
+
+[step.runs]
+after = ["writes"]
+run   = "echo {writes.b} > never"
+
+[step.locks]
+after = ["writes"]
+lock  = "x-{writes.b}"
+run   = "touch never"
+
+[step.reads]
+after = ["writes"]
+run   = "echo {writes.a} > seen"
+"#);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let told = stdout(&output) + &stderr(&output);
+    let why = "the step cannot be started: it needs {writes.b}, which no step has written";
+    assert_eq!(told.matches(why).count(), 2, "{told}");
+    assert!(!bench.path("never").exists());
+    assert_eq!(bench.read("seen"), "1\n");
+}
+
+#[test]
+fn an_output_that_cannot_be_read_fails_the_step_that_wrote_it() {
+    let (bench, output) = run(r#"
+[step.writes]
+run = "echo nonsense > \"$WINDLASS_OUTPUT\""
+
+[step.reads]
+after = ["writes"]
+run   = "touch never"
+"#);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let told = stdout(&output) + &stderr(&output);
+    assert!(told.contains("$WINDLASS_OUTPUT: line 1 is not of the form key=value"), "{told}");
+    assert!(!bench.path("never").exists());
+}
+
+#[test]
+fn what_was_written_before_a_kill_is_there_after_it() {
+    let bench = Bench::new();
+    bench.write(
+        "flow.toml",
+        r#"
+[step.writes]
+run = "echo v=kept > \"$WINDLASS_OUTPUT\""
+
+[step.waits]
+after = ["writes"]
+run   = "touch begun; test -e go || sleep 600"
+
+[step.reads]
+after = ["waits"]
+run   = "echo {writes.v} > seen"
+"#,
+    );
+    let mut child = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    child.kill().expect("it can be killed");
+    child.wait().expect("it was killed");
+    bench.write("go", "");
+    let output = bench.call(&["resume", &bench.run_id()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(bench.read("seen"), "kept\n");
+}

@@ -1,0 +1,144 @@
+//! What steps have written to `$WINDLASS_OUTPUT`, for those that come after them.
+//!
+//! Each attempt has a file of its own, and that of the attempt that succeeded counts. It is read
+//! when the attempt ends, so that a mistake is the mistake of whoever wrote it, and synced before
+//! the end is stored.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use thiserror::Error;
+use windlass_core::Grant;
+
+use crate::attempt::log_path;
+
+/// More than anybody hands on by variables.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Why what a step has written is of no use.
+#[derive(Debug, Error)]
+pub(crate) enum OutputError {
+    #[error("it is larger than {MOST_BYTES} bytes")]
+    TooLarge,
+    #[error("it is not text in UTF-8")]
+    NotText,
+    #[error("line {line} is not of the form key=value")]
+    NotAPair { line: usize },
+    #[error("the value of {key:?} contains a NUL byte")]
+    Nul { key: String },
+    #[error("it begins like JSON and is none: {0}")]
+    NotJson(#[from] serde_json::Error),
+    #[error("it cannot be read: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Where an attempt writes.
+pub(crate) fn path(dir: &Path, grant: Grant, step: &str) -> PathBuf {
+    log_path(dir, grant, step).with_extension("out")
+}
+
+/// What was written to `path`; nothing if nothing was. Once this has returned, it stays.
+pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, String>, OutputError> {
+    let mut text = Vec::new();
+    match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(error) => return Err(error.into()),
+        Ok(file) => {
+            file.sync_all()?;
+            // One byte more tells whether there is more.
+            file.take(MOST_BYTES + 1).read_to_end(&mut text)?;
+        }
+    }
+    if text.len() as u64 > MOST_BYTES {
+        return Err(OutputError::TooLarge);
+    }
+    parse(&String::from_utf8(text).map_err(|_| OutputError::NotText)?)
+}
+
+/// What an attempt that could not begin says where its output would stand.
+pub(crate) fn complain(log: &Path, what: &str) {
+    let before = fs::read(log).unwrap_or_default();
+    // The log is the place for it; if that fails too, the code has to do.
+    let _ = fs::write(log, [before, format!("windlass: {what}\n").into_bytes()].concat());
+}
+
+fn parse(text: &str) -> Result<BTreeMap<String, String>, OutputError> {
+    let values = match text.trim_start().starts_with('{') {
+        true => from_json(text)?,
+        false => from_lines(text)?,
+    };
+    match values.iter().find(|(_, value)| value.contains('\0')) {
+        Some((key, _)) => Err(OutputError::Nul { key: key.clone() }),
+        None => Ok(values),
+    }
+}
+
+/// Everything behind the first `=` of a line is its value, as it stands; the last line of a key
+/// counts.
+fn from_lines(text: &str) -> Result<BTreeMap<String, String>, OutputError> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.is_empty());
+    let pairs = lines.map(|(number, line)| {
+        let pair = line.split_once('=').filter(|(key, _)| !key.is_empty());
+        let (key, value) = pair.ok_or(OutputError::NotAPair { line: number + 1 })?;
+        Ok((key.to_owned(), value.to_owned()))
+    });
+    pairs.collect()
+}
+
+/// A text is its value, anything else is its value as JSON.
+fn from_json(text: &str) -> Result<BTreeMap<String, String>, OutputError> {
+    let values: BTreeMap<String, Value> = serde_json::from_str(text)?;
+    let plain = |value| match value {
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    Ok(values.into_iter().map(|(key, value)| (key, plain(value))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &[(&str, &str)]) {
+        let values = parse(text).expect("nothing is wrong");
+        let values: Vec<_> = values.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert_eq!(values, expected, "{text:?}");
+    }
+
+    #[test]
+    fn lines_are_pairs_whose_values_stand_as_they_are() {
+        check("", &[]);
+        check("a=1\nb= x = \"y\" \n\nc=\n", &[("a", "1"), ("b", " x = \"y\" "), ("c", "")]);
+        check("a=1\na=2", &[("a", "2")]);
+    }
+
+    #[test]
+    fn an_object_has_texts_and_everything_else_as_json() {
+        let text = r#" {"a": "x\ny", "b": 1.5, "c": [1, "2"], "d": null}"#;
+        check(text, &[("a", "x\ny"), ("b", "1.5"), ("c", "[1,\"2\"]"), ("d", "null")]);
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        let wrong = |text: &str| parse(text).expect_err("something is wrong").to_string();
+        assert_eq!(wrong("a=1\nb"), "line 2 is not of the form key=value");
+        assert_eq!(wrong("=1"), "line 1 is not of the form key=value");
+        assert_eq!(wrong(r#"{"a": "\u0000"}"#), "the value of \"a\" contains a NUL byte");
+        assert!(wrong("{a=1}").starts_with("it begins like JSON and is none"));
+    }
+
+    #[test]
+    fn files_that_are_missing_too_large_or_no_text() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("out");
+        assert!(read(&path).expect("nothing was written").is_empty());
+        fs::write(&path, [b'a', b'=', 0xff]).expect("it can be written");
+        assert_eq!(read(&path).expect_err("no text").to_string(), "it is not text in UTF-8");
+        fs::write(&path, vec![b'a'; 1 << 21]).expect("it can be written");
+        assert!(matches!(read(&path), Err(OutputError::TooLarge)));
+    }
+}
