@@ -91,14 +91,16 @@ pub(crate) fn long_line(windlass: &Path, waiters: usize, report: &mut Report) {
     };
     let began = Instant::now();
     let first = start(&["sh", "-c", "while ! test -e go; do sleep 0.05; done"]);
-    let line: Vec<_> = (0..waiters).map(|_| start(&["true"])).collect();
+    let mut line: Vec<_> = (0..waiters).map(|_| start(&["true"])).collect();
     let mut store = loop {
         if let Ok(store) = Store::open(&state) {
             break store;
         }
     };
     while waiting(&mut store) < waiters {
-        thread::sleep(Duration::from_millis(20));
+        let ended = line.iter_mut().find_map(|child| child.try_wait().expect("it can be asked"));
+        assert!(ended.is_none(), "it did not wait: {ended:?}");
+        thread::sleep(Duration::from_millis(50));
     }
     let name = format!("a line of {waiters} commands");
     report.add_delays(&format!("{name}, until all wait"), "windlass lock", &[began.elapsed()]);
