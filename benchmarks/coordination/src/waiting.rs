@@ -89,23 +89,25 @@ pub(crate) fn long_line(windlass: &Path, waiters: usize, report: &mut Report) {
         child.args(["lock", "x", "--"]).args(command).env("WINDLASS_STATE", &state);
         child.current_dir(dir.path()).stdin(Stdio::null()).spawn().expect("it starts")
     };
+    let hold = "touch held; while ! test -e go; do sleep 0.05; done";
+    let mut line = Line(vec![start(&["sh", "-c", hold])]);
+    while !dir.path().join("held").exists() {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let mut store = Store::open(&state).expect("a store");
     let began = Instant::now();
-    let first = start(&["sh", "-c", "while ! test -e go; do sleep 0.05; done"]);
-    let line: Vec<_> = (0..waiters).map(|_| start(&["true"])).collect();
-    let mut store = loop {
-        if let Ok(store) = Store::open(&state) {
-            break store;
-        }
-    };
+    line.0.extend((0..waiters).map(|_| start(&["true"])));
     while waiting(&mut store) < waiters {
-        thread::sleep(Duration::from_millis(20));
+        let ended = line.0.iter_mut().find_map(|child| child.try_wait().expect("it can be asked"));
+        assert!(ended.is_none(), "it did not wait: {ended:?}");
+        thread::sleep(Duration::from_millis(50));
     }
     let name = format!("a line of {waiters} commands");
     report.add_delays(&format!("{name}, until all wait"), "windlass lock", &[began.elapsed()]);
     let watched = Duration::from_secs(5);
-    let before = used(&line);
+    let before = used(&line.0[1..]);
     thread::sleep(watched);
-    let share = (used(&line) - before) / watched.as_secs_f64() * 100.0;
+    let share = (used(&line.0[1..]) - before) / watched.as_secs_f64() * 100.0;
     report.add(
         &format!("{name}, all together while waiting"),
         "windlass lock",
@@ -114,11 +116,23 @@ pub(crate) fn long_line(windlass: &Path, waiters: usize, report: &mut Report) {
     );
     let began = Instant::now();
     fs::write(gate, "").expect("a file");
-    for mut child in line.into_iter().chain([first]) {
+    for child in &mut line.0 {
         assert!(child.wait().expect("it ends").success());
     }
     let each = began.elapsed() / u32::try_from(waiters).expect("not so many");
     report.add_delays(&format!("{name}, per command once it moves"), "windlass lock", &[each]);
+}
+
+/// Processes that do not outlive this one, whatever happens.
+struct Line(Vec<Child>);
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // Most have ended.
+            let _ = child.kill().and_then(|()| child.wait());
+        }
+    }
 }
 
 fn waiting(store: &mut Store) -> usize {

@@ -154,22 +154,33 @@ impl Held {
     fn run(&self, store: &Store, order: &Hold, signals: &SignalPipe) -> Result<i32, HoldError> {
         let group = GroupChoice::for_terminal();
         let mut running = Running::start(self, order, group)?;
-        let (losing, mut writer) = io::pipe().map_err(io_error("a pipe cannot be made"))?;
-        let names = self.holds.iter().map(|hold| (hold.name.clone(), hold.token)).collect();
-        let (holder, terms) = (self.holder.clone(), order.terms);
-        let (since, group) = (self.since, tree::group_of(running.child.id()));
-        let beat = Beat { holder, names, terms, since, group };
+        let beat = self.beat(order, &running);
         if beat.is_late() {
             // We were stopped before the command began, and somebody who found nothing of it may
             // have taken over.
-            let _ = writer.write(&[Lost::Expired as u8]);
-            return Err(running.end(self, &losing));
+            return Err(running.end(self, Lost::Expired));
         }
+        // Most commands are short, and over before a heartbeat is due.
+        if let Some(code) = running.until_end(self, signals, Losing::NotYet(beat.first()))? {
+            return Ok(code);
+        }
+        let (losing, mut writer) = io::pipe().map_err(io_error("a pipe cannot be made"))?;
         let _pulse = Pulse::start(store.opener(), beat, move |lost| {
             // Nobody listens any more once the command has ended.
             let _ = writer.write(&[lost as u8]);
         });
-        running.until_end(self, signals, &losing)
+        let ended = running.until_end(self, signals, Losing::By(&losing))?;
+        Ok(ended.expect("it is waited for without an end"))
+    }
+
+    fn beat(&self, order: &Hold, running: &Running) -> Beat {
+        Beat {
+            holder: self.holder.clone(),
+            names: self.holds.iter().map(|hold| (hold.name.clone(), hold.token)).collect(),
+            terms: order.terms,
+            since: self.since,
+            group: tree::group_of(running.child.id()),
+        }
     }
 
     /// Gives the names back. Whoever finds that one was not ours any more was not alone.
@@ -210,27 +221,37 @@ impl Running {
         Ok(Self { child: spawn(&mut command, group).map_err(start)?, group })
     }
 
-    /// Waits for the command, passing signals on, and ends it if the lease is lost.
+    /// Waits for the command, passing signals on, and ends it if the lease is lost. None if it has
+    /// not ended when the first heartbeat is due.
     fn until_end(
         &mut self,
         held: &Held,
         signals: &SignalPipe,
-        losing: &PipeReader,
-    ) -> Result<i32, HoldError> {
+        losing: Losing<'_>,
+    ) -> Result<Option<i32>, HoldError> {
         let number = pid(self.child.id()).expect("a child has a number");
         let ended = pidfd_open(number, PidfdFlags::empty());
         let ended = ended.map_err(|error| io_error(WAITING)(error.into()))?;
+        let mut sources: Vec<&dyn AsFd> = vec![&ended, signals];
+        let patience = match losing {
+            Losing::NotYet(first) => Some(first),
+            Losing::By(pipe) => {
+                sources.push(pipe);
+                None
+            }
+        };
         loop {
-            let sources: [&dyn AsFd; 3] = [&ended, signals, losing];
-            let ready = poll(&sources, None).map_err(io_error(WAITING))?;
+            let ready = poll(&sources, patience).map_err(io_error(WAITING))?;
             if ready[0] {
-                return Ok(exit_code(self.reap()?));
+                return Ok(Some(exit_code(self.reap()?)));
             }
             if ready[1] {
                 self.pass_on(signals.next().map_err(io_error("signals cannot be read"))?);
             }
-            if ready[2] {
-                return Err(self.end(held, losing));
+            match losing {
+                Losing::NotYet(_) => return Ok(None),
+                Losing::By(pipe) if ready[2] => return Err(self.end(held, why(pipe))),
+                Losing::By(_) => {}
             }
         }
     }
@@ -252,13 +273,7 @@ impl Running {
     }
 
     /// Ends the command and everything it has started.
-    fn end(&mut self, held: &Held, mut losing: &PipeReader) -> HoldError {
-        let mut why = [0];
-        let why = match losing.read_exact(&mut why) {
-            Ok(()) if why[0] == Lost::Overheld as u8 => Lost::Overheld,
-            Ok(()) if why[0] == Lost::Expired as u8 => Lost::Expired,
-            _ => Lost::Unreachable,
-        };
+    fn end(&mut self, held: &Held, why: Lost) -> HoldError {
         let group = tree::group_of(self.child.id());
         let tree = Tree { group, ..held.tree.clone() };
         // The command itself is ours to kill, whatever is found of the rest.
@@ -268,6 +283,24 @@ impl Running {
             Ok(_) => HoldError::Lost { name: held.holds[0].name.clone(), why },
             Err(error) => error,
         }
+    }
+}
+
+/// How a running command learns that its lease is lost.
+#[derive(Clone, Copy)]
+enum Losing<'a> {
+    /// Not before this time is over.
+    NotYet(Duration),
+    /// By what is written here.
+    By(&'a PipeReader),
+}
+
+fn why(mut losing: &PipeReader) -> Lost {
+    let mut why = [0];
+    match losing.read_exact(&mut why) {
+        Ok(()) if why[0] == Lost::Overheld as u8 => Lost::Overheld,
+        Ok(()) if why[0] == Lost::Expired as u8 => Lost::Expired,
+        _ => Lost::Unreachable,
     }
 }
 

@@ -94,6 +94,11 @@ impl Drop for Pulse {
 }
 
 impl Beat {
+    /// When the first heartbeat is due.
+    pub(crate) fn first(&self) -> Duration {
+        FIRST.min(self.terms.heartbeat_timeout / 3)
+    }
+
     /// Whether so much time has passed already that somebody else may have the names.
     pub(crate) fn is_late(&self) -> bool {
         is_late(self.since, self.terms.heartbeat_timeout)
@@ -104,7 +109,7 @@ impl Beat {
         let LeaseTerms { heartbeat_timeout, max_hold } = self.terms;
         let began = self.since;
         let mut good = began;
-        let mut pause = FIRST.min(heartbeat_timeout / 3);
+        let mut pause = self.first().saturating_sub(began.elapsed());
         let mut connection = None;
         loop {
             let overheld = max_hold.map(|most| most.saturating_sub(began.elapsed()));

@@ -20,6 +20,15 @@ const EPOCH_BIT: u32 = 40;
 /// What fits above it, in the signed integers of a database.
 const EPOCHS: u64 = 1 << (63 - EPOCH_BIT);
 
+/// How much of the line to load.
+#[derive(Clone, Copy)]
+pub(crate) enum Scope<'a> {
+    /// All that hangs together.
+    Line,
+    /// Only the place of this holder: enough to be refused by those who hold.
+    Own(&'a HolderId),
+}
+
 pub(crate) struct Component<'a> {
     pub(crate) state: CoordinationState,
     pub(crate) moment: &'a Moment,
@@ -66,6 +75,7 @@ impl<'a> Component<'a> {
     pub(crate) fn load(
         records: &dyn Records,
         names: &[Name],
+        scope: Scope<'_>,
         moment: &'a Moment,
     ) -> Result<Self, StoreError> {
         let meta = settle_boot(records, moment)?;
@@ -79,7 +89,17 @@ impl<'a> Component<'a> {
             newcomer: Newcomer::default(),
         };
         component.before.floor = Token(component.meta.epoch << EPOCH_BIT);
-        for name in component.load_line(records, names)? {
+        let names = match scope {
+            Scope::Line => component.load_line(records, names)?,
+            Scope::Own(holder) => {
+                records
+                    .ticket(holder)?
+                    .into_iter()
+                    .for_each(|stored| component.load_ticket(stored));
+                names.iter().cloned().collect()
+            }
+        };
+        for name in names {
             component.load_name(records, name)?;
         }
         component.state = CoordinationState::restore(component.before.clone());
@@ -99,17 +119,20 @@ impl<'a> Component<'a> {
             if !seen.insert(name.clone()) {
                 continue;
             }
-            for StoredTicket { ticket, boot, process, bell, since_ms } in
-                records.tickets(Some(&name))?
-            {
-                let waiting = Waiting { boot, process, bell, since_ms };
-                if self.waiting.insert(ticket.holder.clone(), waiting).is_none() {
-                    open.extend(ticket.needs.iter().map(|need| need.name.clone()));
-                    self.before.tickets.push(ticket);
+            for stored in records.tickets(Some(&name))? {
+                if !self.waiting.contains_key(&stored.ticket.holder) {
+                    open.extend(stored.ticket.needs.iter().map(|need| need.name.clone()));
+                    self.load_ticket(stored);
                 }
             }
         }
         Ok(seen)
+    }
+
+    fn load_ticket(&mut self, stored: StoredTicket) {
+        let StoredTicket { ticket, boot, process, bell, since_ms } = stored;
+        self.waiting.insert(ticket.holder.clone(), Waiting { boot, process, bell, since_ms });
+        self.before.tickets.push(ticket);
     }
 
     fn load_name(&mut self, records: &dyn Records, name: Name) -> Result<(), StoreError> {

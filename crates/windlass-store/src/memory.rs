@@ -1,12 +1,13 @@
 //! A backend that forgets: for tests, and for programs that coordinate only their own threads.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, PipeWriter, Write, pipe};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::ioctl_fionbio;
-use windlass_core::{Fact, HolderId, Name, Token};
+use windlass_core::{Fact, HolderId, Name, Ticket, Token};
 
 use crate::backend::{Act, Backend, Durability, Opener};
 use crate::bell::{Bell, Topic, unique};
@@ -149,6 +150,19 @@ impl Records for Draft {
             name.is_none_or(|name| stored.ticket.needs.iter().any(|need| need.name == *name))
         };
         Ok(self.tables().tickets.values().filter(wants).cloned().collect())
+    }
+
+    fn ticket(&self, holder: &HolderId) -> Result<Option<StoredTicket>, StoreError> {
+        Ok(self.tables().tickets.get(holder).cloned())
+    }
+
+    fn ahead(&self, name: &Name, priority: i64, arrival: u64) -> Result<usize, StoreError> {
+        let place = (Reverse(priority), arrival);
+        let earlier = |stored: &&StoredTicket| {
+            let Ticket { priority, arrival, .. } = stored.ticket;
+            (Reverse(priority), arrival) < place
+        };
+        Ok(self.tickets(Some(name))?.iter().filter(earlier).count())
     }
 
     fn waits_for(&self, holder: &HolderId) -> Result<Vec<Name>, StoreError> {

@@ -81,6 +81,11 @@ impl ManualClock {
         moment.at = moment.at.after(span);
     }
 
+    /// Sets the wall clock, and nothing else.
+    pub fn set_wall(&self, wall_ms: i64) {
+        self.moment.lock().unwrap_or_else(PoisonError::into_inner).wall_ms = wall_ms;
+    }
+
     /// Boots the machine again: time begins anew.
     pub fn reboot(&self, boot: &str) {
         let mut moment = self.moment.lock().unwrap_or_else(PoisonError::into_inner);

@@ -152,6 +152,10 @@ pub trait Records {
 
     /// The places in line for one name, or all.
     fn tickets(&self, name: Option<&Name>) -> Result<Vec<StoredTicket>, StoreError>;
+    /// The place in line of a holder.
+    fn ticket(&self, holder: &HolderId) -> Result<Option<StoredTicket>, StoreError>;
+    /// How many stand in line for a name before one with this priority and arrival.
+    fn ahead(&self, name: &Name, priority: i64, arrival: u64) -> Result<usize, StoreError>;
     /// The names that a holder waits for.
     fn waits_for(&self, holder: &HolderId) -> Result<Vec<Name>, StoreError>;
     /// Puts a place in line in that of the same holder's.

@@ -11,7 +11,7 @@ use windlass_core::{
 };
 
 use crate::bell::Topic;
-use crate::component::{Component, Leftover, Newcomer};
+use crate::component::{Component, Leftover, Newcomer, Scope};
 use crate::error::StoreError;
 use crate::moment::Moment;
 use crate::name::{check_name, check_text};
@@ -111,7 +111,7 @@ pub struct Refused {
     pub leftovers: Vec<Leftover>,
     /// The processes whose end would make room.
     pub blockers: Vec<Process>,
-    /// How many stand before us in line for the same names.
+    /// How many stand before us in line for the first of them.
     pub ahead: usize,
 }
 
@@ -189,25 +189,64 @@ impl<'a> Transaction<'a> {
         check_text(claim.holder.as_str())?;
         let names: Vec<_> = claim.needs.iter().map(|need| need.name.clone()).collect();
         names.iter().try_for_each(check_name)?;
-        self.coordinate(&names, |component| {
-            component.newcomer = claim.newcomer();
-            for (name, token) in claim.ended {
-                component.state.bury(name, *token);
+        // One name that others hold is refused whoever else waits, so a long line costs nothing to
+        // those who join it.
+        if let [_] = claim.needs {
+            let scope = Scope::Own(claim.holder);
+            let mut component = Component::load(self.records, &names, scope, &self.moment)?;
+            if let Some(refused) = self.refuse(&mut component, claim)? {
+                self.finish(component)?;
+                return Ok(Claimed::Refused(refused));
             }
-            let (core, now) = (claim.for_core(), component.moment.at);
-            // Those who are gone are out of the way before anybody is refused because of them.
-            while component.clear_the_dead(&component.state.obstacles(&core, now)?) {}
-            Ok(match component.state.claim(&core, now)? {
-                CoreClaimed::Held(holds) => Claimed::Held(holds),
-                CoreClaimed::Refused(refusals) => {
-                    let refused = refused(component, claim.holder, refusals);
-                    if claim.patience == Patience::Try {
-                        component.state.leave(claim.holder, now);
-                    }
-                    Claimed::Refused(refused)
-                }
-            })
+        }
+        self.coordinate(&names, |component| match self.refuse(component, claim)? {
+            Some(refused) => Ok(Claimed::Refused(refused)),
+            None => match component.state.claim(&claim.for_core(), component.moment.at)? {
+                CoreClaimed::Held(holds) => Ok(Claimed::Held(holds)),
+                CoreClaimed::Refused(refusals) => unreachable!("{refusals:?} were looked for"),
+            },
         })
+    }
+
+    /// Gives the claim its place in line if something refuses it, as far as the component knows.
+    /// Those who are gone are out of the way before anybody is refused because of them.
+    fn refuse(
+        &self,
+        component: &mut Component<'_>,
+        claim: &Claim<'_>,
+    ) -> Result<Option<Refused>, StoreError> {
+        component.newcomer = claim.newcomer();
+        for (name, token) in claim.ended {
+            component.state.bury(name, *token);
+        }
+        let (core, now) = (claim.for_core(), component.moment.at);
+        while component.clear_the_dead(&component.state.obstacles(&core, now)?) {}
+        if component.state.obstacles(&core, now)?.is_empty() {
+            return Ok(None);
+        }
+        let CoreClaimed::Refused(refusals) = component.state.claim(&core, now)? else {
+            unreachable!("something was in the way")
+        };
+        let refused = self.refused(component, claim.holder, refusals)?;
+        if claim.patience == Patience::Try {
+            component.state.leave(claim.holder, now);
+        }
+        Ok(Some(refused))
+    }
+
+    fn refused(
+        &self,
+        component: &Component<'_>,
+        holder: &HolderId,
+        refusals: Vec<NameRefusal>,
+    ) -> Result<Refused, StoreError> {
+        let name = refusals[0].name.clone();
+        let mut waiters = component.state.waiters(&name);
+        let own = waiters.find(|ticket| ticket.holder == *holder).expect("it stands in line");
+        let ahead = self.records.ahead(&name, own.priority, own.arrival)?;
+        let leftovers = component.leftovers(&refusals);
+        let blockers = component.blockers(&refusals);
+        Ok(Refused { refusals, leftovers, blockers, ahead })
     }
 
     /// Gives one name back.
@@ -409,24 +448,16 @@ impl<'a> Transaction<'a> {
         names: &[Name],
         act: impl FnOnce(&mut Component<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut component = Component::load(self.records, names, &self.moment)?;
+        let mut component = Component::load(self.records, names, Scope::Line, &self.moment)?;
         let result = act(&mut component)?;
+        self.finish(component)?;
+        Ok(result)
+    }
+
+    fn finish(&self, mut component: Component<'_>) -> Result<(), StoreError> {
         let bells = component.bells();
         component.save(self.records)?;
         self.rings.borrow_mut().extend(bells.into_iter().map(|bell| (Topic::Turn, Some(bell))));
-        Ok(result)
-    }
-}
-
-fn refused(component: &Component<'_>, holder: &HolderId, refusals: Vec<NameRefusal>) -> Refused {
-    let line = component.state.export().tickets;
-    let own = line.iter().position(|ticket| ticket.holder == *holder).unwrap_or(line.len());
-    let wanted = |name: &Name| refusals.iter().any(|refusal| refusal.name == *name);
-    let rivals = line[..own].iter().filter(|t| t.needs.iter().any(|need| wanted(&need.name)));
-    Refused {
-        leftovers: component.leftovers(&refusals),
-        blockers: component.blockers(&refusals),
-        ahead: rivals.count(),
-        refusals,
+        Ok(())
     }
 }

@@ -33,11 +33,16 @@ const NETWORKS: [(u64, &str); 9] = [
 
 pub(super) fn refuse_network(dir: &Path) -> Result<(), StoreError> {
     let Ok(found) = statfs(dir) else { return Ok(()) };
-    let found = found.f_type as u64 & 0xffff_ffff;
-    match NETWORKS.iter().find(|(number, _)| *number == found) {
-        Some((_, kind)) => Err(StoreError::Network { path: dir.to_owned(), kind }),
+    match network(found.f_type as u64) {
+        Some(kind) => Err(StoreError::Network { path: dir.to_owned(), kind }),
         None => Ok(()),
     }
+}
+
+/// What kind of network file system has this number. Some systems tell it with a sign.
+fn network(number: u64) -> Option<&'static str> {
+    let same = |(known, _): &&(u64, &str)| *known == number & 0xffff_ffff;
+    NETWORKS.iter().find(same).map(|(_, kind)| *kind)
 }
 
 /// A store was made here once: nothing at all in its place is a loss, not a beginning, and so is a
@@ -65,4 +70,18 @@ fn stated_length(path: &Path) -> io::Result<u64> {
     };
     let pages = u32::from_be_bytes([header[28], header[29], header[30], header[31]]);
     Ok(page * u64::from(pages))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_file_systems_are_known_by_their_numbers() {
+        assert_eq!(network(0x6969), Some("nfs"));
+        assert_eq!(network(0xff53_4d42), Some("cifs"));
+        assert_eq!(network(0xffff_ffff_ff53_4d42), Some("cifs"), "with a sign");
+        assert_eq!(network(0xef53), None, "ext4");
+        assert_eq!(network(0x0102_1994), None, "tmpfs");
+    }
 }

@@ -13,10 +13,13 @@ use std::time::{Duration, Instant};
 
 use crate::error::StoreError;
 
-/// How long one may be inside before the others give up.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the same one may be inside before the others give up. How many others stand before
+/// us does not matter.
+const PATIENCE: Duration = Duration::from_secs(15);
 /// How often one who waits looks whether it should go on.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(250);
+/// How often it looks who is inside.
+const COUNT: Duration = Duration::from_secs(3);
 
 pub(super) struct Gate {
     file: File,
@@ -82,8 +85,16 @@ impl Gate {
                 let _ = file.unlock();
             }
         });
-        let began = Instant::now();
+        let mut looked = Instant::now();
+        let (mut inside, mut since) = (None, looked);
         loop {
+            if looked.elapsed() > COUNT {
+                looked = Instant::now();
+                let now_inside = Some(self.inside());
+                if inside != now_inside {
+                    (inside, since) = (now_inside, looked);
+                }
+            }
             match heard.recv_timeout(LOOK) {
                 Ok(locked) => return locked.map_err(|source| self.io(source)),
                 Err(RecvTimeoutError::Disconnected) => {
@@ -92,7 +103,7 @@ impl Gate {
                 Err(RecvTimeoutError::Timeout) if (self.stop)() => {
                     return Err(StoreError::Interrupted);
                 }
-                Err(RecvTimeoutError::Timeout) if began.elapsed() > PATIENCE => {
+                Err(RecvTimeoutError::Timeout) if since.elapsed() > PATIENCE => {
                     return Err(StoreError::Busy { path: self.path.clone(), by: self.inside() });
                 }
                 Err(RecvTimeoutError::Timeout) => {}

@@ -13,6 +13,10 @@ use crate::records::{
     Event, Meta, Records, Request, RunRecord, StoredLease, StoredName, StoredTicket,
 };
 
+/// The columns of a ticket and one of its names, in the order in which [`ticket`] reads them.
+const TICKET: &str = "t.holder, t.arrival, t.priority, t.rung_ns, t.since_ms, t.bell, t.boot, \
+    t.pid, t.started, t.namespace, n.kind, n.name, n.weight, n.refused";
+
 pub(super) struct SqliteRecords<'a> {
     sqlite: &'a Connection,
 }
@@ -166,24 +170,39 @@ impl Records for SqliteRecords<'_> {
     }
 
     fn tickets(&self, name: Option<&Name>) -> Result<Vec<StoredTicket>, StoreError> {
-        let columns = "SELECT t.holder, t.arrival, t.priority, t.rung_ns, t.since_ms, t.bell,
-            t.boot, t.pid, t.started, t.namespace, n.kind, n.name, n.weight, n.refused";
         let order = "ORDER BY t.holder, n.place";
         let rows = match name {
             Some(name) => {
                 let query = format!(
-                    "{columns} FROM ticket_name w JOIN ticket t USING (holder)
+                    "SELECT {TICKET} FROM ticket_name w JOIN ticket t USING (holder)
                      JOIN ticket_name n USING (holder) WHERE w.kind = ?1 AND w.name = ?2 {order}"
                 );
                 self.all(&query, [name.kind(), name.text()], ticket)?
             }
             None => {
-                let query =
-                    format!("{columns} FROM ticket t JOIN ticket_name n USING (holder) {order}");
+                let query = format!(
+                    "SELECT {TICKET} FROM ticket t JOIN ticket_name n USING (holder) {order}"
+                );
                 self.all(&query, [], ticket)?
             }
         };
         Ok(joined(rows))
+    }
+
+    fn ticket(&self, holder: &HolderId) -> Result<Option<StoredTicket>, StoreError> {
+        let query = format!(
+            "SELECT {TICKET} FROM ticket t JOIN ticket_name n USING (holder)
+             WHERE t.holder = ?1 ORDER BY n.place"
+        );
+        Ok(joined(self.all(&query, [holder.as_str()], ticket)?).pop())
+    }
+
+    fn ahead(&self, name: &Name, priority: i64, arrival: u64) -> Result<usize, StoreError> {
+        let query = "SELECT count(*) FROM ticket_name n JOIN ticket t USING (holder)
+            WHERE n.kind = ?1 AND n.name = ?2 AND (t.priority > ?3 OR t.priority = ?3 AND t.arrival < ?4)";
+        let mut statement = self.sqlite.prepare_cached(query)?;
+        let values = params![name.kind(), name.text(), priority, arrival];
+        Ok(statement.query_row(values, |row| row.get(0))?)
     }
 
     fn waits_for(&self, holder: &HolderId) -> Result<Vec<Name>, StoreError> {

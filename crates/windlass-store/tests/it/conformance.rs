@@ -169,6 +169,7 @@ suite! {
         a_lease_without_heartbeats_goes_to_the_next_who_asks
         a_heartbeat_that_comes_too_late_revives_nothing
         past_its_longest_hold_a_lease_is_lost
+        the_wall_clock_decides_nothing
         what_a_gone_process_held_is_free_at_once
         a_process_that_cannot_be_seen_is_judged_by_its_heartbeats
         what_is_left_of_a_holder_is_told_before_its_hold_is_given_away

@@ -20,6 +20,18 @@ pub(super) fn a_lease_without_heartbeats_goes_to_the_next_who_asks(on: &mut Fixt
     assert_eq!(on.release("a", "x", 1), Answer::NotOwner);
 }
 
+pub(super) fn the_wall_clock_decides_nothing(on: &mut Fixture) {
+    const YEAR_MS: i64 = 365 * 24 * 3600 * 1000;
+    assert_eq!(on.tokens("a", "x"), [1]);
+    for wall_ms in [-3600 * 1000, YEAR_MS, i64::MAX, i64::MIN] {
+        on.clock.set_wall(wall_ms);
+        assert_eq!(refused_by(on.claim("b", "x")), "a");
+        assert_eq!(beat(on, "a", "x", 1), Answer::Refreshed);
+    }
+    on.clock.advance(TIMEOUT * 2);
+    assert_eq!(on.tokens("b", "x"), [2]);
+}
+
 fn beat(on: &mut Fixture, holder: &str, name: &str, token: u64) -> Answer {
     let (name, holder) = (needs(name)[0].name.clone(), HolderId::new(holder));
     let beat = on.store.transact(|t| t.heartbeat(&name, &holder, Token(token)));
