@@ -9,41 +9,32 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use thiserror::Error;
 use windlass_core::{Grant, HolderId, Input, Outcome, Phase, Token, Transition, WorkId, WorkState};
-use windlass_store::{
-    Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, RunRecord, Store, StoreError,
-    Transaction, Tree,
-};
+use windlass_store::{Leftover, Name, RunRecord, Store, StoreError};
 use windlass_workflow::{Mistakes, ParamErrors, Plan};
 
-use crate::attempt::{self, exit_code, log_path, signal_group};
+use crate::attempt::{log_path, signal_group};
 use crate::leftovers;
-use crate::order::{Missing, Orders};
-use crate::outputs;
 use crate::pulse::Pulse;
 use crate::schedule::Schedule;
 use crate::signals::SignalWatch;
 use crate::tree;
 use crate::unsupported::{Unsupported, unsupported};
 
+mod leader;
+mod starting;
+
+use self::leader::{Leader, Start, admit, declare, terms};
+
 /// How often to ask again for names that were refused.
 const TICKET_POLL: Duration = Duration::from_millis(50);
 /// How long a step that does not say so may take to end once it was asked to.
 const GRACE: Duration = Duration::from_secs(10);
-
-/// What a shell says of a command that cannot be executed.
-const CANNOT_START: i32 = 126;
-/// The variable that tells an attempt where to write what it hands on.
-const OUTPUT_VARIABLE: &str = "WINDLASS_OUTPUT";
-/// The variable that tells an attempt until when it has time, in seconds since 1970.
-const DEADLINE_VARIABLE: &str = "WINDLASS_DEADLINE";
 
 /// Why a run could not go on.
 #[derive(Debug, Error)]
@@ -126,22 +117,6 @@ pub struct Coordinator {
     _signals: SignalWatch,
     _pulse: Pulse,
     stop: Option<Stop>,
-}
-
-/// Who leads the run, and under which epoch.
-struct Leader {
-    run: RunRecord,
-    holder: HolderId,
-    process: Process,
-    epoch: Token,
-}
-
-/// An attempt that the store knows about, with the names it holds.
-struct Start {
-    grant: Grant,
-    names: Vec<(Name, Token)>,
-    /// Why it cannot be started.
-    broken: Option<Missing>,
 }
 
 struct Running {
@@ -327,66 +302,6 @@ impl Coordinator {
         late
     }
 
-    /// Starts the process of an attempt that the store knows about. One that cannot be started has
-    /// ended with 126 or 127, as a shell would say.
-    fn start(&mut self, start: Start) {
-        let grant = start.grant;
-        let pid = self.try_start(&start).unwrap_or_else(|(code, why)| {
-            let step = &self.schedule.step(grant.work).name;
-            let log = log_path(&self.logs, grant, step);
-            outputs::complain(&log, &format!("the step cannot be started: {why}"));
-            self.tell.send(News::Exited { grant, code }).expect("we listen ourselves");
-            None
-        });
-        self.running.insert(grant.work, Running { start, pid, kill_at: None });
-    }
-
-    /// The leader of the attempt's process group; or a code and the reason why there is none.
-    fn try_start(&self, start: &Start) -> Result<Option<u32>, (i32, String)> {
-        let grant = start.grant;
-        if let Some(missing) = &start.broken {
-            return Err((CANNOT_START, missing.to_string()));
-        }
-        let step = &self.schedule.step(grant.work).name;
-        let log = log_path(&self.logs, grant, step);
-        let output = outputs::path(&self.logs, grant, step);
-        let tokens: Vec<_> = start.names.iter().map(|(_, token)| *token).collect();
-        let written = |step: &str, key: &str| self.schedule.output(&self.logs, step, key);
-        let orders = self.leader.orders(&self.schedule, &written);
-        let order = orders.order(grant, &log, &tokens);
-        let mut order = order.map_err(|missing| (CANNOT_START, missing.to_string()))?;
-        let marks = tree::marks_with(&self.leader.mark_of(grant));
-        order.env.push((tree::MARKS.to_owned(), marks));
-        order.env.push((OUTPUT_VARIABLE.to_owned(), output.display().to_string()));
-        if let Some(until) = self.schedule.until(grant.work) {
-            order.env.push((DEADLINE_VARIABLE.to_owned(), until.to_string()));
-        }
-        let child = attempt::start(&order).map_err(|error| {
-            let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { CANNOT_START };
-            (code, error.to_string())
-        })?;
-        Ok(Some(self.await_exit(grant, child, log, output)))
-    }
-
-    fn await_exit(&self, grant: Grant, mut child: Child, log: PathBuf, output: PathBuf) -> u32 {
-        let pid = child.id();
-        let tell = self.tell.clone();
-        thread::spawn(move || {
-            attempt::await_end(pid);
-            // Whatever the step left behind in its group ends with it. The group's number cannot
-            // be anybody else's before its leader is reaped.
-            signal_group(pid, Signal::KILL);
-            let mut code = child.wait().map_or(CANNOT_START, exit_code);
-            if let (0, Err(error)) = (code, outputs::read(&output)) {
-                outputs::complain(&log, &format!("what it wrote to $WINDLASS_OUTPUT: {error}"));
-                code = 1;
-            }
-            // Nobody listens any more if the run has failed meanwhile.
-            let _ = tell.send(News::Exited { grant, code });
-        });
-        pid
-    }
-
     fn end(&self) -> Option<End> {
         let engine = self.schedule.engine();
         if engine.is_done() {
@@ -484,59 +399,6 @@ impl Drop for Coordinator {
     }
 }
 
-impl Leader {
-    /// The right to lead `run`, or who else has it.
-    fn take_over(
-        transaction: &Transaction<'_>,
-        run: RunRecord,
-    ) -> Result<Result<Self, (String, HolderId)>, StoreError> {
-        let unknown = |source| StoreError::Io { path: "/proc/self".into(), source };
-        let process = Process::current().map_err(unknown)?;
-        let holder = HolderId::new(format!("windlass[{}.{}]", process.pid, process.started));
-        let needs = [Need::one(Name::Run(run.id.clone()))];
-        let claim = Claim { process: Some(&process), ..Claim::new(&holder, &needs) };
-        match transaction.claim(&claim)? {
-            Claimed::Held(holds) => {
-                let epoch = holds[0].token;
-                Ok(Ok(Self { run, holder, process, epoch }))
-            }
-            Claimed::Refused(refused) => {
-                transaction.leave_line(&holder)?;
-                Ok(Err((run.id, refused.first().1.clone())))
-            }
-        }
-    }
-
-    fn append(
-        &self,
-        transaction: &Transaction<'_>,
-        schedule: &mut Schedule,
-    ) -> Result<(), StoreError> {
-        let facts = schedule.take_facts();
-        if facts.is_empty() { Ok(()) } else { transaction.append(&self.run.id, self.epoch, &facts) }
-    }
-
-    /// How to start the steps of `schedule`.
-    fn orders<'a>(
-        &'a self,
-        schedule: &'a Schedule,
-        outputs: &'a dyn Fn(&str, &str) -> Option<String>,
-    ) -> Orders<'a> {
-        Orders { plan: schedule.plan(), run: &self.run.id, dir: &self.run.dir, outputs }
-    }
-
-    /// What marks the processes of an attempt, for whoever takes its names over.
-    fn mark_of(&self, grant: Grant) -> String {
-        format!("run-{}-{}-{}-{}", self.run.id, self.epoch, grant.work, grant.attempt)
-    }
-
-    /// Who an attempt is when it asks for names: unique for this life of the run.
-    fn holder_of(&self, grant: Grant) -> HolderId {
-        let Grant { work, attempt } = grant;
-        HolderId::new(format!("run {}/{work}@{attempt} epoch {}", self.run.id, self.epoch))
-    }
-}
-
 impl News {
     fn exited(&self) -> Option<(Grant, i32)> {
         match *self {
@@ -551,73 +413,6 @@ impl News {
             News::Exited { .. } => None,
         }
     }
-}
-
-/// Takes every work that fits inside the run, and begins those whose names can be had in this very
-/// commit. The others keep a place in line, and what they had inside the run is free again.
-fn admit(
-    schedule: &mut Schedule,
-    leader: &Leader,
-    logs: &Path,
-    transaction: &Transaction<'_>,
-    (ended, leftovers): (&[(Name, Token)], &mut Vec<Leftover>),
-) -> Result<Vec<Start>, StoreError> {
-    let known = "it was granted just now";
-    schedule.ring_all();
-    let mut starts = Vec::new();
-    while let Some(grant) = schedule.take_next() {
-        let written = |step: &str, key: &str| schedule.output(logs, step, key);
-        let needs = match leader.orders(schedule, &written).needs(grant) {
-            Ok(needs) => needs,
-            Err(missing) => {
-                schedule.apply(Input::Begin(grant)).expect(known);
-                starts.push(Start { grant, names: Vec::new(), broken: Some(missing) });
-                continue;
-            }
-        };
-        let holder = leader.holder_of(grant);
-        let tree = Tree { mark: tree::mark(&leader.mark_of(grant)), group: None };
-        let (process, tree) = (Some(&leader.process), Some(&tree));
-        let terms = terms(schedule.plan());
-        let claim = Claim { process, tree, ended, terms, ..Claim::new(&holder, &needs) };
-        let claimed =
-            if needs.is_empty() { Claimed::Held(Vec::new()) } else { transaction.claim(&claim)? };
-        match claimed {
-            Claimed::Held(holds) => {
-                schedule.apply(Input::Begin(grant)).expect(known);
-                let names = holds.into_iter().map(|hold| (hold.name, hold.token)).collect();
-                starts.push(Start { grant, names, broken: None });
-            }
-            Claimed::Refused(refused) => {
-                leftovers.extend(refused.leftovers);
-                schedule.refuse(grant).expect(known);
-            }
-        }
-    }
-    Ok(starts)
-}
-
-/// The semaphores that the steps of a plan hold slots of are known to the whole machine.
-fn declare(transaction: &Transaction<'_>, plan: &Plan) -> Result<(), StoreError> {
-    let used = |place: usize| {
-        plan.steps.iter().any(|step| step.semaphores.iter().any(|slots| slots.semaphore == place))
-    };
-    for (place, semaphore) in plan.semaphores.iter().enumerate() {
-        if used(place) {
-            transaction.declare(&semaphore.name, semaphore.capacity)?;
-        }
-    }
-    Ok(())
-}
-
-/// What all names of a run are held by: the shortest time without a heartbeat that any of its
-/// semaphores asks for.
-fn terms(plan: &Plan) -> LeaseTerms {
-    let usual = LeaseTerms::default();
-    let asked = plan.semaphores.iter().filter_map(|semaphore| semaphore.heartbeat_timeout);
-    let heartbeat_timeout =
-        asked.min().map_or(usual.heartbeat_timeout, |asked| asked.min(usual.heartbeat_timeout));
-    LeaseTerms { heartbeat_timeout, ..usual }
 }
 
 fn finish(schedule: &mut Schedule, (grant, code): (Grant, i32), stopping: bool) {

@@ -3,6 +3,10 @@ use std::time::{Duration, Instant};
 
 use windlass_store::Answer;
 
+use std::thread;
+
+use windlass_store::Process;
+
 use super::*;
 
 fn eventually(what: &str, holds: impl Fn() -> bool) {

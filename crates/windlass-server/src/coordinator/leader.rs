@@ -1,0 +1,150 @@
+//! Who leads a run, and how its attempts get their names.
+
+use std::path::Path;
+
+use windlass_core::{Grant, HolderId, Input, Token};
+use windlass_store::{
+    Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, RunRecord, StoreError, Transaction,
+    Tree,
+};
+use windlass_workflow::Plan;
+
+use crate::order::{Missing, Orders};
+use crate::schedule::Schedule;
+use crate::tree;
+
+/// Who leads the run, and under which epoch.
+pub(super) struct Leader {
+    pub(super) run: RunRecord,
+    pub(super) holder: HolderId,
+    pub(super) process: Process,
+    pub(super) epoch: Token,
+}
+
+/// An attempt that the store knows about, with the names it holds.
+pub(super) struct Start {
+    pub(super) grant: Grant,
+    pub(super) names: Vec<(Name, Token)>,
+    /// Why it cannot be started.
+    pub(super) broken: Option<Missing>,
+}
+
+impl Leader {
+    /// The right to lead `run`, or who else has it.
+    pub(super) fn take_over(
+        transaction: &Transaction<'_>,
+        run: RunRecord,
+    ) -> Result<Result<Self, (String, HolderId)>, StoreError> {
+        let unknown = |source| StoreError::Io { path: "/proc/self".into(), source };
+        let process = Process::current().map_err(unknown)?;
+        let holder = HolderId::new(format!("windlass[{}.{}]", process.pid, process.started));
+        let needs = [Need::one(Name::Run(run.id.clone()))];
+        let claim = Claim { process: Some(&process), ..Claim::new(&holder, &needs) };
+        match transaction.claim(&claim)? {
+            Claimed::Held(holds) => {
+                let epoch = holds[0].token;
+                Ok(Ok(Self { run, holder, process, epoch }))
+            }
+            Claimed::Refused(refused) => {
+                transaction.leave_line(&holder)?;
+                Ok(Err((run.id, refused.first().1.clone())))
+            }
+        }
+    }
+
+    pub(super) fn append(
+        &self,
+        transaction: &Transaction<'_>,
+        schedule: &mut Schedule,
+    ) -> Result<(), StoreError> {
+        let facts = schedule.take_facts();
+        if facts.is_empty() { Ok(()) } else { transaction.append(&self.run.id, self.epoch, &facts) }
+    }
+
+    /// How to start the steps of `schedule`.
+    pub(super) fn orders<'a>(
+        &'a self,
+        schedule: &'a Schedule,
+        outputs: &'a dyn Fn(&str, &str) -> Option<String>,
+    ) -> Orders<'a> {
+        Orders { plan: schedule.plan(), run: &self.run.id, dir: &self.run.dir, outputs }
+    }
+
+    /// What marks the processes of an attempt, for whoever takes its names over.
+    pub(super) fn mark_of(&self, grant: Grant) -> String {
+        format!("run-{}-{}-{}-{}", self.run.id, self.epoch, grant.work, grant.attempt)
+    }
+
+    /// Who an attempt is when it asks for names: unique for this life of the run.
+    pub(super) fn holder_of(&self, grant: Grant) -> HolderId {
+        let Grant { work, attempt } = grant;
+        HolderId::new(format!("run {}/{work}@{attempt} epoch {}", self.run.id, self.epoch))
+    }
+}
+
+/// Takes every work that fits inside the run, and begins those whose names can be had in this very
+/// commit. The others keep a place in line, and what they had inside the run is free again.
+pub(super) fn admit(
+    schedule: &mut Schedule,
+    leader: &Leader,
+    logs: &Path,
+    transaction: &Transaction<'_>,
+    (ended, leftovers): (&[(Name, Token)], &mut Vec<Leftover>),
+) -> Result<Vec<Start>, StoreError> {
+    let known = "it was granted just now";
+    schedule.ring_all();
+    let mut starts = Vec::new();
+    while let Some(grant) = schedule.take_next() {
+        let written = |step: &str, key: &str| schedule.output(logs, step, key);
+        let needs = match leader.orders(schedule, &written).needs(grant) {
+            Ok(needs) => needs,
+            Err(missing) => {
+                schedule.apply(Input::Begin(grant)).expect(known);
+                starts.push(Start { grant, names: Vec::new(), broken: Some(missing) });
+                continue;
+            }
+        };
+        let holder = leader.holder_of(grant);
+        let tree = Tree { mark: tree::mark(&leader.mark_of(grant)), group: None };
+        let (process, tree) = (Some(&leader.process), Some(&tree));
+        let terms = terms(schedule.plan());
+        let claim = Claim { process, tree, ended, terms, ..Claim::new(&holder, &needs) };
+        let claimed =
+            if needs.is_empty() { Claimed::Held(Vec::new()) } else { transaction.claim(&claim)? };
+        match claimed {
+            Claimed::Held(holds) => {
+                schedule.apply(Input::Begin(grant)).expect(known);
+                let names = holds.into_iter().map(|hold| (hold.name, hold.token)).collect();
+                starts.push(Start { grant, names, broken: None });
+            }
+            Claimed::Refused(refused) => {
+                leftovers.extend(refused.leftovers);
+                schedule.refuse(grant).expect(known);
+            }
+        }
+    }
+    Ok(starts)
+}
+
+/// The semaphores that the steps of a plan hold slots of are known to the whole machine.
+pub(super) fn declare(transaction: &Transaction<'_>, plan: &Plan) -> Result<(), StoreError> {
+    let used = |place: usize| {
+        plan.steps.iter().any(|step| step.semaphores.iter().any(|slots| slots.semaphore == place))
+    };
+    for (place, semaphore) in plan.semaphores.iter().enumerate() {
+        if used(place) {
+            transaction.declare(&semaphore.name, semaphore.capacity)?;
+        }
+    }
+    Ok(())
+}
+
+/// What all names of a run are held by: the shortest time without a heartbeat that any of its
+/// semaphores asks for.
+pub(super) fn terms(plan: &Plan) -> LeaseTerms {
+    let usual = LeaseTerms::default();
+    let asked = plan.semaphores.iter().filter_map(|semaphore| semaphore.heartbeat_timeout);
+    let heartbeat_timeout =
+        asked.min().map_or(usual.heartbeat_timeout, |asked| asked.min(usual.heartbeat_timeout));
+    LeaseTerms { heartbeat_timeout, ..usual }
+}
