@@ -117,7 +117,7 @@ fn run_refuses_what_it_cannot_do_yet_before_anything_runs() {
     assert_eq!(output.status.code(), Some(2));
     let said = stderr(&output);
     assert!(said.contains("uses what cannot be run yet; nothing was started"), "{said}");
-    for key in ["deadline\n", "guard: deploy\n", "when: deploy\n", "semaphore: deploy\n"] {
+    for key in ["finally: deploy\n", "guard: deploy\n", "on.failure\n", "when: deploy\n"] {
         assert!(said.contains(key), "{key} in {said}");
     }
     assert!(!bench.path("state").exists());
