@@ -200,3 +200,28 @@ fn waiting_uses_no_processor_and_keeps_the_order() {
     }
     assert_eq!(bench.read("order"), "0\n1\n2\n3\n4\n5\n");
 }
+
+#[test]
+fn a_waiter_that_is_stopped_is_passed_over_and_comes_later() {
+    let bench = Bench::new();
+    let hold = "touch held; while ! test -e go; do sleep 0.02; done";
+    let mut holder = bench.start(&["lock", "x", "--", "sh", "-c", hold]);
+    bench.await_file("held");
+    let wait = |word: &str, waiters: usize| {
+        let child = bench.start(&["lock", "x", "--", "sh", "-c", &format!("echo {word} >> order")]);
+        eventually("it waits", || {
+            stdout(&bench.call(&["holders"])).matches("waiting").count() == waiters
+        });
+        child
+    };
+    let (first, second) = (wait("first", 1), wait("second", 2));
+    signal(&first, Signal::STOP);
+    bench.write("go", "");
+    assert!(holder.wait().expect("it ends").success());
+    let output = second.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", stderr(&output));
+    signal(&first, Signal::CONT);
+    let output = first.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(bench.read("order"), "second\nfirst\n");
+}
