@@ -86,6 +86,16 @@ pub struct Grant {
     pub attempt: u32,
 }
 
+/// An attempt that may be under way now, from [`Engine::begin_next`](crate::Engine::begin_next).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Begun {
+    /// It has begun.
+    Started(Grant),
+    /// It was suspended, and goes on.
+    Resumed(Grant),
+}
+
 /// A piece of news for an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

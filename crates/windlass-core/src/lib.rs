@@ -60,7 +60,8 @@ pub use fact::{Ending, Fact, Happening, Transition, World};
 pub use graph::{DependencyGraph, NodeEvent, NodeState};
 pub use id::{ClientId, CostId, LevelId, ResourceId, WorkId};
 pub use input::{
-    Dependency, DependencyError, Grant, Input, More, Outcome, Rejected, Submission, SubmitError,
+    Begun, Dependency, DependencyError, Grant, Input, More, Outcome, Rejected, Submission,
+    SubmitError,
 };
 pub use lease::{HolderId, Lease, LeaseTerms, Presence, Remains, Token};
 pub use line::{Name, Need, RING_PATIENCE, Ticket};

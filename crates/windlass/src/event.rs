@@ -102,7 +102,7 @@ pub enum Notice {
 ///         Notice::Missed(count) => println!("{count} changes went by"),
 ///     }
 /// }
-/// assert_eq!(phases, [Phase::Ready, Phase::Granted, Phase::Running, Phase::Success]);
+/// assert_eq!(phases, [Phase::Ready, Phase::Running, Phase::Success]);
 /// # Ok(())
 /// # }
 /// ```

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use windlass_core::{
-    Children, ClientId, CostId, Engine, Grant, Input, More, Phase, Rejected, ResourceCost,
+    Begun, Children, ClientId, CostId, Engine, Grant, Input, More, Phase, Rejected, ResourceCost,
     Submission, Timestamp, Transition, Why, WorkId, World,
 };
 
@@ -374,16 +374,12 @@ impl Visit<'_> {
     /// The next attempt that may begin; whoever has it polls it. Works that go on after a wait have
     /// heard it by then.
     pub(crate) fn next_attempt(&mut self, shared: &Arc<Shared>) -> Option<Attempt> {
-        while let Some(grant) = self.engine(Engine::take_next) {
-            let Grant { work, attempt } = grant;
-            if self.state.engine.phase(work) != Some(Phase::Granted) {
-                continue;
-            }
+        while let Some(begun) = self.engine(Engine::begin_next) {
+            let Begun::Started(Grant { work, attempt }) = begun else { continue };
             let now = self.now;
             let entry = self.state.entry(work);
             let (cell, body) = entry.start(now);
             let name = Arc::clone(&entry.name);
-            self.apply(Input::Begin(grant)).expect("it was granted just now");
             self.state.crew.polling += 1;
             let ctx = WorkContext { id: work, attempt, cell, shared: Arc::clone(shared) };
             return Some(Attempt::new(name, ctx, body, self.state.crew.run));

@@ -6,12 +6,12 @@
 
 use super::transfer::earlier;
 use super::{Engine, Order};
-use crate::ClientId;
 use crate::capacity::{Place, Refusal, Shortage};
 use crate::fact::{Happening, World};
-use crate::input::Grant;
+use crate::input::{Begun, Grant};
 use crate::phase::Step;
 use crate::queue::{Candidate, Cell, Line};
+use crate::{ClientId, WorkId};
 
 /// Where in its line the one who asks stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,19 +37,51 @@ impl Engine {
     /// Its attempt begins with [`Input::Begin`](crate::Input::Begin), unless the work is
     /// [`Running`](crate::Phase::Running) already: then it was suspended and goes on.
     pub fn take_next(&mut self, world: &mut World<'_>) -> Option<Grant> {
+        let (line, next) = self.find_next(world)?;
+        Some(match line {
+            Line::Starting => {
+                self.step(world, next.work, Step::Grant);
+                Grant { work: next.work, attempt: self.works[next.work.index()].attempts + 1 }
+            }
+            Line::Resuming => self.resume(world, next.work),
+        })
+    }
+
+    /// As [`Engine::take_next`], for whoever begins what it is granted in any case: the attempt has
+    /// begun already.
+    pub fn begin_next(&mut self, world: &mut World<'_>) -> Option<Begun> {
+        let (line, next) = self.find_next(world)?;
+        let work = next.work;
+        Some(match line {
+            Line::Starting => {
+                let attempt = self.works[work.index()].attempts + 1;
+                self.record(world, Happening::Started { work, attempt });
+                Begun::Started(Grant { work, attempt })
+            }
+            Line::Resuming => Begun::Resumed(self.resume(world, work)),
+        })
+    }
+
+    fn resume(&mut self, world: &mut World<'_>, work: WorkId) -> Grant {
+        let attempt = self.works[work.index()].attempts;
+        self.record(world, Happening::Resumed { work, attempt });
+        Grant { work, attempt }
+    }
+
+    /// The first in line that fits. What does not is parked, and what refused the first of all is
+    /// set aside for it.
+    fn find_next(&mut self, world: &mut World<'_>) -> Option<(Line, Candidate)> {
         self.advance(world);
         self.lines.advance(self.now);
         let (line, first) = self.lines.first(self.now)?;
-        if self.is_worth_a_try(world, line, first)
-            && let Some(grant) = self.try_grant(world, line, first, Turn::First)
-        {
-            return Some(grant);
+        if self.is_worth_a_try(world, line, first) && self.fits(world, line, first, Turn::First) {
+            return Some((line, first));
         }
         while self.config.order == Order::PassOver
             && let Some((line, next)) = self.first_that_may_pass(world)
         {
-            if let Some(grant) = self.try_grant(world, line, next, Turn::Later) {
-                return Some(grant);
+            if self.fits(world, line, next, Turn::Later) {
+                return Some((line, next));
             }
         }
         self.watch_what_refused(world);
@@ -82,18 +114,19 @@ impl Engine {
         world.capacity.room(self.client, cell.level, cell.resource, place, self.there())
     }
 
-    fn try_grant(
+    /// Whether one in line fits; if not, it is parked.
+    fn fits(
         &mut self,
         world: &mut World<'_>,
         line: Line,
         candidate: Candidate,
         turn: Turn,
-    ) -> Option<Grant> {
+    ) -> bool {
         let demand = &self.costs[candidate.cost.index()];
         match world.capacity.fit(self.client, demand, turn.place(line), self.there()) {
             Ok(()) => {
                 self.metrics.passed_over += u64::from(turn == Turn::Later);
-                Some(self.grant(world, line, candidate))
+                true
             }
             Err(refusal) => {
                 let Shortage { level, resource, wanted, .. } = refusal.shortages[0];
@@ -102,22 +135,7 @@ impl Engine {
                     self.set_aside(world, line, candidate, refusal);
                 }
                 self.lines.park(line, candidate, Cell { level, resource }, wanted);
-                None
-            }
-        }
-    }
-
-    fn grant(&mut self, world: &mut World<'_>, line: Line, candidate: Candidate) -> Grant {
-        let work = candidate.work;
-        let attempts = self.works[work.index()].attempts;
-        match line {
-            Line::Starting => {
-                self.step(world, work, Step::Grant);
-                Grant { work, attempt: attempts + 1 }
-            }
-            Line::Resuming => {
-                self.record(world, Happening::Resumed { work, attempt: attempts });
-                Grant { work, attempt: attempts }
+                false
             }
         }
     }

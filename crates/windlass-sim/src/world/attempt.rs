@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use windlass_core::{
-    Ending, Engine, Grant, Input, Outcome, Phase, Rejected, Why, WorkId, WorkState,
+    Begun, Ending, Engine, Grant, Input, Outcome, Phase, Rejected, Why, WorkId, WorkState,
 };
 
 use super::RandomWorld;
 
 impl RandomWorld {
     pub(super) fn take(&mut self, side: usize) {
+        if self.random.one_in(3) {
+            self.begin_all(side);
+        }
         while let Some(grant) = self.take_one(side) {
             if self.random.one_in(8) {
                 self.verify_reasons_of(side, grant.work);
@@ -36,6 +39,23 @@ impl RandomWorld {
         }
         self.verify_that_nothing_fits(side);
         self.sides[side].look = false;
+    }
+
+    /// As a driver does that begins whatever it is granted.
+    fn begin_all(&mut self, side: usize) {
+        for _ in 0..self.random.within(0..4) {
+            let Some(begun) = self.call(side, Engine::begin_next) else { return };
+            self.tell(format!("{side}: {begun:?}"));
+            self.report.count("begun at once");
+            let (Begun::Started(grant) | Begun::Resumed(grant)) = begun;
+            self.verify_limits(side, grant.work);
+            let known = self.sides[side].running.contains(&grant);
+            assert_eq!(begun, if known { Begun::Resumed(grant) } else { Begun::Started(grant) });
+            assert_eq!(self.phase(side, grant.work), Phase::Running);
+            if !known {
+                self.sides[side].running.push(grant);
+            }
+        }
     }
 
     pub(super) fn take_one(&mut self, side: usize) -> Option<Grant> {
