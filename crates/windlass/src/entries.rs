@@ -1,83 +1,116 @@
-//! The entries of all works by their dense ids: in chunks, so that they never move, and what is
-//! forgotten makes room.
+//! Things by the number of their work: dense, and freed as they go.
 
 use std::collections::VecDeque;
 
 use windlass_core::WorkId;
 
-use crate::entry::Entry;
-
-const CHUNK: usize = 128;
-
-#[derive(Default)]
-pub(crate) struct Entries {
-    /// The chunks from number `dropped` on.
-    chunks: VecDeque<Chunk>,
-    dropped: usize,
+/// Numbers grow and are never used again, so what has gone is dropped chunk by chunk.
+pub(crate) struct Entries<T> {
+    chunks: VecDeque<Chunk<T>>,
+    /// How many chunks have gone from the front.
+    gone: usize,
     len: usize,
 }
 
-#[derive(Default)]
-struct Chunk {
-    entries: Vec<Option<Entry>>,
-    kept: usize,
+struct Chunk<T> {
+    slots: Vec<Option<T>>,
+    live: usize,
 }
 
-impl Entries {
+const CHUNK: usize = 64;
+
+impl<T> Entries<T> {
+    pub(crate) fn new() -> Self {
+        Self { chunks: VecDeque::new(), gone: 0, len: 0 }
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Adds the entry of a work whose id is larger than all before.
-    pub(crate) fn insert(&mut self, work: WorkId, entry: Entry) {
-        let (number, slot) = (work.index() / CHUNK, work.index() % CHUNK);
-        while self.dropped + self.chunks.len() <= number {
-            self.chunks.push_back(Chunk::default());
+    pub(crate) fn insert(&mut self, work: WorkId, entry: T) {
+        let (chunk, slot) = self.place(work).expect("numbers only grow");
+        while self.chunks.len() <= chunk {
+            self.chunks.push_back(Chunk { slots: Vec::new(), live: 0 });
         }
-        let chunk = &mut self.chunks[number - self.dropped];
-        if chunk.entries.capacity() == 0 {
-            chunk.entries.reserve_exact(CHUNK);
+        let chunk = &mut self.chunks[chunk];
+        if chunk.slots.is_empty() {
+            chunk.slots.resize_with(CHUNK, || None);
         }
-        // An id that was refused after all leaves a gap.
-        chunk.entries.resize_with(slot, || None);
-        chunk.entries.push(Some(entry));
-        chunk.kept += 1;
+        chunk.slots[slot] = Some(entry);
+        chunk.live += 1;
         self.len += 1;
     }
 
-    pub(crate) fn get(&self, work: WorkId) -> Option<&Entry> {
-        let place = (work.index() / CHUNK).checked_sub(self.dropped)?;
-        self.chunks.get(place)?.entries.get(work.index() % CHUNK)?.as_ref()
+    pub(crate) fn get(&self, work: WorkId) -> Option<&T> {
+        let (chunk, slot) = self.place(work)?;
+        self.chunks.get(chunk)?.slots.get(slot)?.as_ref()
     }
 
-    pub(crate) fn get_mut(&mut self, work: WorkId) -> Option<&mut Entry> {
-        let place = (work.index() / CHUNK).checked_sub(self.dropped)?;
-        self.chunks.get_mut(place)?.entries.get_mut(work.index() % CHUNK)?.as_mut()
+    pub(crate) fn get_mut(&mut self, work: WorkId) -> Option<&mut T> {
+        let (chunk, slot) = self.place(work)?;
+        self.chunks.get_mut(chunk)?.slots.get_mut(slot)?.as_mut()
     }
 
-    pub(crate) fn remove(&mut self, work: WorkId) -> Option<Entry> {
-        let place = (work.index() / CHUNK).checked_sub(self.dropped)?;
+    pub(crate) fn remove(&mut self, work: WorkId) -> Option<T> {
+        let (place, slot) = self.place(work)?;
         let chunk = self.chunks.get_mut(place)?;
-        let entry = chunk.entries.get_mut(work.index() % CHUNK)?.take()?;
+        let entry = chunk.slots.get_mut(slot)?.take()?;
+        chunk.live -= 1;
         self.len -= 1;
-        chunk.kept -= 1;
-        if chunk.kept == 0 && chunk.entries.len() == CHUNK {
-            chunk.entries = Vec::new();
-            self.close_gap();
+        if chunk.live == 0 {
+            chunk.slots = Vec::new();
+            self.drop_front();
         }
         Some(entry)
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
-        self.chunks.iter_mut().flat_map(|chunk| chunk.entries.iter_mut().flatten())
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (WorkId, &T)> {
+        let chunks = self.chunks.iter().enumerate();
+        chunks.flat_map(move |(place, chunk)| {
+            let base = (self.gone + place) * CHUNK;
+            let slots = chunk.slots.iter().enumerate();
+            slots.filter_map(move |(slot, entry)| {
+                Some((WorkId::from_index(base + slot), entry.as_ref()?))
+            })
+        })
     }
 
-    /// Gives up the places of the oldest chunks once they are empty; the newest one stays.
-    fn close_gap(&mut self) {
-        while self.chunks.len() > 1 && self.chunks[0].entries.capacity() == 0 {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.chunks.iter_mut().flat_map(|chunk| chunk.slots.iter_mut().flatten())
+    }
+
+    /// An emptied chunk that may yet be filled is the last one, and stays.
+    fn drop_front(&mut self) {
+        while self.chunks.len() > 1 && self.chunks[0].live == 0 {
             self.chunks.pop_front();
-            self.dropped += 1;
+            self.gone += 1;
         }
+    }
+
+    fn place(&self, work: WorkId) -> Option<(usize, usize)> {
+        let chunk = (work.index() / CHUNK).checked_sub(self.gone)?;
+        Some((chunk, work.index() % CHUNK))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_gone_leaves_no_room_behind() {
+        let mut entries = Entries::new();
+        entries.insert(WorkId::from_index(0), 0);
+        for index in 1..10_000 {
+            entries.insert(WorkId::from_index(index), index);
+            assert_eq!(entries.remove(WorkId::from_index(index)), Some(index));
+        }
+        let slots: usize = entries.chunks.iter().map(|chunk| chunk.slots.len()).sum();
+        assert!(slots <= 2 * CHUNK, "one that stays does not keep those that go: {slots}");
+        assert_eq!(entries.iter().collect::<Vec<_>>(), [(WorkId::from_index(0), &0)]);
+        assert_eq!(entries.remove(WorkId::from_index(0)), Some(0));
+        assert!(entries.chunks.len() <= 1);
     }
 }

@@ -7,7 +7,6 @@
 
 mod dependency;
 mod ear;
-mod entries;
 mod error;
 mod keyed;
 mod priority;

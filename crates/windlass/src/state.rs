@@ -20,7 +20,7 @@ pub(crate) struct State {
     pub(crate) engine: Engine,
     /// What a work costs that needs nothing but a slot.
     pub(crate) one_slot: CostId,
-    pub(crate) entries: Entries,
+    pub(crate) entries: Entries<Entry>,
     pub(crate) watchers: Watchers,
     pub(crate) mode: Mode,
     pub(crate) crew: Crew,
@@ -138,7 +138,7 @@ impl State {
         Self {
             engine,
             one_slot,
-            entries: Entries::default(),
+            entries: Entries::new(),
             watchers,
             mode: Mode::Open,
             crew: Crew::default(),

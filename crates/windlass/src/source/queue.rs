@@ -95,8 +95,7 @@ impl<T> Queue<T> {
         hand_out: impl FnOnce(&mut State<T>, &mut World<'_>, Grant) -> P,
     ) -> Pulled<P> {
         self.call(|state, world| {
-            if let Some(grant) = state.engine.take_next(world) {
-                state.begin(world, grant);
+            if let Some(grant) = state.begin_next(world) {
                 return Pulled::Task(hand_out(state, world, grant));
             }
             if state.has_ended() {

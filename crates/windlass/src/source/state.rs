@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::mem;
 
 use windlass_core::{
-    Amount, Arrival, CapacityTree, CostError, CostId, Dependency, Engine, EngineConfig, Grant,
-    Input, LevelId, ResourceCost, SLOTS, Submission, Timestamp, Transition, WorkId, World,
+    Amount, Arrival, Begun, CapacityTree, CostError, CostId, Dependency, Engine, EngineConfig,
+    Grant, Input, LevelId, ResourceCost, SLOTS, Submission, Timestamp, Transition, WorkId, World,
 };
 
-use super::entries::Entries;
 use crate::capacity::Client;
+use crate::entries::Entries;
 
 /// What is under the lock.
 pub(crate) struct State<T> {
@@ -175,16 +175,17 @@ impl<T> State<T> {
         (self.price, self.priced) = (price, None);
     }
 
-    pub(super) fn begin(&mut self, world: &mut World<'_>, grant: Grant) {
-        self.engine.apply(world, Input::Begin(grant)).expect("it was granted just now");
+    /// The next task that may start. None of them is ever suspended.
+    pub(super) fn begin_next(&mut self, world: &mut World<'_>) -> Option<Grant> {
+        let (Begun::Started(grant) | Begun::Resumed(grant)) = self.engine.begin_next(world)?;
+        Some(grant)
     }
 
     pub(super) fn start_what_fits(&mut self, world: &mut World<'_>, started: &mut Vec<Started<T>>) {
         if !self.impossible.is_empty() {
             return;
         }
-        while let Some(grant) = self.engine.take_next(world) {
-            self.begin(world, grant);
+        while let Some(grant) = self.begin_next(world) {
             let entry = self.entries.get_mut(grant.work).expect("a work that starts has a task");
             entry.hands = Hands::Runner;
             let task = entry.task.take().expect("nobody has a task that stands in line");
