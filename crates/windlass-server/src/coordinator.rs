@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use thiserror::Error;
 use windlass_core::{Grant, HolderId, Input, Outcome, Phase, Token, Transition, WorkId, WorkState};
-use windlass_store::{Leftover, Name, RunRecord, Store, StoreError};
-use windlass_workflow::{Mistakes, ParamErrors, Plan};
+use windlass_store::{Leftover, Name, RunRecord, Store, StoreError, Topic};
+use windlass_workflow::{Mistakes, ParamErrors, Plan, Step};
 
 use crate::attempt::{log_path, signal_group};
 use crate::leftovers;
@@ -28,11 +28,14 @@ use crate::unsupported::{Unsupported, unsupported};
 
 mod leader;
 mod starting;
+mod turn;
 
-use self::leader::{Leader, Start, admit, declare, terms};
+use self::leader::{Asking, Leader, Start, admit, declare, terms};
+use self::turn::TurnWatch;
 
-/// How often to ask again for names that were refused.
-const TICKET_POLL: Duration = Duration::from_millis(50);
+/// How often to ask again for names that were refused, though nobody rang: a holder that was killed
+/// rings for nobody.
+const NET: Duration = Duration::from_secs(1);
 /// How long a step that does not say so may take to end once it was asked to.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -116,6 +119,8 @@ pub struct Coordinator {
     ended: Vec<(Name, Token)>,
     _signals: SignalWatch,
     _pulse: Pulse,
+    /// Where steps need names.
+    turns: Option<TurnWatch>,
     stop: Option<Stop>,
 }
 
@@ -133,8 +138,13 @@ struct Stop {
 }
 
 enum News {
-    Exited { grant: Grant, code: i32 },
+    Exited {
+        grant: Grant,
+        code: i32,
+    },
     Signal(i32),
+    /// A place in line may have come up.
+    Turn,
 }
 
 impl Coordinator {
@@ -196,6 +206,14 @@ impl Coordinator {
         let (running, ended) = (BTreeMap::new(), Vec::new());
         let process = leader.process.clone();
         let _pulse = Pulse::of_process(store.another()?, process, terms(schedule.plan()));
+        let turns = match schedule.plan().steps.iter().any(needs_names) {
+            true => {
+                let what = "the bell for places in line cannot be heard";
+                let watch = TurnWatch::start(store.hang(&Topic::Turn)?, tell.clone());
+                Some(watch.map_err(|source| RunError::Io { what, source })?)
+            }
+            false => None,
+        };
         let stop = None;
         Ok(Self {
             store,
@@ -208,6 +226,7 @@ impl Coordinator {
             ended,
             _signals,
             _pulse,
+            turns,
             stop,
         })
     }
@@ -244,9 +263,10 @@ impl Coordinator {
 
     /// Applies all news, decides what starts, and stores all of it in one commit.
     fn commit(&mut self, news: &[News]) -> Result<Vec<Start>, RunError> {
-        let Self { store, schedule, leader, logs, running, ended, stop, .. } = self;
+        let Self { store, schedule, leader, logs, running, ended, stop, turns, .. } = self;
         let stopping = stop.is_some();
         let mut leftovers = Vec::new();
+        let bell = turns.as_ref().map(TurnWatch::bell);
         let starts = store.transact(|transaction| {
             schedule.apply(Input::Tick).expect("time passes");
             for exited in news.iter().filter_map(News::exited) {
@@ -262,7 +282,10 @@ impl Coordinator {
             let starts = if stopping {
                 Vec::new()
             } else {
-                admit(schedule, leader, logs, transaction, (ended, &mut leftovers))?
+                {
+                    let mut asking = Asking { ended, leftovers: &mut leftovers, bell };
+                    admit(schedule, leader, logs, transaction, &mut asking)?
+                }
             };
             leader.append(transaction, schedule)?;
             Ok(starts)
@@ -329,7 +352,7 @@ impl Coordinator {
     fn patience(&self) -> Option<Duration> {
         let due = self.schedule.engine().next_wakeup();
         let due = due.map(|due| due.since(self.schedule.now()));
-        let ticket = self.schedule.ticketed().next().map(|_| TICKET_POLL);
+        let ticket = self.schedule.ticketed().next().map(|_| NET);
         let kill = self.running.values().filter_map(|running| running.kill_at).min();
         let kill = kill.map(|at| at.saturating_duration_since(Instant::now()));
         [due, ticket, kill].into_iter().flatten().min()
@@ -403,16 +426,21 @@ impl News {
     fn exited(&self) -> Option<(Grant, i32)> {
         match *self {
             News::Exited { grant, code } => Some((grant, code)),
-            News::Signal(_) => None,
+            News::Signal(_) | News::Turn => None,
         }
     }
 
     fn signal(&self) -> Option<i32> {
         match *self {
             News::Signal(signal) => Some(signal),
-            News::Exited { .. } => None,
+            News::Exited { .. } | News::Turn => None,
         }
     }
+}
+
+/// Whether a step needs names that the whole machine shares.
+fn needs_names(step: &Step) -> bool {
+    !step.locks.is_empty() || !step.semaphores.is_empty()
 }
 
 fn finish(schedule: &mut Schedule, (grant, code): (Grant, i32), stopping: bool) {

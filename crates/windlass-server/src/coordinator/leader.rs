@@ -82,6 +82,16 @@ impl Leader {
     }
 }
 
+/// How the names of a run are asked for.
+pub(super) struct Asking<'a> {
+    /// Stale holds of which nothing is left.
+    pub(super) ended: &'a [(Name, Token)],
+    /// What has to be ended before a name can be had.
+    pub(super) leftovers: &'a mut Vec<Leftover>,
+    /// The bell to ring when a place in line comes up.
+    pub(super) bell: Option<&'a str>,
+}
+
 /// Takes every work that fits inside the run, and begins those whose names can be had in this very
 /// commit. The others keep a place in line, and what they had inside the run is free again.
 pub(super) fn admit(
@@ -89,7 +99,7 @@ pub(super) fn admit(
     leader: &Leader,
     logs: &Path,
     transaction: &Transaction<'_>,
-    (ended, leftovers): (&[(Name, Token)], &mut Vec<Leftover>),
+    asking: &mut Asking<'_>,
 ) -> Result<Vec<Start>, StoreError> {
     let known = "it was granted just now";
     schedule.ring_all();
@@ -108,7 +118,8 @@ pub(super) fn admit(
         let tree = Tree { mark: tree::mark(&leader.mark_of(grant)), group: None };
         let (process, tree) = (Some(&leader.process), Some(&tree));
         let terms = terms(schedule.plan());
-        let claim = Claim { process, tree, ended, terms, ..Claim::new(&holder, &needs) };
+        let Asking { ended, bell, .. } = *asking;
+        let claim = Claim { process, tree, ended, bell, terms, ..Claim::new(&holder, &needs) };
         let claimed =
             if needs.is_empty() { Claimed::Held(Vec::new()) } else { transaction.claim(&claim)? };
         match claimed {
@@ -118,7 +129,7 @@ pub(super) fn admit(
                 starts.push(Start { grant, names, broken: None });
             }
             Claimed::Refused(refused) => {
-                leftovers.extend(refused.leftovers);
+                asking.leftovers.extend(refused.leftovers);
                 schedule.refuse(grant).expect(known);
             }
         }
