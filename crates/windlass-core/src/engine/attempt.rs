@@ -39,10 +39,11 @@ impl Engine {
         if entry.shut && waits { Ok(()) } else { Err(Rejected::NotGated { work }) }
     }
 
-    /// The attempt gives back what it has; nothing changes if it has nothing.
+    /// The attempt gives back what it has, or its place in line to go on; nothing changes if it has
+    /// neither.
     pub(super) fn suspend(&mut self, world: &mut World<'_>, grant: Grant) -> Result<(), Rejected> {
         let Grant { work, attempt } = grant;
-        if self.expect_under_way(grant)?.phase == Phase::Running {
+        if matches!(self.expect_under_way(grant)?.phase, Phase::Running | Phase::Resuming) {
             self.record(world, Happening::Suspended { work, attempt });
         }
         Ok(())
