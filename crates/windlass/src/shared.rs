@@ -331,8 +331,10 @@ impl Visit<'_> {
 
     /// A work fails without an attempt, because its gate did.
     pub(crate) fn reject(&mut self, work: WorkId, error: String) -> Result<(), Rejected> {
-        if let Some(entry) = self.state.entries.get_mut(work) {
-            entry.last_error = Some(error);
+        // What time alone has changed counts before the question, not between it and the deed.
+        self.apply(Input::Tick)?;
+        if self.state.engine.awaits_gate(work) {
+            self.state.entry(work).last_error = Some(error);
         }
         self.apply(Input::Reject(work))
     }

@@ -34,9 +34,15 @@ impl Engine {
     }
 
     pub(super) fn expect_gated(&self, work: WorkId) -> Result<(), Rejected> {
-        let entry = self.work(work)?;
-        let waits = matches!(entry.phase, Phase::Waiting | Phase::Gated);
-        if entry.shut && waits { Ok(()) } else { Err(Rejected::NotGated { work }) }
+        self.work(work)?;
+        if self.awaits_gate(work) { Ok(()) } else { Err(Rejected::NotGated { work }) }
+    }
+
+    /// Whether `work` has yet to pass a gate that has not opened.
+    #[must_use]
+    pub fn awaits_gate(&self, work: WorkId) -> bool {
+        let waits = matches!(self.phase(work), Some(Phase::Waiting | Phase::Gated));
+        waits && self.is_shut(work)
     }
 
     /// The attempt gives back what it has, or its place in line to go on; nothing changes if it has
