@@ -63,6 +63,8 @@ pub(crate) struct AttemptCell {
 
 #[derive(Default)]
 struct Rare {
+    /// The token that bodies are given: if they trigger it themselves, nobody else is misled.
+    token: OnceLock<CancellationToken>,
     /// Rung for everybody inside the body when it may go on, or one of its children has ended.
     bell: Notify,
     /// Rung from outside, for [`WorkContext::woken`].
@@ -166,6 +168,10 @@ impl AttemptCell {
         })
     }
 
+    fn bodys_token(&self) -> &CancellationToken {
+        self.rare().token.get_or_init(|| self.token().child_token())
+    }
+
     /// Release, for whoever sees it in `may_go_on`.
     pub(crate) fn set_holds(&self, holds: bool) {
         self.holds.store(holds, Ordering::Release);
@@ -266,7 +272,7 @@ impl WorkContext {
     /// ```
     #[must_use]
     pub fn cancel_token(&self) -> &CancellationToken {
-        self.cell.token()
+        self.cell.bodys_token()
     }
 
     /// The scheduler, to submit more works and everything else, from inside this one.

@@ -358,6 +358,10 @@ impl Visit<'_> {
         self.state.expect_another_end(&works);
         self.apply(Input::Reopen(work))?;
         self.state.drop_forgotten(&families, &mut self.after);
+        if self.state.mode == Mode::Cancelling {
+            // Everything else has been cancelled already.
+            self.apply(Input::CancelAll)?;
+        }
         Ok(())
     }
 
