@@ -418,7 +418,7 @@ impl WorkContext {
     /// How the children of this attempt fare.
     #[must_use]
     pub fn children(&self) -> Children {
-        self.shared.children(self.id)
+        self.shared.children(self.grant())
     }
 
     /// Waits, without a slot, until all children have ended; then this work's own can follow.

@@ -175,8 +175,11 @@ impl Shared {
         self.visit(|visit| visit.forget(work))
     }
 
-    pub(crate) fn children(&self, work: WorkId) -> Children {
-        self.look().engine.children(work)
+    /// How the children of this attempt fare: there are none once it has been followed by another.
+    pub(crate) fn children(&self, of: Grant) -> Children {
+        let state = self.look();
+        let is_latest = state.engine.attempts(of.work) == Some(of.attempt);
+        if is_latest { state.engine.children(of.work) } else { Children::default() }
     }
 
     /// How long an attempt that was asked to stop may go on; none if as long as it likes.
