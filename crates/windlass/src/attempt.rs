@@ -29,8 +29,8 @@ pub(crate) struct Attempt {
 /// What a runner does after an attempt.
 pub(crate) struct Next {
     pub(crate) attempt: Option<Attempt>,
-    /// Whether another attempt was handed over besides.
-    pub(crate) handed_over: bool,
+    /// Whether others were woken who may stand behind it on the same thread.
+    pub(crate) others_first: bool,
 }
 
 impl Attempt {
@@ -285,15 +285,15 @@ impl Unfinished {
         self.is_over = true;
         visit.state.crew.polling -= usize::from(!self.has_waited);
         if self.run != visit.state.crew.run {
-            return Next { attempt: None, handed_over: false };
+            return Next { attempt: None, others_first: false };
         }
         let attempt = visit.next_attempt(&self.shared);
         let more = attempt.is_some() && visit.state.crew.has_room();
         let other = if more { visit.next_attempt(&self.shared) } else { None };
-        let handed_over = other.is_some();
+        let others_first = other.is_some() || visit.after.has_resumed || visit.needs_the_run();
         other.into_iter().for_each(|other| self.shared.hand_over(other));
         visit.nothing_new();
-        Next { attempt, handed_over }
+        Next { attempt, others_first }
     }
 }
 

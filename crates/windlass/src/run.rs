@@ -162,11 +162,11 @@ impl Drop for Run {
 
 /// A runner: one attempt after the other, until there is none for it.
 async fn run_all(first: Attempt) {
-    let mut next = Next { attempt: Some(first), handed_over: false };
+    let mut next = Next { attempt: Some(first), others_first: false };
     while let Some(attempt) = next.attempt {
-        if next.handed_over {
-            // What was handed over is looked at by a task that may stand behind this one on the same
-            // thread, and this body may never yield.
+        if next.others_first {
+            // Whoever was woken may stand behind this task on the same thread, where no other thread
+            // finds it, and this body may never yield.
             tokio::task::yield_now().await;
         }
         next = attempt.run().await;

@@ -402,10 +402,11 @@ impl Visit<'_> {
 
     /// Whether there is something that only the run can do: watch a gate, return, or wake up
     /// earlier than it meant to.
-    fn needs_the_run(&self) -> bool {
+    pub(crate) fn needs_the_run(&self) -> bool {
         let State { engine, gates, crew, .. } = &*self.state;
         let late = |wake| crew.wakes_at.is_none_or(|at| wake < at);
-        !gates.is_empty() || engine.is_done() || engine.next_wakeup().is_some_and(late)
+        let is_over = self.after.has_ended && engine.is_done();
+        !gates.is_empty() || is_over || engine.next_wakeup().is_some_and(late)
     }
 
     /// What follows from all that has happened in this visit.

@@ -88,6 +88,8 @@ pub(crate) struct Aftermath {
     /// What is the user's is dropped where its destructor may do anything.
     rubbish: Vec<Rubbish>,
     pub(crate) has_ended: bool,
+    /// Whether an attempt goes on after a wait.
+    pub(crate) has_resumed: bool,
 }
 
 #[expect(dead_code, reason = "they are kept only to be dropped later")]
@@ -304,6 +306,7 @@ fn hold(entry: &Entry, transition: &Transition, after: &mut Aftermath) {
         let holds = transition.to == Phase::Running;
         cell.set_holds(holds);
         if holds {
+            after.has_resumed = true;
             after.bells.push(Arc::clone(cell));
         }
     }
