@@ -118,6 +118,7 @@ async fn paced<F: Future>(cell: &AttemptCell, run: F, course: &mut Unfinished) -
         let polled = if cell.may_go_on() { run.as_mut().poll(cx) } else { Poll::Pending };
         if polled.is_pending() {
             course.wait();
+            course.suspend_again(cell);
         }
         polled
     })
@@ -277,6 +278,18 @@ impl Unfinished {
                 visit.nothing_new();
             }
         });
+    }
+
+    /// One of its waits is over and has gone on as far as it could, and another one is not: that one
+    /// may be for somebody who needs the slot.
+    fn suspend_again(&self, cell: &AttemptCell) {
+        if cell.has_resumed() && cell.only_waits() {
+            self.shared.visit(|visit| {
+                if cell.only_waits() {
+                    visit.apply(Input::Suspend(self.grant)).expect("the attempt is under way");
+                }
+            });
+        }
     }
 
     /// The attempt is over, and its runner is free for the next one. If there is a thread for one

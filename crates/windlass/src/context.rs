@@ -137,7 +137,14 @@ impl AttemptCell {
             || self.is_stopped()
     }
 
-    fn has_resumed(&self) -> bool {
+    /// Whether it is in a wait, and none that is over has yet to go on. To be relied on under the
+    /// scheduler's lock: a wait that ends after it wants to go on.
+    pub(crate) fn only_waits(&self) -> bool {
+        // Acquire, with the release of one that has gone on: it is in neither.
+        self.in_line.load(Ordering::Acquire) == 0 && self.waits.load(Ordering::Acquire) > 0
+    }
+
+    pub(crate) fn has_resumed(&self) -> bool {
         self.holds.load(Ordering::Acquire)
     }
 
@@ -502,7 +509,7 @@ impl<'a> InLine<'a> {
 
 impl Drop for InLine<'_> {
     fn drop(&mut self) {
-        self.0.in_line.fetch_sub(1, Ordering::Relaxed);
+        self.0.in_line.fetch_sub(1, Ordering::Release);
     }
 }
 
