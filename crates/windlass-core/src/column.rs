@@ -83,7 +83,7 @@ impl<T> Column<T> {
     }
 
     /// The entries that are not forgotten, by id.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &T)> {
         self.chunks.iter().enumerate().flat_map(|(place, chunk)| {
             let first = (self.dropped + place) * CHUNK;
             let kept = chunk.entries.iter().enumerate().filter(|(slot, _)| chunk.keeps(*slot));

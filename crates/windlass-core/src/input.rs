@@ -112,7 +112,8 @@ pub enum Input {
     Open(WorkId),
     /// The gate of this work will never open: it fails.
     Reject(WorkId),
-    /// The attempt waits for something outside, and gives back what it has until then.
+    /// The attempt waits for something outside, and gives back what it has until then; if it was in
+    /// line to go on, its place there.
     Suspend(Grant),
     /// What the attempt waited for is there, and it wants to go on.
     WantOn(Grant),

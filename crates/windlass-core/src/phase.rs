@@ -187,7 +187,7 @@ impl Phase {
             (Phase::Granted, Step::Refuse) => Phase::Ticketed,
             (Phase::Ticketed, Step::Ring) => Phase::Ready,
             (Phase::Granted | Phase::Ready, Step::Start) => Phase::Running,
-            (Phase::Running, Step::Suspend) => Phase::Suspended,
+            (Phase::Running | Phase::Resuming, Step::Suspend) => Phase::Suspended,
             (Phase::Suspended, Step::WantOn) => Phase::Resuming,
             (Phase::Resuming, Step::Resume) => Phase::Running,
             (Phase::Running | Phase::Suspended | Phase::Resuming, Step::Join) => Phase::Joining,

@@ -29,8 +29,8 @@ pub(crate) struct Attempt {
 /// What a runner does after an attempt.
 pub(crate) struct Next {
     pub(crate) attempt: Option<Attempt>,
-    /// Whether another attempt was handed over besides.
-    pub(crate) handed_over: bool,
+    /// Whether others were woken who may stand behind it on the same thread.
+    pub(crate) others_first: bool,
 }
 
 impl Attempt {
@@ -118,6 +118,7 @@ async fn paced<F: Future>(cell: &AttemptCell, run: F, course: &mut Unfinished) -
         let polled = if cell.may_go_on() { run.as_mut().poll(cx) } else { Poll::Pending };
         if polled.is_pending() {
             course.wait();
+            course.suspend_again(cell);
         }
         polled
     })
@@ -279,21 +280,33 @@ impl Unfinished {
         });
     }
 
+    /// One of its waits is over and has gone on as far as it could, and another one is not: that one
+    /// may be for somebody who needs the slot.
+    fn suspend_again(&self, cell: &AttemptCell) {
+        if cell.has_resumed() && cell.only_waits() {
+            self.shared.visit(|visit| {
+                if cell.only_waits() {
+                    visit.apply(Input::Suspend(self.grant)).expect("the attempt is under way");
+                }
+            });
+        }
+    }
+
     /// The attempt is over, and its runner is free for the next one. If there is a thread for one
     /// more, it is handed over.
     fn end(&mut self, visit: &mut Visit<'_>) -> Next {
         self.is_over = true;
         visit.state.crew.polling -= usize::from(!self.has_waited);
         if self.run != visit.state.crew.run {
-            return Next { attempt: None, handed_over: false };
+            return Next { attempt: None, others_first: false };
         }
         let attempt = visit.next_attempt(&self.shared);
         let more = attempt.is_some() && visit.state.crew.has_room();
         let other = if more { visit.next_attempt(&self.shared) } else { None };
-        let handed_over = other.is_some();
+        let others_first = other.is_some() || visit.after.has_resumed || visit.needs_the_run();
         other.into_iter().for_each(|other| self.shared.hand_over(other));
         visit.nothing_new();
-        Next { attempt, handed_over }
+        Next { attempt, others_first }
     }
 }
 

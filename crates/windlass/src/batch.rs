@@ -82,7 +82,8 @@ async fn feed(ctx: &WorkContext, specs: Specs, width: usize) -> WorkOutcome {
             ctx.reap_child().await;
             continue;
         }
-        match specs.next().filter(|_| children.failed == 0) {
+        let next = if children.failed == 0 { specs.next() } else { None };
+        match next {
             Some(spec) => match ctx.add_child(spec) {
                 Err(refused) if ctx.children().failed == 0 => {
                     return WorkOutcome::Failed(format!("a child was refused: {refused}"));

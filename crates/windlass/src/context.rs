@@ -8,7 +8,7 @@ use futures::task::AtomicWaker;
 use thiserror::Error;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use windlass_core::{Children, Grant, Input, WorkId};
+use windlass_core::{Children, Grant, Input, Phase, WorkId};
 
 use crate::handle::WorkHandle;
 use crate::reference::ExecuteError;
@@ -51,6 +51,8 @@ pub(crate) struct AttemptCell {
     holds: AtomicBool,
     /// How many waits it is in.
     waits: AtomicUsize,
+    /// How many waits are over and in line to go on.
+    in_line: AtomicUsize,
     /// Whether it ever had a child.
     pub(crate) has_children: AtomicBool,
     /// Of the task that runs the body; rung when it may go on.
@@ -61,6 +63,8 @@ pub(crate) struct AttemptCell {
 
 #[derive(Default)]
 struct Rare {
+    /// The token that bodies are given: if they trigger it themselves, nobody else is misled.
+    token: OnceLock<CancellationToken>,
     /// Rung for everybody inside the body when it may go on, or one of its children has ended.
     bell: Notify,
     /// Rung from outside, for [`WorkContext::woken`].
@@ -83,6 +87,7 @@ impl AttemptCell {
             token: OnceLock::new(),
             holds: AtomicBool::new(true),
             waits: AtomicUsize::new(0),
+            in_line: AtomicUsize::new(0),
             has_children: AtomicBool::new(false),
             runner: AtomicWaker::new(),
             rare: OnceLock::new(),
@@ -132,7 +137,14 @@ impl AttemptCell {
             || self.is_stopped()
     }
 
-    fn has_resumed(&self) -> bool {
+    /// Whether it is in a wait, and none that is over has yet to go on. To be relied on under the
+    /// scheduler's lock: a wait that ends after it wants to go on.
+    pub(crate) fn only_waits(&self) -> bool {
+        // Acquire, with the release of one that has gone on: it is in neither.
+        self.in_line.load(Ordering::Acquire) == 0 && self.waits.load(Ordering::Acquire) > 0
+    }
+
+    pub(crate) fn has_resumed(&self) -> bool {
         self.holds.load(Ordering::Acquire)
     }
 
@@ -161,6 +173,10 @@ impl AttemptCell {
             }
             token
         })
+    }
+
+    fn bodys_token(&self) -> &CancellationToken {
+        self.rare().token.get_or_init(|| self.token().child_token())
     }
 
     /// Release, for whoever sees it in `may_go_on`.
@@ -263,7 +279,7 @@ impl WorkContext {
     /// ```
     #[must_use]
     pub fn cancel_token(&self) -> &CancellationToken {
-        self.cell.token()
+        self.cell.bodys_token()
     }
 
     /// The scheduler, to submit more works and everything else, from inside this one.
@@ -331,7 +347,7 @@ impl WorkContext {
             () = self.cell.token().cancelled() => return Err(Cancelled),
             value = wait => value,
         };
-        drop(waiting);
+        let _in_line = InLine::after(waiting);
         // In line to go on: a cancel rings no bell, only the token tells of it.
         tokio::select! {
             biased;
@@ -409,7 +425,7 @@ impl WorkContext {
     /// How the children of this attempt fare.
     #[must_use]
     pub fn children(&self) -> Children {
-        self.shared.children(self.id)
+        self.shared.children(self.grant())
     }
 
     /// Waits, without a slot, until all children have ended; then this work's own can follow.
@@ -466,9 +482,34 @@ impl<'a> Waiting<'a> {
     fn begin(ctx: &'a WorkContext) -> Self {
         // Release, for `may_go_on`: first counted as waiting, then without its slot.
         ctx.cell.waits.fetch_add(1, Ordering::Release);
-        // Refused only if the attempt is over, and then it has nothing to give back.
-        let _ = ctx.shared.apply(Input::Suspend(ctx.grant()));
+        ctx.shared.visit(|visit| {
+            // Its place in line to go on may belong to another wait of this attempt, or to nobody any
+            // more. Relaxed: whoever got it that place was counted before it took the lock.
+            let is_in_line = visit.state.engine.phase(ctx.id) == Some(Phase::Resuming);
+            if !is_in_line || ctx.cell.in_line.load(Ordering::Relaxed) == 0 {
+                // Refused only if the attempt is over, and then it has nothing to give back.
+                let _ = visit.apply(Input::Suspend(ctx.grant()));
+            }
+        });
         Self(ctx)
+    }
+}
+
+/// A wait is over and in line to go on for as long as this lives.
+struct InLine<'a>(&'a AttemptCell);
+
+impl<'a> InLine<'a> {
+    fn after(waiting: Waiting<'a>) -> Self {
+        let Waiting(ctx) = waiting;
+        ctx.cell.in_line.fetch_add(1, Ordering::Relaxed);
+        drop(waiting);
+        Self(&ctx.cell)
+    }
+}
+
+impl Drop for InLine<'_> {
+    fn drop(&mut self) {
+        self.0.in_line.fetch_sub(1, Ordering::Release);
     }
 }
 

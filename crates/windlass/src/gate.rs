@@ -48,7 +48,7 @@ impl Gate {
         Self::new(futures::future::join(self.0, other.0).map(|_| ()))
     }
 
-    pub(crate) fn opened(self) -> impl Future<Output = ()> + Send {
+    pub(crate) fn opened(self) -> impl Future<Output = ()> + Send + Unpin {
         self.0
     }
 }

@@ -7,7 +7,7 @@
 //! with bodies that have not waited than the runtime has threads, unless news came from outside
 //! while all of them were busy: a body that never yields keeps its thread, and nothing else.
 
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -121,7 +121,9 @@ impl Run {
     fn watch(&mut self, work: WorkId, gate: Gate) {
         let shared = Arc::clone(&self.shared);
         let watcher = self.tasks.spawn(async move {
-            let opened = AssertUnwindSafe(gate.opened()).catch_unwind().await;
+            let mut gate = gate.opened();
+            let opened = AssertUnwindSafe(&mut gate).catch_unwind().await;
+            let opened = opened.and(catch_unwind(AssertUnwindSafe(|| drop(gate))));
             shared.visit(|visit| {
                 // Refused if the work has ended meanwhile.
                 let _ = match opened {
@@ -151,17 +153,20 @@ impl Drop for Run {
                 visit.apply(Input::CancelAll).expect("everything can be cancelled");
             }
         });
-        drop(self.shared.take_handed_over());
+        for attempt in self.shared.take_handed_over() {
+            // A body whose destructor panics has told of it; the others go all the same.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(attempt)));
+        }
     }
 }
 
 /// A runner: one attempt after the other, until there is none for it.
 async fn run_all(first: Attempt) {
-    let mut next = Next { attempt: Some(first), handed_over: false };
+    let mut next = Next { attempt: Some(first), others_first: false };
     while let Some(attempt) = next.attempt {
-        if next.handed_over {
-            // What was handed over is looked at by a task that may stand behind this one on the same
-            // thread, and this body may never yield.
+        if next.others_first {
+            // Whoever was woken may stand behind this task on the same thread, where no other thread
+            // finds it, and this body may never yield.
             tokio::task::yield_now().await;
         }
         next = attempt.run().await;

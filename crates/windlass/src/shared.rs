@@ -175,8 +175,11 @@ impl Shared {
         self.visit(|visit| visit.forget(work))
     }
 
-    pub(crate) fn children(&self, work: WorkId) -> Children {
-        self.look().engine.children(work)
+    /// How the children of this attempt fare: there are none once it has been followed by another.
+    pub(crate) fn children(&self, of: Grant) -> Children {
+        let state = self.look();
+        let is_latest = state.engine.attempts(of.work) == Some(of.attempt);
+        if is_latest { state.engine.children(of.work) } else { Children::default() }
     }
 
     /// How long an attempt that was asked to stop may go on; none if as long as it likes.
@@ -331,8 +334,10 @@ impl Visit<'_> {
 
     /// A work fails without an attempt, because its gate did.
     pub(crate) fn reject(&mut self, work: WorkId, error: String) -> Result<(), Rejected> {
-        if let Some(entry) = self.state.entries.get_mut(work) {
-            entry.last_error = Some(error);
+        // What time alone has changed counts before the question, not between it and the deed.
+        self.apply(Input::Tick)?;
+        if self.state.engine.awaits_gate(work) {
+            self.state.entry(work).last_error = Some(error);
         }
         self.apply(Input::Reject(work))
     }
@@ -356,6 +361,10 @@ impl Visit<'_> {
         self.state.expect_another_end(&works);
         self.apply(Input::Reopen(work))?;
         self.state.drop_forgotten(&families, &mut self.after);
+        if self.state.mode == Mode::Cancelling {
+            // Everything else has been cancelled already.
+            self.apply(Input::CancelAll)?;
+        }
         Ok(())
     }
 
@@ -389,10 +398,11 @@ impl Visit<'_> {
 
     /// Whether there is something that only the run can do: watch a gate, return, or wake up
     /// earlier than it meant to.
-    fn needs_the_run(&self) -> bool {
+    pub(crate) fn needs_the_run(&self) -> bool {
         let State { engine, gates, crew, .. } = &*self.state;
         let late = |wake| crew.wakes_at.is_none_or(|at| wake < at);
-        !gates.is_empty() || engine.is_done() || engine.next_wakeup().is_some_and(late)
+        let is_over = self.after.has_ended && engine.is_done();
+        !gates.is_empty() || is_over || engine.next_wakeup().is_some_and(late)
     }
 
     /// What follows from all that has happened in this visit.

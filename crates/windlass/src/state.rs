@@ -1,6 +1,6 @@
 //! Everything behind a scheduler's lock: the engine, and what the driver keeps beside it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -88,6 +88,8 @@ pub(crate) struct Aftermath {
     /// What is the user's is dropped where its destructor may do anything.
     rubbish: Vec<Rubbish>,
     pub(crate) has_ended: bool,
+    /// Whether an attempt goes on after a wait.
+    pub(crate) has_resumed: bool,
 }
 
 #[expect(dead_code, reason = "they are kept only to be dropped later")]
@@ -251,13 +253,14 @@ impl State {
     /// The next ended work that is to be forgotten, if too many are kept.
     pub(crate) fn next_to_forget(&mut self) -> Option<WorkId> {
         let keep = self.keep_ended?;
-        if self.ended.len() > keep.saturating_mul(2).saturating_add(64) {
+        let metrics = self.engine.metrics();
+        let ends = WorkState::ALL.into_iter().filter(|state| state.is_terminal());
+        let known: usize = ends.map(|end| metrics.count(end)).sum();
+        if self.ended.len() > known.saturating_mul(2).saturating_add(64) {
             // Those that were forgotten by hand are listed, too.
             self.ended.retain(|work| has_ended(&self.engine, *work));
         }
-        let metrics = self.engine.metrics();
-        let ends = WorkState::ALL.into_iter().filter(|state| state.is_terminal());
-        if ends.map(|end| metrics.count(end)).sum::<usize>() <= keep {
+        if known <= keep {
             return None;
         }
         while let Some(work) = self.ended.pop_front() {
@@ -270,7 +273,10 @@ impl State {
 
     /// Works that are tried again have yet to end.
     pub(crate) fn expect_another_end(&mut self, works: &[WorkId]) {
-        self.ended.retain(|work| !works.contains(work));
+        if !self.ended.is_empty() {
+            let works: BTreeSet<_> = works.iter().collect();
+            self.ended.retain(|work| !works.contains(work));
+        }
     }
 
     /// Lets go of what the engine has forgotten of `works`.
@@ -300,6 +306,7 @@ fn hold(entry: &Entry, transition: &Transition, after: &mut Aftermath) {
         let holds = transition.to == Phase::Running;
         cell.set_holds(holds);
         if holds {
+            after.has_resumed = true;
             after.bells.push(Arc::clone(cell));
         }
     }

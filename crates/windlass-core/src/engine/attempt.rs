@@ -34,15 +34,22 @@ impl Engine {
     }
 
     pub(super) fn expect_gated(&self, work: WorkId) -> Result<(), Rejected> {
-        let entry = self.work(work)?;
-        let waits = matches!(entry.phase, Phase::Waiting | Phase::Gated);
-        if entry.shut && waits { Ok(()) } else { Err(Rejected::NotGated { work }) }
+        self.work(work)?;
+        if self.awaits_gate(work) { Ok(()) } else { Err(Rejected::NotGated { work }) }
     }
 
-    /// The attempt gives back what it has; nothing changes if it has nothing.
+    /// Whether `work` has yet to pass a gate that has not opened.
+    #[must_use]
+    pub fn awaits_gate(&self, work: WorkId) -> bool {
+        let waits = matches!(self.phase(work), Some(Phase::Waiting | Phase::Gated));
+        waits && self.is_shut(work)
+    }
+
+    /// The attempt gives back what it has, or its place in line to go on; nothing changes if it has
+    /// neither.
     pub(super) fn suspend(&mut self, world: &mut World<'_>, grant: Grant) -> Result<(), Rejected> {
         let Grant { work, attempt } = grant;
-        if self.expect_under_way(grant)?.phase == Phase::Running {
+        if matches!(self.expect_under_way(grant)?.phase, Phase::Running | Phase::Resuming) {
             self.record(world, Happening::Suspended { work, attempt });
         }
         Ok(())

@@ -65,8 +65,7 @@ impl Engine {
 
     /// All works that are not forgotten, in the order in which they were submitted.
     pub fn works(&self) -> impl DoubleEndedIterator<Item = WorkId> {
-        let known = |index: &usize| self.works.get(*index).is_some();
-        (0..self.works.len()).filter(known).map(WorkId::from_index)
+        self.works.iter().map(|(index, _)| WorkId::from_index(index))
     }
 
     /// The counters.

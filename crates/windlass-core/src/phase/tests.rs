@@ -77,6 +77,7 @@ fn table() -> Vec<(Phase, Step, Phase)> {
         (Ready, Step::Start, Running),
         (Delayed { due: DUE }, Step::ComeDue, Ready),
         (Running, Step::Suspend, Suspended),
+        (Resuming, Step::Suspend, Suspended),
         (Suspended, Step::WantOn, Resuming),
         (Resuming, Step::Resume, Running),
         (Running, Step::Join, Joining),

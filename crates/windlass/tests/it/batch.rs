@@ -173,3 +173,23 @@ async fn batches_of_batches_run_at_one_slot() {
 fn a_batch_has_a_width() {
     let _ = BatchWork::new("batch", 0, Vec::new);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_iterator_is_not_asked_again_after_a_failure() {
+    let mut scheduler = scheduler(100);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let children = move || {
+        let count = count.clone();
+        (0..1000).map(move |n| {
+            count.fetch_add(1, Ordering::Relaxed);
+            match n {
+                2 => answers("breaks", ms(10), &[failed("bad block")]),
+                _ => obedient(&format!("child {n}")),
+            }
+        })
+    };
+    add(&scheduler, WorkSpec::new(BatchWork::new("batch", 4, children)));
+    scheduler.run_until_done().await;
+    assert_eq!(asked.load(Ordering::Relaxed), 4);
+}

@@ -254,3 +254,48 @@ async fn a_run_until_cancelled_goes_on_while_there_is_nothing_to_do() {
     assert_eq!(events.take().len(), 8);
     assert_done(&handle);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_cancels_its_own_token_is_still_stopped_in_time() {
+    let mut scheduler = scheduler(1);
+    let cancels = act("cancels", |ctx| async move {
+        ctx.cancel_token().cancel();
+        assert!(!ctx.is_cancelled(), "nobody has asked it to stop");
+        assert_eq!(ctx.suspend(async { 42 }).await, Ok(42));
+        std::future::pending().await
+    });
+    let id = add(&scheduler, cancels.timeout(ms(10)));
+    let done = tokio::time::timeout(secs(1), scheduler.run_until_done()).await;
+    assert!(done.is_ok(), "it is out of time");
+    let error = "timed out after 10ms; no retries left after attempt 1";
+    assert_eq!(last_error(&scheduler, id), error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_reopened_while_a_cancelled_run_ends_is_cancelled() {
+    let mut scheduler = scheduler(9);
+    let broken = answers("broken", ms(0), &[failed("broken"), WorkOutcome::Success]);
+    let broken = add(&scheduler, broken);
+    let follows = add(&scheduler, ok("follows").after([broken]));
+    let slow = act("slow", |ctx| async move {
+        ctx.cancel_token().cancelled().await;
+        tokio::time::sleep(ms(10)).await;
+        WorkOutcome::Success
+    });
+    add(&scheduler, slow);
+    let cancel = CancellationToken::new();
+    let (handle, canceller) = (scheduler.handle(), cancel.clone());
+    let helper = tokio::spawn(async move {
+        tokio::time::sleep(ms(5)).await;
+        canceller.cancel();
+        settle().await;
+        handle.reopen(broken).expect("it failed");
+    });
+    scheduler.run_until_done_with_cancel(cancel).await;
+    helper.await.expect("it was in time");
+    assert_eq!([broken, follows].map(|id| state(&scheduler, id)), [WorkState::Cancelled; 2]);
+    assert_eq!(look(&scheduler, broken).attempts, 1);
+    scheduler.reopen(broken).expect("it was cancelled");
+    scheduler.run_until_done().await;
+    assert_eq!([broken, follows].map(|id| state(&scheduler, id)), [WorkState::Success; 2]);
+}

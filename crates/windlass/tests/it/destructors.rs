@@ -354,3 +354,53 @@ fn callbacks_and_conditions_may_use_a_handle() {
         assert_done(&scheduler);
     });
 }
+
+/// A gate that is open, or panics, and panics again when it is dropped.
+struct Brittle {
+    opens: bool,
+    _last: OnDrop<fn()>,
+}
+
+impl Future for Brittle {
+    type Output = ();
+
+    fn poll(self: std::pin::Pin<&mut Self>, _: &mut std::task::Context<'_>) -> std::task::Poll<()> {
+        assert!(self.opens, "it does not open");
+        std::task::Poll::Ready(())
+    }
+}
+
+#[test]
+fn a_gate_that_panics_when_it_is_dropped_fails_its_work() {
+    in_time(|| async {
+        let mut scheduler = scheduler(1);
+        let works = [true, false].map(|opens| {
+            let gate = Brittle { opens, _last: OnDrop(Some(|| panic!("on purpose"))) };
+            add(&scheduler, ok("gated").gate(gate))
+        });
+        let done = tokio::time::timeout(secs(1), scheduler.run_until_done()).await;
+        assert!(done.is_ok(), "nobody waits for them");
+        assert_eq!(last_error(&scheduler, works[0]), "the work panicked: on purpose");
+        assert_eq!(last_error(&scheduler, works[1]), "the work panicked: it does not open");
+        assert_eq!(scheduler.metrics().failed, 2);
+    });
+}
+
+#[test]
+fn a_body_that_has_not_begun_may_panic_when_its_run_is_dropped() {
+    in_time(|| async {
+        let mut scheduler = scheduler(9);
+        add(&scheduler, deaf("waits"));
+        let bodies =
+            [(); 2].map(|()| add(&scheduler, last("handed over", || panic!("on purpose"))));
+        {
+            let mut run = std::pin::pin!(scheduler.run_until_done());
+            assert!(poll_once(&mut run).is_pending());
+            // One that waits or ends hands over the last one, which nobody takes.
+            tokio::task::yield_now().await;
+        }
+        settle().await;
+        assert_done(&scheduler);
+        assert_eq!(state(&scheduler, bodies[1]), WorkState::Cancelled);
+    });
+}

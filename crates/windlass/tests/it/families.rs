@@ -345,3 +345,29 @@ async fn a_deadline_of_a_parent_reaches_its_children_and_its_timeout_waits_for_t
     scheduler.run_until_done().await;
     assert_eq!(events.seen()[2..], ["10s child Cancelled 1", "10s late Failed 1"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_over_has_nothing_to_do_with_the_children_of_the_next() {
+    let mut scheduler = scheduler(9);
+    let log = Log::default();
+    let seen = log.clone();
+    let parent = act("parent", move |ctx| {
+        let (old, seen) = (ctx.clone(), seen.clone());
+        async move {
+            if ctx.attempt == 1 {
+                tokio::spawn(async move {
+                    sleep(ms(5)).await;
+                    let joined = old.join_children().await.expect("nobody asks it to stop");
+                    seen.add(format!("{} children", joined.total));
+                });
+                return retry(ms(1));
+            }
+            ctx.add_child(takes("child", ms(10))).expect("it runs");
+            WorkOutcome::Success
+        }
+    });
+    add(&scheduler, parent.retries(1));
+    scheduler.run_until_done().await;
+    sleep(ms(10)).await;
+    assert_eq!(log.take(), ["0 children"]);
+}

@@ -226,3 +226,21 @@ async fn a_gate_is_watched_as_soon_as_it_is_reached_whoever_is_busy() {
     scheduler.run_until_done().await;
     assert_eq!(log.take(), ["0ns"], "and not when the long one has ended");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_that_panics_after_it_was_opened_by_hand_is_nobodys_error() {
+    let mut scheduler = scheduler(1);
+    let gate = async {
+        sleep(ms(10)).await;
+        panic!("too late");
+    };
+    let work = add(&scheduler, takes("gated", ms(20)).gate(gate));
+    let handle = scheduler.handle();
+    tokio::spawn(async move {
+        sleep(ms(5)).await;
+        assert!(handle.open_gate(work));
+    });
+    scheduler.run_until_done().await;
+    assert_eq!(look(&scheduler, work).last_error, None);
+    assert_eq!(state(&scheduler, work), WorkState::Success);
+}

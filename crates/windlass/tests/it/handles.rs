@@ -436,3 +436,16 @@ async fn what_comes_from_other_threads_while_it_runs_is_run() {
     assert_eq!(sums, [1225, 1275, 1325, 1375]);
     assert_eq!(handle.metrics().success, 200);
 }
+
+#[test]
+fn many_that_end_at_once_are_forgotten_at_once() {
+    within(secs(20), || {
+        let scheduler = WorkScheduler::builder().keep_ended(1).build().expect("slots");
+        let first = add(&scheduler, ok("first"));
+        for _ in 0..100_000 {
+            add(&scheduler, ok("follows").after([first]));
+        }
+        assert!(scheduler.cancel(first));
+        assert_eq!(scheduler.metrics().total, 1);
+    });
+}

@@ -1,13 +1,16 @@
 //! Runners: bodies that never wait, bodies that never yield, and bodies that always do.
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
+use std::task::{Context, Wake, Waker};
 
 use tokio::task::yield_now;
 use windlass::{
-    CancellationToken, Cancelled, WorkContext, WorkError, WorkHandle, WorkOutcome, WorkScheduler,
-    WorkSpec, WorkState, work_fn,
+    CancellationToken, Cancelled, Phase, WorkContext, WorkError, WorkHandle, WorkOutcome,
+    WorkScheduler, WorkSpec, WorkState, work_fn,
 };
 
 use crate::support::*;
@@ -160,4 +163,92 @@ fn no_more_bodies_are_polled_at_once_than_there_are_slots() {
             assert!(!too_many.load(Ordering::SeqCst), "never three at once");
         });
     });
+}
+
+#[test]
+fn one_that_goes_on_does_not_wait_for_a_body_that_never_yields() {
+    within(secs(20), || {
+        let limits = cost([("gpu", 1)]);
+        let builder = WorkScheduler::builder().max_concurrency(9).limits(limits.clone());
+        let mut scheduler = builder.build().expect("it can run something");
+        let (wake, woken) = tokio::sync::oneshot::channel();
+        let (tell, told) = mpsc::channel();
+        let (mut wake, mut woken) = (Some(wake), Some(woken));
+        let waits = work_fn("waits", move |ctx| {
+            let (woken, tell) = (woken.take().expect("it is tried once"), tell.clone());
+            async move {
+                ctx.suspend(woken).await??;
+                Ok(tell.send(())?)
+            }
+        });
+        let waits = add(&scheduler, waits.needs(limits.clone()));
+        let holds = act("holds", move |ctx| {
+            wake.take().expect("it is tried once").send(()).expect("it listens");
+            async move {
+                while look(&ctx.handle(), waits).phase != Phase::Resuming {
+                    yield_now().await;
+                }
+                WorkOutcome::Success
+            }
+        });
+        let holds = add(&scheduler, holds.needs(limits));
+        add(&scheduler, blocks("blocked", told).after([holds]));
+        threads(2).block_on(scheduler.run_until_done());
+        assert_eq!(scheduler.metrics().success, 3);
+    });
+}
+
+#[test]
+fn a_gate_does_not_wait_for_a_body_that_never_yields() {
+    within(secs(20), || {
+        let mut scheduler = scheduler(9);
+        let (tell, told) = mpsc::channel();
+        let waits = act("waits", |_| async {
+            yield_now().await;
+            WorkOutcome::Success
+        });
+        let waits = add(&scheduler, waits);
+        add(&scheduler, blocks("blocked", told).after([waits]));
+        let frees = act("frees", move |_| {
+            tell.send(()).expect("it listens");
+            async { WorkOutcome::Success }
+        });
+        add(&scheduler, frees.after([waits]).gate(yield_now()));
+        threads(2).block_on(async move {
+            let run = tokio::spawn(async move {
+                scheduler.run_until_done().await;
+                scheduler.metrics().success
+            });
+            assert_eq!(run.await.expect("it runs"), 3);
+        });
+    });
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Woken(AtomicU32);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn looking_at_an_idle_scheduler_wakes_nobody() {
+    let mut scheduler = scheduler(1);
+    let (handle, work) = (scheduler.handle(), add(&scheduler, ok("work")));
+    scheduler.run_until_done().await;
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(woken.clone());
+    let mut run = pin!(scheduler.run_until_cancelled(CancellationToken::new()));
+    assert!(run.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    woken.0.store(0, Ordering::Relaxed);
+    for _ in 0..10 {
+        assert_eq!(state(&handle, work), WorkState::Success);
+        assert_eq!(handle.snapshot().len(), 1);
+    }
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+    add(&handle, ok("another"));
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
 }

@@ -190,11 +190,11 @@ async fn waits_side_by_side_end_one_by_one() {
     scheduler.run_until_done().await;
     let expected = [
         "0ns waits Running 1",
+        "20ms other Running 1",
+        "20ms other Success 1",
         "30ms waits Success 1",
-        "30ms other Running 1",
-        "30ms other Success 1",
     ];
-    assert_eq!(events.seen(), expected, "from 10 ms on one of them goes on, with the slot");
+    assert_eq!(events.seen(), expected, "the slot is free again once the first has gone on");
 }
 
 #[tokio::test(start_paused = true)]
@@ -271,4 +271,87 @@ async fn hundreds_wait_at_one_slot() {
     scheduler.run_until_done().await;
     assert_eq!(start.elapsed(), secs(60));
     assert_eq!(scheduler.metrics().success, 300);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_follows_a_dropped_one_holds_nothing_either() {
+    let (mut scheduler, mut events) = watched(1);
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let (mut tell, mut told) = (Some(tell), Some(told));
+    let waits = work_fn("waits", move |ctx| {
+        let told = told.take().expect("it is tried once");
+        async move {
+            let wait = ctx.suspend(std::future::pending::<()>());
+            assert!(tokio::time::timeout(ms(10), wait).await.is_err(), "it is pending");
+            ctx.suspend(told).await??;
+            Ok(())
+        }
+    });
+    add(&scheduler, waits);
+    let tells = act("tells", move |_| {
+        tell.take().expect("it is tried once").send(()).expect("it listens");
+        async { WorkOutcome::Success }
+    });
+    add(&scheduler, tells.gate(sleep(ms(20))));
+    let done = tokio::time::timeout(secs(1), scheduler.run_until_done()).await;
+    assert!(done.is_ok(), "the one that it waits for has the slot meanwhile");
+    let expected = [
+        "0ns waits Running 1",
+        "20ms tells Running 1",
+        "20ms tells Success 1",
+        "20ms waits Success 1",
+    ];
+    assert_eq!(events.seen(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_begins_beside_one_that_goes_on_does_not_hold_it_up() {
+    let (mut scheduler, mut events) = watched(1);
+    let waits = work_fn("waits", |ctx| async move {
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let goes_on = async {
+            ctx.suspend(sleep(ms(10))).await?;
+            tell.send(()).expect("it listens");
+            Ok::<_, Cancelled>(())
+        };
+        let begins = async {
+            sleep(ms(20)).await;
+            ctx.suspend(told).await.map(|told| told.expect("it is told"))
+        };
+        let still = ctx.suspend(sleep(ms(40)));
+        let (first, second, third) = tokio::join!(goes_on, begins, still);
+        first?;
+        second?;
+        third?;
+        Ok(())
+    });
+    add(&scheduler, waits);
+    add(&scheduler, takes("other", ms(30)));
+    let done = tokio::time::timeout(secs(1), scheduler.run_until_done()).await;
+    assert!(done.is_ok(), "it goes on at 30 ms");
+    assert_eq!(events.seen()[2..], ["30ms other Success 1", "40ms waits Success 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_work_with_the_only_slot_waits_for_several_others_at_once() {
+    let mut scheduler = scheduler(1);
+    let waits = work_fn("waits", |ctx| async move {
+        let other = |n: u64| {
+            work_fn("other", move |_| async move {
+                sleep(ms(n)).await;
+                Ok(n)
+            })
+        };
+        let others = (1..=5).map(|n| ctx.execute(other(n)));
+        let brought = futures::future::join_all(others).await;
+        for (n, brought) in (1..).zip(brought) {
+            assert_eq!(*brought?, n);
+        }
+        assert!(look(&ctx.handle(), ctx.id).phase.holds(), "it goes on with its slot");
+        Ok(())
+    });
+    add(&scheduler, waits);
+    let done = tokio::time::timeout(secs(1), scheduler.run_until_done()).await;
+    assert!(done.is_ok(), "they have the slot while they are waited for");
+    assert_eq!(scheduler.metrics().success, 6);
 }
