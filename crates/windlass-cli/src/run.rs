@@ -19,7 +19,14 @@ pub(crate) fn run(state: Option<&Path>, file: &Path, json: bool) -> Result<Exit,
     else {
         return Ok(Exit::Usage);
     };
-    let plan = workflow.bind([])?;
+    let plan = match workflow.bind([]) {
+        Ok(plan) => plan,
+        Err(errors) => {
+            eprintln!("windlass: {errors}");
+            eprintln!("  `run` takes no -p yet: give each parameter a default in the file");
+            return Ok(Exit::Usage);
+        }
+    };
     unsupported(&plan)?;
     let dir = working_dir(file)?;
     let coordinator = Coordinator::submit(state::open(state)?, &name, &text, plan, &dir)?;
