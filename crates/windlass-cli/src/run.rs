@@ -52,7 +52,9 @@ fn lead(coordinator: Coordinator, verb: &str, json: bool) -> Result<Exit, Box<dy
         let shown = if json { show_json(&id, change) } else { show(change) };
         // A closed pipe must not end the run; its exit code still tells how it went.
         let _ = shown;
-    })?;
+    });
+    let end =
+        end.inspect_err(|_| eprintln!("run {id} stopped; go on with: windlass resume {id}"))?;
     let took = began.elapsed().as_secs_f64();
     Ok(match end {
         End::Succeeded => {
