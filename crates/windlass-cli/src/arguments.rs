@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use windlass_server::{LeaseTerms, Name, check_name};
-use windlass_workflow::EventPattern;
+use windlass_workflow::{DurationError, EventPattern};
 
 /// The shortest time between heartbeats that makes sense on a busy machine.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -100,7 +100,7 @@ pub(crate) enum Verb {
         params: Vec<(String, String)>,
 
         /// How long to wait at most; 0s checks once [default: as long as the guard says]
-        #[arg(long, value_name = "DURATION", value_parser = windlass_workflow::parse_duration)]
+        #[arg(long, value_name = "DURATION", value_parser = duration)]
         wait: Option<Duration>,
     },
     /// Let a guard pass that waits for somebody
@@ -177,7 +177,7 @@ pub(crate) struct SemArguments {
 #[derive(Args)]
 pub(crate) struct Holding {
     /// How long to wait, such as 30s or 1h 30m [default: as long as it takes]
-    #[arg(long, value_name = "DURATION", value_parser = windlass_workflow::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
 
     #[command(flatten)]
@@ -285,7 +285,7 @@ pub(crate) struct AcquireArguments<K: Kind> {
     pub(crate) pid: Option<u32>,
 
     /// How long to wait for it
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = windlass_workflow::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
     pub(crate) wait: Duration,
 
     #[command(flatten)]
@@ -378,9 +378,18 @@ fn checked(name: Name) -> Result<Name, String> {
     Ok(name)
 }
 
+fn duration(text: &str) -> Result<Duration, String> {
+    windlass_workflow::parse_duration(text).map_err(|error| match error {
+        DurationError::Malformed { .. } => {
+            format!("{error}; write whole numbers with ms, s, m, h or d, such as 30s or 1h 30m")
+        }
+        _ => error.to_string(),
+    })
+}
+
 /// A time that a process can keep.
 fn some_time(text: &str) -> Result<Duration, String> {
-    let time = windlass_workflow::parse_duration(text).map_err(|error| error.to_string())?;
+    let time = duration(text)?;
     if time < SHORTEST {
         return Err(format!("{text} is too short: write {SHORTEST:?} or more"));
     }

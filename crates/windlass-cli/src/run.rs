@@ -19,7 +19,14 @@ pub(crate) fn run(state: Option<&Path>, file: &Path, json: bool) -> Result<Exit,
     else {
         return Ok(Exit::Usage);
     };
-    let plan = workflow.bind([])?;
+    let plan = match workflow.bind([]) {
+        Ok(plan) => plan,
+        Err(errors) => {
+            eprintln!("windlass: {errors}");
+            eprintln!("  `run` takes no -p yet: give each parameter a default in the file");
+            return Ok(Exit::Usage);
+        }
+    };
     unsupported(&plan)?;
     let dir = working_dir(file)?;
     let coordinator = Coordinator::submit(state::open(state)?, &name, &text, plan, &dir)?;
@@ -45,7 +52,9 @@ fn lead(coordinator: Coordinator, verb: &str, json: bool) -> Result<Exit, Box<dy
         let shown = if json { show_json(&id, change) } else { show(change) };
         // A closed pipe must not end the run; its exit code still tells how it went.
         let _ = shown;
-    })?;
+    });
+    let end =
+        end.inspect_err(|_| eprintln!("run {id} stopped; go on with: windlass resume {id}"))?;
     let took = began.elapsed().as_secs_f64();
     Ok(match end {
         End::Succeeded => {

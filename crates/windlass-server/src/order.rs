@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use windlass_core::{Grant, Token};
-use windlass_store::{Name, Need};
+use windlass_store::{Name, NameError, Need, check_name};
 use windlass_workflow::{Command, Plan, Step, Template, Unfilled, Variable};
 
 use crate::attempt::Order;
@@ -21,16 +21,20 @@ pub(crate) struct Orders<'a> {
     pub(crate) outputs: &'a dyn Fn(&str, &str) -> Option<String>,
 }
 
-/// A step refers to what another one has not written.
+/// Why an attempt of a step cannot be started.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("it needs {{{variable}}}, which no step has written")]
-pub(crate) struct Missing {
-    variable: Variable,
+pub(crate) enum Unready {
+    /// It refers to what another step has not written.
+    #[error("it needs {{{variable}}}, which no step has written")]
+    Missing { variable: Variable },
+    /// Its values do not make the name of a lock.
+    #[error("its lock cannot be called so: {0}")]
+    Lock(#[from] NameError),
 }
 
-impl From<Unfilled> for Missing {
+impl From<Unfilled> for Unready {
     fn from(Unfilled { variable, .. }: Unfilled) -> Self {
-        Self { variable }
+        Self::Missing { variable }
     }
 }
 
@@ -40,7 +44,7 @@ impl<'a> Orders<'a> {
         grant: Grant,
         log: &'a Path,
         tokens: &'a [Token],
-    ) -> Result<Order<'a>, Missing> {
+    ) -> Result<Order<'a>, Unready> {
         let step = &self.plan.steps[grant.work.index()];
         let values = Values { orders: self, step, attempt: grant.attempt };
         let (program, arguments) = values.command()?;
@@ -58,8 +62,8 @@ impl<'a> Orders<'a> {
     }
 
     /// The locks and the slots of semaphores that an attempt needs.
-    pub(crate) fn needs(self, grant: Grant) -> Result<Vec<Need>, Missing> {
-        let locks = self.locks(grant)?.into_iter().map(|lock| Need::one(Name::Lock(lock)));
+    pub(crate) fn needs(self, grant: Grant) -> Result<Vec<Need>, Unready> {
+        let locks = self.locks(grant)?.into_iter().map(Need::one);
         let slots = self.plan.steps[grant.work.index()].semaphores.iter().map(|slots| {
             let name = self.plan.semaphores[slots.semaphore].name.clone();
             Need { name: Name::Semaphore(name), weight: slots.weight }
@@ -68,12 +72,13 @@ impl<'a> Orders<'a> {
     }
 
     /// Each lock once, also if two of them come out the same.
-    fn locks(self, grant: Grant) -> Result<Vec<String>, Missing> {
+    fn locks(self, grant: Grant) -> Result<Vec<Name>, Unready> {
         let step = &self.plan.steps[grant.work.index()];
         let values = Values { orders: self, step, attempt: grant.attempt };
-        let mut locks: Vec<String> = Vec::new();
+        let mut locks = Vec::new();
         for lock in step.locks.iter().map(|lock| values.fill(lock)) {
-            let lock = lock?;
+            let lock = Name::Lock(lock?);
+            check_name(&lock)?;
             if !locks.contains(&lock) {
                 locks.push(lock);
             }
@@ -100,18 +105,18 @@ impl Values<'_> {
         }
     }
 
-    fn fill(&self, template: &Template) -> Result<String, Missing> {
+    fn fill(&self, template: &Template) -> Result<String, Unready> {
         Ok(template.fill(|variable| self.value(variable))?)
     }
 
-    fn dir(&self) -> Result<PathBuf, Missing> {
+    fn dir(&self) -> Result<PathBuf, Unready> {
         Ok(match &self.step.dir {
             Some(own) => self.orders.dir.join(self.fill(own)?),
             None => self.orders.dir.to_owned(),
         })
     }
 
-    fn command(&self) -> Result<(String, Vec<String>), Missing> {
+    fn command(&self) -> Result<(String, Vec<String>), Unready> {
         match &self.step.run {
             Command::Script(script) => {
                 let mut arguments = script.shell.arguments.clone();
@@ -127,7 +132,7 @@ impl Values<'_> {
         }
     }
 
-    fn environment(&self) -> Result<Vec<(String, String)>, Missing> {
+    fn environment(&self) -> Result<Vec<(String, String)>, Unready> {
         let mut env = Vec::new();
         for (name, value) in &self.step.env {
             env.push((name.clone(), self.fill(value)?));

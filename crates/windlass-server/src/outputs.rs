@@ -5,10 +5,12 @@
 //! the end is stored.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use serde_json::Value;
 use thiserror::Error;
 use windlass_core::Grant;
@@ -23,6 +25,8 @@ const MOST_BYTES: u64 = 1 << 20;
 pub(crate) enum OutputError {
     #[error("it is larger than {MOST_BYTES} bytes")]
     TooLarge,
+    #[error("it is not a file")]
+    NotAFile,
     #[error("it is not text in UTF-8")]
     NotText,
     #[error("line {line} is not of the form key=value")]
@@ -43,9 +47,12 @@ pub(crate) fn path(dir: &Path, grant: Grant, step: &str) -> PathBuf {
 /// What was written to `path`; nothing if nothing was. Once this has returned, it stays.
 pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, String>, OutputError> {
     let mut text = Vec::new();
-    match File::open(path) {
+    // A pipe that nobody writes to must not hold up the run.
+    let no_wait = OFlags::NONBLOCK.bits().cast_signed();
+    match OpenOptions::new().read(true).custom_flags(no_wait).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(error) => return Err(error.into()),
+        Ok(file) if !file.metadata()?.is_file() => return Err(OutputError::NotAFile),
         Ok(file) => {
             file.sync_all()?;
             // One byte more tells whether there is more.
@@ -79,7 +86,7 @@ fn parse(text: &str) -> Result<BTreeMap<String, String>, OutputError> {
 /// Everything behind the first `=` of a line is its value, as it stands; the last line of a key
 /// counts.
 fn from_lines(text: &str) -> Result<BTreeMap<String, String>, OutputError> {
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.is_empty());
+    let lines = text.split('\n').enumerate().filter(|(_, line)| !line.is_empty());
     let pairs = lines.map(|(number, line)| {
         let pair = line.split_once('=').filter(|(key, _)| !key.is_empty());
         let (key, value) = pair.ok_or(OutputError::NotAPair { line: number + 1 })?;
@@ -100,6 +107,8 @@ fn from_json(text: &str) -> Result<BTreeMap<String, String>, OutputError> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
 
     #[track_caller]
@@ -114,6 +123,7 @@ mod tests {
         check("", &[]);
         check("a=1\nb= x = \"y\" \n\nc=\n", &[("a", "1"), ("b", " x = \"y\" "), ("c", "")]);
         check("a=1\na=2", &[("a", "2")]);
+        check("a=1\r\n", &[("a", "1\r")]);
     }
 
     #[test]
@@ -140,5 +150,16 @@ mod tests {
         assert_eq!(read(&path).expect_err("no text").to_string(), "it is not text in UTF-8");
         fs::write(&path, vec![b'a'; 1 << 21]).expect("it can be written");
         assert!(matches!(read(&path), Err(OutputError::TooLarge)));
+    }
+
+    #[test]
+    fn what_is_not_a_file_is_refused_and_holds_up_nobody() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let pipe = dir.path().join("pipe");
+        let mode = Mode::RUSR | Mode::WUSR;
+        mknodat(CWD, &pipe, FileType::Fifo, mode, 0).expect("it can be made");
+        for path in [&pipe, dir.path(), Path::new("/dev/zero")] {
+            assert!(matches!(read(path), Err(OutputError::NotAFile)), "{}", path.display());
+        }
     }
 }

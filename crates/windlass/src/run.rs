@@ -5,7 +5,8 @@
 //! that never wait cost no task and no wake-up. When a body waits for the first time, its runner is
 //! its own from then on, and hands over the next work for another runner. There are no more runners
 //! with bodies that have not waited than the runtime has threads, unless news came from outside
-//! while all of them were busy: a body that never yields keeps its thread, and nothing else.
+//! while all of them were busy. A body that never yields keeps its thread, and whatever the body
+//! before it on the same runner has woken last: Tokio leaves that for the same thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -51,3 +51,28 @@ fn nothing_new_starts_after_a_failure_if_it_is_to_stop() {
 fn everything_ends_after_a_failure_if_it_is_to_be_cancelled() {
     check("cancel", 1, "");
 }
+
+#[test]
+fn a_run_that_cannot_go_on_says_how_to() {
+    let bench = Bench::new();
+    let flow = r#"
+[semaphore.slots]
+capacity = 2
+
+[step.shrinks]
+run = "\"$WINDLASS\" sem slots --capacity 1 -- true"
+
+[step.needs]
+after     = ["shrinks"]
+semaphore = { slots = 2 }
+run       = "true"
+"#;
+    bench.write("flow.toml", flow);
+    let output = bench.call(&["run", "flow.toml"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("stopped; go on with: windlass resume "),
+        "{}",
+        stderr(&output)
+    );
+}

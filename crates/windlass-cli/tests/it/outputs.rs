@@ -122,3 +122,31 @@ run   = "echo {writes.v} > seen"
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(bench.read("seen"), "kept\n");
 }
+
+#[test]
+fn a_lock_that_cannot_be_called_so_fails_its_step_alone() {
+    let (bench, output) = run(r#"
+[step.writes]
+run = "printf 'tab=a\\tb\\nnone=\\n' > \"$WINDLASS_OUTPUT\""
+
+[step.tab]
+after = ["writes"]
+lock  = "{writes.tab}"
+run   = "touch never"
+
+[step.none]
+after = ["writes"]
+lock  = ["x", "{writes.none}"]
+run   = "touch never"
+
+[step.other]
+after = { tab = "failed", none = "failed" }
+run   = "echo well > seen"
+"#);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let told = stdout(&output) + &stderr(&output);
+    let why = "the step cannot be started: its lock cannot be called so: ";
+    assert_eq!(told.matches(why).count(), 2, "{told}");
+    assert!(!bench.path("never").exists());
+    assert_eq!(bench.read("seen"), "well\n");
+}

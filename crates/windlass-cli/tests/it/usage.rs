@@ -53,3 +53,27 @@ fn a_store_that_cannot_be_used_is_69() {
     let output = bench.call(&["lock", "x", "--", "true"]);
     assert_eq!(output.status.code(), Some(69), "{}", stderr(&output));
 }
+
+#[test]
+fn a_time_without_a_unit_is_told_how_to_write_it() {
+    let bench = Bench::new();
+    let calls = [["--wait", "5"], ["--max-hold", "5"], ["--heartbeat-timeout", "5 years"]];
+    for [option, time] in calls {
+        let output = bench.call(&["lock", "x", option, time, "--", "true"]);
+        assert_eq!(output.status.code(), Some(2));
+        let how = format!("{time:?} is not a duration; write whole numbers with ms, s, m, h or d");
+        assert!(stderr(&output).contains(&how), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_run_without_a_value_says_that_only_a_default_can_give_it() {
+    let bench = Bench::new();
+    let flow = "[params]\ntag = { type = 'string' }\n[step.a]\nrun = 'echo {tag} > ran'\n";
+    bench.write("flow.toml", flow);
+    let output = bench.call(&["run", "flow.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(said.contains("`tag` must be given") && said.contains("takes no -p yet"), "{said}");
+    assert!(!bench.path("ran").exists());
+}

@@ -9,7 +9,7 @@ use windlass_store::{
 };
 use windlass_workflow::Plan;
 
-use crate::order::{Missing, Orders};
+use crate::order::{Orders, Unready};
 use crate::schedule::Schedule;
 use crate::tree;
 
@@ -26,7 +26,7 @@ pub(super) struct Start {
     pub(super) grant: Grant,
     pub(super) names: Vec<(Name, Token)>,
     /// Why it cannot be started.
-    pub(super) broken: Option<Missing>,
+    pub(super) broken: Option<Unready>,
 }
 
 impl Leader {
@@ -108,9 +108,9 @@ pub(super) fn admit(
         let written = |step: &str, key: &str| schedule.output(logs, step, key);
         let needs = match leader.orders(schedule, &written).needs(grant) {
             Ok(needs) => needs,
-            Err(missing) => {
+            Err(unready) => {
                 schedule.apply(Input::Begin(grant)).expect(known);
-                starts.push(Start { grant, names: Vec::new(), broken: Some(missing) });
+                starts.push(Start { grant, names: Vec::new(), broken: Some(unready) });
                 continue;
             }
         };
