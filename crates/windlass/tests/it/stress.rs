@@ -292,7 +292,11 @@ fn graphs_of_batches_and_batches_of_graphs_leave_nothing_behind() {
             assert_eq!(metrics.attempts, 20 + 400);
             assert_eq!(metrics.total as u64 + metrics.forgotten, 420);
             assert!(metrics.total <= 10);
-            assert!(census.alive() <= 10, "only bodies that are kept");
+            // What is forgotten is dropped once no lock is held, by whoever forgot it: the last of it
+            // perhaps a moment after the run has returned.
+            while census.alive() > 10 {
+                yield_now().await;
+            }
         });
     });
 }
