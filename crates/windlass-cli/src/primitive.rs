@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use windlass_server::{
-    Acquire, Answer, HoldError, HolderId, LeaseTerms, Name, Need, Taken, Token, acquire,
-    check_token, heartbeat, release,
+    Acquire, Answer, HoldError, HolderId, LeaseTerms, Name, Need, Store, StoreError, Taken, Token,
+    acquire, check_token, heartbeat, release,
 };
 
 use crate::arguments::{
@@ -26,8 +26,8 @@ pub(crate) fn lock(
     let one = Slots { weight: 1, capacity: None };
     match primitive {
         LockPrimitive::Acquire(arguments) => take(state, arguments, &one, form),
-        LockPrimitive::Release(arguments) => give(state, arguments, form),
-        LockPrimitive::Heartbeat(arguments) => beat(state, arguments, form),
+        LockPrimitive::Release(arguments) => with_token(state, arguments, form, release),
+        LockPrimitive::Heartbeat(arguments) => with_token(state, arguments, form, heartbeat),
         LockPrimitive::Check(arguments) => look(state, arguments, form),
     }
 }
@@ -39,8 +39,8 @@ pub(crate) fn sem(
 ) -> Result<Exit, Box<dyn Error>> {
     match primitive {
         SemPrimitive::Acquire { acquire, slots } => take(state, acquire, slots, form),
-        SemPrimitive::Release(arguments) => give(state, arguments, form),
-        SemPrimitive::Heartbeat(arguments) => beat(state, arguments, form),
+        SemPrimitive::Release(arguments) => with_token(state, arguments, form, release),
+        SemPrimitive::Heartbeat(arguments) => with_token(state, arguments, form, heartbeat),
         SemPrimitive::Check(arguments) => look(state, arguments, form),
     }
 }
@@ -86,25 +86,16 @@ fn taken(taken: &Taken) -> (&'static str, Option<String>) {
     }
 }
 
-fn give<K: Kind>(
+/// Gives a hold back, or beats for it.
+fn with_token<K: Kind>(
     state: Option<&Path>,
     arguments: &TokenArguments<K>,
     form: Form,
+    act: fn(&mut Store, &Name, &HolderId, Token) -> Result<Answer, StoreError>,
 ) -> Result<Exit, Box<dyn Error>> {
     let TokenArguments { name, holder, token, .. } = arguments;
     let holder = HolderId::new(holder.as_str());
-    let answer = release(&mut state::open(state)?, name, &holder, Token(*token))?;
-    Ok(answered(form, name, answer, *token))
-}
-
-fn beat<K: Kind>(
-    state: Option<&Path>,
-    arguments: &TokenArguments<K>,
-    form: Form,
-) -> Result<Exit, Box<dyn Error>> {
-    let TokenArguments { name, holder, token, .. } = arguments;
-    let holder = HolderId::new(holder.as_str());
-    let answer = heartbeat(&mut state::open(state)?, name, &holder, Token(*token))?;
+    let answer = act(&mut state::open(state)?, name, &holder, Token(*token))?;
     Ok(answered(form, name, answer, *token))
 }
 

@@ -18,6 +18,14 @@ impl Bench {
         Self { dir: tempfile::tempdir().expect("a directory") }
     }
 
+    /// Runs this workflow in a place of its own.
+    pub(crate) fn run(flow: &str) -> (Self, Output) {
+        let bench = Self::new();
+        bench.write("flow.toml", flow);
+        let output = bench.call(&["run", "flow.toml"]);
+        (bench, output)
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

@@ -2,16 +2,10 @@
 
 use crate::bench::{Bench, stderr, stdout};
 
-fn run(flow: &str) -> (Bench, std::process::Output) {
-    let bench = Bench::new();
-    bench.write("flow.toml", flow);
-    let output = bench.call(&["run", "flow.toml"]);
-    (bench, output)
-}
-
 #[test]
 fn a_value_arrives_exactly_wherever_it_stands() {
-    let (bench, output) = run(r#"
+    let (bench, output) = Bench::run(
+        r#"
 [step.writes]
 run = "printf '%s\n' \"text=a 'b' \\\"c\\\" \\$(touch owned); touch owned = *\" > \"$WINDLASS_OUTPUT\""
 
@@ -27,7 +21,8 @@ run   = "printf '%s' {writes.text} > bare; printf '%s' \"{writes.text}\" > quote
 after = ["between"]
 run   = ["sh", "-c", "printf '%s' \"$1\" > word; printf '%s' \"$V\" > variable", "x", "{writes.text}"]
 env   = { V = "{writes.text}" }
-"#);
+"#,
+    );
     assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
     let value = "a 'b' \"c\" $(touch owned); touch owned = *";
     for file in ["bare", "quoted", "word", "variable"] {
@@ -38,7 +33,8 @@ env   = { V = "{writes.text}" }
 
 #[test]
 fn the_output_of_the_attempt_that_succeeded_counts() {
-    let (bench, output) = run(r#"
+    let (bench, output) = Bench::run(
+        r#"
 [step.writes]
 run   = "echo \"n=$WINDLASS_ATTEMPT\" > \"$WINDLASS_OUTPUT\"; test $WINDLASS_ATTEMPT = 3"
 retry = { count = 5, delay = "1ms" }
@@ -47,14 +43,16 @@ retry = { count = 5, delay = "1ms" }
 after = ["writes"]
 lock  = "lock-{writes.n}"
 run   = "echo {writes.n} > seen"
-"#);
+"#,
+    );
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(bench.read("seen"), "3\n");
 }
 
 #[test]
 fn what_was_not_written_fails_the_step_that_needs_it() {
-    let (bench, output) = run(r#"
+    let (bench, output) = Bench::run(
+        r#"
 [step.writes]
 run = "echo '{\"a\": 1}' > \"$WINDLASS_OUTPUT\""
 
@@ -70,7 +68,8 @@ run   = "touch never"
 [step.reads]
 after = ["writes"]
 run   = "echo {writes.a} > seen"
-"#);
+"#,
+    );
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let told = stdout(&output) + &stderr(&output);
     let why = "the step cannot be started: it needs {writes.b}, which no step has written";
@@ -81,14 +80,16 @@ run   = "echo {writes.a} > seen"
 
 #[test]
 fn an_output_that_cannot_be_read_fails_the_step_that_wrote_it() {
-    let (bench, output) = run(r#"
+    let (bench, output) = Bench::run(
+        r#"
 [step.writes]
 run = "echo nonsense > \"$WINDLASS_OUTPUT\""
 
 [step.reads]
 after = ["writes"]
 run   = "touch never"
-"#);
+"#,
+    );
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let told = stdout(&output) + &stderr(&output);
     assert!(told.contains("$WINDLASS_OUTPUT: line 1 is not of the form key=value"), "{told}");
@@ -125,7 +126,8 @@ run   = "echo {writes.v} > seen"
 
 #[test]
 fn a_lock_that_cannot_be_called_so_fails_its_step_alone() {
-    let (bench, output) = run(r#"
+    let (bench, output) = Bench::run(
+        r#"
 [step.writes]
 run = "printf 'tab=a\\tb\\nnone=\\n' > \"$WINDLASS_OUTPUT\""
 
@@ -142,7 +144,8 @@ run   = "touch never"
 [step.other]
 after = { tab = "failed", none = "failed" }
 run   = "echo well > seen"
-"#);
+"#,
+    );
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let told = stdout(&output) + &stderr(&output);
     let why = "the step cannot be started: its lock cannot be called so: ";

@@ -2,21 +2,16 @@
 
 use crate::bench::{Bench, runs, stderr};
 
-fn run(flow: &str) -> (Bench, std::process::Output) {
-    let bench = Bench::new();
-    bench.write("flow.toml", flow);
-    let output = bench.call(&["run", "flow.toml"]);
-    (bench, output)
-}
-
 #[test]
 fn a_step_that_takes_too_long_is_ended_and_tried_again() {
-    let (bench, output) = run(r#"
+    let (bench, output) = Bench::run(
+        r#"
 [step.slow]
 run     = "echo $WINDLASS_ATTEMPT >> record; echo $$ > pid; test $WINDLASS_ATTEMPT = 2 || sleep 600"
 timeout = "300ms"
 retry   = { count = 1, delay = "1ms", jitter = true }
-"#);
+"#,
+    );
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(bench.read("record"), "1\n2\n");
     assert!(!runs(&bench.read("pid")));
@@ -24,7 +19,8 @@ retry   = { count = 1, delay = "1ms", jitter = true }
 
 #[test]
 fn a_step_that_does_not_end_when_asked_is_killed_after_its_grace() {
-    let (bench, output) = run(r#"
+    let (bench, output) = Bench::run(
+        r#"
 [step.deaf]
 run     = "trap 'echo asked >> record' TERM; echo $$ > pid; while :; do sleep 0.05; done"
 timeout = "200ms"
@@ -40,7 +36,8 @@ run = "sleep 3; echo clock >> record"
 [step.after]
 after = ["deaf"]
 run   = "touch never"
-"#);
+"#,
+    );
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert_eq!(bench.read("record"), "asked\nkilled\nclock\n");
     assert!(!runs(&bench.read("pid")) && !bench.path("never").exists());
@@ -48,7 +45,8 @@ run   = "touch never"
 
 #[test]
 fn a_run_that_misses_its_deadline_ends_with_124() {
-    let (bench, output) = run(r#"
+    let (bench, output) = Bench::run(
+        r#"
 deadline    = "400ms"
 concurrency = 1
 
@@ -58,7 +56,8 @@ grace = "0s"
 
 [step.waits]
 run = "touch never"
-"#);
+"#,
+    );
     assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
     assert!(!bench.path("never").exists(), "it failed while it waited");
 }
@@ -68,7 +67,8 @@ fn a_step_is_told_until_when_it_has_time() {
     let told = "test $WINDLASS_DEADLINE -ge $(($(date +%s) + LEAST)) && test $WINDLASS_DEADLINE -le $(($(date +%s) + MOST))";
     let check = |keys: &str, least: u32, most: u32| {
         let run_line = told.replace("LEAST", &least.to_string()).replace("MOST", &most.to_string());
-        let (_, output) = run(&format!("deadline = '1h'\n[step.a]\nrun = '{run_line}'\n{keys}"));
+        let (_, output) =
+            Bench::run(&format!("deadline = '1h'\n[step.a]\nrun = '{run_line}'\n{keys}"));
         assert!(output.status.success(), "{keys}: {}", stderr(&output));
     };
     check("", 3500, 3600);
@@ -89,7 +89,7 @@ each      = { n = [1, 2, 3, 4, 5, 6] }
 semaphore = { slots = 1 }
 run       = "mkdir in-{n}; ls -d in-* | wc -l >> seen; sleep 0.1; rmdir in-{n}"
 "#;
-    let (bench, output) = run(flow);
+    let (bench, output) = Bench::run(flow);
     assert!(output.status.success(), "{}", stderr(&output));
     let seen: Vec<u32> =
         bench.read("seen").lines().map(|n| n.trim().parse().expect("a number")).collect();
