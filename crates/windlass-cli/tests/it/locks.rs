@@ -105,19 +105,21 @@ fn a_step_takes_the_lock_of_a_killed_wrapper_after_its_command_was_ended() {
     assert_eq!(stdout(&output), "");
 }
 
-/// Each of twelve hand-overs would take up to a second if nobody rang.
+/// Each of sixteen hand-overs would take about a second if nobody rang.
 #[test]
 fn steps_of_two_runs_that_take_turns_are_rung_for() {
     let bench = Bench::new();
-    let steps = "concurrency = 1\n[step.a]\neach = { n = [1, 2, 3, 4, 5, 6] }\nlock = 'x'\n";
-    bench.write("flow.toml", &format!("{steps}run = 'echo turn >> record'"));
-    bench.write("record", "");
-    let mut clock = bench.script("sleep 3; echo clock >> record").spawn().expect("sh runs");
+    let step = |n: u32| {
+        let after = if n == 1 { String::new() } else { format!("after = ['s{}']\n", n - 1) };
+        format!("[step.s{n}]\n{after}lock = 'x'\nrun = 'echo turn >> record; sleep 0.05'\n")
+    };
+    bench.write("flow.toml", &(1..=8).map(step).collect::<String>());
+    let mut clock = bench.script("sleep 4; echo clock >> record").spawn().expect("sh runs");
     let runs = [(); 2].map(|()| bench.start(&["run", "flow.toml"]));
     for run in runs {
         let output = run.wait_with_output().expect("it ends");
         assert!(output.status.success(), "{}", stderr(&output));
     }
     assert!(clock.wait().expect("it ends").success());
-    assert_eq!(bench.read("record"), "turn\n".repeat(12) + "clock\n");
+    assert_eq!(bench.read("record"), "turn\n".repeat(16) + "clock\n");
 }
