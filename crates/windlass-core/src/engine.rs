@@ -236,6 +236,12 @@ impl Engine {
                 self.expect_gated(work)?;
                 self.record(world, Happening::GateRejected { work });
             }
+            Input::Skip(work) => {
+                if self.work(work)?.phase != Phase::Gated {
+                    return Err(Rejected::NotGated { work });
+                }
+                self.record(world, Happening::GateSkipped { work });
+            }
             Input::Suspend(grant) => self.suspend(world, grant)?,
             Input::WantOn(grant) => self.want_on(world, grant)?,
             Input::Join(grant) => self.join(world, grant)?,
@@ -289,6 +295,11 @@ impl Engine {
             Happening::GateOpened { work } => self.open_gate(world, work),
             Happening::GateRejected { work } => {
                 self.step(world, work, Step::GiveUp);
+                self.settle(world, work);
+            }
+            Happening::GateSkipped { work } => {
+                self.works[work.index()].unneeded = true;
+                self.step(world, work, Step::Skip);
                 self.settle(world, work);
             }
             Happening::Suspended { work, .. } => self.step(world, work, Step::Suspend),

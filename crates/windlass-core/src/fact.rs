@@ -61,6 +61,11 @@ pub enum Happening {
         /// The work.
         work: WorkId,
     },
+    /// A work is not needed, as its gate says.
+    GateSkipped {
+        /// The work.
+        work: WorkId,
+    },
     /// An attempt waits for something outside.
     Suspended {
         /// The work.

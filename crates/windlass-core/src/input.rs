@@ -112,6 +112,8 @@ pub enum Input {
     Open(WorkId),
     /// The gate of this work will never open: it fails.
     Reject(WorkId),
+    /// The gate of this work, which waits for nothing else, says that it is not needed.
+    Skip(WorkId),
     /// The attempt waits for something outside, and gives back what it has until then; if it was in
     /// line to go on, its place there.
     Suspend(Grant),

@@ -128,7 +128,7 @@ pub(crate) enum Step {
     GiveUp,
     /// A work it waits for can no longer end as it must.
     Block,
-    /// The last work it waits for has ended, and it is not needed.
+    /// The last work it waits for has ended, and it is not needed; or its gate says so.
     Skip,
     /// It has to wait for one more.
     Hold,
@@ -177,7 +177,7 @@ impl Phase {
             (Phase::Waiting, Step::Unblock) => Phase::Ready,
             (Phase::Waiting, Step::ReachGate) => Phase::Gated,
             (Phase::Waiting, Step::Block) => Phase::Blocked,
-            (Phase::Waiting, Step::Skip) => Phase::Skipped,
+            (Phase::Waiting | Phase::Gated, Step::Skip) => Phase::Skipped,
             (Phase::Gated, Step::Open) => Phase::Ready,
             (Phase::Gated | Phase::Ready | Phase::Granted | Phase::Ticketed, Step::Hold) => {
                 Phase::Waiting

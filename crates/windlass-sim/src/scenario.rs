@@ -29,8 +29,8 @@
 //!
 //! `at TIME` something is done: `cancel WORK`, `forget WORK`, `limit NAME AMOUNT`, `team NAME
 //! AMOUNT`, `depend WORK on OTHER` (with the kind of edge behind it, as for `after`), `late WORK
-//! ATTEMPT` (the result of that attempt comes, and it is not under way), `open WORK` or `reject WORK`
-//! (its gate), `wake WORK` (its wait is over), `stop-children WORK`, `reopen WORK`. Within one instant works
+//! ATTEMPT` (the result of that attempt comes, and it is not under way), `open WORK`, `reject WORK`
+//! or `skip WORK` (its gate), `wake WORK` (its wait is over), `stop-children WORK`, `reopen WORK`. Within one instant works
 //! are submitted first, then the other things are done in order, then attempts end.
 //!
 //! `not-on DRIVER REASON` says which driver cannot run the scenario, and why.

@@ -186,6 +186,7 @@ impl<'a> VirtualRun<'a> {
             Action::Forget(place) => self.act_on("forget", *place, Input::Forget),
             Action::Open(place) => self.act_on("open", *place, Input::Open),
             Action::Reject(place) => self.act_on("reject", *place, Input::Reject),
+            Action::Skip(place) => self.act_on("skip", *place, Input::Skip),
             Action::StopChildren(place) => {
                 self.act_on("stop-children", *place, Input::StopChildren);
             }

@@ -52,6 +52,7 @@ enum Stored {
     Joined { work: u64, attempt: u32 },
     GateOpened { work: u64 },
     GateRejected { work: u64 },
+    GateSkipped { work: u64 },
     Reopened { work: u64 },
     CancelAsked { work: u64 },
     LimitSet { level: u32, resource: u32, steps: u64 },
@@ -96,6 +97,7 @@ pub fn encode(fact: &Fact) -> String {
         Happening::Joined { work, attempt } => Stored::Joined { work: work.get(), attempt },
         Happening::GateOpened { work } => Stored::GateOpened { work: work.get() },
         Happening::GateRejected { work } => Stored::GateRejected { work: work.get() },
+        Happening::GateSkipped { work } => Stored::GateSkipped { work: work.get() },
         Happening::Reopened { work } => Stored::Reopened { work: work.get() },
         Happening::CancelAsked { work } => Stored::CancelAsked { work: work.get() },
         Happening::LimitSet { level, resource, limit } => Stored::LimitSet {
@@ -155,6 +157,7 @@ fn happening(stored: Stored) -> Option<Happening> {
         Stored::Joined { work, attempt } => Happening::Joined { work: id(work)?, attempt },
         Stored::GateOpened { work } => Happening::GateOpened { work: id(work)? },
         Stored::GateRejected { work } => Happening::GateRejected { work: id(work)? },
+        Stored::GateSkipped { work } => Happening::GateSkipped { work: id(work)? },
         Stored::Reopened { work } => Happening::Reopened { work: id(work)? },
         Stored::CancelAsked { work } => Happening::CancelAsked { work: id(work)? },
         Stored::LimitSet { level, resource, steps } => {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::work::Gate;
 use super::{Engine, Work};
 use crate::fact::{Ending, Happening, World};
 use crate::input::{Grant, Outcome, Rejected};
@@ -151,7 +152,7 @@ impl Engine {
 
     pub(super) fn open_gate(&mut self, world: &mut World<'_>, work: WorkId) {
         let entry = &mut self.works[work.index()];
-        entry.shut = false;
+        entry.gate = Gate::Open;
         if entry.phase == Phase::Gated {
             self.step(world, work, Step::Open);
         }

@@ -45,7 +45,7 @@ impl Engine {
         }
         let passed = !matches!(entry.phase.state(), WorkState::Pending) && entry.attempts > 0;
         let ran = matches!(entry.phase, Phase::Success) || passed && entry.phase.holds();
-        assert!(!(ran && entry.shut), "work {work} ran behind a closed gate");
+        assert!(!(ran && entry.is_shut()), "work {work} ran behind a closed gate");
     }
 
     fn check_line(&self) {

@@ -31,7 +31,7 @@ impl Engine {
             digest.add(u64::from(entry.attempts));
             digest.add(u64::from(entry.retries_left));
             digest.add(u64::from(entry.unneeded));
-            digest.add(u64::from(entry.shut));
+            digest.add(u64::from(entry.is_shut()));
             digest.add(u64::from(self.dag.unmet(index)));
             // With the phase this decides what is in use.
             digest.add(u64::from(entry.cost.0));

@@ -129,7 +129,7 @@ impl Engine {
             return false;
         }
         entry.unneeded |= said == Verdict::Unneeded;
-        let (unneeded, shut) = (entry.unneeded, entry.shut);
+        let (unneeded, shut) = (entry.unneeded, entry.is_shut());
         let step = match said {
             Verdict::Blocks => Step::Block,
             Verdict::Met | Verdict::Unneeded if self.dag.meet(work.index()) > 0 => return false,

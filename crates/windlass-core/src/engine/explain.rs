@@ -20,7 +20,7 @@ impl Engine {
             Phase::Waiting => {
                 let mut reasons = self.open_dependencies(work);
                 // One that is not needed will be skipped, whatever its gate does.
-                reasons.extend((entry.shut && !entry.unneeded).then_some(Reason::Gate));
+                reasons.extend((entry.is_shut() && !entry.unneeded).then_some(Reason::Gate));
                 reasons
             }
             Phase::Gated => vec![Reason::Gate],

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::Engine;
 use super::edges::cycle;
+use super::work::Gate;
 use crate::WorkId;
 use crate::dag::Verdict;
 use crate::fact::World;
@@ -64,13 +65,16 @@ impl Engine {
         self.settle_all(world, ended);
     }
 
-    /// The work waits, with all its retries; its children are forgotten, and so is its deadline.
+    /// The work waits, with all its retries and before its gate; its children are forgotten, and so is its deadline.
     fn reset(&mut self, world: &mut World<'_>, work: WorkId) {
         self.disband(work);
         let spent = self.spent.remove(&work).unwrap_or(0);
         let entry = &mut self.works[work.index()];
         entry.retries_left += spent;
         entry.unneeded = false;
+        if entry.gate == Gate::Open {
+            entry.gate = Gate::Shut;
+        }
         self.metrics.retries_left += u64::from(spent);
         let deadline = self.times.get_mut(&work).and_then(|times| times.deadline.take());
         if let Some(deadline) = deadline {
@@ -90,7 +94,7 @@ impl Engine {
         match self.dag.unmet(node) {
             _ if said.contains(&Verdict::Blocks) => Some(Step::Block),
             0 if entry.unneeded => Some(Step::Skip),
-            0 if entry.shut => Some(Step::ReachGate),
+            0 if entry.is_shut() => Some(Step::ReachGate),
             0 => Some(Step::Unblock),
             _ => None,
         }

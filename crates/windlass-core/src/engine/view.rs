@@ -29,7 +29,7 @@ impl Engine {
     /// Whether `work` has a gate that has not opened.
     #[must_use]
     pub fn is_shut(&self, work: WorkId) -> bool {
-        self.works.get(work.index()).is_some_and(|entry| entry.shut)
+        self.works.get(work.index()).is_some_and(|entry| entry.is_shut())
     }
 
     /// The works that have to end before `work`, and how.

@@ -31,12 +31,19 @@ pub(super) struct Work {
     pub(super) cost: CostId,
     /// A work that it is only needed after in case of failure has succeeded.
     pub(super) unneeded: bool,
-    /// Its gate has not opened.
-    pub(super) shut: bool,
+    pub(super) gate: Gate,
     /// It has times of its own.
     pub(super) timed: bool,
     /// It is or was somebody's child or parent.
     pub(super) related: bool,
+}
+
+/// What stands before a work besides those it follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gate {
+    None,
+    Shut,
+    Open,
 }
 
 const _: () = assert!(size_of::<Work>() <= 56);
@@ -65,7 +72,7 @@ impl Engine {
             retries_left: retries,
             cost,
             unneeded: false,
-            shut: more.gated,
+            gate: if more.gated { Gate::Shut } else { Gate::None },
             timed: more.timeout.is_some() || more.deadline.is_some(),
             related: more.parent.is_some(),
         };
@@ -77,7 +84,7 @@ impl Engine {
         entry.phase = match self.dag.unmet(node) {
             _ if blocked => Phase::Blocked,
             0 if entry.unneeded => Phase::Skipped,
-            0 if entry.shut => Phase::Gated,
+            0 if entry.is_shut() => Phase::Gated,
             0 => Phase::Ready,
             _ => Phase::Waiting,
         };
@@ -141,6 +148,10 @@ impl Work {
     pub(super) fn join_line(&mut self, ticket: Ticket, now: Timestamp) {
         self.ticket = ticket;
         self.ready_since = now;
+    }
+
+    pub(super) fn is_shut(&self) -> bool {
+        self.gate == Gate::Shut
     }
 
     pub(super) fn is_open(&self) -> bool {

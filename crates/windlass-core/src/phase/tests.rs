@@ -64,6 +64,7 @@ fn table() -> Vec<(Phase, Step, Phase)> {
         (Waiting, Step::ReachGate, Gated),
         (Waiting, Step::Block, Blocked),
         (Waiting, Step::Skip, Skipped),
+        (Gated, Step::Skip, Skipped),
         (Gated, Step::Open, Ready),
         (Gated, Step::Hold, Waiting),
         (Ready, Step::Hold, Waiting),

@@ -47,6 +47,7 @@ impl Scenario {
             "forget" => Action::Forget(self.known(words.word()?)?),
             "open" => Action::Open(self.known(words.word()?)?),
             "reject" => Action::Reject(self.known(words.word()?)?),
+            "skip" => Action::Skip(self.known(words.word()?)?),
             "wake" => Action::Wake(self.known(words.word()?)?),
             "stop-children" => Action::StopChildren(self.known(words.word()?)?),
             "reopen" => Action::Reopen(self.known(words.word()?)?),

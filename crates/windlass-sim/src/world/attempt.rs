@@ -168,7 +168,8 @@ impl RandomWorld {
         };
         let Some(work) = any else { return };
         let gated = self.phase(side, work) == Phase::Gated;
-        let input = if self.random.one_in(3) { Input::Reject(work) } else { Input::Open(work) };
+        let inputs = [Input::Reject(work), Input::Skip(work), Input::Open(work), Input::Open(work)];
+        let input = *self.random.pick(&inputs);
         match self.try_apply(side, input) {
             Ok(()) => {}
             Err(Rejected::NotGated { .. }) if !gated => self.report.count("rejected: not gated"),
@@ -214,6 +215,7 @@ impl RandomWorld {
         }
         for &work in &found {
             self.sides[side].clocks.drop_deadline(work);
+            self.sides[side].close_again(work);
             match self.phase(side, work) {
                 // Somebody else blocks it.
                 Phase::Blocked => continue,

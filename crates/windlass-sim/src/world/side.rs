@@ -17,7 +17,9 @@ pub(super) struct Side {
     pub(super) order: Order,
     pub(super) running: Vec<Grant>,
     pub(super) past: Vec<Grant>,
-    /// The works whose gates have not opened.
+    /// The works that have gates.
+    pub(super) gated: BTreeSet<WorkId>,
+    /// Those whose gates have not opened.
     pub(super) closed: BTreeSet<WorkId>,
     pub(super) clocks: Clocks,
     /// When the engine was last called.
@@ -68,6 +70,7 @@ impl Side {
             order,
             running: Vec::new(),
             past: Vec::new(),
+            gated: BTreeSet::new(),
             closed: BTreeSet::new(),
             clocks: Clocks::default(),
             called: Timestamp::ZERO,
@@ -83,6 +86,11 @@ impl Side {
                 self.closed.remove(&work);
             }
         }
+    }
+
+    /// A work that begins anew stands before its gate again.
+    pub(super) fn close_again(&mut self, work: WorkId) {
+        self.closed.extend(self.gated.get(&work));
     }
 
     /// As of when the engine was last called.

@@ -30,10 +30,11 @@ impl RandomWorld {
         let before = self.sides[side].engine.digest();
         let (submitted, facts) =
             self.collect(side, |engine, world| engine.submit(world, submission));
-        let Side { engine, shadow, closed, clocks, retries, .. } = &mut self.sides[side];
+        let Side { engine, shadow, gated, closed, clocks, retries, .. } = &mut self.sides[side];
         match submitted {
             Ok(work) => {
                 shadow.engine.stage(submission);
+                gated.extend(submission.more.gated.then_some(work));
                 closed.extend(submission.more.gated.then_some(work));
                 clocks.add(work, &submission.more);
                 retries.insert(work, submission.retries);

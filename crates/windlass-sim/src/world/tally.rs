@@ -14,6 +14,7 @@ pub(super) fn fact_name(fact: &Fact) -> &'static str {
         Happening::Ended { ending: Ending::Interrupted, .. } => "fact: interrupted",
         Happening::GateOpened { .. } => "fact: gate opened",
         Happening::GateRejected { .. } => "fact: gate rejected",
+        Happening::GateSkipped { .. } => "fact: gate skipped",
         Happening::Suspended { .. } => "fact: suspended",
         Happening::WaitOver { .. } => "fact: wait over",
         Happening::Resumed { .. } => "fact: resumed",
