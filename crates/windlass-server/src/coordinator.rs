@@ -162,7 +162,7 @@ impl Coordinator {
         let leader = store.transact(|transaction| {
             let id = transaction.new_run_id()?;
             let (file, text) = (file.to_owned(), text.to_owned());
-            let run = RunRecord { id, file, text, dir: dir.to_owned() };
+            let run = RunRecord { id, file, text, dir: dir.to_owned(), ..RunRecord::default() };
             declare(transaction, schedule.plan())?;
             transaction.insert_run(&run)?;
             let leader = Leader::take_over(transaction, run)?.expect("nobody else knows it yet");

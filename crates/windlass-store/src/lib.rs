@@ -16,6 +16,7 @@ mod moment;
 mod name;
 mod process;
 mod records;
+mod run;
 mod sqlite;
 mod store;
 mod transaction;
@@ -31,8 +32,10 @@ pub use moment::{BootClock, Clock, ManualClock, Moment};
 pub use name::{NAME_BYTES, NameError, check_name, check_text};
 pub use process::Process;
 pub use records::{
-    Event, Group, Meta, Owner, Records, Request, RunRecord, StoredLease, StoredName, StoredTicket,
-    Tree,
+    Event, Group, Meta, Owner, Records, Request, StoredLease, StoredName, StoredTicket, Tree,
+};
+pub use run::{
+    AttemptEnd, AttemptRecord, GuardWait, RunEnd, RunListing, RunOutcome, RunRecord, RunRecords,
 };
 pub use sqlite::{Network, Sqlite};
 pub use store::{Store, StoreOpener};

@@ -3,19 +3,19 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, PipeWriter, Write, pipe};
-use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::ioctl_fionbio;
-use windlass_core::{Fact, HolderId, Name, Ticket, Token};
+use windlass_core::{HolderId, Name, Ticket};
 
 use crate::backend::{Act, Backend, Durability, Opener};
 use crate::bell::{Bell, Topic, unique};
-use crate::encoding::{decode, encode};
 use crate::error::StoreError;
-use crate::records::{
-    Event, Meta, Records, Request, RunRecord, StoredLease, StoredName, StoredTicket,
-};
+use crate::records::{Event, Meta, Records, Request, StoredLease, StoredName, StoredTicket};
+
+mod runs;
+
+use self::runs::Runs;
 
 /// What is remembered for as long as the process lives. Clones share it.
 #[derive(Clone, Default)]
@@ -38,9 +38,7 @@ struct Tables {
     events: Vec<Event>,
     requests: BTreeMap<u64, Request>,
     requested: u64,
-    runs: BTreeMap<String, RunRecord>,
-    /// In the stored form, so that a fact without one is noticed here as well.
-    facts: BTreeMap<String, Vec<(Token, String)>>,
+    runs: Runs,
 }
 
 impl Backend for Memory {
@@ -213,35 +211,6 @@ impl Records for Draft {
 
     fn take_request(&self, number: u64) -> Result<bool, StoreError> {
         Ok(self.tables().requests.remove(&number).is_some())
-    }
-
-    fn new_run_id(&self) -> Result<String, StoreError> {
-        Ok(unique()?[..8].to_owned())
-    }
-
-    fn insert_run(&self, run: &RunRecord, _: i64) -> Result<(), StoreError> {
-        self.tables().runs.insert(run.id.clone(), run.clone());
-        Ok(())
-    }
-
-    fn runs(&self, prefix: &str) -> Result<Vec<RunRecord>, StoreError> {
-        let tables = self.tables();
-        let from = (Bound::Included(prefix.to_owned()), Bound::Unbounded);
-        let from = tables.runs.range(from).map(|(_, run)| run);
-        Ok(from.take_while(|run| run.id.starts_with(prefix)).take(2).cloned().collect())
-    }
-
-    fn append_facts(&self, run: &str, epoch: Token, facts: &[Fact]) -> Result<(), StoreError> {
-        let mut tables = self.tables();
-        let journal = tables.facts.entry(run.to_owned()).or_default();
-        journal.extend(facts.iter().map(|fact| (epoch, encode(fact))));
-        Ok(())
-    }
-
-    fn facts(&self, run: &str) -> Result<Vec<Fact>, StoreError> {
-        let tables = self.tables();
-        let journal = tables.facts.get(run).map(Vec::as_slice).unwrap_or_default();
-        journal.iter().map(|(_, fact)| Ok(decode(fact)?)).collect()
     }
 }
 

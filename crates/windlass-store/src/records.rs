@@ -3,12 +3,11 @@
 //! A backend decides nothing: it finds and puts records. Everything that is decided over them is
 //! decided above, once for all backends.
 
-use std::path::PathBuf;
-
-use windlass_core::{CoordinationStats, Fact, HolderId, Lease, Name, Ticket, Token};
+use windlass_core::{CoordinationStats, HolderId, Lease, Name, Ticket, Token};
 
 use crate::error::StoreError;
 use crate::process::Process;
+use crate::run::RunRecords;
 
 /// What the store knows about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,21 +112,8 @@ pub struct Request {
     pub text: String,
 }
 
-/// A run as it was submitted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunRecord {
-    /// Its id.
-    pub id: String,
-    /// The file it came from, for display.
-    pub file: String,
-    /// The text of the workflow.
-    pub text: String,
-    /// The directory in which its steps run.
-    pub dir: PathBuf,
-}
-
 /// What a backend must be able to do within one transaction.
-pub trait Records {
+pub trait Records: RunRecords {
     /// Does something, or nothing of it if it fails.
     fn attempt(&self, act: &mut dyn FnMut() -> Result<(), StoreError>) -> Result<(), StoreError>;
 
@@ -176,15 +162,4 @@ pub trait Records {
     fn requests(&self, target: &str) -> Result<Vec<Request>, StoreError>;
     /// Takes a request away. Whether it was there.
     fn take_request(&self, number: u64) -> Result<bool, StoreError>;
-
-    /// An id that no run has.
-    fn new_run_id(&self) -> Result<String, StoreError>;
-    /// Adds a run.
-    fn insert_run(&self, run: &RunRecord, at_ms: i64) -> Result<(), StoreError>;
-    /// The runs whose ids begin with `prefix`; at most two.
-    fn runs(&self, prefix: &str) -> Result<Vec<RunRecord>, StoreError>;
-    /// Adds to the journal of a run.
-    fn append_facts(&self, run: &str, epoch: Token, facts: &[Fact]) -> Result<(), StoreError>;
-    /// The journal of a run, in order.
-    fn facts(&self, run: &str) -> Result<Vec<Fact>, StoreError>;
 }

@@ -8,6 +8,7 @@ mod file;
 mod gate;
 mod records;
 mod rows;
+mod runs;
 mod schema;
 
 use std::fs;

@@ -10,7 +10,8 @@ use crate::bell::{Bell, Topic};
 use crate::error::StoreError;
 use crate::memory::Memory;
 use crate::moment::{BootClock, Clock};
-use crate::records::{Records, RunRecord};
+use crate::records::Records;
+use crate::run::RunRecord;
 use crate::sqlite::{Network, Sqlite};
 use crate::transaction::{NameView, Transaction};
 

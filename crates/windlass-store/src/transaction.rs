@@ -7,7 +7,7 @@ use std::slice;
 
 use windlass_core::{
     Answer, Claim as CoreClaim, Claimed as CoreClaimed, Fact, Hold, HolderId, LeaseTerms, Name,
-    NameRefusal, Need, Remains, Token,
+    NameRefusal, Need, Remains, Token, WorkId,
 };
 
 use crate::bell::Topic;
@@ -16,9 +16,8 @@ use crate::error::StoreError;
 use crate::moment::Moment;
 use crate::name::{check_name, check_text};
 use crate::process::Process;
-use crate::records::{
-    Event, Group, Records, Request, RunRecord, StoredLease, StoredName, StoredTicket, Tree,
-};
+use crate::records::{Event, Group, Records, Request, StoredLease, StoredName, StoredTicket, Tree};
+use crate::run::{AttemptRecord, GuardWait, RunEnd, RunListing, RunRecord};
 
 /// Whether one who is refused stays in line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -422,6 +421,50 @@ impl<'a> Transaction<'a> {
     /// The journal of a run.
     pub fn facts(&self, run: &str) -> Result<Vec<Fact>, StoreError> {
         self.records.facts(run)
+    }
+
+    /// Up to `limit` runs, the newest first; of one workflow, or of all.
+    pub fn latest_runs(
+        &self,
+        workflow: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<RunListing>, StoreError> {
+        self.records.latest_runs(workflow, limit)
+    }
+
+    /// Puts the end of a run, or takes it away when the run goes on after all.
+    pub fn put_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError> {
+        self.records.put_run_end(run, end)
+    }
+
+    /// Takes a run away, with everything that is kept of it.
+    pub fn delete_run(&self, run: &str) -> Result<(), StoreError> {
+        self.records.delete_run(run)
+    }
+
+    /// Puts how an attempt went, in the place of what was known of it.
+    pub fn put_attempt(&self, run: &str, attempt: &AttemptRecord) -> Result<(), StoreError> {
+        self.records.put_attempt(run, attempt)
+    }
+
+    /// How the attempts of a run went, by step and attempt.
+    pub fn attempts(&self, run: &str) -> Result<Vec<AttemptRecord>, StoreError> {
+        self.records.attempts(run)
+    }
+
+    /// Puts the guard that a step waits for.
+    pub fn put_wait(&self, run: &str, wait: &GuardWait) -> Result<(), StoreError> {
+        self.records.put_wait(run, wait)
+    }
+
+    /// The step waits for no guard any more.
+    pub fn delete_wait(&self, run: &str, work: WorkId) -> Result<(), StoreError> {
+        self.records.delete_wait(run, work)
+    }
+
+    /// The guards that the steps of a run wait for.
+    pub fn waits(&self, run: &str) -> Result<Vec<GuardWait>, StoreError> {
+        self.records.waits(run)
     }
 
     /// Does something as a part of this transaction, or nothing of it if it fails.

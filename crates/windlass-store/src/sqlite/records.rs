@@ -1,24 +1,20 @@
 //! The records of one transaction, in SQL.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
-use windlass_core::{CoordinationStats, Fact, HolderId, Name, Need, Ticket, Timestamp, Token};
+use windlass_core::{CoordinationStats, HolderId, Name, Need, Ticket, Timestamp, Token};
 
 use super::rows::{LEASE, lease, name_of, nanos, nanos_at, presence_word, process, remains_word};
-use crate::encoding::{decode, encode};
 use crate::error::StoreError;
-use crate::records::{
-    Event, Meta, Records, Request, RunRecord, StoredLease, StoredName, StoredTicket,
-};
+use crate::records::{Event, Meta, Records, Request, StoredLease, StoredName, StoredTicket};
 
 /// The columns of a ticket and one of its names, in the order in which [`ticket`] reads them.
 const TICKET: &str = "t.holder, t.arrival, t.priority, t.rung_ns, t.since_ms, t.bell, t.boot, \
     t.pid, t.started, t.namespace, n.kind, n.name, n.weight, n.refused";
 
 pub(super) struct SqliteRecords<'a> {
-    sqlite: &'a Connection,
+    pub(super) sqlite: &'a Connection,
 }
 
 impl<'a> SqliteRecords<'a> {
@@ -26,11 +22,11 @@ impl<'a> SqliteRecords<'a> {
         Self { sqlite }
     }
 
-    fn execute(&self, sql: &str, values: impl Params) -> Result<usize, StoreError> {
+    pub(super) fn execute(&self, sql: &str, values: impl Params) -> Result<usize, StoreError> {
         Ok(self.sqlite.prepare_cached(sql)?.execute(values)?)
     }
 
-    fn all<T>(
+    pub(super) fn all<T>(
         &self,
         sql: &str,
         values: impl Params,
@@ -40,7 +36,7 @@ impl<'a> SqliteRecords<'a> {
         Ok(statement.query_map(values, read)?.collect::<Result<_, _>>()?)
     }
 
-    fn one<T>(
+    pub(super) fn one<T>(
         &self,
         sql: &str,
         values: impl Params,
@@ -285,50 +281,6 @@ impl Records for SqliteRecords<'_> {
 
     fn take_request(&self, number: u64) -> Result<bool, StoreError> {
         Ok(self.execute("DELETE FROM request WHERE number = ?1", [number])? > 0)
-    }
-
-    fn new_run_id(&self) -> Result<String, StoreError> {
-        let random = "SELECT lower(hex(randomblob(4)))";
-        loop {
-            let id: String = self.sqlite.query_row(random, [], |row| row.get(0))?;
-            if self.runs(&id)?.is_empty() {
-                return Ok(id);
-            }
-        }
-    }
-
-    fn insert_run(&self, run: &RunRecord, at_ms: i64) -> Result<(), StoreError> {
-        let insert =
-            "INSERT INTO run (id, file, text, dir, created_ms) VALUES (?1, ?2, ?3, ?4, ?5)";
-        let dir = run.dir.to_string_lossy();
-        self.execute(insert, params![run.id, run.file, run.text, dir, at_ms])?;
-        Ok(())
-    }
-
-    fn runs(&self, prefix: &str) -> Result<Vec<RunRecord>, StoreError> {
-        let query =
-            "SELECT id, file, text, dir FROM run WHERE substr(id, 1, length(?1)) = ?1 LIMIT 2";
-        self.all(query, [prefix], |row| {
-            let dir: String = row.get(3)?;
-            let dir = PathBuf::from(dir);
-            Ok(RunRecord { id: row.get(0)?, file: row.get(1)?, text: row.get(2)?, dir })
-        })
-    }
-
-    fn append_facts(&self, run: &str, epoch: Token, facts: &[Fact]) -> Result<(), StoreError> {
-        let last = "SELECT coalesce(max(seq), 0) FROM fact WHERE run = ?1";
-        let last: i64 = self.sqlite.prepare_cached(last)?.query_row([run], |row| row.get(0))?;
-        let insert = "INSERT INTO fact (run, seq, epoch, fact) VALUES (?1, ?2, ?3, ?4)";
-        for (seq, fact) in (last + 1..).zip(facts) {
-            self.execute(insert, params![run, seq, epoch.0, encode(fact)])?;
-        }
-        Ok(())
-    }
-
-    fn facts(&self, run: &str) -> Result<Vec<Fact>, StoreError> {
-        let query = "SELECT fact FROM fact WHERE run = ?1 ORDER BY seq";
-        let texts = self.all(query, [run], |row| row.get::<_, String>(0))?;
-        texts.iter().map(|text| Ok(decode(text)?)).collect()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::moment::{BootClock, Clock};
 /// "WNDL": tells our files from other SQLite files.
 const APPLICATION_ID: i32 = 0x574e_444c;
 /// The version of the tables.
-pub(super) const VERSION: i32 = 2;
+pub(super) const VERSION: i32 = 3;
 
 /// Whether a store has been made here before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) fn prepare(
         }
         (APPLICATION_ID, found) => {
             keep_copy(connection, path, found)?;
-            change(connection, from_1)?;
+            change(connection, |transaction| from(found, transaction))?;
         }
         (0, 0) if connection.query_row(tables, [], |row| row.get::<_, i64>(0))? == 0 => {
             if beginning == Beginning::Over {
@@ -68,7 +68,21 @@ fn change(
 
 fn create(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     transaction.execute_batch(include_str!("runs.sql"))?;
-    tables(transaction)
+    tables(transaction)?;
+    from_2(transaction)
+}
+
+/// Brings the tables of an older version up to date.
+fn from(version: i32, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+    if version == 1 {
+        from_1(transaction)?;
+    }
+    from_2(transaction)
+}
+
+fn from_2(transaction: &Transaction<'_>) -> Result<(), StoreError> {
+    transaction.execute_batch(include_str!("migrate-3.sql"))?;
+    Ok(transaction.execute_batch(include_str!("runs-3.sql"))?)
 }
 
 fn tables(transaction: &Transaction<'_>) -> Result<(), StoreError> {

@@ -203,5 +203,8 @@ suite! {
     journal:
         facts_come_back_as_they_were_written
         a_stale_epoch_is_refused
-        runs_are_found_by_the_beginning_of_their_id;
+        runs_are_found_by_the_beginning_of_their_id
+        a_run_comes_back_as_it_was_submitted
+        runs_are_listed_the_newest_first_with_their_ends
+        attempts_and_waits_are_kept_and_go_with_their_run;
 }

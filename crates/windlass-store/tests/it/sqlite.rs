@@ -41,9 +41,9 @@ fn files_of_others_and_of_the_future_are_refused() {
 
     let dir = made();
     let store = Connection::open(dir.path().join("store.db")).expect("the file");
-    store.pragma_update(None, "user_version", 3).expect("SQL");
+    store.pragma_update(None, "user_version", 99).expect("SQL");
     drop(store);
-    assert!(matches!(refused(dir.path()), StoreError::Newer { found: 3, .. }));
+    assert!(matches!(refused(dir.path()), StoreError::Newer { found: 99, .. }));
 }
 
 #[test]
@@ -124,6 +124,22 @@ fn a_store_that_must_not_be_written_says_so() {
     fs::set_permissions(dir.path().join("store.db"), mode(0o400)).expect("a mode");
     let error = refused(dir.path());
     assert!(matches!(error, StoreError::ReadOnly { .. } | StoreError::Io { .. }), "{error}");
+}
+
+#[test]
+fn the_second_version_migrates_and_its_runs_can_be_read() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/version-2.db");
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::copy(fixture, dir.path().join("store.db")).expect("a copy");
+    fs::write(dir.path().join("gate"), "").expect("a gate that knows no store");
+    let mut store = Store::open(dir.path()).expect("it migrates");
+    let run = store.run("27a2").expect("it is there");
+    assert_eq!((run.workflow.as_str(), run.jobs), ("", None));
+    assert!(run.params.is_empty() && run.steps.is_empty());
+    assert_eq!(store.facts(&run.id).expect("they are there").len(), 6);
+    let listed = store.look(|transaction| transaction.latest_runs(None, 9)).expect("it works");
+    assert_eq!(listed.len(), 1);
+    assert!(dir.path().join("store.version-2.db").exists(), "a copy is kept");
 }
 
 #[test]

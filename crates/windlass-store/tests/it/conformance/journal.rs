@@ -1,5 +1,7 @@
 use windlass_core::{Fact, Happening, Timestamp, WorkId};
-use windlass_store::{RunRecord, StoreError};
+use windlass_store::{
+    AttemptEnd, AttemptRecord, GuardWait, RunEnd, RunOutcome, RunRecord, StoreError,
+};
 
 use super::*;
 
@@ -10,7 +12,7 @@ fn fact(number: u64) -> Fact {
 
 fn insert(on: &mut Fixture, id: &str) -> RunRecord {
     let (id, file, text) = (id.to_owned(), "f".to_owned(), "t".to_owned());
-    let run = RunRecord { id, file, text, dir: "/".into() };
+    let run = RunRecord { id, file, text, dir: "/".into(), ..RunRecord::default() };
     on.store.transact(|transaction| transaction.insert_run(&run)).expect("the store works");
     run
 }
@@ -52,4 +54,88 @@ pub(super) fn runs_are_found_by_the_beginning_of_their_id(on: &mut Fixture) {
     assert!(matches!(on.store.run("zz"), Err(StoreError::UnknownRun { .. })));
     let fresh = on.store.transact(|transaction| transaction.run(&transaction.new_run_id()?));
     assert!(matches!(fresh, Err(StoreError::UnknownRun { .. })));
+}
+
+fn attempt(work: u64, attempt: u32, end: AttemptEnd) -> AttemptRecord {
+    AttemptRecord {
+        work: WorkId::new(work).expect("not zero"),
+        attempt,
+        step: format!("step {work} \u{1f980}\n"),
+        started_ms: 5,
+        ended_ms: 7,
+        end,
+        code: Some(-1),
+        signal: None,
+        why: Some("because".to_owned()),
+        peak_kib: Some(u64::from(u32::MAX)),
+        cpu_ms: None,
+    }
+}
+
+pub(super) fn a_run_comes_back_as_it_was_submitted(on: &mut Fixture) {
+    let run = RunRecord {
+        id: "abc".to_owned(),
+        workflow: "nightly \"1\"".to_owned(),
+        params: [("k".to_owned(), "v\n".to_owned())].into(),
+        steps: vec!["a[1]".to_owned()],
+        jobs: Some(3),
+        dir: "/a b".into(),
+        ..RunRecord::default()
+    };
+    on.store.transact(|transaction| transaction.insert_run(&run)).expect("the store works");
+    assert_eq!(on.store.run("abc").expect("it is there"), run);
+}
+
+pub(super) fn runs_are_listed_the_newest_first_with_their_ends(on: &mut Fixture) {
+    for (id, workflow) in [("a", "x"), ("b", "y"), ("c", "x")] {
+        let (id, workflow) = (id.to_owned(), workflow.to_owned());
+        let run = RunRecord { id, workflow, ..RunRecord::default() };
+        on.store.transact(|transaction| transaction.insert_run(&run)).expect("the store works");
+    }
+    let end = RunEnd { at_ms: 9, outcome: RunOutcome::TooLate };
+    on.store.transact(|transaction| transaction.put_run_end("c", Some(end))).expect("it works");
+    let mut listed = |workflow: Option<&str>, limit| {
+        let runs = on.store.look(|transaction| transaction.latest_runs(workflow, limit));
+        let runs = runs.expect("the store works").into_iter();
+        runs.map(|run| (run.id, run.end)).collect::<Vec<_>>()
+    };
+    let run = |id: &str, end| (id.to_owned(), end);
+    assert_eq!(listed(None, 2), [run("c", Some(end)), run("b", None)]);
+    assert_eq!(listed(Some("x"), 9), [run("c", Some(end)), run("a", None)]);
+    assert_eq!(listed(Some("z"), 9), []);
+}
+
+pub(super) fn attempts_and_waits_are_kept_and_go_with_their_run(on: &mut Fixture) {
+    insert(on, "abc");
+    insert(on, "abd");
+    let work = WorkId::new(2).expect("not zero");
+    let wait = GuardWait {
+        work,
+        guard: "g".to_owned(),
+        since_ms: 1,
+        checks: 2,
+        said: Some("no".to_owned()),
+        escalated: true,
+    };
+    let put = on.store.transact(|transaction| {
+        transaction.put_attempt("abc", &attempt(2, 1, AttemptEnd::Finishing))?;
+        transaction.put_attempt("abc", &attempt(2, 1, AttemptEnd::Retry))?;
+        transaction.put_attempt("abc", &attempt(1, 1, AttemptEnd::Success))?;
+        transaction.put_attempt("abd", &attempt(1, 1, AttemptEnd::Failed))?;
+        transaction.put_wait("abc", &wait)
+    });
+    put.expect("the store works");
+    let kept = |on: &mut Fixture, run: &str| {
+        let look =
+            on.store.look(|transaction| Ok((transaction.attempts(run)?, transaction.waits(run)?)));
+        look.expect("the store works")
+    };
+    let all = vec![attempt(1, 1, AttemptEnd::Success), attempt(2, 1, AttemptEnd::Retry)];
+    assert_eq!(kept(on, "abc"), (all, vec![wait]));
+    on.store.transact(|transaction| transaction.delete_wait("abc", work)).expect("it works");
+    assert!(kept(on, "abc").1.is_empty());
+    on.store.transact(|transaction| transaction.delete_run("abc")).expect("it works");
+    assert_eq!(kept(on, "abc"), (Vec::new(), Vec::new()));
+    assert!(matches!(on.store.run("abc"), Err(StoreError::UnknownRun { .. })));
+    assert_eq!(kept(on, "abd").0, [attempt(1, 1, AttemptEnd::Failed)], "others stay");
 }

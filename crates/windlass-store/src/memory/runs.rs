@@ -1,0 +1,116 @@
+//! Runs in memory.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use windlass_core::{Fact, Name, Token, WorkId};
+
+use super::Draft;
+use crate::bell::unique;
+use crate::encoding::{decode, encode};
+use crate::error::StoreError;
+use crate::run::{AttemptRecord, GuardWait, RunEnd, RunListing, RunRecord, RunRecords};
+
+#[derive(Clone, Default)]
+pub(super) struct Runs {
+    records: BTreeMap<String, (RunRecord, RunListing)>,
+    /// As they came.
+    order: Vec<String>,
+    /// In the stored form, so that a fact without one is noticed here as well.
+    facts: BTreeMap<String, Vec<(Token, String)>>,
+    attempts: BTreeMap<(String, WorkId, u32), AttemptRecord>,
+    waits: BTreeMap<(String, WorkId), GuardWait>,
+}
+
+impl RunRecords for Draft {
+    fn new_run_id(&self) -> Result<String, StoreError> {
+        Ok(unique()?[..8].to_owned())
+    }
+
+    fn insert_run(&self, run: &RunRecord, at_ms: i64) -> Result<(), StoreError> {
+        let RunRecord { id, workflow, file, .. } = run.clone();
+        let listing = RunListing { id: id.clone(), workflow, file, created_ms: at_ms, end: None };
+        let runs = &mut self.tables().runs;
+        runs.order.push(id.clone());
+        runs.records.insert(id, (run.clone(), listing));
+        Ok(())
+    }
+
+    fn runs(&self, prefix: &str) -> Result<Vec<RunRecord>, StoreError> {
+        let tables = self.tables();
+        let from = (Bound::Included(prefix.to_owned()), Bound::Unbounded);
+        let from = tables.runs.records.range(from).map(|(_, (run, _))| run);
+        Ok(from.take_while(|run| run.id.starts_with(prefix)).take(2).cloned().collect())
+    }
+
+    fn latest_runs(
+        &self,
+        workflow: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<RunListing>, StoreError> {
+        let tables = self.tables();
+        let newest = tables.runs.order.iter().rev().map(|id| &tables.runs.records[id].1);
+        let wanted = newest.filter(|run| workflow.is_none_or(|name| run.workflow == name));
+        Ok(wanted.take(limit).cloned().collect())
+    }
+
+    fn put_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError> {
+        if let Some((_, listing)) = self.tables().runs.records.get_mut(run) {
+            listing.end = end;
+        }
+        Ok(())
+    }
+
+    fn delete_run(&self, run: &str) -> Result<(), StoreError> {
+        let mut tables = self.tables();
+        tables.names.remove(&Name::Run(run.to_owned()));
+        let runs = &mut tables.runs;
+        runs.order.retain(|id| id != run);
+        runs.records.remove(run);
+        runs.facts.remove(run);
+        runs.attempts.retain(|(id, ..), _| id != run);
+        runs.waits.retain(|(id, _), _| id != run);
+        Ok(())
+    }
+
+    fn append_facts(&self, run: &str, epoch: Token, facts: &[Fact]) -> Result<(), StoreError> {
+        let mut tables = self.tables();
+        let journal = tables.runs.facts.entry(run.to_owned()).or_default();
+        journal.extend(facts.iter().map(|fact| (epoch, encode(fact))));
+        Ok(())
+    }
+
+    fn facts(&self, run: &str) -> Result<Vec<Fact>, StoreError> {
+        let tables = self.tables();
+        let journal = tables.runs.facts.get(run).map(Vec::as_slice).unwrap_or_default();
+        journal.iter().map(|(_, fact)| Ok(decode(fact)?)).collect()
+    }
+
+    fn put_attempt(&self, run: &str, attempt: &AttemptRecord) -> Result<(), StoreError> {
+        let key = (run.to_owned(), attempt.work, attempt.attempt);
+        self.tables().runs.attempts.insert(key, attempt.clone());
+        Ok(())
+    }
+
+    fn attempts(&self, run: &str) -> Result<Vec<AttemptRecord>, StoreError> {
+        let tables = self.tables();
+        let of_run = tables.runs.attempts.iter().filter(|((id, ..), _)| id == run);
+        Ok(of_run.map(|(_, attempt)| attempt.clone()).collect())
+    }
+
+    fn put_wait(&self, run: &str, wait: &GuardWait) -> Result<(), StoreError> {
+        self.tables().runs.waits.insert((run.to_owned(), wait.work), wait.clone());
+        Ok(())
+    }
+
+    fn delete_wait(&self, run: &str, work: WorkId) -> Result<(), StoreError> {
+        self.tables().runs.waits.remove(&(run.to_owned(), work));
+        Ok(())
+    }
+
+    fn waits(&self, run: &str) -> Result<Vec<GuardWait>, StoreError> {
+        let tables = self.tables();
+        let of_run = tables.runs.waits.iter().filter(|((id, _), _)| id == run);
+        Ok(of_run.map(|(_, wait)| wait.clone()).collect())
+    }
+}

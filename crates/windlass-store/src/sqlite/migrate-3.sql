@@ -1,0 +1,7 @@
+-- From version 2: runs know the values and steps they were asked for, and how they ended.
+ALTER TABLE run ADD COLUMN workflow TEXT NOT NULL DEFAULT '';
+ALTER TABLE run ADD COLUMN params TEXT NOT NULL DEFAULT '{}';
+ALTER TABLE run ADD COLUMN steps TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE run ADD COLUMN jobs INTEGER;
+ALTER TABLE run ADD COLUMN ended_ms INTEGER;
+ALTER TABLE run ADD COLUMN outcome TEXT;

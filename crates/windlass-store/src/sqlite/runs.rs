@@ -1,0 +1,217 @@
+//! The records of runs, in SQL.
+
+use std::path::PathBuf;
+
+use rusqlite::types::Type;
+use rusqlite::{Row, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use windlass_core::{Fact, Token, WorkId};
+
+use super::records::SqliteRecords;
+use crate::encoding::{decode, encode};
+use crate::error::StoreError;
+use crate::run::{
+    AttemptEnd, AttemptRecord, GuardWait, RunEnd, RunListing, RunOutcome, RunRecord, RunRecords,
+};
+
+impl RunRecords for SqliteRecords<'_> {
+    fn new_run_id(&self) -> Result<String, StoreError> {
+        let random = "SELECT lower(hex(randomblob(4)))";
+        loop {
+            let id: String = self.sqlite.query_row(random, [], |row| row.get(0))?;
+            if self.runs(&id)?.is_empty() {
+                return Ok(id);
+            }
+        }
+    }
+
+    fn insert_run(&self, run: &RunRecord, at_ms: i64) -> Result<(), StoreError> {
+        let RunRecord { id, workflow, file, text, dir, params, steps, jobs } = run;
+        let insert = "INSERT INTO run (id, workflow, file, text, dir, params, steps, jobs, created_ms) \
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        let dir = dir.to_string_lossy();
+        let (params, steps) = (json(params), json(steps));
+        self.execute(insert, params![id, workflow, file, text, dir, params, steps, jobs, at_ms])?;
+        Ok(())
+    }
+
+    fn runs(&self, prefix: &str) -> Result<Vec<RunRecord>, StoreError> {
+        let query = "SELECT id, workflow, file, text, dir, params, steps, jobs FROM run \
+            WHERE substr(id, 1, length(?1)) = ?1 LIMIT 2";
+        self.all(query, [prefix], |row| {
+            Ok(RunRecord {
+                id: row.get(0)?,
+                workflow: row.get(1)?,
+                file: row.get(2)?,
+                text: row.get(3)?,
+                dir: PathBuf::from(row.get::<_, String>(4)?),
+                params: of_json(row, 5)?,
+                steps: of_json(row, 6)?,
+                jobs: row.get(7)?,
+            })
+        })
+    }
+
+    fn latest_runs(
+        &self,
+        workflow: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<RunListing>, StoreError> {
+        let query = |condition: &str| {
+            format!(
+                "SELECT id, workflow, file, created_ms, ended_ms, outcome FROM run {condition} \
+                 ORDER BY created_ms DESC, rowid DESC LIMIT ?1"
+            )
+        };
+        match workflow {
+            None => self.all(&query(""), [limit], listing),
+            Some(name) => self.all(&query("WHERE workflow = ?2"), params![limit, name], listing),
+        }
+    }
+
+    fn put_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError> {
+        let update = "UPDATE run SET ended_ms = ?2, outcome = ?3 WHERE id = ?1";
+        let (at_ms, outcome) = end.map(|end| (end.at_ms, end.outcome.word())).unzip();
+        self.execute(update, params![run, at_ms, outcome])?;
+        Ok(())
+    }
+
+    fn delete_run(&self, run: &str) -> Result<(), StoreError> {
+        for table in ["fact", "attempt", "wait"] {
+            self.execute(&format!("DELETE FROM {table} WHERE run = ?1"), [run])?;
+        }
+        self.execute("DELETE FROM name WHERE kind = 'run' AND name = ?1", [run])?;
+        self.execute("DELETE FROM run WHERE id = ?1", [run])?;
+        Ok(())
+    }
+
+    fn append_facts(&self, run: &str, epoch: Token, facts: &[Fact]) -> Result<(), StoreError> {
+        let last = "SELECT coalesce(max(seq), 0) FROM fact WHERE run = ?1";
+        let last: i64 = self.sqlite.prepare_cached(last)?.query_row([run], |row| row.get(0))?;
+        let insert = "INSERT INTO fact (run, seq, epoch, fact) VALUES (?1, ?2, ?3, ?4)";
+        for (seq, fact) in (last + 1..).zip(facts) {
+            self.execute(insert, params![run, seq, epoch.0, encode(fact)])?;
+        }
+        Ok(())
+    }
+
+    fn facts(&self, run: &str) -> Result<Vec<Fact>, StoreError> {
+        let query = "SELECT fact FROM fact WHERE run = ?1 ORDER BY seq";
+        let texts = self.all(query, [run], |row| row.get::<_, String>(0))?;
+        texts.iter().map(|text| Ok(decode(text)?)).collect()
+    }
+
+    fn put_attempt(&self, run: &str, attempt: &AttemptRecord) -> Result<(), StoreError> {
+        let put = "INSERT OR REPLACE INTO attempt (run, work, attempt, step, started_ms, ended_ms, \
+            ending, code, signal, why, peak_kib, cpu_ms) \
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+        let AttemptRecord { work, attempt: number, step, started_ms, ended_ms, end, .. } = attempt;
+        let AttemptRecord { code, signal, why, peak_kib, cpu_ms, .. } = attempt;
+        self.execute(
+            put,
+            params![
+                run,
+                work.get(),
+                number,
+                step,
+                started_ms,
+                ended_ms,
+                end.word(),
+                code,
+                signal,
+                why,
+                peak_kib,
+                cpu_ms
+            ],
+        )?;
+        Ok(())
+    }
+
+    fn attempts(&self, run: &str) -> Result<Vec<AttemptRecord>, StoreError> {
+        let query = "SELECT work, attempt, step, started_ms, ended_ms, ending, code, signal, why, \
+            peak_kib, cpu_ms FROM attempt WHERE run = ?1 ORDER BY work, attempt";
+        self.all(query, [run], attempt)
+    }
+
+    fn put_wait(&self, run: &str, wait: &GuardWait) -> Result<(), StoreError> {
+        let put = "INSERT OR REPLACE INTO wait (run, work, guard, since_ms, checks, said, escalated) \
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let GuardWait { work, guard, since_ms, checks, said, escalated } = wait;
+        self.execute(put, params![run, work.get(), guard, since_ms, checks, said, escalated])?;
+        Ok(())
+    }
+
+    fn delete_wait(&self, run: &str, work: WorkId) -> Result<(), StoreError> {
+        self.execute("DELETE FROM wait WHERE run = ?1 AND work = ?2", params![run, work.get()])?;
+        Ok(())
+    }
+
+    fn waits(&self, run: &str) -> Result<Vec<GuardWait>, StoreError> {
+        let query = "SELECT work, guard, since_ms, checks, said, escalated FROM wait \
+            WHERE run = ?1 ORDER BY work";
+        self.all(query, [run], |row| {
+            Ok(GuardWait {
+                work: work(row, 0)?,
+                guard: row.get(1)?,
+                since_ms: row.get(2)?,
+                checks: row.get(3)?,
+                said: row.get(4)?,
+                escalated: row.get(5)?,
+            })
+        })
+    }
+}
+
+fn listing(row: &Row<'_>) -> rusqlite::Result<RunListing> {
+    let (ended, outcome): (Option<i64>, Option<String>) = (row.get(4)?, row.get(5)?);
+    let end = match (ended, outcome) {
+        (Some(at_ms), Some(word)) => {
+            Some(RunEnd { at_ms, outcome: known(5, RunOutcome::of_word(&word))? })
+        }
+        _ => None,
+    };
+    Ok(RunListing {
+        id: row.get(0)?,
+        workflow: row.get(1)?,
+        file: row.get(2)?,
+        created_ms: row.get(3)?,
+        end,
+    })
+}
+
+fn attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRecord> {
+    Ok(AttemptRecord {
+        work: work(row, 0)?,
+        attempt: row.get(1)?,
+        step: row.get(2)?,
+        started_ms: row.get(3)?,
+        ended_ms: row.get(4)?,
+        end: known(5, AttemptEnd::of_word(&row.get::<_, String>(5)?))?,
+        code: row.get(6)?,
+        signal: row.get(7)?,
+        why: row.get(8)?,
+        peak_kib: row.get(9)?,
+        cpu_ms: row.get(10)?,
+    })
+}
+
+fn work(row: &Row<'_>, column: usize) -> rusqlite::Result<WorkId> {
+    known(column, WorkId::new(row.get(column)?))
+}
+
+/// Something that only a damaged store does not have.
+fn known<T>(column: usize, value: Option<T>) -> rusqlite::Result<T> {
+    value.ok_or(rusqlite::Error::IntegralValueOutOfRange(column, 0))
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("texts are always JSON")
+}
+
+fn of_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    let text: String = row.get(column)?;
+    serde_json::from_str(&text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
+    })
+}
