@@ -26,6 +26,7 @@
 //! tables into typed keys with their places, those into a plan with every name resolved, and the
 //! plan with values for its parameters. Each stride tells all mistakes that it finds.
 
+mod choice;
 mod duration;
 mod event;
 mod file;
@@ -53,6 +54,7 @@ mod variable;
 mod workflow;
 mod written;
 
+pub use choice::NoSuchStep;
 pub use duration::{DurationError, parse_duration};
 pub use event::{EventPattern, EventPatternError};
 pub use graph::{GraphFormat, graph};
