@@ -20,13 +20,19 @@ use windlass_server::Verdict;
 
 use crate::arguments::{Arguments, Form, Verb};
 use crate::exit::Exit;
+use crate::run::RunArguments;
 
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
     let state = arguments.state.as_deref();
     let form = Form::from(arguments.json);
     let exit = match &arguments.verb {
-        Verb::Run { file } => run::run(state, file, arguments.json),
+        Verb::Run { file, steps, params, jobs } => {
+            let order = RunArguments { file, steps, params, jobs: *jobs };
+            run::run(state, &order, arguments.json)
+        }
+        Verb::Retry { run, steps } => run::retry(state, run, steps, arguments.json),
+        Verb::Cancel { target } => run::cancel(state, target, arguments.json),
         Verb::Resume { run } => run::resume(state, run, arguments.json),
         Verb::Check { file, params } => check::check(file, params, form),
         Verb::Graph { file, format } => graph::graph(file, *format, form),

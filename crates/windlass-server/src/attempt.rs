@@ -2,44 +2,29 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use windlass_core::{Grant, Token};
 
-/// Everything an attempt is started with.
-pub(crate) struct Order<'a> {
-    pub(crate) program: String,
-    pub(crate) arguments: Vec<String>,
-    /// Its variables, besides those that tell it about its run.
-    pub(crate) env: Vec<(String, String)>,
-    pub(crate) dir: PathBuf,
-    pub(crate) run: &'a str,
-    pub(crate) step: &'a str,
-    pub(crate) log: &'a Path,
-    pub(crate) grant: Grant,
-    pub(crate) tokens: &'a [Token],
-}
+use crate::order::Order;
 
 /// The variable that marks every process of a run, also for those who have to find them later.
 pub(crate) const RUN_VARIABLE: &str = "WINDLASS_RUN";
 /// The variable that carries the tokens of the names that an attempt holds.
 pub(crate) const FENCE_VARIABLE: &str = "WINDLASS_FENCE";
 
-pub(crate) fn start(order: &Order<'_>) -> io::Result<Child> {
-    let log = File::create(order.log)?;
+/// Starts a process of a run, with its output in `log`.
+pub(crate) fn start(order: &Order, log: &Path) -> io::Result<Child> {
+    let log = File::create(log)?;
     let mut command = Command::new(&order.program);
     command
         .args(&order.arguments)
         .current_dir(&order.dir)
         .envs(order.env.iter().map(|(name, value)| (name, value)))
-        .env(RUN_VARIABLE, order.run)
-        .env("WINDLASS_STEP", order.step)
-        .env("WINDLASS_ATTEMPT", order.grant.attempt.to_string())
-        .env(FENCE_VARIABLE, fence(order.tokens))
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
@@ -57,11 +42,6 @@ pub(crate) fn log_path(dir: &Path, grant: Grant, step: &str) -> PathBuf {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let step: String = step.chars().take(64).map(|c| if plain(c) { c } else { '_' }).collect();
     dir.join(format!("{}-{step}.{}.log", grant.work, grant.attempt))
-}
-
-/// The exit code as a shell would tell it.
-pub(crate) fn exit_code(status: ExitStatus) -> i32 {
-    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
 }
 
 /// Waits until a child that was started here has ended, without reaping it.

@@ -18,7 +18,8 @@ use windlass_core::{Hold as NameHold, HolderId, LeaseTerms, Name, Need, Token};
 use windlass_store::{Answer, Process, Refused, Store, StoreError, Tree};
 
 use crate::asking::Asking;
-use crate::attempt::{FENCE_VARIABLE, exit_code, fence, pid};
+use crate::attempt::{FENCE_VARIABLE, fence, pid};
+use crate::ended::Exit;
 use crate::poll::poll;
 use crate::pulse::{Beat, Lost, Pulse};
 use crate::signals::SignalPipe;
@@ -243,7 +244,7 @@ impl Running {
         loop {
             let ready = poll(&sources, patience).map_err(io_error(WAITING))?;
             if ready[0] {
-                return Ok(Some(exit_code(self.reap()?)));
+                return Ok(Some(Exit::from(self.reap()?).code()));
             }
             if ready[1] {
                 self.pass_on(signals.next().map_err(io_error("signals cannot be read"))?);

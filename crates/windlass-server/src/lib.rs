@@ -9,6 +9,7 @@ mod asking;
 mod attempt;
 mod clock;
 mod coordinator;
+mod ended;
 mod events;
 mod guard;
 mod hold;
@@ -22,9 +23,11 @@ mod schedule;
 mod signals;
 mod spawn;
 mod tree;
-mod unsupported;
 
-pub use coordinator::{Change, Coordinator, End, RunError};
+pub use coordinator::{
+    Ask, Change, Coordinator, End, RunError, Update, ask, check_step, decide_step,
+};
+pub use ended::{Ended, Exit, Usage};
 pub use events::{EventError, EventReader, emit};
 pub use guard::{
     Broken, Check, CheckResult, GuardEnd, GuardError, GuardNews, NotYet, Verdict, Vigil, VigilStep,
@@ -33,11 +36,10 @@ pub use guard::{
 pub use hold::{Hold, HoldError, hold};
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
 pub use pulse::Lost;
-pub use unsupported::{Unsupported, unsupported};
 pub use windlass_core::{
     Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Token, WorkState,
 };
 pub use windlass_store::{
-    Event, NameView, Network, Process, Refused, Store, StoreError, StoredLease, StoredTicket,
-    check_name,
+    Event, NameView, Network, Process, Refused, RunOutcome, RunRecord, Store, StoreError,
+    StoredLease, StoredTicket, check_name,
 };

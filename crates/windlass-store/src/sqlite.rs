@@ -19,8 +19,8 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
-pub use self::file::Network;
 use self::file::InUse;
+pub use self::file::Network;
 use self::gate::Gate;
 use self::records::SqliteRecords;
 use self::schema::Beginning;

@@ -2,6 +2,7 @@
 
 mod before_running;
 mod bench;
+mod conditions;
 mod damage;
 mod events;
 mod failures;
@@ -12,6 +13,7 @@ mod outputs;
 mod primitives;
 mod resume;
 mod scenarios;
+mod steering;
 mod storms;
 mod times;
 mod usage;

@@ -1,45 +1,61 @@
-//! Listens for the places in line that a run has, and tells when one may have come up.
+//! Listens to the bells of a run, and tells when one has rung.
 
 use std::io::{self, PipeWriter};
+use std::os::fd::AsFd;
 use std::sync::mpsc::Sender;
 use std::thread;
 
-use windlass_store::Bell;
+use windlass_store::{Bell, Store, Topic};
 
-use super::News;
+use super::{News, RunError};
 use crate::poll::poll;
 
 /// Listens until it is dropped.
-pub(super) struct TurnWatch {
-    bell: String,
+pub(super) struct BellWatch {
+    turn: Option<String>,
     /// Closed to end the thread.
     stop: Option<PipeWriter>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-impl TurnWatch {
-    pub(super) fn start(bell: Bell, tell: Sender<News>) -> io::Result<Self> {
-        let (stopped, stop) = io::pipe()?;
-        let name = bell.name().to_owned();
+impl BellWatch {
+    pub(super) fn start(
+        store: &Store,
+        topics: Vec<Topic>,
+        tell: Sender<News>,
+    ) -> Result<Self, RunError> {
+        let mut bells = Vec::new();
+        let mut turn = None;
+        for topic in topics {
+            let bell = store.hang(&topic)?;
+            if topic == Topic::Turn {
+                turn = Some(bell.name().to_owned());
+            }
+            bells.push(bell);
+        }
+        let what = "bells cannot be heard";
+        let (stopped, stop) = io::pipe().map_err(|source| RunError::Io { what, source })?;
         let thread = thread::spawn(move || {
-            while let Ok(ready) = poll(&[&bell, &stopped], None)
-                && !ready[1]
+            let mut sources: Vec<&dyn AsFd> = vec![&stopped];
+            sources.extend(bells.iter().map(|bell| bell as &dyn AsFd));
+            while let Ok(ready) = poll(&sources, None)
+                && !ready[0]
             {
-                bell.hush();
+                bells.iter().for_each(Bell::hush);
                 // Nobody listens any more once the run has ended.
-                let _ = tell.send(News::Turn);
+                let _ = tell.send(News::Rang);
             }
         });
-        Ok(Self { bell: name, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { turn, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// By which whoever gives a name back rings.
-    pub(super) fn bell(&self) -> &str {
-        &self.bell
+    /// By which whoever gives a name back rings; none where no step needs names.
+    pub(super) fn turn(&self) -> Option<&str> {
+        self.turn.as_deref()
     }
 }
 
-impl Drop for TurnWatch {
+impl Drop for BellWatch {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
