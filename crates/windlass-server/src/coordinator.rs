@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::process::Signal;
 use thiserror::Error;
 use windlass_core::{Grant, HolderId, Input, Outcome, Phase, Token, Transition, WorkId, WorkState};
-use windlass_store::{Leftover, Name, RunRecord, Store, StoreError, Topic};
+use windlass_store::{Leftover, Name, RunRecord, Store, StoreError, Topic, Tree};
 use windlass_workflow::{Mistakes, ParamErrors, Plan, Step};
 
-use crate::attempt::{log_path, signal_group};
-use crate::leftovers;
+use crate::attempt::log_path;
+use crate::ended::Ended;
+use crate::mailbox::{Mailbox, Sender, mailbox};
+use crate::processes::Processes;
 use crate::pulse::Pulse;
 use crate::schedule::Schedule;
 use crate::signals::SignalWatch;
@@ -113,7 +113,8 @@ pub struct Coordinator {
     logs: PathBuf,
     /// The attempts whose processes run.
     running: BTreeMap<WorkId, Running>,
-    news: Receiver<News>,
+    processes: Processes,
+    news: Mailbox<News>,
     tell: Sender<News>,
     /// Stale holds whose processes were ended here, so that their names can be taken.
     ended: Vec<(Name, Token)>,
@@ -126,10 +127,6 @@ pub struct Coordinator {
 
 struct Running {
     start: Start,
-    /// The leader of its process group; none if it could not be started.
-    pid: Option<u32>,
-    /// It was asked to end, and is killed then.
-    kill_at: Option<Instant>,
 }
 
 /// An interrupt that is being carried out.
@@ -140,7 +137,7 @@ struct Stop {
 enum News {
     Exited {
         grant: Grant,
-        code: i32,
+        ended: Ended,
     },
     Signal(i32),
     /// A place in line may have come up.
@@ -183,7 +180,8 @@ impl Coordinator {
         })?;
         let leader = leader.map_err(|(run, by)| RunError::Led { run, by })?;
         let what = "the processes of the interrupted run cannot be ended";
-        leftovers::end_all(&leader.run.id).map_err(|source| RunError::Io { what, source })?;
+        let left = Tree { mark: tree::mark(&leader.mark()), group: None };
+        tree::end(&left).map_err(|source| RunError::Io { what, source })?;
         let mut schedule = Schedule::new(plan);
         schedule.replay(&store.facts(&leader.run.id)?);
         schedule.lose_all();
@@ -195,7 +193,12 @@ impl Coordinator {
         let logs = store.dir().join("runs").join(&leader.run.id);
         let what = "the directory for logs cannot be made";
         fs::create_dir_all(&logs).map_err(|source| RunError::Io { what, source })?;
-        let (tell, news) = mpsc::channel();
+        let what = "processes cannot be waited for";
+        let made = mailbox().and_then(|(tell, news)| {
+            let processes = Processes::new(&leader.mark(), &news)?;
+            Ok((tell, news, processes))
+        });
+        let (tell, news, processes) = made.map_err(|source| RunError::Io { what, source })?;
         let signals = tell.clone();
         let signals = SignalWatch::start(move |signal| {
             // Nobody listens any more once the run has ended.
@@ -221,6 +224,7 @@ impl Coordinator {
             leader,
             logs,
             running,
+            processes,
             news,
             tell,
             ended,
@@ -249,15 +253,15 @@ impl Coordinator {
         loop {
             let starts = self.commit(&news)?;
             let late = self.show(&mut watch);
-            late.into_iter().for_each(|work| self.ask_to_end(work));
+            late.into_iter().try_for_each(|work| self.ask_to_end(work))?;
             starts.into_iter().for_each(|start| self.start(start));
             if let Some(end) = self.end() {
+                self.processes.finish().map_err(ending)?;
                 self.step_down()?;
                 return Ok(end);
             }
-            news = self.wait();
-            self.heed_signals(&news);
-            self.kill_the_slow();
+            news = self.wait()?;
+            self.heed_signals(&news)?;
         }
     }
 
@@ -341,62 +345,38 @@ impl Coordinator {
     }
 
     /// Everything that has happened, once something has, or time has come for something.
-    fn wait(&self) -> Vec<News> {
-        let first = match self.patience() {
-            Some(patience) => self.news.recv_timeout(patience),
-            None => self.news.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        };
-        first.into_iter().chain(self.news.try_iter()).collect()
+    fn wait(&mut self) -> Result<Vec<News>, RunError> {
+        let what = "processes cannot be waited for";
+        let over = self.processes.wait(self.patience());
+        let over = over.map_err(|source| RunError::Io { what, source })?.into_iter();
+        let exited = over.map(|(grant, ended)| News::Exited { grant, ended });
+        Ok(exited.chain(self.news.take()).collect())
     }
 
     fn patience(&self) -> Option<Duration> {
         let due = self.schedule.engine().next_wakeup();
         let due = due.map(|due| due.since(self.schedule.now()));
         let ticket = self.schedule.ticketed().next().map(|_| NET);
-        let kill = self.running.values().filter_map(|running| running.kill_at).min();
-        let kill = kill.map(|at| at.saturating_duration_since(Instant::now()));
-        [due, ticket, kill].into_iter().flatten().min()
+        due.into_iter().chain(ticket).min()
     }
 
     /// The first signal asks the steps to end, the second one kills them.
-    fn heed_signals(&mut self, news: &[News]) {
+    fn heed_signals(&mut self, news: &[News]) -> Result<(), RunError> {
         for signal in news.iter().filter_map(News::signal) {
-            let again = self.stop.replace(Stop { signal }).is_some();
-            for work in self.running.keys().copied().collect::<Vec<_>>() {
-                self.ask_to_end(work);
+            if self.stop.replace(Stop { signal }).is_some() {
+                self.processes.kill_all().map_err(ending)?;
             }
-            if again {
-                self.signal_steps(Signal::KILL);
+            for work in self.running.keys().copied().collect::<Vec<_>>() {
+                self.ask_to_end(work)?;
             }
         }
+        Ok(())
     }
 
     /// Asks a step to end, within its grace.
-    fn ask_to_end(&mut self, work: WorkId) {
+    fn ask_to_end(&mut self, work: WorkId) -> Result<(), RunError> {
         let grace = self.schedule.step(work).grace.unwrap_or(GRACE);
-        let Some(running) = self.running.get_mut(&work) else { return };
-        running.kill_at.get_or_insert(Instant::now() + grace);
-        if let Some(pid) = running.pid {
-            signal_group(pid, Signal::TERM);
-        }
-    }
-
-    /// Kills whoever was asked to end and has used up its grace.
-    fn kill_the_slow(&mut self) {
-        let now = Instant::now();
-        for running in self.running.values_mut() {
-            if running.kill_at.take_if(|at| *at <= now).is_some()
-                && let Some(pid) = running.pid
-            {
-                signal_group(pid, Signal::KILL);
-            }
-        }
-    }
-
-    fn signal_steps(&self, signal: Signal) {
-        for pid in self.running.values().filter_map(|running| running.pid) {
-            signal_group(pid, signal);
-        }
+        self.processes.ask_to_end(work, grace).map_err(ending)
     }
 
     /// Gives up the run, and every place in line that it still has.
@@ -415,17 +395,10 @@ impl Coordinator {
     }
 }
 
-impl Drop for Coordinator {
-    /// A run that cannot go on leaves no step running; one that has ended has none.
-    fn drop(&mut self) {
-        self.signal_steps(Signal::KILL);
-    }
-}
-
 impl News {
-    fn exited(&self) -> Option<(Grant, i32)> {
+    fn exited(&self) -> Option<(Grant, Ended)> {
         match *self {
-            News::Exited { grant, code } => Some((grant, code)),
+            News::Exited { grant, ended } => Some((grant, ended)),
             News::Signal(_) | News::Turn => None,
         }
     }
@@ -438,12 +411,17 @@ impl News {
     }
 }
 
+fn ending(source: io::Error) -> RunError {
+    RunError::Io { what: "the processes of the run cannot be ended", source }
+}
+
 /// Whether a step needs names that the whole machine shares.
 fn needs_names(step: &Step) -> bool {
     !step.locks.is_empty() || !step.semaphores.is_empty()
 }
 
-fn finish(schedule: &mut Schedule, (grant, code): (Grant, i32), stopping: bool) {
+fn finish(schedule: &mut Schedule, (grant, ended): (Grant, Ended), stopping: bool) {
+    let code = ended.exit.code();
     let retry = &schedule.step(grant.work).retry;
     let named = retry.on_exit.as_ref().is_none_or(|codes| codes.contains(&code));
     let retried = retry.count > 0 && named;

@@ -9,14 +9,18 @@ mod asking;
 mod attempt;
 mod clock;
 mod coordinator;
+mod ended;
+mod ender;
 mod events;
 mod guard;
 mod hold;
-mod leftovers;
+mod mailbox;
 mod order;
+mod orphans;
 mod outputs;
 mod poll;
 mod primitive;
+mod processes;
 mod pulse;
 mod schedule;
 mod signals;
@@ -25,6 +29,7 @@ mod tree;
 mod unsupported;
 
 pub use coordinator::{Change, Coordinator, End, RunError};
+pub use ended::{Ended, Exit, Usage};
 pub use events::{EventError, EventReader, emit};
 pub use guard::{
     Broken, Check, CheckResult, GuardEnd, GuardError, GuardNews, NotYet, Verdict, Vigil, VigilStep,

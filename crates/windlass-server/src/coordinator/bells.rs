@@ -1,12 +1,12 @@
 //! Listens for the places in line that a run has, and tells when one may have come up.
 
 use std::io::{self, PipeWriter};
-use std::sync::mpsc::Sender;
 use std::thread;
 
 use windlass_store::Bell;
 
 use super::News;
+use crate::mailbox::Sender;
 use crate::poll::poll;
 
 /// Listens until it is dropped.

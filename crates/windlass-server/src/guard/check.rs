@@ -5,7 +5,7 @@ use std::io::{self, PipeReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::io::ioctl_fionbio;
@@ -16,7 +16,7 @@ use windlass_workflow::Script;
 use crate::attempt::pid;
 use crate::poll::poll;
 use crate::signals::SignalPipe;
-use crate::spawn::{GroupChoice, spawn};
+use crate::spawn::{GroupChoice, Spawned, spawn};
 use crate::tree::{self, MARKS, marks_with};
 
 /// How much of the last output is kept.
@@ -174,7 +174,7 @@ enum Ended {
 }
 
 struct Running {
-    child: Child,
+    child: Spawned,
     ended: OwnedFd,
     output: PipeReader,
     tail: Vec<u8>,
