@@ -11,6 +11,7 @@ use windlass_server::{Change, Coordinator, End, WorkState, unsupported};
 
 use crate::arguments::Form;
 use crate::exit::Exit;
+use crate::log::show_log;
 use crate::state;
 use crate::workflow_file::WorkflowFile;
 
@@ -89,21 +90,9 @@ fn show(change: &Change<'_>) -> io::Result<()> {
     }
     let over = !matches!(change.state, WorkState::Running);
     match &change.log {
-        Some(log) if over => show_log(step, log),
+        Some(log) if over => show_log(step, log, &mut io::stdout().lock()),
         _ => Ok(()),
     }
-}
-
-/// The output of an attempt, each line with the step's name before it.
-fn show_log(step: &str, log: &Path) -> io::Result<()> {
-    let output = fs::read(log)?;
-    let mut stdout = io::stdout().lock();
-    for line in output.split_inclusive(|&byte| byte == b'\n') {
-        write!(stdout, "{step} | ")?;
-        stdout.write_all(line.strip_suffix(b"\n").unwrap_or(line))?;
-        writeln!(stdout)?;
-    }
-    Ok(())
 }
 
 #[derive(Serialize)]

@@ -87,6 +87,8 @@ pub struct Change<'a> {
     pub at_nanos: u64,
     /// Where the output of that attempt is, if there was one.
     pub log: Option<PathBuf>,
+    /// How that attempt ended, if it did so just now.
+    pub ended: Option<Ended>,
 }
 
 /// How a run ended, or paused.
@@ -252,7 +254,7 @@ impl Coordinator {
         let mut news = Vec::new();
         loop {
             let starts = self.commit(&news)?;
-            let late = self.show(&mut watch);
+            let late = self.show(&news, &mut watch);
             late.into_iter().try_for_each(|work| self.ask_to_end(work))?;
             starts.into_iter().for_each(|start| self.start(start));
             if let Some(end) = self.end() {
@@ -310,8 +312,10 @@ impl Coordinator {
     }
 
     /// Tells of every change; the steps that have to end, because their time is up.
-    fn show(&mut self, watch: &mut impl FnMut(&Change<'_>)) -> Vec<WorkId> {
+    fn show(&mut self, news: &[News], watch: &mut impl FnMut(&Change<'_>)) -> Vec<WorkId> {
         let mut late = Vec::new();
+        let ended = news.iter().filter_map(News::exited);
+        let ended: BTreeMap<_, _> = ended.map(|(grant, ended)| (grant.work, ended)).collect();
         for Transition { at, work, attempt, from, to } in self.schedule.take_transitions() {
             if let Phase::Cancelling { .. } = to {
                 late.push(work);
@@ -324,7 +328,9 @@ impl Coordinator {
             let step = self.schedule.step(work).name.as_str();
             let log = log_path(&self.logs, Grant { work, attempt }, step);
             let log = (attempt > 0).then_some(log);
-            watch(&Change { step, state, attempt, at_nanos: at.as_nanos(), log });
+            let just_ended = from == Some(WorkState::Running);
+            let ended = ended.get(&work).filter(|_| just_ended).copied();
+            watch(&Change { step, state, attempt, at_nanos: at.as_nanos(), log, ended });
         }
         late
     }

@@ -14,6 +14,7 @@ mod ender;
 mod events;
 mod guard;
 mod hold;
+mod logs;
 mod mailbox;
 mod order;
 mod orphans;
@@ -36,6 +37,7 @@ pub use guard::{
     Watch, check, decide, verdict, watch,
 };
 pub use hold::{Hold, HoldError, hold};
+pub use logs::{Tail, tail};
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
 pub use pulse::Lost;
 pub use unsupported::{Unsupported, unsupported};

@@ -10,6 +10,7 @@ mod holding;
 mod locks;
 mod outputs;
 mod primitives;
+mod processes;
 mod resume;
 mod scenarios;
 mod storms;
