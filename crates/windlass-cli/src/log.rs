@@ -10,6 +10,10 @@ const CHUNK: usize = 64 << 10;
 /// Shows the log of an attempt.
 pub(crate) fn show_log(step: &str, log: &Path, out: &mut impl Write) -> io::Result<()> {
     let mut log = File::open(log)?;
+    // Most steps print nothing.
+    if log.metadata()?.len() == 0 {
+        return Ok(());
+    }
     let mut chunk = vec![0; CHUNK];
     let mut out = BufWriter::with_capacity(CHUNK, out);
     let mut begins = true;

@@ -1,6 +1,7 @@
 //! One attempt of a step: a process in a group of its own, with its output in a log file.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -8,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
+use rustix::fs::{Access, access};
 use rustix::process::Pid;
 use windlass_core::{Grant, Token};
 use windlass_workflow::{Shell, plain_words};
@@ -38,12 +40,30 @@ pub(crate) fn start(order: &Order<'_>) -> io::Result<Spawned> {
     // Whatever else opens it, such as a step that writes to `/dev/stderr`, nobody writes over others.
     let log = File::options().create(true).append(true).open(order.log)?;
     if let Some(words) = order.plain_words()
-        && let Ok(started) = order.spawn(&words[0], &words[1..], &log)
+        && let Some(program) = find(&words[0])
+        && let Ok(started) = order.spawn(program.as_os_str(), &words[0], &words[1..], &log)
     {
         return Ok(started);
     }
     // What cannot be executed is the shell's affair: it knows more ways, and what to say.
-    order.spawn(&order.program, &order.arguments, &log)
+    let shell = order.program.as_str();
+    order.spawn(OsStr::new(shell), shell, &order.arguments, &log)
+}
+
+/// The file of a program, as a shell would find it.
+fn find(program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(program.into());
+    }
+    let path = env::var_os("PATH")?;
+    let mut dirs = env::split_paths(&path);
+    // Those that depend on where the step runs are not looked into here.
+    let executable = |file: &PathBuf| access(file, Access::EXEC_OK).is_ok();
+    let found = dirs.find_map(|dir| match dir.is_absolute() {
+        true => Some(dir.join(program)).filter(executable).map(Some),
+        false => Some(None),
+    });
+    found.flatten()
 }
 
 impl Order<'_> {
@@ -58,9 +78,16 @@ impl Order<'_> {
         if is_usual && !own && *PLAIN_ENVIRONMENT { plain_words(text) } else { None }
     }
 
-    fn spawn(&self, program: &str, arguments: &[String], log: &File) -> io::Result<Spawned> {
+    fn spawn(
+        &self,
+        program: &OsStr,
+        name: &str,
+        arguments: &[String],
+        log: &File,
+    ) -> io::Result<Spawned> {
         let mut command = Command::new(program);
         command
+            .arg0(name)
             .args(arguments)
             .current_dir(&self.dir)
             // What a shell would set, for programs that are started without one.
