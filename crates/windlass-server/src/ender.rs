@@ -210,7 +210,7 @@ impl Dying {
         self.watched.clear();
         for process in members {
             let first = self.asked.insert((process.pid, process.started));
-            let told = !killing && (!first || self.is_in_group(process));
+            let told = !killing && (!first || self.is_in_group(process.pid));
             match tree::signal(process, if told { &[] } else { signals }) {
                 Ok(Reach::In(handle)) => self.watched.push(handle),
                 Ok(Reach::Out(handle)) => {
@@ -235,8 +235,10 @@ impl Dying {
         }
     }
 
-    fn is_in_group(&self, process: &Process) -> bool {
-        self.condemned.tree.group.is_some_and(|group| group.leader == process.group)
+    /// Whether it is in the group now, so that a signal to the group a moment ago has reached it.
+    fn is_in_group(&self, process: u32) -> bool {
+        let group = self.condemned.tree.group.map(|group| group.leader);
+        group.is_some() && tree::look(process).map(|now| now.group) == group
     }
 }
 

@@ -162,7 +162,7 @@ pub(crate) fn all() -> io::Result<Vec<(Process, bool)>> {
 }
 
 /// A process as it is now; none if there is none, or it has ended and only waits to be reaped.
-fn look(pid: u32) -> Option<Process> {
+pub(crate) fn look(pid: u32) -> Option<Process> {
     stat(pid).and_then(|(process, lives)| lives.then_some(process))
 }
 

@@ -5,8 +5,13 @@ use rustix::process::{WaitId, WaitIdOptions, waitid};
 use super::*;
 use crate::spawn::{GroupChoice, Spawned, spawn};
 
+/// A word that no other test run on this machine uses.
+fn own(word: &str) -> String {
+    format!("{}-{word}", std::process::id())
+}
+
 fn tree(word: &str) -> Tree {
-    Tree { mark: mark(word), group: None }
+    Tree { mark: mark(&own(word)), group: None }
 }
 
 fn found(tree: &Tree) -> io::Result<Vec<Process>> {
@@ -17,7 +22,7 @@ fn found(tree: &Tree) -> io::Result<Vec<Process>> {
 fn start(word: &str, script: &str) -> Spawned {
     use std::io::Read;
     let mut command = Command::new("sh");
-    command.args(["-c", script]).env(MARKS, marks_with(word)).stdout(Stdio::piped());
+    command.args(["-c", script]).env(MARKS, marks_with(&own(word))).stdout(Stdio::piped());
     let mut child = spawn(&mut command, GroupChoice::Own).expect("sh runs");
     let mut ready = [0];
     child.stdout.as_mut().expect("a pipe").read_exact(&mut ready).expect("it says so");
