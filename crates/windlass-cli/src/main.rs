@@ -9,6 +9,7 @@ mod guard;
 mod holders;
 mod init;
 mod lock;
+mod log;
 mod primitive;
 mod run;
 mod schema;

@@ -13,6 +13,7 @@ use windlass_server::{
 
 use crate::arguments::Form;
 use crate::exit::Exit;
+use crate::log::show_log;
 use crate::state;
 use crate::workflow_file::WorkflowFile;
 
@@ -169,21 +170,9 @@ fn show(change: &Change<'_>) -> io::Result<()> {
     eprintln!("{step}: {word}{again}{why}");
     let over = !matches!(change.state, WorkState::Running);
     match &change.log {
-        Some(log) if over => show_log(step, log),
+        Some(log) if over => show_log(step, log, &mut io::stdout().lock()),
         _ => Ok(()),
     }
-}
-
-/// The output of an attempt, each line with the step's name before it.
-fn show_log(step: &str, log: &Path) -> io::Result<()> {
-    let output = fs::read(log)?;
-    let mut stdout = io::stdout().lock();
-    for line in output.split_inclusive(|&byte| byte == b'\n') {
-        write!(stdout, "{step} | ")?;
-        stdout.write_all(line.strip_suffix(b"\n").unwrap_or(line))?;
-        writeln!(stdout)?;
-    }
-    Ok(())
 }
 
 #[derive(Serialize)]

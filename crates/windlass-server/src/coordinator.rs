@@ -9,20 +9,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
 use windlass_core::{Grant, HolderId, Input, Phase, Timestamp, Token, Transition, WorkId};
-use windlass_store::{Leftover, Name, RunEnd, RunOutcome, RunRecord, Store, StoreError, Topic};
+use windlass_store::{
+    Leftover, Name, RunEnd, RunOutcome, RunRecord, Store, StoreError, Topic, Tree,
+};
 use windlass_workflow::{Mistakes, NoSuchStep, ParamErrors, Plan, Step};
 
 use crate::attempt::log_path;
 use crate::ended::Ended;
 use crate::events::EventReader;
 use crate::guard::CheckResult;
-use crate::leftovers;
+use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::order::Order;
+use crate::processes::{Job, Processes};
 use crate::pulse::Pulse;
 use crate::schedule::Schedule;
 use crate::signals::SignalWatch;
@@ -40,7 +42,6 @@ mod update;
 
 use self::bells::BellWatch;
 use self::condition::{Conclusion, Conditions, Side, Told};
-use self::ending::Hook;
 use self::items::Items;
 use self::leader::{Asking, Leader, Start, admit, declare, terms};
 use self::pass::{Record, Running};
@@ -135,7 +136,8 @@ pub struct Coordinator {
     conditions: Conditions,
     events: EventReader,
     items: Items,
-    news: Receiver<News>,
+    processes: Processes,
+    news: Mailbox<News>,
     tell: Sender<News>,
     /// What is to be taken in before anything else is waited for.
     inbox: Vec<News>,
@@ -149,8 +151,9 @@ pub struct Coordinator {
     due_finally: Vec<WorkId>,
     /// Hooks that start after the next commit.
     due_hooks: Vec<(&'static str, Order)>,
-    /// The hooks that run, by the leaders of their groups.
-    hooks: BTreeMap<u32, Hook>,
+    /// The hooks that run, by their numbers, and how many there were.
+    hooks: BTreeMap<u32, &'static str>,
+    called: u32,
     /// Stale holds whose processes were ended here, so that their names can be taken.
     ended: Vec<(Name, Token)>,
     _signals: SignalWatch,
@@ -174,9 +177,9 @@ enum Stop {
 
 /// Something that happened.
 enum News {
-    /// A process of an attempt, or what follows a step whatever happened, has ended.
+    /// A process of a step, or of a hook, has ended.
     Exited {
-        work: WorkId,
+        job: Job,
         ended: Ended,
     },
     /// A condition was checked; no result if that was stopped.
@@ -189,11 +192,6 @@ enum News {
     Concluded(WorkId, Side, Conclusion),
     /// Somebody wants something.
     Request(requests::Wish),
-    /// A hook has ended.
-    HookEnded {
-        pid: u32,
-        ended: Ended,
-    },
     Signal(i32),
     /// A bell rang.
     Rang,
@@ -279,7 +277,8 @@ impl Coordinator {
         })?;
         let leader = leader.map_err(|(run, by)| RunError::Led { run, by })?;
         let what = "the processes of the interrupted run cannot be ended";
-        leftovers::end_all(&leader.run.id).map_err(|source| RunError::Io { what, source })?;
+        let left = Tree { mark: tree::mark(&leader.mark()), group: None };
+        tree::end(&left).map_err(|source| RunError::Io { what, source })?;
         let mut schedule = Schedule::new(plan);
         schedule.replay(&store.facts(&leader.run.id)?);
         let mut coordinator = Self::new(store, schedule, leader)?;
@@ -291,7 +290,12 @@ impl Coordinator {
         let logs = store.dir().join("runs").join(&leader.run.id);
         let what = "the directory for logs cannot be made";
         fs::create_dir_all(&logs).map_err(|source| RunError::Io { what, source })?;
-        let (tell, news) = mpsc::channel();
+        let what = "processes cannot be waited for";
+        let made = mailbox().and_then(|(tell, news)| {
+            let processes = Processes::new(&leader.mark(), &news)?;
+            Ok((tell, news, processes))
+        });
+        let (tell, news, processes) = made.map_err(|source| RunError::Io { what, source })?;
         let signals = tell.clone();
         let signals = SignalWatch::start(move |signal| {
             // Nobody listens any more once the run has ended.
@@ -305,7 +309,7 @@ impl Coordinator {
         let mut reader = store.another()?;
         let after = reader.last_event()?;
         Ok(Self {
-            conditions: Conditions::new(tell.clone()),
+            conditions: Conditions::new(tell.clone(), &leader.mark()),
             events: EventReader::new(reader, after, Vec::new()),
             items: Items::of(schedule.plan()),
             store,
@@ -314,6 +318,7 @@ impl Coordinator {
             logs,
             running: BTreeMap::new(),
             uncleaned: BTreeSet::new(),
+            processes,
             news,
             tell,
             inbox: vec![News::Rang],
@@ -323,6 +328,7 @@ impl Coordinator {
             due_finally: Vec::new(),
             due_hooks: Vec::new(),
             hooks: BTreeMap::new(),
+            called: 0,
             ended: Vec::new(),
             _signals,
             _pulse,
@@ -357,14 +363,14 @@ impl Coordinator {
             let news = self.take_in()?;
             let starts = self.commit(news)?;
             let late = self.show(&mut watch);
-            late.into_iter().for_each(|work| self.ask_to_end(work));
+            late.into_iter().try_for_each(|work| self.ask_to_end(work))?;
             starts.into_iter().for_each(|start| self.start(start));
             self.clean_up();
             if let Some(end) = self.end() {
                 return self.finish(end, &mut watch);
             }
-            self.wait();
-            self.kill_the_slow();
+            self.wait()?;
+            self.kill_the_slow()?;
         }
     }
 
@@ -375,7 +381,7 @@ impl Coordinator {
         let mut rang = false;
         for news in std::mem::take(&mut self.inbox) {
             match news {
-                News::Signal(signal) => self.heed_signal(signal),
+                News::Signal(signal) => self.heed_signal(signal)?,
                 News::Rang => rang = true,
                 News::Checked { work, round, result } => {
                     let guards = &self.schedule.plan().guards;
@@ -501,27 +507,28 @@ impl Coordinator {
     }
 
     /// Waits until something happens, or time has come for something.
-    fn wait(&mut self) {
+    fn wait(&mut self) -> Result<(), RunError> {
         if !self.inbox.is_empty() {
-            return;
+            return Ok(());
         }
-        let first = match self.patience() {
-            Some(patience) => self.news.recv_timeout(patience),
-            None => self.news.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        };
-        self.inbox.extend(first.into_iter().chain(self.news.try_iter()));
+        let what = "processes cannot be waited for";
+        let over = self.processes.wait(self.patience());
+        let over = over.map_err(|source| RunError::Io { what, source })?;
+        let exited = over.into_iter().map(|(job, ended)| News::Exited { job, ended });
+        self.inbox.extend(exited);
+        self.inbox.extend(self.news.take());
         // Nobody rang in time, which may be because nobody could.
         if self.inbox.is_empty() {
             self.inbox.push(News::Rang);
         }
+        Ok(())
     }
 
     fn patience(&self) -> Option<Duration> {
         let looks = [self.schedule.engine().next_wakeup(), self.conditions.next_look()];
         let due = looks.into_iter().flatten().min().map(|due| due.since(self.schedule.now()));
         let nets = self.schedule.ticketed().next().is_some() || self.conditions.heeds_events();
-        let kill = self.running.values().filter_map(Running::kill_at);
-        let kill = kill.chain(self.hooks_kill_at()).min();
+        let kill = self.running.values().filter_map(Running::kill_at).min();
         let kill = kill.map(|at| at.saturating_duration_since(Instant::now()));
         [due, nets.then_some(NET), kill].into_iter().flatten().min()
     }
@@ -530,13 +537,6 @@ impl Coordinator {
     fn latest(&self, work: WorkId) -> Grant {
         let attempt = self.schedule.engine().attempts(work).expect("it is one of its works");
         Grant { work, attempt }
-    }
-}
-
-impl Drop for Coordinator {
-    /// A run that cannot go on leaves no step running; one that has ended has none.
-    fn drop(&mut self) {
-        self.kill_all();
     }
 }
 

@@ -8,7 +8,7 @@
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::AsFd;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ use crate::ended::Exit;
 use crate::poll::poll;
 use crate::pulse::{Beat, Lost, Pulse};
 use crate::signals::SignalPipe;
-use crate::spawn::{GroupChoice, spawn};
+use crate::spawn::{GroupChoice, Spawned, spawn};
 use crate::tree::{self, MARKS, marks_with};
 
 /// What to hold, for how long to wait, and what to run.
@@ -208,7 +208,7 @@ impl Held {
 
 /// The command while it runs.
 struct Running {
-    child: Child,
+    child: Spawned,
     group: GroupChoice,
 }
 

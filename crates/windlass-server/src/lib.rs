@@ -10,14 +10,18 @@ mod attempt;
 mod clock;
 mod coordinator;
 mod ended;
+mod ender;
 mod events;
 mod guard;
 mod hold;
-mod leftovers;
+mod logs;
+mod mailbox;
 mod order;
+mod orphans;
 mod outputs;
 mod poll;
 mod primitive;
+mod processes;
 mod pulse;
 mod schedule;
 mod signals;
@@ -34,6 +38,7 @@ pub use guard::{
     Watch, check, decide, verdict, watch,
 };
 pub use hold::{Hold, HoldError, hold};
+pub use logs::{Tail, tail};
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
 pub use pulse::Lost;
 pub use windlass_core::{

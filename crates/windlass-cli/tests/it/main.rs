@@ -11,6 +11,7 @@ mod holding;
 mod locks;
 mod outputs;
 mod primitives;
+mod processes;
 mod resume;
 mod scenarios;
 mod steering;

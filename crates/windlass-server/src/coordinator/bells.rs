@@ -2,12 +2,12 @@
 
 use std::io::{self, PipeWriter};
 use std::os::fd::AsFd;
-use std::sync::mpsc::Sender;
 use std::thread;
 
 use windlass_store::{Bell, Store, Topic};
 
 use super::{News, RunError};
+use crate::mailbox::Sender;
 use crate::poll::poll;
 
 /// Listens until it is dropped.

@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, PipeWriter};
-use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use windlass_workflow::{Guard, GuardAction};
 
 use super::News;
 use crate::guard::{Check, CheckResult, NotYet, Verdict, Vigil, VigilStep, check_until_closed};
+use crate::mailbox::Sender;
 use crate::order::{ConditionOrder, Unready};
 
 /// How many checks may run at a time; the others wait for their turn.
@@ -77,6 +77,8 @@ pub(super) struct Conditions {
     /// Tells one check from another.
     rounds: u64,
     tell: Sender<News>,
+    /// The word that marks every process of the run.
+    mark: String,
 }
 
 struct Wait {
@@ -97,8 +99,9 @@ struct Wait {
 }
 
 impl Conditions {
-    pub(super) fn new(tell: Sender<News>) -> Self {
-        Self { waits: BTreeMap::new(), due: BTreeSet::new(), checking: 0, rounds: 0, tell }
+    pub(super) fn new(tell: Sender<News>, mark: &str) -> Self {
+        let (waits, due, mark) = (BTreeMap::new(), BTreeSet::new(), mark.to_owned());
+        Self { waits, due, checking: 0, rounds: 0, tell, mark }
     }
 
     /// The step waits from now on; there is at least one condition.
@@ -228,7 +231,7 @@ impl Conditions {
         wait.check = Some((round, stop));
         wait.woken = false;
         wait.checks += 1;
-        let (tell, mark) = (self.tell.clone(), format!("check-{}-{round}", std::process::id()));
+        let (tell, mark) = (self.tell.clone(), format!("{0} {0}-check-{round}", self.mark));
         thread::spawn(move || {
             let ConditionOrder { script, env, dir, .. } = &order;
             let check = Check { script, env, dir, limit, mark: &mark };

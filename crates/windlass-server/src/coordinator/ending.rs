@@ -1,10 +1,8 @@
 //! How a run ends: interrupts, what steps leave to be done, hooks, and giving up the lead.
 
-use std::fs;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::io;
+use std::time::Duration;
 
-use rustix::process::Signal;
 use windlass_core::{Grant, Phase, WorkId, WorkState};
 use windlass_store::{AttemptEnd, AttemptRecord, Name, RunEnd, RunOutcome, StoreError};
 use windlass_workflow::Command;
@@ -12,43 +10,36 @@ use windlass_workflow::Command;
 use super::condition::Side;
 use super::leader::Start;
 use super::pass::{Record, Running, Stage, millis};
-use super::{Coordinator, End, News, Notice, RunError, Stop, Update};
-use crate::attempt::{self, signal_group};
-use crate::ended::Ended;
+use super::{Coordinator, End, Notice, RunError, Stop, Update};
+use crate::ended::Exit;
 use crate::order::Order;
+use crate::processes::{Job, Traces};
+use crate::tree;
 
 /// How long something that does not say so may take to end once it was asked to.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
 
-/// A command for the end of the run, or for a guard that needs a person, that runs.
-pub(super) struct Hook {
-    name: &'static str,
-    kill_at: Option<Instant>,
+pub(super) fn cannot_end(source: io::Error) -> RunError {
+    RunError::Io { what: "the processes of the run cannot be ended", source }
 }
 
 impl Coordinator {
     /// The first signal asks everything to end, the second one kills it.
-    pub(super) fn heed_signal(&mut self, signal: i32) {
+    pub(super) fn heed_signal(&mut self, signal: i32) -> Result<(), RunError> {
         let before = self.stop.replace(Stop::Signal(signal));
-        let again = matches!(before, Some(Stop::Signal(_)));
+        if matches!(before, Some(Stop::Signal(_))) {
+            self.processes.kill_all().map_err(cannot_end)?;
+        }
         for work in self.running.keys().copied().collect::<Vec<_>>() {
-            self.ask_to_end(work);
+            self.ask_to_end(work)?;
         }
         for work in self.conditions.waiting(Side::Before) {
             self.conditions.forget(work);
         }
-        for (pid, hook) in &mut self.hooks {
-            hook.kill_at.get_or_insert(Instant::now() + GRACE);
-            signal_group(*pid, Signal::TERM);
+        for &hook in self.hooks.keys() {
+            self.processes.ask_to_end(Job::Hook(hook), GRACE).map_err(cannot_end)?;
         }
-        if again {
-            self.kill_all();
-        }
-    }
-
-    pub(super) fn kill_all(&self) {
-        self.running.values().for_each(|running| running.signal(Signal::KILL));
-        self.hooks.keys().for_each(|pid| signal_group(*pid, Signal::KILL));
+        Ok(())
     }
 
     /// Starts what is due after a commit: what follows the end of steps, and hooks.
@@ -69,7 +60,7 @@ impl Coordinator {
             self.start_finally(work);
         }
         for (name, order) in std::mem::take(&mut self.due_hooks) {
-            self.start_hook(name, &order);
+            self.start_hook(name, order);
         }
     }
 
@@ -181,6 +172,7 @@ impl Coordinator {
                 watch(&Update::Notice(&what));
             }
         }
+        self.processes.finish().map_err(cannot_end)?;
         self.step_down(end)?;
         Ok(end)
     }
@@ -247,44 +239,27 @@ impl Coordinator {
         }
     }
 
-    fn start_hook(&mut self, name: &'static str, order: &Order) {
+    fn start_hook(&mut self, name: &'static str, mut order: Order) {
+        self.called += 1;
         let log = self.logs.join(format!("{name}.log"));
-        match attempt::start(order, &log) {
-            Ok(child) => {
-                let pid = child.id();
-                self.hooks.insert(pid, Hook { name, kill_at: None });
-                let tell = self.tell.clone();
-                thread::spawn(move || {
-                    let ended = super::starting::await_end(child);
-                    // Nobody listens any more if the run has failed meanwhile.
-                    let _ = tell.send(News::HookEnded { pid, ended });
-                });
-            }
+        let mark = format!("{}-hook-{}", self.leader.mark(), self.called);
+        let marks = tree::marks_with(&format!("{} {mark}", self.leader.mark()));
+        order.env.push((tree::MARKS.to_owned(), marks));
+        let traces = Traces { mark, log, output: None };
+        match self.processes.start(Job::Hook(self.called), &order, traces) {
+            Ok(()) => drop(self.hooks.insert(self.called, name)),
             Err(error) => {
-                let _ = fs::write(&log, format!("windlass: {error}\n"));
                 self.notices.push(Notice::Said(format!("{name} cannot be started: {error}")));
             }
         }
     }
 
-    pub(super) fn hook_ended(&mut self, pid: u32, ended: Ended) {
-        if let Some(hook) = self.hooks.remove(&pid).filter(|_| !ended.exit.is_success()) {
-            let log = self.logs.join(format!("{}.log", hook.name));
-            let what = format!("{}: {}; its output: {}", hook.name, ended.exit, log.display());
+    pub(super) fn hook_ended(&mut self, hook: u32, exit: Exit) {
+        if let Some(name) = self.hooks.remove(&hook).filter(|_| !exit.is_success()) {
+            let log = self.logs.join(format!("{name}.log"));
+            let what = format!("{name}: {exit}; its output: {}", log.display());
             self.notices.push(Notice::Said(what));
         }
-    }
-
-    pub(super) fn kill_slow_hooks(&mut self, now: Instant) {
-        for (pid, hook) in &mut self.hooks {
-            if hook.kill_at.take_if(|at| *at <= now).is_some() {
-                signal_group(*pid, Signal::KILL);
-            }
-        }
-    }
-
-    pub(super) fn hooks_kill_at(&self) -> Option<Instant> {
-        self.hooks.values().filter_map(|hook| hook.kill_at).min()
     }
 
     /// A guard waits for a person: everybody is told.

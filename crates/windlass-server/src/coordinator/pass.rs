@@ -6,7 +6,6 @@
 
 use std::time::Instant;
 
-use rustix::process::Signal;
 use windlass_core::{Ending, Grant, Input, Outcome, Phase, Timestamp, Why, WorkId};
 use windlass_store::{
     AttemptEnd, AttemptRecord, GuardWait, HolderId, Name, StoreError, Token, Transaction,
@@ -14,20 +13,19 @@ use windlass_store::{
 use windlass_workflow::Retry;
 
 use super::condition::{Conclusion, Condition, Orders, Side};
+use super::ending::{GRACE, cannot_end};
 use super::leader::{Leader, Start};
 use super::requests::Wish;
-use super::{Coordinator, News};
-use crate::attempt::signal_group;
+use super::{Coordinator, News, RunError};
 use crate::ended::{Ended, Exit};
 use crate::guard::Verdict;
+use crate::processes::Job;
 
 /// A pass that is under way.
 pub(super) struct Running {
     pub(super) start: Start,
     pub(super) stage: Stage,
-    /// The leader of the group of the process that runs; none between two.
-    pub(super) pid: Option<u32>,
-    /// It was asked to end, and is killed then.
+    /// It was not asked to end, and is killed then.
     kill_at: Option<Instant>,
     began: Timestamp,
     /// How its command ended.
@@ -93,7 +91,6 @@ impl Running {
         Self {
             start,
             stage: Stage::Command,
-            pid: None,
             kill_at: None,
             began,
             ended: None,
@@ -120,12 +117,6 @@ impl Running {
 
     pub(super) fn kill_at(&self) -> Option<Instant> {
         self.kill_at
-    }
-
-    pub(super) fn signal(&self, signal: Signal) {
-        if let Some(pid) = self.pid {
-            signal_group(pid, signal);
-        }
     }
 
     fn record(&self, step: &str, now: Timestamp, end: AttemptEnd) -> AttemptRecord {
@@ -160,10 +151,10 @@ impl Coordinator {
     /// Takes one piece of news in.
     pub(super) fn apply(&mut self, news: News) {
         match news {
-            News::Exited { work, ended } => self.exited(work, ended),
+            News::Exited { job: Job::Work(work), ended } => self.exited(work, ended),
+            News::Exited { job: Job::Hook(hook), ended } => self.hook_ended(hook, ended.exit),
             News::Concluded(work, side, conclusion) => self.concluded(work, side, conclusion),
             News::Request(wish) => self.grant_wish(wish),
-            News::HookEnded { pid, ended } => self.hook_ended(pid, ended),
             News::Checked { .. } | News::Signal(_) | News::Rang => {
                 unreachable!("those are taken in before")
             }
@@ -173,7 +164,6 @@ impl Coordinator {
     /// A process of the step has ended.
     fn exited(&mut self, work: WorkId, ended: Ended) {
         let running = self.running.get_mut(&work).expect("it runs");
-        running.pid = None;
         running.kill_at = None;
         match running.stage {
             Stage::Command => {
@@ -386,13 +376,12 @@ impl Coordinator {
     }
 
     /// Asks a step to end, within its grace. What follows in any case is only given that long.
-    pub(super) fn ask_to_end(&mut self, work: WorkId) {
-        let grace = self.schedule.step(work).grace.unwrap_or(super::ending::GRACE);
-        let Some(running) = self.running.get_mut(&work) else { return };
+    pub(super) fn ask_to_end(&mut self, work: WorkId) -> Result<(), RunError> {
+        let grace = self.schedule.step(work).grace.unwrap_or(GRACE);
+        let Some(running) = self.running.get_mut(&work) else { return Ok(()) };
         match running.stage {
             Stage::Command => {
-                running.kill_at.get_or_insert(Instant::now() + grace);
-                running.signal(Signal::TERM);
+                self.processes.ask_to_end(Job::Work(work), grace).map_err(cannot_end)?;
             }
             Stage::Ensuring => {
                 self.conditions.forget(work);
@@ -403,17 +392,18 @@ impl Coordinator {
                 running.kill_at.get_or_insert(Instant::now() + grace);
             }
         }
+        Ok(())
     }
 
-    /// Kills whoever was asked to end and has used up its grace.
-    pub(super) fn kill_the_slow(&mut self) {
+    /// Kills what has used up its grace without having been asked.
+    pub(super) fn kill_the_slow(&mut self) -> Result<(), RunError> {
         let now = Instant::now();
-        for running in self.running.values_mut() {
+        for (work, running) in &mut self.running {
             if running.kill_at.take_if(|at| *at <= now).is_some() {
-                running.signal(Signal::KILL);
+                self.processes.kill(Job::Work(*work)).map_err(cannot_end)?;
             }
         }
-        self.kill_slow_hooks(now);
+        Ok(())
     }
 }
 

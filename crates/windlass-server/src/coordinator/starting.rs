@@ -1,24 +1,22 @@
-//! The processes of a pass through a step, from their start to their exit.
+//! Starts the processes of a pass through a step, once the store knows about it.
 
 use std::io;
-use std::path::{Path, PathBuf};
-use std::process::Child;
-use std::thread;
+use std::path::PathBuf;
 
-use rustix::process::Signal;
 use windlass_core::{Grant, Token, WorkId};
 
 use super::leader::Start;
 use super::pass::Running;
 use super::{Coordinator, News};
-use crate::attempt::{self, FENCE_VARIABLE, RUN_VARIABLE, fence, log_path, signal_group};
-use crate::ended::{Ended, Exit};
-use crate::order::Order;
+use crate::attempt::{FENCE_VARIABLE, RUN_VARIABLE, fence, log_path};
+use crate::ended::Exit;
+use crate::order::{Order, Unready};
 use crate::outputs;
+use crate::processes::{CANNOT_START, Job, Traces};
 use crate::tree;
 
-/// What a shell says of a command that cannot be executed.
-const CANNOT_START: i32 = 126;
+/// What a shell says of a command that cannot be found.
+const NOT_FOUND: i32 = 127;
 /// The variable that tells an attempt where to write what it hands on.
 const OUTPUT_VARIABLE: &str = "WINDLASS_OUTPUT";
 /// The variable that tells an attempt until when it has time, in seconds since 1970.
@@ -31,20 +29,21 @@ impl Coordinator {
     /// Starts the command of an attempt that the store knows about. One that cannot be started has
     /// ended with 126 or 127, as a shell would say.
     pub(super) fn start(&mut self, start: Start) {
-        let work = start.grant.work;
-        let step = self.schedule.step(work);
+        let grant = start.grant;
+        let step = self.schedule.step(grant.work);
         if step.finally.is_some() {
-            self.uncleaned.insert(work);
+            self.uncleaned.insert(grant.work);
         }
-        self.items.take(work, self.schedule.plan(), step);
-        let log = log_path(&self.logs, start.grant, &step.name);
-        let started = match &start.broken {
-            Some(unready) => Err((CANNOT_START, unready.to_string())),
-            None => self.start_command(&start, &log),
+        self.items.take(grant.work, self.schedule.plan(), step);
+        let log = log_path(&self.logs, grant, &step.name);
+        let output = outputs::path(&self.logs, grant, &step.name);
+        let order = match &start.broken {
+            Some(unready) => Err(unready.clone()),
+            None => self.command_order(grant, &output),
         };
-        let mut running = Running::new(start, self.schedule.now());
-        running.pid = self.or_complain(work, &log, started);
-        self.running.insert(work, running);
+        let tokens = start.tokens();
+        self.running.insert(grant.work, Running::new(start, self.schedule.now()));
+        self.start_process(grant, order, &tokens, log, Some(output));
     }
 
     /// Starts what follows a step in any case.
@@ -52,82 +51,58 @@ impl Coordinator {
         let grant = self.latest(work);
         let step = self.schedule.step(work);
         let log = log_path(&self.logs, grant, &step.name).with_extension("finally.log");
-        let command = step.finally.clone().expect("it has one");
+        let command = step.finally.as_ref().expect("it has one");
         let written = |step: &str, key: &str| self.schedule.output(&self.logs, step, key);
-        let orders = self.leader.orders(&self.schedule, &written);
-        let order = orders.finally(grant, &command);
+        let order = self.leader.orders(&self.schedule, &written).finally(grant, command);
         let tokens = self.running[&work].start.tokens();
-        let started = order.map_err(|unready| (CANNOT_START, unready.to_string()));
-        let started = started.and_then(|mut order| {
-            self.introduce(&mut order, grant, &tokens);
-            spawn(&order, &log).map(|child| self.await_exit(work, child, None))
-        });
-        let pid = self.or_complain(work, &log, started);
-        self.running.get_mut(&work).expect("it runs").pid = pid;
+        self.start_process(grant, order, &tokens, log, None);
     }
 
-    /// The leader of the process group; one that could not be started has ended.
-    fn or_complain(
-        &self,
-        work: WorkId,
-        log: &Path,
-        started: Result<u32, NotStarted>,
-    ) -> Option<u32> {
-        let (code, why) = match started {
-            Ok(pid) => return Some(pid),
-            Err(not) => not,
-        };
-        outputs::complain(log, &format!("the step cannot be started: {why}"));
-        let ended = Exit::Code(code).into();
-        self.tell.send(News::Exited { work, ended }).expect("we listen ourselves");
-        None
-    }
-
-    fn start_command(&self, start: &Start, log: &Path) -> Result<u32, NotStarted> {
-        let grant = start.grant;
-        let step = &self.schedule.step(grant.work).name;
-        let output = outputs::path(&self.logs, grant, step);
+    fn command_order(&self, grant: Grant, output: &std::path::Path) -> Result<Order, Unready> {
         let written = |step: &str, key: &str| self.schedule.output(&self.logs, step, key);
-        let order = self.leader.orders(&self.schedule, &written).attempt(grant);
-        let mut order = order.map_err(|missing| (CANNOT_START, missing.to_string()))?;
-        self.introduce(&mut order, grant, &start.tokens());
+        let mut order = self.leader.orders(&self.schedule, &written).attempt(grant)?;
         order.env.extend(self.items.variables(grant.work, self.schedule.plan()));
         order.env.push((OUTPUT_VARIABLE.to_owned(), output.display().to_string()));
         if let Some(until) = self.schedule.until(grant.work) {
             order.env.push((DEADLINE_VARIABLE.to_owned(), until.to_string()));
         }
-        let child = spawn(&order, log)?;
-        Ok(self.await_exit(grant.work, child, Some((log.to_owned(), output))))
+        Ok(order)
+    }
+
+    /// Starts a process of a step; one that could not be started has ended.
+    fn start_process(
+        &mut self,
+        grant: Grant,
+        order: Result<Order, Unready>,
+        tokens: &[Token],
+        log: PathBuf,
+        output: Option<PathBuf>,
+    ) {
+        let job = Job::Work(grant.work);
+        let order = order.map_err(|unready| (CANNOT_START, unready.to_string()));
+        let started = order.and_then(|mut order| {
+            let mark = self.leader.mark_of(grant);
+            self.introduce(&mut order, grant, tokens, &mark);
+            let traces = Traces { mark, log: log.clone(), output };
+            self.processes.start(job, &order, traces).map_err(|error| not_started(&order, &error))
+        });
+        if let Err((code, why)) = started {
+            outputs::complain(&log, &format!("the step cannot be started: {why}"));
+            let ended = Exit::Code(code).into();
+            self.tell.send(News::Exited { job, ended }).expect("we listen ourselves");
+        }
     }
 
     /// Tells a process who it is.
-    fn introduce(&self, order: &mut Order, grant: Grant, tokens: &[Token]) {
+    fn introduce(&self, order: &mut Order, grant: Grant, tokens: &[Token], mark: &str) {
         let about = [
             (RUN_VARIABLE, self.leader.run.id.clone()),
             ("WINDLASS_STEP", self.schedule.step(grant.work).name.clone()),
             ("WINDLASS_ATTEMPT", grant.attempt.to_string()),
             (FENCE_VARIABLE, fence(tokens)),
-            (tree::MARKS, tree::marks_with(&self.leader.mark_of(grant))),
+            (tree::MARKS, tree::marks_with(&format!("{} {mark}", self.leader.mark()))),
         ];
         order.env.extend(about.map(|(name, value)| (name.to_owned(), value)));
-    }
-
-    /// Waits for the end of a process, and looks at what it has handed on, if it may.
-    fn await_exit(&self, work: WorkId, child: Child, output: Option<(PathBuf, PathBuf)>) -> u32 {
-        let pid = child.id();
-        let tell = self.tell.clone();
-        thread::spawn(move || {
-            let mut ended = await_end(child);
-            if let Some((log, output)) = output.filter(|_| ended.exit.is_success())
-                && let Err(error) = outputs::read(&output)
-            {
-                outputs::complain(&log, &format!("what it wrote to $WINDLASS_OUTPUT: {error}"));
-                ended.exit = Exit::Code(1);
-            }
-            // Nobody listens any more if the run has failed meanwhile.
-            let _ = tell.send(News::Exited { work, ended });
-        });
-        pid
     }
 }
 
@@ -137,19 +112,10 @@ impl Start {
     }
 }
 
-fn spawn(order: &Order, log: &Path) -> Result<Child, NotStarted> {
-    attempt::start(order, log).map_err(|error| {
-        let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { CANNOT_START };
-        (code, error.to_string())
-    })
-}
-
-/// Waits for the end of a process.
-pub(super) fn await_end(mut child: Child) -> Ended {
-    let pid = child.id();
-    attempt::await_end(pid);
-    // Whatever it left behind in its group ends with it. The group's number cannot be anybody
-    // else's before its leader is reaped.
-    signal_group(pid, Signal::KILL);
-    child.wait().map_or(Exit::Code(CANNOT_START), Exit::from).into()
+fn not_started(order: &Order, error: &io::Error) -> NotStarted {
+    if let Err(error) = order.dir.read_dir() {
+        return (CANNOT_START, format!("its directory {}: {error}", order.dir.display()));
+    }
+    let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_START };
+    (code, format!("{}: {error}", order.program))
 }

@@ -5,7 +5,7 @@ use std::io::{self, PipeReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::io::ioctl_fionbio;
@@ -16,7 +16,7 @@ use windlass_workflow::Script;
 use crate::attempt::pid;
 use crate::poll::poll;
 use crate::signals::SignalPipe;
-use crate::spawn::{GroupChoice, spawn};
+use crate::spawn::{GroupChoice, Spawned, spawn};
 use crate::tree::{self, MARKS, marks_with};
 
 /// How much of the last output is kept.
@@ -33,7 +33,7 @@ pub struct Check<'a> {
     pub dir: &'a Path,
     /// How long it may take.
     pub limit: Duration,
-    /// A word that marks its processes; one that nobody else uses.
+    /// The words that mark its processes; nobody else uses the last of them.
     pub mark: &'a str,
 }
 
@@ -139,7 +139,8 @@ fn check_until(check: &Check<'_>, stop: Option<&dyn AsFd>) -> io::Result<Option<
     };
     let ended = running.until_end(check, stop);
     // Whatever the condition has left behind ends with it, also what holds on to its output.
-    let tree = Tree { mark: tree::mark(check.mark), group: tree::group_of(running.child.id()) };
+    let own = check.mark.rsplit(' ').next().unwrap_or_default();
+    let tree = Tree { mark: tree::mark(own), group: tree::group_of(running.child.id()) };
     let killed = running.child.kill().and_then(|()| tree::end(&tree));
     let status = running.child.wait()?;
     killed?;
@@ -190,7 +191,7 @@ enum Ended {
 }
 
 struct Running {
-    child: Child,
+    child: Spawned,
     ended: OwnedFd,
     output: PipeReader,
     tail: Vec<u8>,
