@@ -20,6 +20,8 @@ use windlass_workflow::{Mistakes, NoSuchStep, ParamErrors, Plan, Step};
 use crate::attempt::log_path;
 use crate::ended::Ended;
 use crate::events::EventReader;
+#[cfg(windlass_faults)]
+use crate::fault::Point;
 use crate::guard::CheckResult;
 use crate::leftovers;
 use crate::order::Order;
@@ -228,8 +230,12 @@ impl Coordinator {
             transaction.insert_run(&run)?;
             let leader = Leader::take_over(transaction, run)?.expect("nobody else knows it yet");
             leader.append(transaction, &mut schedule)?;
+            #[cfg(windlass_faults)]
+            Point::BeforeSubmit.reached();
             Ok(leader)
         })?;
+        #[cfg(windlass_faults)]
+        Point::AfterSubmit.committed();
         Self::new(store, schedule, leader)
     }
 
@@ -278,8 +284,12 @@ impl Coordinator {
             Leader::take_over(transaction, run)
         })?;
         let leader = leader.map_err(|(run, by)| RunError::Led { run, by })?;
+        #[cfg(windlass_faults)]
+        Point::AfterTakeOver.reached();
         let what = "the processes of the interrupted run cannot be ended";
         leftovers::end_all(&leader.run.id).map_err(|source| RunError::Io { what, source })?;
+        #[cfg(windlass_faults)]
+        Point::AfterLeftovers.reached();
         let mut schedule = Schedule::new(plan);
         schedule.replay(&store.facts(&leader.run.id)?);
         let mut coordinator = Self::new(store, schedule, leader)?;
@@ -438,8 +448,12 @@ impl Coordinator {
                 starts = admit(schedule, leader, logs, transaction, &mut asking)?;
             }
             leader.append(transaction, schedule)?;
+            #[cfg(windlass_faults)]
+            Point::BeforeCommit.reached();
             Ok(starts)
         })?;
+        #[cfg(windlass_faults)]
+        Point::AfterCommit.committed();
         self.end_leftovers(leftovers)?;
         Ok(starts)
     }
@@ -448,9 +462,15 @@ impl Coordinator {
     fn end_leftovers(&mut self, leftovers: Vec<Leftover>) -> Result<(), RunError> {
         self.ended.clear();
         for Leftover { name, token, tree, .. } in leftovers {
+            // Everybody who wants a name says the same of it, and a look at all processes is long.
+            if self.ended.contains(&(name.clone(), token)) {
+                continue;
+            }
             let what = "what a dead holder has left running cannot be ended";
             tree::end(&tree).map_err(|source| RunError::Io { what, source })?;
             self.ended.push((name, token));
+            #[cfg(windlass_faults)]
+            Point::AfterClearing.reached();
         }
         Ok(())
     }
@@ -523,7 +543,9 @@ impl Coordinator {
         let kill = self.running.values().filter_map(Running::kill_at);
         let kill = kill.chain(self.hooks_kill_at()).min();
         let kill = kill.map(|at| at.saturating_duration_since(Instant::now()));
-        [due, nets.then_some(NET), kill].into_iter().flatten().min()
+        // What was cleared away just now is had by asking again, and nobody rings for it.
+        let cleared = (!self.ended.is_empty()).then_some(Duration::ZERO);
+        [due, nets.then_some(NET), kill, cleared].into_iter().flatten().min()
     }
 
     /// The attempt of a step that is under way, or the last one.

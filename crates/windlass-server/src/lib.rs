@@ -11,6 +11,8 @@ mod clock;
 mod coordinator;
 mod ended;
 mod events;
+#[cfg(windlass_faults)]
+pub mod fault;
 mod guard;
 mod hold;
 mod leftovers;

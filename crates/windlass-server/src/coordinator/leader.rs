@@ -58,6 +58,8 @@ impl Leader {
         schedule: &mut Schedule,
     ) -> Result<(), StoreError> {
         let facts = schedule.take_facts();
+        #[cfg(windlass_faults)]
+        crate::fault::note_digest(schedule.engine().digest());
         if facts.is_empty() { Ok(()) } else { transaction.append(&self.run.id, self.epoch, &facts) }
     }
 
