@@ -25,10 +25,10 @@ use crate::fault::Point;
 use crate::guard::CheckResult;
 use crate::leftovers;
 use crate::order::Order;
+use crate::presence;
 use crate::pulse::Pulse;
 use crate::schedule::Schedule;
 use crate::signals::SignalWatch;
-use crate::tree;
 
 mod bells;
 mod condition;
@@ -224,7 +224,7 @@ impl Coordinator {
         let workflow = plan.name.clone();
         let mut schedule = Schedule::new(plan);
         schedule.submit_all();
-        let leader = store.transact(|transaction| {
+        let mut leader = store.transact(|transaction| {
             let run = RunRecord { id: transaction.new_run_id()?, workflow, ..run };
             declare(transaction, schedule.plan())?;
             transaction.insert_run(&run)?;
@@ -236,6 +236,7 @@ impl Coordinator {
         })?;
         #[cfg(windlass_faults)]
         Point::AfterSubmit.committed();
+        leader.attend(store.dir())?;
         Self::new(store, schedule, leader)
     }
 
@@ -283,9 +284,10 @@ impl Coordinator {
             declare(transaction, &plan)?;
             Leader::take_over(transaction, run)
         })?;
-        let leader = leader.map_err(|(run, by)| RunError::Led { run, by })?;
+        let mut leader = leader.map_err(|(run, by)| RunError::Led { run, by })?;
         #[cfg(windlass_faults)]
         Point::AfterTakeOver.reached();
+        leader.attend(store.dir())?;
         let what = "the processes of the interrupted run cannot be ended";
         leftovers::end_all(&leader.run.id).map_err(|source| RunError::Io { what, source })?;
         #[cfg(windlass_faults)]
@@ -467,7 +469,8 @@ impl Coordinator {
                 continue;
             }
             let what = "what a dead holder has left running cannot be ended";
-            tree::end(&tree).map_err(|source| RunError::Io { what, source })?;
+            let ended = presence::end_leftover(self.store.dir(), &tree);
+            ended.map_err(|source| RunError::Io { what, source })?;
             self.ended.push((name, token));
             #[cfg(windlass_faults)]
             Point::AfterClearing.reached();

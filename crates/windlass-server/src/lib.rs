@@ -19,6 +19,7 @@ mod leftovers;
 mod order;
 mod outputs;
 mod poll;
+mod presence;
 mod primitive;
 mod pulse;
 mod schedule;

@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 use std::fs;
-use std::process::Child;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::bench::{Bench, eventually, stderr, stdout};
 use crate::damage::in_namespace;
@@ -141,4 +143,40 @@ fn of_several_that_resume_one_leads() {
         assert!(stderr(output).contains("is still led by"), "{}", stderr(output));
     }
     assert_eq!(bench.read("record"), "1\n2\n", "the step ran once more");
+}
+
+/// The first child of a process.
+fn child_of(parent: u32) -> Option<u32> {
+    let threads = fs::read_dir(format!("/proc/{parent}/task")).ok()?.flatten();
+    let mut lists =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists.find_map(|list| list.split(' ').next()?.parse().ok())
+}
+
+/// Between its beginning and its program, a process looks like its parent, whatever it will be. A
+/// tracer holds it up there for a second, while its parent is killed and the run goes on.
+#[test]
+fn a_process_that_has_no_program_yet_does_not_run_beside_the_next_attempt() {
+    let allowed = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status();
+    if !allowed.is_ok_and(|status| status.success()) {
+        return;
+    }
+    let bench = Bench::new();
+    let run =
+        "echo start $WINDLASS_ATTEMPT >> record; sleep 0.3; echo end $WINDLASS_ATTEMPT >> record";
+    bench.write("flow.toml", &format!("[step.only]\nrun = ['/bin/sh', '-c', '{run}']\n"));
+    let strace = "exec strace -f -qq -o /dev/null -e trace=execve \
+        -e inject=execve:delay_enter=1000000 \"$WINDLASS\" run flow.toml";
+    let mut tracer = bench.script(strace).stderr(Stdio::null()).spawn().expect("sh runs");
+    let coordinator = || child_of(tracer.id()).filter(|_| bench.path("state/runs").exists());
+    eventually("the step has a process", || coordinator().and_then(child_of).is_some());
+    let pid = coordinator().and_then(|pid| Pid::from_raw(pid.cast_signed())).expect("it runs");
+    kill_process(pid, Signal::KILL).expect("it can be killed");
+
+    let output = bench.call(&["resume", &bench.run_id()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    tracer.wait().expect("everything that it watches has ended");
+    let record = bench.read("record");
+    let record = record.strip_prefix("start 1\n").unwrap_or(&record);
+    assert_eq!(record, "start 2\nend 2\n", "the first attempt was ended before the second");
 }

@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tempfile::TempDir;
 use windlass_server::fault::{FAULT_VARIABLE, Point, REPORT_VARIABLE};
 
@@ -103,7 +104,8 @@ impl Lives {
         };
         let said = File::create(self.path("said")).expect("a file");
         let _ = fs::remove_file(self.path("report"));
-        command.current_dir(self.dir.path()).stdin(Stdio::null()).stdout(Stdio::null());
+        let told = File::create(self.path("told")).expect("a file");
+        command.arg("--json").current_dir(self.dir.path()).stdin(Stdio::null()).stdout(told);
         command.stderr(said).env("WINDLASS_STATE", self.path("state"));
         command.env(REPORT_VARIABLE, self.path("report")).env_remove("WINDLASS_LEASES");
         command
@@ -139,6 +141,9 @@ impl Lives {
         for line in record::lines(&record).iter().filter(|line| line.is_start()) {
             let again = finished.get(line.step).is_some_and(|last| line.attempt > *last);
             assert!(!again, "{}@{} ran although it was finished", line.step, line.attempt);
+        }
+        for (step, attempt) in successes(&self.read("told")) {
+            assert_eq!(finished.get(&step), Some(&attempt), "{step}: what was told is stored");
         }
         self.finished = finished;
         self.check_digest(&mut journal);
@@ -184,6 +189,18 @@ impl Lives {
         let line = |process: fs::DirEntry| fs::read_to_string(process.path().join("cmdline"));
         marked.map(|process| line(process).unwrap_or_default()).collect()
     }
+}
+
+/// The steps that a life has called successful, each with its attempt.
+fn successes(told: &str) -> Vec<(String, u32)> {
+    // The last line may have been cut off.
+    let events = told.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let success = |event: Value| {
+        let attempt = event["attempt"].as_u64().and_then(|attempt| u32::try_from(attempt).ok())?;
+        let is_success = event["event"] == "step" && event["state"] == "success";
+        is_success.then(|| (event["step"].as_str().unwrap_or_default().to_owned(), attempt))
+    };
+    events.filter_map(success).collect()
 }
 
 impl Drop for Lives {

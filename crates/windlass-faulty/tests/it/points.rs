@@ -30,7 +30,7 @@ fn wanted(point: Point) -> usize {
     match chance(point) {
         // Once for each run, which takes its time.
         Chance::Begin => rounds(1, 50),
-        _ => rounds(3, 200),
+        _ => rounds(2, 200),
     }
 }
 
