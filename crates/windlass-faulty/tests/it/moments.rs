@@ -18,11 +18,11 @@ const LIFE: Duration = Duration::from_millis(100);
 #[test]
 fn a_run_that_is_killed_at_any_moment_goes_on() {
     let mut dice = Dice::thrown();
-    let (mut kills, mut runs) = (0, 0);
-    while kills < rounds(12, 200) {
+    let (wanted, mut kills, mut runs) = (rounds(12, 200), 0, 0);
+    while kills < wanted {
         let mut lives = Lives::new();
         let mut longest = LIFE;
-        while !lives.is_complete() {
+        while !lives.is_complete() && kills < wanted {
             let before = lives.progress();
             let micros = u64::try_from(longest.as_micros()).expect("it is not that long");
             let moment = Duration::from_micros(dice.below(micros));
@@ -52,10 +52,10 @@ fn limit_files(child: &Child, bytes: u64) {
 #[test]
 fn a_run_that_is_killed_in_the_middle_of_a_commit_goes_on() {
     let mut dice = Dice::thrown();
-    let (mut kills, mut runs) = (0, 0);
-    while kills < rounds(4, 200) {
+    let (wanted, mut kills, mut runs) = (rounds(6, 200), 0, 0);
+    while kills < wanted {
         let mut lives = Lives::new();
-        while !lives.is_complete() {
+        while !lives.is_complete() && kills < wanted {
             let long = |name: &str| fs::metadata(lives.path(name)).map_or(0, |file| file.len());
             let log = long("state/store.db-wal").max(long("state/store.db"));
             // The steps die by it, too, if they have written more.

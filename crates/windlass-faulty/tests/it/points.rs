@@ -85,7 +85,7 @@ fn one_run(dice: &mut Dice, quota: &mut Quota) {
     let mut after_the_end = dice.below(20);
     loop {
         let (submitted, complete) = (lives.is_submitted(), lives.is_complete());
-        if complete && after_the_end == 0 {
+        if quota.is_met() || complete && after_the_end == 0 {
             break;
         }
         after_the_end -= u64::from(complete);
