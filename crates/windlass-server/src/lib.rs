@@ -12,6 +12,8 @@ mod coordinator;
 mod ended;
 mod ender;
 mod events;
+#[cfg(windlass_faults)]
+pub mod fault;
 mod guard;
 mod hold;
 mod logs;
@@ -20,6 +22,7 @@ mod order;
 mod orphans;
 mod outputs;
 mod poll;
+mod presence;
 mod primitive;
 mod processes;
 mod pulse;

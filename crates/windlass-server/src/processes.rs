@@ -24,6 +24,8 @@ use windlass_store::Tree;
 use crate::attempt::{self, pid};
 use crate::ended::{Ended, Exit};
 use crate::ender::{Condemned, Ender, Gone, Mercy};
+#[cfg(windlass_faults)]
+use crate::fault::Point;
 use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::order::Order;
 use crate::orphans::Orphans;
@@ -137,7 +139,11 @@ impl Processes {
     /// Starts the process of an attempt.
     pub(crate) fn start(&mut self, job: Job, order: &Order, traces: Traces) -> io::Result<()> {
         let born = ticks();
+        #[cfg(windlass_faults)]
+        Point::BeforeSpawn.reached();
         let mut process = attempt::start(order, &traces.log)?;
+        #[cfg(windlass_faults)]
+        Point::AfterSpawn.reached();
         let handle = match self.watch(process.id()) {
             Ok(handle) => handle,
             Err(error) => {
@@ -339,6 +345,8 @@ impl Processes {
         self.exited.remove(&job);
         let Running { process, traces, .. } = self.running.remove(&job)?;
         self.jobs.remove(&process.id());
+        #[cfg(windlass_faults)]
+        Point::AfterExit.reached();
         let reaped = pid(process.id()).and_then(|number| reap(number).ok().flatten());
         let mut ended = reaped.unwrap_or(Ended::from(Exit::Code(CANNOT_START)));
         if !left.is_empty() {
