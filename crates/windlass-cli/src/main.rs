@@ -1,5 +1,9 @@
 //! The windlass command: arguments in, text and JSON out.
 
+// Before all others, because they talk through its macro.
+#[macro_use]
+mod talk;
+
 mod arguments;
 mod check;
 mod events;

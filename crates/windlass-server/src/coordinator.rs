@@ -20,13 +20,15 @@ use windlass_workflow::{Mistakes, NoSuchStep, ParamErrors, Plan, Step};
 use crate::attempt::log_path;
 use crate::ended::Ended;
 use crate::events::EventReader;
+#[cfg(windlass_faults)]
+use crate::fault::Point;
 use crate::guard::CheckResult;
 use crate::leftovers;
 use crate::order::Order;
+use crate::presence;
 use crate::pulse::Pulse;
 use crate::schedule::Schedule;
 use crate::signals::SignalWatch;
-use crate::tree;
 
 mod bells;
 mod condition;
@@ -222,14 +224,19 @@ impl Coordinator {
         let workflow = plan.name.clone();
         let mut schedule = Schedule::new(plan);
         schedule.submit_all();
-        let leader = store.transact(|transaction| {
+        let mut leader = store.transact(|transaction| {
             let run = RunRecord { id: transaction.new_run_id()?, workflow, ..run };
             declare(transaction, schedule.plan())?;
             transaction.insert_run(&run)?;
             let leader = Leader::take_over(transaction, run)?.expect("nobody else knows it yet");
             leader.append(transaction, &mut schedule)?;
+            #[cfg(windlass_faults)]
+            Point::BeforeSubmit.reached();
             Ok(leader)
         })?;
+        #[cfg(windlass_faults)]
+        Point::AfterSubmit.committed();
+        leader.attend(store.dir())?;
         Self::new(store, schedule, leader)
     }
 
@@ -277,9 +284,14 @@ impl Coordinator {
             declare(transaction, &plan)?;
             Leader::take_over(transaction, run)
         })?;
-        let leader = leader.map_err(|(run, by)| RunError::Led { run, by })?;
+        let mut leader = leader.map_err(|(run, by)| RunError::Led { run, by })?;
+        #[cfg(windlass_faults)]
+        Point::AfterTakeOver.reached();
+        leader.attend(store.dir())?;
         let what = "the processes of the interrupted run cannot be ended";
         leftovers::end_all(&leader.run.id).map_err(|source| RunError::Io { what, source })?;
+        #[cfg(windlass_faults)]
+        Point::AfterLeftovers.reached();
         let mut schedule = Schedule::new(plan);
         schedule.replay(&store.facts(&leader.run.id)?);
         let mut coordinator = Self::new(store, schedule, leader)?;
@@ -438,8 +450,12 @@ impl Coordinator {
                 starts = admit(schedule, leader, logs, transaction, &mut asking)?;
             }
             leader.append(transaction, schedule)?;
+            #[cfg(windlass_faults)]
+            Point::BeforeCommit.reached();
             Ok(starts)
         })?;
+        #[cfg(windlass_faults)]
+        Point::AfterCommit.committed();
         self.end_leftovers(leftovers)?;
         Ok(starts)
     }
@@ -448,9 +464,16 @@ impl Coordinator {
     fn end_leftovers(&mut self, leftovers: Vec<Leftover>) -> Result<(), RunError> {
         self.ended.clear();
         for Leftover { name, token, tree, .. } in leftovers {
+            // Everybody who wants a name says the same of it, and a look at all processes is long.
+            if self.ended.contains(&(name.clone(), token)) {
+                continue;
+            }
             let what = "what a dead holder has left running cannot be ended";
-            tree::end(&tree).map_err(|source| RunError::Io { what, source })?;
+            let ended = presence::end_leftover(self.store.dir(), &tree);
+            ended.map_err(|source| RunError::Io { what, source })?;
             self.ended.push((name, token));
+            #[cfg(windlass_faults)]
+            Point::AfterClearing.reached();
         }
         Ok(())
     }
@@ -523,7 +546,9 @@ impl Coordinator {
         let kill = self.running.values().filter_map(Running::kill_at);
         let kill = kill.chain(self.hooks_kill_at()).min();
         let kill = kill.map(|at| at.saturating_duration_since(Instant::now()));
-        [due, nets.then_some(NET), kill].into_iter().flatten().min()
+        // What was cleared away just now is had by asking again, and nobody rings for it.
+        let cleared = (!self.ended.is_empty()).then_some(Duration::ZERO);
+        [due, nets.then_some(NET), kill, cleared].into_iter().flatten().min()
     }
 
     /// The attempt of a step that is under way, or the last one.

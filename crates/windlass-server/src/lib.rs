@@ -11,12 +11,15 @@ mod clock;
 mod coordinator;
 mod ended;
 mod events;
+#[cfg(windlass_faults)]
+pub mod fault;
 mod guard;
 mod hold;
 mod leftovers;
 mod order;
 mod outputs;
 mod poll;
+mod presence;
 mod primitive;
 mod pulse;
 mod schedule;

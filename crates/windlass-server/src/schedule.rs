@@ -286,11 +286,13 @@ impl Schedule {
         self.call_at(self.clock.now(), call)
     }
 
-    fn call_at<T>(
+    pub(crate) fn call_at<T>(
         &mut self,
         now: Timestamp,
         call: impl FnOnce(&mut Engine, &mut World<'_>) -> T,
     ) -> T {
+        #[cfg(windlass_faults)]
+        crate::fault::note_time(now);
         // The tree is private, so there is nobody else to wake.
         let mut wakes = Vec::new();
         let mut world = World {

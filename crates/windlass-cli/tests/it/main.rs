@@ -7,6 +7,7 @@ mod damage;
 mod events;
 mod failures;
 mod guards;
+mod hardship;
 mod holding;
 mod locks;
 mod outputs;

@@ -15,6 +15,8 @@ use super::pass::{Record, Running, Stage, millis};
 use super::{Coordinator, End, News, Notice, RunError, Stop, Update};
 use crate::attempt::{self, signal_group};
 use crate::ended::Ended;
+#[cfg(windlass_faults)]
+use crate::fault::Point;
 use crate::order::Order;
 
 /// How long something that does not say so may take to end once it was asked to.
@@ -181,7 +183,11 @@ impl Coordinator {
                 watch(&Update::Notice(&what));
             }
         }
+        #[cfg(windlass_faults)]
+        Point::BeforeStepDown.reached();
         self.step_down(end)?;
+        #[cfg(windlass_faults)]
+        Point::AfterStepDown.reached();
         Ok(end)
     }
 

@@ -13,6 +13,8 @@ use super::pass::Running;
 use super::{Coordinator, News};
 use crate::attempt::{self, FENCE_VARIABLE, RUN_VARIABLE, fence, log_path, signal_group};
 use crate::ended::{Ended, Exit};
+#[cfg(windlass_faults)]
+use crate::fault::Point;
 use crate::order::Order;
 use crate::outputs;
 use crate::tree;
@@ -124,6 +126,8 @@ impl Coordinator {
                 outputs::complain(&log, &format!("what it wrote to $WINDLASS_OUTPUT: {error}"));
                 ended.exit = Exit::Code(1);
             }
+            #[cfg(windlass_faults)]
+            Point::AfterExit.reached();
             // Nobody listens any more if the run has failed meanwhile.
             let _ = tell.send(News::Exited { work, ended });
         });
@@ -138,10 +142,15 @@ impl Start {
 }
 
 fn spawn(order: &Order, log: &Path) -> Result<Child, NotStarted> {
-    attempt::start(order, log).map_err(|error| {
+    #[cfg(windlass_faults)]
+    Point::BeforeSpawn.reached();
+    let child = attempt::start(order, log).map_err(|error| {
         let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { CANNOT_START };
         (code, error.to_string())
-    })
+    })?;
+    #[cfg(windlass_faults)]
+    Point::AfterSpawn.reached();
+    Ok(child)
 }
 
 /// Waits for the end of a process.
