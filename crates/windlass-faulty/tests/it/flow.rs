@@ -2,7 +2,8 @@
 //!
 //! A chain; one that fans out and in; steps that stand alone and share a resource; steps that fail
 //! at first; holders of locks, of two locks at once, and of slots; steps that hand on what they
-//! wrote, and steps that leave processes behind.
+//! wrote, and steps that leave processes behind; steps behind conditions and guards, and steps that
+//! clean up after themselves.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +16,28 @@ pub(crate) struct Step {
     keys: String,
     /// What it is told to do.
     acts: Vec<String>,
+    /// Whether it cleans up in the end.
+    pub(crate) cleans: bool,
 }
+
+/// What stands before the steps. One guard holds only after the first step of the fan has begun.
+const HEAD: &str = r#"
+concurrency = 6
+[resource]
+memory = 3
+[semaphore.slots]
+capacity = 3
+[guard.fine]
+condition = "true"
+on_timeout = "fail"
+[guard.opened]
+condition = "test -e held/step-open.0"
+retry = { max = 1000, interval = "20ms" }
+timeout = "10m"
+on_timeout = "fail"
+[on]
+success = "echo $WINDLASS_OUTCOME >> hooked"
+"#;
 
 /// The steps of a workflow, by name.
 pub(crate) struct Flow {
@@ -38,15 +60,16 @@ impl Flow {
 
     /// The workflow file; `program` is what the steps run.
     pub(crate) fn text(&self, program: &str) -> String {
-        let mut text = String::from(
-            "concurrency = 6\n[resource]\nmemory = 3\n[semaphore.slots]\ncapacity = 3\n",
-        );
+        let mut text = HEAD.to_owned();
         for (number, name) in self.order.iter().enumerate() {
-            let Step { after, keys, acts } = &self.steps[name];
+            let Step { after, keys, acts, cleans } = &self.steps[name];
             let quoted = |words: &[String]| {
                 words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", ")
             };
             let _ = write!(text, "[step.{name}]\nafter = [{}]\n{keys}", quoted(after));
+            if *cleans {
+                let _ = writeln!(text, "finally = '{program} finally'");
+            }
             let _ = match number % 3 {
                 // Through a shell, which is one process more.
                 0 => writeln!(text, "run = '{program} {}; exit $?'", acts.join(" ")),
@@ -58,7 +81,8 @@ impl Flow {
 
     fn add(&mut self, name: String, after: &[&str], keys: &str, acts: &[&str]) {
         let own = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
-        let step = Step { after: own(after), keys: keys.to_owned(), acts: own(acts) };
+        let cleans = self.order.len() % 7 == 0;
+        let step = Step { after: own(after), keys: keys.to_owned(), acts: own(acts), cleans };
         self.order.push(name.clone());
         assert!(self.steps.insert(name, step).is_none(), "a name stands for one step");
     }
@@ -91,7 +115,14 @@ impl Flow {
 
     fn alone(&mut self) {
         for number in 0..18 {
-            let keys = format!("use = {{ memory = {} }}\n", 1 + number % 3);
+            let condition = [
+                "when = 'test -d held'",
+                "guard = ['fine', 'opened']",
+                "ensure = ['fine']",
+                "when = 'true'\nguard = ['opened']\nensure = ['opened']",
+                "",
+            ][number % 5];
+            let keys = format!("use = {{ memory = {} }}\n{condition}\n", 1 + number % 3);
             let child = ["child=group", "millis=1", "child=session"][number % 2];
             self.add(format!("alone{number}"), &[], &keys, &[child, "millis=3"]);
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use windlass_core::{Ending, Happening};
 use windlass_server::fault;
-use windlass_store::Store;
+use windlass_store::{RunOutcome, Store};
 
 /// The journal of the only run of a store.
 pub(crate) struct Journal {
@@ -28,6 +28,12 @@ impl Journal {
 
     pub(crate) fn run(&self) -> &str {
         &self.run
+    }
+
+    /// How the run has ended, if it has.
+    pub(crate) fn end(&mut self) -> Option<RunOutcome> {
+        let end = self.store.look(|transaction| transaction.run_end(&self.run));
+        end.expect("the store can be read").map(|end| end.outcome)
     }
 
     /// The steps whose success is stored, each with the attempt that succeeded.

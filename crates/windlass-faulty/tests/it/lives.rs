@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 use windlass_server::fault::{FAULT_VARIABLE, Point, REPORT_VARIABLE};
+use windlass_store::RunOutcome;
 
 use crate::flow::Flow;
 use crate::journal::Journal;
@@ -56,6 +57,11 @@ impl Lives {
         self.finished.len()
     }
 
+    /// Whether the run itself has ended, and is led by nobody.
+    pub(crate) fn is_over(&self) -> bool {
+        self.journal().is_some_and(|mut journal| journal.end().is_some())
+    }
+
     /// Whether the store knows the run.
     pub(crate) fn is_submitted(&self) -> bool {
         self.journal().is_some()
@@ -87,12 +93,22 @@ impl Lives {
         self.judge(status)
     }
 
-    /// The last life, which nobody disturbs.
+    /// The last life, which nobody disturbs. Once a run is over, there is nothing to go on with.
     pub(crate) fn end(mut self) {
         self.told.push("to the end".to_owned());
-        let status = self.command().status().expect("the binary runs");
-        assert!(!self.judge(status), "nobody kills it");
+        if !self.is_over() {
+            let status = self.command().status().expect("the binary runs");
+            assert!(!self.judge(status), "nobody kills it");
+        }
         assert!(self.is_complete(), "every step has succeeded");
+        assert!(!self.read("hooked").is_empty(), "the hook was told");
+        let record = self.read("record");
+        let status = self.command().status().expect("the binary runs");
+        assert!(status.success(), "{}", self.read("said"));
+        assert!(self.read("said").contains("has ended"), "{}", self.read("said"));
+        assert_eq!(self.read("record"), record, "nothing runs any more");
+        let outcome = self.journal().and_then(|mut journal| journal.end());
+        assert_eq!(outcome, Some(RunOutcome::Succeeded));
     }
 
     /// Begins the run, or goes on with it.
@@ -138,6 +154,7 @@ impl Lives {
             let said = succeeded.contains(&(step.as_str(), *attempt));
             assert!(said, "{step}@{attempt} has succeeded, and does not know it");
         }
+        record::check_cleaned(&self.flow, &record, &finished);
         for line in record::lines(&record).iter().filter(|line| line.is_start()) {
             let again = finished.get(line.step).is_some_and(|last| line.attempt > *last);
             assert!(!again, "{}@{} ran although it was finished", line.step, line.attempt);

@@ -27,21 +27,10 @@ fn chance(point: Point) -> Chance {
 
 /// How often to kill at a point.
 fn wanted(point: Point) -> usize {
-    match chance(point) {
-        // Once for each run, which takes its time.
-        Chance::Begin => rounds(1, 50),
-        _ => rounds(2, 200),
-    }
-}
-
-/// Where to die next. A point that may not be reached comes with one that will be, so that the run
-/// is not over by then.
-fn deaths(dice: &mut Dice, point: Point) -> Vec<(Point, u64)> {
-    let time = |dice: &mut Dice| 1 + dice.below(12);
     match point {
-        Point::AfterClearing => vec![(point, 1), (Point::AfterExit, time(dice))],
-        _ if chance(point) == Chance::Under => vec![(point, time(dice))],
-        _ => vec![(point, 1)],
+        // Once for each run, which takes its time.
+        Point::BeforeSubmit | Point::AfterSubmit | Point::AfterStepDown => rounds(1, 50),
+        _ => rounds(2, 200),
     }
 }
 
@@ -62,14 +51,29 @@ impl Quota {
         self.open.values().all(|times| *times == 0)
     }
 
-    /// One of the points that can be reached now, rather one where kills are missing.
-    fn choose(&self, dice: &mut Dice, possible: impl Fn(&Chance) -> bool) -> Option<Point> {
-        let points: Vec<_> =
-            self.open.keys().copied().filter(|point| possible(&chance(*point))).collect();
-        let missing: Vec<_> = points.iter().copied().filter(|point| self.open[point] > 0).collect();
-        let points = if missing.is_empty() { points } else { missing };
+    /// Which of these points to die at: one where kills are missing, or else none.
+    fn choose(&self, dice: &mut Dice, possible: impl Fn(Chance) -> bool) -> Option<Point> {
+        let missing = self.open.iter().filter(|(_, times)| **times > 0);
+        let points = missing.map(|(point, _)| *point).filter(|point| possible(chance(*point)));
+        let points: Vec<_> = points.collect();
         let places = points.len() as u64;
         (places > 0).then(|| points[usize::try_from(dice.below(places)).unwrap_or_default()])
+    }
+
+    /// Where to die next. Besides at the point that was chosen, a life dies at others that come
+    /// first: one that may not be reached comes with one that will be, and the end is not missed.
+    fn deaths(&self, dice: &mut Dice, chosen: Option<Point>) -> Vec<(Point, u64)> {
+        let end = self.choose(dice, |chance| chance == Chance::End);
+        let end = end.unwrap_or(Point::BeforeStepDown);
+        let time = 1 + dice.below(12);
+        match chosen {
+            None => vec![(end, 1)],
+            Some(Point::AfterClearing) => {
+                vec![(Point::AfterClearing, 1), (Point::AfterExit, time), (end, 1)]
+            }
+            Some(point) if chance(point) == Chance::Under => vec![(point, time), (end, 1)],
+            Some(point) => vec![(point, 1)],
+        }
     }
 
     fn count(&mut self, point: Point) {
@@ -85,7 +89,7 @@ fn one_run(dice: &mut Dice, quota: &mut Quota) {
     let mut after_the_end = dice.below(20);
     loop {
         let (submitted, complete) = (lives.is_submitted(), lives.is_complete());
-        if quota.is_met() || complete && after_the_end == 0 {
+        if quota.is_met() || lives.is_over() || complete && after_the_end == 0 {
             break;
         }
         after_the_end -= u64::from(complete);
@@ -93,10 +97,9 @@ fn one_run(dice: &mut Dice, quota: &mut Quota) {
             Chance::Begin => !submitted,
             Chance::Resume => submitted,
             Chance::Under => submitted && !complete,
-            Chance::End => complete,
+            Chance::End => false,
         });
-        let point = chosen.expect("there is always one");
-        if let Some(died_at) = lives.die_at(&deaths(dice, point)) {
+        if let Some(died_at) = lives.die_at(&quota.deaths(dice, chosen)) {
             quota.count(died_at);
         }
     }

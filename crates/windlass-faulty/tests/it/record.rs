@@ -74,6 +74,19 @@ fn check_tokens(lines: &[Line<'_>]) {
     }
 }
 
+/// A step that is finished has cleaned up after its last attempt, if that is how it ends.
+pub(crate) fn check_cleaned(flow: &Flow, record: &str, finished: &BTreeMap<String, u32>) {
+    let mut cleaned: BTreeMap<&str, bool> = BTreeMap::new();
+    for line in lines(record) {
+        if line.is_start() || line.what == "finally" {
+            cleaned.insert(line.step, line.what == "finally");
+        }
+    }
+    for step in finished.keys().filter(|step| flow.steps[*step].cleans) {
+        assert_eq!(cleaned.get(step.as_str()), Some(&true), "{step} has not cleaned up");
+    }
+}
+
 /// The steps that say of an attempt that it ended well.
 pub(crate) fn succeeded(record: &str) -> BTreeSet<(&str, u32)> {
     let lines = lines(record).into_iter().filter(Line::is_good_end);
