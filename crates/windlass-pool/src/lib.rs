@@ -32,6 +32,7 @@
 //! * [`join`], [`race`], [`map`], [`for_each`], [`map_reduce`]: without a scope in sight.
 //! * [`cancelled`] and [`checkpoint`]: where a body asks whether to stop.
 //! * [`Scheduler::spawn`] and [`JoinTask`]: tasks without a scope, as futures for async callers.
+//! * [`body`]: closures and their futures in recycled memory, for drivers of async work.
 //! * [`SchedulerStats`] and [`TraceEvent`]: what the workers have done, and are doing.
 //!
 //! # The life of a task
@@ -103,6 +104,7 @@
 //! ```
 
 mod abort;
+pub mod body;
 mod checkpoint;
 mod clock;
 mod config;
