@@ -5,6 +5,7 @@ mod bodies;
 mod cancelling;
 mod deadlines;
 mod ending;
+mod graphs;
 mod idle;
 mod panics;
 mod parallel;
