@@ -22,6 +22,8 @@ pub(crate) struct Section {
 }
 
 const ALL: &[&str] = &["independent", "chain", "tree", "layered", "wavefront"];
+/// Those that can keep several threads busy.
+const WIDE: &[&str] = &["independent", "tree", "layered", "wavefront"];
 const TWO: &[&str] = &["independent", "layered"];
 
 pub(crate) const SECTIONS: [Section; 5] = [
@@ -43,7 +45,7 @@ pub(crate) const SECTIONS: [Section; 5] = [
     },
     Section {
         name: "1us",
-        shapes: ALL,
+        shapes: WIDE,
         nodes: 50_000,
         body: Body::Busy(Duration::from_micros(1)),
         who: |contender| contender.kind != Kind::Aside,
@@ -51,7 +53,7 @@ pub(crate) const SECTIONS: [Section; 5] = [
     },
     Section {
         name: "10us",
-        shapes: ALL,
+        shapes: WIDE,
         nodes: 10_000,
         body: Body::Busy(Duration::from_micros(10)),
         who: |contender| contender.kind != Kind::Aside,
