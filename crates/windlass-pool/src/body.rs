@@ -510,3 +510,6 @@ impl<T> Drop for Memory<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

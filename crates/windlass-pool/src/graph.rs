@@ -315,11 +315,17 @@ impl<'scope, 'env, F: Fn(usize) + Sync> Seat<'scope, 'env, F> {
         };
     }
 
+    /// Takes a node from another lane, and usually some more into its own.
     fn steal(&self) -> Option<u32> {
-        self.run.lanes().iter().find_map(|lane| {
+        let stolen = self.run.lanes().iter().find_map(|lane| {
             let mut tries = iter::repeat_with(|| lane.steal_batch_and_pop(&self.lane));
             tries.find(|stolen| !stolen.is_retry())?.success()
-        })
+        });
+        if stolen.is_some() && !self.lane.is_empty() {
+            // On their way from lane to lane nobody could see them.
+            self.run.tell(self.scope);
+        }
+        stolen
     }
 
     /// One that does not leave like this has panicked, and the run is cancelled.
