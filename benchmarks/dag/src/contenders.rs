@@ -10,7 +10,7 @@ use crate::case::{Case, Machine};
 
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
-    pub(crate) run: fn(&Machine, &Arc<Case>),
+    pub(crate) run: Run,
     /// How many nodes it is given at most, because more would take all day.
     pub(crate) most: usize,
     pub(crate) kind: Kind,
@@ -31,30 +31,34 @@ pub(crate) enum Kind {
 
 const ANY: usize = usize::MAX;
 
-const fn shared(name: &'static str, run: fn(&Machine, &Arc<Case>)) -> Contender {
+type Run = fn(&Machine, &Arc<Case>);
+
+const fn shared(name: &'static str, run: Run) -> Contender {
     Contender { name, run, most: ANY, kind: Kind::Shared, body_bytes: 0 }
 }
 
-const fn futures(name: &'static str, run: fn(&Machine, &Arc<Case>)) -> Contender {
-    Contender { name, run, most: ANY, kind: Kind::Futures, body_bytes: by_hand::BODY_BYTES }
+/// Makes a node's future when its turn has come, and keeps nothing of it before.
+const fn futures(name: &'static str, run: Run) -> Contender {
+    Contender { kind: Kind::Futures, ..shared(name, run) }
+}
+
+/// Keeps a closure and a name for each node.
+const fn works(name: &'static str, run: Run) -> Contender {
+    Contender { body_bytes: windlass::BODY_BYTES, ..futures(name, run) }
+}
+
+/// Keeps a closure for each node, and takes so long that it is given fewer of them.
+const fn slow(name: &'static str, most: usize, run: Run) -> Contender {
+    Contender { most, kind: Kind::Aside, body_bytes: crates::BODY_BYTES, ..futures(name, run) }
 }
 
 pub(crate) const CONTENDERS: [Contender; 13] = [
     shared("one thread, counters only", by_hand::one_thread),
     shared("windlass run_graph", windlass::run_graph),
-    Contender { body_bytes: windlass::BODY_BYTES, ..futures("windlass", windlass::plain) },
-    Contender {
-        body_bytes: windlass::BODY_BYTES,
-        ..futures("windlass, everything on", windlass::everything)
-    },
-    Contender {
-        body_bytes: windlass::BODY_BYTES,
-        ..futures("windlass, 64 at a time", windlass::limit_64)
-    },
-    Contender {
-        body_bytes: windlass::BODY_BYTES,
-        ..futures("windlass, 2 at a time", windlass::limit_2)
-    },
+    works("windlass", windlass::plain),
+    works("windlass, everything on", windlass::everything),
+    works("windlass, 64 at a time", windlass::limit_64),
+    works("windlass, 2 at a time", windlass::limit_2),
     futures("tokio::spawn + atomics", by_hand::spawn_and_atomics),
     futures("JoinSet + counters", by_hand::join_set),
     futures("FuturesUnordered, one thread", by_hand::futures_unordered),
@@ -62,7 +66,7 @@ pub(crate) const CONTENDERS: [Contender; 13] = [
         kind: Kind::Aside,
         ..futures("petgraph + JoinSet", by_hand::petgraph_and_join_set)
     },
-    Contender { most: 20_000, kind: Kind::Aside, ..futures("dagx 0.3", crates::dagx) },
-    Contender { most: 10_000, kind: Kind::Aside, ..futures("taski 0.0.7", crates::taski) },
-    Contender { most: 10_000, kind: Kind::Aside, ..futures("dagrs 0.9", crates::dagrs) },
+    slow("dagx 0.3", 20_000, crates::dagx),
+    slow("taski 0.0.7", 10_000, crates::taski),
+    slow("dagrs 0.9", 10_000, crates::dagrs),
 ];

@@ -14,9 +14,6 @@ use tokio::task::JoinSet;
 
 use crate::case::{Case, Machine};
 
-/// What each node's future keeps of its own.
-pub(crate) const BODY_BYTES: usize = size_of::<(Arc<Case>, usize)>();
-
 /// The floor: no threads, no futures.
 pub(crate) fn one_thread(_machine: &Machine, case: &Arc<Case>) {
     let mut unmet = unmet(case);

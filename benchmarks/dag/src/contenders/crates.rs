@@ -11,6 +11,9 @@ use taski::{Dependencies, PolicyExecutor, Schedule};
 
 use crate::case::{Case, Machine};
 
+/// What each task is given.
+pub(crate) const BODY_BYTES: usize = size_of::<(Arc<Case>, usize)>();
+
 pub(crate) fn dagx(machine: &Machine, case: &Arc<Case>) {
     let case = Arc::clone(case);
     machine.on_a_worker(async move {
@@ -71,7 +74,7 @@ fn dagx_task(
     let body = Arc::clone(case);
     match *case.graph.sources(node) {
         [] => runner.add_task(After0(body, node)).into(),
-        [a] => runner.add_task(After1(body, node)).depends_on(&handles[a]),
+        [a] => runner.add_task(After1(body, node)).depends_on(handles[a]),
         [a, b] => runner.add_task(After2(body, node)).depends_on((&handles[a], &handles[b])),
         [a, b, c] => {
             let sources = (&handles[a], &handles[b], &handles[c]);
