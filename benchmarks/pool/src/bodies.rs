@@ -3,7 +3,9 @@
 use std::{
     hint::black_box,
     pin::Pin,
+    sync::mpsc,
     task::{Context, Poll, Waker},
+    thread,
 };
 
 use windlass_pool::body::{Body, Routine};
@@ -31,6 +33,15 @@ pub(crate) fn run(report: &mut Report) {
             ("two boxes", Box::new(|| one_by_one(boxed, run_boxes))),
         ],
     });
+    report.measure(Row {
+        name: "bodies made by one thread, run and dropped by another, per body",
+        operations: MANY,
+        expected: sum(),
+        contenders: vec![
+            ("windlass", Box::new(|| handed_over(keep, run_body))),
+            ("two boxes", Box::new(|| handed_over(boxed, run_boxes))),
+        ],
+    });
 }
 
 fn sum() -> u64 {
@@ -44,6 +55,23 @@ fn all_at_once<B>(make: impl Fn(u64) -> B, mut run: impl FnMut(&mut B) -> u64) -
 
 fn one_by_one<B>(make: impl Fn(u64) -> B, mut run: impl FnMut(&mut B) -> u64) -> u64 {
     (0..MANY).map(|number| run(&mut make(number))).sum()
+}
+
+/// In batches, so that both are at work at the same time.
+fn handed_over<B: Send>(
+    make: impl Fn(u64) -> B + Copy + Send,
+    mut run: impl FnMut(&mut B) -> u64,
+) -> u64 {
+    const BATCH: u64 = 500;
+    let (give, take) = mpsc::sync_channel::<Vec<B>>(4);
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for first in (0..MANY).step_by(BATCH as usize) {
+                give.send((first..first + BATCH).map(make).collect()).expect("it is taken");
+            }
+        });
+        take.iter().flatten().map(|mut body| run(&mut body)).sum()
+    })
 }
 
 /// A closure with a few words in it, and a future with a few more.
