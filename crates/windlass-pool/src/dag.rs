@@ -130,7 +130,7 @@ impl DagBuilder {
 
     /// One more node; returns its number, which is the next one.
     pub fn add_node(&mut self) -> usize {
-        self.nodes += 1;
+        self.nodes = self.nodes.saturating_add(1);
         self.nodes - 1
     }
 
@@ -157,14 +157,14 @@ impl DagBuilder {
     /// The graph, or what is wrong with it.
     ///
     /// # Errors
-    /// The first edge that names an unknown node or leads to its own source; else a cycle, if there
-    /// is one; or that there is too much of it.
+    /// That there is too much of it; the first edge that names an unknown node or leads to its own
+    /// source; else a cycle, if there is one.
     pub fn build(self) -> Result<Dag, DagError> {
-        if let Some(fault) = self.fault {
-            return Err(fault);
-        }
         if self.nodes.max(self.edges.len()) > u32::MAX as usize {
             return Err(DagError::TooLarge);
+        }
+        if let Some(fault) = self.fault {
+            return Err(fault);
         }
         let dag = flatten(self.nodes, &self.edges);
         if self.descends

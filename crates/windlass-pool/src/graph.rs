@@ -242,13 +242,15 @@ impl<'scope, 'env, F: Fn(usize) + Sync> Seat<'scope, 'env, F> {
         let pool = self.scope.pool();
         let own = worker::with(|worker| worker.and_then(Worker::index));
         for round in 0..=pool.config.spin_count {
+            if self.scope.is_cancelled() {
+                return None;
+            }
             if let Some(node) = self.find() {
                 // Relaxed: a hint for those who look after this one.
                 self.run.busy.fetch_add(1, Relaxed);
                 return Some(node);
             }
-            let is_over = self.run.busy.load(Relaxed) == 0 || self.scope.is_cancelled();
-            if is_over || pool.has_work(own) {
+            if self.run.busy.load(Relaxed) == 0 || pool.has_work(own) {
                 return None;
             }
             worker::pause(round);

@@ -54,6 +54,7 @@ fn what_is_no_graph_without_cycles_is_refused() {
     assert_eq!(refused(3, &[(0, huge)]), DagError::UnknownNode { node: huge, nodes: 3 });
     assert_eq!(refused(3, &[(0, 1), (2, 2)]), DagError::SelfEdge { node: 2 });
     assert_eq!(refused(3, &[(1, 1), (9, 9)]), DagError::SelfEdge { node: 1 }, "the first");
+    assert_eq!(refused(huge, &[(0, huge - 1)]), DagError::TooLarge);
     assert_eq!(refused(2, &[(0, 1), (1, 0)]), DagError::Cycle { path: vec![0, 1, 0] });
     // 0 leads to the cycle, 4 follows from it.
     let edges = [(0, 1), (1, 2), (2, 3), (3, 1), (2, 4)];
@@ -209,6 +210,23 @@ fn a_cancel_stops_it_between_two_nodes() {
         assert_eq!(result, Err(Cancelled));
         assert_eq!(ran.load(SeqCst), 31);
     }
+}
+
+#[test]
+fn what_is_left_of_a_cancelled_run_is_not_gone_through() {
+    let scheduler = Scheduler::new(2);
+    let wide = dag(amount(1_000_000, 1_000), &[]).unwrap();
+    let ran = AtomicUsize::new(0);
+    let result = with_scope(&scheduler, |scope| {
+        scheduler.run(|| {
+            run_graph(&wide, |_| {
+                ran.fetch_add(1, SeqCst);
+                scope.cancel();
+            })
+        })
+    });
+    assert_eq!(result, Err(Cancelled));
+    assert!(ran.load(SeqCst) <= 2, "one for each worker");
 }
 
 #[test]
