@@ -104,6 +104,7 @@ mod capacity;
 mod closure;
 mod context;
 mod cpu;
+mod crew;
 mod entries;
 mod entry;
 mod error;

@@ -115,6 +115,21 @@ impl Engine {
         Ending::Retry { due: self.now.after(delay) }
     }
 
+    /// Ends an attempt that went well, in one stride. False if there is more to it: it is not under
+    /// way, was asked to stop, or has a family; then nothing has changed but the time.
+    pub fn succeed(&mut self, world: &mut World<'_>, grant: Grant) -> bool {
+        self.advance(world);
+        let Grant { work, attempt } = grant;
+        let plain = |entry: &Work| {
+            entry.phase == Phase::Running && entry.attempts == attempt && !entry.related
+        };
+        if !self.works.get(work.index()).is_some_and(plain) {
+            return false;
+        }
+        self.record(world, Happening::Ended { work, attempt, ending: Ending::Success });
+        true
+    }
+
     pub(super) fn finish(
         &mut self,
         world: &mut World<'_>,
