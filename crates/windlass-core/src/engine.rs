@@ -4,7 +4,7 @@
 //! in, pulls grants, and reports how attempts ended. Every change that a replay must reproduce
 //! goes through [`Engine::evolve`], live and in recovery alike.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::capacity::{CapacityTree, CostError, Demand, Refusal, SLOTS};
 use crate::column::Column;
@@ -27,6 +27,7 @@ mod explain;
 mod family;
 mod reopen;
 mod step;
+mod timers;
 mod times;
 mod transfer;
 mod view;
@@ -35,6 +36,7 @@ mod work;
 pub use config::{EngineConfig, Order};
 pub use family::Children;
 use family::Families;
+use timers::Timers;
 use times::Times;
 pub use transfer::Arrival;
 use work::{Staged, Work};
@@ -83,7 +85,7 @@ pub struct Engine {
     /// The next ticket of the lines.
     tickets: Ticket,
     /// When something happens by time alone.
-    timers: BTreeSet<(Timestamp, WorkId)>,
+    timers: Timers,
     /// Of those works that have times of their own.
     times: BTreeMap<WorkId, Times>,
     /// Of those works that have a policy of their own.
@@ -95,6 +97,8 @@ pub struct Engine {
     standing: Option<WorkId>,
     /// What has refused the first in line while there was nobody whom a set-aside could bind.
     owed: Option<(WorkId, Refusal)>,
+    /// What an attempt that has just ended took, while it may be for the next one.
+    kept: Option<CostId>,
     /// By [`CostId`].
     costs: Vec<Demand>,
     known_costs: BTreeMap<Demand, CostId>,
@@ -116,13 +120,14 @@ impl Engine {
             works: Column::default(),
             dag: Dag::new(),
             tickets: Ticket::MIN,
-            timers: BTreeSet::new(),
+            timers: Timers::new(),
             times: BTreeMap::new(),
             policies: BTreeMap::new(),
             spent: BTreeMap::new(),
             families: Families::default(),
             standing: None,
             owed: None,
+            kept: None,
             costs: Vec::new(),
             known_costs: BTreeMap::new(),
             staged: VecDeque::new(),
@@ -166,9 +171,10 @@ impl Engine {
         if let Some(parent) = submission.more.parent {
             self.expect_parent(parent, submission.after.iter().map(|after| after.work))?;
         }
-        self.stage(submission);
         let work = WorkId::from_index(self.works.len());
-        self.record(world, Happening::Submitted { work });
+        // What the fact would find staged is at hand.
+        self.admit(world, work, submission);
+        self.note(world, Fact { at: self.now, what: Happening::Submitted { work } });
         Ok(work)
     }
 
@@ -268,8 +274,8 @@ impl Engine {
     /// When to apply [`Input::Tick`] and look for the next grant if nothing else happens first.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Timestamp> {
-        let due = self.timers.first().map(|&(due, _)| due).filter(|due| *due < Timestamp::MAX);
-        due.into_iter().chain(self.lines.next_wakeup(self.now)).min()
+        let chance = self.lines.next_wakeup(self.now).unwrap_or(Timestamp::MAX);
+        Some(self.timers.earliest().min(chance)).filter(|next| *next < Timestamp::MAX)
     }
 
     /// Takes in one fact: the only function that changes what [`Engine::digest`] covers.
@@ -278,9 +284,15 @@ impl Engine {
     ///
     /// If the fact does not follow from those before it.
     pub fn evolve(&mut self, world: &mut World<'_>, fact: &Fact) {
+        self.take_in(world, fact);
+    }
+
+    /// The same, made anew for each kind of fact where it is known.
+    #[inline(always)]
+    fn take_in(&mut self, world: &mut World<'_>, fact: &Fact) {
         self.move_time(world, fact.at);
         match fact.what {
-            Happening::Submitted { work } => self.admit(world, work),
+            Happening::Submitted { work } => self.admit_staged(world, work),
             Happening::EdgeAdded { from, to, kind } => {
                 let connected = self.connect(world, Dependency { work: from, kind }, to);
                 connected.expect("a journaled edge closes no cycle");
@@ -318,19 +330,22 @@ impl Engine {
         }
     }
 
+    #[inline(always)]
     fn record(&mut self, world: &mut World<'_>, what: Happening) {
         self.advance(world);
         let fact = Fact { at: self.now, what };
-        self.evolve(world, &fact);
+        self.take_in(world, &fact);
         self.note(world, fact);
     }
 
+    #[inline]
     fn note(&self, world: &mut World<'_>, fact: Fact) {
         if let Some(facts) = &mut world.facts {
             facts.push(fact);
         }
     }
 
+    #[inline]
     fn advance(&mut self, world: &mut World<'_>) {
         self.move_time(world, world.now);
     }

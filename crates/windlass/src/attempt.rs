@@ -11,12 +11,14 @@ use std::task::{Context, Poll};
 
 use futures::FutureExt;
 use tracing::Instrument;
-use windlass_core::{Ending, Grant, Input, Outcome, Phase, Rejected, Timestamp, Why, WorkId};
+use windlass_core::{
+    Begun, Ending, Grant, Input, Outcome, Phase, Rejected, Timestamp, Why, WorkId,
+};
 
 use crate::context::{AttemptCell, WorkContext};
 use crate::crew::{Crew, LastEnd};
 use crate::shared::{Shared, Visit};
-use crate::state::State;
+use crate::state::{Mode, State};
 use crate::work::{Work, WorkOutcome};
 
 /// An attempt that is to begin. Dropped before it is over, it reports that it is gone, once its body
@@ -140,14 +142,35 @@ impl Attempt {
     fn succeed(&mut self, shared: &Arc<Shared>) -> Option<Next> {
         shared.visit_at_end(|visit, ended_at| {
             let grant = self.course.ctx.grant();
-            let (succeeded, transitions) =
-                visit.engine_alone(|engine, world| engine.succeed(world, grant));
-            if succeeded {
-                visit.stop(grant.work, self.body.take(), ended_at);
-            }
+            let goes_on = self.course.goes_on(&visit.state.crew);
+            let (begun, transitions) = visit.engine_alone(|engine, world| match goes_on {
+                GoesOn::Yes => engine.succeed_and_begin_next(world, grant),
+                _ => engine.succeed(world, grant).then_some(None),
+            });
+            let begun = begun.inspect(|_| self.stop(visit, ended_at));
             visit.follow(transitions);
-            succeeded.then(|| self.go_on_to_the_next(visit, ended_at))
+            let next = match begun? {
+                Some(Begun::Started(grant)) => Some(grant),
+                Some(Begun::Resumed(_)) => visit.begin_next(),
+                None => None,
+            };
+            self.course.close(&mut visit.state.crew, ended_at);
+            Some(self.go_on(visit, goes_on, next))
         })
+    }
+
+    /// Hands the body in.
+    fn stop(&mut self, visit: &mut Visit<'_>, ended_at: Timestamp) {
+        let work = self.course.ctx.id;
+        // Those are the entry's and ours; under the lock nobody can be given another.
+        if Arc::strong_count(&self.course.ctx.cell) == 2
+            && visit.state.mode != Mode::Closed
+            && let Some(body) = self.body.take()
+        {
+            visit.stop_alone(work, body, ended_at);
+        } else {
+            visit.stop(work, self.body.take(), ended_at);
+        }
     }
 
     /// A cancel that comes between a hook and the end changes the end, and another hook is due. With
@@ -172,23 +195,27 @@ impl Attempt {
                 return Answer::Hook(kind);
             }
             let error = self.course.error(&visit.state, outcome, kind);
-            visit.stop(grant.work, self.body.take(), ended_at);
+            self.stop(visit, ended_at);
             self.course.end(visit, Input::Finished { grant, outcome: reported }, error);
             Answer::Over(self.go_on_to_the_next(visit, ended_at))
         })
     }
 
-    /// The attempt is over, and its runner is free for the next one. If there is a thread for one
-    /// more, and that is of use, it is handed over.
+    /// The attempt is over, and its runner is free for the next one.
     fn go_on_to_the_next(&mut self, visit: &mut Visit<'_>, ended_at: Timestamp) -> Next {
-        let course = &mut self.course;
-        course.close(&mut visit.state.crew, ended_at);
-        if course.run != visit.state.crew.run {
+        let goes_on = self.course.goes_on(&visit.state.crew);
+        self.course.close(&mut visit.state.crew, ended_at);
+        let next = if goes_on == GoesOn::Yes { visit.begin_next() } else { None };
+        self.go_on(visit, goes_on, next)
+    }
+
+    /// Takes the next one. If there is a thread for one more, and that is of use, it is handed over.
+    fn go_on(&mut self, visit: &mut Visit<'_>, goes_on: GoesOn, next: Option<Grant>) -> Next {
+        if goes_on == GoesOn::Gone {
             return Next { again: false, others_first: false };
         }
-        let spared = visit.state.crew.can_spare(course.last_end);
+        let course = &mut self.course;
         course.last_end = visit.state.crew.last_end();
-        let next = if spared { None } else { visit.begin_next() };
         let again = next.is_some();
         if let Some(grant) = next {
             self.body = Some(course.begin(visit, grant));
@@ -199,11 +226,21 @@ impl Attempt {
         };
         let others_first = handed_over || visit.after.has_resumed || visit.needs_the_run();
         visit.nothing_new();
-        if (again || spared) && visit.state.engine.has_ready() {
+        if (again || goes_on == GoesOn::Spared) && visit.state.engine.in_line() > 0 {
             visit.look_in();
         }
         Next { again, others_first }
     }
+}
+
+/// Whether a runner takes another attempt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum GoesOn {
+    Yes,
+    /// Others get along without it.
+    Spared,
+    /// Its run is over.
+    Gone,
 }
 
 const IS_HERE: &str = "a body is handed in at the end";
@@ -253,6 +290,14 @@ impl Course {
         let cell = &self.ctx.cell;
         // Acquire, with the release in `add_child`.
         !cell.has_children.load(Ordering::Acquire) && !cell.is_stopped()
+    }
+
+    fn goes_on(&self, crew: &Crew) -> GoesOn {
+        match crew {
+            _ if self.run != crew.run => GoesOn::Gone,
+            _ if crew.can_spare(self.last_end, usize::from(!self.has_waited)) => GoesOn::Spared,
+            _ => GoesOn::Yes,
+        }
     }
 
     /// Another attempt begins in the place of one that is over.

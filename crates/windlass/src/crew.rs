@@ -64,10 +64,11 @@ impl Crew {
         self.ended += 1;
     }
 
-    /// Whether a runner whose last end was that one should rest: another one gets along without it.
-    pub(crate) fn can_spare(&self, last: LastEnd) -> bool {
-        let another_has_ended = last.0 > 0 && self.ended > last.0 + 1;
-        another_has_ended && self.polling > 0 && self.is_brisk()
+    /// Whether a runner that is about to end an attempt, and whose last end was that one, should rest
+    /// then: another one gets along without it. `polling` is what it counts for itself.
+    pub(crate) fn can_spare(&self, last: LastEnd, polling: usize) -> bool {
+        let another_has_ended = last.0 > 0 && self.ended > last.0;
+        another_has_ended && self.polling > polling && self.is_brisk()
     }
 
     /// What a runner has to remember that is not spared.
@@ -142,13 +143,12 @@ mod tests {
     fn of_two_with_tiny_bodies_one_is_spared() {
         let mut crew = crew(2, 2, TINY);
         let own = crew.last_end();
+        assert!(!crew.can_spare(own, 1), "nobody else has ended anything since");
         crew.note_end(TINY);
-        assert!(!crew.can_spare(own), "nobody else has ended anything since");
-        crew.note_end(TINY);
-        assert!(crew.can_spare(own), "another one has");
-        assert!(!crew.can_spare(LastEnd::default()), "one that has just come stays");
-        crew.polling = 0;
-        assert!(!crew.can_spare(own), "there is no other one any more");
+        assert!(crew.can_spare(own, 1), "another one has");
+        assert!(!crew.can_spare(LastEnd::default(), 1), "one that has just come stays");
+        crew.polling = 1;
+        assert!(!crew.can_spare(own, 1), "there is no other one any more");
     }
 
     #[test]

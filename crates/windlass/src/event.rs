@@ -160,6 +160,18 @@ impl Watchers {
         self.event_tx = None;
     }
 
+    /// Whether anybody is told anything.
+    #[inline]
+    pub(crate) fn are_there(&self) -> bool {
+        self.changes.is_some() || self.event_tx.is_some()
+    }
+
+    /// Counts a change that nobody is told of.
+    #[inline]
+    pub(crate) fn count(&mut self) {
+        self.number += 1;
+    }
+
     pub(crate) fn tell(&mut self, transition: &Transition, name: &Arc<str>) {
         self.number += 1;
         self.tell_subscribers(transition, name);

@@ -362,6 +362,12 @@ impl Visit<'_> {
         self.after.release(attempt);
     }
 
+    /// The same for the runner of an attempt that nobody else has anything of: there is nobody to be
+    /// released.
+    pub(crate) fn stop_alone(&mut self, work: WorkId, body: Box<dyn Work>, ended_at: Timestamp) {
+        self.state.entry(work).stop(Some(body), ended_at);
+    }
+
     /// A work fails without an attempt, because its gate did.
     pub(crate) fn reject(&mut self, work: WorkId, error: String) -> Result<(), Rejected> {
         // What time alone has changed counts before the question, not between it and the deed.

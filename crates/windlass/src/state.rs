@@ -50,14 +50,20 @@ pub(crate) enum Mode {
 /// What is to be done once the lock is free: wake-ups, so that whoever is woken finds it free.
 #[derive(Default)]
 pub(crate) struct Aftermath {
+    /// Mostly there is nothing.
+    deeds: Option<Box<Deeds>>,
+    pub(crate) has_ended: bool,
+    /// Whether an attempt goes on after a wait.
+    pub(crate) has_resumed: bool,
+}
+
+#[derive(Default)]
+struct Deeds {
     stopped: Vec<Arc<AttemptCell>>,
     bells: Vec<Arc<AttemptCell>>,
     ends: Vec<(tokio::sync::oneshot::Sender<End>, End)>,
     /// What is the user's is dropped where its destructor may do anything.
     rubbish: Vec<Rubbish>,
-    pub(crate) has_ended: bool,
-    /// Whether an attempt goes on after a wait.
-    pub(crate) has_resumed: bool,
 }
 
 #[expect(dead_code, reason = "they are kept only to be dropped later")]
@@ -87,25 +93,37 @@ impl Aftermath {
     /// What is left of a work's body.
     pub(crate) fn throw_body_away(&mut self, body: Option<Box<dyn Work>>) {
         if let Some(body) = body {
-            self.rubbish.push(Rubbish::Bodies(vec![body]));
+            self.throw_away(Rubbish::Bodies(vec![body]));
         }
     }
 
     pub(crate) fn throw_away(&mut self, rubbish: Rubbish) {
-        self.rubbish.push(rubbish);
+        self.deeds().rubbish.push(rubbish);
     }
 
     pub(crate) fn has_rubbish(&self) -> bool {
-        !self.rubbish.is_empty()
+        self.deeds.as_ref().is_some_and(|deeds| !deeds.rubbish.is_empty())
+    }
+
+    fn deeds(&mut self) -> &mut Deeds {
+        self.deeds.get_or_insert_default()
     }
 
     /// An attempt is over: whoever outlives it has nothing to wait for any more.
     pub(crate) fn release(&mut self, attempt: Option<Arc<AttemptCell>>) {
-        self.bells.extend(attempt.filter(|cell| cell.release()));
+        if let Some(cell) = attempt.filter(|cell| cell.release()) {
+            self.deeds().bells.push(cell);
+        }
     }
 
     /// Wakes everybody; what is left is to be thrown out last, because it may do anything.
     pub(crate) fn carry_out(self) -> Vec<Rubbish> {
+        self.deeds.map(|deeds| deeds.carry_out()).unwrap_or_default()
+    }
+}
+
+impl Deeds {
+    fn carry_out(self) -> Vec<Rubbish> {
         self.stopped.iter().for_each(|cell| cell.stop());
         self.bells.iter().for_each(|cell| cell.ring());
         // Whoever waited may be gone.
@@ -144,6 +162,15 @@ impl State {
     /// Keeps everything in step with what the engine has done.
     pub(crate) fn follow(&mut self, transitions: &[Transition], after: &mut Aftermath) {
         for transition in transitions {
+            let plain = matches!(
+                (transition.from, transition.to),
+                (_, Phase::Waiting | Phase::Ready) | (Some(WorkState::Pending), Phase::Running)
+            );
+            if plain && !self.watchers.are_there() {
+                // Most changes, and nothing follows from them here.
+                self.watchers.count();
+                continue;
+            }
             // Children whose parent is tried again are forgotten in the same breath.
             let Some(entry) = self.entries.get_mut(transition.work) else { continue };
             self.watchers.tell(transition, &entry.name);
@@ -155,7 +182,7 @@ impl State {
                     hold(entry, transition, after);
                 }
                 Phase::Cancelling { .. } => {
-                    after.stopped.extend(entry.attempt.clone());
+                    after.deeds().stopped.extend(entry.attempt.clone());
                 }
                 end if end.state().is_terminal() => self.close(transition, after),
                 _ => {}
@@ -180,7 +207,7 @@ impl State {
         if let Some(tell) = entry.end.take() {
             let skipped = transition.to == Phase::Skipped;
             let (state, error) = (transition.to.state(), entry.last_error().cloned());
-            after.ends.push((tell, End { state, skipped, error }));
+            after.deeds().ends.push((tell, End { state, skipped, error }));
         }
         if closed {
             after.throw_body_away(entry.body.take());
@@ -227,7 +254,7 @@ impl State {
         }
         if let Some(cell) = &entry.attempt {
             cell.note_end_of(child);
-            after.bells.push(Arc::clone(cell));
+            after.deeds().bells.push(Arc::clone(cell));
         }
     }
 
@@ -295,7 +322,7 @@ fn hold(entry: &Entry, transition: &Transition, after: &mut Aftermath) {
         cell.set_holds(holds);
         if holds {
             after.has_resumed = true;
-            after.bells.push(Arc::clone(cell));
+            after.deeds().bells.push(Arc::clone(cell));
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::fact::Transition;
 use crate::input::{More, Outcome};
 
 mod families;
+mod passing_on;
 mod reasons;
 mod reopening;
 mod suspension;

@@ -95,7 +95,7 @@ impl Engine {
     /// The time by the clock of the tree.
     #[inline]
     pub(super) fn there(&self) -> Timestamp {
-        shifted(self.now, self.ahead)
+        if self.ahead == 0 { self.now } else { shifted(self.now, self.ahead) }
     }
 }
 

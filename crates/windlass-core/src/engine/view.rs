@@ -14,12 +14,6 @@ impl Engine {
         self.works.get(work.index()).map(|entry| entry.phase)
     }
 
-    /// Whether anybody stands in line, refused or not.
-    #[must_use]
-    pub fn has_ready(&self) -> bool {
-        self.lines.len() > 0
-    }
-
     /// How many attempts of `work` have begun.
     #[must_use]
     pub fn attempts(&self, work: WorkId) -> Option<u32> {
