@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::capacity::{CapacityTree, CostError, Demand, Refusal, SLOTS};
+use crate::capacity::{Demand, Refusal};
 use crate::column::Column;
 use crate::dag::Dag;
 use crate::fact::{Fact, Happening, World};
@@ -21,6 +21,7 @@ mod admission;
 mod attempt;
 mod check;
 mod config;
+mod costs;
 mod digest;
 mod edges;
 mod explain;
@@ -34,6 +35,7 @@ mod view;
 mod work;
 
 pub use config::{EngineConfig, Order};
+use costs::RecentCost;
 pub use family::Children;
 use family::Families;
 use timers::Timers;
@@ -102,6 +104,8 @@ pub struct Engine {
     /// By [`CostId`].
     costs: Vec<Demand>,
     known_costs: BTreeMap<Demand, CostId>,
+    /// What was asked for last: many works cost the same.
+    recent_cost: Option<Box<RecentCost>>,
     staged: VecDeque<Staged>,
     staged_after: VecDeque<Dependency>,
     metrics: Metrics,
@@ -130,31 +134,11 @@ impl Engine {
             kept: None,
             costs: Vec::new(),
             known_costs: BTreeMap::new(),
+            recent_cost: None,
             staged: VecDeque::new(),
             staged_after: VecDeque::new(),
             metrics: Metrics::default(),
         }
-    }
-
-    /// The number of a cost, which is one slot unless it names slots itself. Refuses what can never
-    /// be had.
-    pub fn cost(
-        &mut self,
-        capacity: &CapacityTree,
-        cost: &ResourceCost,
-    ) -> Result<CostId, CostError> {
-        let one_slot = ResourceCost::new().with(SLOTS, Amount::from(1));
-        let whole = one_slot.iter().chain(cost.iter()).map(|(name, n)| (name.to_owned(), n));
-        let demand = capacity.demand(capacity.level_of(self.client), &whole.collect())?;
-        Ok(self.number_of(demand))
-    }
-
-    fn number_of(&mut self, demand: Demand) -> CostId {
-        let next = CostId::at(self.costs.len());
-        *self.known_costs.entry(demand).or_insert_with_key(|demand| {
-            self.costs.push(demand.clone());
-            next
-        })
     }
 
     /// Takes in a new work.

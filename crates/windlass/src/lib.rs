@@ -98,6 +98,7 @@
 mod attempt;
 mod balancer;
 mod batch;
+mod board;
 mod builder;
 mod callback;
 mod capacity;

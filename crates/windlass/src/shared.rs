@@ -474,6 +474,7 @@ impl Visit<'_> {
         if self.state.mode == Mode::Closed && self.state.engine.is_done() {
             self.state.watchers.close();
         }
+        self.state.watchers.post();
         self.changed |= !self.by_the_run && self.needs_the_run();
     }
 }

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::ageing::Ageing;
+use crate::capacity::{CapacityTree, SLOTS};
 use crate::fact::Transition;
 use crate::input::{More, Outcome};
 

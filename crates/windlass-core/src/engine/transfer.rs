@@ -31,6 +31,7 @@ impl Engine {
         self.lines = Lines::new(self.config.ageing);
         self.costs.clear();
         self.known_costs.clear();
+        self.recent_cost = None;
         wakes.retain(|client| *client != self.client);
         wakes.sort_unstable();
         wakes.dedup();
