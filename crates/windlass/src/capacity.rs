@@ -23,7 +23,7 @@ mod permit;
 mod refusal;
 mod shared;
 mod subscription;
-mod sync;
+pub(crate) mod sync;
 mod take;
 
 pub(crate) use client::Client;

@@ -350,9 +350,9 @@ impl WorkHandle {
             visit.state.mode = Mode::Closed;
             visit.apply(Input::CancelAll).expect("everything can be cancelled");
             // Bodies may have handles, and so keep what keeps them.
-            for entry in visit.state.entries.iter_mut() {
-                visit.after.throw_away(Rubbish::Body(entry.body.take()));
-            }
+            let entries = visit.state.entries.iter_mut();
+            let bodies = entries.filter_map(|entry| entry.body.take()).collect();
+            visit.after.throw_away(Rubbish::Bodies(bodies));
         });
     }
 }

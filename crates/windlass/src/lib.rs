@@ -98,12 +98,14 @@
 mod attempt;
 mod balancer;
 mod batch;
+mod board;
 mod builder;
 mod callback;
 mod capacity;
 mod closure;
 mod context;
 mod cpu;
+mod crew;
 mod entries;
 mod entry;
 mod error;

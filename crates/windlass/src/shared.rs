@@ -4,20 +4,21 @@
 //! The scheduler's lock is taken before the capacity's. Nothing of the user's runs under either.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use windlass_core::{
-    Begun, Children, ClientId, CostId, Engine, Grant, Input, More, Phase, Rejected, ResourceCost,
-    Submission, Timestamp, Transition, Why, WorkId, World,
+    Begun, CapacityTree, Children, ClientId, CostId, Engine, Grant, Input, More, Phase, Rejected,
+    ResourceCost, Submission, Timestamp, Transition, Why, WorkId, World,
 };
 
 use crate::attempt::Attempt;
 use crate::capacity::Client;
-use crate::context::WorkContext;
-use crate::entry::Entry;
+use crate::capacity::sync::MutexGuard as TreeGuard;
+use crate::context::{AttemptCell, WorkContext};
+use crate::entry::{Entry, shared_name};
 use crate::handle::ReopenError;
 use crate::reference::End;
 use crate::spec::{SubmitError, WorkSpec};
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
 pub(crate) struct Visit<'a> {
     pub(crate) state: MutexGuard<'a, State>,
     client: &'a Client,
+    /// The tree of the capacity, once somebody has asked for it.
+    tree: Option<TreeGuard<'a, CapacityTree>>,
     /// The time of all that happens in it: nothing comes due between a look and what follows it.
     now: Timestamp,
     pub(crate) after: Aftermath,
@@ -76,19 +79,43 @@ impl Shared {
 
     /// Visits the state; then, with the lock free, wakes whoever has to hear of it.
     pub(crate) fn visit<T>(&self, call: impl FnOnce(&mut Visit<'_>) -> T) -> T {
-        let (after, wakes) = (Aftermath::default(), Vec::new());
         let state = self.look();
-        let now = self.client.capacity.now();
-        let (client, changed, by_the_run) = (&self.client, false, false);
-        let mut visit = Visit { state, client, after, wakes, now, changed, by_the_run };
+        self.visit_at(state, self.client.capacity.now(), call)
+    }
+
+    /// The same for one whose body has just ended: it took until now, however long it waits for the
+    /// lock. What begins then begins when it has it.
+    pub(crate) fn visit_at_end<T>(&self, call: impl FnOnce(&mut Visit<'_>, Timestamp) -> T) -> T {
+        let ended_at = self.client.capacity.now();
+        match self.state.try_lock() {
+            Ok(state) => self.visit_at(state, ended_at, |visit| call(visit, ended_at)),
+            Err(TryLockError::Poisoned(state)) => {
+                self.visit_at(state.into_inner(), ended_at, |visit| call(visit, ended_at))
+            }
+            Err(TryLockError::WouldBlock) => self.visit(|visit| call(visit, ended_at)),
+        }
+    }
+
+    fn visit_at<'a, T>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        now: Timestamp,
+        call: impl FnOnce(&mut Visit<'_>) -> T,
+    ) -> T {
+        let (after, wakes) = (Aftermath::default(), Vec::new());
+        let (client, tree, changed, by_the_run) = (&self.client, None, false, false);
+        let mut visit = Visit { state, client, tree, after, wakes, now, changed, by_the_run };
         let result = call(&mut visit);
         visit.tidy_up();
-        let Visit { mut state, after, wakes, changed, .. } = visit;
+        let Visit { mut state, tree, after, wakes, changed, .. } = visit;
         state.clearing += usize::from(after.has_rubbish());
+        drop(tree);
         drop(state);
         let has_ended = after.has_ended;
         let rubbish = after.carry_out();
-        self.client.capacity.ring(&wakes);
+        if !wakes.is_empty() {
+            self.client.capacity.ring(&wakes);
+        }
         if changed {
             self.news.notify_one();
         }
@@ -142,26 +169,19 @@ impl Shared {
             deadline: spec.deadline.map(|at| self.timestamp(at)),
             retry: spec.policy,
         };
-        let entry = Entry {
-            name: spec.body.name().into(),
-            body: Some(spec.body),
-            attempt: None,
-            gate: spec.gate,
-            watcher: None,
-            retries: spec.retries,
-            timeout: spec.timeout,
-            started_at: None,
-            last_error: None,
-            last_duration: None,
-            total_duration: Duration::ZERO,
-            abandoned: false,
-            end,
-        };
+        let name = shared_name(spec.body.name());
         let (after, priority, retries) = (&spec.after, spec.priority, spec.retries);
         self.visit(|visit| {
             let accepted = visit.accept(parent, &spec.needs);
             let submission = |cost| Submission { after, cost, priority, retries, more };
-            match accepted.and_then(|cost| visit.take_in(submission(cost))) {
+            let taken_in = accepted.and_then(|cost| visit.take_in(submission(cost)));
+            let mut entry = Entry::new(name, spec.body, retries);
+            entry.end = end;
+            if spec.gate.is_some() || spec.timeout.is_some() {
+                let rare = entry.rare_mut();
+                (rare.gate, rare.timeout) = (spec.gate, spec.timeout);
+            }
+            match taken_in {
                 Ok((id, transitions)) => Ok(visit.enter(id, entry, transitions)),
                 Err(refused) => {
                     visit.after.throw_away(Rubbish::Entry(Some(Box::new(entry))));
@@ -169,6 +189,11 @@ impl Shared {
                 }
             }
         })
+    }
+
+    /// What people call it.
+    pub(crate) fn name(&self, work: WorkId) -> Arc<str> {
+        self.look().entries.get(work).map(|entry| Arc::clone(&entry.name)).unwrap_or_default()
     }
 
     pub(crate) fn forget(&self, work: WorkId) -> bool {
@@ -245,21 +270,22 @@ impl Visit<'_> {
     }
 
     /// Keeps everything in step with what the engine has done.
-    fn follow(&mut self, mut transitions: Vec<Transition>) {
+    pub(crate) fn follow(&mut self, mut transitions: Vec<Transition>) {
         self.state.follow(&transitions, &mut self.after);
         transitions.clear();
         self.state.scratch = transitions;
     }
 
-    fn engine_alone<T>(
+    /// Has the engine do something; everything else has yet to follow it.
+    pub(crate) fn engine_alone<T>(
         &mut self,
         call: impl FnOnce(&mut Engine, &mut World<'_>) -> T,
     ) -> (T, Vec<Transition>) {
         let mut transitions = std::mem::take(&mut self.state.scratch);
-        let mut tree = self.client.capacity.lock();
+        let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
         let mut world = World {
             now: self.now,
-            capacity: &mut tree,
+            capacity: tree,
             facts: None,
             transitions: Some(&mut transitions),
             wakes: &mut self.wakes,
@@ -287,8 +313,8 @@ impl Visit<'_> {
         if needs.is_empty() {
             return Ok(self.state.one_slot);
         }
-        let tree = self.client.capacity.lock();
-        Ok(self.state.engine.cost(&tree, needs)?)
+        let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
+        Ok(self.state.engine.cost(tree, needs)?)
     }
 
     fn take_in(
@@ -323,13 +349,23 @@ impl Visit<'_> {
     }
 
     /// The attempt is over for the driver; its entry is ready for the next one.
-    pub(crate) fn stop(&mut self, work: WorkId, mut body: Option<Box<dyn Work>>) {
+    pub(crate) fn stop(
+        &mut self,
+        work: WorkId,
+        mut body: Option<Box<dyn Work>>,
+        ended_at: Timestamp,
+    ) {
         if self.state.mode == Mode::Closed {
-            self.after.throw_away(Rubbish::Body(body.take()));
+            self.after.throw_body_away(body.take());
         }
-        let now = self.now;
-        let attempt = self.state.entry(work).stop(body, now);
+        let attempt = self.state.entry(work).stop(body, ended_at);
         self.after.release(attempt);
+    }
+
+    /// The same for the runner of an attempt that nobody else has anything of: there is nobody to be
+    /// released.
+    pub(crate) fn stop_alone(&mut self, work: WorkId, body: Box<dyn Work>, ended_at: Timestamp) {
+        self.state.entry(work).stop(Some(body), ended_at);
     }
 
     /// A work fails without an attempt, because its gate did.
@@ -337,7 +373,7 @@ impl Visit<'_> {
         // What time alone has changed counts before the question, not between it and the deed.
         self.apply(Input::Tick)?;
         if self.state.engine.awaits_gate(work) {
-            self.state.entry(work).last_error = Some(error);
+            self.state.entry(work).rare_mut().last_error = Some(error);
         }
         self.apply(Input::Reject(work))
     }
@@ -351,7 +387,7 @@ impl Visit<'_> {
         if let Some(&work) = works.iter().find(gone) {
             return Err(ReopenError::NoBody { work });
         }
-        let gate = |work: WorkId| self.state.entries.get(work)?.gate.as_ref();
+        let gate = |work: WorkId| self.state.entries.get(work)?.rare()?.gate.as_ref();
         let ungated = |work: &&WorkId| self.state.engine.is_shut(**work) && gate(**work).is_none();
         if let Some(&work) = works.iter().find(ungated) {
             return Err(ReopenError::NoGate { work });
@@ -374,26 +410,46 @@ impl Visit<'_> {
         self.changed = false;
     }
 
+    /// Somebody rests who could help: the run looks in from now on.
+    pub(crate) fn look_in(&mut self) {
+        self.changed |= self.state.crew.has_to_be_watched();
+    }
+
     /// It is the run that visits, and there is nothing left for it to do.
     pub(crate) fn seen_by_the_run(&mut self) {
         self.changed = false;
         self.by_the_run = true;
     }
 
-    /// The next attempt that may begin; whoever has it polls it. Works that go on after a wait have
-    /// heard it by then.
+    /// The next attempt that may begin; whoever has it polls it.
     pub(crate) fn next_attempt(&mut self, shared: &Arc<Shared>) -> Option<Attempt> {
-        while let Some(begun) = self.engine(Engine::begin_next) {
-            let Begun::Started(Grant { work, attempt }) = begun else { continue };
-            let now = self.now;
-            let entry = self.state.entry(work);
-            let (cell, body) = entry.start(now);
-            let name = Arc::clone(&entry.name);
-            self.state.crew.polling += 1;
-            let ctx = WorkContext { id: work, attempt, cell, shared: Arc::clone(shared) };
-            return Some(Attempt::new(name, ctx, body, self.state.crew.run));
+        let grant = self.begin_next()?;
+        let cell = Arc::new(AttemptCell::new(Arc::clone(shared)));
+        let body = self.start(grant, Arc::clone(&cell));
+        let ctx = WorkContext { id: grant.work, attempt: grant.attempt, cell };
+        Some(Attempt::new(ctx, body, self.now, self.state.crew.run))
+    }
+
+    /// Begins the next attempt; works that go on after a wait have heard it by then.
+    pub(crate) fn begin_next(&mut self) -> Option<Grant> {
+        loop {
+            match self.engine(Engine::begin_next)? {
+                Begun::Started(grant) => return Some(grant),
+                Begun::Resumed(_) => {}
+            }
         }
-        None
+    }
+
+    /// The body of an attempt that has begun, for the runner that has it from now on.
+    pub(crate) fn start(&mut self, grant: Grant, cell: Arc<AttemptCell>) -> Box<dyn Work> {
+        self.state.crew.polling += 1;
+        let now = self.now;
+        self.state.entry(grant.work).start(cell, now)
+    }
+
+    /// The time of this visit.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now
     }
 
     /// Whether there is something that only the run can do: watch a gate, return, or wake up
@@ -408,7 +464,7 @@ impl Visit<'_> {
     /// What follows from all that has happened in this visit.
     fn tidy_up(&mut self) {
         while let Some(grant) = self.state.next_orphaned() {
-            self.stop(grant.work, None);
+            self.stop(grant.work, None, self.now);
             // It may have been settled meanwhile.
             let _ = self.apply(State::gone(grant));
         }
@@ -418,6 +474,7 @@ impl Visit<'_> {
         if self.state.mode == Mode::Closed && self.state.engine.is_done() {
             self.state.watchers.close();
         }
+        self.state.watchers.post();
         self.changed |= !self.by_the_run && self.needs_the_run();
     }
 }
