@@ -40,8 +40,9 @@ pub(crate) const CANNOT_START: i32 = 126;
 const SWEEP: Duration = Duration::from_secs(1);
 /// How many ends one wait can tell of.
 const AT_ONCE: usize = 256;
-/// What a process table calls news that are no process's end.
+/// What the table calls what is no process's end: news from outside, and from our own threads.
 const NEWS: u64 = 0;
+const WORDS: u64 = u64::MAX;
 
 /// Whose process it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -122,7 +123,7 @@ impl Processes {
         let table = epoll::create(CreateFlags::CLOEXEC)?;
         let (tell, words) = mailbox()?;
         epoll::add(&table, news, EventData::new_u64(NEWS), EventFlags::IN)?;
-        epoll::add(&table, &words, EventData::new_u64(NEWS), EventFlags::IN)?;
+        epoll::add(&table, &words, EventData::new_u64(WORDS), EventFlags::IN)?;
         Ok(Self {
             table,
             running: BTreeMap::new(),
