@@ -305,7 +305,7 @@ impl Coordinator {
         fs::create_dir_all(&logs).map_err(|source| RunError::Io { what, source })?;
         let what = "processes cannot be waited for";
         let made = mailbox().and_then(|(tell, news)| {
-            let processes = Processes::new(&leader.mark(), &news)?;
+            let processes = Processes::new(&leader.mark(), schedule.at_once(), &news)?;
             Ok((tell, news, processes))
         });
         let (tell, news, processes) = made.map_err(|source| RunError::Io { what, source })?;

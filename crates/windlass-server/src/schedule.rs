@@ -48,7 +48,7 @@ impl Schedule {
                 set.expect("a plan's rates make sense");
             }
         }
-        let slots = plan.concurrency.unwrap_or_else(cpus);
+        let slots = slots(&plan);
         let slots = ResourceCost::new().with(SLOTS, Amount::from(slots));
         let level = capacity.add_level(CapacityTree::ROOT, &slots);
         let client = capacity.add_client(level);
@@ -109,6 +109,11 @@ impl Schedule {
         let work = WorkId::from_index(place);
         let attempt = self.engine.attempts(work).filter(|attempts| *attempts > 0)?;
         outputs::read(&outputs::path(logs, Grant { work, attempt }, step)).ok()?.remove(key)
+    }
+
+    /// How many steps can run at a time.
+    pub(crate) fn at_once(&self) -> usize {
+        self.len().min(slots(&self.plan) as usize)
     }
 
     pub(crate) fn plan(&self) -> &Plan {
@@ -313,6 +318,11 @@ fn dependency(edge: &Edge) -> Dependency {
         EdgeCondition::Failed => EdgeKind::Failed,
     };
     Dependency { work: WorkId::from_index(edge.step), kind }
+}
+
+/// How many steps may run at a time.
+fn slots(plan: &Plan) -> u32 {
+    plan.concurrency.unwrap_or_else(cpus)
 }
 
 fn cpus() -> u32 {

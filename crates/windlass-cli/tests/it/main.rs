@@ -2,6 +2,7 @@
 
 mod before_running;
 mod bench;
+mod commits;
 mod conditions;
 mod damage;
 mod events;
