@@ -95,13 +95,11 @@ impl Point {
     /// Dies here, if it is time to.
     pub(crate) fn reached(self) {
         if self == Self::AfterStepDown {
-            report(self, &progress());
+            report(self);
         }
         let Some((_, times)) = asked().iter().find(|(point, _)| *point == self) else { return };
         if TIMES[self as usize].fetch_add(1, SeqCst) + 1 == *times {
-            // Nobody else gets further than what is reported.
-            let progress = progress();
-            report(self, &progress);
+            report(self);
             kill_process(getpid(), Signal::KILL).expect("a process may signal itself");
             thread::sleep(Duration::MAX);
         }
@@ -158,15 +156,12 @@ fn fault(text: &str) -> (Point, u64) {
     (point.expect("a point"), times.parse().expect("a number"))
 }
 
-/// Leaves the point, and the digests that the journal may lead to, each with the time up to which
-/// it counts.
-fn report(point: Point, progress: &Progress) {
+/// Leaves the point, and the digest that the journal leads to, with the time up to which it counts.
+fn report(point: Point) {
     let Some(path) = env::var_os(REPORT_VARIABLE) else { return };
-    // Exits are noticed beside the thread that commits, which may just have done so.
-    let beside = progress.written.filter(|_| point == Point::AfterExit);
-    let lines = progress.committed.into_iter().chain(beside);
-    let lines: String = lines.map(|(digest, time)| format!("{digest} {time}\n")).collect();
-    fs::write(path, format!("{}\n{lines}", point.name())).expect("the report can be written");
+    let committed = progress().committed;
+    let committed = committed.map_or(String::new(), |(digest, time)| format!("{digest} {time}\n"));
+    fs::write(path, format!("{}\n{committed}", point.name())).expect("the report can be written");
 }
 
 /// The digest that the journal of a run leads to, at a time in nanoseconds.

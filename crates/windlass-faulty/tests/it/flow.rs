@@ -123,7 +123,7 @@ impl Flow {
                 "",
             ][number % 5];
             let keys = format!("use = {{ memory = {} }}\n{condition}\n", 1 + number % 3);
-            let child = ["child=group", "millis=1", "child=session"][number % 2];
+            let child = ["child=group", "millis=1", "child=session"][number % 3];
             self.add(format!("alone{number}"), &[], &keys, &[child, "millis=3"]);
         }
     }

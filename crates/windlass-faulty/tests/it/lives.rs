@@ -168,17 +168,15 @@ impl Lives {
 
     fn check_digest(&mut self, journal: &mut Journal) {
         let report = self.read("report");
-        let mut possible = report.lines().skip(1).map(|line| {
-            let (digest, time) = line.split_once(' ').expect("a digest and a time");
-            let number = |text: &str| text.parse::<u64>().expect("a number");
-            (number(digest), number(time))
-        });
         // Before its first commit, a life has come to nothing.
-        if report.lines().count() > 1 {
-            let same = possible.any(|(digest, time)| journal.digest(time) == digest);
-            assert!(same, "the journal leads elsewhere than the engine had come:\n{report}");
-            self.digests += 1;
-        }
+        let Some((digest, time)) = report.lines().nth(1).and_then(|line| line.split_once(' '))
+        else {
+            return;
+        };
+        let number = |text: &str| text.parse::<u64>().expect("a number");
+        let replayed = journal.digest(number(time));
+        assert_eq!(replayed, number(digest), "the journal leads to where the engine had come");
+        self.digests += 1;
     }
 
     /// No process is left that was started for this run. What was killed a moment ago may still be on
