@@ -14,6 +14,7 @@ mod events;
 mod guard;
 mod hold;
 mod leftovers;
+mod look;
 mod order;
 mod outputs;
 mod poll;
@@ -22,6 +23,7 @@ mod pulse;
 mod schedule;
 mod signals;
 mod spawn;
+mod stored_plan;
 mod tree;
 
 pub use coordinator::{
@@ -34,12 +36,19 @@ pub use guard::{
     Watch, check, decide, verdict, watch,
 };
 pub use hold::{Hold, HoldError, hold};
+pub use look::{
+    AttemptView, Cause, CriticalPath, Estimate, Expectations, Expected, Explanation, HolderView,
+    Listed, LookError, Orphan, People, PruneError, Pruned, PrunedRun, Pruning, RunState, RunView,
+    StepState, StepView, WaitReason, find_run, history, open_runs, prune, run_names,
+};
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
 pub use pulse::Lost;
+pub use stored_plan::StoredPlanError;
 pub use windlass_core::{
-    Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Token, WorkState,
+    Amount, Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Token,
+    WorkState,
 };
 pub use windlass_store::{
-    Event, NameView, Network, Process, Refused, RunOutcome, RunRecord, Store, StoreError,
-    StoredLease, StoredTicket, check_name,
+    AttemptEnd, Event, NameView, Network, Process, Refused, RunEnd, RunListing, RunOutcome,
+    RunRecord, Store, StoreError, StoredLease, StoredTicket, check_name,
 };

@@ -455,6 +455,12 @@ impl<'a> Transaction<'a> {
         self.records.run_end(run)
     }
 
+    /// One run as it is listed.
+    pub fn listing(&self, run: &str) -> Result<RunListing, StoreError> {
+        let listing = self.records.listing(run)?;
+        listing.ok_or_else(|| StoreError::UnknownRun { run: run.to_owned() })
+    }
+
     /// The runs that have not ended, the newest first.
     pub fn open_runs(&self) -> Result<Vec<RunListing>, StoreError> {
         self.records.open_runs()

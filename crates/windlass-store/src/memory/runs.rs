@@ -58,6 +58,10 @@ impl RunRecords for Draft {
         Ok(self.tables().runs.records.get(run).and_then(|(_, listing)| listing.end))
     }
 
+    fn listing(&self, run: &str) -> Result<Option<RunListing>, StoreError> {
+        Ok(self.tables().runs.records.get(run).map(|(_, listing)| listing.clone()))
+    }
+
     fn open_runs(&self) -> Result<Vec<RunListing>, StoreError> {
         let all = self.latest_runs(None, usize::MAX)?;
         Ok(all.into_iter().filter(|run| run.end.is_none()).collect())

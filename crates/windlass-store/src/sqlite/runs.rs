@@ -76,6 +76,12 @@ impl RunRecords for SqliteRecords<'_> {
         Ok(self.one(query, [run], |row| end(row, 0))?.flatten())
     }
 
+    fn listing(&self, run: &str) -> Result<Option<RunListing>, StoreError> {
+        let query =
+            "SELECT id, workflow, file, created_ms, ended_ms, outcome FROM run WHERE id = ?1";
+        Ok(self.all(query, [run], listing)?.pop())
+    }
+
     fn open_runs(&self) -> Result<Vec<RunListing>, StoreError> {
         let query = "SELECT id, workflow, file, created_ms, ended_ms, outcome FROM run \
             WHERE ended_ms IS NULL ORDER BY created_ms DESC, rowid DESC";
