@@ -2,6 +2,7 @@
 
 mod arguments;
 mod check;
+mod completions;
 mod events;
 mod exit;
 mod graph;
@@ -9,14 +10,21 @@ mod guard;
 mod holders;
 mod init;
 mod lock;
+mod log;
+mod look;
+mod man;
+mod output;
 mod primitive;
+mod prune;
+mod ps;
 mod run;
 mod schema;
+mod show;
 mod state;
-#[allow(dead_code, reason = "the verbs that look at runs follow")]
 mod style;
-#[allow(dead_code, reason = "the verbs that look at runs follow")]
+mod table;
 mod times;
+mod why;
 mod workflow_file;
 
 use clap::Parser;
@@ -27,6 +35,7 @@ use crate::exit::Exit;
 use crate::run::RunArguments;
 
 fn main() -> std::process::ExitCode {
+    completions::answer_shell();
     let arguments = Arguments::parse();
     let state = arguments.state.as_deref();
     let form = Form::from(arguments.json);
@@ -53,6 +62,14 @@ fn main() -> std::process::ExitCode {
         Verb::Events { patterns, follow, after } => {
             events::events(state, patterns, *after, *follow, form)
         }
+        Verb::Ps => ps::ps(state, form),
+        Verb::History(history) => ps::history(state, history, form),
+        Verb::Show(show) => show::show(state, show, form),
+        Verb::Log(log) => log::log(state, log, form),
+        Verb::Why(why) => why::why(state, why, form),
+        Verb::Prune(prune) => prune::prune(state, prune, form),
+        Verb::Completions { shell } => completions::completions(*shell),
+        Verb::Man(man) => man::man(man),
         Verb::Holders => holders::holders(state, form),
     };
     exit.unwrap_or_else(|failure| {

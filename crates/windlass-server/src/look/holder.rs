@@ -55,10 +55,13 @@ impl People {
         Ok(people)
     }
 
-    /// What people call a holder.
+    /// What people call a holder. What tells one life of a process from another is for machines.
     #[must_use]
     pub fn name(&self, holder: &HolderId) -> String {
-        self.step(holder).unwrap_or_else(|| holder.to_string())
+        let process =
+            holder.as_str().strip_prefix("process ").and_then(|text| text.split_once(' '));
+        let process = process.map(|(pid, _)| format!("process {pid}"));
+        self.step(holder).or(process).unwrap_or_else(|| holder.to_string())
     }
 
     /// The same, if it is a step of a run.

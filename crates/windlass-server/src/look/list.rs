@@ -48,12 +48,20 @@ pub fn history(
             Some(end) => Some(end),
             None => look_at(store, listing.clone())?.and_then(|run| run.end()),
         };
-        ended.extend(end.map(|end| (listing, end)));
+        ended.extend(end.map(|end| (named(listing), end)));
         if ended.len() == limit {
             break;
         }
     }
     Ok(ended)
+}
+
+/// A run that was stored before workflows were goes by its file.
+fn named(mut listing: RunListing) -> RunListing {
+    if listing.workflow.is_empty() {
+        listing.workflow.clone_from(&listing.file);
+    }
+    listing
 }
 
 /// Looks at one run; none if it is gone meanwhile.

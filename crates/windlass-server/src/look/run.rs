@@ -82,7 +82,7 @@ impl RunView {
     }
 
     pub(super) fn of(seen: Seen, dir: &Path) -> Result<Self, LookError> {
-        let Seen { run, listing, facts, attempts, waits, leader, now_ms } = seen;
+        let Seen { run, listing, facts, attempts, waits, leader, heard_ms, now_ms } = seen;
         let unreadable = |source| LookError::Plan { run: run.id.clone(), source: Box::new(source) };
         let plan = plan_of(&run).map_err(unreadable)?;
         let workflow = plan.name.clone();
@@ -90,7 +90,7 @@ impl RunView {
         schedule.replay(&facts);
         let state = state_of(&schedule, &listing, leader.as_ref(), facts.last());
         let logs = dir.join("runs").join(&run.id);
-        let journal = Journal { logs: &logs, schedule: &schedule, state };
+        let journal = Journal { logs: &logs, schedule: &schedule, state, heard_ms };
         let steps = journal.steps(&facts, attempts);
         Ok(Self {
             run,
@@ -149,6 +149,8 @@ pub(super) struct Seen {
     attempts: Vec<AttemptRecord>,
     waits: Vec<GuardWait>,
     leader: Option<StoredLease>,
+    /// When whoever led it last was last heard of, as far as this boot knows.
+    heard_ms: Option<i64>,
     now_ms: i64,
 }
 
@@ -161,6 +163,7 @@ impl Seen {
             attempts: transaction.attempts(&run.id)?,
             waits: transaction.waits(&run.id)?,
             leader: leader_of(transaction, &run.id)?,
+            heard_ms: heard_ms(transaction, &run.id)?,
             now_ms: transaction.moment().wall_ms,
             run,
         })
@@ -174,6 +177,17 @@ pub(super) fn leader_of(
 ) -> Result<Option<StoredLease>, StoreError> {
     let leases = transaction.leases(&Name::Run(run.to_owned()))?;
     Ok(leases.into_iter().find(|lease| is_live(lease, transaction.moment())))
+}
+
+/// When whoever leads or led a run gave the last sign of life, on the wall clock.
+fn heard_ms(transaction: &Transaction<'_>, run: &str) -> Result<Option<i64>, StoreError> {
+    let moment = transaction.moment();
+    let leases = transaction.leases(&Name::Run(run.to_owned()))?;
+    let heard = leases.iter().filter(|stored| stored.owner.boot == moment.boot).map(|stored| {
+        let ago = moment.at.since(stored.lease.last_heartbeat).as_millis();
+        moment.wall_ms.saturating_sub(i64::try_from(ago).unwrap_or(i64::MAX))
+    });
+    Ok(heard.max())
 }
 
 /// Whether somebody still stands behind a hold.
@@ -226,6 +240,7 @@ struct Journal<'a> {
     logs: &'a PathBuf,
     schedule: &'a Schedule,
     state: RunState,
+    heard_ms: Option<i64>,
 }
 
 impl Journal<'_> {
@@ -297,9 +312,12 @@ impl Journal<'_> {
             }
         }
         if !matches!(self.state, RunState::UnderWay { .. }) {
+            // Nobody knows when; they were there when the run was last heard of.
+            let last = facts.last().map(|last| millis(last.at)).max(self.heard_ms);
             let all = attempts.values_mut().flat_map(BTreeMap::values_mut);
-            // Nobody knows when.
-            all.for_each(|view| view.end = view.end.or(Some(AttemptEnd::Interrupted)));
+            for view in all.filter(|view| view.end.is_none()) {
+                (view.end, view.ended_ms) = (Some(AttemptEnd::Interrupted), last);
+            }
         }
         attempts
     }

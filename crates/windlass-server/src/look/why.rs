@@ -118,6 +118,8 @@ pub struct HolderView {
     pub since_ms: i64,
     /// Its process.
     pub pid: Option<u32>,
+    /// What that process was called with, as far as it can be seen.
+    pub command: Option<String>,
     /// How many slots it has or wants.
     pub weight: u32,
     /// Its process has ended.
@@ -191,60 +193,31 @@ impl Asking<'_> {
             return Vec::new();
         }
         let work = WorkId::from_index(place);
-        let mut reasons = Vec::new();
-        if view.state == RunState::Interrupted {
-            view.schedule.lose_all();
-            reasons.push(WaitReason::Interrupted);
+        match (view.state, view.steps[place].state) {
+            // One that has run, and must hold something before it counts as a success.
+            (RunState::UnderWay { .. }, StepState::Running) => guards(view, work),
+            (RunState::UnderWay { .. }, _) => self.live_reasons(view, work),
+            _ => lasting_reasons(view, work),
         }
+    }
+
+    /// Why a step of a run that somebody leads does not run.
+    fn live_reasons(&self, view: &mut RunView, work: WorkId) -> Vec<WaitReason> {
         let before = view.schedule.reasons(work);
-        let next = |work| next_attempt(view, work);
-        let refused: BTreeSet<_> = (0..view.steps.len())
-            .map(WorkId::from_index)
-            .filter(|work| is_refused(self.names, &view.run.id, next(*work)))
+        let works = (0..view.steps.len()).map(WorkId::from_index);
+        let refused: BTreeSet<_> = works
+            .filter(|work| is_refused(self.names, &view.run.id, next_attempt(view, *work)))
             .collect();
         view.schedule.settle(|work| refused.contains(&work));
         let now = view.schedule.reasons(work);
         // What time alone has ended since is for its leader to find out.
         let found = if now.is_empty() { before } else { now };
-        for reason in &found {
-            self.translate(view, work, reason, &mut reasons);
-        }
-        // Behind a name that is refused stands nobody inside the run.
-        if reasons.iter().any(|reason| matches!(reason, WaitReason::Name { .. })) {
-            reasons.retain(|reason| !matches!(reason, WaitReason::Starting));
+        let mut reasons = self.names_of(view, work);
+        found.iter().for_each(|reason| reasons.extend(translated(view, work, reason)));
+        if reasons.len() > 1 {
+            reasons.retain(|reason| *reason != WaitReason::Starting);
         }
         reasons
-    }
-
-    fn translate(
-        &self,
-        view: &RunView,
-        work: WorkId,
-        reason: &Reason,
-        reasons: &mut Vec<WaitReason>,
-    ) {
-        let name = |work: WorkId| view.steps[work.index()].name.clone();
-        match reason {
-            Reason::Dependency(dependency) => {
-                let condition = condition_of(dependency.kind);
-                reasons.push(WaitReason::Step { place: dependency.work.index(), condition });
-            }
-            Reason::Gate => reasons.extend(gate(view, work)),
-            Reason::Retry { at } => {
-                let attempt = next_attempt(view, work).attempt;
-                reasons.push(WaitReason::Retry { at_ms: millis(*at), attempt });
-            }
-            Reason::Outside => reasons.extend(self.names_of(view, work)),
-            Reason::Short { shortage, holders, set_aside_for } => {
-                let holders = holders.iter().map(|work| name(*work)).collect();
-                reasons.push(short(view, shortage, holders, set_aside_for.map(name)));
-            }
-            Reason::Line { ahead: 0, .. } => {}
-            Reason::Line { ahead, first } => {
-                reasons.push(WaitReason::Line { ahead: *ahead, first: name(*first) });
-            }
-            _ => reasons.push(WaitReason::Starting),
-        }
     }
 
     /// The names that refuse a step.
@@ -275,6 +248,7 @@ impl Asking<'_> {
             name: self.people.name(&stored.lease.holder),
             since_ms: stored.owner.since_ms,
             pid: process.map(|process| process.pid),
+            command: process.and_then(command_of),
             weight: stored.lease.weight,
             gone: process.is_some_and(Process::is_gone),
         }
@@ -287,9 +261,47 @@ impl Asking<'_> {
             name: self.people.name(&stored.ticket.holder),
             since_ms: stored.since_ms,
             pid: process.map(|process| process.pid),
+            command: process.and_then(command_of),
             weight: need.map_or(1, |need| need.weight),
             gone: process.is_some_and(Process::is_gone),
         }
+    }
+}
+
+/// Why a step of a run that nobody leads would not run at once if somebody did.
+fn lasting_reasons(view: &RunView, work: WorkId) -> Vec<WaitReason> {
+    let lasting = |reason: &&Reason| {
+        matches!(reason, Reason::Dependency(_) | Reason::Gate | Reason::Retry { .. })
+    };
+    let found = view.schedule.reasons(work);
+    let found = found.iter().filter(lasting);
+    let lasting = found.flat_map(|reason| translated(view, work, reason));
+    std::iter::once(WaitReason::Interrupted).chain(lasting).collect()
+}
+
+/// What the engine says, with names in the place of numbers.
+fn translated(view: &RunView, work: WorkId, reason: &Reason) -> Vec<WaitReason> {
+    let name = |work: WorkId| view.steps[work.index()].name.clone();
+    match reason {
+        Reason::Dependency(dependency) => {
+            let condition = condition_of(dependency.kind);
+            vec![WaitReason::Step { place: dependency.work.index(), condition }]
+        }
+        Reason::Gate => gate(view, work),
+        Reason::Retry { at } => {
+            let attempt = next_attempt(view, work).attempt;
+            vec![WaitReason::Retry { at_ms: millis(*at), attempt }]
+        }
+        Reason::Short { shortage, holders, set_aside_for } => {
+            let holders = holders.iter().map(|work| name(*work)).collect();
+            vec![short(view, shortage, holders, set_aside_for.map(name))]
+        }
+        // The names that refuse it are told by themselves.
+        Reason::Outside | Reason::Line { ahead: 0, .. } => Vec::new(),
+        Reason::Line { ahead, first } => {
+            vec![WaitReason::Line { ahead: *ahead, first: name(*first) }]
+        }
+        _ => vec![WaitReason::Starting],
     }
 }
 
@@ -299,20 +311,21 @@ fn next_attempt(view: &RunView, work: WorkId) -> Grant {
 }
 
 fn gate(view: &RunView, work: WorkId) -> Vec<WaitReason> {
+    let guards = guards(view, work);
+    if guards.is_empty() { vec![WaitReason::Gate] } else { guards }
+}
+
+/// The guards that a step waits for.
+fn guards(view: &RunView, work: WorkId) -> Vec<WaitReason> {
     let own = view.waits.iter().filter(|wait| wait.work == work);
-    let mut waits: Vec<_> = own
-        .map(|wait| WaitReason::Guard {
-            guard: wait.guard.clone(),
-            since_ms: wait.since_ms,
-            checks: wait.checks,
-            said: wait.said.clone(),
-            escalated: wait.escalated,
-        })
-        .collect();
-    if waits.is_empty() {
-        waits.push(WaitReason::Gate);
-    }
-    waits
+    own.map(|wait| WaitReason::Guard {
+        guard: wait.guard.clone(),
+        since_ms: wait.since_ms,
+        checks: wait.checks,
+        said: wait.said.clone(),
+        escalated: wait.escalated,
+    })
+    .collect()
 }
 
 fn short(
@@ -333,6 +346,17 @@ fn short(
         }
         _ => WaitReason::Rate { name, wanted, at_ms: None },
     }
+}
+
+/// The command line of a process that lives where we can see it.
+fn command_of(process: &Process) -> Option<String> {
+    let line = std::fs::read(format!("/proc/{}/cmdline", process.pid)).ok()?;
+    // Looked at afterwards, so that it is not that of another life of the same number.
+    if !process.is_in_sight() || process.is_gone() {
+        return None;
+    }
+    let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+    Some(words.join(" ").trim().to_owned()).filter(|line| !line.is_empty())
 }
 
 fn condition_of(kind: EdgeKind) -> EdgeCondition {
