@@ -23,7 +23,6 @@ mod pulse;
 mod schedule;
 mod signals;
 mod spawn;
-mod stored_plan;
 mod tree;
 
 pub use coordinator::{
@@ -43,7 +42,6 @@ pub use look::{
 };
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
 pub use pulse::Lost;
-pub use stored_plan::StoredPlanError;
 pub use windlass_core::{
     Amount, Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Token,
     WorkState,

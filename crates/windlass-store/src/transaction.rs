@@ -415,8 +415,12 @@ impl<'a> Transaction<'a> {
         self.records.insert_run(run, self.moment.wall_ms)
     }
 
-    /// The run whose id begins with `prefix`.
+    /// The run whose id begins with `prefix`; `last` stands for the newest.
     pub fn run(&self, prefix: &str) -> Result<RunRecord, StoreError> {
+        // No id is like it: they are made of hexadecimal digits.
+        if let ("last", Some(newest)) = (prefix, self.records.latest_runs(None, 1)?.pop()) {
+            return self.run(&newest.id);
+        }
         let mut found = self.records.runs(prefix)?.into_iter();
         let run = || prefix.to_owned();
         match (found.next(), found.next()) {

@@ -3,7 +3,7 @@
 use thiserror::Error;
 use windlass_store::StoreError;
 
-use crate::stored_plan::StoredPlanError;
+use crate::coordinator::RunError;
 
 /// Why something cannot be looked at.
 #[derive(Debug, Error)]
@@ -18,7 +18,7 @@ pub enum LookError {
         /// The run.
         run: String,
         /// Why.
-        source: Box<StoredPlanError>,
+        source: Box<RunError>,
     },
     /// There is no such run.
     #[error("no run is called {run:?}{}", meant(nearest))]

@@ -26,15 +26,10 @@ pub(super) fn found(
     transaction: &Transaction<'_>,
     text: &str,
 ) -> Result<Result<RunRecord, LookError>, StoreError> {
-    if text == LAST {
-        return match newest(transaction, 1)?.pop() {
-            Some((id, _)) => Ok(Ok(transaction.run(&id)?)),
-            None => Ok(Err(LookError::NoRuns)),
-        };
-    }
     let run = || text.to_owned();
     match transaction.run(text) {
         Ok(found) if !text.is_empty() => Ok(Ok(found)),
+        Err(StoreError::UnknownRun { .. }) if text == LAST => Ok(Err(LookError::NoRuns)),
         Ok(_) | Err(StoreError::UnknownRun { .. }) => {
             let nearest = similar(text, &newest(transaction, SEARCHED)?);
             Ok(Err(LookError::UnknownRun { run: run(), nearest }))

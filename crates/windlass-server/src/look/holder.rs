@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use windlass_core::{Grant, HolderId, WorkId};
 use windlass_store::{Store, StoreError, Transaction};
 
-use crate::stored_plan::plan_of;
+use crate::coordinator::plan_of;
 
 /// The attempt of a step that asks for names, as its holder is called.
 #[derive(Clone, Debug, PartialEq, Eq)]

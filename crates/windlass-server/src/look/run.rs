@@ -12,8 +12,8 @@ use windlass_store::{
 use super::find::found;
 use super::{AttemptView, LookError, StepState, StepView};
 use crate::attempt::log_path;
+use crate::coordinator::plan_of;
 use crate::schedule::Schedule;
-use crate::stored_plan::plan_of;
 
 /// A run as it stands.
 #[non_exhaustive]

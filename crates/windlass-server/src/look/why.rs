@@ -213,6 +213,7 @@ impl Asking<'_> {
         // What time alone has ended since is for its leader to find out.
         let found = if now.is_empty() { before } else { now };
         let mut reasons = self.names_of(view, work);
+        reasons.extend(guards(view, work));
         found.iter().for_each(|reason| reasons.extend(translated(view, work, reason)));
         if reasons.len() > 1 {
             reasons.retain(|reason| *reason != WaitReason::Starting);
@@ -276,7 +277,8 @@ fn lasting_reasons(view: &RunView, work: WorkId) -> Vec<WaitReason> {
     let found = view.schedule.reasons(work);
     let found = found.iter().filter(lasting);
     let lasting = found.flat_map(|reason| translated(view, work, reason));
-    std::iter::once(WaitReason::Interrupted).chain(lasting).collect()
+    let guards = guards(view, work);
+    std::iter::once(WaitReason::Interrupted).chain(guards).chain(lasting).collect()
 }
 
 /// What the engine says, with names in the place of numbers.
@@ -287,7 +289,7 @@ fn translated(view: &RunView, work: WorkId, reason: &Reason) -> Vec<WaitReason> 
             let condition = condition_of(dependency.kind);
             vec![WaitReason::Step { place: dependency.work.index(), condition }]
         }
-        Reason::Gate => gate(view, work),
+        Reason::Gate if guards(view, work).is_empty() => vec![WaitReason::Gate],
         Reason::Retry { at } => {
             let attempt = next_attempt(view, work).attempt;
             vec![WaitReason::Retry { at_ms: millis(*at), attempt }]
@@ -296,8 +298,8 @@ fn translated(view: &RunView, work: WorkId, reason: &Reason) -> Vec<WaitReason> 
             let holders = holders.iter().map(|work| name(*work)).collect();
             vec![short(view, shortage, holders, set_aside_for.map(name))]
         }
-        // The names that refuse it are told by themselves.
-        Reason::Outside | Reason::Line { ahead: 0, .. } => Vec::new(),
+        // The names and guards that refuse it are told by themselves.
+        Reason::Outside | Reason::Gate | Reason::Line { ahead: 0, .. } => Vec::new(),
         Reason::Line { ahead, first } => {
             vec![WaitReason::Line { ahead: *ahead, first: name(*first) }]
         }
@@ -308,11 +310,6 @@ fn translated(view: &RunView, work: WorkId, reason: &Reason) -> Vec<WaitReason> 
 fn next_attempt(view: &RunView, work: WorkId) -> Grant {
     let begun = view.schedule.engine().attempts(work).unwrap_or_default();
     Grant { work, attempt: begun + 1 }
-}
-
-fn gate(view: &RunView, work: WorkId) -> Vec<WaitReason> {
-    let guards = guards(view, work);
-    if guards.is_empty() { vec![WaitReason::Gate] } else { guards }
 }
 
 /// The guards that a step waits for.
