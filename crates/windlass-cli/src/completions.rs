@@ -52,7 +52,7 @@ pub(crate) fn runs() -> ArgValueCompleter {
 pub(crate) fn steps() -> ArgValueCompleter {
     ArgValueCompleter::new(|word: &OsStr| {
         let offered = match word.to_str().and_then(|word| word.split_once('/')) {
-            Some((run, _)) => offer_steps(run),
+            Some((run, step)) => offer_steps(run, step),
             None => offer_runs(word, "/"),
         };
         // A shell that completes has nowhere to show what is wrong.
@@ -71,14 +71,14 @@ fn offer_runs(word: &OsStr, end: &str) -> Result<Vec<CompletionCandidate>, Box<d
         .collect())
 }
 
-fn offer_steps(run: &str) -> Result<Vec<CompletionCandidate>, Box<dyn Error>> {
+fn offer_steps(run: &str, word: &str) -> Result<Vec<CompletionCandidate>, Box<dyn Error>> {
     let mut store = state::open(asked_state().as_deref())?;
     let view = RunView::find(&mut store, run)?;
     let offer = |step: &windlass_server::StepView| {
         let help = Some(step.state.word().into());
         CompletionCandidate::new(format!("{run}/{}", step.name)).help(help)
     };
-    Ok(view.steps.iter().map(offer).collect())
+    Ok(view.steps.iter().filter(|step| step.name.starts_with(word)).map(offer).collect())
 }
 
 /// The state directory that the line to be completed asks for.

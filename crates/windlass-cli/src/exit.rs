@@ -4,7 +4,8 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use windlass_server::{
-    EventError, GuardError, HoldError, LookError, Lost, PruneError, RunError, RunOutcome, StoreError,
+    EventError, GuardError, HoldError, LookError, Lost, PruneError, RunError, RunOutcome,
+    StoreError,
 };
 use windlass_workflow::{Mistakes, ParamErrors};
 

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 
 use serde::Serialize;
-use windlass_server::{AttemptEnd, AttemptView, LookError, RunState, RunView, StepView};
+use windlass_server::{AttemptEnd, AttemptView, LookError, RunView, StepView};
 
 use crate::arguments::{Form, LogArguments};
 use crate::exit::Exit;
@@ -29,8 +29,7 @@ pub(crate) fn log(
     };
     let view = RunView::find(&mut store, run)?;
     let wanted = Wanted::find(&view, step)?;
-    let live = matches!(view.state, RunState::UnderWay { .. });
-    let written = if arguments.follow && live {
+    let written = if arguments.follow {
         follow::follow(&mut store, view, &wanted, form)?
     } else {
         print_all(&view, &wanted, form)

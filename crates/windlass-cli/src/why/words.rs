@@ -13,6 +13,8 @@ use crate::times::{Times, between, span};
 
 /// What room to run is called inside a run.
 const SLOTS: &str = "slots";
+/// What stands for the `when` of a step among guards.
+const WHEN: &str = "when";
 /// Numbers from here on are told as sizes.
 const LARGE: u64 = 1 << 20;
 /// No more than this is told of a holder's command, in columns.
@@ -35,7 +37,7 @@ impl Words<'_> {
             StepState::Skipped => format!("{name} was skipped{}", because(step)),
             StepState::Failed => format!("{name} failed {}", self.ended(step)),
             StepState::Blocked => format!("{name} is blocked"),
-            StepState::Cancelled => format!("{name} was cancelled{}", because(step)),
+            StepState::Cancelled => format!("{name} was cancelled {}", self.ended(step)),
             _ => format!("{name} waits"),
         }
     }
@@ -109,7 +111,7 @@ impl Words<'_> {
         let Some(attempt) = step.attempts.last() else { return format!("{name} runs") };
         let elapsed = span(self.times.since(attempt.started_ms));
         let usual = self.why.expected.map(|usual| span(between(0, usual.median_ms)));
-        let usual = usual.map(|usual| format!(", which usually takes {usual}"));
+        let usual = usual.map(|usual| format!("; it usually takes {usual}"));
         format!("{name} runs for {elapsed}{}{}", tried(step), usual.unwrap_or_default())
     }
 
@@ -133,7 +135,7 @@ impl Words<'_> {
         let name = plain(&step.name);
         match step.state {
             StepState::Failed => format!("{name} failed {}", self.ended(step)),
-            StepState::Cancelled => format!("{name} was cancelled{}", because(step)),
+            StepState::Cancelled => format!("{name} was cancelled {}", self.ended(step)),
             _ => format!("{name} did not end as it must"),
         }
     }
@@ -166,6 +168,9 @@ impl Words<'_> {
             unreachable!("it is asked of guards only")
         };
         let waited = span(self.times.since(*since_ms));
+        if guard == WHEN {
+            return format!("its `when` has been looked at for {waited}");
+        }
         let times = if *checks == 1 { "once".to_owned() } else { format!("{checks} times") };
         let mut text =
             format!("guard {} has not passed for {waited}, checked {times}", plain(guard));

@@ -9,6 +9,7 @@ mod failures;
 mod guards;
 mod holding;
 mod locks;
+mod looking;
 mod outputs;
 mod primitives;
 mod resume;

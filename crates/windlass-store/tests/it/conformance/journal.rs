@@ -1,6 +1,7 @@
 use windlass_core::{Fact, Happening, Timestamp, WorkId};
 use windlass_store::{
-    AttemptEnd, AttemptRecord, GuardWait, RunEnd, RunOutcome, RunRecord, StoreError,
+    AttemptEnd, AttemptRecord, GuardWait, RunEnd, RunListing, RunOutcome, RunRecord, StoreError,
+    Transaction,
 };
 
 use super::*;
