@@ -6,6 +6,7 @@ mod talk;
 
 mod arguments;
 mod check;
+mod completions;
 mod events;
 mod exit;
 mod graph;
@@ -14,10 +15,21 @@ mod holders;
 mod init;
 mod lock;
 mod log;
+mod look;
+mod man;
+mod output;
 mod primitive;
+mod prune;
+mod ps;
 mod run;
 mod schema;
+mod show;
 mod state;
+mod step_log;
+mod style;
+mod table;
+mod times;
+mod why;
 mod workflow_file;
 
 use clap::Parser;
@@ -28,6 +40,7 @@ use crate::exit::Exit;
 use crate::run::RunArguments;
 
 fn main() -> std::process::ExitCode {
+    completions::answer_shell();
     let arguments = Arguments::parse();
     let state = arguments.state.as_deref();
     let form = Form::from(arguments.json);
@@ -54,6 +67,14 @@ fn main() -> std::process::ExitCode {
         Verb::Events { patterns, follow, after } => {
             events::events(state, patterns, *after, *follow, form)
         }
+        Verb::Ps => ps::ps(state, form),
+        Verb::History(history) => ps::history(state, history, form),
+        Verb::Show(show) => show::show(state, show, form),
+        Verb::Log(log) => log::log(state, log, form),
+        Verb::Why(why) => why::why(state, why, form),
+        Verb::Prune(prune) => prune::prune(state, prune, form),
+        Verb::Completions { shell } => completions::completions(*shell),
+        Verb::Man(man) => man::man(man),
         Verb::Holders => holders::holders(state, form),
     };
     exit.unwrap_or_else(|failure| {

@@ -13,8 +13,8 @@ use windlass_server::{
 
 use crate::arguments::Form;
 use crate::exit::Exit;
-use crate::log::show_log;
 use crate::state;
+use crate::step_log::show_log;
 use crate::workflow_file::WorkflowFile;
 
 /// What `run` was asked for.

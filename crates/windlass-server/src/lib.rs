@@ -17,6 +17,7 @@ pub mod fault;
 mod guard;
 mod hold;
 mod logs;
+mod look;
 mod mailbox;
 mod order;
 mod orphans;
@@ -42,12 +43,18 @@ pub use guard::{
 };
 pub use hold::{Hold, HoldError, hold};
 pub use logs::{Tail, tail};
+pub use look::{
+    AttemptView, Cause, CriticalPath, Estimate, Expectations, Expected, Explanation, HolderView,
+    Listed, LookError, Orphan, People, PruneError, Pruned, PrunedRun, Pruning, RunState, RunView,
+    StepState, StepView, WaitReason, find_run, history, open_runs, prune, run_names,
+};
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
 pub use pulse::Lost;
 pub use windlass_core::{
-    Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Token, WorkState,
+    Amount, Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Token,
+    WorkState,
 };
 pub use windlass_store::{
-    Event, NameView, Network, Process, Refused, RunOutcome, RunRecord, Store, StoreError,
-    StoredLease, StoredTicket, check_name,
+    AttemptEnd, Event, NameView, Network, Process, Refused, RunEnd, RunListing, RunOutcome,
+    RunRecord, Store, StoreError, StoredLease, StoredTicket, check_name,
 };

@@ -15,6 +15,8 @@ use windlass_workflow::{Edge, EdgeCondition, OnFailure, Plan, ResourceKind, Step
 use crate::clock::Clock;
 use crate::outputs;
 
+mod explaining;
+
 pub(crate) struct Schedule {
     plan: Plan,
     /// Where the steps stand in it, by name.

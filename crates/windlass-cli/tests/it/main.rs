@@ -11,6 +11,7 @@ mod guards;
 mod hardship;
 mod holding;
 mod locks;
+mod looking;
 mod outputs;
 mod primitives;
 mod processes;
