@@ -81,7 +81,7 @@ impl Flow {
 
     fn add(&mut self, name: String, after: &[&str], keys: &str, acts: &[&str]) {
         let own = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
-        let cleans = self.order.len() % 7 == 0;
+        let cleans = self.order.len().is_multiple_of(7);
         let step = Step { after: own(after), keys: keys.to_owned(), acts: own(acts), cleans };
         self.order.push(name.clone());
         assert!(self.steps.insert(name, step).is_none(), "a name stands for one step");
