@@ -258,6 +258,12 @@ impl State {
         }
     }
 
+    /// Whether nothing has to follow from what has happened.
+    #[inline]
+    pub(crate) fn is_tidy(&self) -> bool {
+        self.orphaned.is_empty() && self.keep_ended.is_none() && self.mode != Mode::Closed
+    }
+
     /// The next parent without a runner that can end now.
     pub(crate) fn next_orphaned(&mut self) -> Option<Grant> {
         let work = self.orphaned.pop()?;
