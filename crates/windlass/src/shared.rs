@@ -21,7 +21,7 @@ use crate::entry::{Entry, shared_name};
 use crate::handle::ReopenError;
 use crate::reference::End;
 use crate::relay::{Note, Relay, Turn, Waited};
-use crate::spec::{SubmitError, WorkSpec};
+use crate::spec::{Rare, SubmitError, WorkSpec};
 use crate::state::{Aftermath, Mode, Rubbish, State};
 use crate::sync::MutexGuard;
 use crate::work::Work;
@@ -211,12 +211,13 @@ impl Shared {
     ) -> Result<WorkId, SubmitError> {
         let gate = spec.body.gate();
         spec.add_gate(gate);
+        let Rare { policy, timeout, deadline, gate } = spec.take_rare();
         let more = More {
             parent: parent.map(|attempt| attempt.work),
-            gated: spec.gate.is_some(),
-            timeout: spec.timeout,
-            deadline: spec.deadline.map(|at| self.timestamp(at)),
-            retry: spec.policy,
+            gated: gate.is_some(),
+            timeout,
+            deadline: deadline.map(|at| self.timestamp(at)),
+            retry: policy,
         };
         let name = shared_name(spec.body.name());
         let (after, priority, retries) = (&spec.after, spec.priority, spec.retries);
@@ -225,10 +226,9 @@ impl Shared {
             let submission = |cost| Submission { after, cost, priority, retries, more };
             let taken_in = accepted.and_then(|cost| visit.take_in(submission(cost)));
             let mut entry = Entry::new(name, spec.body, retries);
-            entry.end = end;
-            if spec.gate.is_some() || spec.timeout.is_some() {
+            if gate.is_some() || timeout.is_some() || end.is_some() {
                 let rare = entry.rare_mut();
-                (rare.gate, rare.timeout) = (spec.gate, spec.timeout);
+                (rare.gate, rare.timeout, rare.end) = (gate, timeout, end);
             }
             match taken_in {
                 Ok((id, transitions)) => Ok(visit.enter(id, entry, transitions)),
