@@ -3,11 +3,16 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use windlass_server::{EventError, GuardError, HoldError, Lost, RunError, StoreError, Unsupported};
+use windlass_server::{
+    EventError, GuardError, HoldError, LookError, Lost, PruneError, RunError, RunOutcome,
+    StoreError,
+};
 use windlass_workflow::{Mistakes, ParamErrors};
 
 use crate::guard::LoneGuardError;
 use crate::init::InitError;
+use crate::man::ManError;
+use crate::show::PictureError;
 use crate::workflow_file::FileError;
 
 /// How the command ends.
@@ -19,6 +24,8 @@ pub(crate) enum Exit {
     Failed,
     /// Bad usage or a bad file; nothing ran.
     Usage,
+    /// Cancelled by request.
+    Cancelled,
     /// The store cannot be used.
     Unavailable,
     /// A lock was not had in time.
@@ -31,12 +38,24 @@ pub(crate) enum Exit {
     Command(i32),
 }
 
+impl From<RunOutcome> for Exit {
+    fn from(outcome: RunOutcome) -> Self {
+        match outcome {
+            RunOutcome::Succeeded => Exit::Success,
+            RunOutcome::TooLate => Exit::TimedOut,
+            RunOutcome::Cancelled => Exit::Cancelled,
+            _ => Exit::Failed,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         let code = match exit {
             Exit::Success => 0,
             Exit::Failed => 1,
             Exit::Usage => 2,
+            Exit::Cancelled => 3,
             Exit::Unavailable => 69,
             Exit::NotHad => 75,
             Exit::TimedOut => 124,
@@ -75,6 +94,14 @@ impl From<&(dyn Error + 'static)> for Exit {
             Some(_) => return Exit::Usage,
             None => {}
         }
+        match failure.downcast_ref::<LookError>() {
+            Some(look) if look.is_usage() => return Exit::Usage,
+            Some(_) => return Exit::Unavailable,
+            None => {}
+        }
+        if let Some(PruneError::Look(look)) = failure.downcast_ref::<PruneError>() {
+            return if look.is_usage() { Exit::Usage } else { Exit::Unavailable };
+        }
         if is_usage(failure) { Exit::Usage } else { Exit::Unavailable }
     }
 }
@@ -83,10 +110,11 @@ impl From<&(dyn Error + 'static)> for Exit {
 fn is_usage(failure: &(dyn Error + 'static)) -> bool {
     failure.is::<Mistakes>()
         || failure.is::<ParamErrors>()
-        || failure.is::<Unsupported>()
         || failure.is::<FileError>()
         || failure.is::<InitError>()
         || failure.is::<LoneGuardError>()
+        || failure.is::<ManError>()
+        || failure.is::<PictureError>()
 }
 
 fn of_store(failure: &StoreError) -> Exit {

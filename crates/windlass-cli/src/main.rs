@@ -1,7 +1,12 @@
 //! The windlass command: arguments in, text and JSON out.
 
+// Before all others, because they talk through its macro.
+#[macro_use]
+mod talk;
+
 mod arguments;
 mod check;
+mod completions;
 mod events;
 mod exit;
 mod graph;
@@ -9,10 +14,22 @@ mod guard;
 mod holders;
 mod init;
 mod lock;
+mod log;
+mod look;
+mod man;
+mod output;
 mod primitive;
+mod prune;
+mod ps;
 mod run;
 mod schema;
+mod show;
 mod state;
+mod step_log;
+mod style;
+mod table;
+mod times;
+mod why;
 mod workflow_file;
 
 use clap::Parser;
@@ -20,13 +37,20 @@ use windlass_server::Verdict;
 
 use crate::arguments::{Arguments, Form, Verb};
 use crate::exit::Exit;
+use crate::run::RunArguments;
 
 fn main() -> std::process::ExitCode {
+    completions::answer_shell();
     let arguments = Arguments::parse();
     let state = arguments.state.as_deref();
     let form = Form::from(arguments.json);
     let exit = match &arguments.verb {
-        Verb::Run { file } => run::run(state, file, arguments.json),
+        Verb::Run { file, steps, params, jobs } => {
+            let order = RunArguments { file, steps, params, jobs: *jobs };
+            run::run(state, &order, arguments.json)
+        }
+        Verb::Retry { run, steps } => run::retry(state, run, steps, arguments.json),
+        Verb::Cancel { target } => run::cancel(state, target, arguments.json),
         Verb::Resume { run } => run::resume(state, run, arguments.json),
         Verb::Check { file, params } => check::check(file, params, form),
         Verb::Graph { file, format } => graph::graph(file, *format, form),
@@ -43,6 +67,14 @@ fn main() -> std::process::ExitCode {
         Verb::Events { patterns, follow, after } => {
             events::events(state, patterns, *after, *follow, form)
         }
+        Verb::Ps => ps::ps(state, form),
+        Verb::History(history) => ps::history(state, history, form),
+        Verb::Show(show) => show::show(state, show, form),
+        Verb::Log(log) => log::log(state, log, form),
+        Verb::Why(why) => why::why(state, why, form),
+        Verb::Prune(prune) => prune::prune(state, prune, form),
+        Verb::Completions { shell } => completions::completions(*shell),
+        Verb::Man(man) => man::man(man),
         Verb::Holders => holders::holders(state, form),
     };
     exit.unwrap_or_else(|failure| {

@@ -2,16 +2,22 @@
 
 mod before_running;
 mod bench;
+mod commits;
+mod conditions;
 mod damage;
 mod events;
 mod failures;
 mod guards;
+mod hardship;
 mod holding;
 mod locks;
+mod looking;
 mod outputs;
 mod primitives;
+mod processes;
 mod resume;
 mod scenarios;
+mod steering;
 mod storms;
 mod times;
 mod usage;

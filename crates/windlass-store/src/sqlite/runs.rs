@@ -64,10 +64,28 @@ impl RunRecords for SqliteRecords<'_> {
                  ORDER BY created_ms DESC, rowid DESC LIMIT ?1"
             )
         };
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         match workflow {
             None => self.all(&query(""), [limit], listing),
             Some(name) => self.all(&query("WHERE workflow = ?2"), params![limit, name], listing),
         }
+    }
+
+    fn run_end(&self, run: &str) -> Result<Option<RunEnd>, StoreError> {
+        let query = "SELECT ended_ms, outcome FROM run WHERE id = ?1";
+        Ok(self.one(query, [run], |row| end(row, 0))?.flatten())
+    }
+
+    fn listing(&self, run: &str) -> Result<Option<RunListing>, StoreError> {
+        let query =
+            "SELECT id, workflow, file, created_ms, ended_ms, outcome FROM run WHERE id = ?1";
+        Ok(self.all(query, [run], listing)?.pop())
+    }
+
+    fn open_runs(&self) -> Result<Vec<RunListing>, StoreError> {
+        let query = "SELECT id, workflow, file, created_ms, ended_ms, outcome FROM run \
+            WHERE ended_ms IS NULL ORDER BY created_ms DESC, rowid DESC";
+        self.all(query, [], listing)
     }
 
     fn put_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError> {
@@ -81,7 +99,9 @@ impl RunRecords for SqliteRecords<'_> {
         for table in ["fact", "attempt", "wait"] {
             self.execute(&format!("DELETE FROM {table} WHERE run = ?1"), [run])?;
         }
-        self.execute("DELETE FROM name WHERE kind = 'run' AND name = ?1", [run])?;
+        for table in ["name", "lease"] {
+            self.execute(&format!("DELETE FROM {table} WHERE kind = 'run' AND name = ?1"), [run])?;
+        }
         self.execute("DELETE FROM run WHERE id = ?1", [run])?;
         Ok(())
     }
@@ -164,20 +184,21 @@ impl RunRecords for SqliteRecords<'_> {
 }
 
 fn listing(row: &Row<'_>) -> rusqlite::Result<RunListing> {
-    let (ended, outcome): (Option<i64>, Option<String>) = (row.get(4)?, row.get(5)?);
-    let end = match (ended, outcome) {
-        (Some(at_ms), Some(word)) => {
-            Some(RunEnd { at_ms, outcome: known(5, RunOutcome::of_word(&word))? })
-        }
-        _ => None,
-    };
     Ok(RunListing {
         id: row.get(0)?,
         workflow: row.get(1)?,
         file: row.get(2)?,
         created_ms: row.get(3)?,
-        end,
+        end: end(row, 4)?,
     })
+}
+
+/// The end of a run, from two columns.
+fn end(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<RunEnd>> {
+    let at_ms: Option<i64> = row.get(column)?;
+    let outcome: Option<String> = row.get(column + 1)?;
+    let (Some(at_ms), Some(word)) = (at_ms, outcome) else { return Ok(None) };
+    Ok(Some(RunEnd { at_ms, outcome: known(column + 1, RunOutcome::of_word(&word))? }))
 }
 
 fn attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRecord> {
