@@ -13,6 +13,10 @@ mod primitive;
 mod run;
 mod schema;
 mod state;
+#[allow(dead_code, reason = "the verbs that look at runs follow")]
+mod style;
+#[allow(dead_code, reason = "the verbs that look at runs follow")]
+mod times;
 mod workflow_file;
 
 use clap::Parser;

@@ -1,0 +1,261 @@
+//! How text looks on a terminal: colours, the width there is, and what must not reach it.
+//!
+//! Colours go only where they are wanted: to a terminal, unless `NO_COLOR` or `TERM=dumb` says no, or
+//! anywhere if `CLICOLOR_FORCE` says so. Names and messages come from others, so whatever could move
+//! the cursor or turn text around is shown as a mark instead.
+
+use std::env;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+
+use rustix::termios::tcgetwinsize;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// What an output can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Style {
+    pub(crate) colours: Colours,
+    /// How many columns there are; none where lines may be as long as they like.
+    pub(crate) width: Option<usize>,
+    pub(crate) letters: Letters,
+}
+
+/// Whether text is coloured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Colours {
+    Plain,
+    Ansi,
+}
+
+/// What bars and marks are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Letters {
+    Ascii,
+    Unicode,
+}
+
+/// A colour or a weight of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ink {
+    Green,
+    Red,
+    Yellow,
+    Cyan,
+    Dim,
+    Bold,
+}
+
+impl Style {
+    /// What standard output can show.
+    pub(crate) fn of_stdout() -> Self {
+        Self::of(&io::stdout())
+    }
+
+    fn of(output: &(impl IsTerminal + AsFd)) -> Self {
+        let terminal = output.is_terminal();
+        let read = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+        Self {
+            colours: Colours::wanted(terminal, read),
+            width: width(terminal.then(|| output.as_fd()).and_then(columns), read),
+            letters: Letters::spoken(read),
+        }
+    }
+
+    /// The text in a colour, if there are any.
+    pub(crate) fn paint(&self, ink: Ink, text: &str) -> String {
+        if self.colours == Colours::Plain || text.is_empty() {
+            return text.to_owned();
+        }
+        let code = match ink {
+            Ink::Green => "32",
+            Ink::Red => "31",
+            Ink::Yellow => "33",
+            Ink::Cyan => "36",
+            Ink::Dim => "2",
+            Ink::Bold => "1",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+
+    pub(crate) fn green(&self, text: &str) -> String {
+        self.paint(Ink::Green, text)
+    }
+
+    pub(crate) fn red(&self, text: &str) -> String {
+        self.paint(Ink::Red, text)
+    }
+
+    pub(crate) fn yellow(&self, text: &str) -> String {
+        self.paint(Ink::Yellow, text)
+    }
+
+    pub(crate) fn dim(&self, text: &str) -> String {
+        self.paint(Ink::Dim, text)
+    }
+
+    pub(crate) fn bold(&self, text: &str) -> String {
+        self.paint(Ink::Bold, text)
+    }
+}
+
+impl Colours {
+    /// What the variables that `read` finds ask for.
+    fn wanted(terminal: bool, read: impl Fn(&str) -> Option<String>) -> Self {
+        let dumb = read("TERM").is_none_or(|term| term == "dumb");
+        if read("NO_COLOR").is_some() {
+            Colours::Plain
+        } else if read("CLICOLOR_FORCE").is_some_and(|value| value != "0") || terminal && !dumb {
+            Colours::Ansi
+        } else {
+            Colours::Plain
+        }
+    }
+}
+
+impl Letters {
+    /// What the locale can spell: the first of its variables that is set decides.
+    fn spoken(read: impl Fn(&str) -> Option<String>) -> Self {
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(read);
+        let locale = locale.unwrap_or_default().to_ascii_lowercase();
+        if locale.contains("utf-8") || locale.contains("utf8") {
+            Letters::Unicode
+        } else {
+            Letters::Ascii
+        }
+    }
+}
+
+fn columns(terminal: impl AsFd) -> Option<usize> {
+    let size = tcgetwinsize(terminal).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// `COLUMNS` goes before what the terminal says, so that scripts can ask for a width.
+fn width(terminal: Option<usize>, read: impl Fn(&str) -> Option<String>) -> Option<usize> {
+    let said = read("COLUMNS").and_then(|columns| columns.parse().ok());
+    said.filter(|columns| *columns > 0).or(terminal)
+}
+
+/// How many columns a text takes.
+pub(crate) fn columns_of(text: &str) -> usize {
+    text.width()
+}
+
+/// The text with a mark in the place of everything that would do something to a terminal.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().map(|c| if is_plain(c) { c } else { '\u{fffd}' }).collect()
+}
+
+fn is_plain(c: char) -> bool {
+    let turns_around =
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !c.is_control() && !turns_around
+}
+
+/// The text in at most `width` columns, with an ellipsis if something is left out.
+pub(crate) fn fit(text: &str, width: usize, letters: Letters) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let ellipsis = match letters {
+        Letters::Unicode => "…",
+        Letters::Ascii => "~",
+    };
+    let (mut kept, mut used) = (String::new(), ellipsis.width());
+    for c in text.chars() {
+        used += c.width().unwrap_or(0);
+        if used > width {
+            break;
+        }
+        kept.push(c);
+    }
+    if ellipsis.width() <= width { kept + ellipsis } else { kept }
+}
+
+/// The text with blanks behind it, up to `width` columns.
+pub(crate) fn pad(text: &str, width: usize) -> String {
+    let blanks = width.saturating_sub(text.width());
+    format!("{text}{:blanks$}", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of<'a>(said: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
+        move |name| said.iter().find(|(known, _)| *known == name).map(|(_, v)| (*v).to_owned())
+    }
+
+    #[test]
+    fn colours_go_where_they_are_wanted() {
+        use Colours::{Ansi, Plain};
+        let xterm = ("TERM", "xterm");
+        let cases: [(bool, &[(&str, &str)], Colours); 8] = [
+            (true, &[xterm], Ansi),
+            (false, &[xterm], Plain),
+            (true, &[], Plain),
+            (true, &[("TERM", "dumb")], Plain),
+            (true, &[xterm, ("NO_COLOR", "1")], Plain),
+            (false, &[xterm, ("CLICOLOR_FORCE", "1")], Ansi),
+            (false, &[xterm, ("CLICOLOR_FORCE", "0")], Plain),
+            (false, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], Plain),
+        ];
+        for (terminal, said, wanted) in cases {
+            assert_eq!(Colours::wanted(terminal, of(said)), wanted, "{terminal} {said:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_variable_of_the_locale_decides() {
+        let cases: [(&[(&str, &str)], Letters); 4] = [
+            (&[], Letters::Ascii),
+            (&[("LANG", "en_GB.UTF-8")], Letters::Unicode),
+            (&[("LANG", "en_GB.UTF-8"), ("LC_ALL", "C")], Letters::Ascii),
+            (&[("LC_CTYPE", "C.utf8"), ("LANG", "C")], Letters::Unicode),
+        ];
+        for (said, letters) in cases {
+            assert_eq!(Letters::spoken(of(said)), letters, "{said:?}");
+        }
+    }
+
+    #[test]
+    fn a_width_that_is_asked_for_goes_before_the_terminals() {
+        assert_eq!(width(Some(80), of(&[])), Some(80));
+        assert_eq!(width(Some(80), of(&[("COLUMNS", "120")])), Some(120));
+        assert_eq!(width(None, of(&[("COLUMNS", "many")])), None);
+        assert_eq!(width(Some(80), of(&[("COLUMNS", "0")])), Some(80));
+    }
+
+    #[test]
+    fn text_is_cut_by_columns_not_by_letters() {
+        for (text, width, cut) in [
+            ("deploy", 6, "deploy"),
+            ("deploy", 5, "depl…"),
+            ("deploy", 1, "…"),
+            ("deploy", 0, ""),
+            ("日本語", 6, "日本語"),
+            ("日本語", 5, "日本…"),
+            ("日本語", 4, "日…"),
+        ] {
+            assert_eq!(fit(text, width, Letters::Unicode), cut, "{text} in {width}");
+        }
+        assert_eq!(fit("deploy", 4, Letters::Ascii), "dep~");
+        assert_eq!(pad("日本", 6), "日本  ");
+    }
+
+    #[test]
+    fn what_moves_the_cursor_is_shown_as_a_mark() {
+        assert_eq!(plain("a\x1b[2Jb\r\n\u{202e}c"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}\u{fffd}c");
+        assert_eq!(plain("größer 日本"), "größer 日本");
+    }
+
+    #[test]
+    fn paint_is_nothing_without_colours() {
+        let (letters, width) = (Letters::Unicode, None);
+        let plain = Style { colours: Colours::Plain, width, letters };
+        let ansi = Style { colours: Colours::Ansi, ..plain };
+        assert_eq!(plain.green("well"), "well");
+        assert_eq!(ansi.red("bad"), "\x1b[31mbad\x1b[0m");
+        assert_eq!(ansi.dim(""), "");
+    }
+}
