@@ -9,6 +9,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use windlass_server::{LeaseTerms, Name, check_name};
 use windlass_workflow::{DurationError, EventPattern};
 
+use crate::display::OutputMode;
+
 /// The shortest time between heartbeats that makes sense on a busy machine.
 const SHORTEST: Duration = Duration::from_millis(100);
 
@@ -23,6 +25,17 @@ pub(crate) struct Arguments {
     /// Print what happens as JSON, one object per line
     #[arg(long, global = true, env = "WINDLASS_JSON")]
     pub(crate) json: bool,
+
+    /// How to show a run
+    #[arg(
+        long,
+        global = true,
+        env = "WINDLASS_OUTPUT_MODE",
+        value_name = "MODE",
+        value_enum,
+        default_value_t = OutputMode::Auto
+    )]
+    pub(crate) output: OutputMode,
 
     #[command(subcommand)]
     pub(crate) verb: Verb,

@@ -2,6 +2,8 @@
 
 mod arguments;
 mod check;
+mod clean;
+mod display;
 mod events;
 mod exit;
 mod graph;
@@ -29,9 +31,10 @@ fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
     let state = arguments.state.as_deref();
     let form = Form::from(arguments.json);
+    let shown = run::Shown { mode: arguments.output, form };
     let exit = match &arguments.verb {
-        Verb::Run { file } => run::run(state, file, arguments.json),
-        Verb::Resume { run } => run::resume(state, run, arguments.json),
+        Verb::Run { file } => run::run(state, file, shown),
+        Verb::Resume { run } => run::resume(state, run, shown),
         Verb::Check { file, params } => check::check(file, params, form),
         Verb::Graph { file, format } => graph::graph(file, *format, form),
         Verb::Schema => schema::schema(),

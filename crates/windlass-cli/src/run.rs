@@ -1,22 +1,34 @@
-//! `windlass run` and `windlass resume`: what is shown of a run.
+//! `windlass run` and `windlass resume`: leads a run, and has it shown.
 
 use std::error::Error;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use serde::Serialize;
-use windlass_server::{Change, Coordinator, End, WorkState, unsupported};
+use windlass_server::{Coordinator, End, Store, unsupported};
 
 use crate::arguments::Form;
+use crate::display::{Display, Options, Outline, OutputMode, Verb};
 use crate::exit::Exit;
 use crate::state;
 use crate::workflow_file::WorkflowFile;
 
-pub(crate) fn run(state: Option<&Path>, file: &Path, json: bool) -> Result<Exit, Box<dyn Error>> {
-    let Some(WorkflowFile { name, text, workflow }) = WorkflowFile::open(file, Form::from(json))?
-    else {
+/// How a run is shown.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown {
+    pub(crate) mode: OutputMode,
+    pub(crate) form: Form,
+}
+
+impl Shown {
+    fn options(self, verb: Verb, store: &Store) -> Options {
+        let Shown { mode, form } = self;
+        Options { verb, mode, form, past: Some(store.opener()) }
+    }
+}
+
+pub(crate) fn run(state: Option<&Path>, file: &Path, shown: Shown) -> Result<Exit, Box<dyn Error>> {
+    let Some(WorkflowFile { name, text, workflow }) = WorkflowFile::open(file, shown.form)? else {
         return Ok(Exit::Usage);
     };
     let plan = match workflow.bind([]) {
@@ -29,13 +41,19 @@ pub(crate) fn run(state: Option<&Path>, file: &Path, json: bool) -> Result<Exit,
     };
     unsupported(&plan)?;
     let dir = working_dir(file)?;
-    let coordinator = Coordinator::submit(state::open(state)?, &name, &text, plan, &dir)?;
-    lead(coordinator, "run", json)
+    let store = state::open(state)?;
+    let options = shown.options(Verb::Run, &store);
+    lead(Coordinator::submit(store, &name, &text, plan, &dir)?, options)
 }
 
-pub(crate) fn resume(state: Option<&Path>, run: &str, json: bool) -> Result<Exit, Box<dyn Error>> {
-    let coordinator = Coordinator::resume(state::open(state)?, run)?;
-    lead(coordinator, "resumed run", json)
+pub(crate) fn resume(
+    state: Option<&Path>,
+    run: &str,
+    shown: Shown,
+) -> Result<Exit, Box<dyn Error>> {
+    let store = state::open(state)?;
+    let options = shown.options(Verb::Resume, &store);
+    lead(Coordinator::resume(store, run)?, options)
 }
 
 /// Steps run beside their workflow file, wherever the command was called.
@@ -44,102 +62,14 @@ fn working_dir(file: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(beside.unwrap_or(Path::new(".")))
 }
 
-fn lead(coordinator: Coordinator, verb: &str, json: bool) -> Result<Exit, Box<dyn Error>> {
-    let (id, steps) = (coordinator.run_id().to_owned(), coordinator.steps());
-    let began = Instant::now();
-    eprintln!("{verb} {id}: {steps} {}", if steps == 1 { "step" } else { "steps" });
-    let end = coordinator.lead(|change| {
-        let shown = if json { show_json(&id, change) } else { show(change) };
-        // A closed pipe must not end the run; its exit code still tells how it went.
-        let _ = shown;
-    });
-    let end =
-        end.inspect_err(|_| eprintln!("run {id} stopped; go on with: windlass resume {id}"))?;
-    let took = began.elapsed().as_secs_f64();
+fn lead(coordinator: Coordinator, options: Options) -> Result<Exit, Box<dyn Error>> {
+    let display = Display::start(Outline::of(&coordinator), options)?;
+    let end = coordinator.lead(|change| display.tell(change))?;
+    display.end(end);
     Ok(match end {
-        End::Succeeded => {
-            eprintln!("run {id} succeeded in {took:.1} s");
-            Exit::Success
-        }
-        End::Failed => {
-            eprintln!("run {id} failed after {took:.1} s");
-            Exit::Failed
-        }
-        End::TooLate => {
-            eprintln!("run {id} did not end well before its deadline; it took {took:.1} s");
-            Exit::TimedOut
-        }
-        End::Interrupted { signal } => {
-            eprintln!("run {id} was interrupted; go on with: windlass resume {id}");
-            Exit::Signal(signal)
-        }
+        End::Succeeded => Exit::Success,
+        End::Failed => Exit::Failed,
+        End::TooLate => Exit::TimedOut,
+        End::Interrupted { signal } => Exit::Signal(signal),
     })
-}
-
-fn show(change: &Change<'_>) -> io::Result<()> {
-    let Change { step, attempt, .. } = change;
-    let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-    match change.state {
-        WorkState::Running => eprintln!("{step}: started{again}"),
-        WorkState::Pending => eprintln!("{step}: will be tried again{again}"),
-        WorkState::Success => eprintln!("{step}: succeeded{again}"),
-        WorkState::Failed => eprintln!("{step}: failed{again}"),
-        WorkState::Blocked => eprintln!("{step}: blocked by a step before it"),
-        WorkState::Cancelled => eprintln!("{step}: cancelled"),
-    }
-    let over = !matches!(change.state, WorkState::Running);
-    match &change.log {
-        Some(log) if over => show_log(step, log),
-        _ => Ok(()),
-    }
-}
-
-/// The output of an attempt, each line with the step's name before it.
-fn show_log(step: &str, log: &Path) -> io::Result<()> {
-    let output = fs::read(log)?;
-    let mut stdout = io::stdout().lock();
-    for line in output.split_inclusive(|&byte| byte == b'\n') {
-        write!(stdout, "{step} | ")?;
-        stdout.write_all(line.strip_suffix(b"\n").unwrap_or(line))?;
-        writeln!(stdout)?;
-    }
-    Ok(())
-}
-
-#[derive(Serialize)]
-struct StepEvent<'a> {
-    schema: u32,
-    event: &'static str,
-    run: &'a str,
-    step: &'a str,
-    state: &'static str,
-    attempt: u32,
-    /// Milliseconds since 1970.
-    at: u64,
-}
-
-fn show_json(run: &str, change: &Change<'_>) -> io::Result<()> {
-    let event = StepEvent {
-        schema: 1,
-        event: "step",
-        run,
-        step: change.step,
-        state: state_name(change.state),
-        attempt: change.attempt,
-        at: change.at_nanos / 1_000_000,
-    };
-    let mut stdout = io::stdout().lock();
-    serde_json::to_writer(&mut stdout, &event)?;
-    writeln!(stdout)
-}
-
-fn state_name(state: WorkState) -> &'static str {
-    match state {
-        WorkState::Pending => "pending",
-        WorkState::Running => "running",
-        WorkState::Success => "success",
-        WorkState::Failed => "failed",
-        WorkState::Blocked => "blocked",
-        WorkState::Cancelled => "cancelled",
-    }
 }

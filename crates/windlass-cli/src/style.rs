@@ -51,13 +51,17 @@ impl Style {
         Self::of(&io::stdout())
     }
 
+    /// What standard error can show.
+    pub(crate) fn of_stderr() -> Self {
+        Self::of(&io::stderr())
+    }
+
     fn of(output: &(impl IsTerminal + AsFd)) -> Self {
         let terminal = output.is_terminal();
-        let read = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
         Self {
-            colours: Colours::wanted(terminal, read),
-            width: width(terminal.then(|| output.as_fd()).and_then(columns), read),
-            letters: Letters::spoken(read),
+            colours: Colours::wanted(terminal, variable),
+            width: width(terminal.then(|| output.as_fd()).and_then(columns), variable),
+            letters: Letters::spoken(variable),
         }
     }
 
@@ -98,13 +102,23 @@ impl Style {
     }
 }
 
+/// A variable of the environment that says something.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Whether a terminal can move its cursor, as far as its name says.
+pub(crate) fn moves_cursor(read: impl Fn(&str) -> Option<String>) -> bool {
+    read("TERM").is_some_and(|term| term != "dumb")
+}
+
 impl Colours {
     /// What the variables that `read` finds ask for.
     fn wanted(terminal: bool, read: impl Fn(&str) -> Option<String>) -> Self {
-        let dumb = read("TERM").is_none_or(|term| term == "dumb");
+        let forced = read("CLICOLOR_FORCE").is_some_and(|value| value != "0");
         if read("NO_COLOR").is_some() {
             Colours::Plain
-        } else if read("CLICOLOR_FORCE").is_some_and(|value| value != "0") || terminal && !dumb {
+        } else if forced || terminal && moves_cursor(read) {
             Colours::Ansi
         } else {
             Colours::Plain

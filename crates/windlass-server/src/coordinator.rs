@@ -237,6 +237,21 @@ impl Coordinator {
         &self.leader.run.id
     }
 
+    /// What the run carries out.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        self.schedule.plan()
+    }
+
+    /// The states of the steps, in the order of the plan. Only a resumed run begins with steps that
+    /// have ended.
+    #[must_use]
+    pub fn states(&self) -> Vec<WorkState> {
+        let engine = self.schedule.engine();
+        let phases = (0..self.schedule.len()).map(|place| engine.phase(WorkId::from_index(place)));
+        phases.map(|phase| phase.map_or(WorkState::Pending, Phase::state)).collect()
+    }
+
     /// How many steps the run has.
     #[must_use]
     pub fn steps(&self) -> usize {

@@ -38,6 +38,6 @@ pub use windlass_core::{
     Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Token, WorkState,
 };
 pub use windlass_store::{
-    Event, NameView, Network, Process, Refused, Store, StoreError, StoredLease, StoredTicket,
-    check_name,
+    AttemptEnd, Event, NameView, Network, Process, Refused, Store, StoreError, StoreOpener,
+    StoredLease, StoredTicket, check_name,
 };

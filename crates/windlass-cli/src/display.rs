@@ -1,0 +1,189 @@
+//! What is shown of a run while it goes on.
+//!
+//! The thread that leads a run hands changes over and goes on; another one shows them. Nothing that
+//! a terminal or a reader does, or fails to do, holds up a run or ends it.
+
+mod annotation;
+mod board;
+mod change;
+mod estimate;
+mod failure;
+mod feed;
+mod frame;
+mod history;
+mod json;
+mod line;
+mod live;
+mod outline;
+mod plain;
+mod render;
+mod stream;
+mod tail;
+mod view;
+mod words;
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use clap::ValueEnum;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag::register_conditional_shutdown;
+use windlass_server::{Change, End, StoreOpener};
+
+use self::annotation::Service;
+use self::board::Board;
+use self::change::Ending;
+use self::feed::Feed;
+use self::json::Json;
+use self::live::Live;
+use self::plain::{Output, Plain};
+use self::stream::Stream;
+use self::view::{Clock, View};
+use crate::arguments::Form;
+use crate::clean::Keep;
+use crate::style::{Style, moves_cursor, variable};
+
+pub(crate) use self::outline::Outline;
+
+/// How a run is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputMode {
+    /// Live on a terminal, prefix elsewhere
+    Auto,
+    /// Finished steps scroll by, running steps stay in sight
+    Live,
+    /// Output line by line as it comes, with the step's name before it
+    Prefix,
+    /// The output of a step in one piece when it has ended
+    Group,
+    /// Output as it comes, and nothing else but failures
+    Raw,
+    /// Only failures and the end
+    Quiet,
+}
+
+/// Whether a run begins or goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Run,
+    Resume,
+}
+
+impl Verb {
+    fn words(self) -> &'static str {
+        match self {
+            Verb::Run => "run",
+            Verb::Resume => "resumed run",
+        }
+    }
+}
+
+/// What was asked for.
+pub(crate) struct Options {
+    pub(crate) verb: Verb,
+    pub(crate) mode: OutputMode,
+    pub(crate) form: Form,
+    /// Where to look up how long steps took before.
+    pub(crate) past: Option<StoreOpener>,
+}
+
+/// Shows a run, from a thread of its own.
+pub(crate) struct Display {
+    feed: Arc<Feed>,
+    thread: Option<JoinHandle<()>>,
+    /// The run is over: a signal has nothing left to wait for.
+    over: Arc<AtomicBool>,
+}
+
+impl Display {
+    /// Begins to show a run.
+    pub(crate) fn start(outline: Outline, options: Options) -> io::Result<Self> {
+        let feed = Arc::new(Feed::new());
+        let over = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            register_conditional_shutdown(signal, 128 + signal, Arc::clone(&over))?;
+        }
+        let (heard, board) = (Arc::clone(&feed), Board::new(outline));
+        let show = move || show(&heard, board, &mut *view(options));
+        let thread = thread::Builder::new().name("display".to_owned()).spawn(show)?;
+        Ok(Self { feed, thread: Some(thread), over })
+    }
+
+    /// Tells of a change, without waiting for it to be shown.
+    pub(crate) fn tell(&self, change: &Change<'_>) {
+        self.feed.tell(change.into());
+    }
+
+    /// The run has ended: shows what is left to show, and waits for that.
+    pub(crate) fn end(mut self, end: End) {
+        self.close(end.into());
+    }
+
+    fn close(&mut self, ending: Ending) {
+        self.feed.end(ending);
+        // A reader that takes nothing may keep us waiting for ever; the run does not mind any more,
+        // so the next signal ends the process. It pairs with the look in the handler, and orders
+        // nothing else.
+        self.over.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            // If it has panicked, that was told, and the run has ended as it has.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Display {
+    /// One that was not told the end: the run could not go on.
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            self.close(Ending::Stopped);
+        }
+    }
+}
+
+/// Shows what comes until the end comes.
+fn show(feed: &Feed, mut board: Board, view: &mut dyn View) {
+    view.begin(&board);
+    loop {
+        let patience = view.tick(&board);
+        let batch = feed.take(patience);
+        if batch.left_out > 0 {
+            view.left_out(&board, batch.left_out);
+        }
+        for change in batch.changes {
+            let event = board.apply(change);
+            view.event(&board, &event);
+        }
+        if let Some(ending) = batch.ending {
+            return view.end(&board, ending);
+        }
+    }
+}
+
+fn view(options: Options) -> Box<dyn View> {
+    let Options { verb, mode, form, past } = options;
+    let (style, clock) = (Style::of_stderr(), Clock::start());
+    let (out, err) = (Stream::stdout(), Stream::stderr());
+    if form == Form::Json {
+        return Box::new(Json { verb, out, err, style, clock });
+    }
+    let capable = io::stderr().is_terminal() && moves_cursor(variable);
+    let output = match mode {
+        OutputMode::Live if capable => return Box::new(Live::new(verb, style, past)),
+        OutputMode::Auto if capable && io::stdout().is_terminal() => {
+            return Box::new(Live::new(verb, style, past));
+        }
+        OutputMode::Auto | OutputMode::Live | OutputMode::Prefix => Output::Prefix,
+        OutputMode::Group => Output::Group,
+        OutputMode::Raw => Output::Raw,
+        OutputMode::Quiet => Output::Quiet,
+    };
+    let service = Service::detect(variable);
+    let no_colours = variable("NO_COLOR").is_some();
+    let keep = if no_colours { Keep::Nothing } else { Keep::Colours };
+    let tails = BTreeMap::new();
+    Box::new(Plain { verb, output, out, err, style, keep, service, clock, tails })
+}
