@@ -142,12 +142,18 @@ mod tests {
         assert_eq!(screen.draw("", &["a ends", "0/1"]), "$ windlass run\na ends\n0/1");
     }
 
+    /// Most terminals break lines anew when they become narrower: they show what they would show if
+    /// they had always been like that.
     #[test]
     fn lines_that_a_narrower_terminal_has_broken_are_taken_away_whole() {
+        let block = ["a line of forty-five columns, or a bit more..", "0/1"];
         let mut frame = Frame::default();
-        frame.draw("", &[Cut::from("x".repeat(45).as_str()), Cut::from("0/1")], 50);
-        // Terminals break the first line into three rows of 20 columns.
-        assert_eq!(frame.clear(20), "\r\x1b[3A\x1b[J");
+        frame.draw("", &block.map(Cut::from), 50);
+        let mut screen = Screen { frame, ..Screen::new(8, 20) };
+        screen.show(&format!("a done\n{}", block.join("\n")));
+        assert_eq!(screen.parser.screen().cursor_position(), (5, 3), "three rows for one line");
+        let next = screen.draw("b done\n", &["a shorter line", "0/1"]);
+        assert_eq!(next, "$ windlass run\na done\nb done\na shorter line\n0/1");
     }
 
     #[test]

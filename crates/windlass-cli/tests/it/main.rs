@@ -3,6 +3,7 @@
 mod before_running;
 mod bench;
 mod damage;
+mod display;
 mod events;
 mod failures;
 mod guards;
@@ -12,6 +13,8 @@ mod outputs;
 mod primitives;
 mod resume;
 mod scenarios;
+mod shown;
 mod storms;
+mod terminal;
 mod times;
 mod usage;
