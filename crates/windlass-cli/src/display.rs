@@ -27,10 +27,11 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag::register_conditional_shutdown;
+use signal_hook::flag;
 use windlass_server::{Change, End, StoreOpener};
 
 use self::annotation::Service;
@@ -47,6 +48,9 @@ use crate::clean::Keep;
 use crate::style::{Style, moves_cursor, variable};
 
 pub(crate) use self::outline::Outline;
+
+/// How long it may take to tell of a signal.
+const SIGNALS: Duration = Duration::from_millis(500);
 
 /// How a run is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -87,7 +91,7 @@ pub(crate) struct Options {
     pub(crate) mode: OutputMode,
     pub(crate) form: Form,
     /// Where to look up how long steps took before.
-    pub(crate) past: Option<StoreOpener>,
+    pub(crate) past: StoreOpener,
 }
 
 /// Shows a run, from a thread of its own.
@@ -103,11 +107,13 @@ impl Display {
     pub(crate) fn start(outline: Outline, options: Options) -> io::Result<Self> {
         let feed = Arc::new(Feed::new());
         let over = Arc::new(AtomicBool::new(false));
+        let asked = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            register_conditional_shutdown(signal, 128 + signal, Arc::clone(&over))?;
+            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&over))?;
+            flag::register(signal, Arc::clone(&asked))?;
         }
         let (heard, board) = (Arc::clone(&feed), Board::new(outline));
-        let show = move || show(&heard, board, &mut *view(options));
+        let show = move || show(&heard, &asked, board, &mut *view(options));
         let thread = thread::Builder::new().name("display".to_owned()).spawn(show)?;
         Ok(Self { feed, thread: Some(thread), over })
     }
@@ -144,12 +150,16 @@ impl Drop for Display {
     }
 }
 
-/// Shows what comes until the end comes.
-fn show(feed: &Feed, mut board: Board, view: &mut dyn View) {
+/// Shows what comes until the end comes, and that the run was `asked` to stop.
+fn show(feed: &Feed, asked: &AtomicBool, mut board: Board, view: &mut dyn View) {
     view.begin(&board);
     loop {
+        // Pairs with the store in the signal's handler, and orders nothing else.
+        if asked.swap(false, Ordering::Relaxed) && board.counts().running > 0 {
+            view.stopping(&board);
+        }
         let patience = view.tick(&board);
-        let batch = feed.take(patience);
+        let batch = feed.take(patience.min(SIGNALS));
         if batch.left_out > 0 {
             view.left_out(&board, batch.left_out);
         }

@@ -21,6 +21,8 @@ mod style;
 mod times;
 mod workflow_file;
 
+use std::io::{self, Write};
+
 use clap::Parser;
 use windlass_server::Verdict;
 
@@ -53,7 +55,8 @@ fn main() -> std::process::ExitCode {
         Verb::Holders => holders::holders(state, form),
     };
     exit.unwrap_or_else(|failure| {
-        eprintln!("windlass: {failure}");
+        // Whoever has closed the stream still gets the exit code.
+        let _ = writeln!(io::stderr(), "windlass: {failure}");
         Exit::from(&*failure)
     })
     .into()

@@ -23,7 +23,7 @@ pub(crate) struct Shown {
 impl Shown {
     fn options(self, verb: Verb, store: &Store) -> Options {
         let Shown { mode, form } = self;
-        Options { verb, mode, form, past: Some(store.opener()) }
+        Options { verb, mode, form, past: store.opener() }
     }
 }
 

@@ -22,8 +22,10 @@ pub(crate) struct Board {
     /// Those that run, in the order of their starts.
     running: BTreeMap<u64, usize>,
     starts: u64,
-    /// Why steps wait that could start otherwise.
+    /// What steps wait for that could go on otherwise.
     waiting: BTreeMap<usize, String>,
+    /// The same for steps that have begun, and keep what they have.
+    notes: BTreeMap<usize, String>,
     in_use: Vec<Quantity>,
     failures: Vec<Event>,
 }
@@ -119,6 +121,7 @@ impl Board {
             running: BTreeMap::new(),
             starts: 0,
             waiting: BTreeMap::new(),
+            notes: BTreeMap::new(),
             in_use: vec![Quantity(0); outline.resources.len()],
             failures: Vec::new(),
             outline,
@@ -162,6 +165,11 @@ impl Board {
         self.waiting.iter().map(|(&place, why)| (place, why.as_str()))
     }
 
+    /// What a running step waits for, if it does.
+    pub(crate) fn note(&self, place: usize) -> Option<&str> {
+        self.notes.get(&place).map(String::as_str)
+    }
+
     /// How much is in use of each resource, in the order of the outline.
     pub(crate) fn in_use(&self) -> &[Quantity] {
         &self.in_use
@@ -177,15 +185,21 @@ impl Board {
         let place = self.place(&change.step);
         let kind = self.meaning(place, &change);
         let StepChange { attempt, at_ms, log, .. } = change;
-        let before = self.attempt(place).filter(|_| kind != Kind::Started);
+        let ends = !matches!(kind, Kind::Started | Kind::Waits);
+        let before = self.attempt(place).filter(|_| ends);
         let took = before.map(|before| at_ms.saturating_sub(before.since_ms));
         let why = change.why.as_deref().map(plain).or_else(|| self.reason(place, kind));
         let took = took.map(Duration::from_millis);
         let event = Event { kind, step: place, attempt, at_ms, took, why, log };
+        let said = || event.why.clone().unwrap_or_default();
+        if kind == Kind::Waits && self.attempt(place).is_some() {
+            self.notes.insert(place, said());
+            return event;
+        }
         let standing = self.standing(&event);
         self.stand(place, standing);
         if kind == Kind::Waits {
-            self.waiting.insert(place, event.why.clone().unwrap_or_default());
+            self.waiting.insert(place, said());
         }
         if kind == Kind::Failed {
             self.failures.push(event.clone());
@@ -194,11 +208,11 @@ impl Board {
     }
 
     fn meaning(&self, place: usize, change: &StepChange) -> Kind {
+        let before = self.attempt(place).map(|attempt| attempt.number);
         match change.state {
+            WorkState::Running if before == Some(change.attempt) => Kind::Waits,
             WorkState::Running => Kind::Started,
-            WorkState::Pending if self.attempt(place).is_some() || change.why.is_none() => {
-                Kind::Again
-            }
+            WorkState::Pending if before.is_some() || change.why.is_none() => Kind::Again,
             WorkState::Pending => Kind::Waits,
             WorkState::Success if change.skipped => Kind::Skipped,
             state => ended_kind(state).expect("all that is left are ends"),
@@ -236,6 +250,7 @@ impl Board {
     /// The only place where the standing of a step changes, and what is counted by it.
     fn stand(&mut self, place: usize, standing: Standing) {
         self.waiting.remove(&place);
+        self.notes.remove(&place);
         let before = std::mem::replace(&mut self.steps[place], standing);
         if let Some(count) = before.kind().and_then(|kind| self.counts.of(kind)) {
             *count -= 1;

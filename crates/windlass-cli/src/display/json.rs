@@ -10,7 +10,7 @@ use super::board::{Board, Counts, Event, Kind};
 use super::change::Ending;
 use super::stream::Stream;
 use super::view::{Clock, View};
-use super::words::{beginning, ending};
+use super::words::{beginning, ending, stopping};
 use crate::style::Style;
 
 /// A view for programs on standard output; what is said about the run goes to standard error.
@@ -127,9 +127,13 @@ impl View for Json {
         self.tell(&LeftOut { schema: 1, event: "left_out", run, count, at });
     }
 
+    fn stopping(&mut self, board: &Board) {
+        self.err.line(&stopping(board).whole(&self.style));
+    }
+
     fn tick(&mut self, _board: &Board) -> Duration {
         // Only what happens is told.
-        Duration::from_secs(3600)
+        Duration::MAX
     }
 
     fn end(&mut self, board: &Board, how: Ending) {

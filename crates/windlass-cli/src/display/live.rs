@@ -4,10 +4,13 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::process::getpgrp;
 use rustix::termios::{tcgetpgrp, tcgetwinsize};
+use signal_hook::consts::SIGCONT;
 use windlass_server::StoreOpener;
 
 use super::board::{Board, Event, Kind};
@@ -45,27 +48,38 @@ pub(crate) struct Live {
     last_lines: LastLines,
     names: usize,
     left: Left,
-    /// When, on the display's own clock, the block is drawn again, and the time left computed.
+    /// When, on the display's own clock, the block was drawn, is drawn again, and the time left is
+    /// computed again.
+    last_frame: Duration,
     next_frame: Duration,
     next_left: Duration,
+    /// The process was stopped and goes on; meanwhile the terminal was somebody else's.
+    continued: Arc<AtomicBool>,
+    stopping: bool,
 }
 
 impl Live {
-    pub(crate) fn new(verb: Verb, style: Style, past: Option<StoreOpener>) -> Self {
+    pub(crate) fn new(verb: Verb, style: Style, past: StoreOpener) -> Self {
+        let continued = Arc::new(AtomicBool::new(false));
+        // Without it, a shell's lines may be drawn over, and nothing else happens.
+        let _ = signal_hook::flag::register(SIGCONT, Arc::clone(&continued));
         Self {
             verb,
             err: Stream::stderr(),
             style,
             clock: Clock::start(),
-            past,
+            past: Some(past),
             expected: Expected::default(),
             frame: Frame::default(),
             scrolled: String::new(),
             last_lines: LastLines::default(),
             names: 0,
             left: Left::Unknown,
+            last_frame: Duration::ZERO,
             next_frame: Duration::ZERO,
             next_left: Duration::ZERO,
+            continued,
+            stopping: false,
         }
     }
 
@@ -79,6 +93,11 @@ impl Live {
         self.scrolled.push('\n');
     }
 
+    /// Has the block drawn soon, though nothing moves in it.
+    fn hurry(&mut self) {
+        self.next_frame = self.next_frame.min(self.last_frame + FRAME);
+    }
+
     fn draw(&mut self, board: &Board) {
         let layout = self.layout();
         let scene = Scene {
@@ -86,6 +105,7 @@ impl Live {
             expected: &self.expected,
             last_lines: &self.last_lines.texts,
             left: self.left,
+            stopping: self.stopping,
             elapsed: self.clock.elapsed(),
             now_ms: self.clock.now_ms(),
             layout: &layout,
@@ -127,6 +147,7 @@ impl View for Live {
     }
 
     fn event(&mut self, board: &Board, event: &Event) {
+        self.hurry();
         let line = match event.kind {
             Kind::Started | Kind::Waits => return,
             Kind::Blocked if board.counts().blocked > BLOCKED + 1 => return,
@@ -143,6 +164,10 @@ impl View for Live {
         if now < self.next_frame {
             return self.next_frame - now;
         }
+        // Pairs with the store in the signal's handler, and orders nothing else.
+        if self.continued.swap(false, Ordering::Relaxed) {
+            self.frame.abandon();
+        }
         let foreground = is_foreground();
         if foreground {
             self.estimate(board);
@@ -151,10 +176,15 @@ impl View for Live {
         } else {
             self.keep_out();
         }
-        let busy = foreground && board.counts().running > 0;
-        self.next_frame = now + if busy { FRAME } else { SECOND };
-        // What begins or ends meanwhile is shown soon, though nothing runs.
-        FRAME.min(self.next_frame.saturating_sub(self.clock.elapsed()))
+        let moves = foreground && board.counts().running > 0;
+        self.last_frame = self.clock.elapsed();
+        self.next_frame = self.last_frame + if moves { FRAME } else { SECOND };
+        self.next_frame - self.last_frame
+    }
+
+    fn stopping(&mut self, _board: &Board) {
+        self.stopping = true;
+        self.hurry();
     }
 
     fn left_out(&mut self, _board: &Board, _count: u64) {

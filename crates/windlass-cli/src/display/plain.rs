@@ -14,14 +14,12 @@ use super::failure;
 use super::stream::Stream;
 use super::tail::{LineWriter, Tail, Until};
 use super::view::{Clock, View};
-use super::words::{beginning, ending, transition};
+use super::words::{beginning, ending, stopping, transition};
 use crate::clean::Keep;
 use crate::style::Style;
 
 /// How often running steps are asked for more output.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long to wait if nothing can come.
-const LONG: Duration = Duration::from_secs(3600);
 /// No more errors than this are pointed at: services show no more.
 const ERRORS: usize = 10;
 
@@ -162,6 +160,10 @@ impl View for Plain {
         }
     }
 
+    fn stopping(&mut self, board: &Board) {
+        self.err.line(&stopping(board).whole(&self.style));
+    }
+
     fn tick(&mut self, _board: &Board) -> Duration {
         let mut more = false;
         for (place, mut following) in std::mem::take(&mut self.tails) {
@@ -171,7 +173,7 @@ impl View for Plain {
         match (more, self.tails.is_empty()) {
             (true, _) => Duration::ZERO,
             (false, false) => LOOK,
-            (false, true) => LONG,
+            (false, true) => Duration::MAX,
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::board::{Board, Event, Kind};
 use super::estimate::{Expected, Left};
 use super::line::Line;
-use super::words::{attempt, because, rounded};
+use super::words::{attempt, because, rounded, stopping};
 use crate::style::{Ink, Letters, Style, columns_of, fit, pad};
 
 /// No name gets more columns than this.
@@ -28,6 +28,8 @@ pub(crate) struct Scene<'a> {
     /// The last lines of output, by the places of their steps.
     pub(crate) last_lines: &'a HashMap<usize, String>,
     pub(crate) left: Left,
+    /// A signal has asked the run to stop.
+    pub(crate) stopping: bool,
     /// How long the run has gone on.
     pub(crate) elapsed: Duration,
     /// Milliseconds since 1970.
@@ -106,7 +108,7 @@ pub(crate) fn block(scene: &Scene<'_>) -> Vec<Line> {
         let waiting = scene.board.waiting().take(count);
         waiting.map(|(place, why)| waiting_line(scene, place, why)).collect()
     }));
-    lines.push(footer(scene));
+    lines.push(if scene.stopping { stopping(scene.board) } else { footer(scene) });
     lines
 }
 
@@ -133,8 +135,9 @@ fn running_line(scene: &Scene<'_>, place: usize) -> Line {
     let line = Line::new().ink(Ink::Cyan, spinner(scene)).text(" ").text(layout.name(&step.label));
     let line = line.text(" ").text(layout.time(Some(elapsed)));
     let line = line.ink(Ink::Dim, expected.unwrap_or_default());
-    match scene.last_lines.get(&place).filter(|last| !last.is_empty()) {
-        Some(last) => line.text("  ").ink(Ink::Dim, last),
+    let last_line = scene.last_lines.get(&place).map(String::as_str);
+    match board.note(place).or(last_line).filter(|said| !said.is_empty()) {
+        Some(said) => line.text("  ").ink(Ink::Dim, said),
         None => line,
     }
 }

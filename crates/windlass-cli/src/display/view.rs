@@ -13,6 +13,8 @@ pub(crate) trait View: Send {
     fn event(&mut self, board: &Board, event: &Event);
     /// So many changes were left out because showing took too long.
     fn left_out(&mut self, board: &Board, count: u64);
+    /// A signal has asked the run to stop: running steps are being ended.
+    fn stopping(&mut self, board: &Board);
     /// Time has passed. Returns when to call again, whatever happens.
     fn tick(&mut self, board: &Board) -> Duration;
     /// It is over; nothing comes after this.

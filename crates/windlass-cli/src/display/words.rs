@@ -110,6 +110,14 @@ pub(crate) fn beginning(board: &Board, verb: &str) -> Line {
     Line::new().text(format!("{verb} ")).ink(Ink::Bold, &board.outline.run).text(steps)
 }
 
+/// What is said when a signal has asked a run to stop.
+pub(crate) fn stopping(board: &Board) -> Line {
+    let running = board.counts().running;
+    let steps = if running == 1 { "step" } else { "steps" };
+    Line::new()
+        .ink(Ink::Yellow, format!("stopping: {running} {steps} asked to end; once more kills"))
+}
+
 /// How a run ended, and what can be done about it, each on a line of its own.
 pub(crate) fn ending(board: &Board, ending: Ending, took: Duration) -> Vec<Line> {
     let run = &board.outline.run;

@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use rustix::process::Signal;
+
 use crate::bench::Bench;
 use crate::terminal::{Terminal, masked};
 
@@ -189,6 +191,27 @@ fn a_run_outlives_its_terminal() {
     bench.write("go", "");
     assert_eq!(child.wait().expect("it ends").code(), Some(1));
     assert_eq!(bench.read("record"), "went on\n");
+}
+
+#[test]
+fn a_run_that_is_asked_to_stop_says_what_it_waits_for() {
+    let bench = Bench::new();
+    let flow = FLOW.replace("echo begin;", "trap '' TERM; echo begin;");
+    let mut terminal = begun(&bench, &flow, (24, 80));
+    terminal.until("the footer", |screen| footers(screen) == 1);
+    terminal.signal(Signal::INT);
+    terminal.until("that it stops", |screen| {
+        screen.contains("stopping: 1 step asked to end; once more kills")
+    });
+    bench.write("go", "");
+    assert_eq!(terminal.end().code(), Some(130));
+    let expected = "\
+run RUN: 4 steps
+✓ one TIME
+run RUN was interrupted after TIME: 1 succeeded
+go on with: windlass resume RUN
+";
+    assert_eq!(masked(&terminal.screen(), &bench.run_id()), expected);
 }
 
 #[test]

@@ -213,6 +213,25 @@ fn a_reader_that_takes_nothing_holds_up_nothing_but_the_display() {
 }
 
 #[test]
+fn a_run_that_is_asked_to_stop_says_so_in_every_form() {
+    for arguments in [&["--output", "quiet"][..], &["--output", "group"], &["--json"]] {
+        let bench = Bench::new();
+        let flow = "[step.a]\nrun = \"trap '' TERM; touch begun; until test -e go; do sleep 0.01; done\"\n";
+        let flow = format!("{flow}[step.b]\nafter = ['a']\nrun = 'true'\n");
+        bench.write("flow.toml", &flow);
+        let mut child = bench.start(&[&["run", "flow.toml"], arguments].concat());
+        bench.await_file("begun");
+        signal(&child, Signal::TERM);
+        let said = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let mut said = said.map(|line| line.expect("text"));
+        let stopping = |line: &String| line == "stopping: 1 step asked to end; once more kills";
+        assert!(said.any(|line| stopping(&line)), "{arguments:?}");
+        bench.write("go", "");
+        assert_eq!(child.wait().expect("it ends").code(), Some(143), "{arguments:?}");
+    }
+}
+
+#[test]
 fn every_line_of_json_is_as_documented() {
     let text = fs::read_to_string(repository().join("docs/json.md")).expect("it is there");
     let blocks =
@@ -227,8 +246,7 @@ fn every_line_of_json_is_as_documented() {
 
     let bench = Bench::new();
     bench.write("flow.toml", FLOW);
-    for (arguments, variables) in [(&["--json"][..], &[][..]), (&[], &[("WINDLASS_JSON", "true")])]
-    {
+    for (arguments, variables) in [(&["--json"][..], &[][..]), (&[], &[("WINDLASS_JSON", "1")])] {
         let output = run(&bench, arguments, variables);
         let events = valid(&validator, &stdout(&output));
         let told: Vec<_> =
@@ -260,6 +278,23 @@ fn valid(validator: &Validator, lines: &str) -> Vec<Value> {
         }
     }
     events
+}
+
+#[test]
+fn variables_that_say_nothing_are_as_good_as_none() {
+    for (name, value) in
+        [("WINDLASS_OUTPUT_MODE", ""), ("WINDLASS_JSON", ""), ("WINDLASS_JSON", "0")]
+    {
+        let bench = Bench::new();
+        bench.write("flow.toml", "[step.a]\nrun = 'echo hello'\n");
+        let output = run(&bench, &[], &[(name, value)]);
+        assert_eq!(stdout(&output), "a | hello\n", "{name}={value}: {}", stderr(&output));
+    }
+    let bench = Bench::new();
+    let output = run(&bench, &[], &[("WINDLASS_OUTPUT_MODE", "loud")]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(said.contains("[possible values: auto, live, prefix, group, raw, quiet]"), "{said}");
 }
 
 #[test]

@@ -9,8 +9,11 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, open};
+use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::bench;
 
 /// How long nothing may come before the test gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -73,6 +76,11 @@ impl Terminal {
     pub(crate) fn resize(&mut self, rows: u16, columns: u16) {
         self.parser.screen_mut().set_size(rows, columns);
         tcsetwinsize(&self.controller, size(rows, columns)).expect("it has a size");
+    }
+
+    /// Sends a signal to the command.
+    pub(crate) fn signal(&self, signal: Signal) {
+        bench::signal(&self.child, signal);
     }
 
     /// Hangs up, as when a window is closed; the command goes on or does not.

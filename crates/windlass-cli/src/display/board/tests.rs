@@ -78,6 +78,18 @@ fn a_step_waits_until_it_does_something_else() {
 }
 
 #[test]
+fn a_step_that_has_begun_may_wait_and_still_runs() {
+    let mut board = board();
+    board.apply(change("build", Running, 1, 1_000));
+    let event = board.apply(because("waits for guard site_up", change("build", Running, 1, 2_000)));
+    assert_eq!((event.kind, event.took), (Kind::Waits, None));
+    assert_eq!((board.note(1), board.counts().running), (Some("waits for guard site_up"), 1));
+    assert_eq!(board.waiting().len(), 0);
+    let end = board.apply(change("build", Success, 1, 3_000));
+    assert_eq!((end.took, board.note(1)), (Some(Duration::from_secs(2)), None));
+}
+
+#[test]
 fn a_blocked_step_names_who_stands_in_its_way() {
     let mut board = board();
     board.apply(change("fetch", Success, 1, 0));

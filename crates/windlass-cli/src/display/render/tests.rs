@@ -19,6 +19,7 @@ fn shown(board: &Board, columns: usize, rows: usize) -> String {
         expected: &Expected::from_past(past),
         last_lines: &HashMap::from([(1, "Compiling 日本語 v0.1".to_owned())]),
         left: Left::About(Duration::from_secs(80)),
+        stopping: false,
         elapsed: Duration::from_secs(12),
         now_ms: 12_000,
         layout: &layout(columns, rows),
@@ -123,7 +124,7 @@ fn a_finished_step_is_one_line() {
 }
 
 #[test]
-fn a_terminal_without_unicode_gets_plain_letters() {
+fn a_run_that_stops_says_so_also_in_plain_letters() {
     let board = busy();
     let mut layout = layout(70, 24);
     layout.style.letters = Letters::Ascii;
@@ -132,11 +133,12 @@ fn a_terminal_without_unicode_gets_plain_letters() {
         expected: &Expected::default(),
         last_lines: &HashMap::new(),
         left: Left::AtLeast(Duration::from_secs(3)),
+        stopping: true,
         elapsed: Duration::from_millis(12_100),
         now_ms: 12_000,
         layout: &layout,
     };
     let lines: Vec<_> = block(&scene).iter().map(|line| line.whole(&layout.style)).collect();
     assert_eq!(lines[0], "/ build        11 s");
-    assert_eq!(lines[3], "1 of 4 done, 2 running, 1 waiting | 12 s, at least 3.0 s left");
+    assert_eq!(lines[3], "stopping: 2 steps asked to end; once more kills");
 }
