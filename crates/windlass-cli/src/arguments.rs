@@ -27,13 +27,14 @@ pub(crate) struct Arguments {
     #[arg(long, global = true, env = "WINDLASS_JSON", value_parser = FalseyValueParser::new())]
     pub(crate) json: bool,
 
-    /// How to show a run
+    /// How to show a run: auto, live, prefix, group, raw or quiet
     #[arg(
         long,
         global = true,
         env = "WINDLASS_OUTPUT_MODE",
         value_name = "MODE",
         value_parser = OutputModeParser,
+        hide_possible_values = true,
         default_value = "auto"
     )]
     pub(crate) output: OutputMode,

@@ -194,6 +194,6 @@ fn view(options: Options) -> Box<dyn View> {
     let service = Service::detect(variable);
     let no_colours = variable("NO_COLOR").is_some();
     let keep = if no_colours { Keep::Nothing } else { Keep::Colours };
-    let tails = BTreeMap::new();
-    Box::new(Plain { verb, output, out, err, style, keep, service, clock, tails })
+    let (tails, next_look) = (BTreeMap::new(), Duration::ZERO);
+    Box::new(Plain { verb, output, out, err, style, keep, service, clock, tails, next_look })
 }

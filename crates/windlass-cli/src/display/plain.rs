@@ -50,6 +50,8 @@ pub(crate) struct Plain {
     pub(crate) clock: Clock,
     /// The logs of attempts that are shown as they grow, by step.
     pub(crate) tails: BTreeMap<usize, Following>,
+    /// When to look for more in them, on the display's own clock.
+    pub(crate) next_look: Duration,
 }
 
 /// A log that is shown as it grows.
@@ -165,16 +167,21 @@ impl View for Plain {
     }
 
     fn tick(&mut self, _board: &Board) -> Duration {
+        if self.tails.is_empty() {
+            return Duration::MAX;
+        }
+        let now = self.clock.elapsed();
+        if now < self.next_look {
+            return self.next_look - now;
+        }
         let mut more = false;
         for (place, mut following) in std::mem::take(&mut self.tails) {
             more |= self.show(&mut following, Until::Now);
             self.tails.insert(place, following);
         }
-        match (more, self.tails.is_empty()) {
-            (true, _) => Duration::ZERO,
-            (false, false) => LOOK,
-            (false, true) => Duration::MAX,
-        }
+        let pause = if more { Duration::ZERO } else { LOOK };
+        self.next_look = now + pause;
+        pause
     }
 
     fn end(&mut self, board: &Board, how: Ending) {

@@ -90,12 +90,13 @@ impl Tail {
 
     /// Reads from one place to another, or to the end of what is there.
     fn read(&mut self, from: u64, to: u64, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
-        let Some(file) = self.open()? else { return Ok(()) };
+        let mut rest = to.min(self.len()?).saturating_sub(from);
+        let Some(file) = self.file.as_mut().filter(|_| rest > 0) else { return Ok(()) };
         file.seek(SeekFrom::Start(from))?;
-        let (mut rest, mut buffer) = (to.saturating_sub(from), vec![0; PIECE]);
+        let most = |rest: u64| usize::try_from(rest).map_or(PIECE, |rest| rest.min(PIECE));
+        let mut buffer = vec![0; most(rest)];
         while rest > 0 {
-            let most = usize::try_from(rest).unwrap_or(usize::MAX).min(PIECE);
-            match file.read(&mut buffer[..most]) {
+            match file.read(&mut buffer[..most(rest)]) {
                 Ok(0) => break,
                 Ok(count) => {
                     take(&buffer[..count]);
