@@ -43,19 +43,61 @@ pub(crate) struct Arguments {
     pub(crate) verb: Verb,
 }
 
+/// What waits for a person.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    /// A `windlass guard` of that name.
+    Guard(String),
+    /// A step of a run.
+    Step { run: String, step: String },
+}
+
 #[derive(Subcommand)]
 pub(crate) enum Verb {
     /// Run a workflow
-    #[command(after_help = "Example:\n  windlass run examples/hello.toml")]
+    #[command(
+        after_help = "Examples:\n  windlass run examples/hello.toml\n  windlass run nightly.toml report -p env=prod -j 8"
+    )]
     Run {
         /// The workflow file
         file: PathBuf,
+
+        /// Only these steps, and what they need
+        #[arg(value_name = "STEP")]
+        steps: Vec<String>,
+
+        /// A value for a parameter
+        #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = param)]
+        params: Vec<(String, String)>,
+
+        /// How many steps may run at once [default: what the file says, or one per CPU]
+        #[arg(short, long, value_name = "N", env = "WINDLASS_JOBS", value_parser = clap::value_parser!(u32).range(1..))]
+        jobs: Option<u32>,
     },
     /// Go on with a run that was interrupted
     #[command(after_help = "Example:\n  windlass resume 3fa9c2d1")]
     Resume {
         /// The run's id, or the beginning of it
         run: String,
+    },
+    /// Try what failed or was cancelled in a run again, and everything that follows it
+    #[command(
+        after_help = "Examples:\n  windlass retry 3fa9c2d1\n  windlass retry 3fa9 --step deploy"
+    )]
+    Retry {
+        /// The run's id, or the beginning of it
+        run: String,
+
+        /// Only this step, and what follows it
+        #[arg(long = "step", value_name = "STEP")]
+        steps: Vec<String>,
+    },
+    /// End a run, or one of its steps
+    #[command(after_help = "Examples:\n  windlass cancel 3fa9c2d1\n  windlass cancel 3fa9/deploy")]
+    Cancel {
+        /// The run's id or the beginning of it, and the step behind a slash
+        #[arg(value_name = "RUN[/STEP]")]
+        target: String,
     },
     /// Say everything that is wrong with a workflow, without running anything
     #[command(after_help = "Example:\n  windlass check nightly.toml -p env=prod")]
@@ -119,18 +161,22 @@ pub(crate) enum Verb {
         wait: Option<Duration>,
     },
     /// Let a guard pass that waits for somebody
-    #[command(after_help = "Example:\n  windlass approve guard/approved")]
+    #[command(
+        after_help = "Examples:\n  windlass approve 3fa9c2d1/deploy\n  windlass approve guard/approved"
+    )]
     Approve {
-        /// What waits, as it said itself
+        /// What waits: a step as RUN/STEP, or guard/NAME
         #[arg(value_parser = target)]
-        target: String,
+        target: Target,
     },
     /// Fail a guard that waits for somebody
-    #[command(after_help = "Example:\n  windlass reject guard/approved")]
+    #[command(
+        after_help = "Examples:\n  windlass reject 3fa9c2d1/deploy\n  windlass reject guard/approved"
+    )]
     Reject {
-        /// What waits, as it said itself
+        /// What waits: a step as RUN/STEP, or guard/NAME
         #[arg(value_parser = target)]
-        target: String,
+        target: Target,
     },
     /// Tell everybody that something has happened
     #[command(after_help = "Example:\n  windlass emit approval:prod:given")]
@@ -436,10 +482,12 @@ fn some_time(text: &str) -> Result<Duration, String> {
     Ok(time)
 }
 
-fn target(text: &str) -> Result<String, String> {
-    match text.strip_prefix("guard/") {
-        Some(name) if !name.is_empty() => Ok(text.to_owned()),
-        _ => Err("write guard/NAME for a `windlass guard` that waits; no run waits for guards yet"
-            .to_owned()),
+fn target(text: &str) -> Result<Target, String> {
+    match text.split_once('/') {
+        Some(("guard", name)) if !name.is_empty() => Ok(Target::Guard(name.to_owned())),
+        Some((run, step)) if !run.is_empty() && !step.is_empty() => {
+            Ok(Target::Step { run: run.to_owned(), step: step.to_owned() })
+        }
+        _ => Err("write RUN/STEP for a step, or guard/NAME for a `windlass guard`".to_owned()),
     }
 }

@@ -26,17 +26,18 @@ use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use clap::ValueEnum;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
-use windlass_server::{Change, End, StoreOpener};
+use windlass_server::{End, StoreOpener, Update};
 
 use self::annotation::Service;
 use self::board::Board;
-use self::change::Ending;
+use self::change::{Ending, News};
 use self::feed::Feed;
 use self::json::Json;
 use self::live::Live;
@@ -49,6 +50,8 @@ use crate::style::{Style, moves_cursor, variable};
 
 pub(crate) use self::outline::Outline;
 
+/// How long a reader may take to read the rest, once a signal has asked us to end.
+const GRACE: Duration = Duration::from_secs(10);
 /// How long it may take to tell of a signal.
 const SIGNALS: Duration = Duration::from_millis(500);
 
@@ -69,11 +72,13 @@ pub(crate) enum OutputMode {
     Quiet,
 }
 
-/// Whether a run begins or goes on.
+/// Why a run is led.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Run,
     Resume,
+    Retry,
+    Cancel,
 }
 
 impl Verb {
@@ -81,6 +86,8 @@ impl Verb {
         match self {
             Verb::Run => "run",
             Verb::Resume => "resumed run",
+            Verb::Retry => "retried run",
+            Verb::Cancel => "cancelling run",
         }
     }
 }
@@ -98,8 +105,12 @@ pub(crate) struct Options {
 pub(crate) struct Display {
     feed: Arc<Feed>,
     thread: Option<JoinHandle<()>>,
+    /// Hung up when the thread has shown everything.
+    shown: Receiver<()>,
     /// The run is over: a signal has nothing left to wait for.
     over: Arc<AtomicBool>,
+    /// A signal has come at some time.
+    signalled: Arc<AtomicBool>,
 }
 
 impl Display {
@@ -107,20 +118,27 @@ impl Display {
     pub(crate) fn start(outline: Outline, options: Options) -> io::Result<Self> {
         let feed = Arc::new(Feed::new());
         let over = Arc::new(AtomicBool::new(false));
-        let asked = Arc::new(AtomicBool::new(false));
+        let (asked, signalled) = (Arc::default(), Arc::default());
         for signal in [SIGINT, SIGTERM] {
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&over))?;
             flag::register(signal, Arc::clone(&asked))?;
+            flag::register(signal, Arc::clone(&signalled))?;
         }
+        let (showing, shown) = mpsc::channel();
         let (heard, board) = (Arc::clone(&feed), Board::new(outline));
-        let show = move || show(&heard, &asked, board, &mut *view(options));
+        let show = move || {
+            let _showing = showing;
+            show(&heard, &asked, board, &mut *view(options));
+        };
         let thread = thread::Builder::new().name("display".to_owned()).spawn(show)?;
-        Ok(Self { feed, thread: Some(thread), over })
+        Ok(Self { feed, thread: Some(thread), shown, over, signalled })
     }
 
-    /// Tells of a change, without waiting for it to be shown.
-    pub(crate) fn tell(&self, change: &Change<'_>) {
-        self.feed.tell(change.into());
+    /// Tells what has happened, without waiting for it to be shown.
+    pub(crate) fn tell(&self, update: &Update<'_>) {
+        if let Some(news) = News::of(update) {
+            self.feed.tell(news);
+        }
     }
 
     /// The run has ended: shows what is left to show, and waits for that.
@@ -131,13 +149,17 @@ impl Display {
     fn close(&mut self, ending: Ending) {
         self.feed.end(ending);
         // A reader that takes nothing may keep us waiting for ever; the run does not mind any more,
-        // so the next signal ends the process. It pairs with the look in the handler, and orders
-        // nothing else.
+        // so the next signal ends the process. Both flags pair with their handlers, and order nothing
+        // else.
         self.over.store(true, Ordering::SeqCst);
-        if let Some(thread) = self.thread.take() {
-            // If it has panicked, that was told, and the run has ended as it has.
-            let _ = thread.join();
+        let Some(thread) = self.thread.take() else { return };
+        if self.signalled.load(Ordering::SeqCst)
+            && self.shown.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout)
+        {
+            return;
         }
+        // If it has panicked, that was told, and the run has ended as it has.
+        let _ = thread.join();
     }
 }
 
@@ -163,8 +185,15 @@ fn show(feed: &Feed, asked: &AtomicBool, mut board: Board, view: &mut dyn View) 
         if batch.left_out > 0 {
             view.left_out(&board, batch.left_out);
         }
-        for change in batch.changes {
-            let event = board.apply(change);
+        for news in batch.news {
+            let event = match news {
+                News::Changed(change) => board.apply(change),
+                News::Waits { step, why, at_ms } => board.wait(&step, &why, at_ms),
+                News::Notice(said) => {
+                    view.notice(&board, &said);
+                    continue;
+                }
+            };
             view.event(&board, &event);
         }
         if let Some(ending) = batch.ending {

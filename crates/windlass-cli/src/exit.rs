@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use windlass_server::{EventError, GuardError, HoldError, Lost, RunError, StoreError, Unsupported};
+use windlass_server::{EventError, GuardError, HoldError, Lost, RunError, RunOutcome, StoreError};
 use windlass_workflow::{Mistakes, ParamErrors};
 
 use crate::guard::LoneGuardError;
@@ -19,6 +19,8 @@ pub(crate) enum Exit {
     Failed,
     /// Bad usage or a bad file; nothing ran.
     Usage,
+    /// Cancelled by request.
+    Cancelled,
     /// The store cannot be used.
     Unavailable,
     /// A lock was not had in time.
@@ -31,12 +33,24 @@ pub(crate) enum Exit {
     Command(i32),
 }
 
+impl From<RunOutcome> for Exit {
+    fn from(outcome: RunOutcome) -> Self {
+        match outcome {
+            RunOutcome::Succeeded => Exit::Success,
+            RunOutcome::TooLate => Exit::TimedOut,
+            RunOutcome::Cancelled => Exit::Cancelled,
+            _ => Exit::Failed,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         let code = match exit {
             Exit::Success => 0,
             Exit::Failed => 1,
             Exit::Usage => 2,
+            Exit::Cancelled => 3,
             Exit::Unavailable => 69,
             Exit::NotHad => 75,
             Exit::TimedOut => 124,
@@ -83,7 +97,6 @@ impl From<&(dyn Error + 'static)> for Exit {
 fn is_usage(failure: &(dyn Error + 'static)) -> bool {
     failure.is::<Mistakes>()
         || failure.is::<ParamErrors>()
-        || failure.is::<Unsupported>()
         || failure.is::<FileError>()
         || failure.is::<InitError>()
         || failure.is::<LoneGuardError>()

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use thiserror::Error as ThisError;
-use windlass_server::{GuardEnd, GuardNews, Verdict, Watch, decide, watch};
+use windlass_server::{GuardEnd, GuardNews, Verdict, Watch, decide, decide_step, watch};
 use windlass_workflow::{Command, Guard, Plan, Template, Variable};
 
-use crate::arguments::Form;
+use crate::arguments::{Form, Target};
 use crate::exit::Exit;
 use crate::state;
 use crate::workflow_file::WorkflowFile;
@@ -57,10 +57,14 @@ pub(crate) fn guard(
 
 pub(crate) fn verdict(
     state: Option<&Path>,
-    target: &str,
+    target: &Target,
     verdict: Verdict,
 ) -> Result<Exit, Box<dyn Error>> {
-    decide(&mut state::open(state)?, target, verdict)?;
+    let mut store = state::open(state)?;
+    match target {
+        Target::Guard(name) => decide(&mut store, &format!("guard/{name}"), verdict)?,
+        Target::Step { run, step } => decide_step(&mut store, run, step, verdict)?,
+    }
     Ok(Exit::Success)
 }
 

@@ -28,6 +28,7 @@ use windlass_server::Verdict;
 
 use crate::arguments::{Arguments, Form, Verb};
 use crate::exit::Exit;
+use crate::run::RunArguments;
 
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
@@ -35,7 +36,12 @@ fn main() -> std::process::ExitCode {
     let form = Form::from(arguments.json);
     let shown = run::Shown { mode: arguments.output, form };
     let exit = match &arguments.verb {
-        Verb::Run { file } => run::run(state, file, shown),
+        Verb::Run { file, steps, params, jobs } => {
+            let order = RunArguments { file, steps, params, jobs: *jobs };
+            run::run(state, &order, shown)
+        }
+        Verb::Retry { run, steps } => run::retry(state, run, steps, shown),
+        Verb::Cancel { target } => run::cancel(state, target, shown),
         Verb::Resume { run } => run::resume(state, run, shown),
         Verb::Check { file, params } => check::check(file, params, form),
         Verb::Graph { file, format } => graph::graph(file, *format, form),

@@ -1,17 +1,25 @@
-//! `windlass run` and `windlass resume`: leads a run, and has it shown.
+//! The verbs that lead a run, and have it shown: `run`, `resume`, `retry`, `cancel`.
 
 use std::error::Error;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use windlass_server::{Coordinator, End, Store, unsupported};
+use windlass_server::{Ask, Coordinator, End, RunError, RunRecord, Store, ask, check_step};
 
 use crate::arguments::Form;
 use crate::display::{Display, Options, Outline, OutputMode, Verb};
 use crate::exit::Exit;
 use crate::state;
 use crate::workflow_file::WorkflowFile;
+
+/// What `run` was asked for.
+pub(crate) struct RunArguments<'a> {
+    pub(crate) file: &'a Path,
+    pub(crate) steps: &'a [String],
+    pub(crate) params: &'a [(String, String)],
+    pub(crate) jobs: Option<u32>,
+}
 
 /// How a run is shown.
 #[derive(Clone, Copy)]
@@ -27,23 +35,27 @@ impl Shown {
     }
 }
 
-pub(crate) fn run(state: Option<&Path>, file: &Path, shown: Shown) -> Result<Exit, Box<dyn Error>> {
-    let Some(WorkflowFile { name, text, workflow }) = WorkflowFile::open(file, shown.form)? else {
+pub(crate) fn run(
+    state: Option<&Path>,
+    arguments: &RunArguments<'_>,
+    shown: Shown,
+) -> Result<Exit, Box<dyn Error>> {
+    let Some(WorkflowFile { name, text, .. }) = WorkflowFile::open(arguments.file, shown.form)?
+    else {
         return Ok(Exit::Usage);
     };
-    let plan = match workflow.bind([]) {
-        Ok(plan) => plan,
-        Err(errors) => {
-            eprintln!("windlass: {errors}");
-            eprintln!("  `run` takes no -p yet: give each parameter a default in the file");
-            return Ok(Exit::Usage);
-        }
+    let order = RunRecord {
+        file: name,
+        text,
+        dir: working_dir(arguments.file)?,
+        params: arguments.params.iter().cloned().collect(),
+        steps: arguments.steps.to_vec(),
+        jobs: arguments.jobs,
+        ..RunRecord::default()
     };
-    unsupported(&plan)?;
-    let dir = working_dir(file)?;
     let store = state::open(state)?;
     let options = shown.options(Verb::Run, &store);
-    lead(Coordinator::submit(store, &name, &text, plan, &dir)?, options)
+    lead(Coordinator::submit(store, order)?, options)
 }
 
 pub(crate) fn resume(
@@ -53,7 +65,50 @@ pub(crate) fn resume(
 ) -> Result<Exit, Box<dyn Error>> {
     let store = state::open(state)?;
     let options = shown.options(Verb::Resume, &store);
-    lead(Coordinator::resume(store, run)?, options)
+    match Coordinator::resume(store, run) {
+        Err(RunError::Over { run, outcome }) => {
+            eprintln!("run {run} has ended: {}", outcome.word());
+            Ok(outcome.into())
+        }
+        coordinator => lead(coordinator?, options),
+    }
+}
+
+pub(crate) fn retry(
+    state: Option<&Path>,
+    run: &str,
+    steps: &[String],
+    shown: Shown,
+) -> Result<Exit, Box<dyn Error>> {
+    let store = state::open(state)?;
+    let options = shown.options(Verb::Retry, &store);
+    lead(Coordinator::retry(store, run, steps)?, options)
+}
+
+/// Asks the process that leads the run to end it; ends it here if there is none.
+pub(crate) fn cancel(
+    state: Option<&Path>,
+    target: &str,
+    shown: Shown,
+) -> Result<Exit, Box<dyn Error>> {
+    let (run, step) = match target.split_once('/') {
+        Some((run, step)) => (run, Some(step)),
+        None => (target, None),
+    };
+    let mut store = state::open(state)?;
+    let found = store.run(run)?;
+    let options = shown.options(Verb::Cancel, &store);
+    match Coordinator::cancel(store, &found.id, step) {
+        Ok(coordinator) => lead(coordinator, options).map(|_| Exit::Success),
+        Err(RunError::Led { .. }) => {
+            let mut store = state::open(state)?;
+            check_step(&found, step)?;
+            ask(&mut store, &found.id, &Ask::Cancel(step.map(str::to_owned)))?;
+            eprintln!("asked run {} to end {}", found.id, step.unwrap_or("everything"));
+            Ok(Exit::Success)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Steps run beside their workflow file, wherever the command was called.
@@ -64,12 +119,13 @@ fn working_dir(file: &Path) -> io::Result<PathBuf> {
 
 fn lead(coordinator: Coordinator, options: Options) -> Result<Exit, Box<dyn Error>> {
     let display = Display::start(Outline::of(&coordinator), options)?;
-    let end = coordinator.lead(|change| display.tell(change))?;
+    let end = coordinator.lead(|update| display.tell(update))?;
     display.end(end);
     Ok(match end {
-        End::Succeeded => Exit::Success,
+        End::Succeeded | End::Left => Exit::Success,
         End::Failed => Exit::Failed,
         End::TooLate => Exit::TimedOut,
+        End::Cancelled => Exit::Cancelled,
         End::Interrupted { signal } => Exit::Signal(signal),
     })
 }

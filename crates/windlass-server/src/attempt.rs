@@ -1,50 +1,110 @@
 //! One attempt of a step: a process in a group of its own, with its output in a log file.
 
-use std::fs::File;
+use std::env;
+use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::os::unix::process::CommandExt;
+use std::path::{Component, Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
-use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::fs::{Access, access};
+use rustix::process::Pid;
 use windlass_core::{Grant, Token};
+use windlass_workflow::{Shell, plain_words};
 
-/// Everything an attempt is started with.
-pub(crate) struct Order<'a> {
-    pub(crate) program: String,
-    pub(crate) arguments: Vec<String>,
-    /// Its variables, besides those that tell it about its run.
-    pub(crate) env: Vec<(String, String)>,
-    pub(crate) dir: PathBuf,
-    pub(crate) run: &'a str,
-    pub(crate) step: &'a str,
-    pub(crate) log: &'a Path,
-    pub(crate) grant: Grant,
-    pub(crate) tokens: &'a [Token],
-}
+use crate::order::Order;
+use crate::spawn::{Spawned, spawn_lasting};
 
-/// The variable that marks every process of a run, also for those who have to find them later.
+/// The variable that tells every process of a run which run it is.
 pub(crate) const RUN_VARIABLE: &str = "WINDLASS_RUN";
 /// The variable that carries the tokens of the names that an attempt holds.
 pub(crate) const FENCE_VARIABLE: &str = "WINDLASS_FENCE";
 
-pub(crate) fn start(order: &Order<'_>) -> io::Result<Child> {
-    let log = File::create(order.log)?;
-    let mut command = Command::new(&order.program);
-    command
-        .args(&order.arguments)
-        .current_dir(&order.dir)
-        .envs(order.env.iter().map(|(name, value)| (name, value)))
-        .env(RUN_VARIABLE, order.run)
-        .env("WINDLASS_STEP", order.step)
-        .env("WINDLASS_ATTEMPT", order.grant.attempt.to_string())
-        .env(FENCE_VARIABLE, fence(order.tokens))
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .process_group(0);
-    command.spawn()
+/// Starts a process of a run, with its output in `log`.
+pub(crate) fn start(order: &Order, log: &Path) -> io::Result<Spawned> {
+    // Whatever else opens it, such as a step that writes to `/dev/stderr`, nobody writes over others.
+    let log = File::options().create(true).append(true).open(log)?;
+    if let Some(words) = order.plain_words()
+        && let Some(program) = find(&words[0])
+        && let Ok(started) = order.spawn(program.as_os_str(), &words[0], &words[1..], &log)
+    {
+        return Ok(started);
+    }
+    // What cannot be executed is the shell's affair: it knows more ways, and what to say.
+    let shell = order.program.as_str();
+    order.spawn(OsStr::new(shell), shell, &order.arguments, &log)
+}
+
+/// The file of a program, as a shell would find it.
+fn find(program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(program.into());
+    }
+    let path = env::var_os("PATH")?;
+    let mut dirs = env::split_paths(&path);
+    // Those that depend on where the step runs are not looked into here.
+    let executable = |file: &PathBuf| access(file, Access::EXEC_OK).is_ok();
+    let found = dirs.find_map(|dir| match dir.is_absolute() {
+        true => Some(dir.join(program)).filter(executable).map(Some),
+        false => Some(None),
+    });
+    found.flatten()
+}
+
+impl Order {
+    /// The program and its arguments, where a shell would do nothing but start it.
+    fn plain_words(&self) -> Option<Vec<String>> {
+        let (text, before) = self.arguments.split_last()?;
+        let usual = Shell::default();
+        let is_usual = self.program == usual.program && before == usual.arguments;
+        // What else can tell a shell what a word means.
+        let redefined = |name: &str| name == "PATH" || name.starts_with(FUNCTION);
+        let own = self.env.iter().any(|(name, _)| redefined(name));
+        if is_usual && !own && *PLAIN_ENVIRONMENT { plain_words(text) } else { None }
+    }
+
+    fn spawn(
+        &self,
+        program: &OsStr,
+        name: &str,
+        arguments: &[String],
+        log: &File,
+    ) -> io::Result<Spawned> {
+        let mut command = Command::new(program);
+        command
+            .arg0(name)
+            .args(arguments)
+            .current_dir(&self.dir)
+            // What a shell would set, for programs that are started without one.
+            .env("PWD", &*plain_path(&self.dir))
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log.try_clone()?)
+            .process_group(0);
+        spawn_lasting(&mut command)
+    }
+}
+
+/// How variables begin by which some shells hand functions on.
+const FUNCTION: &str = "BASH_FUNC_";
+
+/// Whether nothing in our own environment changes what a word means to a shell.
+static PLAIN_ENVIRONMENT: LazyLock<bool> = LazyLock::new(|| {
+    let is_function = |name: &str| name.starts_with(FUNCTION);
+    let functions = env::vars_os().any(|(name, _)| name.to_str().is_some_and(is_function));
+    env::var_os("PATH").is_some_and(|path| !path.is_empty()) && !functions
+});
+
+/// The directory as `PWD` may tell it, without `.` and `..`.
+fn plain_path(dir: &Path) -> std::borrow::Cow<'_, Path> {
+    let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
+    if dir.components().all(plain) {
+        return dir.into();
+    }
+    fs::canonicalize(dir).map_or(dir.into(), Into::into)
 }
 
 /// The tokens as one word each, in the order of the names.
@@ -57,27 +117,6 @@ pub(crate) fn log_path(dir: &Path, grant: Grant, step: &str) -> PathBuf {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let step: String = step.chars().take(64).map(|c| if plain(c) { c } else { '_' }).collect();
     dir.join(format!("{}-{step}.{}.log", grant.work, grant.attempt))
-}
-
-/// The exit code as a shell would tell it.
-pub(crate) fn exit_code(status: ExitStatus) -> i32 {
-    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
-}
-
-/// Waits until a child that was started here has ended, without reaping it.
-pub(crate) fn await_end(child: u32) {
-    if let Some(pid) = pid(child) {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        while matches!(waitid(WaitId::Pid(pid), options), Err(Errno::INTR)) {}
-    }
-}
-
-/// Sends a signal to the whole group of a child that was started here and not reaped yet.
-pub(crate) fn signal_group(leader: u32, signal: Signal) {
-    if let Some(pid) = pid(leader) {
-        // The group may have ended a moment ago.
-        let _ = kill_process_group(pid, signal);
-    }
 }
 
 pub(crate) fn pid(number: u32) -> Option<Pid> {

@@ -5,39 +5,53 @@
 //! its process exists. Its end is stored before any dependent starts, in the same commit. A resumed
 //! run first sees the processes of the old one gone, then counts their attempts as interrupted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
 use thiserror::Error;
-use windlass_core::{Grant, HolderId, Input, Outcome, Phase, Token, Transition, WorkId, WorkState};
-use windlass_store::{Leftover, Name, RunRecord, Store, StoreError, Topic};
-use windlass_workflow::{Mistakes, ParamErrors, Plan, Step};
+use windlass_core::{
+    Grant, HolderId, Input, Phase, Timestamp, Token, Transition, WorkId, WorkState,
+};
+use windlass_store::{
+    Leftover, Name, RunEnd, RunOutcome, RunRecord, Store, StoreError, Topic, Tree,
+};
+use windlass_workflow::{Mistakes, NoSuchStep, ParamErrors, Plan, Step};
 
-use crate::attempt::{log_path, signal_group};
-use crate::leftovers;
+use crate::attempt::log_path;
+use crate::ended::Ended;
+use crate::events::EventReader;
+use crate::guard::CheckResult;
+use crate::mailbox::{Mailbox, Sender, mailbox};
+use crate::order::Order;
+use crate::processes::{Job, Processes};
 use crate::pulse::Pulse;
 use crate::schedule::Schedule;
 use crate::signals::SignalWatch;
 use crate::tree;
-use crate::unsupported::{Unsupported, unsupported};
 
+mod bells;
+mod condition;
+mod ending;
+mod items;
 mod leader;
+mod pass;
+mod requests;
 mod starting;
-mod turn;
+mod update;
 
+use self::bells::BellWatch;
+use self::condition::{Conclusion, Conditions, Side, Told};
+use self::items::Items;
 use self::leader::{Asking, Leader, Start, admit, declare, terms};
-use self::turn::TurnWatch;
+use self::pass::{Record, Running};
+pub use self::requests::{Ask, ask, check_step, decide_step};
+pub use self::update::{Change, End, Update};
 
-/// How often to ask again for names that were refused, though nobody rang: a holder that was killed
-/// rings for nobody.
+/// How often to look though nobody rang: a holder that was killed rings for nobody.
 const NET: Duration = Duration::from_secs(1);
-/// How long a step that does not say so may take to end once it was asked to.
-const GRACE: Duration = Duration::from_secs(10);
 
 /// Why a run could not go on.
 #[derive(Debug, Error)]
@@ -49,12 +63,12 @@ pub enum RunError {
     /// The stored workflow cannot be read by this version.
     #[error("the stored workflow cannot be read:\n{0}")]
     Mistakes(#[from] Mistakes),
-    /// The stored workflow asks for values that were not stored.
-    #[error("the stored workflow cannot be run: {0}")]
-    Params(#[from] ParamErrors),
-    /// The workflow asks for what cannot be run yet.
+    /// A value that was given makes no sense, or one is missing.
     #[error(transparent)]
-    Unsupported(#[from] Unsupported),
+    Params(#[from] ParamErrors),
+    /// A step was asked for that there is not.
+    #[error(transparent)]
+    NoSuchStep(#[from] NoSuchStep),
     /// The system refused something that a run needs.
     #[error("{what}: {source}")]
     Io {
@@ -71,37 +85,43 @@ pub enum RunError {
         /// Who leads it.
         by: HolderId,
     },
-}
-
-/// A step changed its state, and the store knows it.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Change<'a> {
-    /// The step's name.
-    pub step: &'a str,
-    /// The state it is in now.
-    pub state: WorkState,
-    /// Its latest attempt, from 1; 0 before the first.
-    pub attempt: u32,
-    /// When, in nanoseconds since 1970.
-    pub at_nanos: u64,
-    /// Where the output of that attempt is, if there was one.
-    pub log: Option<PathBuf>,
-}
-
-/// How a run ended, or paused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Every step succeeded.
-    Succeeded,
-    /// A step failed, was blocked or cancelled.
-    Failed,
-    /// Not every step succeeded before the deadline of the run.
-    TooLate,
-    /// A signal interrupted it; it can be resumed.
-    Interrupted {
-        /// The signal.
-        signal: i32,
+    /// A step has neither failed nor was it cancelled.
+    #[error("step {step:?} of run {run} has neither failed nor was it cancelled")]
+    NotAgain {
+        /// The run.
+        run: String,
+        /// The step.
+        step: String,
+    },
+    /// Somebody wants something of a step that has ended.
+    #[error("step {step:?} of run {run} has ended")]
+    StepOver {
+        /// The run.
+        run: String,
+        /// The step.
+        step: String,
+    },
+    /// A step waits for no guard.
+    #[error("step {step:?} of run {run} waits for no guard")]
+    NoGuard {
+        /// The run.
+        run: String,
+        /// The step.
+        step: String,
+    },
+    /// The run has ended.
+    #[error("run {run} has ended: {}", outcome.word())]
+    Over {
+        /// The run.
+        run: String,
+        /// How it ended.
+        outcome: RunOutcome,
+    },
+    /// Nothing in the run has failed or was cancelled.
+    #[error("nothing in run {run} has failed or was cancelled")]
+    NothingToRetry {
+        /// The run.
+        run: String,
     },
 }
 
@@ -111,58 +131,99 @@ pub struct Coordinator {
     schedule: Schedule,
     leader: Leader,
     logs: PathBuf,
-    /// The attempts whose processes run.
+    /// The attempts that are under way.
     running: BTreeMap<WorkId, Running>,
-    news: Receiver<News>,
+    /// The steps that have begun, and whose `finally` has not run since.
+    uncleaned: BTreeSet<WorkId>,
+    conditions: Conditions,
+    events: EventReader,
+    items: Items,
+    processes: Processes,
+    news: Mailbox<News>,
     tell: Sender<News>,
+    /// What is to be taken in before anything else is waited for.
+    inbox: Vec<News>,
+    /// Why steps ended as they did, until that is shown.
+    whys: BTreeMap<WorkId, String>,
+    /// What else there is to tell.
+    notices: Vec<Notice>,
+    /// What to store with the next commit, beside the facts.
+    records: Vec<Record>,
+    /// Steps whose `finally` starts after the next commit.
+    due_finally: Vec<WorkId>,
+    /// Hooks that start after the next commit.
+    due_hooks: Vec<(&'static str, Order)>,
+    /// The hooks that run, by their numbers, and how many there were.
+    hooks: BTreeMap<u32, &'static str>,
+    called: u32,
     /// Stale holds whose processes were ended here, so that their names can be taken.
     ended: Vec<(Name, Token)>,
     _signals: SignalWatch,
     _pulse: Pulse,
-    /// Where steps need names.
-    turns: Option<TurnWatch>,
+    bells: BellWatch,
     stop: Option<Stop>,
+    /// Somebody has asked for the end of the whole run.
+    cancelled: bool,
+    /// Everything has ended like this, except for the hook that is told so.
+    closing: Option<End>,
 }
 
-struct Running {
-    start: Start,
-    /// The leader of its process group; none if it could not be started.
-    pid: Option<u32>,
-    /// It was asked to end, and is killed then.
-    kill_at: Option<Instant>,
-}
-
-/// An interrupt that is being carried out.
-struct Stop {
-    signal: i32,
-}
-
-enum News {
-    Exited {
-        grant: Grant,
-        code: i32,
-    },
+/// Why nothing starts any more.
+#[derive(Clone, Copy)]
+enum Stop {
+    /// A signal.
     Signal(i32),
-    /// A place in line may have come up.
-    Turn,
+    /// There is nothing else to do than what was asked for.
+    Leave,
+}
+
+/// Something that happened.
+enum News {
+    /// A process of a step, or of a hook, has ended.
+    Exited {
+        job: Job,
+        ended: Ended,
+    },
+    /// A condition was checked; no result if that was stopped.
+    Checked {
+        work: WorkId,
+        round: u64,
+        result: io::Result<Option<CheckResult>>,
+    },
+    /// The conditions of a step are decided.
+    Concluded(WorkId, Side, Conclusion),
+    /// Somebody wants something.
+    Request(requests::Wish),
+    Signal(i32),
+    /// A bell rang.
+    Rang,
+}
+
+/// Something to tell besides changes of states.
+enum Notice {
+    Waits(WorkId, String),
+    Said(String),
+}
+
+/// The plan of a run, as it was asked for.
+pub(crate) fn plan_of(run: &RunRecord) -> Result<Plan, RunError> {
+    let given = run.params.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let plan = windlass_workflow::parse(&run.file, &run.text)?.bind(given)?;
+    let mut plan = plan.only(&run.steps)?;
+    plan.concurrency = run.jobs.or(plan.concurrency);
+    Ok(plan)
 }
 
 impl Coordinator {
-    /// Stores a new run of `plan` and leads it. `text` is what the plan was read from.
-    pub fn submit(
-        mut store: Store,
-        file: &str,
-        text: &str,
-        plan: Plan,
-        dir: &Path,
-    ) -> Result<Self, RunError> {
-        unsupported(&plan)?;
+    /// Stores a new run and leads it. The record's id is given to it here, and so is the
+    /// workflow's name.
+    pub fn submit(mut store: Store, run: RunRecord) -> Result<Self, RunError> {
+        let plan = plan_of(&run)?;
+        let workflow = plan.name.clone();
         let mut schedule = Schedule::new(plan);
         schedule.submit_all();
         let leader = store.transact(|transaction| {
-            let id = transaction.new_run_id()?;
-            let (file, text) = (file.to_owned(), text.to_owned());
-            let run = RunRecord { id, file, text, dir: dir.to_owned(), ..RunRecord::default() };
+            let run = RunRecord { id: transaction.new_run_id()?, workflow, ..run };
             declare(transaction, schedule.plan())?;
             transaction.insert_run(&run)?;
             let leader = Leader::take_over(transaction, run)?.expect("nobody else knows it yet");
@@ -175,27 +236,68 @@ impl Coordinator {
     /// Goes on with a run that was interrupted. `run` may be the beginning of its id.
     pub fn resume(mut store: Store, run: &str) -> Result<Self, RunError> {
         let run = store.run(run)?;
-        let plan = windlass_workflow::parse(&run.file, &run.text)?.bind([])?;
-        unsupported(&plan)?;
+        match store.look(|transaction| transaction.run_end(&run.id))? {
+            Some(RunEnd { outcome, .. }) => Err(RunError::Over { run: run.id, outcome }),
+            None => Self::take_over(store, run),
+        }
+    }
+
+    /// Has the steps of an ended run that failed or were cancelled tried again, with all that
+    /// follows them: those that are named, or all. `run` may be the beginning of its id.
+    pub fn retry(mut store: Store, run: &str, steps: &[String]) -> Result<Self, RunError> {
+        let run = store.run(run)?;
+        let end = store.look(|transaction| transaction.run_end(&run.id))?;
+        let mut coordinator = Self::take_over(store, run)?;
+        match coordinator.reopen(steps) {
+            Ok(()) => Ok(coordinator),
+            Err(refused) => {
+                coordinator.give_up(end)?;
+                Err(refused)
+            }
+        }
+    }
+
+    /// Ends a run that nobody leads, or one of its steps. `run` may be the beginning of its id.
+    pub fn cancel(mut store: Store, run: &str, step: Option<&str>) -> Result<Self, RunError> {
+        let run = store.run(run)?;
+        if let Some(RunEnd { outcome, .. }) =
+            store.look(|transaction| transaction.run_end(&run.id))?
+        {
+            return Err(RunError::Over { run: run.id, outcome });
+        }
+        let mut coordinator = Self::take_over(store, run)?;
+        coordinator.cancel_now(step)?;
+        Ok(coordinator)
+    }
+
+    /// Leads a run that is stored.
+    fn take_over(mut store: Store, run: RunRecord) -> Result<Self, RunError> {
+        let plan = plan_of(&run)?;
         let leader = store.transact(|transaction| {
             declare(transaction, &plan)?;
             Leader::take_over(transaction, run)
         })?;
         let leader = leader.map_err(|(run, by)| RunError::Led { run, by })?;
         let what = "the processes of the interrupted run cannot be ended";
-        leftovers::end_all(&leader.run.id).map_err(|source| RunError::Io { what, source })?;
+        let left = Tree { mark: tree::mark(&leader.mark()), group: None };
+        tree::end(&left).map_err(|source| RunError::Io { what, source })?;
         let mut schedule = Schedule::new(plan);
         schedule.replay(&store.facts(&leader.run.id)?);
-        schedule.lose_all();
-        store.transact(|transaction| leader.append(transaction, &mut schedule))?;
-        Self::new(store, schedule, leader)
+        let mut coordinator = Self::new(store, schedule, leader)?;
+        coordinator.pick_up()?;
+        Ok(coordinator)
     }
 
     fn new(store: Store, schedule: Schedule, leader: Leader) -> Result<Self, RunError> {
         let logs = store.dir().join("runs").join(&leader.run.id);
         let what = "the directory for logs cannot be made";
         fs::create_dir_all(&logs).map_err(|source| RunError::Io { what, source })?;
-        let (tell, news) = mpsc::channel();
+        let what = "processes cannot be waited for";
+        let made = mailbox().and_then(|(tell, news)| {
+            let processes = Processes::new(&leader.mark(), &news)?;
+            Ok((tell, news, processes))
+        });
+        let (tell, news, processes) = made.map_err(|source| RunError::Io { what, source })?;
         let signals = tell.clone();
         let signals = SignalWatch::start(move |signal| {
             // Nobody listens any more once the run has ended.
@@ -203,31 +305,39 @@ impl Coordinator {
         });
         let what = "signals cannot be watched";
         let _signals = signals.map_err(|source| RunError::Io { what, source })?;
-        let (running, ended) = (BTreeMap::new(), Vec::new());
-        let process = leader.process.clone();
-        let _pulse = Pulse::of_process(store.another()?, process, terms(schedule.plan()));
-        let turns = match schedule.plan().steps.iter().any(needs_names) {
-            true => {
-                let what = "the bell for places in line cannot be heard";
-                let watch = TurnWatch::start(store.hang(&Topic::Turn)?, tell.clone());
-                Some(watch.map_err(|source| RunError::Io { what, source })?)
-            }
-            false => None,
-        };
-        let stop = None;
+        let _pulse =
+            Pulse::of_process(store.another()?, leader.process.clone(), terms(schedule.plan()));
+        let bells = BellWatch::start(&store, topics(schedule.plan()), tell.clone())?;
+        let mut reader = store.another()?;
+        let after = reader.last_event()?;
         Ok(Self {
+            conditions: Conditions::new(tell.clone(), &leader.mark()),
+            events: EventReader::new(reader, after, Vec::new()),
+            items: Items::of(schedule.plan()),
             store,
             schedule,
             leader,
             logs,
-            running,
+            running: BTreeMap::new(),
+            uncleaned: BTreeSet::new(),
+            processes,
             news,
             tell,
-            ended,
+            inbox: vec![News::Rang],
+            whys: BTreeMap::new(),
+            notices: Vec::new(),
+            records: Vec::new(),
+            due_finally: Vec::new(),
+            due_hooks: Vec::new(),
+            hooks: BTreeMap::new(),
+            called: 0,
+            ended: Vec::new(),
             _signals,
             _pulse,
-            turns,
-            stop,
+            bells,
+            stop: None,
+            cancelled: false,
+            closing: None,
         })
     }
 
@@ -235,12 +345,6 @@ impl Coordinator {
     #[must_use]
     pub fn run_id(&self) -> &str {
         &self.leader.run.id
-    }
-
-    /// What the run carries out.
-    #[must_use]
-    pub fn plan(&self) -> &Plan {
-        self.schedule.plan()
     }
 
     /// The states of the steps, in the order of the plan. Only a resumed run begins with steps that
@@ -258,50 +362,98 @@ impl Coordinator {
         self.schedule.len()
     }
 
-    /// Leads the run until it ends or is interrupted; `watch` is told every change.
-    pub fn lead(mut self, mut watch: impl FnMut(&Change<'_>)) -> Result<End, RunError> {
-        let mut news = Vec::new();
+    /// What the run was made from.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        self.schedule.plan()
+    }
+
+    /// Leads the run until it ends or is interrupted; `watch` is told everything.
+    pub fn lead(mut self, mut watch: impl FnMut(&Update<'_>)) -> Result<End, RunError> {
         loop {
-            let starts = self.commit(&news)?;
+            let news = self.take_in()?;
+            let starts = self.commit(news)?;
             let late = self.show(&mut watch);
-            late.into_iter().for_each(|work| self.ask_to_end(work));
+            late.into_iter().try_for_each(|work| self.ask_to_end(work))?;
             starts.into_iter().for_each(|start| self.start(start));
+            self.clean_up();
             if let Some(end) = self.end() {
-                self.step_down()?;
-                return Ok(end);
+                return self.finish(end, &mut watch);
             }
-            news = self.wait();
-            self.heed_signals(&news);
-            self.kill_the_slow();
+            self.wait()?;
+            self.kill_the_slow()?;
         }
     }
 
-    /// Applies all news, decides what starts, and stores all of it in one commit.
-    fn commit(&mut self, news: &[News]) -> Result<Vec<Start>, RunError> {
-        let Self { store, schedule, leader, logs, running, ended, stop, turns, .. } = self;
-        let stopping = stop.is_some();
-        let mut leftovers = Vec::new();
-        let bell = turns.as_ref().map(TurnWatch::bell);
-        let starts = store.transact(|transaction| {
-            schedule.apply(Input::Tick).expect("time passes");
-            for exited in news.iter().filter_map(News::exited) {
-                let Start { grant, names, .. } =
-                    running.remove(&exited.0.work).expect("it ran").start;
-                finish(schedule, exited, stopping);
-                for (name, token) in &names {
-                    let holder = leader.holder_of(grant);
-                    transaction.release(name, &holder, *token)?;
+    /// Everything that has happened since the last time, with what it leads to outside the engine.
+    fn take_in(&mut self) -> Result<Vec<News>, RunError> {
+        let now = self.schedule.now();
+        let mut all = Vec::new();
+        let mut rang = false;
+        for news in std::mem::take(&mut self.inbox) {
+            match news {
+                News::Signal(signal) => self.heed_signal(signal)?,
+                News::Rang => rang = true,
+                News::Checked { work, round, result } => {
+                    let guards = &self.schedule.plan().guards;
+                    let told = self.conditions.checked(work, round, result, now, guards);
+                    self.hear(told, &mut all);
                 }
+                other => all.push(other),
             }
-            schedule.heed_failures();
-            let starts = if stopping {
-                Vec::new()
-            } else {
-                {
-                    let mut asking = Asking { ended, leftovers: &mut leftovers, bell };
-                    admit(schedule, leader, logs, transaction, &mut asking)?
-                }
-            };
+        }
+        if rang || self.conditions.heeds_events() {
+            self.read_events(now)?;
+        }
+        if rang {
+            all.extend(self.requests()?.into_iter().map(News::Request));
+        }
+        let told = self.conditions.look(now, &self.schedule.plan().guards);
+        told.into_iter().for_each(|told| self.hear(Some(told), &mut all));
+        Ok(all)
+    }
+
+    /// What happened to a condition: what is decided is news for the engine.
+    fn hear(&mut self, told: Option<Told>, all: &mut Vec<News>) {
+        match told {
+            None => {}
+            Some(Told::Concluded(work, side, conclusion)) => {
+                all.push(News::Concluded(work, side, conclusion));
+            }
+            Some(Told::NotYet(work)) => self.note_wait(work, ""),
+            Some(Told::Blocked(work)) => self.note_wait(work, "; its time is over"),
+            Some(Told::Escalated(work)) => self.escalate(work),
+        }
+    }
+
+    fn read_events(&mut self, now: Timestamp) -> Result<(), RunError> {
+        if !self.conditions.heeds_events() {
+            return Ok(());
+        }
+        while !self.events.is_at_end().map_err(only_store)? {
+            let events = self.events.read().map_err(only_store)?;
+            self.conditions.wake(&events, now);
+        }
+        Ok(())
+    }
+
+    /// Applies all news, decides what starts, and stores all of it in one commit.
+    fn commit(&mut self, news: Vec<News>) -> Result<Vec<Start>, RunError> {
+        self.schedule.apply(Input::Tick).expect("time passes");
+        news.into_iter().for_each(|news| self.apply(news));
+        self.schedule.heed_failures();
+        let records = std::mem::take(&mut self.records);
+        let Self { store, schedule, leader, logs, ended, stop, bells, .. } = self;
+        let mut leftovers = Vec::new();
+        let stopping = stop.is_some();
+        let starts = store.transact(|transaction| {
+            records.iter().try_for_each(|record| record.store(transaction, leader))?;
+            let mut starts = Vec::new();
+            if !stopping {
+                let bell = bells.turn();
+                let mut asking = Asking { ended, leftovers: &mut leftovers, bell };
+                starts = admit(schedule, leader, logs, transaction, &mut asking)?;
+            }
             leader.append(transaction, schedule)?;
             Ok(starts)
         })?;
@@ -320,137 +472,91 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Tells of every change; the steps that have to end, because their time is up.
-    fn show(&mut self, watch: &mut impl FnMut(&Change<'_>)) -> Vec<WorkId> {
+    /// Tells of every change; the steps that have to end, because their time is up or somebody
+    /// wants it.
+    fn show(&mut self, watch: &mut impl FnMut(&Update<'_>)) -> Vec<WorkId> {
         let mut late = Vec::new();
-        for Transition { at, work, attempt, from, to } in self.schedule.take_transitions() {
-            if let Phase::Cancelling { .. } = to {
-                late.push(work);
+        for transition in self.schedule.take_transitions() {
+            let Transition { work, to, .. } = transition;
+            match to {
+                Phase::Cancelling { .. } => late.push(work),
+                Phase::Gated => self.begin_conditions(work),
+                _ if self.conditions.side(work) == Some(Side::Before) => {
+                    self.conditions.forget(work);
+                }
+                _ => {}
             }
-            let state = to.state();
-            let submitted = from.is_none() && !state.is_terminal();
-            if from == Some(state) || submitted {
-                continue;
+            self.show_change(&transition, watch);
+        }
+        for notice in std::mem::take(&mut self.notices) {
+            match notice {
+                Notice::Waits(work, what) => {
+                    let step = &self.schedule.step(work).name;
+                    let at_nanos = self.schedule.now().as_nanos();
+                    watch(&Update::Waits { step, what: &what, at_nanos });
+                }
+                Notice::Said(what) => watch(&Update::Notice(&what)),
             }
-            let step = self.schedule.step(work).name.as_str();
-            let log = log_path(&self.logs, Grant { work, attempt }, step);
-            let log = (attempt > 0).then_some(log);
-            watch(&Change { step, state, attempt, at_nanos: at.as_nanos(), log });
         }
         late
     }
 
-    fn end(&self) -> Option<End> {
-        let engine = self.schedule.engine();
-        if engine.is_done() {
-            let all = engine.metrics().count(WorkState::Success) == self.schedule.len();
-            let too_late = self.schedule.deadline().is_some_and(|at| self.schedule.now() >= at);
-            return Some(match all {
-                true => End::Succeeded,
-                false if too_late => End::TooLate,
-                false => End::Failed,
-            });
+    fn show_change(&mut self, transition: &Transition, watch: &mut impl FnMut(&Update<'_>)) {
+        let Transition { at, work, attempt, from, to } = *transition;
+        let state = to.state();
+        let submitted = from.is_none() && !state.is_terminal();
+        if from == Some(state) || submitted {
+            return;
         }
-        let stop = self.stop.as_ref().filter(|_| self.running.is_empty())?;
-        Some(End::Interrupted { signal: stop.signal })
+        let why = self.whys.remove(&work).or_else(|| self.schedule.why_blocked(work));
+        let step = self.schedule.step(work).name.as_str();
+        let log = log_path(&self.logs, Grant { work, attempt }, step);
+        let log = (attempt > 0).then_some(log);
+        let skipped = to == Phase::Skipped;
+        let change = Change { step, state, attempt, at_nanos: at.as_nanos(), log, skipped, why };
+        watch(&Update::Changed(change));
     }
 
-    /// Everything that has happened, once something has, or time has come for something.
-    fn wait(&self) -> Vec<News> {
-        let first = match self.patience() {
-            Some(patience) => self.news.recv_timeout(patience),
-            None => self.news.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        };
-        first.into_iter().chain(self.news.try_iter()).collect()
+    /// Waits until something happens, or time has come for something.
+    fn wait(&mut self) -> Result<(), RunError> {
+        if !self.inbox.is_empty() {
+            return Ok(());
+        }
+        let what = "processes cannot be waited for";
+        let over = self.processes.wait(self.patience());
+        let over = over.map_err(|source| RunError::Io { what, source })?;
+        let exited = over.into_iter().map(|(job, ended)| News::Exited { job, ended });
+        self.inbox.extend(exited);
+        self.inbox.extend(self.news.take());
+        // Nobody rang in time, which may be because nobody could.
+        if self.inbox.is_empty() {
+            self.inbox.push(News::Rang);
+        }
+        Ok(())
     }
 
     fn patience(&self) -> Option<Duration> {
-        let due = self.schedule.engine().next_wakeup();
-        let due = due.map(|due| due.since(self.schedule.now()));
-        let ticket = self.schedule.ticketed().next().map(|_| NET);
-        let kill = self.running.values().filter_map(|running| running.kill_at).min();
+        let looks = [self.schedule.engine().next_wakeup(), self.conditions.next_look()];
+        let due = looks.into_iter().flatten().min().map(|due| due.since(self.schedule.now()));
+        let nets = self.schedule.ticketed().next().is_some() || self.conditions.heeds_events();
+        let kill = self.running.values().filter_map(Running::kill_at).min();
         let kill = kill.map(|at| at.saturating_duration_since(Instant::now()));
-        [due, ticket, kill].into_iter().flatten().min()
+        [due, nets.then_some(NET), kill].into_iter().flatten().min()
     }
 
-    /// The first signal asks the steps to end, the second one kills them.
-    fn heed_signals(&mut self, news: &[News]) {
-        for signal in news.iter().filter_map(News::signal) {
-            let again = self.stop.replace(Stop { signal }).is_some();
-            for work in self.running.keys().copied().collect::<Vec<_>>() {
-                self.ask_to_end(work);
-            }
-            if again {
-                self.signal_steps(Signal::KILL);
-            }
-        }
-    }
-
-    /// Asks a step to end, within its grace.
-    fn ask_to_end(&mut self, work: WorkId) {
-        let grace = self.schedule.step(work).grace.unwrap_or(GRACE);
-        let Some(running) = self.running.get_mut(&work) else { return };
-        running.kill_at.get_or_insert(Instant::now() + grace);
-        if let Some(pid) = running.pid {
-            signal_group(pid, Signal::TERM);
-        }
-    }
-
-    /// Kills whoever was asked to end and has used up its grace.
-    fn kill_the_slow(&mut self) {
-        let now = Instant::now();
-        for running in self.running.values_mut() {
-            if running.kill_at.take_if(|at| *at <= now).is_some()
-                && let Some(pid) = running.pid
-            {
-                signal_group(pid, Signal::KILL);
-            }
-        }
-    }
-
-    fn signal_steps(&self, signal: Signal) {
-        for pid in self.running.values().filter_map(|running| running.pid) {
-            signal_group(pid, signal);
-        }
-    }
-
-    /// Gives up the run, and every place in line that it still has.
-    fn step_down(mut self) -> Result<(), StoreError> {
-        let Self { store, schedule, leader, .. } = &mut self;
-        store.transact(|transaction| {
-            for work in schedule.ticketed() {
-                let attempts = schedule.engine().attempts(work).expect("it is one of its works");
-                let grant = Grant { work, attempt: attempts + 1 };
-                transaction.leave_line(&leader.holder_of(grant))?;
-            }
-            let name = Name::Run(leader.run.id.clone());
-            transaction.release(&name, &leader.holder, leader.epoch)?;
-            Ok(())
-        })
+    /// The attempt of a step that is under way, or the last one.
+    fn latest(&self, work: WorkId) -> Grant {
+        let attempt = self.schedule.engine().attempts(work).expect("it is one of its works");
+        Grant { work, attempt }
     }
 }
 
-impl Drop for Coordinator {
-    /// A run that cannot go on leaves no step running; one that has ended has none.
-    fn drop(&mut self) {
-        self.signal_steps(Signal::KILL);
-    }
-}
-
-impl News {
-    fn exited(&self) -> Option<(Grant, i32)> {
-        match *self {
-            News::Exited { grant, code } => Some((grant, code)),
-            News::Signal(_) | News::Turn => None,
-        }
-    }
-
-    fn signal(&self) -> Option<i32> {
-        match *self {
-            News::Signal(signal) => Some(signal),
-            News::Exited { .. } | News::Turn => None,
-        }
-    }
+/// The bells that matter to a run of `plan`.
+fn topics(plan: &Plan) -> Vec<Topic> {
+    let names = plan.steps.iter().any(needs_names).then_some(Topic::Turn);
+    let events = plan.guards.iter().any(|guard| !guard.wake_on.is_empty());
+    let events = events.then_some(Topic::Events);
+    [Some(Topic::Requests), names, events].into_iter().flatten().collect()
 }
 
 /// Whether a step needs names that the whole machine shares.
@@ -458,18 +564,12 @@ fn needs_names(step: &Step) -> bool {
     !step.locks.is_empty() || !step.semaphores.is_empty()
 }
 
-fn finish(schedule: &mut Schedule, (grant, code): (Grant, i32), stopping: bool) {
-    let retry = &schedule.step(grant.work).retry;
-    let named = retry.on_exit.as_ref().is_none_or(|codes| codes.contains(&code));
-    let retried = retry.count > 0 && named;
-    let outcome = match code {
-        0 => Outcome::Success,
-        _ if stopping => Outcome::Interrupted,
-        // The delay is what the step's policy says.
-        _ if retried => Outcome::Retry { delay: Duration::ZERO },
-        _ => Outcome::Failed,
-    };
-    schedule.apply(Input::Finished { grant, outcome }).expect("an attempt ends once");
+/// Reading events fails only because of the store.
+fn only_store(error: crate::events::EventError) -> RunError {
+    match error {
+        crate::events::EventError::Store(error) => error.into(),
+        other => unreachable!("{other} while reading what is there"),
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod verdict;
 mod vigil;
 mod watch;
 
+pub(crate) use self::check::check_until_closed;
 pub use self::check::{Broken, Check, CheckResult, NotYet, check};
 pub use self::verdict::{Verdict, decide, verdict};
 pub use self::vigil::{Vigil, VigilStep};

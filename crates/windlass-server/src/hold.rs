@@ -8,7 +8,7 @@
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::AsFd;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -18,11 +18,12 @@ use windlass_core::{Hold as NameHold, HolderId, LeaseTerms, Name, Need, Token};
 use windlass_store::{Answer, Process, Refused, Store, StoreError, Tree};
 
 use crate::asking::Asking;
-use crate::attempt::{FENCE_VARIABLE, exit_code, fence, pid};
+use crate::attempt::{FENCE_VARIABLE, fence, pid};
+use crate::ended::Exit;
 use crate::poll::poll;
 use crate::pulse::{Beat, Lost, Pulse};
 use crate::signals::SignalPipe;
-use crate::spawn::{GroupChoice, spawn};
+use crate::spawn::{GroupChoice, Spawned, spawn};
 use crate::tree::{self, MARKS, marks_with};
 
 /// What to hold, for how long to wait, and what to run.
@@ -207,7 +208,7 @@ impl Held {
 
 /// The command while it runs.
 struct Running {
-    child: Child,
+    child: Spawned,
     group: GroupChoice,
 }
 
@@ -243,7 +244,7 @@ impl Running {
         loop {
             let ready = poll(&sources, patience).map_err(io_error(WAITING))?;
             if ready[0] {
-                return Ok(Some(exit_code(self.reap()?)));
+                return Ok(Some(Exit::from(self.reap()?).code()));
             }
             if ready[1] {
                 self.pass_on(signals.next().map_err(io_error("signals cannot be read"))?);

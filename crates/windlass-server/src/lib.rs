@@ -9,35 +9,42 @@ mod asking;
 mod attempt;
 mod clock;
 mod coordinator;
+mod ended;
+mod ender;
 mod events;
 mod guard;
 mod hold;
-mod leftovers;
+mod logs;
+mod mailbox;
 mod order;
+mod orphans;
 mod outputs;
 mod poll;
 mod primitive;
+mod processes;
 mod pulse;
 mod schedule;
 mod signals;
 mod spawn;
 mod tree;
-mod unsupported;
 
-pub use coordinator::{Change, Coordinator, End, RunError};
+pub use coordinator::{
+    Ask, Change, Coordinator, End, RunError, Update, ask, check_step, decide_step,
+};
+pub use ended::{Ended, Exit, Usage};
 pub use events::{EventError, EventReader, emit};
 pub use guard::{
     Broken, Check, CheckResult, GuardEnd, GuardError, GuardNews, NotYet, Verdict, Vigil, VigilStep,
     Watch, check, decide, verdict, watch,
 };
 pub use hold::{Hold, HoldError, hold};
+pub use logs::{Tail, tail};
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
 pub use pulse::Lost;
-pub use unsupported::{Unsupported, unsupported};
 pub use windlass_core::{
     Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Token, WorkState,
 };
 pub use windlass_store::{
-    AttemptEnd, Event, NameView, Network, Process, Refused, Store, StoreError, StoreOpener,
-    StoredLease, StoredTicket, check_name,
+    AttemptEnd, Event, NameView, Network, Process, Refused, RunOutcome, RunRecord, Store,
+    StoreError, StoreOpener, StoredLease, StoredTicket, check_name,
 };

@@ -1,17 +1,19 @@
-//! What an attempt of a step is started with: its command and its environment, filled in.
+//! What the processes of a run are started with: commands and environments, filled in.
 //!
 //! Values reach shell text only through the environment, so none of them can become a command.
 
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
-use windlass_core::{Grant, Token};
+use windlass_core::{Grant, WorkId};
 use windlass_store::{Name, NameError, Need, check_name};
-use windlass_workflow::{Command, Plan, Step, Template, Unfilled, Variable};
+use windlass_workflow::{
+    Command, EventPattern, EventPatternError, Plan, Script, Step, Template, Unfilled, Variable,
+};
 
-use crate::attempt::Order;
+use crate::attempt::RUN_VARIABLE;
 
-/// How to start the steps of one run.
+/// How to start the processes of one run.
 #[derive(Clone, Copy)]
 pub(crate) struct Orders<'a> {
     pub(crate) plan: &'a Plan,
@@ -21,7 +23,26 @@ pub(crate) struct Orders<'a> {
     pub(crate) outputs: &'a dyn Fn(&str, &str) -> Option<String>,
 }
 
-/// Why an attempt of a step cannot be started.
+/// A command with everything filled in.
+#[derive(Debug)]
+pub(crate) struct Order {
+    pub(crate) program: String,
+    pub(crate) arguments: Vec<String>,
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) dir: PathBuf,
+}
+
+/// A condition with everything filled in.
+#[derive(Clone, Debug)]
+pub(crate) struct ConditionOrder {
+    pub(crate) script: Script,
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) dir: PathBuf,
+    /// The events that make it worth another look.
+    pub(crate) wake_on: Vec<EventPattern>,
+}
+
+/// Why something of a run cannot be started.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Unready {
     /// It refers to what another step has not written.
@@ -30,6 +51,9 @@ pub(crate) enum Unready {
     /// Its values do not make the name of a lock.
     #[error("its lock cannot be called so: {0}")]
     Lock(#[from] NameError),
+    /// Its values do not make a pattern of events.
+    #[error("wake_on: {0}")]
+    Pattern(#[from] EventPatternError),
 }
 
 impl From<Unfilled> for Unready {
@@ -39,32 +63,44 @@ impl From<Unfilled> for Unready {
 }
 
 impl<'a> Orders<'a> {
-    pub(crate) fn order(
-        self,
-        grant: Grant,
-        log: &'a Path,
-        tokens: &'a [Token],
-    ) -> Result<Order<'a>, Unready> {
-        let step = &self.plan.steps[grant.work.index()];
-        let values = Values { orders: self, step, attempt: grant.attempt };
-        let (program, arguments) = values.command()?;
-        Ok(Order {
-            program,
-            arguments,
-            env: values.environment()?,
-            dir: values.dir()?,
-            run: self.run,
-            step: &step.name,
-            log,
-            grant,
-            tokens,
-        })
+    /// How to start the command of an attempt.
+    pub(crate) fn attempt(self, grant: Grant) -> Result<Order, Unready> {
+        let values = self.values(grant);
+        values.order(&self.step(grant.work).run)
+    }
+
+    /// How to start what follows the last attempt of a step, whatever happened.
+    pub(crate) fn finally(self, grant: Grant, command: &Command) -> Result<Order, Unready> {
+        self.values(grant).order(command)
+    }
+
+    /// How to check whether a step is needed.
+    pub(crate) fn when(self, grant: Grant, script: &Script) -> Result<ConditionOrder, Unready> {
+        self.values(grant).condition(script, &[])
+    }
+
+    /// How to check a guard of a step.
+    pub(crate) fn guard(self, grant: Grant, guard: usize) -> Result<ConditionOrder, Unready> {
+        let guard = &self.plan.guards[guard];
+        let mut order = self.values(grant).condition(&guard.condition, &guard.wake_on)?;
+        order.env.push(("WINDLASS_GUARD".to_owned(), guard.name.clone()));
+        Ok(order)
+    }
+
+    /// How to start a hook; `about` are the variables that tell it why.
+    pub(crate) fn hook(self, command: &Command, about: &[(&str, &str)]) -> Result<Order, Unready> {
+        let values = Values { orders: self, step: None, attempt: 0 };
+        let mut order = values.order(command)?;
+        order.env.push((RUN_VARIABLE.to_owned(), self.run.to_owned()));
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        order.env.extend(about.iter().map(own));
+        Ok(order)
     }
 
     /// The locks and the slots of semaphores that an attempt needs.
     pub(crate) fn needs(self, grant: Grant) -> Result<Vec<Need>, Unready> {
         let locks = self.locks(grant)?.into_iter().map(Need::one);
-        let slots = self.plan.steps[grant.work.index()].semaphores.iter().map(|slots| {
+        let slots = self.step(grant.work).semaphores.iter().map(|slots| {
             let name = self.plan.semaphores[slots.semaphore].name.clone();
             Need { name: Name::Semaphore(name), weight: slots.weight }
         });
@@ -73,10 +109,9 @@ impl<'a> Orders<'a> {
 
     /// Each lock once, also if two of them come out the same.
     fn locks(self, grant: Grant) -> Result<Vec<Name>, Unready> {
-        let step = &self.plan.steps[grant.work.index()];
-        let values = Values { orders: self, step, attempt: grant.attempt };
+        let values = self.values(grant);
         let mut locks = Vec::new();
-        for lock in step.locks.iter().map(|lock| values.fill(lock)) {
+        for lock in self.step(grant.work).locks.iter().map(|lock| values.fill(lock)) {
             let lock = Name::Lock(lock?);
             check_name(&lock)?;
             if !locks.contains(&lock) {
@@ -85,23 +120,36 @@ impl<'a> Orders<'a> {
         }
         Ok(locks)
     }
+
+    fn step(self, work: WorkId) -> &'a Step {
+        &self.plan.steps[work.index()]
+    }
+
+    fn values(self, grant: Grant) -> Values<'a> {
+        Values { orders: self, step: Some(self.step(grant.work)), attempt: grant.attempt }
+    }
 }
 
-/// What the variables of one attempt stand for.
+/// What the variables of one attempt, or of a hook, stand for.
 struct Values<'a> {
     orders: Orders<'a>,
-    step: &'a Step,
+    /// None for a hook.
+    step: Option<&'a Step>,
     attempt: u32,
 }
 
 impl Values<'_> {
     fn value(&self, variable: &Variable) -> Option<String> {
-        match variable {
-            Variable::Run => Some(self.orders.run.to_owned()),
-            Variable::Attempt => Some(self.attempt.to_string()),
-            Variable::Workspace => Some(self.dir().ok()?.display().to_string()),
-            Variable::Output { step, key } => (self.orders.outputs)(step, key),
-            other => self.orders.plan.value(self.step, other),
+        let plan = self.orders.plan;
+        match (variable, self.step) {
+            (Variable::Run, _) => Some(self.orders.run.to_owned()),
+            (Variable::Attempt, Some(_)) => Some(self.attempt.to_string()),
+            (Variable::Workspace, _) => Some(self.dir().ok()?.display().to_string()),
+            (Variable::Output { step, key }, _) => (self.orders.outputs)(step, key),
+            (Variable::Param(name), _) => plan.params.get(name).cloned(),
+            (Variable::Name, _) => Some(plan.name.clone()),
+            (other, Some(step)) => plan.value(step, other),
+            (_, None) => None,
         }
     }
 
@@ -110,14 +158,35 @@ impl Values<'_> {
     }
 
     fn dir(&self) -> Result<PathBuf, Unready> {
-        Ok(match &self.step.dir {
+        Ok(match self.step.and_then(|step| step.dir.as_ref()) {
             Some(own) => self.orders.dir.join(self.fill(own)?),
             None => self.orders.dir.to_owned(),
         })
     }
 
-    fn command(&self) -> Result<(String, Vec<String>), Unready> {
-        match &self.step.run {
+    fn order(&self, command: &Command) -> Result<Order, Unready> {
+        let (program, arguments) = self.command(command)?;
+        // An argument is given its values as they are; only shell text reads them elsewhere.
+        let variables = match command {
+            Command::Script(script) => script.text.variables().iter().collect(),
+            Command::List(_) => Vec::new(),
+        };
+        let env = self.environment(&variables)?;
+        Ok(Order { program, arguments, env, dir: self.dir()? })
+    }
+
+    fn condition(&self, script: &Script, wake_on: &[Template]) -> Result<ConditionOrder, Unready> {
+        let variables: Vec<_> = script.text.variables().iter().collect();
+        let patterns = wake_on.iter().map(|pattern| Ok(self.fill(pattern)?.parse()?));
+        let wake_on = patterns.collect::<Result<_, Unready>>()?;
+        let mut env = self.environment(&variables)?;
+        env.push((RUN_VARIABLE.to_owned(), self.orders.run.to_owned()));
+        env.extend(self.step.map(|step| ("WINDLASS_STEP".to_owned(), step.name.clone())));
+        Ok(ConditionOrder { script: script.clone(), env, dir: self.dir()?, wake_on })
+    }
+
+    fn command(&self, command: &Command) -> Result<(String, Vec<String>), Unready> {
+        match command {
             Command::Script(script) => {
                 let mut arguments = script.shell.arguments.clone();
                 arguments.push(script.text.text().to_owned());
@@ -132,19 +201,18 @@ impl Values<'_> {
         }
     }
 
-    fn environment(&self) -> Result<Vec<(String, String)>, Unready> {
+    /// The variables of the step, those of the run, and the values of what a text refers to.
+    fn environment(&self, variables: &[&Variable]) -> Result<Vec<(String, String)>, Unready> {
         let mut env = Vec::new();
-        for (name, value) in &self.step.env {
+        for (name, value) in self.step.iter().flat_map(|step| &step.env) {
             env.push((name.clone(), self.fill(value)?));
         }
         for (name, value) in &self.orders.plan.params {
             env.push((format!("WINDLASS_PARAM_{name}"), value.clone()));
         }
-        if let Command::Script(script) = &self.step.run {
-            for variable in script.text.variables() {
-                let value = self.fill(&Template::from(variable.clone()))?;
-                env.push((variable.environment_name(), value));
-            }
+        for &variable in variables {
+            let value = self.fill(&Template::from(variable.clone()))?;
+            env.push((variable.environment_name(), value));
         }
         Ok(env)
     }

@@ -5,8 +5,8 @@
 //! the end is stored.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read};
+use std::fs::OpenOptions;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -65,11 +65,11 @@ pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, String>, OutputError>
     parse(&String::from_utf8(text).map_err(|_| OutputError::NotText)?)
 }
 
-/// What an attempt that could not begin says where its output would stand.
+/// What is said about an attempt, where its output stands.
 pub(crate) fn complain(log: &Path, what: &str) {
-    let before = fs::read(log).unwrap_or_default();
     // The log is the place for it; if that fails too, the code has to do.
-    let _ = fs::write(log, [before, format!("windlass: {what}\n").into_bytes()].concat());
+    let log = OpenOptions::new().create(true).append(true).open(log);
+    let _ = log.and_then(|mut log| log.write_all(format!("windlass: {what}\n").as_bytes()));
 }
 
 fn parse(text: &str) -> Result<BTreeMap<String, String>, OutputError> {
@@ -107,6 +107,8 @@ fn from_json(text: &str) -> Result<BTreeMap<String, String>, OutputError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;

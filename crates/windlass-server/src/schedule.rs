@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use windlass_core::{
-    Amount, CapacityTree, Dependency, EdgeKind, Engine, EngineConfig, Fact, Grant, Input, More,
-    Outcome, Phase, Rate, Rejected, ResourceCost, SLOTS, Submission, Timestamp, Transition, WorkId,
-    WorkState, World,
+    Amount, CapacityTree, Dependency, EdgeKind, Engine, EngineConfig, Fact, Grant, Happening,
+    Input, More, Outcome, Phase, Rate, Rejected, ResourceCost, SLOTS, Submission, Timestamp,
+    Transition, WorkId, WorkState, World,
 };
 use windlass_workflow::{Edge, EdgeCondition, OnFailure, Plan, ResourceKind, Step};
 
@@ -28,6 +28,10 @@ pub(crate) struct Schedule {
     transitions: Vec<Transition>,
     /// The works that a host-wide name has refused.
     ticketed: BTreeSet<WorkId>,
+    /// When the latest attempts that were replayed began.
+    starts: BTreeMap<WorkId, Timestamp>,
+    /// Something was tried again after the end.
+    reopened: bool,
 }
 
 impl Schedule {
@@ -62,6 +66,8 @@ impl Schedule {
             facts: Vec::new(),
             transitions: Vec::new(),
             ticketed: BTreeSet::new(),
+            starts: BTreeMap::new(),
+            reopened: false,
         }
     }
 
@@ -82,6 +88,11 @@ impl Schedule {
             self.with_submission(place, |schedule, submission| schedule.engine.stage(submission));
         }
         for fact in facts {
+            match fact.what {
+                Happening::Started { work, .. } => drop(self.starts.insert(work, fact.at)),
+                Happening::Reopened { .. } => self.reopened = true,
+                _ => {}
+            }
             self.call_at(fact.at, |engine, world| engine.evolve(world, fact));
         }
         self.transitions.clear();
@@ -145,16 +156,64 @@ impl Schedule {
         }
     }
 
-    /// The attempts that the journal says are under way are lost. When is not known, so nothing that
-    /// has come due since the last fact comes before it: an interrupted attempt has not timed out.
-    pub(crate) fn lose_all(&mut self) {
-        for work in self.works_in(|phase| phase.state() == WorkState::Running) {
-            let attempt = self.engine.attempts(work).expect("it is one of its works");
-            let grant = Grant { work, attempt };
-            let lost = Input::Finished { grant, outcome: Outcome::Interrupted };
-            let applied = self.call_at(Timestamp::ZERO, |engine, world| engine.apply(world, lost));
-            applied.expect("the journal says that it runs");
+    /// An attempt that the journal says is under way is lost. When is not known, so nothing that has
+    /// come due since the last fact comes before it: an interrupted attempt has not timed out.
+    pub(crate) fn lose(&mut self, grant: Grant) {
+        let lost = Input::Finished { grant, outcome: Outcome::Interrupted };
+        let applied = self.call_at(Timestamp::ZERO, |engine, world| engine.apply(world, lost));
+        applied.expect("the journal says that it runs");
+    }
+
+    /// The works that have begun an attempt.
+    pub(crate) fn begun(&self) -> Vec<WorkId> {
+        let begun =
+            |work: &WorkId| self.engine.attempts(*work).is_some_and(|attempts| attempts > 0);
+        self.engine.works().filter(begun).collect()
+    }
+
+    /// When the latest attempt of a work began, as far as the journal that was replayed knows.
+    pub(crate) fn began_attempt(&self, work: WorkId) -> Timestamp {
+        self.starts.get(&work).copied().unwrap_or(self.began)
+    }
+
+    /// Which work that failed, or was cancelled, has blocked this one.
+    pub(crate) fn why_blocked(&self, work: WorkId) -> Option<String> {
+        let mut work =
+            Some(work).filter(|work| self.engine.phase(*work) == Some(Phase::Blocked))?;
+        loop {
+            let blocks = |on: &Dependency| match self.engine.phase(on.work) {
+                Some(Phase::Blocked | Phase::Cancelled) => on.kind != EdgeKind::Done,
+                Some(Phase::Failed) => on.kind == EdgeKind::Success,
+                _ => false,
+            };
+            let on = self.engine.dependencies(work).find(blocks)?.work;
+            let end = match self.engine.phase(on)? {
+                Phase::Blocked => {
+                    work = on;
+                    continue;
+                }
+                Phase::Cancelled => "was cancelled",
+                _ => "failed",
+            };
+            return Some(format!("{} {end}", self.step(on).name));
         }
+    }
+
+    /// Whether the deadline of the run has passed. One that was tried again has none.
+    pub(crate) fn is_too_late(&self) -> bool {
+        !self.reopened && self.deadline().is_some_and(|at| self.now() >= at)
+    }
+
+    /// Has a work that failed or was cancelled tried again, and everything that follows it.
+    pub(crate) fn reopen(&mut self, work: WorkId) -> Result<(), Rejected> {
+        self.apply(Input::Reopen(work))?;
+        self.reopened = true;
+        Ok(())
+    }
+
+    /// The works that a step's name stands for.
+    pub(crate) fn called(&self, step: &str) -> Option<WorkId> {
+        self.places.get(step).map(|place| WorkId::from_index(*place))
     }
 
     pub(crate) fn take_next(&mut self) -> Option<Grant> {
@@ -201,6 +260,7 @@ impl Schedule {
         let after: Vec<_> = step.after.iter().map(dependency).collect();
         let (priority, retries) = (step.priority, step.retry.count);
         let more = More {
+            gated: step.when.is_some() || !step.guards.is_empty(),
             timeout: step.timeout,
             deadline: self.deadline(),
             retry: Some(step.retry.policy()),
@@ -212,7 +272,8 @@ impl Schedule {
     /// Until when an attempt of `work` that begins now has time, in seconds since 1970.
     pub(crate) fn until(&self, work: WorkId) -> Option<u64> {
         let own = self.step(work).timeout.map(|timeout| self.now().after(timeout));
-        let until = own.into_iter().chain(self.deadline()).min()?;
+        let whole = self.deadline().filter(|_| !self.reopened);
+        let until = own.into_iter().chain(whole).min()?;
         Some(until.since(Timestamp::ZERO).as_secs())
     }
 

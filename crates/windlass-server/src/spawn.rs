@@ -1,15 +1,22 @@
-//! Starts processes that do not outlive the one that starts them.
+//! Starts processes that do not outlive the one that starts them, and reaps processes.
 //!
-//! The only file with unsafe code: what happens between the fork and the new program. Descendants
-//! of the new process are found by the mark that they carry; see `tree`.
+//! The only file with unsafe code: what happens between the fork and the new program, and the one
+//! way to learn what a process took. Descendants of a process are found elsewhere; see `tree`.
 #![allow(unsafe_code)]
 
+use std::collections::BTreeSet;
 use std::io::{self, stdin};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use rustix::process::{Signal, getpgrp, getpid, getppid, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, getpgrp, getpid, getppid, set_parent_process_death_signal};
 use rustix::termios::{isatty, tcgetpgrp};
+
+use crate::ended::{Ended, Usage};
 
 /// Which process group a new process belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +36,26 @@ impl GroupChoice {
     }
 }
 
+/// A process that was started here, and is waited for by whoever has this.
+pub(crate) struct Spawned(Child);
+
+/// The numbers of all of them, so that nobody takes them for orphans.
+static SPAWNED: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+/// Whether somebody in this process waits for that process. Once it is a child of ours that can be
+/// seen, the answer is right.
+pub(crate) fn is_spawned(pid: u32) -> bool {
+    spawned().contains(&pid)
+}
+
+fn spawned() -> MutexGuard<'static, BTreeSet<u32>> {
+    // A number is added or taken away as a whole.
+    SPAWNED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Starts a process that is killed when the calling *thread* ends: call it from one that lives as
 /// long as the process should.
-pub(crate) fn spawn(command: &mut Command, group: GroupChoice) -> io::Result<Child> {
+pub(crate) fn spawn(command: &mut Command, group: GroupChoice) -> io::Result<Spawned> {
     if group == GroupChoice::Own {
         command.process_group(0);
     }
@@ -45,5 +69,65 @@ pub(crate) fn spawn(command: &mut Command, group: GroupChoice) -> io::Result<Chi
             if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }
         });
     }
-    command.spawn()
+    spawn_lasting(command)
+}
+
+/// Starts a process that goes on if this one is killed. With nothing to do between the fork and the
+/// new program, no memory has to be copied for it.
+pub(crate) fn spawn_lasting(command: &mut Command) -> io::Result<Spawned> {
+    // Nobody asks before its number is there.
+    let mut spawned = spawned();
+    let child = command.spawn()?;
+    spawned.insert(child.id());
+    Ok(Spawned(child))
+}
+
+impl Drop for Spawned {
+    fn drop(&mut self) {
+        spawned().remove(&self.0.id());
+    }
+}
+
+impl Deref for Spawned {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Spawned {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+/// Reaps a child of this process that has ended; none if it still runs.
+pub(crate) fn reap(child: Pid) -> io::Result<Option<Ended>> {
+    let mut status = 0;
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    let number = child.as_raw_nonzero().get();
+    // SAFETY: both pointers are to places of their types that outlive the call.
+    let reaped = unsafe { libc::wait4(number, &raw mut status, libc::WNOHANG, usage.as_mut_ptr()) };
+    match reaped {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(None),
+        _ => {
+            // SAFETY: it consists of numbers, for which zero is a value, whether or not the call
+            // has filled it in.
+            let usage = unsafe { usage.assume_init() };
+            let exit = ExitStatus::from_raw(status).into();
+            Ok(Some(Ended { exit, usage: usage_of(&usage) }))
+        }
+    }
+}
+
+fn usage_of(usage: &libc::rusage) -> Usage {
+    let span = |time: libc::timeval| {
+        let seconds = Duration::from_secs(time.tv_sec.unsigned_abs());
+        seconds + Duration::from_micros(time.tv_usec.unsigned_abs())
+    };
+    // The kernel tells it in KiB.
+    let peak_memory = usage.ru_maxrss.unsigned_abs().saturating_mul(1024);
+    Usage { cpu: span(usage.ru_utime) + span(usage.ru_stime), peak_memory }
 }

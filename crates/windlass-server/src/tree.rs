@@ -2,7 +2,8 @@
 //!
 //! Every process that a command starts inherits a word in an environment variable, so it is found
 //! whatever became of its parents; so are those in the command's process group, and all that these
-//! have started. One that has cleared its environment, left the group and lost its parents is not.
+//! have started. One that has cleared its environment, left the group and lost its parents is found
+//! only by whoever it was given to; see `orphans`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,6 +11,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use windlass_store::{Group, Tree};
 
@@ -19,13 +21,13 @@ use crate::poll::poll;
 /// The variable with a word for every lease, run and check that a process works for.
 pub(crate) const MARKS: &str = "WINDLASS_LEASES";
 /// How long killed processes may take to be gone.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What to put into [`MARKS`] for a process that works for `word` as well as for what we work for.
-pub(crate) fn marks_with(word: &str) -> String {
+/// What to put into [`MARKS`] for a process that works for `words` as well as for what we work for.
+pub(crate) fn marks_with(words: &str) -> String {
     match std::env::var(MARKS) {
-        Ok(others) if !others.is_empty() => format!("{others} {word}"),
-        _ => word.to_owned(),
+        Ok(others) if !others.is_empty() => format!("{others} {words}"),
+        _ => words.to_owned(),
     }
 }
 
@@ -34,62 +36,109 @@ pub(crate) fn mark(word: &str) -> String {
     format!("{MARKS}={word}")
 }
 
+/// A process as it was when it was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    pub(crate) parent: u32,
+    pub(crate) group: u32,
+    pub(crate) session: u32,
+    /// In ticks since boot; tells one life of a number from another.
+    pub(crate) started: u64,
+}
+
+/// Which processes are looked for.
+pub(crate) struct Wanted<'a> {
+    /// Whoever carries its mark or is in its group.
+    pub(crate) tree: &'a Tree,
+    /// Whoever is known already.
+    pub(crate) roots: &'a [Process],
+}
+
 /// Kills every process of a tree but the calling one, and sees them gone.
 pub(crate) fn end(tree: &Tree) -> io::Result<()> {
     let began = Instant::now();
     loop {
-        let left = members(tree)?;
+        let left = members(&[Wanted { tree, roots: &[] }])?.remove(0);
         if left.is_empty() {
             return Ok(());
         }
         if began.elapsed() > PATIENCE {
+            let left: Vec<_> = left.iter().map(|process| process.pid).collect();
             let message = format!("processes {left:?} do not end");
             return Err(io::Error::new(io::ErrorKind::TimedOut, message));
         }
-        let dying: Vec<_> = left.into_iter().filter_map(kill).collect();
-        for process in &dying {
-            poll(&[process], Some(PATIENCE.saturating_sub(began.elapsed())))?;
+        let dying: Vec<_> = left.iter().map(|process| signal(process, &[Signal::KILL])).collect();
+        for Reach::In(process) | Reach::Out(process) in dying.into_iter().flatten() {
+            poll(&[&process], Some(PATIENCE.saturating_sub(began.elapsed())))?;
         }
     }
 }
 
-/// Kills one process, unless its number is another one's by now.
-fn kill(process: Process) -> Option<OwnedFd> {
-    let handle = pidfd_open(pid(process.pid)?, PidfdFlags::empty()).ok()?;
+/// A handle to see a process gone, and whether it could be signalled.
+pub(crate) enum Reach {
+    In(OwnedFd),
+    /// It is another user's.
+    Out(OwnedFd),
+}
+
+/// Sends signals to one process, unless its number is another one's by now.
+pub(crate) fn signal(process: &Process, signals: &[Signal]) -> rustix::io::Result<Reach> {
+    let handle = pidfd_open(pid(process.pid).ok_or(Errno::SRCH)?, PidfdFlags::empty())?;
     // Its parent may have been killed a moment ago, so only this tells one life from another.
-    if look(process.pid)?.started != process.started {
-        return None;
+    if look(process.pid).is_none_or(|now| now.started != process.started) {
+        return Err(Errno::SRCH);
     }
-    pidfd_send_signal(&handle, Signal::KILL).ok()?;
-    Some(handle)
-}
-
-/// The living processes of a tree, without the calling one.
-fn members(tree: &Tree) -> io::Result<Vec<Process>> {
-    let all = processes()?;
-    let this = std::process::id();
-    let reused = tree.group.is_some_and(|group| is_reused(group, &all));
-    let group = tree.group.filter(|_| !reused);
-    let in_group = |process: &Process| {
-        group.is_some_and(|group| process.group == group.leader && process.session == group.session)
-    };
-    let mut found: BTreeSet<u32> = BTreeSet::new();
-    for process in all.values().filter(|process| process.pid != this) {
-        if in_group(process) || carries(process.pid, &tree.mark) {
-            found.insert(process.pid);
+    for signal in signals {
+        match pidfd_send_signal(&handle, *signal) {
+            Err(Errno::PERM) => return Ok(Reach::Out(handle)),
+            sent => sent?,
         }
     }
-    let mut open: Vec<u32> = found.iter().copied().collect();
-    while let Some(parent) = open.pop() {
-        let children = all.values().filter(|child| child.parent == parent && child.pid != this);
-        open.extend(children.map(|child| child.pid).filter(|&child| found.insert(child)));
+    Ok(Reach::In(handle))
+}
+
+/// The living processes of each tree, without the calling one, found in one look at all there are.
+pub(crate) fn members(wanted: &[Wanted<'_>]) -> io::Result<Vec<Vec<Process>>> {
+    let this = std::process::id();
+    let all = all()?;
+    let marks = Marks::of(wanted);
+    let mut found = vec![BTreeSet::new(); wanted.len()];
+    let mut children: BTreeMap<u32, Vec<Process>> = BTreeMap::new();
+    for (process, _) in all.iter().filter(|(process, lives)| *lives && process.pid != this) {
+        children.entry(process.parent).or_default().push(*process);
+        for place in marks.carried_by(process.pid) {
+            found[place].insert(*process);
+        }
     }
-    Ok(found.iter().filter_map(|pid| all.get(pid).copied()).collect())
+    for (found, wanted) in found.iter_mut().zip(wanted) {
+        let group = wanted.tree.group.filter(|group| !is_reused(*group, &all));
+        let is_root = |process: &Process| {
+            let known = |root: &Process| (root.pid, root.started) == (process.pid, process.started);
+            wanted.roots.iter().any(known) || group.is_some_and(|group| is_in(group, process))
+        };
+        found.extend(children.values().flatten().filter(|process| is_root(process)));
+        add_descendants(found, &children);
+    }
+    Ok(found.into_iter().map(|found| found.into_iter().collect()).collect())
+}
+
+fn add_descendants(found: &mut BTreeSet<Process>, children: &BTreeMap<u32, Vec<Process>>) {
+    let mut open: Vec<u32> = found.iter().map(|process| process.pid).collect();
+    while let Some(parent) = open.pop() {
+        let children = children.get(&parent).into_iter().flatten();
+        open.extend(children.filter(|child| found.insert(**child)).map(|child| child.pid));
+    }
+}
+
+fn is_in(group: Group, process: &Process) -> bool {
+    (process.group, process.session) == (group.leader, group.session)
 }
 
 /// Whether the number of a group belongs to a later process.
-fn is_reused(group: Group, all: &BTreeMap<u32, Process>) -> bool {
-    all.get(&group.leader).is_some_and(|leader| leader.started != group.started)
+fn is_reused(group: Group, all: &[(Process, bool)]) -> bool {
+    let place = all.binary_search_by_key(&group.leader, |(process, _)| process.pid);
+    place.is_ok_and(|place| all[place].0.started != group.started)
 }
 
 /// The group that a child of ours leads, also if it has ended: until it is reaped its number is its
@@ -100,38 +149,29 @@ pub(crate) fn group_of(child: u32) -> Option<Group> {
     leads.then_some(Group { leader: child, started: process.started, session: process.session })
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Process {
-    pid: u32,
-    parent: u32,
-    group: u32,
-    session: u32,
-    started: u64,
-}
-
-fn processes() -> io::Result<BTreeMap<u32, Process>> {
-    let mut all = BTreeMap::new();
+/// Every process, ordered by number, and whether it lives.
+pub(crate) fn all() -> io::Result<Vec<(Process, bool)>> {
+    let mut all = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
         let number = name.to_str().and_then(|name| name.parse().ok());
-        if let Some(process) = number.and_then(look) {
-            all.insert(process.pid, process);
-        }
+        all.extend(number.and_then(stat));
     }
+    all.sort_unstable();
     Ok(all)
 }
 
 /// A process as it is now; none if there is none, or it has ended and only waits to be reaped.
-fn look(pid: u32) -> Option<Process> {
+pub(crate) fn look(pid: u32) -> Option<Process> {
     stat(pid).and_then(|(process, lives)| lives.then_some(process))
 }
 
 /// A process, and whether it lives.
-fn stat(pid: u32) -> Option<(Process, bool)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+pub(crate) fn stat(pid: u32) -> Option<(Process, bool)> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     // The name in the second field may contain anything, also blanks and parentheses.
-    let after_name = &stat[stat.rfind(')')? + 1..];
-    let fields: Vec<_> = after_name.split_ascii_whitespace().collect();
+    let behind_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
+    let fields: Vec<_> = str::from_utf8(&stat[behind_name..]).ok()?.split_whitespace().collect();
     let number = |place: usize| fields.get(place)?.parse::<u32>().ok();
     let started = fields.get(19)?.parse().ok()?;
     let lives = !matches!(*fields.first()?, "Z" | "X");
@@ -139,15 +179,42 @@ fn stat(pid: u32) -> Option<(Process, bool)> {
     Some((Process { pid, parent, group, session, started }, lives))
 }
 
-/// Whether a process has a mark in its environment: `VARIABLE=word`, among other words.
-fn carries(pid: u32, mark: &str) -> bool {
-    // Other users' processes cannot be read, and are not ours.
-    let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
-    let Some((variable, word)) = mark.split_once('=') else { return false };
-    environment.split(|&byte| byte == 0).any(|entry| {
-        let value = entry.strip_prefix(variable.as_bytes()).and_then(|v| v.strip_prefix(b"="));
-        value.is_some_and(|value| value.split(|&b| b == b' ').any(|w| w == word.as_bytes()))
-    })
+/// The words that a process carries in `variable`.
+pub(crate) fn words(pid: u32, variable: &str) -> Vec<Vec<u8>> {
+    // Other users' processes cannot be read, and carry nothing of ours.
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    words_of(&environment, variable).map(<[u8]>::to_vec).collect()
+}
+
+fn words_of<'e>(environment: &'e [u8], variable: &str) -> impl Iterator<Item = &'e [u8]> {
+    let value = |entry: &'e [u8]| entry.strip_prefix(variable.as_bytes())?.strip_prefix(b"=");
+    let values = environment.split(|byte| *byte == 0).filter_map(value);
+    values.flat_map(|value| value.split(|byte| *byte == b' '))
+}
+
+/// The marks that are looked for: by variable and word, whose they are.
+struct Marks<'a>(BTreeMap<&'a str, BTreeMap<&'a [u8], Vec<usize>>>);
+
+impl<'a> Marks<'a> {
+    fn of(wanted: &[Wanted<'a>]) -> Self {
+        let mut marks: BTreeMap<_, BTreeMap<_, Vec<_>>> = BTreeMap::new();
+        for (place, wanted) in wanted.iter().enumerate() {
+            if let Some((variable, word)) = wanted.tree.mark.split_once('=') {
+                let words = marks.entry(variable).or_default();
+                words.entry(word.as_bytes()).or_default().push(place);
+            }
+        }
+        Self(marks)
+    }
+
+    fn carried_by(&self, pid: u32) -> Vec<usize> {
+        // Other users' processes cannot be read, and are not ours.
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let carried = self.0.iter().flat_map(|(variable, words)| {
+            words_of(&environment, variable).filter_map(|word| words.get(word)).flatten()
+        });
+        carried.copied().collect()
+    }
 }
 
 #[cfg(test)]

@@ -126,17 +126,20 @@ pub enum AttemptEnd {
     Cancelled,
     /// With the run that was interrupted; the step will be tried again.
     Interrupted,
+    /// With the process that led the run, which was killed; the step will be tried again.
+    Lost,
     /// Its command has ended; what has to follow it whatever happens has not.
     Finishing,
 }
 
 impl AttemptEnd {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Success,
         Self::Failed,
         Self::Retry,
         Self::Cancelled,
         Self::Interrupted,
+        Self::Lost,
         Self::Finishing,
     ];
 
@@ -149,6 +152,7 @@ impl AttemptEnd {
             AttemptEnd::Retry => "retry",
             AttemptEnd::Cancelled => "cancelled",
             AttemptEnd::Interrupted => "interrupted",
+            AttemptEnd::Lost => "lost",
             AttemptEnd::Finishing => "finishing",
         }
     }
@@ -189,6 +193,8 @@ pub trait RunRecords {
         workflow: Option<&str>,
         limit: usize,
     ) -> Result<Vec<RunListing>, StoreError>;
+    /// How a run ended; none if it has not.
+    fn run_end(&self, run: &str) -> Result<Option<RunEnd>, StoreError>;
     /// Puts the end of a run, or takes it away.
     fn put_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError>;
     /// Takes a run away, with everything that is kept of it.

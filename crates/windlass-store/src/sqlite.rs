@@ -12,13 +12,14 @@ mod runs;
 mod schema;
 
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
+use self::file::InUse;
 pub use self::file::Network;
 use self::gate::Gate;
 use self::records::SqliteRecords;
@@ -42,7 +43,7 @@ pub struct Sqlite {
     dir: PathBuf,
     path: PathBuf,
     /// Which file is open, to notice one that was put in its place.
-    inode: (u64, u64),
+    in_use: InUse,
     durability: Durability,
     /// Why nothing is written any more.
     broken: Option<String>,
@@ -64,10 +65,13 @@ impl Sqlite {
         let opened = gate.pass(|gate| {
             let made = gate.store_id()?;
             let beginning = if made.is_some() { Beginning::Over } else { Beginning::Possible };
-            if beginning == Beginning::Over {
+            // Closing a file ends every lock that this process has on it, also SQLite's, so nobody
+            // but SQLite opens one that is in use here.
+            if beginning == Beginning::Over && !InUse::already(&path) {
                 file::refuse_truncated(&path)?;
             }
             let mut connection = connect(&path)?;
+            let in_use = InUse::from_now(&path)?;
             let id = schema::prepare(&mut connection, &path, beginning)?;
             match made {
                 None => gate.remember_store(&id)?,
@@ -76,13 +80,12 @@ impl Sqlite {
                 }
                 Some(_) => {}
             }
-            Ok(connection)
+            Ok((connection, in_use))
         });
-        let connection = opened.map_err(|error| classify(error, &path))?;
-        let inode = inode(&path)?;
+        let (connection, in_use) = opened.map_err(|error| classify(error, &path))?;
         let (belfry, dir) = (Belfry::new(dir), dir.to_owned());
         let durability = Durability::Full;
-        Ok(Self { connection, gate, belfry, dir, path, inode, durability, broken: None })
+        Ok(Self { connection, in_use, gate, belfry, dir, path, durability, broken: None })
     }
 
     fn prepare_for(&mut self, durability: Durability) -> Result<(), StoreError> {
@@ -114,9 +117,9 @@ impl Sqlite {
 impl Backend for Sqlite {
     fn transact(&mut self, durability: Durability, act: Act<'_>) -> Result<(), StoreError> {
         self.prepare_for(durability)?;
-        let Self { connection, gate, path, inode: opened, .. } = self;
+        let Self { connection, gate, path, in_use, .. } = self;
         let result = gate.pass(|_| {
-            if inode(path)? != *opened {
+            if file::inode(path)? != in_use.inode() {
                 return Err(StoreError::Replaced { path: path.clone() });
             }
             let transaction =
@@ -172,12 +175,6 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     connection.pragma_update(None, "journal_size_limit", 4 << 20)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
-}
-
-fn inode(path: &Path) -> Result<(u64, u64), StoreError> {
-    let gone = |_| StoreError::Replaced { path: path.to_owned() };
-    let metadata = fs::metadata(path).map_err(gone)?;
-    Ok((metadata.dev(), metadata.ino()))
 }
 
 /// What an error of SQLite means for the store.

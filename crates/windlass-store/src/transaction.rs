@@ -432,6 +432,11 @@ impl<'a> Transaction<'a> {
         self.records.latest_runs(workflow, limit)
     }
 
+    /// How a run ended; none if it has not.
+    pub fn run_end(&self, run: &str) -> Result<Option<RunEnd>, StoreError> {
+        self.records.run_end(run)
+    }
+
     /// Puts the end of a run, or takes it away when the run goes on after all.
     pub fn put_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError> {
         self.records.put_run_end(run, end)

@@ -65,7 +65,9 @@ impl Plan {
         (0..self.steps.len()).filter(called).collect()
     }
 
-    fn no_such_step(&self, name: &str) -> NoSuchStep {
+    /// Says that there is no such step, and which one may be meant.
+    #[must_use]
+    pub fn no_such_step(&self, name: &str) -> NoSuchStep {
         let known = self.steps.iter().flat_map(|step| [step.declared.as_str(), step.name.as_str()]);
         NoSuchStep { name: name.to_owned(), nearest: nearest(name, known).map(str::to_owned) }
     }

@@ -66,7 +66,7 @@ pub use rate::{Rate, RateError};
 pub use resource::{Resource, ResourceKind, Semaphore};
 pub use schema::json_schema;
 pub use script::{Command, Script, Shell};
-pub use shell::{Misplaced, ShellPlace, ShellText};
+pub use shell::{Misplaced, ShellPlace, ShellText, plain_words};
 pub use size::{SizeError, parse_size};
 pub use step::{Backoff, Edge, EdgeCondition, Jitter, Retry, Slots, Step};
 pub use template::{Part, Template, Unfilled};

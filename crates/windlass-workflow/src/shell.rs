@@ -7,12 +7,15 @@
 //! their grammar.
 
 mod lexer;
+mod plain;
 
 use std::ops::Range;
 
 use thiserror::Error;
 
 use crate::variable::Variable;
+
+pub use self::plain::plain_words;
 
 /// Shell text that refers to its values by environment variables.
 ///

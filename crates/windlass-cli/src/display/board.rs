@@ -22,7 +22,7 @@ pub(crate) struct Board {
     /// Those that run, in the order of their starts.
     running: BTreeMap<u64, usize>,
     starts: u64,
-    /// What steps wait for that could go on otherwise.
+    /// What steps wait for that could start otherwise.
     waiting: BTreeMap<usize, String>,
     /// The same for steps that have begun, and keep what they have.
     notes: BTreeMap<usize, String>,
@@ -72,7 +72,7 @@ pub(crate) enum Kind {
     Waits,
     /// An attempt began.
     Started,
-    /// The attempt has ended, and another one comes.
+    /// Another attempt comes, of a step whose attempt has ended or that had ended itself.
     Again,
     Succeeded,
     Skipped,
@@ -180,43 +180,32 @@ impl Board {
         &self.failures
     }
 
-    /// Takes in a change; what it means, if anybody needs to know.
+    /// Takes in that a step waits for something.
+    pub(crate) fn wait(&mut self, step: &str, why: &str, at_ms: u64) -> Event {
+        let (kind, step, why) = (Kind::Waits, self.place(step), plain(why));
+        let attempt = self.attempt(step).map(|attempt| attempt.number);
+        let list = if attempt.is_some() { &mut self.notes } else { &mut self.waiting };
+        list.insert(step, why.clone());
+        let (attempt, why) = (attempt.unwrap_or_default(), Some(why));
+        Event { kind, step, attempt, at_ms, took: None, why, log: None }
+    }
+
+    /// Takes in a change; what it means.
     pub(crate) fn apply(&mut self, change: StepChange) -> Event {
         let place = self.place(&change.step);
-        let kind = self.meaning(place, &change);
+        let kind = meaning(&change);
         let StepChange { attempt, at_ms, log, .. } = change;
-        let ends = !matches!(kind, Kind::Started | Kind::Waits);
-        let before = self.attempt(place).filter(|_| ends);
+        let before = self.attempt(place).filter(|_| kind != Kind::Started);
         let took = before.map(|before| at_ms.saturating_sub(before.since_ms));
         let why = change.why.as_deref().map(plain).or_else(|| self.reason(place, kind));
         let took = took.map(Duration::from_millis);
         let event = Event { kind, step: place, attempt, at_ms, took, why, log };
-        let said = || event.why.clone().unwrap_or_default();
-        if kind == Kind::Waits && self.attempt(place).is_some() {
-            self.notes.insert(place, said());
-            return event;
-        }
         let standing = self.standing(&event);
         self.stand(place, standing);
-        if kind == Kind::Waits {
-            self.waiting.insert(place, said());
-        }
         if kind == Kind::Failed {
             self.failures.push(event.clone());
         }
         event
-    }
-
-    fn meaning(&self, place: usize, change: &StepChange) -> Kind {
-        let before = self.attempt(place).map(|attempt| attempt.number);
-        match change.state {
-            WorkState::Running if before == Some(change.attempt) => Kind::Waits,
-            WorkState::Running => Kind::Started,
-            WorkState::Pending if before.is_some() || change.why.is_none() => Kind::Again,
-            WorkState::Pending => Kind::Waits,
-            WorkState::Success if change.skipped => Kind::Skipped,
-            state => ended_kind(state).expect("all that is left are ends"),
-        }
     }
 
     fn standing(&mut self, event: &Event) -> Standing {
@@ -297,6 +286,15 @@ impl Standing {
             Standing::Running { .. } => Some(Kind::Started),
             Standing::Ended(kind) => Some(*kind),
         }
+    }
+}
+
+fn meaning(change: &StepChange) -> Kind {
+    match change.state {
+        WorkState::Running => Kind::Started,
+        WorkState::Pending => Kind::Again,
+        WorkState::Success if change.skipped => Kind::Skipped,
+        state => ended_kind(state).expect("all that is left are ends"),
     }
 }
 

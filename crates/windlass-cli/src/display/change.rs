@@ -2,9 +2,26 @@
 
 use std::path::PathBuf;
 
-use windlass_server::{Change, End, WorkState};
+use windlass_server::{Change, End, Update, WorkState};
 
-/// A step changed its state, or the reason why it waits.
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// A step changed its state.
+    Changed(StepChange),
+    /// A step waits for something besides other steps.
+    Waits {
+        step: String,
+        /// A phrase: "waits for guard approved".
+        why: String,
+        /// Milliseconds since 1970.
+        at_ms: u64,
+    },
+    /// A sentence about the run itself.
+    Notice(String),
+}
+
+/// A step changed its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StepChange {
     /// The step's name.
@@ -23,6 +40,22 @@ pub(crate) struct StepChange {
     pub(crate) skipped: bool,
 }
 
+impl News {
+    /// What an update means here; nothing if it is of a kind that this version does not know.
+    pub(crate) fn of(update: &Update<'_>) -> Option<Self> {
+        Some(match update {
+            Update::Changed(change) => News::Changed(change.into()),
+            Update::Waits { step, what, at_nanos } => News::Waits {
+                step: (*step).to_owned(),
+                why: format!("waits for {what}"),
+                at_ms: at_nanos / 1_000_000,
+            },
+            Update::Notice(what) => News::Notice((*what).to_owned()),
+            _ => return None,
+        })
+    }
+}
+
 impl From<&Change<'_>> for StepChange {
     fn from(change: &Change<'_>) -> Self {
         Self {
@@ -31,9 +64,8 @@ impl From<&Change<'_>> for StepChange {
             attempt: change.attempt,
             at_ms: change.at_nanos / 1_000_000,
             log: change.log.clone(),
-            why: None,
-            // A step that succeeds without an attempt was not needed.
-            skipped: change.state == WorkState::Success && change.attempt == 0,
+            why: change.why.clone(),
+            skipped: change.skipped,
         }
     }
 }
@@ -44,8 +76,11 @@ pub(crate) enum Ending {
     Succeeded,
     Failed,
     TooLate,
+    Cancelled,
     /// By a signal; it can be resumed.
     Interrupted,
+    /// What was asked for is done; it can be resumed.
+    Left,
     /// By an error of windlass itself; it can be resumed.
     Stopped,
 }
@@ -56,7 +91,9 @@ impl From<End> for Ending {
             End::Succeeded => Ending::Succeeded,
             End::Failed => Ending::Failed,
             End::TooLate => Ending::TooLate,
+            End::Cancelled => Ending::Cancelled,
             End::Interrupted { .. } => Ending::Interrupted,
+            End::Left => Ending::Left,
         }
     }
 }

@@ -1,12 +1,11 @@
 //! What is told of failures once a run has ended.
 
-use std::io;
 use std::path::Path;
 
 use super::board::{Board, Event};
 use super::line::Line;
 use super::stream::Stream;
-use super::tail::{LineWriter, excerpt};
+use super::tail::LineWriter;
 use super::words::transition;
 use crate::clean::Keep;
 use crate::style::{Colours, Ink, Style};
@@ -68,20 +67,18 @@ fn headline(board: &Board, failure: &Event, style: &Style) -> String {
 
 fn output(log: &Path, err: &mut Stream, style: &Style) {
     let dim = |text: String| Line::new().ink(Ink::Dim, text).whole(style);
-    match excerpt(log, OUTPUT) {
-        Ok(excerpt) => {
-            if excerpt.before > 0 {
-                let (before, log) = (excerpt.before, shown(log));
+    match windlass_server::tail(log, OUTPUT) {
+        Ok(tail) => {
+            if tail.skipped > 0 {
+                let (before, log) = (tail.skipped, shown(log));
                 err.line(&dim(format!("{INDENT}{before} bytes before this are in {log}")));
             }
             let keep = if style.colours == Colours::Ansi { Keep::Colours } else { Keep::Nothing };
             let (mut writer, mut out) = (LineWriter::new(INDENT.to_owned(), keep), String::new());
-            writer.push(&excerpt.bytes, &mut out);
+            writer.push(&tail.text, &mut out);
             writer.finish(&mut out);
             err.write(out);
         }
-        // It never began to write.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => err.line(&dim(format!("{INDENT}{} cannot be read: {error}", shown(log)))),
     }
 }

@@ -66,6 +66,29 @@ struct StepEvent<'a> {
     skipped: bool,
 }
 
+/// A step waits for something besides other steps.
+#[derive(Serialize)]
+struct Waits<'a> {
+    schema: u32,
+    event: &'static str,
+    run: &'a str,
+    step: &'a str,
+    why: &'a str,
+    /// Milliseconds since 1970.
+    at: u64,
+}
+
+/// There is something to say about the run itself.
+#[derive(Serialize)]
+struct Notice<'a> {
+    schema: u32,
+    event: &'static str,
+    run: &'a str,
+    said: &'a str,
+    /// Milliseconds since 1970.
+    at: u64,
+}
+
 /// Changes came faster than they could be written.
 #[derive(Serialize)]
 struct LeftOut<'a> {
@@ -106,6 +129,16 @@ impl View for Json {
     }
 
     fn event(&mut self, board: &Board, event: &Event) {
+        if event.kind == Kind::Waits {
+            return self.tell(&Waits {
+                schema: 1,
+                event: "waits",
+                run: &board.outline.run,
+                step: &board.step(event.step).name,
+                why: event.why.as_deref().unwrap_or_default(),
+                at: event.at_ms,
+            });
+        }
         let took = event.took.map(|took| took.as_millis());
         self.tell(&StepEvent {
             schema: 1,
@@ -120,6 +153,11 @@ impl View for Json {
             log: event.log.as_deref().map(Path::to_string_lossy).map(Into::into),
             skipped: event.kind == Kind::Skipped,
         });
+    }
+
+    fn notice(&mut self, board: &Board, said: &str) {
+        let (run, at) = (board.outline.run.as_str(), self.clock.now_ms());
+        self.tell(&Notice { schema: 1, event: "notice", run, said, at });
     }
 
     fn left_out(&mut self, board: &Board, count: u64) {
@@ -143,7 +181,9 @@ impl View for Json {
                 Ending::Succeeded => "succeeded",
                 Ending::Failed => "failed",
                 Ending::TooLate => "too late",
+                Ending::Cancelled => "cancelled",
                 Ending::Interrupted => "interrupted",
+                Ending::Left => "left",
                 Ending::Stopped => "stopped",
             },
         );

@@ -25,7 +25,7 @@ use super::tail::last_line;
 use super::view::{Clock, View};
 use super::words::{beginning, ending};
 use super::{Verb, history};
-use crate::style::{Ink, Style};
+use crate::style::{Ink, Style, plain};
 
 /// How often the block is drawn while steps run.
 const FRAME: Duration = Duration::from_millis(100);
@@ -185,6 +185,11 @@ impl View for Live {
     fn stopping(&mut self, _board: &Board) {
         self.stopping = true;
         self.hurry();
+    }
+
+    fn notice(&mut self, _board: &Board, said: &str) {
+        self.hurry();
+        self.scroll(&Line::new().ink(Ink::Yellow, plain(said)), usize::MAX);
     }
 
     fn left_out(&mut self, _board: &Board, _count: u64) {

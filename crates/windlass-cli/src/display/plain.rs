@@ -11,12 +11,13 @@ use super::annotation::{Fold, Service};
 use super::board::{Board, Event, Kind};
 use super::change::Ending;
 use super::failure;
+use super::line::Line;
 use super::stream::Stream;
 use super::tail::{LineWriter, Tail, Until};
 use super::view::{Clock, View};
 use super::words::{beginning, ending, stopping, transition};
 use crate::clean::Keep;
-use crate::style::Style;
+use crate::style::{Colours, Ink, Style, plain};
 
 /// How often running steps are asked for more output.
 const LOOK: Duration = Duration::from_millis(50);
@@ -105,8 +106,8 @@ impl Plain {
         let Some(log) = event.log.as_deref().filter(|log| has_output(log)) else {
             return self.talk(board, event);
         };
-        let title = transition(board, event)
-            .whole(&Style { colours: crate::style::Colours::Plain, ..self.style });
+        let title =
+            transition(board, event).whole(&Style { colours: Colours::Plain, ..self.style });
         let ended = event.at_ms / 1000;
         let began = ended.saturating_sub(event.took.unwrap_or_default().as_secs());
         let name = format!("windlass_{}_{}", event.step + 1, event.attempt);
@@ -152,6 +153,10 @@ impl View for Plain {
         {
             self.tails.insert(event.step, following);
         }
+    }
+
+    fn notice(&mut self, _board: &Board, said: &str) {
+        self.err.line(&Line::new().ink(Ink::Yellow, plain(said)).whole(&self.style));
     }
 
     fn left_out(&mut self, _board: &Board, count: u64) {

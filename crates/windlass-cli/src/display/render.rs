@@ -78,6 +78,7 @@ impl Layout {
 pub(crate) fn finished(board: &Board, event: &Event, layout: &Layout) -> Line {
     let name = layout.name(&board.step(event.step).label);
     let said = match event.kind {
+        Kind::Again if event.took.is_none() => format!("again{}", because(event)),
         Kind::Again => format!("{}{}; again soon", attempt(board, event), because(event)),
         Kind::Blocked => format!("blocked{}", because(event)),
         Kind::Skipped => format!("skipped{}", because(event)),

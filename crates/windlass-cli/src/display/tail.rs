@@ -196,32 +196,9 @@ impl LineWriter {
     }
 }
 
-/// The end of a log.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Excerpt {
-    /// How many bytes are before it.
-    pub(crate) before: u64,
-    pub(crate) bytes: Vec<u8>,
-}
-
-/// The last lines of a log, no more than `most` bytes of them.
-pub(crate) fn excerpt(path: &Path, most: u64) -> io::Result<Excerpt> {
-    let mut file = File::open(path)?;
-    let mut before = file.metadata()?.len().saturating_sub(most);
-    file.seek(SeekFrom::Start(before))?;
-    let mut bytes = Vec::new();
-    file.take(most).read_to_end(&mut bytes)?;
-    let part = bytes.iter().position(|&byte| byte == b'\n').filter(|_| before > 0);
-    if let Some(end) = part.filter(|end| end + 1 < bytes.len()) {
-        bytes.drain(..=end);
-        before += end as u64 + 1;
-    }
-    Ok(Excerpt { before, bytes })
-}
-
 /// The last line of a log that is not blank, cleaned; empty if there is none.
 pub(crate) fn last_line(path: &Path) -> io::Result<String> {
-    let bytes = excerpt(path, WINDOW)?.bytes;
+    let bytes = windlass_server::tail(path, WINDOW)?.text;
     let lines = bytes.split(|byte| matches!(byte, b'\n' | b'\r')).rev();
     let shown = lines.map(|line| {
         let (mut cleaner, mut out) = (Cleaner::new(Keep::Nothing), String::new());

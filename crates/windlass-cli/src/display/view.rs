@@ -11,6 +11,8 @@ pub(crate) trait View: Send {
     fn begin(&mut self, board: &Board);
     /// Something happened to a step; the board knows already.
     fn event(&mut self, board: &Board, event: &Event);
+    /// There is something to say about the run itself.
+    fn notice(&mut self, board: &Board, said: &str);
     /// So many changes were left out because showing took too long.
     fn left_out(&mut self, board: &Board, count: u64);
     /// A signal has asked the run to stop: running steps are being ended.

@@ -55,6 +55,7 @@ fn sentence(board: &Board, event: &Event) -> String {
     match event.kind {
         Kind::Waits => event.why.clone().unwrap_or_else(|| "waits".to_owned()),
         Kind::Started => format!("started{again}"),
+        Kind::Again if event.took.is_none() => format!("will be tried again{why}"),
         Kind::Again => format!("{attempt} ended{after}{why}; it will be tried again"),
         Kind::Succeeded => format!("succeeded{within}{again}"),
         Kind::Failed => format!("failed{after}{again}{why}"),
@@ -128,7 +129,9 @@ pub(crate) fn ending(board: &Board, ending: Ending, took: Duration) -> Vec<Line>
         Ending::TooLate => {
             (Ink::Red, format!("did not end well before its deadline; it took {took}"))
         }
+        Ending::Cancelled => (Ink::Yellow, format!("was cancelled after {took}")),
         Ending::Interrupted => (Ink::Yellow, format!("was interrupted after {took}")),
+        Ending::Left => (Ink::Yellow, "can go on".to_owned()),
         Ending::Stopped => (Ink::Yellow, format!("stopped after {took}")),
     };
     let tally = Some(tally(board.counts())).filter(|tally| !tally.is_empty());
@@ -136,8 +139,8 @@ pub(crate) fn ending(board: &Board, ending: Ending, took: Duration) -> Vec<Line>
     let line = Line::new().text("run ").ink(Ink::Bold, run).text(" ").ink(ink, said).text(tally);
     let next = match ending {
         Ending::Succeeded => None,
-        Ending::Failed | Ending::TooLate => Some(("try again with: ", "retry")),
-        Ending::Interrupted | Ending::Stopped => Some(("go on with: ", "resume")),
+        Ending::Failed | Ending::TooLate | Ending::Cancelled => Some(("try again with: ", "retry")),
+        Ending::Interrupted | Ending::Left | Ending::Stopped => Some(("go on with: ", "resume")),
     };
     let next = next.map(|(words, verb)| {
         Line::new().text(words).ink(Ink::Bold, format!("windlass {verb} {run}"))
@@ -171,8 +174,8 @@ mod tests {
         check(change("fetch", Running, 2, 2_000), "fetch: started, attempt 2 of 3");
         check(change("fetch", Success, 2, 14_999), "fetch: succeeded in 12 s, attempt 2 of 3");
         check(
-            because("waits for lock x", change("build", Pending, 0, 0)),
-            "build: waits for lock x",
+            because("retried", change("build", Pending, 1, 0)),
+            "build: will be tried again: retried",
         );
         check(change("build", Running, 1, 0), "build: started");
         check(
@@ -184,6 +187,8 @@ mod tests {
         let skipped = because("skipped: when said no", change("late", Success, 0, 0));
         check(StepChange { skipped: true, ..skipped }, "late: skipped: when said no");
         check(change("lost", Failed, 1, 0), "lost: failed");
+        let waits = board.wait("later", "waits for lock x", 0);
+        assert_eq!(transition(&board, &waits).whole(&PLAIN), "later: waits for lock x");
     }
 
     #[test]

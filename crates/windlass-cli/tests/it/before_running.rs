@@ -110,20 +110,6 @@ fn init_writes_a_file_that_runs_and_overwrites_nothing() {
 }
 
 #[test]
-fn run_refuses_what_it_cannot_do_yet_before_anything_runs() {
-    let bench = Bench::new();
-    let file = repository().join("docs/nightly.toml");
-    let output = bench.call(&["run", file.to_str().expect("a plain path")]);
-    assert_eq!(output.status.code(), Some(2));
-    let said = stderr(&output);
-    assert!(said.contains("uses what cannot be run yet; nothing was started"), "{said}");
-    for key in ["finally: deploy\n", "guard: deploy\n", "on.failure\n", "when: deploy\n"] {
-        assert!(said.contains(key), "{key} in {said}");
-    }
-    assert!(!bench.path("state").exists());
-}
-
-#[test]
 fn values_reach_commands_as_they_are() {
     let bench = Bench::new();
     let file = repository().join("examples/values.toml");

@@ -64,10 +64,10 @@ run RUN: 4 steps
 run RUN: 4 steps
 ✓ one TIME
 ✓ two TIME
-✗ bad TIME failed
-– late blocked by bad
+✗ bad TIME exit code 3
+– late blocked: bad failed
 
-✗ bad: failed after TIME
+✗ bad: failed after TIME: exit code 3
 some output
 an error
 
@@ -96,7 +96,7 @@ fn a_narrow_terminal_is_never_written_over_its_edge() {
     assert_eq!(terminal.screen().lines().count(), 3, "{}", terminal.screen());
     bench.write("go", "");
     terminal.end();
-    let ends = ["✓ one TIME", "✓ two TIME", "✗ bad TIME fai", "– late blo", "", "✗ bad: failed"];
+    let ends = ["✓ one TIME", "✓ two TIME", "✗ bad TIME exi", "– late blo", "", "✗ bad: failed"];
     check(&terminal, &[&["run RUN: 4"], &ends[..]].concat());
 }
 

@@ -2,6 +2,7 @@
 
 mod before_running;
 mod bench;
+mod conditions;
 mod damage;
 mod display;
 mod events;
@@ -11,9 +12,11 @@ mod holding;
 mod locks;
 mod outputs;
 mod primitives;
+mod processes;
 mod resume;
 mod scenarios;
 mod shown;
+mod steering;
 mod storms;
 mod terminal;
 mod times;

@@ -21,7 +21,7 @@ fn a_failed_step_shows_its_output_and_fails_the_run() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(stdout(&output), "a | out\na | err\n");
     let said = stderr(&output);
-    assert!(said.contains("a: failed after ") && said.contains("b: blocked by a\n"), "{said}");
+    assert!(said.contains(": exit code 3\n") && said.contains("b: blocked: a failed\n"), "{said}");
 }
 
 #[test]
@@ -67,13 +67,20 @@ fn a_time_without_a_unit_is_told_how_to_write_it() {
 }
 
 #[test]
-fn a_run_without_a_value_says_that_only_a_default_can_give_it() {
+fn values_are_given_on_the_command_line_and_checked_before_anything_runs() {
     let bench = Bench::new();
-    let flow = "[params]\ntag = { type = 'string' }\n[step.a]\nrun = 'echo {tag} > ran'\n";
+    let flow = "[params]\ntag = { choices = ['a', 'b'] }\n[step.a]\nrun = 'echo {tag} > ran'\n";
     bench.write("flow.toml", flow);
-    let output = bench.call(&["run", "flow.toml"]);
-    assert_eq!(output.status.code(), Some(2));
-    let said = stderr(&output);
-    assert!(said.contains("`tag` must be given") && said.contains("takes no -p yet"), "{said}");
+    let refused = |arguments: &[&str], why: &str| {
+        let output = bench.call(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+    };
+    refused(&["run", "flow.toml"], "the parameter `tag` must be given: -p tag=…");
+    refused(&["run", "flow.toml", "-p", "tag=c"], "takes one of a, b");
+    refused(&["run", "flow.toml", "-p", "tga=a"], "tga");
+    refused(&["run", "flow.toml", "-p", "tag=a", "b"], "no step \"b\"");
     assert!(!bench.path("ran").exists());
+    assert!(bench.call(&["run", "flow.toml", "-p", "tag=b"]).status.success());
+    assert_eq!(bench.read("ran"), "b\n");
 }

@@ -70,6 +70,11 @@ impl Leader {
         Orders { plan: schedule.plan(), run: &self.run.id, dir: &self.run.dir, outputs }
     }
 
+    /// What marks every process of the run.
+    pub(super) fn mark(&self) -> String {
+        format!("run-{}", self.run.id)
+    }
+
     /// What marks the processes of an attempt, for whoever takes its names over.
     pub(super) fn mark_of(&self, grant: Grant) -> String {
         format!("run-{}-{}-{}-{}", self.run.id, self.epoch, grant.work, grant.attempt)

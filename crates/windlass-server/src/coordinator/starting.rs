@@ -1,84 +1,121 @@
-//! The process of an attempt, from its start to its exit.
+//! Starts the processes of a pass through a step, once the store knows about it.
 
 use std::io;
 use std::path::PathBuf;
-use std::process::Child;
-use std::thread;
 
-use rustix::process::Signal;
-use windlass_core::Grant;
+use windlass_core::{Grant, Token, WorkId};
 
 use super::leader::Start;
-use super::{Coordinator, News, Running};
-use crate::attempt::{self, exit_code, log_path, signal_group};
+use super::pass::Running;
+use super::{Coordinator, News};
+use crate::attempt::{FENCE_VARIABLE, RUN_VARIABLE, fence, log_path};
+use crate::ended::Exit;
+use crate::order::{Order, Unready};
 use crate::outputs;
+use crate::processes::{CANNOT_START, Job, Traces};
 use crate::tree;
 
-/// What a shell says of a command that cannot be executed.
-const CANNOT_START: i32 = 126;
+/// What a shell says of a command that cannot be found.
+const NOT_FOUND: i32 = 127;
 /// The variable that tells an attempt where to write what it hands on.
 const OUTPUT_VARIABLE: &str = "WINDLASS_OUTPUT";
 /// The variable that tells an attempt until when it has time, in seconds since 1970.
 const DEADLINE_VARIABLE: &str = "WINDLASS_DEADLINE";
 
+/// Why a process is not there, with the code that a shell would give.
+type NotStarted = (i32, String);
+
 impl Coordinator {
-    /// Starts the process of an attempt that the store knows about. One that cannot be started has
+    /// Starts the command of an attempt that the store knows about. One that cannot be started has
     /// ended with 126 or 127, as a shell would say.
     pub(super) fn start(&mut self, start: Start) {
         let grant = start.grant;
-        let pid = self.try_start(&start).unwrap_or_else(|(code, why)| {
-            let step = &self.schedule.step(grant.work).name;
-            let log = log_path(&self.logs, grant, step);
-            outputs::complain(&log, &format!("the step cannot be started: {why}"));
-            self.tell.send(News::Exited { grant, code }).expect("we listen ourselves");
-            None
-        });
-        self.running.insert(grant.work, Running { start, pid, kill_at: None });
+        let step = self.schedule.step(grant.work);
+        if step.finally.is_some() {
+            self.uncleaned.insert(grant.work);
+        }
+        self.items.take(grant.work, self.schedule.plan(), step);
+        let log = log_path(&self.logs, grant, &step.name);
+        let output = outputs::path(&self.logs, grant, &step.name);
+        let order = match &start.broken {
+            Some(unready) => Err(unready.clone()),
+            None => self.command_order(grant, &output),
+        };
+        let tokens = start.tokens();
+        self.running.insert(grant.work, Running::new(start, self.schedule.now()));
+        self.start_process(grant, order, &tokens, log, Some(output));
     }
 
-    /// The leader of the attempt's process group; or a code and the reason why there is none.
-    fn try_start(&self, start: &Start) -> Result<Option<u32>, (i32, String)> {
-        let grant = start.grant;
-        if let Some(missing) = &start.broken {
-            return Err((CANNOT_START, missing.to_string()));
-        }
-        let step = &self.schedule.step(grant.work).name;
-        let log = log_path(&self.logs, grant, step);
-        let output = outputs::path(&self.logs, grant, step);
-        let tokens: Vec<_> = start.names.iter().map(|(_, token)| *token).collect();
+    /// Starts what follows a step in any case.
+    pub(super) fn start_finally(&mut self, work: WorkId) {
+        let grant = self.latest(work);
+        let step = self.schedule.step(work);
+        let log = log_path(&self.logs, grant, &step.name).with_extension("finally.log");
+        let command = step.finally.as_ref().expect("it has one");
         let written = |step: &str, key: &str| self.schedule.output(&self.logs, step, key);
-        let orders = self.leader.orders(&self.schedule, &written);
-        let order = orders.order(grant, &log, &tokens);
-        let mut order = order.map_err(|missing| (CANNOT_START, missing.to_string()))?;
-        let marks = tree::marks_with(&self.leader.mark_of(grant));
-        order.env.push((tree::MARKS.to_owned(), marks));
+        let order = self.leader.orders(&self.schedule, &written).finally(grant, command);
+        let tokens = self.running[&work].start.tokens();
+        self.start_process(grant, order, &tokens, log, None);
+    }
+
+    fn command_order(&self, grant: Grant, output: &std::path::Path) -> Result<Order, Unready> {
+        let written = |step: &str, key: &str| self.schedule.output(&self.logs, step, key);
+        let mut order = self.leader.orders(&self.schedule, &written).attempt(grant)?;
+        order.env.extend(self.items.variables(grant.work, self.schedule.plan()));
         order.env.push((OUTPUT_VARIABLE.to_owned(), output.display().to_string()));
         if let Some(until) = self.schedule.until(grant.work) {
             order.env.push((DEADLINE_VARIABLE.to_owned(), until.to_string()));
         }
-        let child = attempt::start(&order).map_err(|error| {
-            let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { CANNOT_START };
-            (code, error.to_string())
-        })?;
-        Ok(Some(self.await_exit(grant, child, log, output)))
+        Ok(order)
     }
 
-    fn await_exit(&self, grant: Grant, mut child: Child, log: PathBuf, output: PathBuf) -> u32 {
-        let pid = child.id();
-        let tell = self.tell.clone();
-        thread::spawn(move || {
-            attempt::await_end(pid);
-            // Whatever the step left behind in its group ends with it. The group's number cannot
-            // be anybody else's before its leader is reaped.
-            signal_group(pid, Signal::KILL);
-            let mut code = child.wait().map_or(CANNOT_START, exit_code);
-            if let (0, Err(error)) = (code, outputs::read(&output)) {
-                outputs::complain(&log, &format!("what it wrote to $WINDLASS_OUTPUT: {error}"));
-                code = 1;
-            }
-            // Nobody listens any more if the run has failed meanwhile.
-            let _ = tell.send(News::Exited { grant, code });
+    /// Starts a process of a step; one that could not be started has ended.
+    fn start_process(
+        &mut self,
+        grant: Grant,
+        order: Result<Order, Unready>,
+        tokens: &[Token],
+        log: PathBuf,
+        output: Option<PathBuf>,
+    ) {
+        let job = Job::Work(grant.work);
+        let order = order.map_err(|unready| (CANNOT_START, unready.to_string()));
+        let started = order.and_then(|mut order| {
+            let mark = self.leader.mark_of(grant);
+            self.introduce(&mut order, grant, tokens, &mark);
+            let traces = Traces { mark, log: log.clone(), output };
+            self.processes.start(job, &order, traces).map_err(|error| not_started(&order, &error))
         });
-        pid
+        if let Err((code, why)) = started {
+            outputs::complain(&log, &format!("the step cannot be started: {why}"));
+            let ended = Exit::Code(code).into();
+            self.tell.send(News::Exited { job, ended }).expect("we listen ourselves");
+        }
     }
+
+    /// Tells a process who it is.
+    fn introduce(&self, order: &mut Order, grant: Grant, tokens: &[Token], mark: &str) {
+        let about = [
+            (RUN_VARIABLE, self.leader.run.id.clone()),
+            ("WINDLASS_STEP", self.schedule.step(grant.work).name.clone()),
+            ("WINDLASS_ATTEMPT", grant.attempt.to_string()),
+            (FENCE_VARIABLE, fence(tokens)),
+            (tree::MARKS, tree::marks_with(&format!("{} {mark}", self.leader.mark()))),
+        ];
+        order.env.extend(about.map(|(name, value)| (name.to_owned(), value)));
+    }
+}
+
+impl Start {
+    fn tokens(&self) -> Vec<Token> {
+        self.names.iter().map(|(_, token)| *token).collect()
+    }
+}
+
+fn not_started(order: &Order, error: &io::Error) -> NotStarted {
+    if let Err(error) = order.dir.read_dir() {
+        return (CANNOT_START, format!("its directory {}: {error}", order.dir.display()));
+    }
+    let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_START };
+    (code, format!("{}: {error}", order.program))
 }

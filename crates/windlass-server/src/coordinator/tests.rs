@@ -39,9 +39,13 @@ fn a_run_that_cannot_go_on_leaves_no_step_running() {
     let text = "concurrency = 2\n\
         [step.a]\nrun = 'while ! test -e go; do sleep 0.01; done'\n\
         [step.b]\nrun = 'echo $$ > pid; touch begun; sleep 600'\n";
-    let workflow = windlass_workflow::parse("flow.toml", text).expect("nothing is wrong");
-    let plan = workflow.bind([]).expect("it has no parameters");
-    let coordinator = Coordinator::submit(open(), "flow.toml", text, plan, dir.path());
+    let order = RunRecord {
+        file: "flow.toml".to_owned(),
+        text: text.to_owned(),
+        dir: dir.path().to_owned(),
+        ..RunRecord::default()
+    };
+    let coordinator = Coordinator::submit(open(), order);
     let coordinator = coordinator.expect("it can be submitted");
     let run = coordinator.run_id().to_owned();
     let leading = thread::spawn(move || coordinator.lead(|_| {}));

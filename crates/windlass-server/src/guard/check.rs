@@ -5,7 +5,7 @@ use std::io::{self, PipeReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::io::ioctl_fionbio;
@@ -16,7 +16,7 @@ use windlass_workflow::Script;
 use crate::attempt::pid;
 use crate::poll::poll;
 use crate::signals::SignalPipe;
-use crate::spawn::{GroupChoice, spawn};
+use crate::spawn::{GroupChoice, Spawned, spawn};
 use crate::tree::{self, MARKS, marks_with};
 
 /// How much of the last output is kept.
@@ -33,7 +33,7 @@ pub struct Check<'a> {
     pub dir: &'a Path,
     /// How long it may take.
     pub limit: Duration,
-    /// A word that marks its processes; one that nobody else uses.
+    /// The words that mark its processes; nobody else uses the last of them.
     pub mark: &'a str,
 }
 
@@ -112,28 +112,45 @@ impl fmt::Display for Broken {
     }
 }
 
-/// Runs a condition once. An error means that a signal came, or the system did not let us.
-pub(crate) fn check_until(
+/// Runs a condition once, or until a signal comes.
+pub(crate) fn check_until_signal(
     check: &Check<'_>,
-    signals: Option<&SignalPipe>,
+    signals: &SignalPipe,
 ) -> io::Result<Result<CheckResult, i32>> {
+    match check_until(check, Some(signals))? {
+        Some(result) => Ok(Ok(result)),
+        None => signals.next().map(Err),
+    }
+}
+
+/// Runs a condition once, or until the other end of `stop` is closed: then there is no result.
+pub(crate) fn check_until_closed(
+    check: &Check<'_>,
+    stop: &PipeReader,
+) -> io::Result<Option<CheckResult>> {
+    check_until(check, Some(stop))
+}
+
+/// Runs a condition once, or until `stop` can be read: then there is no result.
+fn check_until(check: &Check<'_>, stop: Option<&dyn AsFd>) -> io::Result<Option<CheckResult>> {
     let mut running = match Running::start(check)? {
         Ok(running) => running,
-        Err(broken) => return Ok(Ok(CheckResult::Broken(broken))),
+        Err(broken) => return Ok(Some(CheckResult::Broken(broken))),
     };
-    let ended = running.until_end(check, signals);
+    let ended = running.until_end(check, stop);
     // Whatever the condition has left behind ends with it, also what holds on to its output.
-    let tree = Tree { mark: tree::mark(check.mark), group: tree::group_of(running.child.id()) };
+    let own = check.mark.rsplit(' ').next().unwrap_or_default();
+    let tree = Tree { mark: tree::mark(own), group: tree::group_of(running.child.id()) };
     let killed = running.child.kill().and_then(|()| tree::end(&tree));
     let status = running.child.wait()?;
     killed?;
     Ok(match ended? {
-        Ended::Signal(signal) => Err(signal),
-        Ended::Late => Ok(CheckResult::NotYet(NotYet::TimedOut {
+        Ended::Stopped => None,
+        Ended::Late => Some(CheckResult::NotYet(NotYet::TimedOut {
             limit: check.limit,
             said: running.last_line(),
         })),
-        Ended::Exited => Ok(result(status, running.last_line())),
+        Ended::Exited => Some(result(status, running.last_line())),
     })
 }
 
@@ -153,7 +170,7 @@ pub(crate) fn check_until(
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn check(check: &Check<'_>) -> io::Result<CheckResult> {
-    Ok(check_until(check, None)?.expect("no signals are watched"))
+    Ok(check_until(check, None)?.expect("nothing stops it"))
 }
 
 fn result(status: ExitStatus, said: String) -> CheckResult {
@@ -170,11 +187,11 @@ fn result(status: ExitStatus, said: String) -> CheckResult {
 enum Ended {
     Exited,
     Late,
-    Signal(i32),
+    Stopped,
 }
 
 struct Running {
-    child: Child,
+    child: Spawned,
     ended: OwnedFd,
     output: PipeReader,
     tail: Vec<u8>,
@@ -203,12 +220,12 @@ impl Running {
         Ok(Ok(Self { child, ended, output, tail: Vec::new() }))
     }
 
-    fn until_end(&mut self, check: &Check<'_>, signals: Option<&SignalPipe>) -> io::Result<Ended> {
+    fn until_end(&mut self, check: &Check<'_>, stop: Option<&dyn AsFd>) -> io::Result<Ended> {
         let began = Instant::now();
         loop {
             let left = check.limit.saturating_sub(began.elapsed());
             let mut sources: Vec<&dyn AsFd> = vec![&self.ended, &self.output];
-            sources.extend(signals.map(|signals| signals as &dyn AsFd));
+            sources.extend(stop);
             let ready = poll(&sources, Some(left))?;
             if ready[1] {
                 self.read();
@@ -217,8 +234,8 @@ impl Running {
                 self.read();
                 return Ok(Ended::Exited);
             }
-            if let Some(signals) = signals.filter(|_| ready[2]) {
-                return Ok(Ended::Signal(signals.next()?));
+            if stop.is_some() && ready[2] {
+                return Ok(Ended::Stopped);
             }
             if left.is_zero() {
                 return Ok(Ended::Late);

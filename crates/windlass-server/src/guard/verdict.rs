@@ -12,11 +12,15 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Verdict::Approve => "approve",
             Verdict::Reject => "reject",
         }
+    }
+
+    pub(crate) fn of_word(word: &str) -> Option<Self> {
+        [Verdict::Approve, Verdict::Reject].into_iter().find(|verdict| verdict.word() == word)
     }
 }
 
@@ -34,8 +38,7 @@ pub fn verdict(store: &mut Store, target: &str) -> Result<Option<Verdict>, Store
     store.transact(|transaction| {
         let mut verdict = None;
         for request in transaction.requests(target)? {
-            let known = [Verdict::Approve, Verdict::Reject];
-            let said = known.into_iter().find(|verdict| verdict.word() == request.text);
+            let said = Verdict::of_word(&request.text);
             if said.is_some() && transaction.take_request(request.number)? {
                 verdict = said;
             }

@@ -9,7 +9,7 @@ use windlass_core::Timestamp;
 use windlass_store::{Bell, Store, StoreError, Topic};
 use windlass_workflow::{EventPattern, EventPatternError, Guard, GuardAction};
 
-use super::check::{Broken, Check, CheckResult, NotYet, check_until};
+use super::check::{Broken, Check, CheckResult, NotYet, check_until_signal};
 use super::verdict::{Verdict, verdict};
 use super::vigil::{Vigil, VigilStep};
 use crate::events::{EventReader, rest};
@@ -171,7 +171,7 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
     fn check(&mut self, limit: Duration) -> Result<Option<GuardEnd>, GuardError> {
         let Watch { guard, env, dir, .. } = *self.order;
         let check = Check { script: &guard.condition, env, dir, limit, mark: &self.mark };
-        match check_until(&check, Some(&self.signals))? {
+        match check_until_signal(&check, &self.signals)? {
             Err(signal) => Err(GuardError::Interrupted { signal }),
             Ok(CheckResult::Passed) => Ok(Some(GuardEnd::Passed)),
             Ok(CheckResult::Broken(broken)) => Ok(Some(GuardEnd::Broken(broken))),

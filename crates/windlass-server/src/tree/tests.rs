@@ -1,17 +1,28 @@
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use super::*;
-use crate::spawn::{GroupChoice, spawn};
+use crate::spawn::{GroupChoice, Spawned, spawn};
+
+/// A word that no other test run on this machine uses.
+fn own(word: &str) -> String {
+    format!("{}-{word}", std::process::id())
+}
 
 fn tree(word: &str) -> Tree {
-    Tree { mark: mark(word), group: None }
+    Tree { mark: mark(&own(word)), group: None }
+}
+
+fn found(tree: &Tree) -> io::Result<Vec<Process>> {
+    Ok(members(&[Wanted { tree, roots: &[] }])?.remove(0))
 }
 
 /// Starts a shell that says when it is ready, and waits for that.
-fn start(word: &str, script: &str) -> Child {
+fn start(word: &str, script: &str) -> Spawned {
     use std::io::Read;
     let mut command = Command::new("sh");
-    command.args(["-c", script]).env(MARKS, marks_with(word)).stdout(Stdio::piped());
+    command.args(["-c", script]).env(MARKS, marks_with(&own(word))).stdout(Stdio::piped());
     let mut child = spawn(&mut command, GroupChoice::Own).expect("sh runs");
     let mut ready = [0];
     child.stdout.as_mut().expect("a pipe").read_exact(&mut ready).expect("it says so");
@@ -23,9 +34,9 @@ fn whatever_carries_the_mark_is_ended_also_in_another_session() {
     let script = "setsid sleep 600 & sleep 600 & (sleep 600 & exec sleep 600) & echo; wait";
     let mut child = start("tree-test-1", script);
     let tree = tree("tree-test-1");
-    assert!(!members(&tree).expect("they can be listed").is_empty());
+    assert!(!found(&tree).expect("they can be listed").is_empty());
     end(&tree).expect("they end");
-    assert!(members(&tree).expect("they can be listed").is_empty());
+    assert!(found(&tree).expect("they can be listed").is_empty());
     child.wait().expect("it was killed");
 }
 
@@ -36,17 +47,17 @@ fn whoever_has_no_mark_is_found_by_its_group_and_its_parents() {
     let group = group_of(child.id());
     assert!(group.is_some(), "it leads a group");
     let tree = Tree { mark: "WINDLASS_LEASES=nobody".to_owned(), group };
-    let found = members(&tree).expect("they can be listed").len();
-    assert!(found >= 2, "{found}");
+    let many = found(&tree).expect("they can be listed").len();
+    assert!(many >= 2, "{many}");
     end(&tree).expect("they end");
-    assert!(members(&tree).expect("they can be listed").is_empty());
+    assert!(found(&tree).expect("they can be listed").is_empty());
     child.wait().expect("it was killed");
 }
 
 #[test]
 fn a_word_is_not_taken_for_another_that_begins_alike() {
     let mut child = start("tree-test-33", "echo; exec sleep 600");
-    assert!(members(&tree("tree-test-3")).expect("they can be listed").is_empty());
+    assert!(found(&tree("tree-test-3")).expect("they can be listed").is_empty());
     end(&tree("tree-test-33")).expect("it ends");
     child.wait().expect("it was killed");
 }
@@ -66,12 +77,14 @@ fn a_group_whose_number_is_used_again_is_left_alone() {
 #[test]
 fn what_an_ended_leader_left_in_its_group_is_found() {
     let mut child = start("tree-test-6", "env -i sleep 600 & echo");
-    crate::attempt::await_end(child.id());
+    let number = pid(child.id()).expect("a child has a number");
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pid(number), options).expect("it ends");
     let group = group_of(child.id());
     assert!(group.is_some(), "its number is its own until it is reaped");
     let tree = Tree { mark: "WINDLASS_LEASES=nobody".to_owned(), group };
-    assert_eq!(members(&tree).expect("they can be listed").len(), 1);
+    assert_eq!(found(&tree).expect("they can be listed").len(), 1);
     end(&tree).expect("it ends");
-    assert!(members(&tree).expect("they can be listed").is_empty());
+    assert!(found(&tree).expect("they can be listed").is_empty());
     child.wait().expect("it has ended");
 }

@@ -17,6 +17,7 @@ pub enum Action {
     Open(usize),
     /// Say that its gate will never open.
     Reject(usize),
+    /// Say that it is not needed.
     Skip(usize),
     /// End its wait before its time.
     Wake(usize),

@@ -54,6 +54,10 @@ impl RunRecords for Draft {
         Ok(wanted.take(limit).cloned().collect())
     }
 
+    fn run_end(&self, run: &str) -> Result<Option<RunEnd>, StoreError> {
+        Ok(self.tables().runs.records.get(run).and_then(|(_, listing)| listing.end))
+    }
+
     fn put_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError> {
         if let Some((_, listing)) = self.tables().runs.records.get_mut(run) {
             listing.end = end;

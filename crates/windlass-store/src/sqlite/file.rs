@@ -1,8 +1,12 @@
 //! Where a store may lie, and whether the file is still the one that was made.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::statfs;
 
@@ -70,6 +74,56 @@ fn stated_length(path: &Path) -> io::Result<u64> {
     };
     let pages = u32::from_be_bytes([header[28], header[29], header[30], header[31]]);
     Ok(page * u64::from(pages))
+}
+
+/// Which file lies at `path`.
+pub(super) fn inode(path: &Path) -> Result<Inode, StoreError> {
+    let gone = |_| StoreError::Replaced { path: path.to_owned() };
+    let metadata = fs::metadata(path).map_err(gone)?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+type Inode = (u64, u64);
+
+/// How many connections this process has to each file.
+static CONNECTIONS: Mutex<BTreeMap<Inode, usize>> = Mutex::new(BTreeMap::new());
+
+/// A file is in use by a connection of this process.
+pub(super) struct InUse(Inode);
+
+impl InUse {
+    /// Whether this process has a connection to the file.
+    pub(super) fn already(path: &Path) -> bool {
+        inode(path).is_ok_and(|inode| connections().contains_key(&inode))
+    }
+
+    /// There is one more.
+    pub(super) fn from_now(path: &Path) -> Result<Self, StoreError> {
+        let inode = inode(path)?;
+        *connections().entry(inode).or_default() += 1;
+        Ok(Self(inode))
+    }
+
+    pub(super) fn inode(&self) -> Inode {
+        self.0
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        let mut connections = connections();
+        if let Entry::Occupied(mut count) = connections.entry(self.0) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
+}
+
+fn connections() -> MutexGuard<'static, BTreeMap<Inode, usize>> {
+    // A count is changed as a whole.
+    CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

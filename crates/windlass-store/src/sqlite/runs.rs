@@ -70,6 +70,11 @@ impl RunRecords for SqliteRecords<'_> {
         }
     }
 
+    fn run_end(&self, run: &str) -> Result<Option<RunEnd>, StoreError> {
+        let query = "SELECT ended_ms, outcome FROM run WHERE id = ?1";
+        Ok(self.one(query, [run], |row| end(row, 0))?.flatten())
+    }
+
     fn put_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError> {
         let update = "UPDATE run SET ended_ms = ?2, outcome = ?3 WHERE id = ?1";
         let (at_ms, outcome) = end.map(|end| (end.at_ms, end.outcome.word())).unzip();
@@ -164,20 +169,21 @@ impl RunRecords for SqliteRecords<'_> {
 }
 
 fn listing(row: &Row<'_>) -> rusqlite::Result<RunListing> {
-    let (ended, outcome): (Option<i64>, Option<String>) = (row.get(4)?, row.get(5)?);
-    let end = match (ended, outcome) {
-        (Some(at_ms), Some(word)) => {
-            Some(RunEnd { at_ms, outcome: known(5, RunOutcome::of_word(&word))? })
-        }
-        _ => None,
-    };
     Ok(RunListing {
         id: row.get(0)?,
         workflow: row.get(1)?,
         file: row.get(2)?,
         created_ms: row.get(3)?,
-        end,
+        end: end(row, 4)?,
     })
+}
+
+/// The end of a run, from two columns.
+fn end(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<RunEnd>> {
+    let at_ms: Option<i64> = row.get(column)?;
+    let outcome: Option<String> = row.get(column + 1)?;
+    let (Some(at_ms), Some(word)) = (at_ms, outcome) else { return Ok(None) };
+    Ok(Some(RunEnd { at_ms, outcome: known(column + 1, RunOutcome::of_word(&word))? }))
 }
 
 fn attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRecord> {

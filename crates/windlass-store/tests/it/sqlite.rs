@@ -1,7 +1,7 @@
 //! The file: what is refused, what is noticed, and what older versions have left.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use rusqlite::Connection;
@@ -124,6 +124,25 @@ fn a_store_that_must_not_be_written_says_so() {
     fs::set_permissions(dir.path().join("store.db"), mode(0o400)).expect("a mode");
     let error = refused(dir.path());
     assert!(matches!(error, StoreError::ReadOnly { .. } | StoreError::Io { .. }), "{error}");
+}
+
+/// Whoever closes a store looks whether anybody else has a lock on it, and clears up if not.
+#[test]
+fn a_second_connection_leaves_the_locks_of_the_first_alone() {
+    let dir = made();
+    let first = Store::open(dir.path()).expect("it opens");
+    let inode = fs::metadata(dir.path().join("store.db")).expect("it is there").ino();
+    let held = || {
+        let locks = fs::read_to_string("/proc/locks").expect("this is Linux");
+        let own = format!(" {} ", std::process::id());
+        locks.lines().any(|lock| {
+            lock.contains("POSIX") && lock.contains(&own) && lock.contains(&format!(":{inode} "))
+        })
+    };
+    assert!(held(), "the connection has a lock");
+    drop(first.another().expect("it opens"));
+    drop(Store::open(dir.path()).expect("it opens"));
+    assert!(held(), "others took it along");
 }
 
 #[test]

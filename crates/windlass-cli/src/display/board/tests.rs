@@ -70,7 +70,7 @@ fn an_event_tells_how_long_the_attempt_took() {
 #[test]
 fn a_step_waits_until_it_does_something_else() {
     let mut board = board();
-    let event = board.apply(because("waits for lock deploy", change("fetch", Pending, 0, 0)));
+    let event = board.wait("fetch", "waits for lock deploy", 0);
     assert_eq!(event.kind, Kind::Waits);
     assert_eq!(board.waiting().collect::<Vec<_>>(), [(0, "waits for lock deploy")]);
     board.apply(change("fetch", Running, 1, 10));
@@ -81,7 +81,7 @@ fn a_step_waits_until_it_does_something_else() {
 fn a_step_that_has_begun_may_wait_and_still_runs() {
     let mut board = board();
     board.apply(change("build", Running, 1, 1_000));
-    let event = board.apply(because("waits for guard site_up", change("build", Running, 1, 2_000)));
+    let event = board.wait("build", "waits for guard site_up", 2_000);
     assert_eq!((event.kind, event.took), (Kind::Waits, None));
     assert_eq!((board.note(1), board.counts().running), (Some("waits for guard site_up"), 1));
     assert_eq!(board.waiting().len(), 0);

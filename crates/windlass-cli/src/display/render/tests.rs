@@ -40,7 +40,7 @@ fn busy() -> Board {
     board.apply(change("fetch", Success, 1, 1_000));
     board.apply(change("build", Running, 1, 1_000));
     board.apply(change("test", Running, 1, 11_700));
-    board.apply(because("waits for lock deploy", change("deploy", Pending, 0, 0)));
+    board.wait("deploy", "waits for lock deploy", 0);
     board
 }
 

@@ -1,0 +1,105 @@
+//! Choosing steps, trying again, cancelling.
+
+use crate::bench::{Bench, stderr};
+
+const CHAIN: &str = "[step.a]\nrun = 'echo a >> record'\n\
+    [step.b]\nafter = ['a']\nrun = 'echo b >> record; test -f good'\n\
+    [step.c]\nafter = ['b']\nrun = 'echo c >> record'\n\
+    [step.d]\nrun = 'echo d >> record'\n";
+
+#[test]
+fn chosen_steps_run_with_what_they_need_and_nothing_else() {
+    let bench = Bench::new();
+    bench.write("flow.toml", CHAIN);
+    bench.write("good", "");
+    assert!(bench.call(&["run", "flow.toml", "b"]).status.success());
+    assert_eq!(bench.read("record"), "a\nb\n");
+}
+
+#[test]
+fn so_many_steps_run_at_once_as_was_asked_for() {
+    let bench = Bench::new();
+    let flow = "concurrency = 8\n[step.a]\neach = { n = [1, 2, 3, 4] }\n\
+        run = 'mkdir busy; sleep 0.02; rmdir busy'";
+    bench.write("flow.toml", flow);
+    let output = bench.call(&["run", "flow.toml", "-j", "1"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(bench.call(&["run", "flow.toml", "-j", "0"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_retry_does_again_what_failed_and_what_follows_it() {
+    let bench = Bench::new();
+    bench.write("flow.toml", CHAIN);
+    assert_eq!(bench.call(&["run", "flow.toml", "-j", "1"]).status.code(), Some(1));
+    let run = bench.run_id();
+    let ran: Vec<_> = bench.read("record").lines().map(str::to_owned).collect();
+    assert_eq!(ran.len(), 3, "a, b and d: {ran:?}");
+    bench.write("good", "");
+    bench.write("record", "");
+    let refused = bench.call(&["retry", &run, "--step", "a"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("has neither failed nor was it cancelled"));
+    let output = bench.call(&["retry", &run[..5]]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(bench.read("record"), "b\nc\n");
+    let done = bench.call(&["retry", &run]);
+    assert!(stderr(&done).contains("nothing in run"), "{}", stderr(&done));
+    assert_eq!(bench.call(&["resume", &run]).status.code(), Some(0), "it has ended well again");
+}
+
+#[test]
+fn a_cancelled_run_ends_its_steps_and_can_be_tried_again() {
+    let bench = Bench::new();
+    let flow = "[step.a]\nrun = 'test -f go || { touch begun; sleep 100; }'\n\
+        [step.b]\nafter = ['a']\nrun = 'touch b'";
+    bench.write("flow.toml", flow);
+    let child = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    let run = bench.run_id();
+    let output = bench.call(&["cancel", &run[..6]]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert_eq!(bench.call(&["resume", &run]).status.code(), Some(3), "it has ended");
+    bench.write("go", "");
+    assert!(bench.call(&["retry", &run]).status.success());
+    assert!(bench.path("b").exists());
+}
+
+#[test]
+fn one_step_can_be_cancelled_and_the_others_go_on() {
+    let bench = Bench::new();
+    let flow = "[step.a]\nrun = 'touch begun; sleep 100'\n\
+        [step.b]\nafter = { a = 'done' }\nrun = 'touch b'";
+    bench.write("flow.toml", flow);
+    let child = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    let run = bench.run_id();
+    let unknown = bench.call(&["cancel", &format!("{run}/aa")]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(stderr(&unknown).contains("no step \"aa\""), "{}", stderr(&unknown));
+    assert!(bench.call(&["cancel", &format!("{run}/a")]).status.success());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(bench.path("b").exists());
+}
+
+#[test]
+fn a_run_that_nobody_leads_is_cancelled_by_whoever_asks() {
+    let bench = Bench::new();
+    let flow = "[step.a]\nrun = 'touch begun; sleep 100'\n[step.b]\nafter = ['a']\nrun = 'true'";
+    bench.write("flow.toml", flow);
+    let mut child = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    let run = bench.run_id();
+    let output = bench.call(&["cancel", &format!("{run}/b")]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("b: cancelled"), "{}", stderr(&output));
+    let output = bench.call(&["cancel", &run]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("a: cancelled"), "{}", stderr(&output));
+    assert_eq!(bench.call(&["resume", &run]).status.code(), Some(3));
+}

@@ -1,0 +1,305 @@
+//! How a run ends: interrupts, what steps leave to be done, hooks, and giving up the lead.
+
+use std::io;
+use std::time::Duration;
+
+use windlass_core::{Grant, Phase, WorkId, WorkState};
+use windlass_store::{AttemptEnd, AttemptRecord, Name, RunEnd, RunOutcome, StoreError};
+use windlass_workflow::Command;
+
+use super::condition::Side;
+use super::leader::Start;
+use super::pass::{Record, Running, Stage, millis};
+use super::{Coordinator, End, Notice, RunError, Stop, Update};
+use crate::ended::Exit;
+use crate::order::Order;
+use crate::processes::{Job, Traces};
+use crate::tree;
+
+/// How long something that does not say so may take to end once it was asked to.
+pub(super) const GRACE: Duration = Duration::from_secs(10);
+
+pub(super) fn cannot_end(source: io::Error) -> RunError {
+    RunError::Io { what: "the processes of the run cannot be ended", source }
+}
+
+impl Coordinator {
+    /// The first signal asks everything to end, the second one kills it.
+    pub(super) fn heed_signal(&mut self, signal: i32) -> Result<(), RunError> {
+        let before = self.stop.replace(Stop::Signal(signal));
+        if matches!(before, Some(Stop::Signal(_))) {
+            self.processes.kill_all().map_err(cannot_end)?;
+        }
+        for work in self.running.keys().copied().collect::<Vec<_>>() {
+            self.ask_to_end(work)?;
+        }
+        for work in self.conditions.waiting(Side::Before) {
+            self.conditions.forget(work);
+        }
+        for &hook in self.hooks.keys() {
+            self.processes.ask_to_end(Job::Hook(hook), GRACE).map_err(cannot_end)?;
+        }
+        Ok(())
+    }
+
+    /// Starts what is due after a commit: what follows the end of steps, and hooks.
+    pub(super) fn clean_up(&mut self) {
+        for work in std::mem::take(&mut self.due_finally) {
+            self.start_finally(work);
+        }
+        let stopping = self.stop.is_some();
+        let due = |work: &WorkId| {
+            let over = self.schedule.engine().phase(*work).is_some_and(|p| p.state().is_terminal());
+            (over || stopping) && !self.running.contains_key(work)
+        };
+        for work in self.uncleaned.iter().copied().filter(due).collect::<Vec<_>>() {
+            let start = Start { grant: self.latest(work), names: Vec::new(), broken: None };
+            let mut running = Running::new(start, self.schedule.now());
+            running.stage = Stage::CleanUp;
+            self.running.insert(work, running);
+            self.start_finally(work);
+        }
+        for (name, order) in std::mem::take(&mut self.due_hooks) {
+            self.start_hook(name, order);
+        }
+    }
+
+    /// Goes on where a run that was killed has been left: what ran is lost, except that whatever
+    /// follows a step in any case still does.
+    pub(super) fn pick_up(&mut self) -> Result<(), RunError> {
+        let run = self.leader.run.id.clone();
+        let attempts = self.store.look(|transaction| transaction.attempts(&run))?;
+        for wait in self.store.look(|transaction| transaction.waits(&run))? {
+            self.records.push(Record::WaitOver(wait.work));
+        }
+        let known = |grant: Grant| {
+            let key = |record: &&AttemptRecord| (record.work, record.attempt);
+            let found = attempts.binary_search_by_key(&(grant.work, grant.attempt), |r| key(&r));
+            found.ok().map(|place| &attempts[place])
+        };
+        for work in self.schedule.begun() {
+            let grant = self.latest(work);
+            let end = known(grant).map(|record| record.end);
+            let lives = self.schedule.engine().phase(work).map(Phase::state);
+            let unclean = [None, Some(AttemptEnd::Lost), Some(AttemptEnd::Retry)].contains(&end);
+            if self.schedule.step(work).finally.is_some()
+                && (unclean || end == Some(AttemptEnd::Finishing))
+            {
+                self.uncleaned.insert(work);
+            }
+            if lives != Some(WorkState::Running) {
+                continue;
+            }
+            match known(grant).filter(|record| record.end == AttemptEnd::Finishing) {
+                Some(record) => self.finish_again(grant, record),
+                None => self.lose(grant),
+            }
+        }
+        for work in self.schedule.works_in(|phase| phase == Phase::Gated) {
+            self.begin_conditions(work);
+        }
+        Ok(())
+    }
+
+    /// The command of the attempt had ended, and what follows in any case had not.
+    fn finish_again(&mut self, grant: Grant, record: &AttemptRecord) {
+        let start = Start { grant, names: Vec::new(), broken: None };
+        let running = Running::remembered(start, record, &self.schedule.step(grant.work).retry);
+        self.running.insert(grant.work, running);
+        self.due_finally.push(grant.work);
+    }
+
+    /// The attempt was lost with the process that led the run.
+    fn lose(&mut self, grant: Grant) {
+        let step = self.schedule.step(grant.work).name.clone();
+        let (began, now) = (self.schedule.began_attempt(grant.work), self.schedule.now());
+        self.schedule.lose(grant);
+        let record = AttemptRecord {
+            work: grant.work,
+            attempt: grant.attempt,
+            step,
+            started_ms: millis(began),
+            ended_ms: millis(now),
+            end: AttemptEnd::Lost,
+            code: None,
+            signal: None,
+            why: Some("the process that led the run was killed".to_owned()),
+            peak_kib: None,
+            cpu_ms: None,
+        };
+        let holder = self.leader.holder_of(grant);
+        self.records.push(Record::Attempt { record, holder, names: Vec::new() });
+    }
+
+    /// How the run ends, once everything has; the hook for that runs before.
+    pub(super) fn end(&mut self) -> Option<End> {
+        if !self.running.is_empty() || !self.inbox.is_empty() {
+            return None;
+        }
+        if self.schedule.engine().is_done() {
+            if self.closing.is_none() {
+                let end = self.outcome();
+                self.closing = Some(end);
+                self.call_end_hook(end);
+            }
+            return self.closing.filter(|_| self.hooks.is_empty());
+        }
+        match self.stop.filter(|_| self.hooks.is_empty())? {
+            Stop::Signal(signal) => Some(End::Interrupted { signal }),
+            Stop::Leave => Some(End::Left),
+        }
+    }
+
+    fn outcome(&self) -> End {
+        let count = |state| self.schedule.engine().metrics().count(state);
+        let bad = count(WorkState::Failed) + count(WorkState::Blocked);
+        match count(WorkState::Success) == self.schedule.len() {
+            true => End::Succeeded,
+            false if self.schedule.is_too_late() => End::TooLate,
+            false if self.cancelled || bad == 0 => End::Cancelled,
+            false => End::Failed,
+        }
+    }
+
+    /// Gives up the run, and every place in line that it still has.
+    pub(super) fn finish(
+        mut self,
+        end: End,
+        watch: &mut impl FnMut(&Update<'_>),
+    ) -> Result<End, RunError> {
+        for notice in std::mem::take(&mut self.notices) {
+            if let Notice::Said(what) = notice {
+                watch(&Update::Notice(&what));
+            }
+        }
+        self.processes.finish().map_err(cannot_end)?;
+        self.step_down(end)?;
+        Ok(end)
+    }
+
+    fn step_down(&mut self, end: End) -> Result<(), StoreError> {
+        let at_ms = millis(self.schedule.now());
+        self.give_up(stored(end).map(|outcome| RunEnd { at_ms, outcome }))
+    }
+
+    /// Gives up the lead of the run, which has ended like that, if it has.
+    pub(super) fn give_up(&mut self, end: Option<RunEnd>) -> Result<(), StoreError> {
+        let Self { store, schedule, leader, .. } = self;
+        store.transact(|transaction| {
+            for work in schedule.ticketed() {
+                let attempts = schedule.engine().attempts(work).expect("it is one of its works");
+                let grant = Grant { work, attempt: attempts + 1 };
+                transaction.leave_line(&leader.holder_of(grant))?;
+            }
+            for wait in transaction.waits(&leader.run.id)? {
+                transaction.delete_wait(&leader.run.id, wait.work)?;
+            }
+            if end.is_some() {
+                transaction.put_run_end(&leader.run.id, end)?;
+            }
+            let name = Name::Run(leader.run.id.clone());
+            transaction.release(&name, &leader.holder, leader.epoch)?;
+            Ok(())
+        })
+    }
+
+    /// Calls the hook for the end of the run, if there is one.
+    fn call_end_hook(&mut self, end: End) {
+        let hooks = &self.schedule.plan().hooks;
+        let (name, command) = match end {
+            End::Succeeded => ("on.success", hooks.success.clone()),
+            End::Failed | End::TooLate => ("on.failure", hooks.failure.clone()),
+            End::Cancelled | End::Interrupted { .. } | End::Left => return,
+        };
+        let Some(command) = command else { return };
+        let failed: Vec<_> = self.schedule.works_in(|phase| phase == Phase::Failed);
+        let failed: Vec<_> =
+            failed.into_iter().map(|work| self.schedule.step(work).name.as_str()).collect();
+        let outcome = stored(end).map_or("", RunOutcome::word);
+        let failed = failed.join("\n");
+        self.call_hook(
+            name,
+            &command,
+            &[("WINDLASS_OUTCOME", outcome), ("WINDLASS_FAILED", &failed)],
+        );
+        self.clean_up();
+    }
+
+    /// Has a hook run after the next commit.
+    pub(super) fn call_hook(
+        &mut self,
+        name: &'static str,
+        command: &Command,
+        about: &[(&str, &str)],
+    ) {
+        let written = |step: &str, key: &str| self.schedule.output(&self.logs, step, key);
+        match self.leader.orders(&self.schedule, &written).hook(command, about) {
+            Ok(order) => self.due_hooks.push((name, order)),
+            Err(unready) => self.notices.push(Notice::Said(format!("{name}: {unready}"))),
+        }
+    }
+
+    fn start_hook(&mut self, name: &'static str, mut order: Order) {
+        self.called += 1;
+        let log = self.logs.join(format!("{name}.log"));
+        let mark = format!("{}-hook-{}", self.leader.mark(), self.called);
+        let marks = tree::marks_with(&format!("{} {mark}", self.leader.mark()));
+        order.env.push((tree::MARKS.to_owned(), marks));
+        let traces = Traces { mark, log, output: None };
+        match self.processes.start(Job::Hook(self.called), &order, traces) {
+            Ok(()) => drop(self.hooks.insert(self.called, name)),
+            Err(error) => {
+                self.notices.push(Notice::Said(format!("{name} cannot be started: {error}")));
+            }
+        }
+    }
+
+    pub(super) fn hook_ended(&mut self, hook: u32, exit: Exit) {
+        if let Some(name) = self.hooks.remove(&hook).filter(|_| !exit.is_success()) {
+            let log = self.logs.join(format!("{name}.log"));
+            let what = format!("{name}: {exit}; its output: {}", log.display());
+            self.notices.push(Notice::Said(what));
+        }
+    }
+
+    /// A guard waits for a person: everybody is told.
+    pub(super) fn escalate(&mut self, work: WorkId) {
+        let plan = self.schedule.plan();
+        let Some(wait) = self.conditions.shown(work, &plan.guards) else { return };
+        let step = self.schedule.step(work).name.clone();
+        let target = format!("{}/{step}", self.leader.run.id);
+        self.records.push(Record::Emit(format!("guard:{}:escalated", wait.guard)));
+        let what = format!(
+            "guard {}: its time is over; decide with: windlass approve {target}, or windlass reject {target}",
+            wait.guard
+        );
+        self.notices.push(Notice::Waits(work, what));
+        if let Some(hook) = plan.hooks.escalate.clone() {
+            let about = [("WINDLASS_GUARD", wait.guard.as_str()), ("WINDLASS_STEP", &step)];
+            self.call_hook("on.escalate", &hook, &about);
+        }
+        self.records.push(Record::Wait(wait));
+    }
+
+    /// A step waits for a guard: those who watch are told once, those who ask each time.
+    pub(super) fn note_wait(&mut self, work: WorkId, more: &str) {
+        let guards = &self.schedule.plan().guards;
+        let Some(wait) = self.conditions.shown(work, guards) else { return };
+        if wait.checks == 1 || !more.is_empty() {
+            let said = wait.said.as_deref().map(|said| format!(": {said}")).unwrap_or_default();
+            self.notices.push(Notice::Waits(work, format!("guard {}{said}{more}", wait.guard)));
+        }
+        self.records.push(Record::Wait(wait));
+    }
+}
+
+/// An end that is one, as it is stored.
+fn stored(end: End) -> Option<RunOutcome> {
+    match end {
+        End::Succeeded => Some(RunOutcome::Succeeded),
+        End::Failed => Some(RunOutcome::Failed),
+        End::TooLate => Some(RunOutcome::TooLate),
+        End::Cancelled => Some(RunOutcome::Cancelled),
+        End::Interrupted { .. } | End::Left => None,
+    }
+}

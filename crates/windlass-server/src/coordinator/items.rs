@@ -1,0 +1,93 @@
+//! Which items of a resource each step has: what there is exactly one of has a name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use windlass_core::{Amount, WorkId};
+use windlass_workflow::{Plan, ResourceKind, Step};
+
+/// The items of all resources that have some.
+pub(super) struct Items {
+    /// The items that nobody has, by the resource's place in the plan.
+    free: BTreeMap<usize, BTreeSet<usize>>,
+    taken: BTreeMap<WorkId, Vec<(usize, usize)>>,
+}
+
+impl Items {
+    pub(super) fn of(plan: &Plan) -> Self {
+        let count = |kind: &ResourceKind| match kind {
+            ResourceKind::Items { items, .. } => Some(items.len()),
+            _ => None,
+        };
+        let resources = plan.resources.iter().enumerate();
+        let free = resources
+            .filter_map(|(place, resource)| Some((place, (0..count(&resource.kind)?).collect())));
+        Self { free: free.collect(), taken: BTreeMap::new() }
+    }
+
+    /// Gives the step as many items as it uses. The engine has seen to it that there are enough.
+    pub(super) fn take(&mut self, work: WorkId, plan: &Plan, step: &Step) {
+        for (&place, free) in &mut self.free {
+            let wanted = step.uses.amount(&plan.resources[place].name).unwrap_or_default();
+            for _ in 0..whole(wanted) {
+                let item = free.pop_first().expect("the engine counts them");
+                self.taken.entry(work).or_default().push((place, item));
+            }
+        }
+    }
+
+    pub(super) fn give_back(&mut self, work: WorkId) {
+        for (place, item) in self.taken.remove(&work).unwrap_or_default() {
+            self.free.entry(place).or_default().insert(item);
+        }
+    }
+
+    /// The variables that tell a step which items it has.
+    pub(super) fn variables(&self, work: WorkId, plan: &Plan) -> Vec<(String, String)> {
+        let mut variables: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for (place, item) in self.taken.get(&work).into_iter().flatten() {
+            let resource = &plan.resources[*place];
+            let ResourceKind::Items { items, env } = &resource.kind else { continue };
+            let variable = env.clone().unwrap_or_else(|| variable_of(&resource.name));
+            variables.entry(variable).or_default().push(&items[*item]);
+        }
+        variables.into_iter().map(|(name, items)| (name, items.join(","))).collect()
+    }
+}
+
+/// The variable for a resource that names none: `WINDLASS_RESOURCE_` and its name in capitals.
+fn variable_of(resource: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    format!("WINDLASS_RESOURCE_{}", resource.chars().map(plain).collect::<String>())
+}
+
+/// How many whole ones an amount is; a plan asks for items only so.
+fn whole(amount: Amount) -> u64 {
+    amount.steps() / Amount::from(1).steps()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_told_which_items_they_have_and_nobody_has_anothers() {
+        let text = "[resource]\ngpu = { items = ['a', 'b', 'c'], env = 'GPU' }\n\
+            \"a-b\" = { items = ['x'] }\n\
+            [step.one]\nrun = 'true'\nuse = { gpu = 1 }\n\
+            [step.two]\nrun = 'true'\nuse = { gpu = 2, \"a-b\" = 1 }";
+        let workflow = windlass_workflow::parse("flow.toml", text).expect("nothing is wrong");
+        let plan = workflow.bind([]).expect("it has no parameters");
+        let mut items = Items::of(&plan);
+        let [one, two] = [0, 1].map(WorkId::from_index);
+        items.take(one, &plan, &plan.steps[0]);
+        items.take(two, &plan, &plan.steps[1]);
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(items.variables(one, &plan), [pair("GPU", "a")]);
+        let both = [pair("GPU", "b,c"), pair("WINDLASS_RESOURCE_A_B", "x")];
+        assert_eq!(items.variables(two, &plan), both);
+        items.give_back(one);
+        assert!(items.variables(one, &plan).is_empty());
+        items.take(one, &plan, &plan.steps[0]);
+        assert_eq!(items.variables(one, &plan), [pair("GPU", "a")]);
+    }
+}

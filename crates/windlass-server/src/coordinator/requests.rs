@@ -1,0 +1,176 @@
+//! What people ask of a run while it is under way.
+//!
+//! A request is a text that stands in the store until the run's process takes it, in the commit
+//! that carries it out. The bell that comes with it makes that a matter of milliseconds.
+
+use windlass_core::{Input, Phase, WorkId};
+use windlass_store::{RunRecord, Store, StoreError, Transaction};
+
+use super::pass::Record;
+use super::{Coordinator, RunError, Stop, plan_of};
+use crate::guard::Verdict;
+
+/// Something that people can ask of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ask {
+    /// Its end, or that of one of its steps.
+    Cancel(Option<String>),
+    /// That the guard which a step waits for passes or fails.
+    Decide(String, Verdict),
+}
+
+impl Ask {
+    fn text(&self) -> String {
+        match self {
+            Ask::Cancel(None) => "cancel".to_owned(),
+            Ask::Cancel(Some(step)) => format!("cancel {step}"),
+            Ask::Decide(step, verdict) => format!("{} {step}", verdict.word()),
+        }
+    }
+
+    fn of_text(text: &str) -> Option<Self> {
+        let (verb, step) = match text.split_once(' ') {
+            Some((verb, step)) => (verb, Some(step.to_owned())),
+            None => (text, None),
+        };
+        match (verb, step) {
+            ("cancel", step) => Some(Ask::Cancel(step)),
+            (verb, Some(step)) => Some(Ask::Decide(step, Verdict::of_word(verb)?)),
+            _ => None,
+        }
+    }
+}
+
+/// Asks the process that leads `run`, which is the run's whole id.
+pub fn ask(store: &mut Store, run: &str, what: &Ask) -> Result<(), StoreError> {
+    store.transact(|transaction| transaction.ask(&target(run), &what.text())).map(drop)
+}
+
+/// Passes or fails the guard that a step waits for. `run` may be the beginning of its id.
+pub fn decide_step(
+    store: &mut Store,
+    run: &str,
+    step: &str,
+    verdict: Verdict,
+) -> Result<(), RunError> {
+    let run = store.run(run)?;
+    check_step(&run, Some(step))?;
+    let waits = store.look(|transaction| transaction.waits(&run.id))?;
+    let plan = plan_of(&run)?;
+    if !waits.iter().any(|wait| plan.steps[wait.work.index()].name == step) {
+        return Err(RunError::NoGuard { run: run.id, step: step.to_owned() });
+    }
+    Ok(ask(store, &run.id, &Ask::Decide(step.to_owned(), verdict))?)
+}
+
+/// Refuses a step that a run does not have.
+pub fn check_step(run: &RunRecord, step: Option<&str>) -> Result<(), RunError> {
+    let plan = plan_of(run)?;
+    match step.filter(|name| plan.steps.iter().all(|step| step.name != *name)) {
+        Some(unknown) => Err(plan.no_such_step(unknown).into()),
+        None => Ok(()),
+    }
+}
+
+/// The address of whoever leads a run.
+fn target(run: &str) -> String {
+    format!("run/{run}")
+}
+
+/// A request, as the run understands it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wish {
+    CancelAll {
+        number: u64,
+    },
+    Cancel {
+        number: u64,
+        work: WorkId,
+    },
+    Decide {
+        number: u64,
+        work: WorkId,
+        verdict: Verdict,
+    },
+    /// It names no step that there is, or comes from another version.
+    Unknown {
+        number: u64,
+    },
+}
+
+impl Coordinator {
+    /// Has what failed or was cancelled tried again: the named steps, or all of them.
+    pub(super) fn reopen(&mut self, steps: &[String]) -> Result<(), RunError> {
+        let run = || self.leader.run.id.clone();
+        let bad = |phase: Phase| matches!(phase, Phase::Failed | Phase::Cancelled);
+        let mut works = Vec::new();
+        for step in steps {
+            let work = self.known(step)?;
+            if !self.schedule.engine().phase(work).is_some_and(bad) {
+                return Err(RunError::NotAgain { run: run(), step: step.clone() });
+            }
+            works.push(work);
+        }
+        if steps.is_empty() {
+            works = self.schedule.works_in(bad);
+        }
+        if works.is_empty() {
+            return Err(RunError::NothingToRetry { run: run() });
+        }
+        // Each takes those that follow it along, so later ones may wait already.
+        for work in works {
+            if self.schedule.engine().phase(work).is_some_and(bad) {
+                self.schedule.reopen(work).expect("nothing of an ended run is under way");
+            }
+        }
+        self.records.push(Record::GoesOn);
+        Ok(())
+    }
+
+    /// Cancels a step, or all of them.
+    pub(super) fn cancel_now(&mut self, step: Option<&str>) -> Result<(), RunError> {
+        let Some(step) = step else {
+            self.cancelled = true;
+            self.schedule.apply(Input::CancelAll).expect("everything can be cancelled");
+            return Ok(());
+        };
+        let work = self.known(step)?;
+        let over = || RunError::StepOver { run: self.leader.run.id.clone(), step: step.to_owned() };
+        if self.schedule.engine().phase(work).is_none_or(|phase| phase.state().is_terminal()) {
+            return Err(over());
+        }
+        self.schedule.apply(Input::Cancel(work)).expect("it has not ended");
+        // Nothing else of the run is begun here.
+        self.stop = Some(Stop::Leave);
+        Ok(())
+    }
+
+    fn known(&self, step: &str) -> Result<WorkId, RunError> {
+        let unknown = || RunError::from(self.schedule.plan().no_such_step(step));
+        self.schedule.called(step).ok_or_else(unknown)
+    }
+
+    /// What is asked of the run, in order.
+    pub(super) fn requests(&mut self) -> Result<Vec<Wish>, RunError> {
+        let target = target(&self.leader.run.id);
+        let look = |transaction: &Transaction<'_>| transaction.requests(&target);
+        let requests = self.store.look(look)?;
+        Ok(requests.iter().map(|request| self.wish(request.number, &request.text)).collect())
+    }
+
+    fn wish(&self, number: u64, text: &str) -> Wish {
+        let called = |step: &str| self.schedule.called(step);
+        let wish = match Ask::of_text(text) {
+            Some(Ask::Cancel(None)) => Some(Wish::CancelAll { number }),
+            Some(Ask::Cancel(Some(step))) => {
+                called(&step).map(|work| Wish::Cancel { number, work })
+            }
+            Some(Ask::Decide(step, verdict)) => {
+                called(&step).map(|work| Wish::Decide { number, work, verdict })
+            }
+            None => None,
+        };
+        wish.unwrap_or(Wish::Unknown { number })
+    }
+}

@@ -1,0 +1,64 @@
+//! What those who watch a run are told.
+
+use std::path::PathBuf;
+
+use windlass_core::WorkState;
+
+/// Something to tell those who watch a run.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Update<'a> {
+    /// A step changed its state, and the store knows it.
+    Changed(Change<'a>),
+    /// A step waits for something besides other steps.
+    Waits {
+        /// The step's name.
+        step: &'a str,
+        /// What it waits for, as a phrase: "guard approved: exit code 1".
+        what: &'a str,
+        /// When, in nanoseconds since 1970.
+        at_nanos: u64,
+    },
+    /// A sentence about the run itself.
+    Notice(&'a str),
+}
+
+/// A step changed its state, and the store knows it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Change<'a> {
+    /// The step's name.
+    pub step: &'a str,
+    /// The state it is in now.
+    pub state: WorkState,
+    /// Its latest attempt, from 1; 0 before the first.
+    pub attempt: u32,
+    /// When, in nanoseconds since 1970.
+    pub at_nanos: u64,
+    /// Where the output of that attempt is, if there was one.
+    pub log: Option<PathBuf>,
+    /// It succeeded because it was not needed.
+    pub skipped: bool,
+    /// What there is to say about it, as a phrase: "exit code 3".
+    pub why: Option<String>,
+}
+
+/// How a run ended, or paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Every step succeeded or was skipped.
+    Succeeded,
+    /// A step failed or was blocked.
+    Failed,
+    /// Not every step succeeded before the deadline of the run.
+    TooLate,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// A signal interrupted it; it can be resumed.
+    Interrupted {
+        /// The signal.
+        signal: i32,
+    },
+    /// What was asked for is done, and the run can be resumed.
+    Left,
+}

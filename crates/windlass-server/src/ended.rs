@@ -1,0 +1,86 @@
+//! How a process ended, and what it took.
+
+use std::fmt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// How a process ended.
+///
+/// ```
+/// use windlass_server::Exit;
+///
+/// assert_eq!(Exit::Signal(9).code(), 137);
+/// assert_eq!(Exit::Signal(9).to_string(), "ended by signal 9");
+/// assert!(Exit::Code(0).is_success());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Exit {
+    /// The code as a shell would tell it: 128 more than the signal, if one ended it.
+    #[must_use]
+    pub fn code(self) -> i32 {
+        match self {
+            Exit::Code(code) => code,
+            Exit::Signal(signal) => 128 + signal,
+        }
+    }
+
+    /// Whether it ended by itself, and well.
+    #[must_use]
+    pub fn is_success(self) -> bool {
+        self == Exit::Code(0)
+    }
+}
+
+impl From<ExitStatus> for Exit {
+    fn from(status: ExitStatus) -> Self {
+        match status.code() {
+            Some(code) => Exit::Code(code),
+            None => Exit::Signal(status.signal().unwrap_or_default()),
+        }
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Exit::Code(code) => write!(f, "exit code {code}"),
+            Exit::Signal(signal) => write!(f, "ended by signal {signal}"),
+        }
+    }
+}
+
+/// What a process took, together with those of its descendants that were waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Time on processors.
+    pub cpu: Duration,
+    /// The most memory that one of its processes had at a time, in bytes. The kernel counts in what
+    /// the process had before it became the command, so it is never less than what this process had.
+    pub peak_memory: u64,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ended {
+    /// How its process ended; what a shell would say of one that could not be started.
+    pub exit: Exit,
+    /// What it took.
+    pub usage: Usage,
+}
+
+impl From<Exit> for Ended {
+    /// An end that took nothing.
+    fn from(exit: Exit) -> Self {
+        Self { exit, usage: Usage::default() }
+    }
+}

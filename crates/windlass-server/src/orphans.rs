@@ -1,0 +1,70 @@
+//! Processes that have lost their parents and were given to this one.
+//!
+//! This process takes the place of the first one for everything that it has started, however far
+//! down: what loses its parent becomes a child of ours. So nothing that a step starts can get out of
+//! sight, and whether it has left anything behind is one look at a list that is empty as a rule.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use rustix::process::{getpgrp, getpid, set_child_subreaper};
+
+use crate::attempt::pid;
+use crate::spawn::{is_spawned, reap};
+use crate::tree::{self, Process};
+
+/// The orphans of this process.
+pub(crate) struct Orphans {
+    /// The children of the first thread, which is the one that is given orphans.
+    list: Option<File>,
+    /// Our own group. Attempts have groups of their own, so whoever is in ours is none of theirs.
+    group: u32,
+}
+
+impl Orphans {
+    /// Has orphans given to this process from now on.
+    pub(crate) fn receive() -> io::Result<Self> {
+        set_child_subreaper(Some(getpid()))?;
+        let this = std::process::id();
+        // Not every kernel has it.
+        let list = File::open(format!("/proc/{this}/task/{this}/children")).ok();
+        Ok(Self { list, group: getpgrp().as_raw_nonzero().get().unsigned_abs() })
+    }
+
+    /// The orphans that live; those that have ended are reaped.
+    pub(crate) fn look(&self) -> io::Result<Vec<Process>> {
+        let mut living = Vec::new();
+        for child in self.children()?.into_iter().filter(|&child| !is_spawned(child)) {
+            let Some((process, lives)) = tree::stat(child) else { continue };
+            if process.group == self.group {
+                continue;
+            }
+            if lives {
+                living.push(process);
+            } else if let Some(number) = pid(child) {
+                reap(number)?;
+            }
+        }
+        Ok(living)
+    }
+
+    fn children(&self) -> io::Result<Vec<u32>> {
+        let Some(list) = &self.list else {
+            let this = std::process::id();
+            let all = tree::all()?.into_iter();
+            return Ok(all.filter(|(child, _)| child.parent == this).map(|(c, _)| c.pid).collect());
+        };
+        let mut text = Vec::new();
+        let mut chunk = [0; 4096];
+        loop {
+            let length = list.read_at(&mut chunk, text.len() as u64)?;
+            if length == 0 {
+                break;
+            }
+            text.extend(&chunk[..length]);
+        }
+        let numbers = text.split(|byte| *byte == b' ').filter_map(|word| str::from_utf8(word).ok());
+        Ok(numbers.filter_map(|word| word.parse().ok()).collect())
+    }
+}

@@ -1,0 +1,392 @@
+//! The processes of a run's attempts, from their start until nothing is left of them.
+//!
+//! One wait serves all of them. An attempt is over when its process has ended and everything that it
+//! has started has, too. What it left behind is known from the orphans that this process is given, so
+//! an attempt that leaves nothing costs no search; one that has to be ended, or has left something,
+//! is handed to the thread that ends trees. Knows nothing of steps, stores or decisions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::param::clock_ticks_per_second;
+use rustix::process::{PidfdFlags, Signal, pidfd_open};
+use rustix::time::{ClockId, clock_gettime};
+use windlass_core::WorkId;
+use windlass_store::Tree;
+
+use crate::attempt::{self, pid};
+use crate::ended::{Ended, Exit};
+use crate::ender::{Condemned, Ender, Gone, Mercy};
+use crate::mailbox::{Mailbox, Sender, mailbox};
+use crate::order::Order;
+use crate::orphans::Orphans;
+use crate::outputs;
+use crate::poll::{poll, timespec};
+use crate::spawn::{Spawned, reap};
+use crate::tree::{self, MARKS, PATIENCE, Process, Reach};
+
+/// What a shell says of a command that cannot be executed.
+pub(crate) const CANNOT_START: i32 = 126;
+/// How often orphans are looked for while nothing else happens.
+const SWEEP: Duration = Duration::from_secs(1);
+/// How many ends one wait can tell of.
+const AT_ONCE: usize = 256;
+/// What a process table calls news that are no process's end.
+const NEWS: u64 = 0;
+
+/// Whose process it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Job {
+    /// A step's; it has one at a time.
+    Work(WorkId),
+    /// A hook's, by a number of its own.
+    Hook(u32),
+}
+
+/// Everything that runs for one run.
+pub(crate) struct Processes {
+    table: OwnedFd,
+    running: BTreeMap<Job, Running>,
+    /// By the numbers of their processes.
+    jobs: BTreeMap<u32, Job>,
+    /// Those whose own process has ended.
+    exited: BTreeSet<Job>,
+    orphans: Orphans,
+    ender: Option<Ender>,
+    /// The word that marks all of them.
+    mark: String,
+    /// What our own threads have to say.
+    words: Mailbox<Word>,
+    tell: Sender<Word>,
+}
+
+struct Running {
+    process: Spawned,
+    /// Becomes readable when it ends.
+    handle: OwnedFd,
+    /// When it was started at the earliest, in ticks since boot.
+    born: u64,
+    traces: Traces,
+    tree: TreeState,
+}
+
+/// What is known of the processes that an attempt has started.
+enum TreeState {
+    /// They are left alone.
+    Untouched,
+    /// They are being ended.
+    Ending,
+    /// They have ended, except for these.
+    Ended { left: Vec<u32> },
+}
+
+/// What an attempt can be recognised by, and leaves behind.
+#[derive(Clone, Debug)]
+pub(crate) struct Traces {
+    /// The word that marks its processes.
+    pub(crate) mark: String,
+    /// Where its output goes.
+    pub(crate) log: PathBuf,
+    /// Where it writes what it hands on, if it may.
+    pub(crate) output: Option<PathBuf>,
+}
+
+enum Word {
+    Gone(Gone),
+    /// What an attempt has written was read, after it had ended.
+    Over(Job, Ended),
+}
+
+/// Whose orphan a process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Job(Job),
+    /// It carries nothing that would tell.
+    Unknown,
+    /// Somebody else's, in this process.
+    Stranger,
+}
+
+impl Processes {
+    /// `mark` is a word that all attempts carry; `news` ends a wait, too.
+    pub(crate) fn new(mark: &str, news: &impl AsFd) -> io::Result<Self> {
+        let table = epoll::create(CreateFlags::CLOEXEC)?;
+        let (tell, words) = mailbox()?;
+        epoll::add(&table, news, EventData::new_u64(NEWS), EventFlags::IN)?;
+        epoll::add(&table, &words, EventData::new_u64(NEWS), EventFlags::IN)?;
+        Ok(Self {
+            table,
+            running: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            exited: BTreeSet::new(),
+            orphans: Orphans::receive()?,
+            ender: None,
+            mark: mark.to_owned(),
+            words,
+            tell,
+        })
+    }
+
+    /// Starts the process of an attempt.
+    pub(crate) fn start(&mut self, job: Job, order: &Order, traces: Traces) -> io::Result<()> {
+        let born = ticks();
+        let mut process = attempt::start(order, &traces.log)?;
+        let handle = match self.watch(process.id()) {
+            Ok(handle) => handle,
+            Err(error) => {
+                // One that cannot be waited for with the others must not go on.
+                let killed = process.kill().and_then(|()| process.wait());
+                return Err(killed.err().unwrap_or_else(|| error.into()));
+            }
+        };
+        self.jobs.insert(process.id(), job);
+        let tree = TreeState::Untouched;
+        self.running.insert(job, Running { process, handle, born, traces, tree });
+        Ok(())
+    }
+
+    fn watch(&self, process: u32) -> rustix::io::Result<OwnedFd> {
+        let handle = pidfd_open(pid(process).ok_or(Errno::SRCH)?, PidfdFlags::empty())?;
+        epoll::add(&self.table, &handle, EventData::new_u64(process.into()), EventFlags::IN)?;
+        Ok(handle)
+    }
+
+    /// Asks everything that belongs to an attempt to end, and kills what has not within its grace.
+    pub(crate) fn ask_to_end(&mut self, job: Job, grace: Duration) -> io::Result<()> {
+        self.condemn(job, Mercy::Grace(grace), Vec::new())
+    }
+
+    /// Kills everything that belongs to a process.
+    pub(crate) fn kill(&mut self, job: Job) -> io::Result<()> {
+        self.condemn(job, Mercy::None, Vec::new())?;
+        if let Some(ender) = &self.ender {
+            ender.kill(job);
+        }
+        Ok(())
+    }
+
+    /// Kills everything that runs.
+    pub(crate) fn kill_all(&mut self) -> io::Result<()> {
+        self.running
+            .keys()
+            .copied()
+            .collect::<Vec<_>>()
+            .into_iter()
+            .try_for_each(|job| self.kill(job))
+    }
+
+    /// Waits until an attempt is over, or there are news, or `patience` is over. The attempts that
+    /// are over now; nothing of them is left.
+    pub(crate) fn wait(&mut self, patience: Option<Duration>) -> io::Result<Vec<(Job, Ended)>> {
+        let until = patience.and_then(|patience| Instant::now().checked_add(patience));
+        loop {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let sweep = (!self.running.is_empty()).then_some(SWEEP);
+            let news = self.sleep(left.into_iter().chain(sweep).min())?;
+            let over = self.look()?;
+            if news || !over.is_empty() || left.is_some_and(|left| left.is_zero()) {
+                return Ok(over);
+            }
+        }
+    }
+
+    /// Ends whatever is left of the run: its attempts, and what those before have left.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        self.kill_all()?;
+        let began = Instant::now();
+        loop {
+            let orphans = self.orphans()?;
+            let orphans = orphans.iter().filter(|(_, owner)| *owner != Owner::Stranger);
+            let dying: Vec<_> =
+                orphans.map(|(orphan, _)| tree::signal(orphan, &[Signal::KILL])).collect();
+            if self.running.is_empty() && dying.is_empty() {
+                return Ok(());
+            }
+            if began.elapsed() > PATIENCE * 2 {
+                let message = "processes of the run do not end";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+            }
+            for Reach::In(process) | Reach::Out(process) in dying.into_iter().flatten() {
+                poll(&[&process], Some(PATIENCE))?;
+            }
+            self.wait(Some(Duration::from_millis(10)))?;
+        }
+    }
+
+    /// Sleeps until something happens. Whether there are news.
+    fn sleep(&mut self, patience: Option<Duration>) -> io::Result<bool> {
+        let mut events = Vec::with_capacity(AT_ONCE);
+        let timeout = patience.map(timespec);
+        match epoll::wait(&self.table, spare_capacity(&mut events), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let names = events.iter().map(|event| event.data.u64());
+        let mut news = false;
+        for name in names {
+            news |= name == NEWS;
+            let job = u32::try_from(name).ok().and_then(|number| self.jobs.get(&number));
+            if let Some((job, running)) = job.and_then(|job| self.running.get_key_value(job)) {
+                self.exited.insert(*job);
+                epoll::delete(&self.table, &running.handle)?;
+            }
+        }
+        Ok(news)
+    }
+
+    /// Sees what has become of the attempts. Those that are over.
+    fn look(&mut self) -> io::Result<Vec<(Job, Ended)>> {
+        let mut over = Vec::new();
+        for word in self.words.take() {
+            match word {
+                Word::Over(job, ended) => over.push((job, ended)),
+                Word::Gone(Gone { job, left }) => {
+                    if let Some(running) = self.running.get_mut(&job) {
+                        running.tree = TreeState::Ended { left };
+                    }
+                }
+            }
+        }
+        // What an attempt leaves is given to us before its own end can be seen.
+        let orphans = self.orphans()?;
+        for job in self.exited.iter().copied().collect::<Vec<_>>() {
+            match &self.running[&job].tree {
+                TreeState::Untouched => {
+                    let left = self.left_by(job, &orphans);
+                    match left.is_empty() {
+                        true => over.extend(self.conclude(job, &[])),
+                        false => self.condemn(job, Mercy::None, left)?,
+                    }
+                }
+                TreeState::Ending => {}
+                TreeState::Ended { left } => {
+                    let left = left.clone();
+                    over.extend(self.conclude(job, &left));
+                }
+            }
+        }
+        Ok(over)
+    }
+
+    /// The orphans that live, and whose they are.
+    fn orphans(&self) -> io::Result<Vec<(Process, Owner)>> {
+        let living = self.orphans.look()?;
+        Ok(living.into_iter().map(|orphan| (orphan, self.owner(&orphan))).collect())
+    }
+
+    fn owner(&self, orphan: &Process) -> Owner {
+        let carried = tree::words(orphan.pid, MARKS);
+        let carries = |mark: &str| carried.iter().any(|word| word == mark.as_bytes());
+        let marked = self.running.iter().find(|(_, running)| carries(&running.traces.mark));
+        let marked = marked.map(|(job, _)| *job);
+        match marked.or_else(|| self.jobs.get(&orphan.group).copied()) {
+            Some(job) => Owner::Job(job),
+            None if carries(&self.mark) => Owner::Unknown,
+            None => {
+                let ours = std::env::var(MARKS).unwrap_or_default();
+                let inherited = |word: &Vec<u8>| ours.split(' ').any(|w| w.as_bytes() == word);
+                if carried.iter().all(inherited) { Owner::Unknown } else { Owner::Stranger }
+            }
+        }
+    }
+
+    /// The orphans that an attempt whose process has ended has left behind: its own, and those that
+    /// nobody can have started who still runs.
+    fn left_by(&self, job: Job, orphans: &[(Process, Owner)]) -> Vec<Process> {
+        let is_left = |orphan: &Process, owner: Owner| match owner {
+            Owner::Job(owner) => owner == job,
+            Owner::Stranger => false,
+            Owner::Unknown => !self.running.iter().any(|(other, running)| {
+                !self.exited.contains(other) && running.born <= orphan.started
+            }),
+        };
+        let left = orphans.iter().filter(|(orphan, owner)| is_left(orphan, *owner));
+        left.map(|(orphan, _)| *orphan).collect()
+    }
+
+    /// Has everything that belongs to an attempt ended, unless that is under way.
+    fn condemn(&mut self, job: Job, mercy: Mercy, mut roots: Vec<Process>) -> io::Result<()> {
+        let Some(running) = self.running.get_mut(&job) else { return Ok(()) };
+        if !matches!(running.tree, TreeState::Untouched) {
+            return Ok(());
+        }
+        let ender = match &self.ender {
+            Some(ender) => ender,
+            None => {
+                let tell = self.tell.clone();
+                // Nobody listens any more once the run has ended.
+                let ender = Ender::start(move |gone| drop(tell.send(Word::Gone(gone))))?;
+                self.ender.insert(ender)
+            }
+        };
+        running.tree = TreeState::Ending;
+        let number = running.process.id();
+        roots.extend(tree::stat(number).map(|(process, _)| process));
+        let tree = Tree { mark: tree::mark(&running.traces.mark), group: tree::group_of(number) };
+        ender.end(Condemned { job, tree, roots, mercy });
+        Ok(())
+    }
+
+    /// Reaps an attempt of which nothing else is left. How it ended, unless that is told later.
+    fn conclude(&mut self, job: Job, left: &[u32]) -> Option<(Job, Ended)> {
+        self.exited.remove(&job);
+        let Running { process, traces, .. } = self.running.remove(&job)?;
+        self.jobs.remove(&process.id());
+        let reaped = pid(process.id()).and_then(|number| reap(number).ok().flatten());
+        let mut ended = reaped.unwrap_or(Ended::from(Exit::Code(CANNOT_START)));
+        if !left.is_empty() {
+            let what = format!("processes {left:?} that it has started cannot be ended");
+            outputs::complain(&traces.log, &what);
+            ended.exit = failed(ended.exit);
+        }
+        match traces.output.filter(|output| ended.exit.is_success() && output.exists()) {
+            None => Some((job, ended)),
+            Some(output) => {
+                self.read_output(job, ended, traces.log, output);
+                None
+            }
+        }
+    }
+
+    /// Reads what an attempt has written, on a thread of its own: it is synced, which takes time.
+    fn read_output(&self, job: Job, mut ended: Ended, log: PathBuf, output: PathBuf) {
+        let tell = self.tell.clone();
+        thread::spawn(move || {
+            if let Err(error) = outputs::read(&output) {
+                let what = format!("what it wrote to $WINDLASS_OUTPUT: {error}");
+                outputs::complain(&log, &what);
+                ended.exit = failed(ended.exit);
+            }
+            // Nobody listens any more if the run has failed meanwhile.
+            let _ = tell.send(Word::Over(job, ended));
+        });
+    }
+}
+
+impl Drop for Processes {
+    /// A run that cannot go on leaves nothing running; one that has ended has nothing.
+    fn drop(&mut self) {
+        // There is nobody left to tell.
+        let _ = self.finish();
+    }
+}
+
+/// What an end becomes when something about it went wrong.
+fn failed(exit: Exit) -> Exit {
+    if exit.is_success() { Exit::Code(1) } else { exit }
+}
+
+/// Now, in ticks since boot, as the kernel counts the starts of processes.
+fn ticks() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
+    let per_second = clock_ticks_per_second();
+    seconds * per_second + nanos * per_second / 1_000_000_000
+}

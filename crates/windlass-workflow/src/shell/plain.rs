@@ -1,0 +1,246 @@
+//! Shell text that is nothing but a program and its arguments, so that no shell is needed to read it.
+//!
+//! A word is taken as plain only if every POSIX shell reads it alike. When in doubt it is not.
+
+/// What a shell does itself, or may do otherwise than the program of that name. `true` and `false`
+/// are the same everywhere.
+const OF_THE_SHELL: &[&str] = &[
+    ".",
+    ":",
+    "[",
+    "[[",
+    "alias",
+    "autoload",
+    "bg",
+    "bind",
+    "break",
+    "builtin",
+    "caller",
+    "case",
+    "cd",
+    "chdir",
+    "command",
+    "compgen",
+    "complete",
+    "compopt",
+    "continue",
+    "coproc",
+    "declare",
+    "dirs",
+    "disown",
+    "do",
+    "done",
+    "echo",
+    "elif",
+    "else",
+    "enable",
+    "end",
+    "esac",
+    "eval",
+    "exec",
+    "exit",
+    "export",
+    "fc",
+    "fg",
+    "fi",
+    "float",
+    "for",
+    "foreach",
+    "function",
+    "functions",
+    "getopts",
+    "hash",
+    "help",
+    "hist",
+    "history",
+    "if",
+    "in",
+    "integer",
+    "jobs",
+    "kill",
+    "let",
+    "local",
+    "login",
+    "logout",
+    "mapfile",
+    "nameref",
+    "namespace",
+    "newgrp",
+    "nocorrect",
+    "noglob",
+    "popd",
+    "print",
+    "printf",
+    "pushd",
+    "pwd",
+    "read",
+    "readarray",
+    "readonly",
+    "repeat",
+    "return",
+    "select",
+    "set",
+    "setopt",
+    "shift",
+    "shopt",
+    "sleep",
+    "source",
+    "stop",
+    "suspend",
+    "test",
+    "then",
+    "time",
+    "times",
+    "trap",
+    "type",
+    "typeset",
+    "ulimit",
+    "umask",
+    "unalias",
+    "unfunction",
+    "unset",
+    "unsetopt",
+    "until",
+    "wait",
+    "whence",
+    "where",
+    "which",
+    "while",
+];
+
+/// The program and its arguments, if `text` is a command of plain words: nothing to expand, to
+/// redirect or to assign, and nothing that a shell does itself.
+///
+/// ```
+/// use windlass_workflow::plain_words;
+///
+/// let words = plain_words("cargo test --message-format='a b'").expect("only words");
+/// assert_eq!(words, ["cargo", "test", "--message-format=a b"]);
+/// assert_eq!(plain_words("cargo test > log"), None);
+/// assert_eq!(plain_words("cd /"), None);
+/// ```
+#[must_use]
+pub fn plain_words(text: &str) -> Option<Vec<String>> {
+    let mut rest = text.trim_matches([' ', '\t', '\n']);
+    let mut words = Vec::new();
+    while !rest.is_empty() {
+        let mut word = String::new();
+        rest = take_word(rest, &mut word)?.trim_start_matches([' ', '\t']);
+        words.push(word);
+    }
+    let program = words.first()?;
+    // An `=` makes an assignment of it.
+    let plain = !program.is_empty() && !program.contains('=') && !is_of_the_shell(program);
+    plain.then_some(words)
+}
+
+/// Moves one word into `word`, without its quotes; what comes behind it.
+fn take_word<'t>(mut rest: &'t str, word: &mut String) -> Option<&'t str> {
+    while let Some(first) = rest.chars().next() {
+        match first {
+            ' ' | '\t' => break,
+            '\'' | '"' => rest = take_quoted(rest, first, word)?,
+            _ if is_plain(first) => {
+                word.push(first);
+                rest = &rest[first.len_utf8()..];
+            }
+            _ => return None,
+        }
+    }
+    Some(rest)
+}
+
+/// Moves what stands between two `quote`s into `word`; what comes behind them.
+fn take_quoted<'t>(text: &'t str, quote: char, word: &mut String) -> Option<&'t str> {
+    let (inside, rest) = text[1..].split_once(quote)?;
+    // Between double quotes, these are more than themselves.
+    if quote == '"' && inside.contains(['$', '`', '\\', '!']) {
+        return None;
+    }
+    word.push_str(inside);
+    Some(rest)
+}
+
+fn is_plain(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "_-./:,+@%=".contains(character)
+}
+
+fn is_of_the_shell(word: &str) -> bool {
+    OF_THE_SHELL.binary_search(&word).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        let words = plain_words(text).unwrap_or_else(|| panic!("{text:?} is plain"));
+        assert_eq!(words, expected, "{text:?}");
+    }
+
+    #[test]
+    fn words_are_split_at_blanks_and_lose_their_quotes() {
+        check("true", &["true"]);
+        check("  ./build.sh\t-j2  a=b\n", &["./build.sh", "-j2", "a=b"]);
+        check("cp 'a b' \"c  d\" e'f'\"g\"h ''", &["cp", "a b", "c  d", "efgh", ""]);
+        check("grep '$x `y` \\z' \"it's\"", &["grep", "$x `y` \\z", "it's"]);
+        check("/bin/echo 'a\nb'", &["/bin/echo", "a\nb"]);
+    }
+
+    #[test]
+    fn whatever_a_shell_could_read_otherwise_is_left_to_it() {
+        let texts = [
+            "",
+            " ",
+            "a; b",
+            "a & b",
+            "a && b",
+            "a | b",
+            "a > b",
+            "a < b",
+            "(a)",
+            "{ a; }",
+            "a\nb",
+            "! a",
+            "a $b",
+            "a \"$b\"",
+            "a `b`",
+            "a \"`b`\"",
+            "a \\b",
+            "a \"\\b\"",
+            "a *",
+            "a ?",
+            "a [b]",
+            "a ~",
+            "a ~/b",
+            "a {b,c}",
+            "a #b",
+            "# a",
+            "x=1 a",
+            "x=1",
+            "a 'b",
+            "a \"b",
+            "''",
+            "a\r",
+            "é",
+        ];
+        for text in texts {
+            assert_eq!(plain_words(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_shell_does_itself_is_left_to_it_also_in_quotes() {
+        for word in OF_THE_SHELL {
+            assert_eq!(plain_words(word), None, "{word}");
+            assert_eq!(plain_words(&format!("'{word}' a")), None, "{word}");
+        }
+        check("a cd", &["a", "cd"]);
+    }
+
+    #[test]
+    fn the_words_of_shells_are_in_order() {
+        assert!(OF_THE_SHELL.is_sorted());
+    }
+}
