@@ -1,11 +1,12 @@
 //! What can be asked for.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{EnumValueParser, FalseyValueParser, PossibleValue, TypedValueParser};
+use clap::{Arg, Args, Command, Parser, Subcommand, ValueEnum};
 use windlass_server::{LeaseTerms, Name, check_name};
 use windlass_workflow::{DurationError, EventPattern};
 
@@ -15,6 +16,8 @@ pub(crate) use looking::{
     HistoryArguments, LogArguments, ManArguments, PruneArguments, Shell, ShowArguments,
     WhyArguments,
 };
+
+use crate::display::OutputMode;
 
 /// The shortest time between heartbeats that makes sense on a busy machine.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -28,8 +31,20 @@ pub(crate) struct Arguments {
     pub(crate) state: Option<PathBuf>,
 
     /// Print what happens as JSON, one object per line
-    #[arg(long, global = true, env = "WINDLASS_JSON")]
+    #[arg(long, global = true, env = "WINDLASS_JSON", value_parser = FalseyValueParser::new())]
     pub(crate) json: bool,
+
+    /// How to show a run: auto, live, prefix, group, raw or quiet
+    #[arg(
+        long,
+        global = true,
+        env = "WINDLASS_OUTPUT_MODE",
+        value_name = "MODE",
+        value_parser = OutputModeParser,
+        hide_possible_values = true,
+        default_value = "auto"
+    )]
+    pub(crate) output: OutputMode,
 
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -449,6 +464,31 @@ pub(crate) enum Format {
     Mermaid,
     /// For programs
     Json,
+}
+
+/// Reads a mode of output; a variable that is empty is as good as none.
+#[derive(Clone)]
+struct OutputModeParser;
+
+impl TypedValueParser for OutputModeParser {
+    type Value = OutputMode;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        argument: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<OutputMode, clap::Error> {
+        match value.is_empty() {
+            true => Ok(OutputMode::Auto),
+            false => EnumValueParser::new().parse_ref(command, argument, value),
+        }
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let modes = OutputMode::value_variants().iter();
+        Some(Box::new(modes.filter_map(ValueEnum::to_possible_value)))
+    }
 }
 
 fn param(text: &str) -> Result<(String, String), String> {

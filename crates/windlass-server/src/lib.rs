@@ -56,5 +56,5 @@ pub use windlass_core::{
 };
 pub use windlass_store::{
     AttemptEnd, Event, NameView, Network, Process, Refused, RunEnd, RunListing, RunOutcome,
-    RunRecord, Store, StoreError, StoredLease, StoredTicket, check_name,
+    RunRecord, Store, StoreError, StoreOpener, StoredLease, StoredTicket, check_name,
 };
