@@ -256,8 +256,8 @@ mod tests {
         let (letters, width) = (Letters::Unicode, None);
         let plain = Style { colours: Colours::Plain, width, letters };
         let ansi = Style { colours: Colours::Ansi, ..plain };
-        assert_eq!(plain.green("well"), "well");
-        assert_eq!(ansi.red("bad"), "\x1b[31mbad\x1b[0m");
+        assert_eq!(plain.paint(Ink::Green, "well"), "well");
+        assert_eq!(ansi.paint(Ink::Red, "bad"), "\x1b[31mbad\x1b[0m");
         assert_eq!(ansi.dim(""), "");
     }
 }
