@@ -30,6 +30,8 @@ pub struct RunView {
     pub steps: Vec<StepView>,
     /// When this was so.
     pub now_ms: i64,
+    /// Where its logs are.
+    pub logs: PathBuf,
     pub(super) schedule: Schedule,
     pub(super) waits: Vec<GuardWait>,
 }
@@ -99,6 +101,7 @@ impl RunView {
             state,
             steps,
             now_ms,
+            logs,
             schedule,
             waits,
         })

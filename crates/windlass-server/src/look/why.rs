@@ -23,10 +23,25 @@ pub struct Explanation {
     pub reasons: Vec<WaitReason>,
     /// The steps that are to blame if it is blocked.
     pub causes: Vec<Cause>,
+    /// Why it was skipped, if it was.
+    pub skipped: Option<Skipped>,
     /// When it may start, as far as earlier runs tell.
     pub estimate: Option<Estimate>,
     /// How long it usually takes.
     pub expected: Option<Expected>,
+}
+
+/// Why a step was skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Skipped {
+    /// It was only for the failure of a step that did not fail.
+    NoFailure {
+        /// The place of that step in [`RunView::steps`].
+        place: usize,
+    },
+    /// Its `when` said so.
+    When,
 }
 
 /// One thing that stands between a step and its start.
@@ -156,6 +171,7 @@ impl Explanation {
         let reasons = Asking { names: &names, people: &people }.reasons(&mut view, place);
         Ok(Self {
             causes: causes(&view.steps, place),
+            skipped: skipped(&view.steps, place),
             estimate: Estimate::of(&view, &expectations, place).filter(|_| !reasons.is_empty()),
             expected: expectations.step(&view.steps[place].name),
             reasons,
@@ -388,6 +404,19 @@ fn causes(steps: &[StepView], place: usize) -> Vec<Cause> {
         }
     }
     causes
+}
+
+fn skipped(steps: &[StepView], place: usize) -> Option<Skipped> {
+    if steps[place].state != StepState::Skipped {
+        return None;
+    }
+    let fine = |edge: &&windlass_workflow::Edge| {
+        let state = steps[edge.step].state;
+        edge.condition == EdgeCondition::Failed
+            && matches!(state, StepState::Success | StepState::Skipped)
+    };
+    let unneeded = steps[place].after.iter().find(fine);
+    Some(unneeded.map_or(Skipped::When, |edge| Skipped::NoFailure { place: edge.step }))
 }
 
 /// Whether a step that ended so can no longer end as one behind it needs.
