@@ -17,7 +17,7 @@ use windlass_core::{
 
 use crate::context::{AttemptCell, WorkContext};
 use crate::crew::{Crew, LastEnd};
-use crate::shared::{Shared, Visit};
+use crate::shared::{Shared, Succeeded, Visit};
 use crate::state::{Mode, State};
 use crate::work::{Work, WorkOutcome};
 
@@ -41,13 +41,13 @@ impl Attempt {
     pub(crate) fn new(
         ctx: WorkContext,
         body: Box<dyn Work>,
-        began_at: Timestamp,
+        polled_at: Timestamp,
         run: u64,
     ) -> Self {
         let course = Course {
             ctx,
             run,
-            began_at,
+            polled_at,
             last_end: LastEnd::default(),
             told: None,
             has_waited: false,
@@ -56,8 +56,13 @@ impl Attempt {
         Self { body: Some(body), course }
     }
 
+    /// Its runner is there from now on; until then it was on its way, and no body took that long.
+    pub(crate) fn arrive(&mut self, now: Timestamp) {
+        self.course.polled_at = now;
+    }
+
     /// Runs the attempt and reports its end; what its runner does next.
-    pub(crate) async fn run(&mut self, shared: &Arc<Shared>) -> Next {
+    pub(crate) async fn run(self: Box<Self>, shared: &Arc<Shared>) -> (Box<Self>, Next) {
         if !tracing::enabled!(tracing::Level::INFO) {
             return self.finish(shared).await;
         }
@@ -67,19 +72,23 @@ impl Attempt {
         self.finish(shared).instrument(span).await
     }
 
-    async fn finish(&mut self, shared: &Arc<Shared>) -> Next {
+    async fn finish(mut self: Box<Self>, shared: &Arc<Shared>) -> (Box<Self>, Next) {
         let mut outcome = self.run_body().await;
         if outcome == WorkOutcome::Success && self.course.is_untroubled() {
             match self.call_hook(Ending::Success) {
                 Ok(()) => {
-                    if let Some(next) = self.succeed(shared) {
-                        return next;
+                    let Succeeded { attempt, next } = shared.succeed(self);
+                    if let Some(next) = next {
+                        tracing::debug!(?outcome, "attempt over");
+                        return (attempt, next);
                     }
+                    self = attempt;
                 }
                 Err(panic) => outcome = WorkOutcome::Failed(panic_text(&*panic)),
             }
         }
-        self.finish_otherwise(shared, outcome).await
+        let next = self.finish_otherwise(shared, outcome).await;
+        (self, next)
     }
 
     /// Everything but an attempt that ends well and has nobody to wait for.
@@ -137,26 +146,24 @@ impl Attempt {
         }))
     }
 
-    /// Hands in that the attempt went well, as its body has been told. None if something came between
-    /// the two, or there is more to it.
-    fn succeed(&mut self, shared: &Arc<Shared>) -> Option<Next> {
-        shared.visit_at_end(|visit, ended_at| {
-            let grant = self.course.ctx.grant();
-            let goes_on = self.course.goes_on(&visit.state.crew);
-            let (begun, transitions) = visit.engine_alone(|engine, world| match goes_on {
-                GoesOn::Yes => engine.succeed_and_begin_next(world, grant),
-                _ => engine.succeed(world, grant).then_some(None),
-            });
-            let begun = begun.inspect(|_| self.stop(visit, ended_at));
-            visit.follow(transitions);
-            let next = match begun? {
-                Some(Begun::Started(grant)) => Some(grant),
-                Some(Begun::Resumed(_)) => visit.begin_next(),
-                None => None,
-            };
-            self.course.close(&mut visit.state.crew, ended_at);
-            Some(self.go_on(visit, goes_on, next))
-        })
+    /// The attempt went well, as its body has been told. None if something came between the two, or
+    /// there is more to it.
+    pub(crate) fn succeed(&mut self, visit: &mut Visit<'_>, ended_at: Timestamp) -> Option<Next> {
+        let grant = self.course.ctx.grant();
+        let goes_on = self.course.goes_on(&visit.state.crew);
+        let (begun, transitions) = visit.engine_alone(|engine, world| match goes_on {
+            GoesOn::Yes => engine.succeed_and_begin_next(world, grant),
+            _ => engine.succeed(world, grant).then_some(None),
+        });
+        let begun = begun.inspect(|_| self.stop(visit, ended_at));
+        visit.follow(transitions);
+        let next = match begun? {
+            Some(Begun::Started(grant)) => Some(grant),
+            Some(Begun::Resumed(_)) => visit.begin_next(),
+            None => None,
+        };
+        self.course.close(&mut visit.state.crew, ended_at);
+        Some(self.go_on(visit, goes_on, next))
     }
 
     /// Hands the body in.
@@ -183,7 +190,8 @@ impl Attempt {
         {
             return Answer::Hook(kind);
         }
-        shared.visit_at_end(|visit, ended_at| {
+        shared.visit(|visit| {
+            let ended_at = visit.now();
             // An attempt whose time is up by now has not made it.
             visit.apply(Input::Tick).expect("time passes");
             let kind = match visit.state.engine.ending(grant, reported) {
@@ -224,8 +232,9 @@ impl Attempt {
             let other = visit.next_attempt(course.shared());
             other.map(|other| course.shared().hand_over(other)).is_some()
         };
-        let others_first = handed_over || visit.after.has_resumed || visit.needs_the_run();
-        visit.nothing_new();
+        let needs_the_run = visit.needs_the_run();
+        let others_first = handed_over || visit.after.has_resumed || needs_the_run;
+        visit.nothing_new_but(needs_the_run);
         if (again || goes_on == GoesOn::Spared) && visit.state.engine.in_line() > 0 {
             visit.look_in();
         }
@@ -270,7 +279,8 @@ struct Course {
     ctx: WorkContext,
     /// The run that it belongs to.
     run: u64,
-    began_at: Timestamp,
+    /// Since when its runner has it.
+    polled_at: Timestamp,
     /// Of its runner.
     last_end: LastEnd,
     /// The end for which the hook was called.
@@ -306,7 +316,7 @@ impl Course {
             self.ctx.cell = Arc::new(AttemptCell::new(Arc::clone(self.shared())));
         }
         (self.ctx.id, self.ctx.attempt) = (grant.work, grant.attempt);
-        self.began_at = visit.now();
+        self.polled_at = visit.now();
         (self.told, self.has_waited, self.is_over) = (None, false, false);
         visit.start(grant, Arc::clone(&self.ctx.cell))
     }
@@ -410,7 +420,7 @@ impl Course {
         self.is_over = true;
         if !self.has_waited {
             crew.polling -= 1;
-            crew.note_end(ended_at.since(self.began_at));
+            crew.note_end(ended_at.since(self.polled_at));
         }
     }
 

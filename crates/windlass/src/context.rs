@@ -1,14 +1,14 @@
 //! What an attempt knows about itself, and what it can do while it runs.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use futures::task::AtomicWaker;
 use thiserror::Error;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use windlass_core::{Children, Grant, Input, Phase, WorkId};
+use windlass_core::{Children, Grant, Input, Phase, Timestamp, WorkId};
 
 use crate::handle::WorkHandle;
 use crate::reference::ExecuteError;
@@ -44,6 +44,8 @@ pub struct WorkContext {
 pub(crate) struct AttemptCell {
     /// The scheduler.
     shared: Arc<Shared>,
+    /// When it began, on the scheduler's clock.
+    began_at_ns: AtomicU64,
     /// Whether it was asked to stop.
     stopped: AtomicBool,
     /// The same for those who wait for it; most attempts never do.
@@ -85,6 +87,7 @@ impl AttemptCell {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
+            began_at_ns: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
             token: OnceLock::new(),
             holds: AtomicBool::new(true),
@@ -104,6 +107,15 @@ impl AttemptCell {
         let quiet = !*stopped.get_mut() && *holds.get_mut() && !*has_children.get_mut();
         let idle = *waits.get_mut() == 0 && *in_line.get_mut() == 0;
         quiet && idle && cell.token.get().is_none() && cell.rare.get().is_none()
+    }
+
+    /// Relaxed, here and in `began_at`: both are called under the scheduler's lock.
+    pub(crate) fn begin(&self, now: Timestamp) {
+        self.began_at_ns.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn began_at(&self) -> Timestamp {
+        Timestamp::from_nanos(self.began_at_ns.load(Ordering::Relaxed))
     }
 
     fn rare(&self) -> &Rare {

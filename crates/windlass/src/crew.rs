@@ -17,6 +17,8 @@ pub(crate) struct Crew {
     pub(crate) polling: usize,
     /// How many can do so at once: as many as the runtime has threads.
     threads: usize,
+    /// Whether there is a run.
+    pub(crate) is_running: bool,
     /// The run they belong to; those of an earlier one start nothing any more.
     pub(crate) run: u64,
     /// When the run looks again by itself.
@@ -38,7 +40,7 @@ pub(crate) struct LastEnd(u64);
 /// A body that takes less costs less than to have somebody else run it.
 const BRISK_NS: u64 = 2_000;
 /// Bodies that take longer count as if they took so long, so that they are soon forgotten.
-const LONG_NS: u64 = 32 * BRISK_NS;
+const LONG_NS: u64 = 4 * BRISK_NS;
 /// How often the run looks in while somebody rests.
 pub(crate) const LOOK_IN: Duration = Duration::from_millis(1);
 
@@ -47,6 +49,7 @@ impl Crew {
     pub(crate) fn begin(&mut self, threads: usize) {
         self.threads = threads;
         self.run += 1;
+        self.is_running = true;
         self.pace_ns = LONG_NS;
         self.is_watched = false;
     }
@@ -54,6 +57,7 @@ impl Crew {
     /// The run is over; some of its runners may go on for a while.
     pub(crate) fn end(&mut self) {
         self.run += 1;
+        self.is_running = false;
     }
 
     /// A body that has not waited has ended, and took so long.

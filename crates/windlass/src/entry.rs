@@ -21,20 +21,15 @@ pub(crate) struct Entry {
     pub(crate) body: Option<Box<dyn Work>>,
     /// The attempt under way.
     pub(crate) attempt: Option<Arc<AttemptCell>>,
-    /// Tells whoever waits for its end.
-    pub(crate) end: Option<oneshot::Sender<End>>,
     rare: Option<Box<Rare>>,
-    /// When the attempt under way began.
-    started_at: Timestamp,
     last_duration_ns: u64,
-    total_duration_ns: u64,
     /// How often it may be tried again in all.
     pub(crate) retries: u32,
     /// Whether an attempt has returned, or was lost.
     has_tried: bool,
 }
 
-const _: () = assert!(size_of::<Option<Entry>>() <= 96);
+const _: () = assert!(size_of::<Option<Entry>>() <= 64);
 
 /// What few works have.
 #[derive(Default)]
@@ -45,8 +40,12 @@ pub(crate) struct Rare {
     pub(crate) watcher: Option<AbortHandle>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) last_error: Option<String>,
+    /// Tells whoever waits for its end.
+    pub(crate) end: Option<oneshot::Sender<End>>,
     /// The attempt is gone, and ends as soon as its children have.
     pub(crate) abandoned: bool,
+    /// How long all attempts before the latest took.
+    earlier_ns: u64,
 }
 
 thread_local! {
@@ -70,11 +69,8 @@ impl Entry {
             name,
             body: Some(body),
             attempt: None,
-            end: None,
             rare: None,
-            started_at: Timestamp::ZERO,
             last_duration_ns: 0,
-            total_duration_ns: 0,
             retries,
             has_tried: false,
         }
@@ -106,13 +102,14 @@ impl Entry {
 
     /// How long all attempts took together.
     pub(crate) fn total_duration(&self) -> Duration {
-        Duration::from_nanos(self.total_duration_ns)
+        let earlier_ns = self.rare().map_or(0, |rare| rare.earlier_ns);
+        Duration::from_nanos(earlier_ns.saturating_add(self.last_duration_ns))
     }
 
     /// An attempt begins.
     pub(crate) fn start(&mut self, cell: Arc<AttemptCell>, now: Timestamp) -> Box<dyn Work> {
+        cell.begin(now);
         self.attempt = Some(cell);
-        self.started_at = now;
         self.body.take().expect("a body is there between attempts")
     }
 
@@ -127,9 +124,12 @@ impl Entry {
             rare.abandoned = false;
         }
         let attempt = self.attempt.take()?;
-        self.has_tried = true;
-        self.last_duration_ns = now.as_nanos().saturating_sub(self.started_at.as_nanos());
-        self.total_duration_ns = self.total_duration_ns.saturating_add(self.last_duration_ns);
+        if std::mem::replace(&mut self.has_tried, true) {
+            let last_ns = self.last_duration_ns;
+            let earlier_ns = &mut self.rare_mut().earlier_ns;
+            *earlier_ns = earlier_ns.saturating_add(last_ns);
+        }
+        self.last_duration_ns = now.as_nanos().saturating_sub(attempt.began_at().as_nanos());
         Some(attempt)
     }
 }

@@ -350,8 +350,9 @@ impl WorkHandle {
             visit.state.mode = Mode::Closed;
             visit.apply(Input::CancelAll).expect("everything can be cancelled");
             // Bodies may have handles, and so keep what keeps them.
-            let entries = visit.state.entries.iter_mut();
-            let bodies = entries.filter_map(|entry| entry.body.take()).collect();
+            let entries = &mut visit.state.entries;
+            let mut bodies = Vec::with_capacity(entries.len());
+            entries.for_each(|entry| bodies.extend(entry.body.take()));
             visit.after.throw_away(Rubbish::Bodies(bodies));
         });
     }

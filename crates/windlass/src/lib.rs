@@ -116,6 +116,7 @@ mod handle;
 mod inputs;
 mod metrics;
 mod reference;
+mod relay;
 mod run;
 mod runner;
 mod scheduler;
@@ -125,6 +126,7 @@ mod snapshot;
 mod source;
 mod spec;
 mod state;
+mod sync;
 mod task;
 mod work;
 

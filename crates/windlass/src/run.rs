@@ -171,9 +171,12 @@ impl Drop for Run {
 }
 
 /// A runner: one attempt after the other, until there is none for it.
-async fn run_all(shared: Arc<Shared>, mut attempt: Attempt) {
+async fn run_all(shared: Arc<Shared>, attempt: Attempt) {
+    let mut attempt = Box::new(attempt);
+    attempt.arrive(shared.now());
     loop {
-        let next = attempt.run(&shared).await;
+        let next;
+        (attempt, next) = attempt.run(&shared).await;
         if !next.again {
             return;
         }

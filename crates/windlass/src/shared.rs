@@ -4,7 +4,7 @@
 //! The scheduler's lock is taken before the capacity's. Nothing of the user's runs under either.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
@@ -14,19 +14,20 @@ use windlass_core::{
     ResourceCost, Submission, Timestamp, Transition, Why, WorkId, World,
 };
 
-use crate::attempt::Attempt;
+use crate::attempt::{Attempt, Next};
 use crate::capacity::Client;
-use crate::capacity::sync::MutexGuard as TreeGuard;
 use crate::context::{AttemptCell, WorkContext};
 use crate::entry::{Entry, shared_name};
 use crate::handle::ReopenError;
 use crate::reference::End;
-use crate::spec::{SubmitError, WorkSpec};
+use crate::relay::{Note, Relay, Turn, Waited};
+use crate::spec::{Rare, SubmitError, WorkSpec};
 use crate::state::{Aftermath, Mode, Rubbish, State};
+use crate::sync::MutexGuard;
 use crate::work::Work;
 
 pub(crate) struct Shared {
-    state: Mutex<State>,
+    state: Relay<State, Success, Succeeded>,
     pub(crate) client: Client,
     /// Rung when a run should look again.
     pub(crate) news: Notify,
@@ -38,12 +39,27 @@ pub(crate) struct Shared {
     cancel_grace: Option<Duration>,
 }
 
+/// How often one who visits looks for notes before it goes about its own business again.
+const ROUNDS: usize = 8;
+
+/// An attempt that went well, to be handed in.
+struct Success {
+    attempt: Box<Attempt>,
+    ended_at: Timestamp,
+}
+
+/// What became of that: what its runner does next, if it was as simple as that.
+pub(crate) struct Succeeded {
+    pub(crate) attempt: Box<Attempt>,
+    pub(crate) next: Option<Next>,
+}
+
 /// One visit to the state: everything that happens in it is heard of when it is over.
 pub(crate) struct Visit<'a> {
     pub(crate) state: MutexGuard<'a, State>,
     client: &'a Client,
     /// The tree of the capacity, once somebody has asked for it.
-    tree: Option<TreeGuard<'a, CapacityTree>>,
+    tree: Option<MutexGuard<'a, CapacityTree>>,
     /// The time of all that happens in it: nothing comes due between a look and what follows it.
     now: Timestamp,
     pub(crate) after: Aftermath,
@@ -51,20 +67,25 @@ pub(crate) struct Visit<'a> {
     changed: bool,
     /// It is the run itself that visits, and sees to everything.
     by_the_run: bool,
+    /// Somebody has asked whether the run is needed, and nothing has happened since.
+    asked_for_the_run: bool,
 }
 
 impl Shared {
     pub(crate) fn new(state: State, client: Client, cancel_grace: Option<Duration>) -> Self {
         let (news, ended) = (Notify::new(), Notify::new());
-        let (state, handed_over) = (Mutex::new(state), Mutex::default());
+        let (state, handed_over) = (Relay::new(state), Mutex::default());
         let listeners = AtomicUsize::new(0);
         Self { state, client, news, ended, listeners, handed_over, cancel_grace }
     }
 
+    pub(crate) fn now(&self) -> Timestamp {
+        self.client.capacity.now()
+    }
+
     /// Looks at the state, without changing it.
     pub(crate) fn look(&self) -> MutexGuard<'_, State> {
-        // A panic under the lock is a bug in the engine; what it had done by then is all there is.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Looks at the state after everything that time alone has changed.
@@ -83,16 +104,21 @@ impl Shared {
         self.visit_at(state, self.client.capacity.now(), call)
     }
 
-    /// The same for one whose body has just ended: it took until now, however long it waits for the
-    /// lock. What begins then begins when it has it.
-    pub(crate) fn visit_at_end<T>(&self, call: impl FnOnce(&mut Visit<'_>, Timestamp) -> T) -> T {
+    /// Hands in that an attempt went well, as its body has been told. If the lock is taken, its holder
+    /// sees to it.
+    pub(crate) fn succeed(&self, attempt: Box<Attempt>) -> Succeeded {
         let ended_at = self.client.capacity.now();
-        match self.state.try_lock() {
-            Ok(state) => self.visit_at(state, ended_at, |visit| call(visit, ended_at)),
-            Err(TryLockError::Poisoned(state)) => {
-                self.visit_at(state.into_inner(), ended_at, |visit| call(visit, ended_at))
+        match self.state.hand_in(Success { attempt, ended_at }) {
+            Turn::Answered(succeeded) => succeeded,
+            Turn::Held(state, Success { mut attempt, .. }, waited) => {
+                let now = match waited {
+                    Waited::No => ended_at,
+                    // What begins then begins when it has the lock.
+                    Waited::Yes => self.client.capacity.now(),
+                };
+                let next = self.visit_at(state, now, |visit| attempt.succeed(visit, ended_at));
+                Succeeded { attempt, next }
             }
-            Err(TryLockError::WouldBlock) => self.visit(|visit| call(visit, ended_at)),
         }
     }
 
@@ -102,12 +128,36 @@ impl Shared {
         now: Timestamp,
         call: impl FnOnce(&mut Visit<'_>) -> T,
     ) -> T {
-        let (after, wakes) = (Aftermath::default(), Vec::new());
-        let (client, tree, changed, by_the_run) = (&self.client, None, false, false);
-        let mut visit = Visit { state, client, tree, after, wakes, now, changed, by_the_run };
+        let mut notes = Vec::new();
+        let mut visit = Visit {
+            state,
+            client: &self.client,
+            tree: None,
+            now,
+            after: Aftermath::default(),
+            wakes: Vec::new(),
+            changed: false,
+            by_the_run: false,
+            asked_for_the_run: false,
+        };
         let result = call(&mut visit);
         visit.tidy_up();
+        for _ in 0..ROUNDS {
+            notes.extend(self.state.take_notes(&visit.state));
+            if notes.is_empty() {
+                break;
+            }
+            visit.answer(&mut notes);
+        }
+        self.leave(visit);
+        result
+    }
+
+    /// Frees the lock, and carries out what has to be heard of outside.
+    fn leave(&self, visit: Visit<'_>) {
         let Visit { mut state, tree, after, wakes, changed, .. } = visit;
+        // One that comes later begins with a look.
+        let changed = changed && state.crew.is_running;
         state.clearing += usize::from(after.has_rubbish());
         drop(tree);
         drop(state);
@@ -127,7 +177,6 @@ impl Shared {
             self.look().clearing -= 1;
             self.ring_for_ends();
         }
-        result
     }
 
     /// To be called after what is to be heard of has happened under the lock.
@@ -162,12 +211,13 @@ impl Shared {
     ) -> Result<WorkId, SubmitError> {
         let gate = spec.body.gate();
         spec.add_gate(gate);
+        let Rare { policy, timeout, deadline, gate } = spec.take_rare();
         let more = More {
             parent: parent.map(|attempt| attempt.work),
-            gated: spec.gate.is_some(),
-            timeout: spec.timeout,
-            deadline: spec.deadline.map(|at| self.timestamp(at)),
-            retry: spec.policy,
+            gated: gate.is_some(),
+            timeout,
+            deadline: deadline.map(|at| self.timestamp(at)),
+            retry: policy,
         };
         let name = shared_name(spec.body.name());
         let (after, priority, retries) = (&spec.after, spec.priority, spec.retries);
@@ -176,10 +226,9 @@ impl Shared {
             let submission = |cost| Submission { after, cost, priority, retries, more };
             let taken_in = accepted.and_then(|cost| visit.take_in(submission(cost)));
             let mut entry = Entry::new(name, spec.body, retries);
-            entry.end = end;
-            if spec.gate.is_some() || spec.timeout.is_some() {
+            if gate.is_some() || timeout.is_some() || end.is_some() {
                 let rare = entry.rare_mut();
-                (rare.gate, rare.timeout) = (spec.gate, spec.timeout);
+                (rare.gate, rare.timeout, rare.end) = (gate, timeout, end);
             }
             match taken_in {
                 Ok((id, transitions)) => Ok(visit.enter(id, entry, transitions)),
@@ -292,6 +341,7 @@ impl Visit<'_> {
         };
         let result = call(&mut self.state.engine, &mut world);
         self.changed = true;
+        self.asked_for_the_run = false;
         (result, transitions)
     }
 
@@ -404,10 +454,31 @@ impl Visit<'_> {
         Ok(())
     }
 
+    /// Sees to those who came meanwhile. What the run has to hear of this visit it still has to, and if
+    /// it is the run's own, it has not seen any of this.
+    fn answer(&mut self, notes: &mut Vec<Note<Success, Succeeded>>) {
+        let mut changed = self.changed;
+        self.by_the_run = false;
+        for Note { news: Success { mut attempt, ended_at }, desk } in notes.drain(..) {
+            self.now = self.now.max(ended_at);
+            let next = attempt.succeed(self, ended_at);
+            changed |= self.changed;
+            desk.answer(Succeeded { attempt, next });
+        }
+        self.tidy_up();
+        self.changed |= changed;
+    }
+
     /// What has happened in this visit is nothing that the run has to hear of, unless there is
     /// something that only the run can do.
     pub(crate) fn nothing_new(&mut self) {
         self.changed = false;
+    }
+
+    /// The same for one who has asked already whether there is.
+    pub(crate) fn nothing_new_but(&mut self, needs_the_run: bool) {
+        self.changed = needs_the_run;
+        self.asked_for_the_run = true;
     }
 
     /// Somebody rests who could help: the run looks in from now on.
@@ -462,7 +533,19 @@ impl Visit<'_> {
     }
 
     /// What follows from all that has happened in this visit.
+    #[inline]
     fn tidy_up(&mut self) {
+        if !self.state.is_tidy() {
+            self.tidy_up_everything();
+            self.asked_for_the_run = false;
+        }
+        if !self.by_the_run && !self.asked_for_the_run {
+            self.changed |= self.needs_the_run();
+        }
+        self.state.watchers.post();
+    }
+
+    fn tidy_up_everything(&mut self) {
         while let Some(grant) = self.state.next_orphaned() {
             self.stop(grant.work, None, self.now);
             // It may have been settled meanwhile.
@@ -474,7 +557,5 @@ impl Visit<'_> {
         if self.state.mode == Mode::Closed && self.state.engine.is_done() {
             self.state.watchers.close();
         }
-        self.state.watchers.post();
-        self.changed |= !self.by_the_run && self.needs_the_run();
     }
 }

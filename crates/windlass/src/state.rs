@@ -9,7 +9,7 @@ use windlass_core::{CostId, Engine, Grant, Input, Outcome, Phase, Transition, Wo
 use crate::context::AttemptCell;
 use crate::crew::Crew;
 use crate::entries::Entries;
-use crate::entry::Entry;
+use crate::entry::{Entry, Rare};
 use crate::event::Watchers;
 use crate::gate::Gate;
 use crate::reference::End;
@@ -200,14 +200,7 @@ impl State {
         let closed = self.mode == Mode::Closed;
         let entry = self.entry(work);
         if let Some(rare) = entry.known_rare() {
-            let (watcher, gate) = (rare.watcher.take(), rare.gate.take());
-            watcher.into_iter().for_each(|watcher| watcher.abort());
-            gate.into_iter().for_each(|gate| after.throw_away(Rubbish::Gate(gate)));
-        }
-        if let Some(tell) = entry.end.take() {
-            let skipped = transition.to == Phase::Skipped;
-            let (state, error) = (transition.to.state(), entry.last_error().cloned());
-            after.deeds().ends.push((tell, End { state, skipped, error }));
+            close_rare(rare, transition.to, after);
         }
         if closed {
             after.throw_body_away(entry.body.take());
@@ -258,6 +251,12 @@ impl State {
         }
     }
 
+    /// Whether nothing has to follow from what has happened.
+    #[inline]
+    pub(crate) fn is_tidy(&self) -> bool {
+        self.orphaned.is_empty() && self.keep_ended.is_none() && self.mode != Mode::Closed
+    }
+
     /// The next parent without a runner that can end now.
     pub(crate) fn next_orphaned(&mut self) -> Option<Grant> {
         let work = self.orphaned.pop()?;
@@ -304,6 +303,17 @@ impl State {
     /// The news that an attempt whose runner is gone, and all its children with it, has ended.
     pub(crate) fn gone(grant: Grant) -> Input {
         Input::Finished { grant, outcome: Outcome::Cancelled }
+    }
+}
+
+fn close_rare(rare: &mut Rare, end: Phase, after: &mut Aftermath) {
+    let (watcher, gate) = (rare.watcher.take(), rare.gate.take());
+    watcher.into_iter().for_each(|watcher| watcher.abort());
+    gate.into_iter().for_each(|gate| after.throw_away(Rubbish::Gate(gate)));
+    if let Some(tell) = rare.end.take() {
+        let (state, skipped) = (end.state(), end == Phase::Skipped);
+        let end = End { state, skipped, error: rare.last_error.clone() };
+        after.deeds().ends.push((tell, end));
     }
 }
 
