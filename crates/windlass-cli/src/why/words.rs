@@ -81,7 +81,11 @@ impl Words<'_> {
             }
             WaitReason::Step { place, condition } => self.dependency(*place, *condition),
             WaitReason::Guard { .. } => self.guard(reason),
-            WaitReason::Gate => "what decides whether it runs has not been looked at".to_owned(),
+            WaitReason::Gate { guards } => match guards.as_slice() {
+                [] => "its `when` has to be looked at first".to_owned(),
+                [guard] => format!("guard {} has to pass first", plain(guard)),
+                guards => format!("guards {} have to pass first", plain(&guards.join(", "))),
+            },
             WaitReason::Retry { at_ms, attempt } => {
                 let most = self.why.step().most_attempts;
                 format!("attempt {attempt} of {most} comes {}", self.times.ahead(*at_ms))

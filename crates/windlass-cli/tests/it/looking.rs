@@ -89,6 +89,7 @@ fn a_step_that_waits_for_a_person() {
     let flow = "[guard.approved]\ncondition = 'test -f ok.txt'\n\
                 [step.ask]\nguard = ['approved']\nrun = 'true'\n";
     stage.submit("2222bbbb", "asking", flow);
+    check(&stage, "gate", &[]);
     stage.wait_for_guard("ask", "approved", "no ok.txt yet");
     check(&stage, "guard", &[]);
 }

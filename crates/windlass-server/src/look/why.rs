@@ -70,8 +70,11 @@ pub enum WaitReason {
         /// A person has to decide.
         escalated: bool,
     },
-    /// What decides whether it runs has not been looked at.
-    Gate,
+    /// What decides whether it runs has not been looked at, or not lately.
+    Gate {
+        /// The guards that must pass.
+        guards: Vec<String>,
+    },
     /// Its next attempt comes later.
     Retry {
         /// When.
@@ -305,7 +308,12 @@ fn translated(view: &RunView, work: WorkId, reason: &Reason) -> Vec<WaitReason> 
             let condition = condition_of(dependency.kind);
             vec![WaitReason::Step { place: dependency.work.index(), condition }]
         }
-        Reason::Gate if guards(view, work).is_empty() => vec![WaitReason::Gate],
+        Reason::Gate if guards(view, work).is_empty() => {
+            let plan = view.schedule.plan();
+            let guards = plan.steps[work.index()].guards.iter();
+            let guards = guards.map(|place| plan.guards[*place].name.clone()).collect();
+            vec![WaitReason::Gate { guards }]
+        }
         Reason::Retry { at } => {
             let attempt = next_attempt(view, work).attempt;
             vec![WaitReason::Retry { at_ms: millis(*at), attempt }]
