@@ -9,6 +9,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use windlass_server::{LeaseTerms, Name, check_name};
 use windlass_workflow::{DurationError, EventPattern};
 
+use crate::completions;
+
 mod looking;
 
 pub(crate) use looking::{
@@ -69,7 +71,8 @@ pub(crate) enum Verb {
     /// Go on with a run that was interrupted
     #[command(after_help = "Example:\n  windlass resume 3fa9c2d1")]
     Resume {
-        /// The run's id, or the beginning of it
+        /// The run: its id, the beginning of it, or `last`
+        #[arg(add = completions::runs())]
         run: String,
     },
     /// Try what failed or was cancelled in a run again, and everything that follows it
@@ -77,7 +80,8 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  windlass retry 3fa9c2d1\n  windlass retry 3fa9 --step deploy"
     )]
     Retry {
-        /// The run's id, or the beginning of it
+        /// The run: its id, the beginning of it, or `last`
+        #[arg(add = completions::runs())]
         run: String,
 
         /// Only this step, and what follows it
@@ -87,8 +91,8 @@ pub(crate) enum Verb {
     /// End a run, or one of its steps
     #[command(after_help = "Examples:\n  windlass cancel 3fa9c2d1\n  windlass cancel 3fa9/deploy")]
     Cancel {
-        /// The run's id or the beginning of it, and the step behind a slash
-        #[arg(value_name = "RUN[/STEP]")]
+        /// The run, and the step behind a slash
+        #[arg(value_name = "RUN[/STEP]", add = completions::steps())]
         target: String,
     },
     /// Say everything that is wrong with a workflow, without running anything
@@ -158,7 +162,7 @@ pub(crate) enum Verb {
     )]
     Approve {
         /// What waits: a step as RUN/STEP, or guard/NAME
-        #[arg(value_parser = target)]
+        #[arg(value_parser = target, add = completions::steps())]
         target: Target,
     },
     /// Fail a guard that waits for somebody
@@ -167,7 +171,7 @@ pub(crate) enum Verb {
     )]
     Reject {
         /// What waits: a step as RUN/STEP, or guard/NAME
-        #[arg(value_parser = target)]
+        #[arg(value_parser = target, add = completions::steps())]
         target: Target,
     },
     /// Tell everybody that something has happened

@@ -103,17 +103,20 @@ struct Piece {
     step: Option<(String, u32)>,
     part: Option<&'static str>,
     heading: String,
+    /// Nothing more will be written to it.
+    ended: bool,
 }
 
 impl Piece {
     fn of_attempt(step: &StepView, attempt: &AttemptView) -> Vec<Self> {
         let own = Some((step.name.clone(), attempt.number));
         let (path, heading) = (attempt.log.clone(), heading(step, attempt));
-        let mut pieces = vec![Self { path, step: own.clone(), part: None, heading }];
+        let ended = has_ended(attempt);
+        let mut pieces = vec![Self { path, step: own.clone(), part: None, heading, ended }];
         let path = attempt.log.with_extension("finally.log");
         if path.exists() {
             let heading = plain(&format!("==> {}, finally <==", step.name));
-            pieces.push(Self { path, step: own, part: Some("finally"), heading });
+            pieces.push(Self { path, step: own, part: Some("finally"), heading, ended });
         }
         pieces
     }
@@ -121,7 +124,7 @@ impl Piece {
     fn of_hook(view: &RunView, hook: &'static str) -> Option<Self> {
         let path = view.logs.join(format!("{hook}.log"));
         let heading = format!("==> {hook} <==");
-        path.exists().then_some(Self { path, step: None, part: Some(hook), heading })
+        path.exists().then_some(Self { path, step: None, part: Some(hook), heading, ended: false })
     }
 
     /// What its lines begin with among others.
@@ -158,6 +161,11 @@ struct LineJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<&'static str>,
     text: &'a str,
+}
+
+/// Whether an attempt has ended, with all that follows it.
+fn has_ended(attempt: &AttemptView) -> bool {
+    attempt.end.is_some_and(|end| end != AttemptEnd::Finishing)
 }
 
 /// `==> test (attempt 2 of 3): failed: exit 1 <==`

@@ -32,6 +32,9 @@ mod times;
 mod why;
 mod workflow_file;
 
+use std::panic;
+use std::process::ExitCode;
+
 use clap::Parser;
 use windlass_server::Verdict;
 
@@ -39,7 +42,12 @@ use crate::arguments::{Arguments, Form, Verb};
 use crate::exit::Exit;
 use crate::run::RunArguments;
 
-fn main() -> std::process::ExitCode {
+fn main() -> ExitCode {
+    // What went wrong was told when it did.
+    panic::catch_unwind(call).unwrap_or(Exit::Bug).into()
+}
+
+fn call() -> Exit {
     completions::answer_shell();
     let arguments = Arguments::parse();
     let state = arguments.state.as_deref();
@@ -81,5 +89,4 @@ fn main() -> std::process::ExitCode {
         eprintln!("windlass: {failure}");
         Exit::from(&*failure)
     })
-    .into()
 }

@@ -3,14 +3,16 @@
 //! A log is a plain file that a process writes to, so nobody rings when it has grown: it is looked
 //! at a few times in a second, and the run itself less often.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use windlass_server::{LookError, RunState, RunView, Store};
 
-use super::{Piece, Wanted};
+use super::{Piece, Wanted, has_ended};
 use crate::arguments::Form;
 use crate::style::Style;
 
@@ -55,7 +57,7 @@ fn is_over(view: &RunView, wanted: &Wanted) -> bool {
         None => view.steps[place].state.is_end(),
         Some(number) => {
             let attempts = &view.steps[place].attempts;
-            attempts.iter().any(|attempt| attempt.number == number && attempt.end.is_some())
+            attempts.iter().any(|attempt| attempt.number == number && has_ended(attempt))
         }
     };
     over || wanted.step.is_some_and(ended)
@@ -68,10 +70,18 @@ fn tell_end(view: &RunView) {
     }
 }
 
+/// Takes in what has begun since, and what has ended.
 fn add_new(tails: &mut Vec<Tail>, view: &RunView, wanted: &Wanted) {
+    let mut places: BTreeMap<PathBuf, usize> =
+        tails.iter().enumerate().map(|(place, tail)| (tail.piece.path.clone(), place)).collect();
     for piece in wanted.of(view) {
-        if !tails.iter().any(|tail| tail.piece.path == piece.path) {
-            tails.push(Tail { told: tails.is_empty(), piece, read: 0, rest: Vec::new() });
+        match places.get(&piece.path) {
+            Some(place) => tails[*place].piece = piece,
+            None => {
+                places.insert(piece.path.clone(), tails.len());
+                let told = tails.is_empty();
+                tails.push(Tail { piece, told, read: 0, rest: Vec::new(), over: false });
+            }
         }
     }
 }
@@ -86,12 +96,14 @@ fn catch_up(
 ) -> io::Result<bool> {
     let mut stdout = io::stdout().lock();
     let mut any = false;
-    for tail in tails {
+    for tail in tails.iter_mut().filter(|tail| !tail.over) {
         let more = tail.read()?;
+        // Where many steps have ended, only those that have not are looked at.
+        tail.over = tail.piece.ended && !more;
         any |= more;
         match (form, wanted.step) {
             (Form::Text, Some(_)) => tail.print_raw(&mut stdout)?,
-            _ => tail.print_lines(&mut stdout, run, form, over && !more)?,
+            _ => tail.print_lines(&mut stdout, run, form, (over || tail.piece.ended) && !more)?,
         }
     }
     stdout.flush()?;
@@ -106,6 +118,8 @@ struct Tail {
     read: u64,
     /// What was read and not printed.
     rest: Vec<u8>,
+    /// There is no more to come.
+    over: bool,
 }
 
 impl Tail {

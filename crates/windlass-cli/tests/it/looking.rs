@@ -95,6 +95,15 @@ fn a_step_that_waits_for_a_person() {
 }
 
 #[test]
+fn a_journal_that_cannot_be_is_a_bug_not_a_mistake_of_the_user() {
+    let mut stage = Stage::new();
+    stage.submit("4444dddd", "nightly", NIGHTLY);
+    stage.journal("0 start deploy");
+    let output = stage.bench.call(&["show", "last"]);
+    assert_eq!(output.status.code(), Some(70), "{}", crate::bench::stderr(&output));
+}
+
+#[test]
 fn a_run_that_this_version_cannot_read() {
     let mut stage = Stage::new();
     stage.submit_text("3333cccc", "old", "[step.a]\nrun = 'true'\nfuture = 1\n");

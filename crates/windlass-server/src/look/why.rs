@@ -7,7 +7,8 @@ use windlass_store::{NameView, Process, Store, StoredLease, StoredTicket};
 use windlass_workflow::EdgeCondition;
 
 use super::find::found;
-use super::run::{Seen, is_refused, millis};
+use super::holder::Attempt;
+use super::run::{Seen, millis};
 use super::{
     Estimate, Expectations, Expected, LookError, People, RunState, RunView, StepState, StepView,
 };
@@ -223,10 +224,7 @@ impl Asking<'_> {
     /// Why a step of a run that somebody leads does not run.
     fn live_reasons(&self, view: &mut RunView, work: WorkId) -> Vec<WaitReason> {
         let before = view.schedule.reasons(work);
-        let works = (0..view.steps.len()).map(WorkId::from_index);
-        let refused: BTreeSet<_> = works
-            .filter(|work| is_refused(self.names, &view.run.id, next_attempt(view, *work)))
-            .collect();
+        let refused = self.refused(view);
         view.schedule.settle(|work| refused.contains(&work));
         let now = view.schedule.reasons(work);
         // What time alone has ended since is for its leader to find out.
@@ -240,13 +238,25 @@ impl Asking<'_> {
         reasons
     }
 
+    /// The steps that stand in line for names.
+    fn refused(&self, view: &RunView) -> BTreeSet<WorkId> {
+        let tickets = self.names.iter().flat_map(|name| &name.tickets);
+        let attempts = tickets.filter_map(|stored| Attempt::read(stored.ticket.holder.as_str()));
+        let own = attempts.filter(|attempt| attempt.run == view.run.id);
+        let grants = own.map(|attempt| attempt.grant);
+        grants
+            .filter(|grant| next_attempt(view, grant.work) == *grant)
+            .map(|grant| grant.work)
+            .collect()
+    }
+
     /// The names that refuse a step.
     fn names_of(&self, view: &RunView, work: WorkId) -> Vec<WaitReason> {
         let grant = next_attempt(view, work);
         let mut reasons = Vec::new();
         for seen in self.names {
             let own = |stored: &StoredTicket| {
-                super::holder::Attempt::read(stored.ticket.holder.as_str())
+                Attempt::read(stored.ticket.holder.as_str())
                     .is_some_and(|attempt| attempt.run == view.run.id && attempt.grant == grant)
             };
             let Some(place) = seen.tickets.iter().position(own) else { continue };
