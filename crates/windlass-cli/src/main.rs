@@ -34,6 +34,8 @@ mod why;
 mod workflow_file;
 
 use std::io::{self, Write};
+use std::panic;
+use std::process::ExitCode;
 
 use clap::Parser;
 use windlass_server::Verdict;
@@ -42,7 +44,12 @@ use crate::arguments::{Arguments, Form, Verb};
 use crate::exit::Exit;
 use crate::run::RunArguments;
 
-fn main() -> std::process::ExitCode {
+fn main() -> ExitCode {
+    // What went wrong was told when it did.
+    panic::catch_unwind(call).unwrap_or(Exit::Bug).into()
+}
+
+fn call() -> Exit {
     completions::answer_shell();
     let arguments = Arguments::parse();
     let state = arguments.state.as_deref();
@@ -86,5 +93,4 @@ fn main() -> std::process::ExitCode {
         let _ = writeln!(io::stderr(), "windlass: {failure}");
         Exit::from(&*failure)
     })
-    .into()
 }
