@@ -7,6 +7,7 @@ mod conditions;
 mod damage;
 mod display;
 mod events;
+mod examples;
 mod failures;
 mod guards;
 mod hardship;
