@@ -6,6 +6,7 @@ mod commits;
 mod conditions;
 mod damage;
 mod display;
+mod docs;
 mod events;
 mod examples;
 mod failures;
