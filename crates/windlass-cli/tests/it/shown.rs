@@ -209,12 +209,13 @@ fn a_reader_that_takes_nothing_holds_up_nothing_but_the_display() {
         !stdout(&bench.call(&["holders"])).contains("run ")
     });
     // The first one may still have come to the run.
-    let mut ended = None;
-    while ended.is_none() {
+    let ended = loop {
         signal(&child, Signal::TERM);
-        ended = child.try_wait().expect("it is ours");
-    }
-    assert_eq!(ended.and_then(|ended| ended.code()), Some(143));
+        if let Some(ended) = child.try_wait().expect("it is ours") {
+            break ended;
+        }
+    };
+    assert_eq!(ended.code(), Some(143));
 }
 
 #[test]
