@@ -1,116 +1,72 @@
-//! The contenders: each runs a graph of no-op bodies from building it to dropping it.
+//! The contenders: each runs a case from building its graph to dropping it.
+
+mod by_hand;
+mod crates;
+mod windlass;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use tokio::runtime::Runtime;
-use tokio::sync::Notify;
-use tokio::task::JoinSet;
-use windlass::{
-    Work, WorkContext, WorkId, WorkOutcome, WorkScheduler, WorkSchedulerConfig, async_trait,
-};
-
-use crate::graph::{Graph, Ran};
+use crate::case::{Case, Machine};
 
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
-    pub(crate) run: fn(&Runtime, &Arc<Graph>, &Arc<Ran>),
+    pub(crate) run: Run,
+    /// How many nodes it is given at most, because more would take all day.
+    pub(crate) most: usize,
+    pub(crate) kind: Kind,
+    /// How many bytes of a node are what its user gave.
+    pub(crate) body_bytes: usize,
 }
 
-pub(crate) const CONTENDERS: [Contender; 3] = [
-    Contender { name: "windlass WorkScheduler", run: windlass },
-    Contender { name: "tokio::spawn + atomics", run: spawn_and_atomics },
-    Contender { name: "JoinSet + counters", run: join_set },
+/// What takes part where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One plain body for all nodes, which cannot wait.
+    Shared,
+    /// A future for each node.
+    Futures,
+    /// The same, so slow or so much alike to another one that it runs only where all do.
+    Aside,
+}
+
+const ANY: usize = usize::MAX;
+
+type Run = fn(&Machine, &Arc<Case>);
+
+const fn shared(name: &'static str, run: Run) -> Contender {
+    Contender { name, run, most: ANY, kind: Kind::Shared, body_bytes: 0 }
+}
+
+/// Makes a node's future when its turn has come, and keeps nothing of it before.
+const fn futures(name: &'static str, run: Run) -> Contender {
+    Contender { kind: Kind::Futures, ..shared(name, run) }
+}
+
+/// Keeps a closure and a name for each node.
+const fn works(name: &'static str, run: Run) -> Contender {
+    Contender { body_bytes: windlass::BODY_BYTES, ..futures(name, run) }
+}
+
+/// Keeps a closure for each node, and takes so long that it is given fewer of them.
+const fn slow(name: &'static str, most: usize, run: Run) -> Contender {
+    Contender { most, kind: Kind::Aside, body_bytes: crates::BODY_BYTES, ..futures(name, run) }
+}
+
+pub(crate) const CONTENDERS: [Contender; 13] = [
+    shared("one thread, counters only", by_hand::one_thread),
+    shared("windlass run_graph", windlass::run_graph),
+    works("windlass", windlass::plain),
+    works("windlass, everything on", windlass::everything),
+    works("windlass, 64 at a time", windlass::limit_64),
+    works("windlass, 2 at a time", windlass::limit_2),
+    futures("tokio::spawn + atomics", by_hand::spawn_and_atomics),
+    futures("JoinSet + counters", by_hand::join_set),
+    futures("FuturesUnordered, one thread", by_hand::futures_unordered),
+    Contender {
+        kind: Kind::Aside,
+        ..futures("petgraph + JoinSet", by_hand::petgraph_and_join_set)
+    },
+    slow("dagx 0.3", 20_000, crates::dagx),
+    slow("taski 0.0.7", 10_000, crates::taski),
+    slow("dagrs 0.9", 10_000, crates::dagrs),
 ];
-
-struct Node {
-    node: usize,
-    ran: Arc<Ran>,
-}
-
-#[async_trait]
-impl Work for Node {
-    async fn run(&mut self, _ctx: WorkContext) -> WorkOutcome {
-        self.ran.run(self.node);
-        WorkOutcome::Success
-    }
-}
-
-fn windlass(runtime: &Runtime, graph: &Arc<Graph>, ran: &Arc<Ran>) {
-    let config = WorkSchedulerConfig { max_concurrency: 64, ..WorkSchedulerConfig::default() };
-    let mut scheduler = WorkScheduler::new(config);
-    let mut ids: Vec<WorkId> = Vec::with_capacity(graph.len());
-    for (node, sources) in graph.sources.iter().enumerate() {
-        let deps = sources.iter().map(|&source| ids[source]).collect();
-        ids.push(scheduler.add_work(Box::new(Node { node, ran: ran.clone() }), deps, 0));
-    }
-    on_a_worker(runtime, async move { scheduler.run_until_done().await });
-}
-
-struct Shared {
-    graph: Arc<Graph>,
-    ran: Arc<Ran>,
-    unmet: Vec<AtomicU32>,
-    left: AtomicUsize,
-    done: Notify,
-}
-
-fn spawn_and_atomics(runtime: &Runtime, graph: &Arc<Graph>, ran: &Arc<Ran>) {
-    let unmet = graph.sources.iter().map(|sources| AtomicU32::new(sources.len() as u32)).collect();
-    let left = AtomicUsize::new(graph.len());
-    let (graph, ran) = (graph.clone(), ran.clone());
-    let shared = Arc::new(Shared { graph, ran, unmet, left, done: Notify::new() });
-    runtime.block_on(async {
-        let sources = &shared.graph.sources;
-        for node in (0..sources.len()).filter(|&node| sources[node].is_empty()) {
-            spawn(shared.clone(), node);
-        }
-        shared.done.notified().await;
-    });
-}
-
-fn spawn(shared: Arc<Shared>, node: usize) {
-    tokio::spawn(async move {
-        shared.ran.run(node);
-        for &target in &shared.graph.targets[node] {
-            // Every source's body comes before the target's: the last one acquires all others.
-            if shared.unmet[target].fetch_sub(1, Ordering::AcqRel) == 1 {
-                spawn(shared.clone(), target);
-            }
-        }
-        if shared.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            shared.done.notify_one();
-        }
-    });
-}
-
-fn join_set(runtime: &Runtime, graph: &Arc<Graph>, ran: &Arc<Ran>) {
-    let (graph, ran) = (graph.clone(), ran.clone());
-    on_a_worker(runtime, async move {
-        let mut unmet: Vec<_> = graph.sources.iter().map(Vec::len).collect();
-        let mut tasks = JoinSet::new();
-        let body = |node: usize| {
-            let ran = ran.clone();
-            async move {
-                ran.run(node);
-                node
-            }
-        };
-        for node in (0..graph.len()).filter(|&node| graph.sources[node].is_empty()) {
-            tasks.spawn(body(node));
-        }
-        while let Some(node) = tasks.join_next().await {
-            for &target in &graph.targets[node.expect("no body panics")] {
-                unmet[target] -= 1;
-                if unmet[target] == 0 {
-                    tasks.spawn(body(target));
-                }
-            }
-        }
-    });
-}
-
-/// Drives `future` on one of the runtime's workers: from outside every wake-up would cross threads.
-fn on_a_worker(runtime: &Runtime, future: impl Future<Output = ()> + Send + 'static) {
-    runtime.block_on(runtime.spawn(future)).expect("it does not panic");
-}

@@ -1,28 +1,59 @@
 //! The five shapes, and the proof that a run was right.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// A graph as two lists per node. Sources always have smaller numbers.
+/// A graph as flat lists. Sources always have smaller numbers.
 pub(crate) struct Graph {
-    pub(crate) sources: Vec<Vec<usize>>,
-    pub(crate) targets: Vec<Vec<usize>>,
+    sources: Flat,
+    targets: Flat,
 }
 
-pub(crate) type Make = fn(usize) -> Graph;
+/// A list of numbers for each node.
+struct Flat {
+    starts: Vec<usize>,
+    items: Vec<usize>,
+}
 
-pub(crate) const SHAPES: [(&str, Make); 5] = [
-    ("independent", |nodes| Graph::new(nodes, |_| Vec::new())),
-    ("chain", |nodes| Graph::new(nodes, |node| node.checked_sub(1).into_iter().collect())),
-    ("tree", |nodes| {
-        let parent = |node: usize| (node > 0).then(|| (node - 1) / 2);
-        Graph::new(nodes, |node| parent(node).into_iter().collect())
-    }),
-    ("layered", |nodes| Graph::new(nodes, layered)),
-    ("wavefront", |nodes| {
-        let side = (nodes as f64).sqrt() as usize;
-        Graph::new(side * side, |node| wavefront(side, node))
-    }),
+impl Flat {
+    fn of(lists: &[Vec<usize>]) -> Self {
+        let starts = lists.iter().scan(0, |end, list| {
+            *end += list.len();
+            Some(*end)
+        });
+        Self { starts: std::iter::once(0).chain(starts).collect(), items: lists.concat() }
+    }
+
+    fn get(&self, node: usize) -> &[usize] {
+        &self.items[self.starts[node]..self.starts[node + 1]]
+    }
+}
+
+pub(crate) struct Shape {
+    pub(crate) name: &'static str,
+    pub(crate) make: fn(usize) -> Graph,
+}
+
+pub(crate) const SHAPES: [Shape; 5] = [
+    Shape { name: "independent", make: |nodes| Graph::new(nodes, |_| Vec::new()) },
+    Shape {
+        name: "chain",
+        make: |nodes| Graph::new(nodes, |node| node.checked_sub(1).into_iter().collect()),
+    },
+    Shape { name: "tree", make: |nodes| Graph::new(nodes, tree) },
+    Shape { name: "layered", make: |nodes| Graph::new(nodes, layered) },
+    Shape {
+        name: "wavefront",
+        make: |nodes| {
+            let side = nodes.isqrt();
+            Graph::new(side * side, |node| wavefront(side, node))
+        },
+    },
 ];
+
+/// Each node after its parent in a heap.
+fn tree(node: usize) -> Vec<usize> {
+    node.checked_sub(1).map(|node| node / 2).into_iter().collect()
+}
 
 /// Layers of 100 nodes, each after three of the layer before.
 fn layered(node: usize) -> Vec<usize> {
@@ -31,6 +62,7 @@ fn layered(node: usize) -> Vec<usize> {
     [0, 1, 7].map(|offset| layer * WIDTH + (node + offset) % WIDTH).to_vec()
 }
 
+/// A square, each node after those above and to the left of it.
 fn wavefront(side: usize, node: usize) -> Vec<usize> {
     let above = node.checked_sub(side);
     let left = (!node.is_multiple_of(side)).then(|| node - 1);
@@ -44,40 +76,47 @@ impl Graph {
         for (node, sources) in sources.iter().enumerate() {
             sources.iter().for_each(|&source| targets[source].push(node));
         }
-        Self { sources, targets }
+        Self { sources: Flat::of(&sources), targets: Flat::of(&targets) }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.sources.len()
+        self.sources.starts.len() - 1
+    }
+
+    pub(crate) fn sources(&self, node: usize) -> &[usize] {
+        self.sources.get(node)
+    }
+
+    pub(crate) fn targets(&self, node: usize) -> &[usize] {
+        self.targets.get(node)
+    }
+
+    /// The nodes that follow nothing.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = usize> {
+        (0..self.len()).filter(|&node| self.sources(node).is_empty())
     }
 }
 
-/// When each node ran; 0 if it did not.
-pub(crate) struct Ran {
-    clock: AtomicU32,
-    at: Vec<AtomicU32>,
-}
+/// Which nodes have run.
+pub(crate) struct Ran(Vec<AtomicBool>);
 
 impl Ran {
     pub(crate) fn new(graph: &Graph) -> Self {
-        let at = (0..graph.len()).map(|_| AtomicU32::new(0)).collect();
-        Self { clock: AtomicU32::new(0), at }
+        Self((0..graph.len()).map(|_| AtomicBool::new(false)).collect())
     }
 
-    /// The body of every node.
-    pub(crate) fn run(&self, node: usize) {
-        // The contenders order dependents after their sources; that order also orders these.
-        let now = self.clock.fetch_add(1, Ordering::Relaxed) + 1;
-        let before = self.at[node].swap(now, Ordering::Relaxed);
-        assert_eq!(before, 0, "node {node} ran twice");
+    /// Notes that a node runs: once, and after those it follows.
+    pub(crate) fn note(&self, graph: &Graph, node: usize) {
+        // Relaxed: that the sources are seen is what a contender's order is for.
+        let in_order = graph.sources(node).iter().all(|&source| self.0[source].load(Relaxed));
+        assert!(in_order, "node {node} runs before one it follows");
+        let before = self.0[node].load(Relaxed);
+        assert!(!before, "node {node} runs twice");
+        self.0[node].store(true, Relaxed);
     }
 
-    pub(crate) fn check(&self, graph: &Graph) {
-        let at: Vec<_> = self.at.iter().map(|at| at.load(Ordering::Relaxed)).collect();
-        for (node, sources) in graph.sources.iter().enumerate() {
-            assert!(at[node] > 0, "node {node} did not run");
-            let first = sources.iter().all(|&source| at[source] < at[node]);
-            assert!(first, "node {node} ran before one it follows");
-        }
+    pub(crate) fn check(&self) {
+        let missing = self.0.iter().position(|ran| !ran.load(Relaxed));
+        assert_eq!(missing, None, "a node has not run");
     }
 }

@@ -1,59 +1,98 @@
-//! Graphs of no-op works: Windlass against what people write by hand, in one run.
+//! Graphs of works: Windlass against what people write by hand and against crates, in one run.
 //!
-//! `cargo run --release -p windlass-bench-dag -- [NODES] [ROUNDS]` runs every shape on every
-//! contender, interleaved, checks that every node ran once and after those it follows, and writes
-//! one JSON object: nanoseconds per node for build, run and drop together, as median and spread.
+//! `cargo run --release -p windlass-bench-dag -- [ROUNDS] [SECTION…] [--who=CONTENDER…]` writes one
+//! JSON object: nanoseconds per node for building, running and dropping a graph, as median and
+//! spread. Contenders take turns, and every run is checked: each node ran once, and after those it
+//! follows. Without sections it runs all but `million`. `-- --table FILE` prints the figures of such
+//! a file as Markdown.
 
+mod case;
 mod contenders;
 mod graph;
+mod memory;
+mod sections;
+mod table;
 
-use std::sync::Arc;
-use std::time::Instant;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::contenders::CONTENDERS;
-use crate::graph::{Ran, SHAPES};
+use crate::case::Machine;
+use crate::contenders::{CONTENDERS, Contender};
+use crate::sections::SECTIONS;
+
+#[global_allocator]
+static ALLOCATOR: memory::Counting = memory::Counting;
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).map(|text| text.parse().expect("a number"));
-    let nodes: usize = arguments.next().unwrap_or(100_000);
-    let rounds: usize = arguments.next().unwrap_or(5);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build();
-    let runtime = runtime.expect("a runtime");
-    let mut results = Vec::new();
-    for (shape, make) in SHAPES {
-        let graph = Arc::new(make(nodes));
-        let mut times = vec![Vec::new(); CONTENDERS.len()];
-        for _ in 0..rounds {
-            for (contender, times) in CONTENDERS.iter().zip(&mut times) {
-                let ran = Arc::new(Ran::new(&graph));
-                let began = Instant::now();
-                (contender.run)(&runtime, &graph, &ran);
-                times.push(began.elapsed().as_secs_f64() * 1e9 / graph.len() as f64);
-                ran.check(&graph);
-            }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.as_slice() {
+        [flag, file] if flag == "--table" => {
+            let text = std::fs::read_to_string(file).expect("a file that can be read");
+            let report = serde_json::from_str(&text).expect("what this program has written");
+            print!("{}", table::markdown(&report));
         }
-        let figures = CONTENDERS.iter().zip(times).map(|(c, times)| figure(c.name, times));
-        results.push(json!({
-            "shape": shape,
-            "nodes": graph.len(),
-            "ns_per_node": figures.collect::<Vec<_>>(),
-        }));
+        _ => println!("{:#}", measure(&Wish::parse(arguments))),
     }
-    let commit = option_env!("WINDLASS_COMMIT").unwrap_or("unknown");
-    let report =
-        json!({ "benchmark": "dag", "commit": commit, "rounds": rounds, "results": results });
-    println!("{report:#}");
 }
 
-fn figure(name: &str, mut times: Vec<f64>) -> Value {
-    times.sort_by(f64::total_cmp);
-    let rounded = |time: f64| time.round();
-    json!({
-        "contender": name,
-        "median": rounded(times[times.len() / 2]),
-        "min": rounded(times[0]),
-        "max": rounded(times[times.len() - 1]),
-    })
+/// What to measure.
+struct Wish {
+    rounds: usize,
+    /// Parts of the names of contenders; none means all.
+    who: Vec<String>,
+    sections: Vec<String>,
+}
+
+impl Wish {
+    fn parse(arguments: Vec<String>) -> Self {
+        let mut wish = Self { rounds: 5, who: Vec::new(), sections: Vec::new() };
+        for argument in arguments {
+            match (argument.parse(), argument.strip_prefix("--who=")) {
+                (Ok(rounds), _) => wish.rounds = rounds,
+                (_, Some(name)) => wish.who.push(name.to_owned()),
+                _ => wish.sections.push(argument),
+            }
+        }
+        wish
+    }
+
+    fn wants(&self, section: &str, on_demand: bool) -> bool {
+        match self.sections.as_slice() {
+            [] => !on_demand,
+            names => names.iter().any(|name| name == section),
+        }
+    }
+
+    fn wants_of(&self, contender: &Contender) -> bool {
+        self.who.is_empty() || self.who.iter().any(|name| contender.name.contains(name))
+    }
+}
+
+fn measure(wish: &Wish) -> Value {
+    let machine = Machine::new();
+    let contenders: Vec<_> = CONTENDERS.iter().filter(|who| wish.wants_of(who)).collect();
+    let sections = SECTIONS.iter().filter(|section| wish.wants(section.name, section.on_demand));
+    let sections = sections.map(|section| section.run(&machine, wish.rounds, &contenders));
+    let mut report = json!({
+        "benchmark": "dag",
+        "commit": commit(),
+        "threads": machine.threads,
+        "rounds": wish.rounds,
+        "sections": sections.collect::<Vec<_>>(),
+    });
+    if wish.wants("memory", false) {
+        report["memory"] = sections::memory(&machine, &contenders);
+    }
+    report
+}
+
+/// The commit that was built, as far as it is known.
+fn commit() -> String {
+    let told = std::env::var("WINDLASS_COMMIT").ok();
+    let asked = || {
+        let git = Command::new("git").args(["describe", "--always", "--dirty"]).output().ok()?;
+        Some(String::from_utf8_lossy(&git.stdout).trim().to_owned())
+    };
+    told.or_else(asked).filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned())
 }

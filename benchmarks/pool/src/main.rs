@@ -6,6 +6,7 @@
 //! of them alike; what is reported is the median and the spread (first to third quartile), and how
 //! much processor time all threads together used. Every result is checked.
 
+mod bodies;
 mod latency;
 mod mixed;
 mod pools;
@@ -25,6 +26,7 @@ fn main() {
     shapes::run(&pools, &mut report);
     latency::run(&pools, &mut report);
     mixed::run(&pools, &mut report);
+    bodies::run(&mut report);
     println!("{}", report.markdown());
     if !quick && report.is_complete() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("results.json");

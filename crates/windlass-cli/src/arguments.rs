@@ -12,6 +12,13 @@ use windlass_workflow::{DurationError, EventPattern};
 
 use crate::display::OutputMode;
 
+mod looking;
+
+pub(crate) use looking::{
+    HistoryArguments, LogArguments, ManArguments, PruneArguments, Shell, ShowArguments,
+    WhyArguments,
+};
+
 /// The shortest time between heartbeats that makes sense on a busy machine.
 const SHORTEST: Duration = Duration::from_millis(100);
 
@@ -200,6 +207,44 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "NUMBER", default_value_t = 0)]
         after: u64,
     },
+    /// List the runs that are under way or interrupted
+    #[command(after_help = "Examples:\n  windlass ps\n  windlass ps --json")]
+    Ps,
+    /// List the runs that have ended, the newest first
+    #[command(after_help = "Examples:\n  windlass history\n  windlass history nightly -n 5")]
+    History(HistoryArguments),
+    /// Show a run: its steps, when each ran, and what took the longest
+    #[command(
+        after_help = "Examples:\n  windlass show last\n  windlass show 3fa9 --svg nightly.svg"
+    )]
+    Show(ShowArguments),
+    /// Print what steps have written
+    #[command(
+        after_help = "Examples:\n  windlass log last/test\n  windlass log 3fa9/fetch@2\n  windlass log last -f"
+    )]
+    Log(LogArguments),
+    /// Say every reason why a step waits, or why it ended as it did
+    #[command(after_help = "Example:\n  windlass why last/deploy")]
+    Why(WhyArguments),
+    /// Forget runs that have ended long ago, with their logs, and old events
+    #[command(
+        after_help = "Examples:\n  windlass prune --dry-run\n  windlass prune --older-than 7d\n  windlass prune --keep 100"
+    )]
+    Prune(PruneArguments),
+    /// Print what makes a shell complete verbs, flags, runs and steps
+    #[command(
+        after_help = "Examples:\n  source <(windlass completions bash)\n  windlass completions fish > ~/.config/fish/completions/windlass.fish"
+    )]
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Print the manual page, or write one for every verb
+    #[command(
+        after_help = "Examples:\n  windlass man | man -l -\n  windlass man --dir ~/.local/share/man/man1"
+    )]
+    Man(ManArguments),
     /// Show who holds and who waits for what
     #[command(after_help = "Example:\n  windlass holders --json")]
     Holders,

@@ -3,11 +3,16 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use windlass_server::{EventError, GuardError, HoldError, Lost, RunError, RunOutcome, StoreError};
+use windlass_server::{
+    EventError, GuardError, HoldError, LookError, Lost, PruneError, RunError, RunOutcome,
+    StoreError,
+};
 use windlass_workflow::{Mistakes, ParamErrors};
 
 use crate::guard::LoneGuardError;
 use crate::init::InitError;
+use crate::man::ManError;
+use crate::show::PictureError;
 use crate::workflow_file::FileError;
 
 /// How the command ends.
@@ -89,6 +94,14 @@ impl From<&(dyn Error + 'static)> for Exit {
             Some(_) => return Exit::Usage,
             None => {}
         }
+        match failure.downcast_ref::<LookError>() {
+            Some(look) if look.is_usage() => return Exit::Usage,
+            Some(_) => return Exit::Unavailable,
+            None => {}
+        }
+        if let Some(PruneError::Look(look)) = failure.downcast_ref::<PruneError>() {
+            return if look.is_usage() { Exit::Usage } else { Exit::Unavailable };
+        }
         if is_usage(failure) { Exit::Usage } else { Exit::Unavailable }
     }
 }
@@ -100,6 +113,8 @@ fn is_usage(failure: &(dyn Error + 'static)) -> bool {
         || failure.is::<FileError>()
         || failure.is::<InitError>()
         || failure.is::<LoneGuardError>()
+        || failure.is::<ManError>()
+        || failure.is::<PictureError>()
 }
 
 fn of_store(failure: &StoreError) -> Exit {

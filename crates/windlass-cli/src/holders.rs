@@ -3,19 +3,22 @@
 use std::error::Error;
 use std::io::{self, Write};
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use windlass_server::{NameView, Process, StoredLease, StoredTicket};
+use windlass_server::{HolderId, NameView, People, Process, StoredLease, StoredTicket};
 
 use crate::arguments::Form;
 use crate::exit::Exit;
 use crate::state;
+use crate::style::plain;
+use crate::times::{Times, span};
 
 pub(crate) fn holders(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn Error>> {
-    let views = state::open(state)?.overview()?;
-    let rows = views.iter().flat_map(rows);
-    for row in rows {
+    let mut store = state::open(state)?;
+    let views = store.overview()?;
+    let people = People::among(&mut store, views.iter().flat_map(holders_of))?;
+    for mut row in views.iter().flat_map(rows) {
+        row.step = people.step(&HolderId::new(row.holder));
         let line = match form {
             Form::Text => row.text(),
             Form::Json => serde_json::to_string(&row).expect("texts and numbers have a JSON form"),
@@ -28,8 +31,13 @@ pub(crate) fn holders(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn 
     Ok(Exit::Success)
 }
 
+fn holders_of(view: &NameView) -> impl Iterator<Item = &HolderId> {
+    let held = view.leases.iter().map(|stored| &stored.lease.holder);
+    held.chain(view.tickets.iter().map(|stored| &stored.ticket.holder))
+}
+
 /// One who holds or waits.
-#[derive(Clone, Copy, Serialize)]
+#[derive(Clone, Serialize)]
 struct Row<'a> {
     schema: u32,
     event: &'static str,
@@ -37,6 +45,9 @@ struct Row<'a> {
     name: &'a str,
     capacity: Option<u32>,
     holder: &'a str,
+    /// The step that it is, as `RUN/STEP`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<String>,
     /// `held`, `gone` if its process has ended, `stale` if somebody has found it so.
     state: &'static str,
     weight: u32,
@@ -86,6 +97,7 @@ impl<'a> Row<'a> {
             name: "",
             capacity: None,
             holder,
+            step: None,
             state: "",
             weight: 1,
             token: None,
@@ -95,22 +107,12 @@ impl<'a> Row<'a> {
     }
 
     fn text(&self) -> String {
-        let Row { kind, name, holder, state, weight, .. } = self;
+        let Row { kind, name, state, weight, .. } = self;
+        let holder = plain(self.step.as_deref().unwrap_or(self.holder));
         let of = self.capacity.map(|capacity| format!(" {weight} of {capacity}"));
         let token = self.token.map(|token| format!(", token {token}")).unwrap_or_default();
-        let for_how_long = ago(self.since);
+        let for_how_long = span(Times::now().since(self.since));
         let of = of.unwrap_or_default();
         format!("{kind} {name:?}: {state}{of} by {holder} for {for_how_long}{token}")
-    }
-}
-
-/// How long ago something was, for people.
-fn ago(at_ms: i64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let then = Duration::from_millis(u64::try_from(at_ms).unwrap_or_default());
-    match now.saturating_sub(then).as_secs() {
-        seconds @ 0..60 => format!("{seconds} s"),
-        seconds @ 60..3600 => format!("{} min", seconds / 60),
-        seconds => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
     }
 }

@@ -1,8 +1,13 @@
 //! The windlass command: arguments in, text and JSON out.
 
+// Before all others, because they talk through its macro.
+#[macro_use]
+mod talk;
+
 mod arguments;
 mod check;
 mod clean;
+mod completions;
 mod display;
 mod events;
 mod exit;
@@ -11,17 +16,22 @@ mod guard;
 mod holders;
 mod init;
 mod lock;
+mod log;
+mod look;
+mod man;
+mod output;
 mod primitive;
+mod prune;
+mod ps;
 mod run;
 mod schema;
+mod show;
 mod state;
-#[allow(dead_code, reason = "the verbs that look at runs follow")]
 mod style;
-#[allow(dead_code, reason = "the verbs that look at runs follow")]
+mod table;
 mod times;
+mod why;
 mod workflow_file;
-
-use std::io::{self, Write};
 
 use clap::Parser;
 use windlass_server::Verdict;
@@ -31,6 +41,7 @@ use crate::exit::Exit;
 use crate::run::RunArguments;
 
 fn main() -> std::process::ExitCode {
+    completions::answer_shell();
     let arguments = Arguments::parse();
     let state = arguments.state.as_deref();
     let form = Form::from(arguments.json);
@@ -58,11 +69,18 @@ fn main() -> std::process::ExitCode {
         Verb::Events { patterns, follow, after } => {
             events::events(state, patterns, *after, *follow, form)
         }
+        Verb::Ps => ps::ps(state, form),
+        Verb::History(history) => ps::history(state, history, form),
+        Verb::Show(show) => show::show(state, show, form),
+        Verb::Log(log) => log::log(state, log, form),
+        Verb::Why(why) => why::why(state, why, form),
+        Verb::Prune(prune) => prune::prune(state, prune, form),
+        Verb::Completions { shell } => completions::completions(*shell),
+        Verb::Man(man) => man::man(man),
         Verb::Holders => holders::holders(state, form),
     };
     exit.unwrap_or_else(|failure| {
-        // Whoever has closed the stream still gets the exit code.
-        let _ = writeln!(io::stderr(), "windlass: {failure}");
+        eprintln!("windlass: {failure}");
         Exit::from(&*failure)
     })
     .into()

@@ -81,18 +81,6 @@ impl Style {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
-    pub(crate) fn green(&self, text: &str) -> String {
-        self.paint(Ink::Green, text)
-    }
-
-    pub(crate) fn red(&self, text: &str) -> String {
-        self.paint(Ink::Red, text)
-    }
-
-    pub(crate) fn yellow(&self, text: &str) -> String {
-        self.paint(Ink::Yellow, text)
-    }
-
     pub(crate) fn dim(&self, text: &str) -> String {
         self.paint(Ink::Dim, text)
     }
@@ -204,19 +192,17 @@ mod tests {
     fn colours_go_where_they_are_wanted() {
         use Colours::{Ansi, Plain};
         let xterm = ("TERM", "xterm");
-        let cases: [(bool, &[(&str, &str)], Colours); 8] = [
-            (true, &[xterm], Ansi),
-            (false, &[xterm], Plain),
-            (true, &[], Plain),
-            (true, &[("TERM", "dumb")], Plain),
-            (true, &[xterm, ("NO_COLOR", "1")], Plain),
-            (false, &[xterm, ("CLICOLOR_FORCE", "1")], Ansi),
-            (false, &[xterm, ("CLICOLOR_FORCE", "0")], Plain),
-            (false, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], Plain),
-        ];
-        for (terminal, said, wanted) in cases {
+        let check = |terminal, said: &[(&str, &str)], wanted| {
             assert_eq!(Colours::wanted(terminal, of(said)), wanted, "{terminal} {said:?}");
-        }
+        };
+        check(true, &[xterm], Ansi);
+        check(false, &[xterm], Plain);
+        check(true, &[], Plain);
+        check(true, &[("TERM", "dumb")], Plain);
+        check(true, &[xterm, ("NO_COLOR", "1")], Plain);
+        check(false, &[xterm, ("CLICOLOR_FORCE", "1")], Ansi);
+        check(false, &[xterm, ("CLICOLOR_FORCE", "0")], Plain);
+        check(false, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], Plain);
     }
 
     #[test]
@@ -268,8 +254,8 @@ mod tests {
         let (letters, width) = (Letters::Unicode, None);
         let plain = Style { colours: Colours::Plain, width, letters };
         let ansi = Style { colours: Colours::Ansi, ..plain };
-        assert_eq!(plain.green("well"), "well");
-        assert_eq!(ansi.red("bad"), "\x1b[31mbad\x1b[0m");
+        assert_eq!(plain.paint(Ink::Green, "well"), "well");
+        assert_eq!(ansi.paint(Ink::Red, "bad"), "\x1b[31mbad\x1b[0m");
         assert_eq!(ansi.dim(""), "");
     }
 }

@@ -190,6 +190,23 @@ impl CapacityTree {
         });
     }
 
+    /// Whether giving `demand` back and taking it again at once would change nothing for anybody: it
+    /// is only limits that bind it, none of them is exceeded, and nobody waits for any of it.
+    #[inline]
+    pub(crate) fn can_pass_on(&self, client: ClientId, demand: &Demand) -> bool {
+        let mut chain = self.chain(self.level_of(client));
+        chain.all(|level| {
+            let cells = &self.levels[level.index()].cells;
+            demand.iter().all(|(r, _)| cells.get(r.index()).is_none_or(Cell::is_at_ease))
+        })
+    }
+
+    /// What one start has taken is from now on held for the next.
+    #[inline]
+    pub(crate) fn pass_on(&mut self, client: ClientId) {
+        self.climb(self.level_of(client), |level| level.accepted += 1);
+    }
+
     /// Gives back what was taken; of a rate or a quota nothing comes back. Returns who should look
     /// again.
     ///

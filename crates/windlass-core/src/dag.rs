@@ -248,6 +248,11 @@ impl Dag {
         self.nodes[node].in_degree as usize
     }
 
+    /// Whether any edge leads out of `node`, or did.
+    pub(crate) fn has_targets(&self, node: usize) -> bool {
+        self.nodes[node].outgoing.first.is_some()
+    }
+
     pub(crate) fn first_target(&self, node: usize) -> Cursor {
         Cursor(self.nodes[node].outgoing.first)
     }

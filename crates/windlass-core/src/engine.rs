@@ -4,9 +4,9 @@
 //! in, pulls grants, and reports how attempts ended. Every change that a replay must reproduce
 //! goes through [`Engine::evolve`], live and in recovery alike.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
-use crate::capacity::{CapacityTree, CostError, Demand, Refusal, SLOTS};
+use crate::capacity::{Demand, Refusal};
 use crate::column::Column;
 use crate::dag::Dag;
 use crate::fact::{Fact, Happening, World};
@@ -21,20 +21,24 @@ mod admission;
 mod attempt;
 mod check;
 mod config;
+mod costs;
 mod digest;
 mod edges;
 mod explain;
 mod family;
 mod reopen;
 mod step;
+mod timers;
 mod times;
 mod transfer;
 mod view;
 mod work;
 
 pub use config::{EngineConfig, Order};
+use costs::RecentCost;
 pub use family::Children;
 use family::Families;
+use timers::Timers;
 use times::Times;
 pub use transfer::Arrival;
 use work::{Staged, Work};
@@ -83,7 +87,7 @@ pub struct Engine {
     /// The next ticket of the lines.
     tickets: Ticket,
     /// When something happens by time alone.
-    timers: BTreeSet<(Timestamp, WorkId)>,
+    timers: Timers,
     /// Of those works that have times of their own.
     times: BTreeMap<WorkId, Times>,
     /// Of those works that have a policy of their own.
@@ -95,9 +99,13 @@ pub struct Engine {
     standing: Option<WorkId>,
     /// What has refused the first in line while there was nobody whom a set-aside could bind.
     owed: Option<(WorkId, Refusal)>,
+    /// What an attempt that has just ended took, while it may be for the next one.
+    kept: Option<CostId>,
     /// By [`CostId`].
     costs: Vec<Demand>,
     known_costs: BTreeMap<Demand, CostId>,
+    /// What was asked for last: many works cost the same.
+    recent_cost: Option<Box<RecentCost>>,
     staged: VecDeque<Staged>,
     staged_after: VecDeque<Dependency>,
     metrics: Metrics,
@@ -116,40 +124,21 @@ impl Engine {
             works: Column::default(),
             dag: Dag::new(),
             tickets: Ticket::MIN,
-            timers: BTreeSet::new(),
+            timers: Timers::new(),
             times: BTreeMap::new(),
             policies: BTreeMap::new(),
             spent: BTreeMap::new(),
             families: Families::default(),
             standing: None,
             owed: None,
+            kept: None,
             costs: Vec::new(),
             known_costs: BTreeMap::new(),
+            recent_cost: None,
             staged: VecDeque::new(),
             staged_after: VecDeque::new(),
             metrics: Metrics::default(),
         }
-    }
-
-    /// The number of a cost, which is one slot unless it names slots itself. Refuses what can never
-    /// be had.
-    pub fn cost(
-        &mut self,
-        capacity: &CapacityTree,
-        cost: &ResourceCost,
-    ) -> Result<CostId, CostError> {
-        let one_slot = ResourceCost::new().with(SLOTS, Amount::from(1));
-        let whole = one_slot.iter().chain(cost.iter()).map(|(name, n)| (name.to_owned(), n));
-        let demand = capacity.demand(capacity.level_of(self.client), &whole.collect())?;
-        Ok(self.number_of(demand))
-    }
-
-    fn number_of(&mut self, demand: Demand) -> CostId {
-        let next = CostId::at(self.costs.len());
-        *self.known_costs.entry(demand).or_insert_with_key(|demand| {
-            self.costs.push(demand.clone());
-            next
-        })
     }
 
     /// Takes in a new work.
@@ -166,9 +155,10 @@ impl Engine {
         if let Some(parent) = submission.more.parent {
             self.expect_parent(parent, submission.after.iter().map(|after| after.work))?;
         }
-        self.stage(submission);
         let work = WorkId::from_index(self.works.len());
-        self.record(world, Happening::Submitted { work });
+        // What the fact would find staged is at hand.
+        self.admit(world, work, submission);
+        self.note(world, Fact { at: self.now, what: Happening::Submitted { work } });
         Ok(work)
     }
 
@@ -268,8 +258,8 @@ impl Engine {
     /// When to apply [`Input::Tick`] and look for the next grant if nothing else happens first.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Timestamp> {
-        let due = self.timers.first().map(|&(due, _)| due).filter(|due| *due < Timestamp::MAX);
-        due.into_iter().chain(self.lines.next_wakeup(self.now)).min()
+        let chance = self.lines.next_wakeup(self.now).unwrap_or(Timestamp::MAX);
+        Some(self.timers.earliest().min(chance)).filter(|next| *next < Timestamp::MAX)
     }
 
     /// Takes in one fact: the only function that changes what [`Engine::digest`] covers.
@@ -278,9 +268,15 @@ impl Engine {
     ///
     /// If the fact does not follow from those before it.
     pub fn evolve(&mut self, world: &mut World<'_>, fact: &Fact) {
+        self.take_in(world, fact);
+    }
+
+    /// The same, made anew for each kind of fact where it is known.
+    #[inline(always)]
+    fn take_in(&mut self, world: &mut World<'_>, fact: &Fact) {
         self.move_time(world, fact.at);
         match fact.what {
-            Happening::Submitted { work } => self.admit(world, work),
+            Happening::Submitted { work } => self.admit_staged(world, work),
             Happening::EdgeAdded { from, to, kind } => {
                 let connected = self.connect(world, Dependency { work: from, kind }, to);
                 connected.expect("a journaled edge closes no cycle");
@@ -318,19 +314,22 @@ impl Engine {
         }
     }
 
+    #[inline(always)]
     fn record(&mut self, world: &mut World<'_>, what: Happening) {
         self.advance(world);
         let fact = Fact { at: self.now, what };
-        self.evolve(world, &fact);
+        self.take_in(world, &fact);
         self.note(world, fact);
     }
 
+    #[inline]
     fn note(&self, world: &mut World<'_>, fact: Fact) {
         if let Some(facts) = &mut world.facts {
             facts.push(fact);
         }
     }
 
+    #[inline]
     fn advance(&mut self, world: &mut World<'_>) {
         self.move_time(world, world.now);
     }

@@ -172,6 +172,7 @@ pub(crate) struct IllegalStep {
 
 impl Phase {
     /// The only place where a phase changes.
+    #[inline(always)]
     pub(crate) fn after(self, step: Step) -> Result<Phase, IllegalStep> {
         Ok(match (self, step) {
             (Phase::Waiting, Step::Unblock) => Phase::Ready,
@@ -204,6 +205,7 @@ impl Phase {
     }
 
     /// The phase after an attempt's end.
+    #[inline(always)]
     fn ended(self, step: Step) -> Result<Phase, IllegalStep> {
         Ok(match (self, step) {
             (Phase::Cancelling { why: Why::Cancel, .. }, Step::Stop) => Phase::Cancelled,

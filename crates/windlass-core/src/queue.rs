@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use crate::ageing::Ageing;
 use crate::{Amount, CostId, LevelId, ResourceId, Timestamp, WorkId};
 
+mod buckets;
 mod group;
 mod lane;
 mod lines;
@@ -32,8 +33,10 @@ pub(crate) struct ReadyQueue {
     groups: Vec<Group>,
     /// Where each group stands, by cost: none if it was not refused.
     parked: Vec<Option<Parked>>,
-    /// The groups that were not refused.
+    /// The groups that were not refused, unless there is only one.
     open: Tournament,
+    /// The only group with works, if it was not refused: it need not be listed anywhere.
+    sole: Option<CostId>,
     lots: Vec<Lot>,
     /// When the first work of a lane reaches the cap of its ageing.
     tops: BTreeSet<(Timestamp, LaneId)>,
@@ -92,12 +95,32 @@ impl ReadyQueue {
     pub(crate) fn insert(&mut self, listing: Listing, waiting: Waiting, now: Timestamp) {
         let Listing { cost, priority } = listing;
         if self.groups.len() <= cost.index() {
-            self.groups.resize_with(cost.index() + 1, Group::default);
-            self.parked.resize(cost.index() + 1, None);
+            self.know(cost);
+        }
+        if self.len == 0 {
+            self.open.clear();
+            self.sole = Some(cost);
+        } else if self.sole.is_some_and(|sole| sole != cost) {
+            self.list_sole();
         }
         self.len += 1;
         if let Some(changed) = self.groups[cost.index()].insert(priority, waiting) {
             self.relist(cost, &changed, now);
+        }
+    }
+
+    /// The only group with works has to be compared with others, or was refused.
+    fn list_sole(&mut self) {
+        if let Some(sole) = self.sole.take() {
+            self.list(sole);
+        }
+    }
+
+    #[cold]
+    fn know(&mut self, cost: CostId) {
+        for number in self.groups.len()..=cost.index() {
+            self.groups.push(Group::new(CostId::at(number), &self.ageing));
+            self.parked.push(None);
         }
     }
 
@@ -114,12 +137,19 @@ impl ReadyQueue {
     }
 
     /// What has reached the cap of its ageing by `now` stands there.
+    #[inline]
     pub(crate) fn advance(&mut self, now: Timestamp) {
+        if !self.tops.is_empty() || !self.lots.is_empty() {
+            self.look_at(now);
+        }
+    }
+
+    fn look_at(&mut self, now: Timestamp) {
         while let Some(&(at, lane)) = self.tops.first()
             && at <= now
         {
             self.tops.pop_first();
-            self.groups[lane.cost.index()].refresh(lane, &self.ageing, now);
+            self.groups[lane.cost.index()].refresh(lane.lane, &self.ageing, now);
             self.list(lane.cost);
         }
         for lot in &mut self.lots {
@@ -131,8 +161,13 @@ impl ReadyQueue {
     }
 
     /// The first of all in line, refused or not.
+    #[inline]
     pub(crate) fn first(&self, now: Timestamp) -> Option<Candidate> {
-        self.candidate(self.best().at(&self.ageing, now)?)
+        if self.len == 0 {
+            return None;
+        }
+        let best = self.sole.and_then(|sole| self.groups[sole.index()].best_lane());
+        self.candidate(best.or_else(|| self.best().at(&self.ageing, now))?)
     }
 
     /// The first in line that was not refused, or that may fit by now. `room` tells how much there
@@ -144,7 +179,7 @@ impl ReadyQueue {
     ) -> Option<Candidate> {
         let open = self.lots.iter().filter(|lot| lot.open && !lot.groups.is_empty());
         let fitting = open.map(|lot| lot.fitting(room(lot.cell)));
-        let best = fitting.fold(self.open.best(), Best::or);
+        let best = fitting.fold(self.best_open(), Best::or);
         self.candidate(best.at(&self.ageing, now)?)
     }
 
@@ -156,6 +191,7 @@ impl ReadyQueue {
 
     /// Sets a refused group aside until there may be as much of `cell` as it wants.
     pub(crate) fn park(&mut self, cost: CostId, cell: Cell, wanted: Amount) {
+        self.list_sole();
         self.unlist(cost);
         let lot = self.lot(cell);
         self.lots[lot as usize].open = true;
@@ -181,7 +217,12 @@ impl ReadyQueue {
 
     /// When time alone may let a refused group fit, or another work be the first in line while the
     /// first one waits.
+    #[inline]
     pub(crate) fn next_wakeup(&self, now: Timestamp) -> Option<Timestamp> {
+        if self.lots.is_empty() { None } else { self.next_chance(now) }
+    }
+
+    fn next_chance(&self, now: Timestamp) -> Option<Timestamp> {
         let refused = || self.lots.iter().filter(|lot| !lot.groups.is_empty());
         refused().next()?;
         let fits = refused().filter_map(|lot| lot.wake).min();
@@ -229,9 +270,17 @@ impl ReadyQueue {
     }
 
     fn best(&self) -> Best {
-        self.lots.iter().fold(self.open.best(), |best, lot| best.or(lot.groups.best()))
+        self.lots.iter().fold(self.best_open(), |best, lot| best.or(lot.groups.best()))
     }
 
+    fn best_open(&self) -> Best {
+        match self.sole {
+            Some(sole) => self.groups[sole.index()].best(),
+            None => self.open.best(),
+        }
+    }
+
+    #[inline]
     fn candidate(&self, lane: LaneId) -> Option<Candidate> {
         let cost = lane.cost;
         let first = self.groups[cost.index()].lane(lane.lane).first()?;
@@ -239,8 +288,18 @@ impl ReadyQueue {
     }
 
     /// A lane has another first work: everything above it is listed anew.
+    #[inline]
     fn relist(&mut self, cost: CostId, changed: &Changed, now: Timestamp) {
-        let group = &mut self.groups[cost.index()];
+        if self.ageing != Ageing::NONE {
+            self.keep_top(cost, changed, now);
+        }
+        self.groups[cost.index()].refresh(changed.lane, &self.ageing, now);
+        self.list(cost);
+    }
+
+    /// Notes when the first work of a lane reaches the cap of its ageing.
+    fn keep_top(&mut self, cost: CostId, changed: &Changed, now: Timestamp) {
+        let group = &self.groups[cost.index()];
         let lane = LaneId { cost, lane: changed.lane };
         if let Some(top) = changed.first.and_then(|since| self.ageing.tops_at(since)) {
             self.tops.remove(&(top, lane));
@@ -249,13 +308,14 @@ impl ReadyQueue {
         if let Some(top) = first.and_then(|since| self.ageing.tops_at(since)).filter(|&t| t > now) {
             self.tops.insert((top, lane));
         }
-        group.refresh(lane, &self.ageing, now);
-        self.list(cost);
     }
 
     /// Lists a group under its first work. One without works is not listed, unless it is alone and
     /// so costs nothing.
     fn list(&mut self, cost: CostId) {
+        if self.sole.is_some() {
+            return;
+        }
         let group = &self.groups[cost.index()];
         let (best, empty) = (group.best(), group.len() == 0);
         let (tournament, contestant) = self.place(cost);

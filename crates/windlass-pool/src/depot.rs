@@ -1,6 +1,6 @@
-//! Memory for tasks, used again and again.
+//! Memory for tasks and bodies, used again and again.
 //!
-//! Two sizes of block; each thread keeps a few free ones of each at hand, and exchanges whole
+//! A few sizes of block; each thread keeps a few free ones of each at hand, and exchanges whole
 //! batches with a shared depot, so that a thread that only spawns gets back what threads that only
 //! run have freed. What the depot cannot hold goes back to the allocator. Knows nothing of what a
 //! block holds.
@@ -14,8 +14,8 @@ use std::{
 
 /// How many blocks move between a thread and the depot at a time.
 const BATCH: usize = 64;
-/// How many batches of a size the depot keeps.
-const DEPOT_BATCHES: usize = 1024;
+/// How many bytes the depot keeps of a size.
+const DEPOT_BYTES: usize = 8 << 20;
 
 /// Memory for one small task.
 #[repr(C, align(16))]
@@ -24,6 +24,14 @@ pub(crate) struct Small(MaybeUninit<[u8; 64]>);
 /// Memory for one task of middling size.
 #[repr(C, align(16))]
 pub(crate) struct Medium(MaybeUninit<[u8; 128]>);
+
+/// Memory for the future of a body.
+#[repr(C, align(16))]
+pub(crate) struct Large(MaybeUninit<[u8; 256]>);
+
+/// Memory for a future that does much.
+#[repr(C, align(16))]
+pub(crate) struct Huge(MaybeUninit<[u8; 512]>);
 
 /// A size of block.
 pub(crate) trait Block: Sized + 'static {
@@ -71,7 +79,7 @@ fn restock<B: Block>(shelf: &mut Vec<Box<B>>) -> Option<Box<B>> {
 fn hand_in<B: Block>(shelf: &mut Vec<Box<B>>) {
     let batch = shelf.split_off(BATCH);
     let mut depot = B::depot().lock().unwrap_or_else(PoisonError::into_inner);
-    if depot.len() < DEPOT_BATCHES {
+    if depot.len() * BATCH * size_of::<B>() < DEPOT_BYTES {
         depot.push(batch);
     }
 }
@@ -101,3 +109,5 @@ macro_rules! block {
 
 block!(Small);
 block!(Medium);
+block!(Large);
+block!(Huge);

@@ -30,8 +30,10 @@
 //! * [`Task`]: await, with or without a limit, cancel, ask for the [`TaskState`].
 //! * [`with_deadline`]: a scope that has to be done in time.
 //! * [`join`], [`race`], [`map`], [`for_each`], [`map_reduce`]: without a scope in sight.
+//! * [`run_graph`]: one body for each node of a [`Dag`], each after those it follows.
 //! * [`cancelled`] and [`checkpoint`]: where a body asks whether to stop.
 //! * [`Scheduler::spawn`] and [`JoinTask`]: tasks without a scope, as futures for async callers.
+//! * [`body`]: closures and their futures in recycled memory, for drivers of async work.
 //! * [`SchedulerStats`] and [`TraceEvent`]: what the workers have done, and are doing.
 //!
 //! # The life of a task
@@ -103,14 +105,18 @@
 //! ```
 
 mod abort;
+pub mod body;
 mod checkpoint;
 mod clock;
 mod config;
+mod dag;
 mod deadline;
 mod depot;
 mod detached;
 mod error;
 mod fork;
+mod graph;
+mod invitation;
 mod job;
 mod join;
 #[cfg(all(test, windlass_loom))]
@@ -136,9 +142,11 @@ mod worker;
 
 pub use checkpoint::{cancelled, checkpoint};
 pub use config::SchedulerConfig;
+pub use dag::{Dag, DagBuilder, DagError};
 pub use deadline::{with_deadline, with_deadline_on};
 pub use detached::JoinTask;
 pub use error::{Cancelled, Panic, TaskError};
+pub use graph::run_graph;
 pub use join::join;
 pub use parallel::{for_each, map, map_reduce};
 pub use race::race;

@@ -23,6 +23,7 @@ use loom::{
 };
 
 use crate::{
+    invitation::Invitation,
     job::{self, Held, Queued},
     node::Root,
     parker::{self, ParkerRef},
@@ -343,5 +344,25 @@ fn a_parked_thread_is_woken() {
         };
         parker.park();
         waker.join().unwrap();
+    });
+}
+
+#[test]
+fn what_is_put_down_is_seen_by_one_who_is_invited() {
+    model(|| {
+        let place = Arc::new((Invitation::open(), AtomicUsize::new(0)));
+        let looker = {
+            let place = Arc::clone(&place);
+            thread::spawn(move || {
+                let (invitation, things) = &*place;
+                invitation.close();
+                things.load(Relaxed) > 0 && invitation.is_due()
+            })
+        };
+        let (invitation, things) = &*place;
+        things.fetch_add(1, Relaxed);
+        let invites = invitation.is_due();
+        let looker_invites = looker.join().unwrap();
+        assert_ne!(invites, looker_invites, "exactly one of the two invites somebody");
     });
 }

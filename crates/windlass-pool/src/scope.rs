@@ -7,7 +7,8 @@ use std::{fmt, panic, time::Instant};
 
 pub use crate::node::Scope;
 use crate::{
-    node::{Fate, open},
+    job::Held,
+    node::{Fate, Unit, open},
     scheduler::Scheduler,
     task::Task,
     watch,
@@ -68,11 +69,25 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let unit = self.root().branch();
+        let held = self.start(self.root().branch(), body);
+        Task::new(held, self.root(), self.pool())
+    }
+
+    /// Starts a task that is no child of the task that the calling thread is in.
+    pub(crate) fn spawn_below_root(&'scope self, body: impl FnOnce() + Send + 'scope) {
+        drop(self.start(self.root().unit(), body));
+    }
+
+    #[inline]
+    fn start<F, T>(&'scope self, unit: Unit, body: F) -> Held<T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
         let fate = if unit.is_cancelled() { Fate::Discard } else { Fate::Run };
         let (held, queued) = self.make_task(unit, body);
         self.pool().submit(held.id(), queued, fate);
-        Task::new(held, self.root(), self.pool())
+        held
     }
 
     /// Asks everything in the scope, and in the scopes inside it, to stop.

@@ -345,7 +345,7 @@ fn claim_first(source: impl Fn() -> Steal<Queued>) -> Option<Claimed> {
 /// Waits between two looks at the queues: a few instructions at first, then for as long as the
 /// system finds somebody else to run. Every look takes the line that a queue's owner is writing to
 /// out of that owner's cache, and the owner may be waiting for this very processor.
-fn pause(round: u32) {
+pub(crate) fn pause(round: u32) {
     match round {
         0..3 => (0..4 << round).for_each(|_| std::hint::spin_loop()),
         _ => thread::yield_now(),

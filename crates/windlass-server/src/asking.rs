@@ -17,8 +17,8 @@ use windlass_store::{
 use crate::attempt::pid;
 use crate::hold::HoldError;
 use crate::poll::poll;
+use crate::presence;
 use crate::signals::SignalPipe;
-use crate::tree;
 
 /// How often the first in line looks again though nobody rang.
 const NET: Duration = Duration::from_secs(2);
@@ -147,7 +147,8 @@ impl Asking<'_> {
             let before = ended.len();
             for leftover in &refused.leftovers {
                 let what = "what a dead holder has left running cannot be ended";
-                tree::end(&leftover.tree).map_err(|source| HoldError::Io { what, source })?;
+                let ended_it = presence::end_leftover(store.dir(), &leftover.tree);
+                ended_it.map_err(|source| HoldError::Io { what, source })?;
                 let seen = (leftover.name.clone(), leftover.token);
                 if !ended.contains(&seen) {
                     ended.push(seen);

@@ -23,9 +23,12 @@ use windlass_workflow::{Mistakes, NoSuchStep, ParamErrors, Plan, Step};
 use crate::attempt::log_path;
 use crate::ended::Ended;
 use crate::events::EventReader;
+#[cfg(windlass_faults)]
+use crate::fault::Point;
 use crate::guard::CheckResult;
 use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::order::Order;
+use crate::presence;
 use crate::processes::{Job, Processes};
 use crate::pulse::Pulse;
 use crate::schedule::Schedule;
@@ -222,14 +225,19 @@ impl Coordinator {
         let workflow = plan.name.clone();
         let mut schedule = Schedule::new(plan);
         schedule.submit_all();
-        let leader = store.transact(|transaction| {
+        let mut leader = store.transact(|transaction| {
             let run = RunRecord { id: transaction.new_run_id()?, workflow, ..run };
             declare(transaction, schedule.plan())?;
             transaction.insert_run(&run)?;
             let leader = Leader::take_over(transaction, run)?.expect("nobody else knows it yet");
             leader.append(transaction, &mut schedule)?;
+            #[cfg(windlass_faults)]
+            Point::BeforeSubmit.reached();
             Ok(leader)
         })?;
+        #[cfg(windlass_faults)]
+        Point::AfterSubmit.committed();
+        leader.attend(store.dir())?;
         Self::new(store, schedule, leader)
     }
 
@@ -277,10 +285,15 @@ impl Coordinator {
             declare(transaction, &plan)?;
             Leader::take_over(transaction, run)
         })?;
-        let leader = leader.map_err(|(run, by)| RunError::Led { run, by })?;
+        let mut leader = leader.map_err(|(run, by)| RunError::Led { run, by })?;
+        #[cfg(windlass_faults)]
+        Point::AfterTakeOver.reached();
+        leader.attend(store.dir())?;
         let what = "the processes of the interrupted run cannot be ended";
         let left = Tree { mark: tree::mark(&leader.mark()), group: None };
         tree::end(&left).map_err(|source| RunError::Io { what, source })?;
+        #[cfg(windlass_faults)]
+        Point::AfterLeftovers.reached();
         let mut schedule = Schedule::new(plan);
         schedule.replay(&store.facts(&leader.run.id)?);
         let mut coordinator = Self::new(store, schedule, leader)?;
@@ -294,7 +307,7 @@ impl Coordinator {
         fs::create_dir_all(&logs).map_err(|source| RunError::Io { what, source })?;
         let what = "processes cannot be waited for";
         let made = mailbox().and_then(|(tell, news)| {
-            let processes = Processes::new(&leader.mark(), &news)?;
+            let processes = Processes::new(&leader.mark(), schedule.at_once(), &news)?;
             Ok((tell, news, processes))
         });
         let (tell, news, processes) = made.map_err(|source| RunError::Io { what, source })?;
@@ -455,8 +468,12 @@ impl Coordinator {
                 starts = admit(schedule, leader, logs, transaction, &mut asking)?;
             }
             leader.append(transaction, schedule)?;
+            #[cfg(windlass_faults)]
+            Point::BeforeCommit.reached();
             Ok(starts)
         })?;
+        #[cfg(windlass_faults)]
+        Point::AfterCommit.committed();
         self.end_leftovers(leftovers)?;
         Ok(starts)
     }
@@ -465,9 +482,16 @@ impl Coordinator {
     fn end_leftovers(&mut self, leftovers: Vec<Leftover>) -> Result<(), RunError> {
         self.ended.clear();
         for Leftover { name, token, tree, .. } in leftovers {
+            // Everybody who wants a name says the same of it, and a look at all processes is long.
+            if self.ended.contains(&(name.clone(), token)) {
+                continue;
+            }
             let what = "what a dead holder has left running cannot be ended";
-            tree::end(&tree).map_err(|source| RunError::Io { what, source })?;
+            let ended = presence::end_leftover(self.store.dir(), &tree);
+            ended.map_err(|source| RunError::Io { what, source })?;
             self.ended.push((name, token));
+            #[cfg(windlass_faults)]
+            Point::AfterClearing.reached();
         }
         Ok(())
     }
@@ -541,7 +565,9 @@ impl Coordinator {
         let nets = self.schedule.ticketed().next().is_some() || self.conditions.heeds_events();
         let kill = self.running.values().filter_map(Running::kill_at).min();
         let kill = kill.map(|at| at.saturating_duration_since(Instant::now()));
-        [due, nets.then_some(NET), kill].into_iter().flatten().min()
+        // What was cleared away just now is had by asking again, and nobody rings for it.
+        let cleared = (!self.ended.is_empty()).then_some(Duration::ZERO);
+        [due, nets.then_some(NET), kill, cleared].into_iter().flatten().min()
     }
 
     /// The attempt of a step that is under way, or the last one.

@@ -153,6 +153,8 @@ impl<T: Fn(Gone)> Ending<T> {
         loop {
             let now = Instant::now();
             if self.trees.values().any(|dying| dying.watched.is_empty()) {
+                // Where not even handles can be had, others have to end first.
+                let _ = poll(&[orders], Some(Duration::from_millis(1)));
                 return;
             }
             let next = self.trees.values().map(|dying| dying.next(now)).min();

@@ -79,8 +79,12 @@ impl EventReader {
     /// The events since the last call, as far as they match.
     pub fn read(&mut self) -> Result<Vec<Event>, EventError> {
         let after = self.after;
-        let mut events = self.store.look(|transaction| transaction.events(after, BATCH))?;
-        self.after = events.last().map_or(after, |last| last.number);
+        let (mut events, last) = self.store.look(|transaction| {
+            Ok((transaction.events(after, BATCH)?, transaction.last_event()?))
+        })?;
+        // The last ones may have been forgotten.
+        let read = events.last().map_or(after, |last| last.number);
+        self.after = if events.len() < BATCH { read.max(last) } else { read };
         let matches = |name: &str| self.patterns.iter().any(|pattern| pattern.matches(name));
         events.retain(|event| self.patterns.is_empty() || matches(&event.name));
         Ok(events)

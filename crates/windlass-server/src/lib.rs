@@ -12,14 +12,18 @@ mod coordinator;
 mod ended;
 mod ender;
 mod events;
+#[cfg(windlass_faults)]
+pub mod fault;
 mod guard;
 mod hold;
 mod logs;
+mod look;
 mod mailbox;
 mod order;
 mod orphans;
 mod outputs;
 mod poll;
+mod presence;
 mod primitive;
 mod processes;
 mod pulse;
@@ -39,12 +43,18 @@ pub use guard::{
 };
 pub use hold::{Hold, HoldError, hold};
 pub use logs::{Tail, tail};
+pub use look::{
+    AttemptView, Cause, CriticalPath, Estimate, Expectations, Expected, Explanation, HolderView,
+    Listed, LookError, Orphan, People, PruneError, Pruned, PrunedRun, Pruning, RunState, RunView,
+    StepState, StepView, WaitReason, find_run, history, open_runs, prune, run_names,
+};
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
 pub use pulse::Lost;
 pub use windlass_core::{
-    Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Token, WorkState,
+    Amount, Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Token,
+    WorkState,
 };
 pub use windlass_store::{
-    AttemptEnd, Event, NameView, Network, Process, Refused, RunOutcome, RunRecord, Store,
-    StoreError, StoreOpener, StoredLease, StoredTicket, check_name,
+    AttemptEnd, Event, NameView, Network, Process, Refused, RunEnd, RunListing, RunOutcome,
+    RunRecord, Store, StoreError, StoreOpener, StoredLease, StoredTicket, check_name,
 };

@@ -16,7 +16,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::param::clock_ticks_per_second;
-use rustix::process::{PidfdFlags, Signal, pidfd_open};
+use rustix::process::{PidfdFlags, Resource, Rlimit, Signal, getrlimit, pidfd_open, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use windlass_core::WorkId;
 use windlass_store::Tree;
@@ -24,6 +24,8 @@ use windlass_store::Tree;
 use crate::attempt::{self, pid};
 use crate::ended::{Ended, Exit};
 use crate::ender::{Condemned, Ender, Gone, Mercy};
+#[cfg(windlass_faults)]
+use crate::fault::Point;
 use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::order::Order;
 use crate::orphans::Orphans;
@@ -38,8 +40,9 @@ pub(crate) const CANNOT_START: i32 = 126;
 const SWEEP: Duration = Duration::from_secs(1);
 /// How many ends one wait can tell of.
 const AT_ONCE: usize = 256;
-/// What a process table calls news that are no process's end.
+/// What the table calls what is no process's end: news from outside, and from our own threads.
 const NEWS: u64 = 0;
+const WORDS: u64 = u64::MAX;
 
 /// Whose process it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,12 +118,14 @@ enum Owner {
 }
 
 impl Processes {
-    /// `mark` is a word that all attempts carry; `news` ends a wait, too.
-    pub(crate) fn new(mark: &str, news: &impl AsFd) -> io::Result<Self> {
+    /// `mark` is a word that all attempts carry, `at_once` how many there may be at a time; `news`
+    /// ends a wait, too.
+    pub(crate) fn new(mark: &str, at_once: usize, news: &impl AsFd) -> io::Result<Self> {
+        allow_files(at_once as u64);
         let table = epoll::create(CreateFlags::CLOEXEC)?;
         let (tell, words) = mailbox()?;
         epoll::add(&table, news, EventData::new_u64(NEWS), EventFlags::IN)?;
-        epoll::add(&table, &words, EventData::new_u64(NEWS), EventFlags::IN)?;
+        epoll::add(&table, &words, EventData::new_u64(WORDS), EventFlags::IN)?;
         Ok(Self {
             table,
             running: BTreeMap::new(),
@@ -137,7 +142,11 @@ impl Processes {
     /// Starts the process of an attempt.
     pub(crate) fn start(&mut self, job: Job, order: &Order, traces: Traces) -> io::Result<()> {
         let born = ticks();
+        #[cfg(windlass_faults)]
+        Point::BeforeSpawn.reached();
         let mut process = attempt::start(order, &traces.log)?;
+        #[cfg(windlass_faults)]
+        Point::AfterSpawn.reached();
         let handle = match self.watch(process.id()) {
             Ok(handle) => handle,
             Err(error) => {
@@ -339,6 +348,8 @@ impl Processes {
         self.exited.remove(&job);
         let Running { process, traces, .. } = self.running.remove(&job)?;
         self.jobs.remove(&process.id());
+        #[cfg(windlass_faults)]
+        Point::AfterExit.reached();
         let reaped = pid(process.id()).and_then(|number| reap(number).ok().flatten());
         let mut ended = reaped.unwrap_or(Ended::from(Exit::Code(CANNOT_START)));
         if !left.is_empty() {
@@ -375,6 +386,19 @@ impl Drop for Processes {
     fn drop(&mut self) {
         // There is nobody left to tell.
         let _ = self.finish();
+    }
+}
+
+/// Makes room for a handle on each of so many processes. Those that are started inherit the limit, so
+/// it is left alone where it suffices.
+fn allow_files(at_once: u64) {
+    // The store, bells and logs are open besides, and a second handle on whoever has to end.
+    let needed = at_once.saturating_mul(2).saturating_add(128);
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_some_and(|current| current < needed) {
+        let current = Some(maximum.map_or(needed, |maximum| maximum.min(needed)));
+        // Without it, those that find no room cannot be started, and say so.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
     }
 }
 

@@ -15,6 +15,8 @@ use windlass_workflow::{Edge, EdgeCondition, OnFailure, Plan, ResourceKind, Step
 use crate::clock::Clock;
 use crate::outputs;
 
+mod explaining;
+
 pub(crate) struct Schedule {
     plan: Plan,
     /// Where the steps stand in it, by name.
@@ -48,7 +50,7 @@ impl Schedule {
                 set.expect("a plan's rates make sense");
             }
         }
-        let slots = plan.concurrency.unwrap_or_else(cpus);
+        let slots = slots(&plan);
         let slots = ResourceCost::new().with(SLOTS, Amount::from(slots));
         let level = capacity.add_level(CapacityTree::ROOT, &slots);
         let client = capacity.add_client(level);
@@ -109,6 +111,11 @@ impl Schedule {
         let work = WorkId::from_index(place);
         let attempt = self.engine.attempts(work).filter(|attempts| *attempts > 0)?;
         outputs::read(&outputs::path(logs, Grant { work, attempt }, step)).ok()?.remove(key)
+    }
+
+    /// How many steps can run at a time.
+    pub(crate) fn at_once(&self) -> usize {
+        self.len().min(slots(&self.plan) as usize)
     }
 
     pub(crate) fn plan(&self) -> &Plan {
@@ -286,11 +293,13 @@ impl Schedule {
         self.call_at(self.clock.now(), call)
     }
 
-    fn call_at<T>(
+    pub(crate) fn call_at<T>(
         &mut self,
         now: Timestamp,
         call: impl FnOnce(&mut Engine, &mut World<'_>) -> T,
     ) -> T {
+        #[cfg(windlass_faults)]
+        crate::fault::note_time(now);
         // The tree is private, so there is nobody else to wake.
         let mut wakes = Vec::new();
         let mut world = World {
@@ -311,6 +320,11 @@ fn dependency(edge: &Edge) -> Dependency {
         EdgeCondition::Failed => EdgeKind::Failed,
     };
     Dependency { work: WorkId::from_index(edge.step), kind }
+}
+
+/// How many steps may run at a time.
+fn slots(plan: &Plan) -> u32 {
+    plan.concurrency.unwrap_or_else(cpus)
 }
 
 fn cpus() -> u32 {

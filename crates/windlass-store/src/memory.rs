@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, PipeWriter, Write, pipe};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::ioctl_fionbio;
@@ -35,7 +36,8 @@ struct Tables {
     names: BTreeMap<Name, StoredName>,
     leases: BTreeMap<(Name, HolderId), StoredLease>,
     tickets: BTreeMap<HolderId, StoredTicket>,
-    events: Vec<Event>,
+    events: BTreeMap<u64, Event>,
+    emitted: u64,
     requests: BTreeMap<u64, Request>,
     requested: u64,
     runs: Runs,
@@ -181,18 +183,26 @@ impl Records for Draft {
 
     fn append_event(&self, name: &str, at_ms: i64) -> Result<u64, StoreError> {
         let mut tables = self.tables();
-        let number = tables.events.len() as u64 + 1;
-        tables.events.push(Event { number, name: name.to_owned(), at_ms });
+        tables.emitted += 1;
+        let number = tables.emitted;
+        tables.events.insert(number, Event { number, name: name.to_owned(), at_ms });
         Ok(number)
     }
 
     fn events(&self, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
-        let from = usize::try_from(after).unwrap_or(usize::MAX);
-        Ok(self.tables().events.iter().skip(from).take(limit).cloned().collect())
+        let later = (Bound::Excluded(after), Bound::Unbounded);
+        Ok(self.tables().events.range(later).take(limit).map(|(_, event)| event.clone()).collect())
     }
 
     fn last_event(&self) -> Result<u64, StoreError> {
-        Ok(self.tables().events.len() as u64)
+        Ok(self.tables().emitted)
+    }
+
+    fn delete_events(&self, before_ms: i64) -> Result<usize, StoreError> {
+        let events = &mut self.tables().events;
+        let before = events.len();
+        events.retain(|_, event| event.at_ms >= before_ms);
+        Ok(before - events.len())
     }
 
     fn put_request(&self, target: &str, text: &str, _: i64) -> Result<u64, StoreError> {

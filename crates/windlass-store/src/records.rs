@@ -156,6 +156,9 @@ pub trait Records: RunRecords {
     /// The number of the latest event; 0 if there is none.
     fn last_event(&self) -> Result<u64, StoreError>;
 
+    /// Takes the events away that are older than this, and says how many. Numbers are not used again.
+    fn delete_events(&self, before_ms: i64) -> Result<usize, StoreError>;
+
     /// Adds a request and returns its number.
     fn put_request(&self, target: &str, text: &str, at_ms: i64) -> Result<u64, StoreError>;
     /// The requests to a target that nobody has taken yet, in order.

@@ -195,6 +195,10 @@ pub trait RunRecords {
     ) -> Result<Vec<RunListing>, StoreError>;
     /// How a run ended; none if it has not.
     fn run_end(&self, run: &str) -> Result<Option<RunEnd>, StoreError>;
+    /// One run as it is listed.
+    fn listing(&self, run: &str) -> Result<Option<RunListing>, StoreError>;
+    /// The runs that have not ended, the newest first.
+    fn open_runs(&self) -> Result<Vec<RunListing>, StoreError>;
     /// Puts the end of a run, or takes it away.
     fn put_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError>;
     /// Takes a run away, with everything that is kept of it.

@@ -133,7 +133,7 @@ impl Store {
         Ok(acting.result.expect("a look that succeeds was taken"))
     }
 
-    /// The run whose id begins with `prefix`.
+    /// The run whose id begins with `prefix`; `last` stands for the newest.
     pub fn run(&mut self, prefix: &str) -> Result<RunRecord, StoreError> {
         self.look(|transaction| transaction.run(prefix))
     }

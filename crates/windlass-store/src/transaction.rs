@@ -3,6 +3,7 @@
 //! Who gets a name is decided by core's machines, over what was loaded in this very transaction.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::slice;
 
 use windlass_core::{
@@ -336,21 +337,32 @@ impl<'a> Transaction<'a> {
         })
     }
 
+    /// Who holds a name.
+    pub fn leases(&self, name: &Name) -> Result<Vec<StoredLease>, StoreError> {
+        self.records.leases(Some(name))
+    }
+
     /// Every name that is held or waited for.
     pub fn overview(&self) -> Result<Vec<NameView>, StoreError> {
-        let mut views = Vec::new();
-        for name in self.records.names()? {
-            let leases = self.records.leases(Some(&name))?;
-            let mut tickets = self.records.tickets(Some(&name))?;
-            tickets.sort_by_key(|stored| {
-                (std::cmp::Reverse(stored.ticket.priority), stored.ticket.arrival)
-            });
-            if !leases.is_empty() || !tickets.is_empty() {
-                let stored = self.records.name(&name)?.unwrap_or_default();
-                views.push(NameView { name, stored, leases, tickets });
-            }
-        }
-        Ok(views)
+        let (leases, mut tickets) = (self.records.leases(None)?, self.records.tickets(None)?);
+        tickets.sort_by_key(|stored| {
+            (std::cmp::Reverse(stored.ticket.priority), stored.ticket.arrival)
+        });
+        let held = leases.iter().map(|lease| &lease.name);
+        let wanted = tickets.iter().flat_map(|stored| &stored.ticket.needs).map(|need| &need.name);
+        let names: BTreeSet<&Name> = held.chain(wanted).collect();
+        let view = |name: &Name| {
+            let holds = |lease: &&StoredLease| lease.name == *name;
+            let waits =
+                |stored: &&StoredTicket| stored.ticket.needs.iter().any(|need| need.name == *name);
+            Ok(NameView {
+                name: name.clone(),
+                stored: self.records.name(name)?.unwrap_or_default(),
+                leases: leases.iter().filter(holds).cloned().collect(),
+                tickets: tickets.iter().filter(waits).cloned().collect(),
+            })
+        };
+        names.into_iter().map(view).collect()
     }
 
     /// Adds an event, and says which number it has.
@@ -368,6 +380,12 @@ impl<'a> Transaction<'a> {
     /// The number of the latest event; 0 if there is none.
     pub fn last_event(&self) -> Result<u64, StoreError> {
         self.records.last_event()
+    }
+
+    /// Takes the events away that are older than `before_ms`, and says how many they were. Their
+    /// numbers are not used again.
+    pub fn forget_events(&self, before_ms: i64) -> Result<usize, StoreError> {
+        self.records.delete_events(before_ms)
     }
 
     /// Asks whoever listens for `target` to do something.
@@ -397,8 +415,12 @@ impl<'a> Transaction<'a> {
         self.records.insert_run(run, self.moment.wall_ms)
     }
 
-    /// The run whose id begins with `prefix`.
+    /// The run whose id begins with `prefix`; `last` stands for the newest.
     pub fn run(&self, prefix: &str) -> Result<RunRecord, StoreError> {
+        // No id is like it: they are made of hexadecimal digits.
+        if let ("last", Some(newest)) = (prefix, self.records.latest_runs(None, 1)?.pop()) {
+            return self.run(&newest.id);
+        }
         let mut found = self.records.runs(prefix)?.into_iter();
         let run = || prefix.to_owned();
         match (found.next(), found.next()) {
@@ -435,6 +457,17 @@ impl<'a> Transaction<'a> {
     /// How a run ended; none if it has not.
     pub fn run_end(&self, run: &str) -> Result<Option<RunEnd>, StoreError> {
         self.records.run_end(run)
+    }
+
+    /// One run as it is listed.
+    pub fn listing(&self, run: &str) -> Result<RunListing, StoreError> {
+        let listing = self.records.listing(run)?;
+        listing.ok_or_else(|| StoreError::UnknownRun { run: run.to_owned() })
+    }
+
+    /// The runs that have not ended, the newest first.
+    pub fn open_runs(&self) -> Result<Vec<RunListing>, StoreError> {
+        self.records.open_runs()
     }
 
     /// Puts the end of a run, or takes it away when the run goes on after all.

@@ -23,9 +23,9 @@ mod permit;
 mod refusal;
 mod shared;
 mod subscription;
-mod sync;
 mod take;
 
+use crate::sync::MutexGuard;
 pub(crate) use client::Client;
 pub(crate) use clock::Clock;
 use level::Level;
@@ -34,7 +34,6 @@ pub use permit::Permit;
 pub use refusal::{CapacityLevel, ImpossibleCost, ReconcileError, Refusal, Shortfall};
 use shared::Shared;
 pub use subscription::CapacitySubscription;
-use sync::MutexGuard;
 
 /// A share of limited resources, such as slots, memory or licences. Clones are the same share.
 ///

@@ -1,14 +1,14 @@
 //! What an attempt knows about itself, and what it can do while it runs.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use futures::task::AtomicWaker;
 use thiserror::Error;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use windlass_core::{Children, Grant, Input, Phase, WorkId};
+use windlass_core::{Children, Grant, Input, Phase, Timestamp, WorkId};
 
 use crate::handle::WorkHandle;
 use crate::reference::ExecuteError;
@@ -38,11 +38,14 @@ pub struct WorkContext {
     /// Which attempt this is, from 1.
     pub attempt: u32,
     pub(crate) cell: Arc<AttemptCell>,
-    pub(crate) shared: Arc<Shared>,
 }
 
 /// What the driver and an attempt have in common.
 pub(crate) struct AttemptCell {
+    /// The scheduler.
+    shared: Arc<Shared>,
+    /// When it began, on the scheduler's clock.
+    began_at_ns: AtomicU64,
     /// Whether it was asked to stop.
     stopped: AtomicBool,
     /// The same for those who wait for it; most attempts never do.
@@ -81,8 +84,10 @@ struct Rare {
 pub struct Cancelled;
 
 impl AttemptCell {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self {
+            shared,
+            began_at_ns: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
             token: OnceLock::new(),
             holds: AtomicBool::new(true),
@@ -92,6 +97,25 @@ impl AttemptCell {
             runner: AtomicWaker::new(),
             rare: OnceLock::new(),
         }
+    }
+
+    /// Whether it can be used for another attempt as it is: nobody else has it, and nothing has
+    /// happened to it.
+    pub(crate) fn is_as_new(self: &mut Arc<Self>) -> bool {
+        let Some(cell) = Arc::get_mut(self) else { return false };
+        let Self { stopped, holds, waits, in_line, has_children, .. } = cell;
+        let quiet = !*stopped.get_mut() && *holds.get_mut() && !*has_children.get_mut();
+        let idle = *waits.get_mut() == 0 && *in_line.get_mut() == 0;
+        quiet && idle && cell.token.get().is_none() && cell.rare.get().is_none()
+    }
+
+    /// Relaxed, here and in `began_at`: both are called under the scheduler's lock.
+    pub(crate) fn begin(&self, now: Timestamp) {
+        self.began_at_ns.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn began_at(&self) -> Timestamp {
+        Timestamp::from_nanos(self.began_at_ns.load(Ordering::Relaxed))
     }
 
     fn rare(&self) -> &Rare {
@@ -303,7 +327,7 @@ impl WorkContext {
     /// # }
     /// ```
     pub fn handle(&self) -> WorkHandle {
-        WorkHandle::new(Arc::clone(&self.shared))
+        WorkHandle::new(Arc::clone(self.shared()))
     }
 
     /// Waits for `wait` without a slot and without the resources that this work needs; others may
@@ -419,13 +443,13 @@ impl WorkContext {
     pub fn add_child<T>(&self, spec: WorkSpec<T>) -> Result<WorkId, SubmitError> {
         // Release, with the acquire of the runner, which looks for children only then.
         self.cell.has_children.store(true, Ordering::Release);
-        self.shared.submit(spec, Some(self.grant()), None)
+        self.shared().submit(spec, Some(self.grant()), None)
     }
 
     /// How the children of this attempt fare.
     #[must_use]
     pub fn children(&self) -> Children {
-        self.shared.children(self.grant())
+        self.shared().children(self.grant())
     }
 
     /// Waits, without a slot, until all children have ended; then this work's own can follow.
@@ -451,7 +475,7 @@ impl WorkContext {
         let has_ended = || !self.cell.ended_children().is_empty();
         self.cell.until(|| has_ended() || self.children().open() == 0).await;
         let reaped = std::mem::take(&mut *self.cell.ended_children());
-        self.shared.visit(|visit| {
+        self.shared().visit(|visit| {
             for child in reaped {
                 // One that failed is kept: it is the reason for its parent's end.
                 let phase = visit.state.engine.phase(child);
@@ -460,6 +484,10 @@ impl WorkContext {
                 }
             }
         });
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.cell.shared
     }
 
     pub(crate) fn grant(&self) -> Grant {
@@ -482,7 +510,7 @@ impl<'a> Waiting<'a> {
     fn begin(ctx: &'a WorkContext) -> Self {
         // Release, for `may_go_on`: first counted as waiting, then without its slot.
         ctx.cell.waits.fetch_add(1, Ordering::Release);
-        ctx.shared.visit(|visit| {
+        ctx.shared().visit(|visit| {
             // Its place in line to go on may belong to another wait of this attempt, or to nobody any
             // more. Relaxed: whoever got it that place was counted before it took the lock.
             let is_in_line = visit.state.engine.phase(ctx.id) == Some(Phase::Resuming);
@@ -516,7 +544,7 @@ impl Drop for InLine<'_> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let Self(ctx) = self;
-        let _ = ctx.shared.apply(Input::WantOn(ctx.grant()));
+        let _ = ctx.shared().apply(Input::WantOn(ctx.grant()));
         ctx.cell.waits.fetch_sub(1, Ordering::Release);
     }
 }

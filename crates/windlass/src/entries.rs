@@ -77,8 +77,10 @@ impl<T> Entries<T> {
         })
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.chunks.iter_mut().flat_map(|chunk| chunk.slots.iter_mut().flatten())
+    pub(crate) fn for_each(&mut self, mut change: impl FnMut(&mut T)) {
+        for chunk in &mut self.chunks {
+            chunk.slots.iter_mut().flatten().for_each(&mut change);
+        }
     }
 
     /// An emptied chunk that may yet be filled is the last one, and stays.

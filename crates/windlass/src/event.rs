@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use futures::Stream;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::mpsc;
 use windlass_core::{Phase, Timestamp, Transition, WorkId, WorkState};
+
+use crate::board::{Board, Reader, Told};
 
 /// A work changed its state.
 ///
@@ -108,17 +110,16 @@ pub enum Notice {
 /// ```
 #[derive(Debug)]
 pub struct Subscription {
-    changes: broadcast::Receiver<WorkChange>,
+    changes: Reader<WorkChange>,
 }
 
 impl Subscription {
     /// The next change; none once the scheduler is gone.
     pub async fn recv(&mut self) -> Option<Notice> {
-        match self.changes.recv().await {
-            Ok(change) => Some(Notice::Change(change)),
-            Err(broadcast::error::RecvError::Lagged(missed)) => Some(Notice::Missed(missed)),
-            Err(broadcast::error::RecvError::Closed) => None,
-        }
+        Some(match self.changes.next().await? {
+            Told::One(change) => Notice::Change(change),
+            Told::Missed(missed) => Notice::Missed(missed),
+        })
     }
 
     /// The same as a stream.
@@ -132,13 +133,12 @@ impl Subscription {
 pub(crate) struct Watchers {
     pub(crate) event_tx: Option<mpsc::Sender<WorkEvent>>,
     pub(crate) events_dropped: u64,
-    changes: Option<broadcast::Sender<WorkChange>>,
+    changes: Option<Arc<Board<WorkChange>>>,
+    /// What is to be posted there when the visit is over.
+    unposted: Vec<WorkChange>,
     closed: bool,
     number: u64,
 }
-
-/// How many changes a subscriber may be behind.
-const KEPT_CHANGES: usize = 4096;
 
 impl Watchers {
     pub(crate) fn new(event_tx: Option<mpsc::Sender<WorkEvent>>) -> Self {
@@ -146,18 +146,33 @@ impl Watchers {
     }
 
     pub(crate) fn subscribe(&mut self) -> Subscription {
+        let board = self.changes.get_or_insert_with(Board::new);
         if self.closed {
-            return Subscription { changes: broadcast::channel(1).1 };
+            board.close();
         }
-        let changes = self.changes.get_or_insert_with(|| broadcast::channel(KEPT_CHANGES).0);
-        Subscription { changes: changes.subscribe() }
+        Subscription { changes: board.read() }
     }
 
     /// There is nothing to be told any more: whoever listens hears the end.
     pub(crate) fn close(&mut self) {
         self.closed = true;
-        self.changes = None;
         self.event_tx = None;
+        self.post();
+        if let Some(board) = self.changes.take() {
+            board.close();
+        }
+    }
+
+    /// Whether anybody is told anything.
+    #[inline]
+    pub(crate) fn are_there(&self) -> bool {
+        self.changes.is_some() || self.event_tx.is_some()
+    }
+
+    /// Counts a change that nobody is told of.
+    #[inline]
+    pub(crate) fn count(&mut self) {
+        self.number += 1;
     }
 
     pub(crate) fn tell(&mut self, transition: &Transition, name: &Arc<str>) {
@@ -176,11 +191,22 @@ impl Watchers {
         }
     }
 
-    fn tell_subscribers(&self, transition: &Transition, name: &Arc<str>) {
-        let Some(changes) = &self.changes else { return };
+    /// Posts what subscribers have to be told, in one go.
+    #[inline]
+    pub(crate) fn post(&mut self) {
+        if let Some(board) = &self.changes
+            && !self.unposted.is_empty()
+        {
+            board.post(&mut self.unposted);
+        }
+    }
+
+    fn tell_subscribers(&mut self, transition: &Transition, name: &Arc<str>) {
+        if self.changes.is_none() {
+            return;
+        }
         let Transition { at, work: id, attempt, to: phase, .. } = *transition;
         let change = WorkChange { id, name: name.clone(), phase, attempt, number: self.number, at };
-        // Nobody listens at the moment: then there is nobody to miss it.
-        let _ = changes.send(change);
+        self.unposted.push(change);
     }
 }

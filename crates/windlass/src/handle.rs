@@ -350,9 +350,10 @@ impl WorkHandle {
             visit.state.mode = Mode::Closed;
             visit.apply(Input::CancelAll).expect("everything can be cancelled");
             // Bodies may have handles, and so keep what keeps them.
-            for entry in visit.state.entries.iter_mut() {
-                visit.after.throw_away(Rubbish::Body(entry.body.take()));
-            }
+            let entries = &mut visit.state.entries;
+            let mut bodies = Vec::with_capacity(entries.len());
+            entries.for_each(|entry| bodies.extend(entry.body.take()));
+            visit.after.throw_away(Rubbish::Bodies(bodies));
         });
     }
 }

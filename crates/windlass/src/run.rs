@@ -14,11 +14,13 @@ use std::sync::Arc;
 use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{Input, WorkId};
 
-use crate::attempt::{Attempt, Next, panic_text};
+use crate::attempt::{Attempt, panic_text};
+use crate::crew::LOOK_IN;
+use crate::entry::Entry;
 use crate::gate::Gate;
 use crate::shared::Shared;
 use crate::state::Mode;
@@ -51,6 +53,8 @@ struct Round {
     /// Whether nothing is taken in any more.
     closed: bool,
     wake: Option<Instant>,
+    /// Whether somebody rests who could help.
+    looks_in: bool,
 }
 
 impl Run {
@@ -63,8 +67,8 @@ impl Run {
     pub(crate) async fn go(mut self, until: Until, cancel: &CancellationToken) {
         let mut cancelled = false;
         loop {
-            let Round { attempts, gates, done, closed, wake } = self.next_round();
-            attempts.into_iter().for_each(|attempt| _ = self.tasks.spawn(run_all(attempt)));
+            let Round { attempts, gates, done, closed, wake, looks_in } = self.next_round();
+            attempts.into_iter().for_each(|attempt| self.start(attempt));
             gates.into_iter().for_each(|(work, gate)| self.watch(work, gate));
             if done && (cancelled || closed || until == Until::Done) {
                 self.is_over = true;
@@ -83,8 +87,13 @@ impl Run {
                 // Whatever a task had to say it has said; a panic came from a destructor.
                 Some(_) = self.tasks.join_next() => {}
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
+                () = sleep(LOOK_IN), if looks_in => {}
             }
         }
+    }
+
+    fn start(&mut self, attempt: Attempt) {
+        self.tasks.spawn(run_all(Arc::clone(&self.shared), attempt));
     }
 
     /// Cancels every work, and what comes until the run returns.
@@ -100,13 +109,13 @@ impl Run {
     fn next_round(&self) -> Round {
         let mut round = Round { attempts: self.shared.take_handed_over(), ..Round::default() };
         self.shared.visit(|visit| {
-            // At least one: whoever has a thread may be busy with a body that never yields.
-            let crew = visit.state.crew;
-            for _ in 0..crew.threads.saturating_sub(crew.polling).max(1) {
+            for _ in 0..visit.state.crew.missing() {
                 round.attempts.extend(visit.next_attempt(&self.shared));
             }
+            round.looks_in = visit.state.crew.looks_in();
             for work in std::mem::take(&mut visit.state.gates) {
-                let gate = visit.state.entries.get_mut(work).and_then(|entry| entry.gate.take());
+                let rare = visit.state.entries.get_mut(work).and_then(Entry::known_rare);
+                let gate = rare.and_then(|rare| rare.gate.take());
                 round.gates.extend(gate.map(|gate| (work, gate)));
             }
             round.done = visit.state.engine.is_done();
@@ -136,7 +145,7 @@ impl Run {
         let mut state = self.shared.look();
         // It may wait for others again, with its gate still before it.
         if state.engine.phase(work).is_some_and(|phase| !phase.state().is_terminal()) {
-            state.entry(work).watcher = Some(watcher);
+            state.entry(work).rare_mut().watcher = Some(watcher);
         } else {
             watcher.abort();
         }
@@ -162,15 +171,20 @@ impl Drop for Run {
 }
 
 /// A runner: one attempt after the other, until there is none for it.
-async fn run_all(first: Attempt) {
-    let mut next = Next { attempt: Some(first), others_first: false };
-    while let Some(attempt) = next.attempt {
+async fn run_all(shared: Arc<Shared>, attempt: Attempt) {
+    let mut attempt = Box::new(attempt);
+    attempt.arrive(shared.now());
+    loop {
+        let next;
+        (attempt, next) = attempt.run(&shared).await;
+        if !next.again {
+            return;
+        }
         if next.others_first {
             // Whoever was woken may stand behind this task on the same thread, where no other thread
             // finds it, and this body may never yield.
             tokio::task::yield_now().await;
         }
-        next = attempt.run().await;
         // Bodies that never wait must not keep other tasks from this thread.
         tokio::task::coop::consume_budget().await;
     }

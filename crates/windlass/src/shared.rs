@@ -4,28 +4,30 @@
 //! The scheduler's lock is taken before the capacity's. Nothing of the user's runs under either.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use windlass_core::{
-    Begun, Children, ClientId, CostId, Engine, Grant, Input, More, Phase, Rejected, ResourceCost,
-    Submission, Timestamp, Transition, Why, WorkId, World,
+    Begun, CapacityTree, Children, ClientId, CostId, Engine, Grant, Input, More, Phase, Rejected,
+    ResourceCost, Submission, Timestamp, Transition, Why, WorkId, World,
 };
 
-use crate::attempt::Attempt;
+use crate::attempt::{Attempt, Next};
 use crate::capacity::Client;
-use crate::context::WorkContext;
-use crate::entry::Entry;
+use crate::context::{AttemptCell, WorkContext};
+use crate::entry::{Entry, shared_name};
 use crate::handle::ReopenError;
 use crate::reference::End;
-use crate::spec::{SubmitError, WorkSpec};
+use crate::relay::{Note, Relay, Turn, Waited};
+use crate::spec::{Rare, SubmitError, WorkSpec};
 use crate::state::{Aftermath, Mode, Rubbish, State};
+use crate::sync::MutexGuard;
 use crate::work::Work;
 
 pub(crate) struct Shared {
-    state: Mutex<State>,
+    state: Relay<State, Success, Succeeded>,
     pub(crate) client: Client,
     /// Rung when a run should look again.
     pub(crate) news: Notify,
@@ -37,10 +39,27 @@ pub(crate) struct Shared {
     cancel_grace: Option<Duration>,
 }
 
+/// How often one who visits looks for notes before it goes about its own business again.
+const ROUNDS: usize = 8;
+
+/// An attempt that went well, to be handed in.
+struct Success {
+    attempt: Box<Attempt>,
+    ended_at: Timestamp,
+}
+
+/// What became of that: what its runner does next, if it was as simple as that.
+pub(crate) struct Succeeded {
+    pub(crate) attempt: Box<Attempt>,
+    pub(crate) next: Option<Next>,
+}
+
 /// One visit to the state: everything that happens in it is heard of when it is over.
 pub(crate) struct Visit<'a> {
     pub(crate) state: MutexGuard<'a, State>,
     client: &'a Client,
+    /// The tree of the capacity, once somebody has asked for it.
+    tree: Option<MutexGuard<'a, CapacityTree>>,
     /// The time of all that happens in it: nothing comes due between a look and what follows it.
     now: Timestamp,
     pub(crate) after: Aftermath,
@@ -48,20 +67,25 @@ pub(crate) struct Visit<'a> {
     changed: bool,
     /// It is the run itself that visits, and sees to everything.
     by_the_run: bool,
+    /// Somebody has asked whether the run is needed, and nothing has happened since.
+    asked_for_the_run: bool,
 }
 
 impl Shared {
     pub(crate) fn new(state: State, client: Client, cancel_grace: Option<Duration>) -> Self {
         let (news, ended) = (Notify::new(), Notify::new());
-        let (state, handed_over) = (Mutex::new(state), Mutex::default());
+        let (state, handed_over) = (Relay::new(state), Mutex::default());
         let listeners = AtomicUsize::new(0);
         Self { state, client, news, ended, listeners, handed_over, cancel_grace }
     }
 
+    pub(crate) fn now(&self) -> Timestamp {
+        self.client.capacity.now()
+    }
+
     /// Looks at the state, without changing it.
     pub(crate) fn look(&self) -> MutexGuard<'_, State> {
-        // A panic under the lock is a bug in the engine; what it had done by then is all there is.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Looks at the state after everything that time alone has changed.
@@ -76,19 +100,72 @@ impl Shared {
 
     /// Visits the state; then, with the lock free, wakes whoever has to hear of it.
     pub(crate) fn visit<T>(&self, call: impl FnOnce(&mut Visit<'_>) -> T) -> T {
-        let (after, wakes) = (Aftermath::default(), Vec::new());
         let state = self.look();
-        let now = self.client.capacity.now();
-        let (client, changed, by_the_run) = (&self.client, false, false);
-        let mut visit = Visit { state, client, after, wakes, now, changed, by_the_run };
+        self.visit_at(state, self.client.capacity.now(), call)
+    }
+
+    /// Hands in that an attempt went well, as its body has been told. If the lock is taken, its holder
+    /// sees to it.
+    pub(crate) fn succeed(&self, attempt: Box<Attempt>) -> Succeeded {
+        let ended_at = self.client.capacity.now();
+        match self.state.hand_in(Success { attempt, ended_at }) {
+            Turn::Answered(succeeded) => succeeded,
+            Turn::Held(state, Success { mut attempt, .. }, waited) => {
+                let now = match waited {
+                    Waited::No => ended_at,
+                    // What begins then begins when it has the lock.
+                    Waited::Yes => self.client.capacity.now(),
+                };
+                let next = self.visit_at(state, now, |visit| attempt.succeed(visit, ended_at));
+                Succeeded { attempt, next }
+            }
+        }
+    }
+
+    fn visit_at<'a, T>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        now: Timestamp,
+        call: impl FnOnce(&mut Visit<'_>) -> T,
+    ) -> T {
+        let mut notes = Vec::new();
+        let mut visit = Visit {
+            state,
+            client: &self.client,
+            tree: None,
+            now,
+            after: Aftermath::default(),
+            wakes: Vec::new(),
+            changed: false,
+            by_the_run: false,
+            asked_for_the_run: false,
+        };
         let result = call(&mut visit);
         visit.tidy_up();
-        let Visit { mut state, after, wakes, changed, .. } = visit;
+        for _ in 0..ROUNDS {
+            notes.extend(self.state.take_notes(&visit.state));
+            if notes.is_empty() {
+                break;
+            }
+            visit.answer(&mut notes);
+        }
+        self.leave(visit);
+        result
+    }
+
+    /// Frees the lock, and carries out what has to be heard of outside.
+    fn leave(&self, visit: Visit<'_>) {
+        let Visit { mut state, tree, after, wakes, changed, .. } = visit;
+        // One that comes later begins with a look.
+        let changed = changed && state.crew.is_running;
         state.clearing += usize::from(after.has_rubbish());
+        drop(tree);
         drop(state);
         let has_ended = after.has_ended;
         let rubbish = after.carry_out();
-        self.client.capacity.ring(&wakes);
+        if !wakes.is_empty() {
+            self.client.capacity.ring(&wakes);
+        }
         if changed {
             self.news.notify_one();
         }
@@ -100,7 +177,6 @@ impl Shared {
             self.look().clearing -= 1;
             self.ring_for_ends();
         }
-        result
     }
 
     /// To be called after what is to be heard of has happened under the lock.
@@ -135,33 +211,26 @@ impl Shared {
     ) -> Result<WorkId, SubmitError> {
         let gate = spec.body.gate();
         spec.add_gate(gate);
+        let Rare { policy, timeout, deadline, gate } = spec.take_rare();
         let more = More {
             parent: parent.map(|attempt| attempt.work),
-            gated: spec.gate.is_some(),
-            timeout: spec.timeout,
-            deadline: spec.deadline.map(|at| self.timestamp(at)),
-            retry: spec.policy,
+            gated: gate.is_some(),
+            timeout,
+            deadline: deadline.map(|at| self.timestamp(at)),
+            retry: policy,
         };
-        let entry = Entry {
-            name: spec.body.name().into(),
-            body: Some(spec.body),
-            attempt: None,
-            gate: spec.gate,
-            watcher: None,
-            retries: spec.retries,
-            timeout: spec.timeout,
-            started_at: None,
-            last_error: None,
-            last_duration: None,
-            total_duration: Duration::ZERO,
-            abandoned: false,
-            end,
-        };
+        let name = shared_name(spec.body.name());
         let (after, priority, retries) = (&spec.after, spec.priority, spec.retries);
         self.visit(|visit| {
             let accepted = visit.accept(parent, &spec.needs);
             let submission = |cost| Submission { after, cost, priority, retries, more };
-            match accepted.and_then(|cost| visit.take_in(submission(cost))) {
+            let taken_in = accepted.and_then(|cost| visit.take_in(submission(cost)));
+            let mut entry = Entry::new(name, spec.body, retries);
+            if gate.is_some() || timeout.is_some() || end.is_some() {
+                let rare = entry.rare_mut();
+                (rare.gate, rare.timeout, rare.end) = (gate, timeout, end);
+            }
+            match taken_in {
                 Ok((id, transitions)) => Ok(visit.enter(id, entry, transitions)),
                 Err(refused) => {
                     visit.after.throw_away(Rubbish::Entry(Some(Box::new(entry))));
@@ -169,6 +238,11 @@ impl Shared {
                 }
             }
         })
+    }
+
+    /// What people call it.
+    pub(crate) fn name(&self, work: WorkId) -> Arc<str> {
+        self.look().entries.get(work).map(|entry| Arc::clone(&entry.name)).unwrap_or_default()
     }
 
     pub(crate) fn forget(&self, work: WorkId) -> bool {
@@ -245,27 +319,29 @@ impl Visit<'_> {
     }
 
     /// Keeps everything in step with what the engine has done.
-    fn follow(&mut self, mut transitions: Vec<Transition>) {
+    pub(crate) fn follow(&mut self, mut transitions: Vec<Transition>) {
         self.state.follow(&transitions, &mut self.after);
         transitions.clear();
         self.state.scratch = transitions;
     }
 
-    fn engine_alone<T>(
+    /// Has the engine do something; everything else has yet to follow it.
+    pub(crate) fn engine_alone<T>(
         &mut self,
         call: impl FnOnce(&mut Engine, &mut World<'_>) -> T,
     ) -> (T, Vec<Transition>) {
         let mut transitions = std::mem::take(&mut self.state.scratch);
-        let mut tree = self.client.capacity.lock();
+        let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
         let mut world = World {
             now: self.now,
-            capacity: &mut tree,
+            capacity: tree,
             facts: None,
             transitions: Some(&mut transitions),
             wakes: &mut self.wakes,
         };
         let result = call(&mut self.state.engine, &mut world);
         self.changed = true;
+        self.asked_for_the_run = false;
         (result, transitions)
     }
 
@@ -287,8 +363,8 @@ impl Visit<'_> {
         if needs.is_empty() {
             return Ok(self.state.one_slot);
         }
-        let tree = self.client.capacity.lock();
-        Ok(self.state.engine.cost(&tree, needs)?)
+        let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
+        Ok(self.state.engine.cost(tree, needs)?)
     }
 
     fn take_in(
@@ -323,13 +399,23 @@ impl Visit<'_> {
     }
 
     /// The attempt is over for the driver; its entry is ready for the next one.
-    pub(crate) fn stop(&mut self, work: WorkId, mut body: Option<Box<dyn Work>>) {
+    pub(crate) fn stop(
+        &mut self,
+        work: WorkId,
+        mut body: Option<Box<dyn Work>>,
+        ended_at: Timestamp,
+    ) {
         if self.state.mode == Mode::Closed {
-            self.after.throw_away(Rubbish::Body(body.take()));
+            self.after.throw_body_away(body.take());
         }
-        let now = self.now;
-        let attempt = self.state.entry(work).stop(body, now);
+        let attempt = self.state.entry(work).stop(body, ended_at);
         self.after.release(attempt);
+    }
+
+    /// The same for the runner of an attempt that nobody else has anything of: there is nobody to be
+    /// released.
+    pub(crate) fn stop_alone(&mut self, work: WorkId, body: Box<dyn Work>, ended_at: Timestamp) {
+        self.state.entry(work).stop(Some(body), ended_at);
     }
 
     /// A work fails without an attempt, because its gate did.
@@ -337,7 +423,7 @@ impl Visit<'_> {
         // What time alone has changed counts before the question, not between it and the deed.
         self.apply(Input::Tick)?;
         if self.state.engine.awaits_gate(work) {
-            self.state.entry(work).last_error = Some(error);
+            self.state.entry(work).rare_mut().last_error = Some(error);
         }
         self.apply(Input::Reject(work))
     }
@@ -351,7 +437,7 @@ impl Visit<'_> {
         if let Some(&work) = works.iter().find(gone) {
             return Err(ReopenError::NoBody { work });
         }
-        let gate = |work: WorkId| self.state.entries.get(work)?.gate.as_ref();
+        let gate = |work: WorkId| self.state.entries.get(work)?.rare()?.gate.as_ref();
         let ungated = |work: &&WorkId| self.state.engine.is_shut(**work) && gate(**work).is_none();
         if let Some(&work) = works.iter().find(ungated) {
             return Err(ReopenError::NoGate { work });
@@ -368,10 +454,36 @@ impl Visit<'_> {
         Ok(())
     }
 
+    /// Sees to those who came meanwhile. What the run has to hear of this visit it still has to, and if
+    /// it is the run's own, it has not seen any of this.
+    fn answer(&mut self, notes: &mut Vec<Note<Success, Succeeded>>) {
+        let mut changed = self.changed;
+        self.by_the_run = false;
+        for Note { news: Success { mut attempt, ended_at }, desk } in notes.drain(..) {
+            self.now = self.now.max(ended_at);
+            let next = attempt.succeed(self, ended_at);
+            changed |= self.changed;
+            desk.answer(Succeeded { attempt, next });
+        }
+        self.tidy_up();
+        self.changed |= changed;
+    }
+
     /// What has happened in this visit is nothing that the run has to hear of, unless there is
     /// something that only the run can do.
     pub(crate) fn nothing_new(&mut self) {
         self.changed = false;
+    }
+
+    /// The same for one who has asked already whether there is.
+    pub(crate) fn nothing_new_but(&mut self, needs_the_run: bool) {
+        self.changed = needs_the_run;
+        self.asked_for_the_run = true;
+    }
+
+    /// Somebody rests who could help: the run looks in from now on.
+    pub(crate) fn look_in(&mut self) {
+        self.changed |= self.state.crew.has_to_be_watched();
     }
 
     /// It is the run that visits, and there is nothing left for it to do.
@@ -380,20 +492,35 @@ impl Visit<'_> {
         self.by_the_run = true;
     }
 
-    /// The next attempt that may begin; whoever has it polls it. Works that go on after a wait have
-    /// heard it by then.
+    /// The next attempt that may begin; whoever has it polls it.
     pub(crate) fn next_attempt(&mut self, shared: &Arc<Shared>) -> Option<Attempt> {
-        while let Some(begun) = self.engine(Engine::begin_next) {
-            let Begun::Started(Grant { work, attempt }) = begun else { continue };
-            let now = self.now;
-            let entry = self.state.entry(work);
-            let (cell, body) = entry.start(now);
-            let name = Arc::clone(&entry.name);
-            self.state.crew.polling += 1;
-            let ctx = WorkContext { id: work, attempt, cell, shared: Arc::clone(shared) };
-            return Some(Attempt::new(name, ctx, body, self.state.crew.run));
+        let grant = self.begin_next()?;
+        let cell = Arc::new(AttemptCell::new(Arc::clone(shared)));
+        let body = self.start(grant, Arc::clone(&cell));
+        let ctx = WorkContext { id: grant.work, attempt: grant.attempt, cell };
+        Some(Attempt::new(ctx, body, self.now, self.state.crew.run))
+    }
+
+    /// Begins the next attempt; works that go on after a wait have heard it by then.
+    pub(crate) fn begin_next(&mut self) -> Option<Grant> {
+        loop {
+            match self.engine(Engine::begin_next)? {
+                Begun::Started(grant) => return Some(grant),
+                Begun::Resumed(_) => {}
+            }
         }
-        None
+    }
+
+    /// The body of an attempt that has begun, for the runner that has it from now on.
+    pub(crate) fn start(&mut self, grant: Grant, cell: Arc<AttemptCell>) -> Box<dyn Work> {
+        self.state.crew.polling += 1;
+        let now = self.now;
+        self.state.entry(grant.work).start(cell, now)
+    }
+
+    /// The time of this visit.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now
     }
 
     /// Whether there is something that only the run can do: watch a gate, return, or wake up
@@ -406,9 +533,21 @@ impl Visit<'_> {
     }
 
     /// What follows from all that has happened in this visit.
+    #[inline]
     fn tidy_up(&mut self) {
+        if !self.state.is_tidy() {
+            self.tidy_up_everything();
+            self.asked_for_the_run = false;
+        }
+        if !self.by_the_run && !self.asked_for_the_run {
+            self.changed |= self.needs_the_run();
+        }
+        self.state.watchers.post();
+    }
+
+    fn tidy_up_everything(&mut self) {
         while let Some(grant) = self.state.next_orphaned() {
-            self.stop(grant.work, None);
+            self.stop(grant.work, None, self.now);
             // It may have been settled meanwhile.
             let _ = self.apply(State::gone(grant));
         }
@@ -418,6 +557,5 @@ impl Visit<'_> {
         if self.state.mode == Mode::Closed && self.state.engine.is_done() {
             self.state.watchers.close();
         }
-        self.changed |= !self.by_the_run && self.needs_the_run();
     }
 }

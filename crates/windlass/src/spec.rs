@@ -32,13 +32,19 @@ pub struct WorkSpec<T = ()> {
     pub(crate) body: Box<dyn Work>,
     pub(crate) after: Vec<Dependency>,
     pub(crate) retries: u32,
-    pub(crate) policy: Option<RetryPolicy>,
     pub(crate) priority: i64,
     pub(crate) needs: ResourceCost,
+    rare: Option<Box<Rare>>,
+    pub(crate) brings: Brings<T>,
+}
+
+/// What few works say, so that the others are quickly passed on.
+#[derive(Default)]
+pub(crate) struct Rare {
+    pub(crate) policy: Option<RetryPolicy>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) gate: Option<Gate>,
-    pub(crate) brings: Brings<T>,
 }
 
 /// What a work brings when it has succeeded.
@@ -106,8 +112,10 @@ impl<T> Brought<T> {
         self.draft = Some(value);
     }
 
+    /// What nobody can ask for, now or later, is dropped.
     pub(crate) fn publish(&mut self) {
-        if let Some(value) = self.draft.take() {
+        let wanted = Arc::strong_count(&self.value) > 1;
+        if let Some(value) = self.draft.take().filter(|_| wanted) {
             self.value.put(value);
         }
     }
@@ -156,12 +164,9 @@ impl<T> WorkSpec<T> {
             body,
             after: Vec::new(),
             retries: 0,
-            policy: None,
             priority: 0,
             needs: ResourceCost::new(),
-            timeout: None,
-            deadline: None,
-            gate: None,
+            rare: None,
             brings,
         }
     }
@@ -224,7 +229,7 @@ impl<T> WorkSpec<T> {
     /// ```
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retries = policy.retries();
-        self.policy = Some(policy);
+        self.rare_mut().policy = Some(policy);
         self
     }
 
@@ -259,7 +264,7 @@ impl<T> WorkSpec<T> {
     /// # }
     /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+        self.rare_mut().timeout = Some(timeout);
         self
     }
 
@@ -282,7 +287,7 @@ impl<T> WorkSpec<T> {
     /// # }
     /// ```
     pub fn deadline(mut self, deadline: Instant) -> Self {
-        self.deadline = Some(deadline);
+        self.rare_mut().deadline = Some(deadline);
         self
     }
 
@@ -298,10 +303,21 @@ impl<T> WorkSpec<T> {
 
     /// Adds the gate that the work itself has.
     pub(crate) fn add_gate(&mut self, gate: Option<Gate>) {
-        self.gate = match (self.gate.take(), gate) {
-            (Some(own), Some(other)) => Some(own.and(other)),
-            (own, other) => own.or(other),
-        };
+        let Some(other) = gate else { return };
+        let own = &mut self.rare_mut().gate;
+        *own = Some(match own.take() {
+            Some(own) => own.and(other),
+            None => other,
+        });
+    }
+
+    /// What few works say.
+    pub(crate) fn take_rare(&mut self) -> Rare {
+        self.rare.take().map(|rare| *rare).unwrap_or_default()
+    }
+
+    fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
     }
 }
 
@@ -310,8 +326,11 @@ impl<T> fmt::Debug for WorkSpec<T> {
         let mut shown = f.debug_struct("WorkSpec");
         shown.field("name", &self.name()).field("after", &self.after);
         shown.field("retries", &self.retries).field("priority", &self.priority);
-        shown.field("needs", &format_args!("{}", self.needs)).field("timeout", &self.timeout);
-        shown.field("deadline", &self.deadline).field("gate", &self.gate).finish_non_exhaustive()
+        shown.field("needs", &format_args!("{}", self.needs));
+        let rare = self.rare.as_deref();
+        shown.field("timeout", &rare.and_then(|rare| rare.timeout));
+        shown.field("deadline", &rare.and_then(|rare| rare.deadline));
+        shown.field("gate", &rare.and_then(|rare| rare.gate.as_ref())).finish_non_exhaustive()
     }
 }
 

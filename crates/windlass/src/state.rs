@@ -4,13 +4,12 @@ use std::collections::{BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use windlass_core::{
-    CostId, Engine, Grant, Input, Outcome, Phase, Timestamp, Transition, WorkId, WorkState,
-};
+use windlass_core::{CostId, Engine, Grant, Input, Outcome, Phase, Transition, WorkId, WorkState};
 
 use crate::context::AttemptCell;
+use crate::crew::Crew;
 use crate::entries::Entries;
-use crate::entry::Entry;
+use crate::entry::{Entry, Rare};
 use crate::event::Watchers;
 use crate::gate::Gate;
 use crate::reference::End;
@@ -38,37 +37,6 @@ pub(crate) struct State {
     pub(crate) scratch: Vec<Transition>,
 }
 
-/// Those who run bodies, one at a time each.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Crew {
-    /// How many are polling a body that has not waited yet, or are about to.
-    pub(crate) polling: usize,
-    /// How many can do so at once: as many as the runtime has threads.
-    pub(crate) threads: usize,
-    /// The run they belong to; those of an earlier one start nothing any more.
-    pub(crate) run: u64,
-    /// When the run looks again by itself.
-    pub(crate) wakes_at: Option<Timestamp>,
-}
-
-impl Crew {
-    /// A run begins, on a runtime with so many threads.
-    pub(crate) fn begin(&mut self, threads: usize) {
-        self.threads = threads;
-        self.run += 1;
-    }
-
-    /// The run is over; some of its runners may go on for a while.
-    pub(crate) fn end(&mut self) {
-        self.run += 1;
-    }
-
-    /// Whether another runner would have a thread.
-    pub(crate) fn has_room(&self) -> bool {
-        self.polling < self.threads
-    }
-}
-
 /// Whether works are taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -82,46 +50,80 @@ pub(crate) enum Mode {
 /// What is to be done once the lock is free: wake-ups, so that whoever is woken finds it free.
 #[derive(Default)]
 pub(crate) struct Aftermath {
-    stopped: Vec<Arc<AttemptCell>>,
-    bells: Vec<Arc<AttemptCell>>,
-    ends: Vec<(tokio::sync::oneshot::Sender<End>, End)>,
-    /// What is the user's is dropped where its destructor may do anything.
-    rubbish: Vec<Rubbish>,
+    /// Mostly there is nothing.
+    deeds: Option<Box<Deeds>>,
     pub(crate) has_ended: bool,
     /// Whether an attempt goes on after a wait.
     pub(crate) has_resumed: bool,
 }
 
+#[derive(Default)]
+struct Deeds {
+    stopped: Vec<Arc<AttemptCell>>,
+    bells: Vec<Arc<AttemptCell>>,
+    ends: Vec<(tokio::sync::oneshot::Sender<End>, End)>,
+    /// What is the user's is dropped where its destructor may do anything.
+    rubbish: Vec<Rubbish>,
+}
+
 #[expect(dead_code, reason = "they are kept only to be dropped later")]
 pub(crate) enum Rubbish {
     Gate(Gate),
-    Body(Option<Box<dyn Work>>),
+    Bodies(Vec<Box<dyn Work>>),
     Entry(Option<Box<Entry>>),
 }
 
 impl Rubbish {
     /// A destructor that panics has told of it; nobody else has to suffer.
     pub(crate) fn throw_out(self) {
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(self)));
+        match self {
+            Self::Bodies(bodies) => drop_each(bodies),
+            other => _ = catch_unwind(AssertUnwindSafe(|| drop(other))),
+        }
     }
 }
 
+/// Drops them one by one, whichever of them panics.
+fn drop_each(bodies: Vec<Box<dyn Work>>) {
+    let mut bodies = bodies.into_iter();
+    while catch_unwind(AssertUnwindSafe(|| bodies.by_ref().for_each(drop))).is_err() {}
+}
+
 impl Aftermath {
+    /// What is left of a work's body.
+    pub(crate) fn throw_body_away(&mut self, body: Option<Box<dyn Work>>) {
+        if let Some(body) = body {
+            self.throw_away(Rubbish::Bodies(vec![body]));
+        }
+    }
+
     pub(crate) fn throw_away(&mut self, rubbish: Rubbish) {
-        self.rubbish.push(rubbish);
+        self.deeds().rubbish.push(rubbish);
     }
 
     pub(crate) fn has_rubbish(&self) -> bool {
-        !self.rubbish.is_empty()
+        self.deeds.as_ref().is_some_and(|deeds| !deeds.rubbish.is_empty())
+    }
+
+    fn deeds(&mut self) -> &mut Deeds {
+        self.deeds.get_or_insert_default()
     }
 
     /// An attempt is over: whoever outlives it has nothing to wait for any more.
     pub(crate) fn release(&mut self, attempt: Option<Arc<AttemptCell>>) {
-        self.bells.extend(attempt.filter(|cell| cell.release()));
+        if let Some(cell) = attempt.filter(|cell| cell.release()) {
+            self.deeds().bells.push(cell);
+        }
     }
 
     /// Wakes everybody; what is left is to be thrown out last, because it may do anything.
     pub(crate) fn carry_out(self) -> Vec<Rubbish> {
+        self.deeds.map(|deeds| deeds.carry_out()).unwrap_or_default()
+    }
+}
+
+impl Deeds {
+    fn carry_out(self) -> Vec<Rubbish> {
         self.stopped.iter().for_each(|cell| cell.stop());
         self.bells.iter().for_each(|cell| cell.ring());
         // Whoever waited may be gone.
@@ -160,6 +162,15 @@ impl State {
     /// Keeps everything in step with what the engine has done.
     pub(crate) fn follow(&mut self, transitions: &[Transition], after: &mut Aftermath) {
         for transition in transitions {
+            let plain = matches!(
+                (transition.from, transition.to),
+                (_, Phase::Waiting | Phase::Ready) | (Some(WorkState::Pending), Phase::Running)
+            );
+            if plain && !self.watchers.are_there() {
+                // Most changes, and nothing follows from them here.
+                self.watchers.count();
+                continue;
+            }
             // Children whose parent is tried again are forgotten in the same breath.
             let Some(entry) = self.entries.get_mut(transition.work) else { continue };
             self.watchers.tell(transition, &entry.name);
@@ -171,7 +182,7 @@ impl State {
                     hold(entry, transition, after);
                 }
                 Phase::Cancelling { .. } => {
-                    after.stopped.extend(entry.attempt.clone());
+                    after.deeds().stopped.extend(entry.attempt.clone());
                 }
                 end if end.state().is_terminal() => self.close(transition, after),
                 _ => {}
@@ -183,22 +194,16 @@ impl State {
     fn close(&mut self, transition: &Transition, after: &mut Aftermath) {
         let work = transition.work;
         after.has_ended = true;
-        let blame = self.blame(transition);
+        if transition.to != Phase::Success {
+            self.note_blame(transition);
+        }
+        let closed = self.mode == Mode::Closed;
         let entry = self.entry(work);
-        if let Some(watcher) = entry.watcher.take() {
-            watcher.abort();
+        if let Some(rare) = entry.known_rare() {
+            close_rare(rare, transition.to, after);
         }
-        if let Some(gate) = entry.gate.take() {
-            after.throw_away(Rubbish::Gate(gate));
-        }
-        entry.last_error = blame;
-        if let Some(tell) = entry.end.take() {
-            let skipped = transition.to == Phase::Skipped;
-            let state = transition.to.state();
-            after.ends.push((tell, End { state, skipped, error: entry.last_error.clone() }));
-        }
-        if self.mode == Mode::Closed {
-            after.throw_away(Rubbish::Body(self.entry(work).body.take()));
+        if closed {
+            after.throw_body_away(entry.body.take());
         }
         self.tell_parent(work, after);
         if self.keep_ended.is_some() {
@@ -207,18 +212,21 @@ impl State {
     }
 
     /// What is to blame for an end: what is known by now, or else whatever no attempt explains.
-    fn blame(&self, transition: &Transition) -> Option<String> {
-        let known = self.entries.get(transition.work).and_then(|entry| entry.last_error.clone());
+    fn note_blame(&mut self, transition: &Transition) {
+        let known = self.entry(transition.work).last_error();
         let too_late =
             transition.to == Phase::Failed && transition.from == Some(WorkState::Pending);
-        match (known, transition.attempt) {
+        let blame = match (known, transition.attempt) {
             (Some(error), 1..) if too_late => {
                 let next = transition.attempt.saturating_add(1);
                 Some(format!("{error}; its deadline passed before attempt {next}"))
             }
             (None, _) if too_late => Some("its deadline passed before it began".to_owned()),
             (None, _) if transition.to == Phase::Blocked => self.blocker(transition.work),
-            (known, _) => known,
+            _ => None,
+        };
+        if blame.is_some() {
+            self.entry(transition.work).rare_mut().last_error = blame;
         }
     }
 
@@ -234,13 +242,19 @@ impl State {
         let Some(parent) = self.engine.parent(child) else { return };
         let open = self.engine.children(parent).open();
         let Some(entry) = self.entries.get_mut(parent) else { return };
-        if entry.abandoned && open == 0 {
+        if open == 0 && entry.rare().is_some_and(|rare| rare.abandoned) {
             self.orphaned.push(parent);
         }
         if let Some(cell) = &entry.attempt {
             cell.note_end_of(child);
-            after.bells.push(Arc::clone(cell));
+            after.deeds().bells.push(Arc::clone(cell));
         }
+    }
+
+    /// Whether nothing has to follow from what has happened.
+    #[inline]
+    pub(crate) fn is_tidy(&self) -> bool {
+        self.orphaned.is_empty() && self.keep_ended.is_none() && self.mode != Mode::Closed
     }
 
     /// The next parent without a runner that can end now.
@@ -292,6 +306,17 @@ impl State {
     }
 }
 
+fn close_rare(rare: &mut Rare, end: Phase, after: &mut Aftermath) {
+    let (watcher, gate) = (rare.watcher.take(), rare.gate.take());
+    watcher.into_iter().for_each(|watcher| watcher.abort());
+    gate.into_iter().for_each(|gate| after.throw_away(Rubbish::Gate(gate)));
+    if let Some(tell) = rare.end.take() {
+        let (state, skipped) = (end.state(), end == Phase::Skipped);
+        let end = End { state, skipped, error: rare.last_error.clone() };
+        after.deeds().ends.push((tell, end));
+    }
+}
+
 fn has_ended(engine: &Engine, work: WorkId) -> bool {
     engine.phase(work).is_some_and(|phase| phase.state().is_terminal())
 }
@@ -307,7 +332,7 @@ fn hold(entry: &Entry, transition: &Transition, after: &mut Aftermath) {
         cell.set_holds(holds);
         if holds {
             after.has_resumed = true;
-            after.bells.push(Arc::clone(cell));
+            after.deeds().bells.push(Arc::clone(cell));
         }
     }
 }

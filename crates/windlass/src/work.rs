@@ -41,9 +41,7 @@ use crate::gate::Gate;
 pub trait Work: Any + Send {
     /// What people call it; the type's name unless said otherwise.
     fn name(&self) -> &str {
-        let path = std::any::type_name::<Self>();
-        let base = path.split('<').next().unwrap_or(path);
-        base.rsplit(':').next().unwrap_or(base)
+        last_segment(std::any::type_name::<Self>())
     }
 
     /// Makes one attempt. What `self` remembers is there again at the next one.
@@ -69,6 +67,14 @@ pub trait Work: Any + Send {
 
     /// The work was cancelled while an attempt was under way.
     fn on_abort(&mut self) {}
+}
+
+/// What stands behind the last colon of a type's path, without its parameters. Asked for each work,
+/// so mostly not more is looked at than that.
+fn last_segment(path: &str) -> &str {
+    let base = if path.ends_with('>') { path.split('<').next().unwrap_or(path) } else { path };
+    let colon = base.bytes().rposition(|byte| byte == b':');
+    &base[colon.map_or(0, |colon| colon + 1)..]
 }
 
 /// The hooks of a work that stands around another one: `pass_hooks_on!(this => this.inner)`.

@@ -24,7 +24,7 @@ const WAITING: usize = 3;
 /// Everything that a block is made from.
 pub(crate) struct Scene<'a> {
     pub(crate) board: &'a Board,
-    pub(crate) expected: &'a Expected,
+    pub(crate) expected: Expected<'a>,
     /// The last lines of output, by the places of their steps.
     pub(crate) last_lines: &'a HashMap<usize, String>,
     pub(crate) left: Left,
@@ -132,7 +132,7 @@ fn running_line(scene: &Scene<'_>, place: usize) -> Line {
     let since = board.attempt(place).map_or(scene.now_ms, |attempt| attempt.since_ms);
     let elapsed = Duration::from_millis(scene.now_ms.saturating_sub(since));
     // What is over in a moment needs no announcement.
-    let expected = scene.expected.of(&step.name).filter(|expected| expected.as_secs() > 0);
+    let expected = (scene.expected)(&step.name).filter(|expected| expected.as_secs() > 0);
     let expected = expected.map(|expected| format!(" of ~{}", rounded(expected)));
     let line = Line::new().ink(Ink::Cyan, spinner(scene)).text(" ").text(layout.name(&step.label));
     let line = line.text(" ").text(layout.time(Some(elapsed)));

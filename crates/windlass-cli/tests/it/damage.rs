@@ -52,7 +52,7 @@ fn a_store_of_the_future_is_refused_with_a_plain_sentence() {
 }
 
 /// Runs a script as root of a mount namespace of its own. None where that is not allowed.
-fn in_namespace(bench: &Bench, script: &str) -> Option<std::process::Output> {
+pub(crate) fn in_namespace(bench: &Bench, script: &str) -> Option<std::process::Output> {
     let allowed = Command::new("unshare").args(["-Urm", "true"]).status();
     if !allowed.is_ok_and(|status| status.success()) {
         return None;

@@ -2,14 +2,17 @@
 
 mod before_running;
 mod bench;
+mod commits;
 mod conditions;
 mod damage;
 mod display;
 mod events;
 mod failures;
 mod guards;
+mod hardship;
 mod holding;
 mod locks;
+mod looking;
 mod outputs;
 mod primitives;
 mod processes;

@@ -336,3 +336,15 @@ fn what_steps_print_is_shown_with_little_memory() {
     assert!(kilobytes < 48 << 10, "{kilobytes} kB");
     eventually("nothing of it is left", || left(&bench).is_empty());
 }
+
+#[test]
+fn more_steps_may_run_at_a_time_than_files_may_be_open() {
+    let bench = Bench::new();
+    let steps: Vec<_> = (0..120).map(|n| n.to_string()).collect();
+    let run = "touch {n}; until test -e 0 && test -e 119; do sleep 0.05; done";
+    let flow = "concurrency = 120\n[step.s]\neach = { n = [STEPS] }\nrun = 'RUN'\ngrace = '1h'";
+    bench.write("flow.toml", &flow.replace("STEPS", &steps.join(",")).replace("RUN", run));
+    let few = "ulimit -S -n 64; exec \"$WINDLASS\" run flow.toml";
+    let output = bench.script(few).output().expect("sh runs");
+    assert!(output.status.success(), "{}", stderr(&output));
+}

@@ -89,6 +89,17 @@ impl Cell {
         }
     }
 
+    /// Whether no more is in use than the limit, and nobody stands or watches here.
+    #[inline]
+    pub(super) fn is_at_ease(&self) -> bool {
+        let within = match &self.kind {
+            Kind::Open => true,
+            Kind::Limit(limit) => self.in_use <= i128::from(limit.steps()),
+            Kind::Rate(_) | Kind::Quota(_) => false,
+        };
+        within && self.waiting.as_ref().is_none_or(|waiting| waiting.is_empty())
+    }
+
     /// Why `wanted` is not to be had, for one whom it does not fit.
     pub(super) fn short(&self, wanted: Amount, before: u64, now: Timestamp) -> Short {
         match (&self.kind, self.when(wanted, before, now)) {
@@ -219,6 +230,10 @@ fn horizon(kind: &Kind, in_use: i128) -> i128 {
 }
 
 impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.line.is_empty() && self.watchers.is_empty()
+    }
+
     /// Apart, so that giving back where nobody watches stays small.
     #[cold]
     fn wake(&mut self, horizon: i128, wakes: &mut Vec<ClientId>) {

@@ -53,13 +53,16 @@ impl Engine {
         let (line, next) = self.find_next(world)?;
         let work = next.work;
         Some(match line {
-            Line::Starting => {
-                let attempt = self.works[work.index()].attempts + 1;
-                self.record(world, Happening::Started { work, attempt });
-                Begun::Started(Grant { work, attempt })
-            }
+            Line::Starting => self.begin(world, work),
             Line::Resuming => Begun::Resumed(self.resume(world, work)),
         })
+    }
+
+    #[inline]
+    pub(super) fn begin(&mut self, world: &mut World<'_>, work: WorkId) -> Begun {
+        let attempt = self.works[work.index()].attempts + 1;
+        self.record(world, Happening::Started { work, attempt });
+        Begun::Started(Grant { work, attempt })
     }
 
     fn resume(&mut self, world: &mut World<'_>, work: WorkId) -> Grant {

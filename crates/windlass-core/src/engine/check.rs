@@ -57,7 +57,8 @@ impl Engine {
             assert_eq!(in_line.contains(&work), entry.phase.is_in_line(), "work {work} in line");
             due.extend(self.dues(work).map(|at| (at, work)));
         }
-        assert_eq!(self.timers, due, "there are timers for what is due, and only for that");
+        let timers: BTreeSet<_> = self.timers.iter().copied().collect();
+        assert_eq!(timers, due, "there are timers for what is due, and only for that");
         if let Some(standing) = self.standing {
             assert!(in_line.contains(&standing), "what is set aside is for one in line");
         }

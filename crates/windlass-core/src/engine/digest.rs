@@ -36,7 +36,7 @@ impl Engine {
             // With the phase this decides what is in use.
             digest.add(u64::from(entry.cost.0));
         }
-        for &(due, work) in &self.timers {
+        for &(due, work) in self.timers.iter() {
             digest.add(due.as_nanos());
             digest.add(work.get());
         }

@@ -88,7 +88,11 @@ impl Engine {
     /// If `work` has ended, those who follow it hear of it, and those who end with that are heard of
     /// in turn, level by level.
     pub(super) fn settle(&mut self, world: &mut World<'_>, work: WorkId) {
-        if self.works[work.index()].phase.state().is_terminal() {
+        let entry = &self.works[work.index()];
+        if !entry.related && !self.dag.has_targets(work.index()) {
+            return;
+        }
+        if entry.phase.state().is_terminal() {
             let mut ended = VecDeque::new();
             self.tell_of(world, work, &mut ended);
             self.settle_all(world, ended);
@@ -137,6 +141,10 @@ impl Engine {
             Verdict::Met | Verdict::Unneeded if shut => Step::ReachGate,
             Verdict::Met | Verdict::Unneeded => Step::Unblock,
         };
+        if step == Step::Unblock {
+            self.make_step(world, work, Step::Unblock);
+            return false;
+        }
         self.step(world, work, step);
         matches!(step, Step::Block | Step::Skip)
     }

@@ -3,18 +3,24 @@
 use super::{Engine, Work};
 use crate::WorkId;
 use crate::fact::{Transition, World};
-use crate::phase::{Phase, Step, WorkState};
+use crate::phase::{IllegalStep, Phase, Step, WorkState};
 use crate::queue::{Line, Waiting};
 
 impl Engine {
     /// The only place where a work changes its phase. What depends on phases is kept in step here.
     pub(super) fn step(&mut self, world: &mut World<'_>, work: WorkId, step: Step) {
+        self.make_step(world, work, step);
+    }
+
+    /// The same, made anew for each step that most works make.
+    #[inline(always)]
+    pub(super) fn make_step(&mut self, world: &mut World<'_>, work: WorkId, step: Step) {
         let slot = &mut self.works[work.index()];
-        let mut entry = slot.clone();
+        let mut entry = *slot;
         let from = entry.phase;
         entry.phase = match from.after(step) {
             Ok(to) => to,
-            Err(illegal) => panic!("work {work}: {illegal:?}"),
+            Err(illegal) => refuse(work, illegal),
         };
         slot.phase = entry.phase;
         self.leave(world, work, from, &entry);
@@ -31,6 +37,7 @@ impl Engine {
         self.report(world, work, Some(from.state()), &entry);
     }
 
+    #[inline(always)]
     fn leave(&mut self, world: &mut World<'_>, work: WorkId, from: Phase, entry: &Work) {
         self.metrics.leave(from.state());
         if let Some(line) = line(from) {
@@ -45,6 +52,7 @@ impl Engine {
         }
     }
 
+    #[inline(always)]
     pub(super) fn enter(&mut self, work: WorkId, entry: &Work) {
         self.metrics.enter(entry.phase.state());
         if let Some(line) = line(entry.phase) {
@@ -58,15 +66,20 @@ impl Engine {
     /// Takes or gives back what the work needs. A grant has taken it already; a replayed start has
     /// not. A grant that comes to nothing was no start, and uses up nothing of a rate; neither does
     /// one who goes on.
+    #[inline(always)]
     fn hold(&mut self, world: &mut World<'_>, from: Phase, step: Step, entry: &Work) {
         let demand = &self.costs[entry.cost.index()];
         if !from.holds() && entry.phase.holds() {
             match step {
+                Step::Start if self.kept.take().is_some() => world.capacity.pass_on(self.client),
                 Step::Resume => world.capacity.take_again(self.client, demand),
                 _ => world.capacity.take(self.client, demand, self.there()),
             }
         }
         if from.holds() && !entry.phase.holds() {
+            if self.kept.is_some() {
+                return;
+            }
             let wakes = match from {
                 Phase::Granted => world.capacity.take_back(self.client, demand, self.there()),
                 _ => world.capacity.give_back(self.client, demand),
@@ -75,6 +88,7 @@ impl Engine {
         }
     }
 
+    #[inline]
     pub(super) fn report(
         &self,
         world: &mut World<'_>,
@@ -96,7 +110,13 @@ impl Work {
     }
 }
 
+#[cold]
+fn refuse(work: WorkId, illegal: IllegalStep) -> ! {
+    panic!("work {work}: {illegal:?}")
+}
+
 /// The line in which a work in this phase stands.
+#[inline]
 pub(super) fn line(phase: Phase) -> Option<Line> {
     match phase {
         Phase::Ready => Some(Line::Starting),

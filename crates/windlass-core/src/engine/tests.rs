@@ -2,10 +2,12 @@ use std::time::Duration;
 
 use super::*;
 use crate::ageing::Ageing;
+use crate::capacity::{CapacityTree, SLOTS};
 use crate::fact::Transition;
 use crate::input::{More, Outcome};
 
 mod families;
+mod passing_on;
 mod reasons;
 mod reopening;
 mod suspension;

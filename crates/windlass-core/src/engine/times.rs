@@ -74,15 +74,20 @@ impl Engine {
     }
 
     /// Everything that was due by `now` happens, at the time at which it was due.
+    #[inline]
     pub(super) fn move_time(&mut self, world: &mut World<'_>, now: Timestamp) {
-        while let Some(&(due, work)) = self.timers.first()
-            && due <= now
-        {
-            self.now = self.now.max(due);
-            self.timers.pop_first();
-            self.come_due(world, work, due);
+        if self.timers.earliest() <= now {
+            self.let_come_due(world, now);
         }
         self.now = self.now.max(now);
+    }
+
+    #[cold]
+    fn let_come_due(&mut self, world: &mut World<'_>, now: Timestamp) {
+        while let Some((due, work)) = self.timers.pop_due(now) {
+            self.now = self.now.max(due);
+            self.come_due(world, work, due);
+        }
     }
 
     /// The deadline counts before the end of an attempt's time, and both before a retry.

@@ -31,6 +31,7 @@ impl Engine {
         self.lines = Lines::new(self.config.ageing);
         self.costs.clear();
         self.known_costs.clear();
+        self.recent_cost = None;
         wakes.retain(|client| *client != self.client);
         wakes.sort_unstable();
         wakes.dedup();
@@ -95,7 +96,7 @@ impl Engine {
     /// The time by the clock of the tree.
     #[inline]
     pub(super) fn there(&self) -> Timestamp {
-        shifted(self.now, self.ahead)
+        if self.ahead == 0 { self.now } else { shifted(self.now, self.ahead) }
     }
 }
 

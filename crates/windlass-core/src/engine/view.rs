@@ -1,6 +1,6 @@
 //! What an engine tells about itself and its works; nothing here changes anything.
 
-use super::Engine;
+use super::{Engine, Work};
 use crate::capacity::Demand;
 use crate::input::Dependency;
 use crate::metrics::Metrics;
@@ -29,7 +29,7 @@ impl Engine {
     /// Whether `work` has a gate that has not opened.
     #[must_use]
     pub fn is_shut(&self, work: WorkId) -> bool {
-        self.works.get(work.index()).is_some_and(|entry| entry.is_shut())
+        self.works.get(work.index()).is_some_and(Work::is_shut)
     }
 
     /// The works that have to end before `work`, and how.

@@ -19,7 +19,7 @@ pub(super) struct Staged {
     pub(super) more: More,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Work {
     pub(super) phase: Phase,
     pub(super) priority: i64,
@@ -58,9 +58,16 @@ impl Engine {
     }
 
     /// The staged submission becomes a work.
-    pub(super) fn admit(&mut self, world: &mut World<'_>, work: WorkId) {
+    pub(super) fn admit_staged(&mut self, world: &mut World<'_>, work: WorkId) {
         let Staged { cost, priority, retries, after, more } =
             self.staged.pop_front().expect("a submission is staged before its fact");
+        let after: Vec<_> = self.staged_after.drain(..after).collect();
+        self.admit(world, work, Submission { after: &after, cost, priority, retries, more });
+    }
+
+    /// A submission becomes a work.
+    pub(super) fn admit(&mut self, world: &mut World<'_>, work: WorkId, new: Submission<'_>) {
+        let Submission { after, cost, priority, retries, more } = new;
         let node = self.dag.add_node();
         assert_eq!(work.index(), node, "works are numbered one by one");
         let mut entry = Work {
@@ -77,8 +84,7 @@ impl Engine {
             related: more.parent.is_some(),
         };
         let mut blocked = false;
-        for _ in 0..after {
-            let after = self.staged_after.pop_front().expect("they are staged with it");
+        for &after in after {
             blocked |= self.follow(after, node, &mut entry);
         }
         entry.phase = match self.dag.unmet(node) {
@@ -96,7 +102,9 @@ impl Engine {
         self.enter(work, &entry);
         self.report(world, work, None, &entry);
         self.works.push(entry);
-        self.admit_more(world, work, more);
+        if more != More::default() {
+            self.admit_more(world, work, more);
+        }
     }
 
     /// What few works have besides.
@@ -123,7 +131,7 @@ impl Engine {
     }
 
     pub(super) fn drop_work(&mut self, work: WorkId) {
-        let entry = self.works[work.index()].clone();
+        let entry = self.works[work.index()];
         self.metrics.leave(entry.phase.state());
         self.metrics.retries_left -= u64::from(entry.retries_left);
         self.metrics.forgotten += 1;
@@ -145,6 +153,7 @@ impl Engine {
 
 impl Work {
     /// Goes to the end of the line.
+    #[inline]
     pub(super) fn join_line(&mut self, ticket: Ticket, now: Timestamp) {
         self.ticket = ticket;
         self.ready_since = now;
@@ -158,6 +167,7 @@ impl Work {
         !self.phase.state().is_terminal()
     }
 
+    #[inline]
     pub(super) fn listing(&self) -> Listing {
         Listing { cost: self.cost, priority: self.priority }
     }

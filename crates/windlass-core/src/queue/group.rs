@@ -1,23 +1,40 @@
 //! The ready works of one cost: a lane for each priority.
+//!
+//! Where waiting makes nobody more urgent, the lanes stand in the order of their priorities; where it
+//! does, or the priorities are many, their first works play a tournament.
 
 use std::collections::BTreeMap;
 
+use super::buckets::Buckets;
 use super::lane::{Lane, Waiting};
 use super::rank::{Best, LaneId, Ticket};
 use super::tournament::{Contestant, Tournament};
-use crate::Timestamp;
 use crate::ageing::Ageing;
+use crate::{CostId, Timestamp};
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Group {
+    cost: CostId,
     lanes: Vec<Lane>,
-    by_priority: BTreeMap<i64, u32>,
     free: Vec<u32>,
-    heads: Tournament,
+    order: Order,
     len: usize,
 }
 
-/// A lane whose first work has changed.
+/// How the best lane is found.
+#[derive(Clone, Debug)]
+enum Order {
+    Fixed(Buckets),
+    Contest(Box<Contest>),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Contest {
+    by_priority: BTreeMap<i64, u32>,
+    heads: Tournament,
+}
+
+/// A lane whose first work has changed, so that the best of its group may have.
 pub(crate) struct Changed {
     pub(crate) lane: u32,
     /// Since when the one that was first before had been ready.
@@ -28,53 +45,125 @@ pub(crate) struct Changed {
 const KEPT_LANES: usize = 8;
 
 impl Group {
+    pub(crate) fn new(cost: CostId, ageing: &Ageing) -> Self {
+        let order = match ageing {
+            &Ageing::NONE => Order::Fixed(Buckets::default()),
+            _ => Order::Contest(Box::default()),
+        };
+        Self { cost, lanes: Vec::new(), free: Vec::new(), order, len: 0 }
+    }
+
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     pub(crate) fn best(&self) -> Best {
-        self.heads.best()
+        match &self.order {
+            Order::Contest(contest) => contest.heads.best(),
+            Order::Fixed(buckets) => {
+                let best = buckets.first().map(|place| self.head(buckets.lane(place)));
+                best.unwrap_or_default()
+            }
+        }
     }
 
+    /// The best lane, if waiting changes nothing.
+    #[inline]
+    pub(crate) fn best_lane(&self) -> Option<LaneId> {
+        let Order::Fixed(buckets) = &self.order else { return None };
+        let place = buckets.first()?;
+        Some(LaneId { cost: self.cost, lane: buckets.lane(place) })
+    }
+
+    /// What a lane brings if waiting changes nothing.
+    fn head(&self, number: u32) -> Best {
+        let lane = &self.lanes[number as usize];
+        let id = LaneId { cost: self.cost, lane: number };
+        let best = |first: &Waiting| Best::fixed(id, lane.priority, first.ticket);
+        lane.first().map(best).unwrap_or_default()
+    }
+
+    #[inline]
     pub(crate) fn lane(&self, lane: u32) -> &Lane {
         &self.lanes[lane as usize]
     }
 
-    /// Takes a work in; the lane that has another first work now, if one does.
+    /// Takes a work in; the lane that has another first work now, if one does that matters.
+    #[inline]
     pub(crate) fn insert(&mut self, priority: i64, waiting: Waiting) -> Option<Changed> {
-        let lane = self.lane_of(priority);
         self.len += 1;
-        self.change(lane, |lane| lane.insert(waiting))
+        if let Order::Fixed(buckets) = &mut self.order
+            && let Ok(place) = buckets.place(priority)
+        {
+            let lane = buckets.lane(place);
+            let is_first = self.lanes[lane as usize].insert(waiting);
+            buckets.fill(place);
+            return (is_first && buckets.first() == Some(place))
+                .then_some(Changed { lane, first: None });
+        }
+        self.insert_otherwise(priority, waiting)
     }
 
-    /// Lets a work go; the lane that has another first work now, if one does.
-    pub(crate) fn remove(&mut self, priority: i64, ticket: Ticket) -> Option<Changed> {
-        let lane = self.known_lane(priority).expect("a work in line has a lane");
-        self.len -= 1;
-        self.change(lane, |lane| lane.remove(ticket))
-    }
-
-    /// `change` tells whether the lane has another first work.
-    fn change(&mut self, number: u32, change: impl FnOnce(&mut Lane) -> bool) -> Option<Changed> {
+    /// With a new priority, or into a contest.
+    fn insert_otherwise(&mut self, priority: i64, waiting: Waiting) -> Option<Changed> {
+        let number = self.known_lane(priority).unwrap_or_else(|| self.new_lane(priority));
         let lane = &mut self.lanes[number as usize];
         let first = lane.first().map(|first| first.since);
-        change(lane).then_some(Changed { lane: number, first })
+        let is_first = lane.insert(waiting);
+        if let Order::Fixed(buckets) = &mut self.order {
+            buckets.fill(buckets.place(priority).expect(HAS_A_LANE));
+        }
+        is_first.then_some(Changed { lane: number, first })
+    }
+
+    /// Lets a work go; the lane that has another first work now, if one does that matters.
+    #[inline]
+    pub(crate) fn remove(&mut self, priority: i64, ticket: Ticket) -> Option<Changed> {
+        self.len -= 1;
+        let Order::Fixed(buckets) = &mut self.order else {
+            return self.remove_from_contest(priority, ticket);
+        };
+        let place = buckets.place(priority).expect(HAS_A_LANE);
+        let number = buckets.lane(place);
+        let lane = &mut self.lanes[number as usize];
+        let was_best = buckets.first() == Some(place);
+        let was_first = lane.remove(ticket);
+        if lane.len() == 0 {
+            buckets.empty(place);
+        }
+        (was_first && was_best).then_some(Changed { lane: number, first: None })
+    }
+
+    fn remove_from_contest(&mut self, priority: i64, ticket: Ticket) -> Option<Changed> {
+        let number = self.known_lane(priority).expect(HAS_A_LANE);
+        let lane = &mut self.lanes[number as usize];
+        let first = lane.first().map(|first| first.since);
+        lane.remove(ticket).then_some(Changed { lane: number, first })
     }
 
     /// Lists a lane anew under its first work.
-    pub(crate) fn refresh(&mut self, id: LaneId, ageing: &Ageing, now: Timestamp) {
-        let number = id.lane;
+    #[inline]
+    pub(crate) fn refresh(&mut self, number: u32, ageing: &Ageing, now: Timestamp) {
+        if let Order::Contest(_) = self.order {
+            self.refresh_contestant(number, ageing, now);
+        }
+    }
+
+    fn refresh_contestant(&mut self, number: u32, ageing: &Ageing, now: Timestamp) {
+        let Order::Contest(contest) = &mut self.order else { return };
         let lane = &self.lanes[number as usize];
+        let id = LaneId { cost: self.cost, lane: number };
         let best =
             |first: &Waiting| Best::of(ageing, id, lane.priority, (first.ticket, first.since), now);
         let best = lane.first().map(best).unwrap_or_default();
         let contestant = Contestant { size: 0, number };
-        if lane.len() == 0 && self.heads.len() > KEPT_LANES {
-            self.heads.remove(contestant);
-            self.by_priority.remove(&lane.priority);
+        if lane.len() == 0 && contest.heads.len() > KEPT_LANES {
+            contest.heads.remove(contestant);
+            contest.by_priority.remove(&lane.priority);
             self.free.push(number);
         } else {
-            self.heads.set(contestant, best);
+            contest.heads.set(contestant, best);
         }
     }
 
@@ -86,25 +175,50 @@ impl Group {
         self.lanes.iter().flat_map(Lane::iter)
     }
 
-    #[inline]
     fn known_lane(&self, priority: i64) -> Option<u32> {
-        match &self.lanes[..] {
-            [only] if only.priority == priority => Some(0),
-            _ => self.by_priority.get(&priority).copied(),
+        match &self.order {
+            Order::Fixed(buckets) => buckets.place(priority).ok().map(|place| buckets.lane(place)),
+            Order::Contest(contest) => match &self.lanes[..] {
+                [only] if only.priority == priority => Some(0),
+                _ => contest.by_priority.get(&priority).copied(),
+            },
         }
     }
 
-    fn lane_of(&mut self, priority: i64) -> u32 {
-        if let Some(number) = self.known_lane(priority) {
-            return number;
-        }
-        let lane = Lane::new(priority);
+    fn new_lane(&mut self, priority: i64) -> u32 {
+        self.make_room();
         let number = self.free.pop().unwrap_or_else(|| {
             self.lanes.push(Lane::default());
             u32::try_from(self.lanes.len() - 1).expect("fewer than 2^32 priorities in use")
         });
-        self.lanes[number as usize] = lane;
-        self.by_priority.insert(priority, number);
+        self.lanes[number as usize] = Lane::new(priority);
+        match &mut self.order {
+            Order::Fixed(buckets) => {
+                let place = buckets.place(priority).expect_err("it is new");
+                buckets.insert(place, priority, number);
+            }
+            Order::Contest(contest) => _ = contest.by_priority.insert(priority, number),
+        }
         number
     }
+
+    /// Buckets that are all in use become a contest for good.
+    fn make_room(&mut self) {
+        let Order::Fixed(buckets) = &mut self.order else { return };
+        if !buckets.is_full() {
+            return;
+        }
+        if let Some(lane) = buckets.pop_empty() {
+            self.free.push(lane);
+            return;
+        }
+        let mut contest = Contest { by_priority: buckets.iter().collect(), ..Contest::default() };
+        let Order::Fixed(buckets) = &self.order else { unreachable!("it was just now") };
+        for (_, number) in buckets.iter() {
+            contest.heads.set(Contestant { size: 0, number }, self.head(number));
+        }
+        self.order = Order::Contest(Box::new(contest));
+    }
 }
+
+const HAS_A_LANE: &str = "a work in line has a lane";

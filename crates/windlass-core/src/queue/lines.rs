@@ -24,10 +24,12 @@ impl Lines {
         Self { resuming: ReadyQueue::new(ageing), starting: ReadyQueue::new(ageing) }
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.resuming.len() + self.starting.len()
     }
 
+    #[inline]
     pub(crate) fn insert(
         &mut self,
         line: Line,
@@ -38,10 +40,12 @@ impl Lines {
         self.of(line).insert(listing, waiting, now);
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, line: Line, listing: Listing, ticket: Ticket, now: Timestamp) {
         self.of(line).remove(listing, ticket, now);
     }
 
+    #[inline]
     pub(crate) fn advance(&mut self, now: Timestamp) {
         self.resuming.advance(now);
         self.starting.advance(now);
@@ -93,9 +97,12 @@ impl Lines {
         self.starting.close_lots(&mut watch);
     }
 
+    #[inline]
     pub(crate) fn next_wakeup(&self, now: Timestamp) -> Option<Timestamp> {
-        let lines = [&self.resuming, &self.starting];
-        lines.into_iter().filter_map(|line| line.next_wakeup(now)).min()
+        match (self.resuming.next_wakeup(now), self.starting.next_wakeup(now)) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
     }
 
     /// Whether everybody in line is of the kind of this one: what refuses it refuses them all.
@@ -129,6 +136,7 @@ impl Lines {
         before + self.at(line).ahead(listing, of, now)
     }
 
+    #[inline]
     fn at(&self, line: Line) -> &ReadyQueue {
         match line {
             Line::Resuming => &self.resuming,
@@ -136,6 +144,7 @@ impl Lines {
         }
     }
 
+    #[inline]
     fn of(&mut self, line: Line) -> &mut ReadyQueue {
         match line {
             Line::Resuming => &mut self.resuming,

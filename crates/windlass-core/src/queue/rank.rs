@@ -55,6 +55,12 @@ impl Best {
         Self { rising: head(ageing.rising(priority, since)), topped: None }
     }
 
+    /// The same where waiting changes nothing.
+    pub(crate) fn fixed(lane: LaneId, priority: i64, ticket: Ticket) -> Self {
+        let key = Ageing::NONE.rising(priority, Timestamp::ZERO);
+        Self { rising: Some(Head { key, ticket: Reverse(ticket), lane }), topped: None }
+    }
+
     #[inline]
     pub(crate) fn or(self, other: Self) -> Self {
         Self { rising: self.rising.max(other.rising), topped: self.topped.max(other.topped) }

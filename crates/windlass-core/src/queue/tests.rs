@@ -245,6 +245,40 @@ proptest! {
 }
 
 #[test]
+fn few_priorities_become_many_and_the_order_stays() {
+    let mut pair = Pair::new(0, None);
+    for number in 0..200i64 {
+        // From the middle outwards, each priority twice.
+        let priority = if number % 2 == 0 { number } else { -number };
+        pair.insert(0, priority);
+        pair.insert(0, priority / 3);
+        pair.ask([i128::MAX; CELLS]);
+    }
+    let mut last = i64::MAX;
+    while let Some(first) = pair.queue.first(pair.now) {
+        let is_first = |listed: &Listed| listed.waiting.work == first.work;
+        let place = pair.model.works.iter().position(is_first).expect("it is there");
+        let listed = pair.model.works.swap_remove(place);
+        assert!(listed.listing.priority <= last, "the most urgent first");
+        last = listed.listing.priority;
+        pair.queue.remove(listed.listing, listed.waiting.ticket, pair.now);
+    }
+    assert_eq!(pair.queue.len(), 0);
+}
+
+#[test]
+fn priorities_that_come_and_go_leave_their_places_to_others() {
+    let mut pair = Pair::new(0, None);
+    for priority in 0..1000 {
+        pair.insert(0, priority);
+        pair.ask([i128::MAX; CELLS]);
+        let listed = pair.model.works.pop().expect("it is alone");
+        pair.queue.remove(listed.listing, listed.waiting.ticket, pair.now);
+    }
+    assert!(pair.queue.groups[0].lanes().count() <= 64, "no lane is kept for a priority that was");
+}
+
+#[test]
 fn an_older_work_overtakes_a_more_urgent_one_only_as_far_as_the_cap() {
     // One level per millisecond, at most two.
     let mut pair = Pair::new(10_000, Some(20_000));

@@ -1,9 +1,11 @@
 //! The pool as its users see it, rule by rule.
 
 mod awaiting;
+mod bodies;
 mod cancelling;
 mod deadlines;
 mod ending;
+mod graphs;
 mod idle;
 mod panics;
 mod parallel;

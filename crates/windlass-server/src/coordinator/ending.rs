@@ -12,6 +12,8 @@ use super::leader::Start;
 use super::pass::{Record, Running, Stage, millis};
 use super::{Coordinator, End, Notice, RunError, Stop, Update};
 use crate::ended::Exit;
+#[cfg(windlass_faults)]
+use crate::fault::Point;
 use crate::order::Order;
 use crate::processes::{Job, Traces};
 use crate::tree;
@@ -173,7 +175,11 @@ impl Coordinator {
             }
         }
         self.processes.finish().map_err(cannot_end)?;
+        #[cfg(windlass_faults)]
+        Point::BeforeStepDown.reached();
         self.step_down(end)?;
+        #[cfg(windlass_faults)]
+        Point::AfterStepDown.reached();
         Ok(end)
     }
 

@@ -9,7 +9,9 @@ use windlass_store::{
 };
 use windlass_workflow::Plan;
 
+use super::RunError;
 use crate::order::{Orders, Unready};
+use crate::presence::Presence;
 use crate::schedule::Schedule;
 use crate::tree;
 
@@ -19,6 +21,8 @@ pub(super) struct Leader {
     pub(super) holder: HolderId,
     pub(super) process: Process,
     pub(super) epoch: Token,
+    /// Says that it is there, also to those who cannot see its children.
+    pub(super) presence: Option<Presence>,
 }
 
 /// An attempt that the store knows about, with the names it holds.
@@ -43,7 +47,7 @@ impl Leader {
         match transaction.claim(&claim)? {
             Claimed::Held(holds) => {
                 let epoch = holds[0].token;
-                Ok(Ok(Self { run, holder, process, epoch }))
+                Ok(Ok(Self { run, holder, process, epoch, presence: None }))
             }
             Claimed::Refused(refused) => {
                 transaction.leave_line(&holder)?;
@@ -52,12 +56,22 @@ impl Leader {
         }
     }
 
+    /// Sees to it that whatever an earlier leader has started can be found.
+    pub(super) fn attend(&mut self, state: &Path) -> Result<(), RunError> {
+        let what = "the processes of an earlier leader cannot be waited for";
+        let presence = Presence::take(state, &self.run.id, &self.process);
+        self.presence = Some(presence.map_err(|source| RunError::Io { what, source })?);
+        Ok(())
+    }
+
     pub(super) fn append(
         &self,
         transaction: &Transaction<'_>,
         schedule: &mut Schedule,
     ) -> Result<(), StoreError> {
         let facts = schedule.take_facts();
+        #[cfg(windlass_faults)]
+        crate::fault::note_digest(schedule.engine().digest());
         if facts.is_empty() { Ok(()) } else { transaction.append(&self.run.id, self.epoch, &facts) }
     }
 

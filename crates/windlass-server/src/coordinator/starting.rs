@@ -1,7 +1,7 @@
 //! Starts the processes of a pass through a step, once the store knows about it.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use windlass_core::{Grant, Token, WorkId};
 
@@ -43,7 +43,7 @@ impl Coordinator {
         };
         let tokens = start.tokens();
         self.running.insert(grant.work, Running::new(start, self.schedule.now()));
-        self.start_process(grant, order, &tokens, log, Some(output));
+        self.start_process(grant, order, &tokens, &log, Some(output));
     }
 
     /// Starts what follows a step in any case.
@@ -55,10 +55,10 @@ impl Coordinator {
         let written = |step: &str, key: &str| self.schedule.output(&self.logs, step, key);
         let order = self.leader.orders(&self.schedule, &written).finally(grant, command);
         let tokens = self.running[&work].start.tokens();
-        self.start_process(grant, order, &tokens, log, None);
+        self.start_process(grant, order, &tokens, &log, None);
     }
 
-    fn command_order(&self, grant: Grant, output: &std::path::Path) -> Result<Order, Unready> {
+    fn command_order(&self, grant: Grant, output: &Path) -> Result<Order, Unready> {
         let written = |step: &str, key: &str| self.schedule.output(&self.logs, step, key);
         let mut order = self.leader.orders(&self.schedule, &written).attempt(grant)?;
         order.env.extend(self.items.variables(grant.work, self.schedule.plan()));
@@ -75,7 +75,7 @@ impl Coordinator {
         grant: Grant,
         order: Result<Order, Unready>,
         tokens: &[Token],
-        log: PathBuf,
+        log: &Path,
         output: Option<PathBuf>,
     ) {
         let job = Job::Work(grant.work);
@@ -83,11 +83,11 @@ impl Coordinator {
         let started = order.and_then(|mut order| {
             let mark = self.leader.mark_of(grant);
             self.introduce(&mut order, grant, tokens, &mark);
-            let traces = Traces { mark, log: log.clone(), output };
+            let traces = Traces { mark, log: log.to_owned(), output };
             self.processes.start(job, &order, traces).map_err(|error| not_started(&order, &error))
         });
         if let Err((code, why)) = started {
-            outputs::complain(&log, &format!("the step cannot be started: {why}"));
+            outputs::complain(log, &format!("the step cannot be started: {why}"));
             let ended = Exit::Code(code).into();
             self.tell.send(News::Exited { job, ended }).expect("we listen ourselves");
         }

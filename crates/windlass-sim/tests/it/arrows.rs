@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Each crate of ours, and those of ours that it may depend on outside its tests.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("windlass-core", &[]),
     ("windlass-pool", &[]),
     ("windlass", &["windlass-core", "windlass-pool"]),
@@ -15,6 +15,9 @@ const ARROWS: [(&str, &[&str]); 8] = [
     ("windlass-server", &["windlass", "windlass-core", "windlass-store", "windlass-workflow"]),
     ("windlass-cli", &["windlass-server", "windlass-workflow"]),
     ("windlass-sim", &["windlass-core", "windlass-store"]),
+    // The server and the command once more, from the same sources, with points at which they can be killed.
+    ("windlass-faulty", &["windlass-server-faulty", "windlass-workflow"]),
+    ("windlass-server-faulty", &["windlass-core", "windlass-store", "windlass-workflow"]),
 ];
 
 #[test]

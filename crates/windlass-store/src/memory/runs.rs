@@ -58,6 +58,15 @@ impl RunRecords for Draft {
         Ok(self.tables().runs.records.get(run).and_then(|(_, listing)| listing.end))
     }
 
+    fn listing(&self, run: &str) -> Result<Option<RunListing>, StoreError> {
+        Ok(self.tables().runs.records.get(run).map(|(_, listing)| listing.clone()))
+    }
+
+    fn open_runs(&self) -> Result<Vec<RunListing>, StoreError> {
+        let all = self.latest_runs(None, usize::MAX)?;
+        Ok(all.into_iter().filter(|run| run.end.is_none()).collect())
+    }
+
     fn put_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError> {
         if let Some((_, listing)) = self.tables().runs.records.get_mut(run) {
             listing.end = end;
@@ -67,7 +76,9 @@ impl RunRecords for Draft {
 
     fn delete_run(&self, run: &str) -> Result<(), StoreError> {
         let mut tables = self.tables();
-        tables.names.remove(&Name::Run(run.to_owned()));
+        let name = Name::Run(run.to_owned());
+        tables.leases.retain(|(held, _), _| *held != name);
+        tables.names.remove(&name);
         let runs = &mut tables.runs;
         runs.order.retain(|id| id != run);
         runs.records.remove(run);

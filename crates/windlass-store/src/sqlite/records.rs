@@ -266,6 +266,10 @@ impl Records for SqliteRecords<'_> {
         Ok(self.sqlite.prepare_cached(query)?.query_row([], |row| row.get(0))?)
     }
 
+    fn delete_events(&self, before_ms: i64) -> Result<usize, StoreError> {
+        self.execute("DELETE FROM event WHERE at_ms < ?1", [before_ms])
+    }
+
     fn put_request(&self, target: &str, text: &str, at_ms: i64) -> Result<u64, StoreError> {
         let insert = "INSERT INTO request (target, text, at_ms) VALUES (?1, ?2, ?3)";
         self.execute(insert, params![target, text, at_ms])?;

@@ -64,6 +64,7 @@ impl RunRecords for SqliteRecords<'_> {
                  ORDER BY created_ms DESC, rowid DESC LIMIT ?1"
             )
         };
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         match workflow {
             None => self.all(&query(""), [limit], listing),
             Some(name) => self.all(&query("WHERE workflow = ?2"), params![limit, name], listing),
@@ -73,6 +74,18 @@ impl RunRecords for SqliteRecords<'_> {
     fn run_end(&self, run: &str) -> Result<Option<RunEnd>, StoreError> {
         let query = "SELECT ended_ms, outcome FROM run WHERE id = ?1";
         Ok(self.one(query, [run], |row| end(row, 0))?.flatten())
+    }
+
+    fn listing(&self, run: &str) -> Result<Option<RunListing>, StoreError> {
+        let query =
+            "SELECT id, workflow, file, created_ms, ended_ms, outcome FROM run WHERE id = ?1";
+        Ok(self.all(query, [run], listing)?.pop())
+    }
+
+    fn open_runs(&self) -> Result<Vec<RunListing>, StoreError> {
+        let query = "SELECT id, workflow, file, created_ms, ended_ms, outcome FROM run \
+            WHERE ended_ms IS NULL ORDER BY created_ms DESC, rowid DESC";
+        self.all(query, [], listing)
     }
 
     fn put_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError> {
@@ -86,7 +99,9 @@ impl RunRecords for SqliteRecords<'_> {
         for table in ["fact", "attempt", "wait"] {
             self.execute(&format!("DELETE FROM {table} WHERE run = ?1"), [run])?;
         }
-        self.execute("DELETE FROM name WHERE kind = 'run' AND name = ?1", [run])?;
+        for table in ["name", "lease"] {
+            self.execute(&format!("DELETE FROM {table} WHERE kind = 'run' AND name = ?1"), [run])?;
+        }
         self.execute("DELETE FROM run WHERE id = ?1", [run])?;
         Ok(())
     }

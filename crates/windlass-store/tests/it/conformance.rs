@@ -196,6 +196,7 @@ suite! {
         old_tokens_change_nothing;
     events:
         events_are_numbered_in_the_order_of_commits
+        old_events_are_forgotten_and_their_numbers_with_them
         a_failed_emit_uses_up_no_number
         every_listener_is_rung
         requests_are_taken_once

@@ -15,8 +15,8 @@ use windlass_core::{
     CapacityTree, ClientId, Demand, Place, Refusal, ResourceCost, Short, Shortage, Timestamp,
 };
 
-use super::sync::interleave;
 use super::{ImpossibleCost, Level, Permit, ResourceCapacity};
+use crate::sync::interleave;
 
 impl ResourceCapacity {
     /// Takes all of `cost` at this level and all above it, as soon as it can be had. Those who wait

@@ -3,7 +3,7 @@
 use windlass_core::{CapacityTree, ClientId, Quota, Rate, RateError, ResourceCost};
 
 use super::ResourceCapacity;
-use super::sync::MutexGuard;
+use crate::sync::MutexGuard;
 
 impl ResourceCapacity {
     /// Sets the named limits of this level and leaves the others; a name may be new, or have been a

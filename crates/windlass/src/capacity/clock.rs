@@ -19,7 +19,9 @@ impl Clock {
     pub(crate) fn now(&self) -> Timestamp {
         let now = Instant::now();
         let origin = *self.origin.get_or_init(|| now);
-        let elapsed = Timestamp::ZERO.after(now.saturating_duration_since(origin)).as_nanos();
+        let elapsed = now.saturating_duration_since(origin);
+        let seconds = elapsed.as_secs().saturating_mul(1_000_000_000);
+        let elapsed = seconds.saturating_add(u64::from(elapsed.subsec_nanos()));
         // Relaxed: only this number matters, nothing is published with it.
         let latest = self.latest.fetch_max(elapsed, Ordering::Relaxed);
         Timestamp::from_nanos(latest.max(elapsed))

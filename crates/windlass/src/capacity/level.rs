@@ -6,7 +6,7 @@ use windlass_core::{CapacityTree, ClientId, LevelId, Timestamp};
 
 use super::metrics::History;
 use super::shared::Shared;
-use super::sync::Mutex;
+use crate::sync::Mutex;
 
 pub(super) struct Level {
     pub(super) shared: Arc<Shared>,

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use windlass_core::{CapacityTree, ClientId, LevelId, ResourceCost};
 
 use super::clock::Clock;
-use super::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard};
 
 pub(super) struct Shared {
     tree: Mutex<CapacityTree>,

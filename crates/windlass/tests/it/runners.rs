@@ -59,6 +59,26 @@ fn a_body_that_never_yields_keeps_its_thread_and_nothing_else() {
     }
 }
 
+#[test]
+fn a_body_that_never_yields_stops_nobody_after_many_that_took_no_time() {
+    within(secs(20), || {
+        let (tell, told) = mpsc::channel();
+        let mut scheduler = scheduler(500);
+        for _ in 0..2000 {
+            add(&scheduler, act("tiny", |_| async { WorkOutcome::Success }).priority(2));
+        }
+        add(&scheduler, blocks("blocked", told).priority(1));
+        add(&scheduler, act("tiny", |_| async { WorkOutcome::Success }));
+        let frees = act("frees", move |_| {
+            tell.send(()).expect("it listens");
+            async { WorkOutcome::Success }
+        });
+        add(&scheduler, frees);
+        threads(2).block_on(scheduler.run_until_done());
+        assert_eq!(scheduler.metrics().success, 2003);
+    });
+}
+
 /// A work that has another one follow it, for ever.
 fn endless(handle: &WorkHandle, count: &Arc<AtomicU32>) -> WorkSpec {
     let (handle, count) = (handle.clone(), count.clone());

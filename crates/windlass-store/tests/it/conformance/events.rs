@@ -36,6 +36,20 @@ pub(super) fn a_failed_emit_uses_up_no_number(on: &mut Fixture) {
     assert_eq!(emit(on, "first"), 1);
 }
 
+pub(super) fn old_events_are_forgotten_and_their_numbers_with_them(on: &mut Fixture) {
+    for (at, name) in [(10, "a"), (20, "b"), (30, "c")] {
+        on.clock.set_wall(at);
+        emit(on, name);
+    }
+    let mut forget = |before| on.store.transact(|t| t.forget_events(before)).expect("it works");
+    assert_eq!((forget(20), forget(20)), (1, 0));
+    let left = on.store.look(|t| t.events(0, 10)).expect("it can be read");
+    assert_eq!(left.iter().map(|event| event.number).collect::<Vec<_>>(), [2, 3]);
+    on.store.transact(|t| t.forget_events(i64::MAX)).expect("it works");
+    assert_eq!(on.store.last_event().expect("it can be read"), 3);
+    assert_eq!(emit(on, "d"), 4);
+}
+
 pub(super) fn every_listener_is_rung(on: &mut Fixture) {
     let hang = |topic| on.store.hang(&topic).expect("it hangs");
     let (one, two, turn) = (hang(Topic::Events), hang(Topic::Events), hang(Topic::Turn));

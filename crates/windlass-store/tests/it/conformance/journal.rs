@@ -1,6 +1,7 @@
 use windlass_core::{Fact, Happening, Timestamp, WorkId};
 use windlass_store::{
-    AttemptEnd, AttemptRecord, GuardWait, RunEnd, RunOutcome, RunRecord, StoreError,
+    AttemptEnd, AttemptRecord, GuardWait, RunEnd, RunListing, RunOutcome, RunRecord, StoreError,
+    Transaction,
 };
 
 use super::*;
@@ -103,6 +104,23 @@ pub(super) fn runs_are_listed_the_newest_first_with_their_ends(on: &mut Fixture)
     assert_eq!(listed(None, 2), [run("c", Some(end)), run("b", None)]);
     assert_eq!(listed(Some("x"), 9), [run("c", Some(end)), run("a", None)]);
     assert_eq!(listed(Some("z"), 9), []);
+    let last = on.store.run("last").expect("there are runs");
+    assert_eq!(last.id, "c");
+    let mut listed = |workflow: Option<&str>, limit| {
+        let runs = on.store.look(|transaction| transaction.latest_runs(workflow, limit));
+        runs.expect("the store works")
+    };
+    assert_eq!(listed(None, usize::MAX).len(), 3);
+    let one = on.store.look(|transaction| transaction.listing("c")).expect("it is there");
+    assert_eq!((one.workflow.as_str(), one.end), ("x", Some(end)));
+    let none = on.store.look(|transaction| transaction.listing("d"));
+    assert!(matches!(none, Err(StoreError::UnknownRun { .. })), "{none:?}");
+    let open = on.store.look(open_runs).expect("the store works");
+    assert_eq!(open.into_iter().map(|run| run.id).collect::<Vec<_>>(), ["b", "a"]);
+}
+
+fn open_runs(transaction: &Transaction<'_>) -> Result<Vec<RunListing>, StoreError> {
+    transaction.open_runs()
 }
 
 pub(super) fn attempts_and_waits_are_kept_and_go_with_their_run(on: &mut Fixture) {
@@ -134,7 +152,9 @@ pub(super) fn attempts_and_waits_are_kept_and_go_with_their_run(on: &mut Fixture
     assert_eq!(kept(on, "abc"), (all, vec![wait]));
     on.store.transact(|transaction| transaction.delete_wait("abc", work)).expect("it works");
     assert!(kept(on, "abc").1.is_empty());
+    let _ = held(on.claim("leader", "run/abc"));
     on.store.transact(|transaction| transaction.delete_run("abc")).expect("it works");
+    assert_eq!(on.store.overview().expect("it can be read"), [], "nobody leads what is gone");
     assert_eq!(kept(on, "abc"), (Vec::new(), Vec::new()));
     assert!(matches!(on.store.run("abc"), Err(StoreError::UnknownRun { .. })));
     assert_eq!(kept(on, "abd").0, [attempt(1, 1, AttemptEnd::Failed)], "others stay");

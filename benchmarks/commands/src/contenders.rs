@@ -1,0 +1,102 @@
+//! Who runs the commands.
+
+use std::env;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::works::{Shape, Work};
+
+/// More than this many steps take GNU parallel minutes.
+const SLOW: usize = 1000;
+
+pub(crate) enum Contender {
+    /// Processes and nothing else, from one thread of this program.
+    Floor,
+    Windlass(PathBuf),
+    /// The same with its state in memory: what the disk costs is the difference.
+    WindlassInMemory(PathBuf),
+    /// A tool that is found by its name.
+    Tool(&'static str),
+}
+
+impl Contender {
+    pub(crate) fn all(windlass: &Path) -> Vec<Self> {
+        let windlass = || windlass.to_owned();
+        let mut all = vec![Contender::Floor, Contender::Windlass(windlass())];
+        all.push(Contender::WindlassInMemory(windlass()));
+        all.extend(["make", "ninja", "xargs", "parallel"].map(Contender::Tool));
+        all
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Contender::Floor => "posix_spawn, one thread",
+            Contender::Windlass(_) => "windlass",
+            Contender::WindlassInMemory(_) => "windlass, state in memory",
+            Contender::Tool(name) => name,
+        }
+    }
+
+    pub(crate) fn is_installed(&self) -> bool {
+        match self {
+            Contender::Floor | Contender::Windlass(_) => true,
+            Contender::WindlassInMemory(_) => Path::new("/dev/shm").is_dir(),
+            Contender::Tool(name) => {
+                let path = env::var_os("PATH").unwrap_or_default();
+                env::split_paths(&path).any(|dir| dir.join(name).is_file())
+            }
+        }
+    }
+
+    pub(crate) fn can(&self, work: Work) -> bool {
+        match self {
+            Contender::Tool("xargs") => work.shape == Shape::Independent,
+            Contender::Tool("parallel") => work.shape == Shape::Independent && work.steps <= SLOW,
+            _ => true,
+        }
+    }
+
+    /// How it is called in the directory of the work; none if it is called otherwise. Nothing that a
+    /// former round has left is there for it.
+    pub(crate) fn command(&self, work: Work, dir: &Path, round: usize) -> Option<Command> {
+        let jobs = work.jobs.to_string();
+        let mut command = match self {
+            Contender::Floor => return None,
+            Contender::Windlass(program) => run(program, &dir.join(format!("state-{round}"))),
+            Contender::WindlassInMemory(program) => run(program, &in_memory()),
+            Contender::Tool(name) => Command::new(name),
+        };
+        match self {
+            Contender::Tool("make") => command.args(["-s", "-j", &jobs]),
+            Contender::Tool("ninja") => command.args(["--quiet", "-j", &jobs]),
+            Contender::Tool("xargs") => command.args(["-n", "1", "-P", &jobs, "true"]),
+            Contender::Tool("parallel") => command.args(["-j", &jobs, "true"]),
+            _ => &mut command,
+        };
+        let lines = File::open(dir.join("lines")).expect("it was written");
+        command.stdin(lines).stdout(Stdio::null()).stderr(Stdio::null()).current_dir(dir);
+        Some(command)
+    }
+
+    /// Forgets what it has remembered, outside of what is measured.
+    pub(crate) fn forget(&self, dir: &Path) {
+        // What is not there need not be removed. A windlass on the disk has a new state each time:
+        // files that were removed a moment ago make new ones slow.
+        let _ = match self {
+            Contender::WindlassInMemory(_) => std::fs::remove_dir_all(in_memory()),
+            Contender::Tool("ninja") => std::fs::remove_file(dir.join(".ninja_log")),
+            _ => Ok(()),
+        };
+    }
+}
+
+fn run(windlass: &Path, state: &Path) -> Command {
+    let mut command = Command::new(windlass);
+    command.arg("--state").arg(state).args(["run", "flow.toml"]);
+    command
+}
+
+fn in_memory() -> PathBuf {
+    PathBuf::from(format!("/dev/shm/windlass-bench-commands-{}", std::process::id()))
+}

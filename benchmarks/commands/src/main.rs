@@ -1,0 +1,72 @@
+//! Measures runs of commands that do nothing beside make, ninja, xargs and GNU parallel, which
+//! remember nothing, and beside starting processes and nothing else.
+//!
+//! `cargo run --release -p windlass-bench-commands` needs `target/release/windlass` beside it
+//! (`cargo build --release -p windlass-cli`), prints a Markdown table and writes `results.json`
+//! beside this package's manifest; `-- --quick` does less and writes nothing. Contenders take turns
+//! within each round; one that is not installed is named as missing. State and files lie beside
+//! this program, so on the disk that the build is on.
+
+mod contenders;
+mod floor;
+mod measure;
+mod report;
+mod works;
+
+use std::path::Path;
+use std::{env, fs};
+
+use crate::contenders::Contender;
+use crate::measure::{Measurement, measure};
+use crate::report::Report;
+use crate::works::{Shape, Work};
+
+fn main() {
+    let quick = env::args().any(|argument| argument == "--quick");
+    let program = env::current_exe().expect("this program lies somewhere");
+    let windlass = program.with_file_name("windlass");
+    assert!(windlass.exists(), "build it first: cargo build --release -p windlass-cli");
+    let dir = tempfile::tempdir_in(program.parent().expect("it lies in a directory"));
+    let dir = dir.expect("a directory");
+    let contenders = Contender::all(&windlass);
+    let mut report = Report::new(contenders.iter().filter(|contender| !contender.is_installed()));
+    let (few, many) = if quick { (100, 300) } else { (1000, 10_000) };
+    let rounds = if quick { (3, 1) } else { (9, 3) };
+    for (work, rounds) in [
+        (Work { shape: Shape::Independent, steps: 1, jobs: 2 }, rounds.0 * 3),
+        (Work { shape: Shape::Independent, steps: few, jobs: 2 }, rounds.0),
+        (Work { shape: Shape::Chain, steps: few, jobs: 2 }, rounds.0),
+        (Work { shape: Shape::Independent, steps: many, jobs: 64 }, rounds.1),
+        (Work { shape: Shape::Chain, steps: many, jobs: 2 }, rounds.1),
+    ] {
+        measure_all(work, rounds, &contenders, dir.path(), &mut report);
+    }
+    println!("{}", report.markdown());
+    if !quick {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("results.json");
+        fs::write(path, report.json()).expect("the package's directory can be written to");
+    }
+}
+
+fn measure_all(
+    work: Work,
+    rounds: usize,
+    contenders: &[Contender],
+    dir: &Path,
+    report: &mut Report,
+) {
+    let files = dir.join(format!("{work}").replace(' ', "-"));
+    fs::create_dir(&files).expect("it can be made");
+    work.write(&files);
+    let able = contenders.iter().filter(|c| c.is_installed() && c.can(work));
+    let mut runs: Vec<(&Contender, Vec<Measurement>)> =
+        able.map(|contender| (contender, Vec::new())).collect();
+    for round in 0..rounds {
+        for (contender, samples) in &mut runs {
+            samples.push(measure(contender, work, &files, round));
+        }
+    }
+    for (contender, samples) in runs {
+        report.add(work, contender.name(), &samples);
+    }
+}

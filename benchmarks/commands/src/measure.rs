@@ -1,0 +1,44 @@
+//! One run of one contender.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::contenders::Contender;
+use crate::floor;
+use crate::works::Work;
+
+/// What one run took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measurement {
+    pub(crate) wall: Duration,
+    /// On all processors, with all children, in steps of 10 ms.
+    pub(crate) cpu: Duration,
+}
+
+pub(crate) fn measure(contender: &Contender, work: Work, dir: &Path, round: usize) -> Measurement {
+    contender.forget(dir);
+    let command = contender.command(work, dir, round);
+    let (began, used) = (Instant::now(), cpu());
+    match command {
+        None => floor::run(work),
+        Some(mut command) => {
+            let name = contender.name();
+            let status = command.status().unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(status.success(), "{name}: {status}");
+        }
+    }
+    let measurement = Measurement { wall: began.elapsed(), cpu: cpu().saturating_sub(used) };
+    contender.forget(dir);
+    measurement
+}
+
+/// The processor time of this process and of all its children that were waited for.
+fn cpu() -> Duration {
+    let stat = fs::read_to_string("/proc/self/stat").expect("this is Linux");
+    let fields = stat[stat.rfind(')').expect("a name") + 1..].split_whitespace();
+    let ticks: u64 =
+        fields.skip(11).take(4).map(|field| field.parse::<u64>().expect("a number")).sum();
+    // A tick is this long for every program, whatever the kernel uses itself.
+    Duration::from_millis(10) * u32::try_from(ticks).expect("not for years")
+}

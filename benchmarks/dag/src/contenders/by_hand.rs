@@ -1,0 +1,150 @@
+//! What people write themselves.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use petgraph::Direction;
+use petgraph::algo::toposort;
+use petgraph::graph::{DiGraph, NodeIndex};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use crate::case::{Case, Machine};
+
+/// The floor: no threads, no futures.
+pub(crate) fn one_thread(_machine: &Machine, case: &Arc<Case>) {
+    let mut unmet = unmet(case);
+    let mut free: Vec<usize> = case.graph.roots().collect();
+    while let Some(node) = free.pop() {
+        case.run_now(node);
+        free.extend(freed(case, &mut unmet, node));
+    }
+}
+
+fn unmet(case: &Case) -> Vec<usize> {
+    (0..case.graph.len()).map(|node| case.graph.sources(node).len()).collect()
+}
+
+/// Counts down those that follow `node`; those that are free now.
+fn freed<'a>(
+    case: &'a Case,
+    unmet: &'a mut [usize],
+    node: usize,
+) -> impl Iterator<Item = usize> + 'a {
+    case.graph.targets(node).iter().copied().filter(|&target| {
+        unmet[target] -= 1;
+        unmet[target] == 0
+    })
+}
+
+struct Shared {
+    case: Arc<Case>,
+    unmet: Vec<AtomicU32>,
+    left: AtomicUsize,
+    done: Notify,
+}
+
+pub(crate) fn spawn_and_atomics(machine: &Machine, case: &Arc<Case>) {
+    let sources = |node| AtomicU32::new(case.graph.sources(node).len() as u32);
+    let unmet = (0..case.graph.len()).map(sources).collect();
+    let left = AtomicUsize::new(case.graph.len());
+    let shared = Shared { case: Arc::clone(case), unmet, left, done: Notify::new() };
+    let shared = Arc::new(shared);
+    machine.on_a_worker(async move {
+        for node in shared.case.graph.roots() {
+            spawn(Arc::clone(&shared), node);
+        }
+        shared.done.notified().await;
+    });
+}
+
+fn spawn(shared: Arc<Shared>, node: usize) {
+    tokio::spawn(async move {
+        shared.case.run(node).await;
+        for &target in shared.case.graph.targets(node) {
+            // Every source's body comes before the target's: the last one acquires all others.
+            if shared.unmet[target].fetch_sub(1, Ordering::AcqRel) == 1 {
+                spawn(Arc::clone(&shared), target);
+            }
+        }
+        if shared.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            shared.done.notify_one();
+        }
+    });
+}
+
+/// A node's body as a future that says whose it was.
+async fn body(case: Arc<Case>, node: usize) -> usize {
+    case.run(node).await;
+    node
+}
+
+pub(crate) fn join_set(machine: &Machine, case: &Arc<Case>) {
+    let case = Arc::clone(case);
+    machine.on_a_worker(async move {
+        let mut unmet = unmet(&case);
+        let mut tasks = JoinSet::new();
+        for node in case.graph.roots() {
+            tasks.spawn(body(Arc::clone(&case), node));
+        }
+        while let Some(node) = tasks.join_next().await {
+            for target in freed(&case, &mut unmet, node.expect("no body panics")) {
+                tasks.spawn(body(Arc::clone(&case), target));
+            }
+        }
+    });
+}
+
+pub(crate) fn futures_unordered(machine: &Machine, case: &Arc<Case>) {
+    let case = Arc::clone(case);
+    machine.on_a_worker(async move {
+        let mut unmet = unmet(&case);
+        let roots = case.graph.roots().map(|node| body(Arc::clone(&case), node));
+        let mut running: FuturesUnordered<_> = roots.collect();
+        while let Some(node) = running.next().await {
+            running
+                .extend(freed(&case, &mut unmet, node).map(|node| body(Arc::clone(&case), node)));
+        }
+    });
+}
+
+/// The usual way with petgraph: sort to be sure that there is no cycle, then spawn what is free and
+/// ask the graph who comes next.
+pub(crate) fn petgraph_and_join_set(machine: &Machine, case: &Arc<Case>) {
+    let case = Arc::clone(case);
+    machine.on_a_worker(async move {
+        let graph = petgraph_of(&case);
+        let order = toposort(&graph, None).expect("no cycle");
+        let sources = |&node| graph.neighbors_directed(node, Direction::Incoming).count();
+        let mut unmet: HashMap<_, _> = order.iter().map(|node| (*node, sources(node))).collect();
+        let mut tasks = JoinSet::new();
+        for node in order.iter().filter(|node| unmet[*node] == 0) {
+            tasks.spawn(body(Arc::clone(&case), graph[*node]));
+        }
+        while let Some(node) = tasks.join_next().await {
+            let node = NodeIndex::new(node.expect("no body panics"));
+            for target in graph.neighbors(node) {
+                let left = unmet.get_mut(&target).expect("every node is counted");
+                *left -= 1;
+                if *left == 0 {
+                    tasks.spawn(body(Arc::clone(&case), graph[target]));
+                }
+            }
+        }
+    });
+}
+
+/// The graph with the bodies' numbers in it, and an edge for each dependency.
+fn petgraph_of(case: &Case) -> DiGraph<usize, ()> {
+    let mut graph = DiGraph::new();
+    for node in 0..case.graph.len() {
+        let index = graph.add_node(node);
+        for &source in case.graph.sources(node) {
+            graph.add_edge(NodeIndex::new(source), index, ());
+        }
+    }
+    graph
+}

@@ -1,0 +1,45 @@
+//! Counts what is allocated while it is told to, and the most that ever was at once.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
+
+pub(crate) struct Counting;
+
+static COUNTS: AtomicBool = AtomicBool::new(false);
+static NOW: AtomicIsize = AtomicIsize::new(0);
+static PEAK: AtomicIsize = AtomicIsize::new(0);
+
+/// Changes the count by `bytes`; while nothing is counted, this is one load.
+fn count(bytes: isize) {
+    if COUNTS.load(Relaxed) {
+        let now = NOW.fetch_add(bytes, Relaxed) + bytes;
+        PEAK.fetch_max(now, Relaxed);
+    }
+}
+
+// SAFETY: every call is passed on to the system's allocator as it came; only numbers are added up.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller's promises are the system allocator's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: the caller's promises are the system allocator's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// The most bytes that were allocated at once while `f` ran, beyond those before it.
+pub(crate) fn peak(f: impl FnOnce()) -> usize {
+    NOW.store(0, Relaxed);
+    PEAK.store(0, Relaxed);
+    COUNTS.store(true, Relaxed);
+    f();
+    COUNTS.store(false, Relaxed);
+    usize::try_from(PEAK.load(Relaxed)).expect("it begins with 0")
+}

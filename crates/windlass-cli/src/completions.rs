@@ -1,0 +1,96 @@
+//! `windlass completions`: what makes a shell complete words, and the words that only the store
+//! knows: runs and steps.
+//!
+//! The shell asks the command itself, by a variable that is set for that call alone, so completions
+//! are always those of the binary that is there.
+
+use std::env;
+use std::error::Error;
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use clap::CommandFactory;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Zsh};
+use windlass_server::{RunView, run_names};
+
+use crate::arguments::{Arguments, Shell};
+use crate::exit::Exit;
+use crate::output::print;
+use crate::state;
+
+/// Set to the name of a shell that wants words to be completed.
+const VARIABLE: &str = "WINDLASS_COMPLETE";
+/// How many runs are offered.
+const OFFERED: usize = 50;
+
+pub(crate) fn completions(shell: Shell) -> Result<Exit, Box<dyn Error>> {
+    let completer: &dyn EnvCompleter = match shell {
+        Shell::Bash => &Bash,
+        Shell::Zsh => &Zsh,
+        Shell::Fish => &Fish,
+    };
+    let mut script = Vec::new();
+    completer.write_registration(VARIABLE, "windlass", "windlass", "windlass", &mut script)?;
+    print(&String::from_utf8_lossy(&script));
+    Ok(Exit::Success)
+}
+
+/// Answers a shell and ends, if that is what the command was called for.
+pub(crate) fn answer_shell() {
+    if env::var_os(VARIABLE).is_some() {
+        CompleteEnv::with_factory(Arguments::command).var(VARIABLE).complete();
+    }
+}
+
+/// Offers runs.
+pub(crate) fn runs() -> ArgValueCompleter {
+    ArgValueCompleter::new(|word: &OsStr| offer_runs(word, "").unwrap_or_default())
+}
+
+/// Offers `RUN/STEP`.
+pub(crate) fn steps() -> ArgValueCompleter {
+    ArgValueCompleter::new(|word: &OsStr| {
+        let offered = match word.to_str().and_then(|word| word.split_once('/')) {
+            Some((run, step)) => offer_steps(run, step),
+            None => offer_runs(word, "/"),
+        };
+        // A shell that completes has nowhere to show what is wrong.
+        offered.unwrap_or_default()
+    })
+}
+
+fn offer_runs(word: &OsStr, end: &str) -> Result<Vec<CompletionCandidate>, Box<dyn Error>> {
+    let word = word.to_str().unwrap_or_default();
+    let mut store = state::open(asked_state().as_deref())?;
+    let runs = run_names(&mut store, OFFERED)?.into_iter();
+    let all = [("last".to_owned(), "the newest run".to_owned())].into_iter().chain(runs);
+    Ok(all
+        .filter(|(id, _)| id.starts_with(word))
+        .map(|(id, workflow)| CompletionCandidate::new(id + end).help(Some(workflow.into())))
+        .collect())
+}
+
+fn offer_steps(run: &str, word: &str) -> Result<Vec<CompletionCandidate>, Box<dyn Error>> {
+    let mut store = state::open(asked_state().as_deref())?;
+    let view = RunView::find(&mut store, run)?;
+    let offer = |step: &windlass_server::StepView| {
+        let help = Some(step.state.word().into());
+        CompletionCandidate::new(format!("{run}/{}", step.name)).help(help)
+    };
+    Ok(view.steps.iter().filter(|step| step.name.starts_with(word)).map(offer).collect())
+}
+
+/// The state directory that the line to be completed asks for.
+fn asked_state() -> Option<PathBuf> {
+    let mut words = env::args_os();
+    while let Some(word) = words.next() {
+        if word == "--state" {
+            return words.next().map(PathBuf::from);
+        }
+        if let Some(dir) = word.to_str().and_then(|word| word.strip_prefix("--state=")) {
+            return Some(PathBuf::from(dir));
+        }
+    }
+    env::var_os("WINDLASS_STATE").filter(|dir| !dir.is_empty()).map(PathBuf::from)
+}

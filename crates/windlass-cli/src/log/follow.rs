@@ -1,0 +1,174 @@
+//! Logs as they grow, until the run or the step has ended.
+//!
+//! A log is a plain file that a process writes to, so nobody rings when it has grown: it is looked
+//! at a few times in a second, and the run itself less often.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use windlass_server::{AttemptView, LookError, RunState, RunView, StepView, Store};
+
+use super::{Wanted, heading, line_json};
+use crate::arguments::Form;
+use crate::style::{Style, plain};
+
+/// How often logs are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// How often the run is looked at.
+const LOOK_AT_RUN: Duration = Duration::from_millis(500);
+/// How much is read of one log before it is the others' turn.
+const MOUTHFUL: u64 = 1 << 20;
+
+pub(super) fn follow(
+    store: &mut Store,
+    view: RunView,
+    wanted: &Wanted,
+    form: Form,
+) -> Result<io::Result<()>, LookError> {
+    let (mut tails, mut view) = (Vec::new(), view);
+    loop {
+        let looked = Instant::now();
+        add_new(&mut tails, &view, wanted);
+        let over = is_over(&view, wanted);
+        // What the run has ended with is in the logs already; all of that is still to be read.
+        while over || looked.elapsed() < LOOK_AT_RUN {
+            match catch_up(&mut tails, &view.run.id, wanted, form, over) {
+                Ok(true) => {}
+                Ok(false) if over => {
+                    tell_end(&view);
+                    return Ok(Ok(()));
+                }
+                Ok(false) => thread::sleep(LOOK),
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        view = RunView::find(store, &view.run.id)?;
+    }
+}
+
+/// Whether nothing more will be written.
+fn is_over(view: &RunView, wanted: &Wanted) -> bool {
+    let over = !matches!(view.state, RunState::UnderWay { .. });
+    let ended = |place: usize| match wanted.attempt {
+        None => view.steps[place].state.is_end(),
+        Some(number) => {
+            let attempts = &view.steps[place].attempts;
+            attempts.iter().any(|attempt| attempt.number == number && attempt.end.is_some())
+        }
+    };
+    over || wanted.step.is_some_and(ended)
+}
+
+fn tell_end(view: &RunView) {
+    if view.state == RunState::Interrupted {
+        let id = &view.run.id;
+        eprintln!("run {id} was interrupted; go on with: windlass resume {id}");
+    }
+}
+
+fn add_new(tails: &mut Vec<Tail>, view: &RunView, wanted: &Wanted) {
+    for (step, attempt) in wanted.of(view) {
+        if !tails.iter().any(|tail| tail.path == attempt.log) {
+            tails.push(Tail::new(step, attempt));
+        }
+    }
+}
+
+/// Prints what has been written since; whether there was anything.
+fn catch_up(
+    tails: &mut [Tail],
+    run: &str,
+    wanted: &Wanted,
+    form: Form,
+    over: bool,
+) -> io::Result<bool> {
+    let mut stdout = io::stdout().lock();
+    let (several, mut any) = (tails.len() > 1, false);
+    for tail in tails {
+        let more = tail.read()?;
+        any |= more;
+        match (form, wanted.step) {
+            (Form::Text, Some(_)) => tail.print_raw(&mut stdout, several)?,
+            _ => tail.print_lines(&mut stdout, run, form, over && !more)?,
+        }
+    }
+    stdout.flush()?;
+    Ok(any)
+}
+
+/// One log, and how far it was read.
+struct Tail {
+    path: PathBuf,
+    step: String,
+    attempt: u32,
+    heading: Option<String>,
+    read: u64,
+    /// What was read and not printed.
+    rest: Vec<u8>,
+}
+
+impl Tail {
+    fn new(step: &StepView, attempt: &AttemptView) -> Self {
+        Self {
+            path: attempt.log.clone(),
+            step: step.name.clone(),
+            attempt: attempt.number,
+            heading: (attempt.number > 1).then(|| heading(step, attempt)),
+            read: 0,
+            rest: Vec::new(),
+        }
+    }
+
+    /// Reads what has come since; whether there was anything.
+    fn read(&mut self) -> io::Result<bool> {
+        let mut file = match File::open(&self.path) {
+            // It begins a moment after its attempt does.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            file => file?,
+        };
+        file.seek(SeekFrom::Start(self.read))?;
+        let read = file.take(MOUTHFUL).read_to_end(&mut self.rest)?;
+        self.read += read as u64;
+        Ok(read > 0)
+    }
+
+    /// Prints what there is, as it is.
+    fn print_raw(&mut self, out: &mut impl Write, several: bool) -> io::Result<()> {
+        if let Some(heading) = self.heading.take_if(|_| several) {
+            writeln!(out, "{}", Style::of_stdout().bold(&heading))?;
+        }
+        out.write_all(&self.rest)?;
+        self.rest.clear();
+        Ok(())
+    }
+
+    /// Prints whole lines; also the last one if there is no more to come.
+    fn print_lines(
+        &mut self,
+        out: &mut impl Write,
+        run: &str,
+        form: Form,
+        last: bool,
+    ) -> io::Result<()> {
+        let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let whole = if last { self.rest.len() } else { whole };
+        let name = plain(&self.step);
+        for line in self.rest[..whole].split_inclusive(|byte| *byte == b'\n') {
+            match form {
+                Form::Json => {
+                    out.write_all(line_json(run, &self.step, self.attempt, line).as_bytes())?;
+                }
+                Form::Text => {
+                    write!(out, "{name} | ")?;
+                    out.write_all(line.strip_suffix(b"\n").unwrap_or(line))?;
+                    writeln!(out)?;
+                }
+            }
+        }
+        self.rest.drain(..whole);
+        Ok(())
+    }
+}

@@ -1,0 +1,253 @@
+//! Runs, steps and attempts as text and as JSON, for all verbs that look.
+
+use serde::Serialize;
+use windlass_server::{AttemptEnd, AttemptView, Listed, RunState, RunView, StepState, StepView};
+
+use crate::style::Ink;
+use crate::times::{between, span};
+
+/// The colour of a run's state.
+pub(crate) fn run_ink(state: RunState) -> Option<Ink> {
+    match state {
+        RunState::UnderWay { .. } => Some(Ink::Cyan),
+        RunState::Interrupted => Some(Ink::Yellow),
+        RunState::Ended(end) => outcome_ink(end.outcome),
+        _ => None,
+    }
+}
+
+pub(crate) fn outcome_ink(outcome: windlass_server::RunOutcome) -> Option<Ink> {
+    use windlass_server::RunOutcome::{Cancelled, Succeeded};
+    match outcome {
+        Succeeded => Some(Ink::Green),
+        Cancelled => Some(Ink::Yellow),
+        _ => Some(Ink::Red),
+    }
+}
+
+/// The colour of a step's state.
+pub(crate) fn step_ink(state: StepState) -> Option<Ink> {
+    match state {
+        StepState::Running => Some(Ink::Cyan),
+        StepState::Success => Some(Ink::Green),
+        StepState::Failed => Some(Ink::Red),
+        StepState::Blocked
+        | StepState::Cancelled
+        | StepState::Interrupted
+        | StepState::Retrying { .. } => Some(Ink::Yellow),
+        _ => Some(Ink::Dim),
+    }
+}
+
+/// How an attempt ended, in a few words: its exit code or signal, and what else is known.
+pub(crate) fn ending(attempt: &AttemptView) -> String {
+    let process = match (attempt.code, attempt.signal) {
+        (_, Some(signal)) => Some(format!("signal {signal}")),
+        (Some(0) | None, None) => None,
+        (Some(code), None) => Some(format!("exit {code}")),
+    };
+    let why = attempt.why.clone().filter(|why| !why.is_empty());
+    process.into_iter().chain(why).collect::<Vec<_>>().join(": ")
+}
+
+/// How long a step took.
+pub(crate) fn took(step: &StepView, now_ms: i64) -> Option<String> {
+    step.duration_ms(now_ms).map(|took| span(between(0, took)))
+}
+
+/// A run, for programs.
+#[derive(Serialize)]
+pub(crate) struct RunJson<'a> {
+    schema: u32,
+    event: &'static str,
+    run: &'a str,
+    workflow: &'a str,
+    file: &'a str,
+    state: &'a str,
+    created: i64,
+    ended: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dir: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    params: Option<&'a std::collections::BTreeMap<String, String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steps: Option<Counts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    running: Option<Vec<&'a str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// How many steps are where.
+#[derive(Serialize)]
+struct Counts {
+    total: usize,
+    done: usize,
+    failed: usize,
+}
+
+impl<'a> RunJson<'a> {
+    /// A run that has ended, as the list of them tells it.
+    pub(crate) fn ended(
+        listing: &'a windlass_server::RunListing,
+        end: windlass_server::RunEnd,
+    ) -> Self {
+        Self {
+            schema: 1,
+            event: "run_view",
+            run: &listing.id,
+            workflow: &listing.workflow,
+            file: &listing.file,
+            state: end.outcome.word(),
+            created: listing.created_ms,
+            ended: Some(end.at_ms),
+            pid: None,
+            dir: None,
+            params: None,
+            steps: None,
+            running: None,
+            error: None,
+        }
+    }
+
+    pub(crate) fn of(view: &'a RunView) -> Self {
+        let failed = |step: &&StepView| step.state == StepState::Failed;
+        Self {
+            schema: 1,
+            event: "run_view",
+            run: &view.run.id,
+            workflow: &view.workflow,
+            file: &view.run.file,
+            state: view.state.word(),
+            created: view.created_ms,
+            ended: view.state.end().map(|end| end.at_ms),
+            pid: pid(view.state),
+            dir: Some(view.run.dir.display().to_string()),
+            params: Some(&view.run.params),
+            steps: Some(Counts {
+                total: view.steps.len(),
+                done: view.done(),
+                failed: view.steps.iter().filter(failed).count(),
+            }),
+            running: Some(running(view)),
+            error: None,
+        }
+    }
+
+    pub(crate) fn listed(listed: &'a Listed) -> Self {
+        match &listed.view {
+            Ok(view) => Self::of(view),
+            Err(error) => Self {
+                schema: 1,
+                event: "run_view",
+                run: &listed.id,
+                workflow: &listed.workflow,
+                file: &listed.file,
+                state: "unreadable",
+                created: listed.created_ms,
+                ended: None,
+                pid: None,
+                dir: None,
+                params: None,
+                steps: None,
+                running: None,
+                error: Some(error.to_string()),
+            },
+        }
+    }
+}
+
+fn pid(state: RunState) -> Option<u32> {
+    match state {
+        RunState::UnderWay { pid } => pid,
+        _ => None,
+    }
+}
+
+/// The steps that are under way.
+pub(crate) fn running(view: &RunView) -> Vec<&str> {
+    let running = view.steps.iter().filter(|step| step.state == StepState::Running);
+    running.map(|step| step.name.as_str()).collect()
+}
+
+/// A step, for programs.
+#[derive(Serialize)]
+pub(crate) struct StepJson<'a> {
+    schema: u32,
+    event: &'static str,
+    run: &'a str,
+    step: &'a str,
+    state: &'static str,
+    after: Vec<&'a str>,
+    started: Option<i64>,
+    ended: Option<i64>,
+    retry_at: Option<i64>,
+    why: Option<&'a str>,
+    attempts: Vec<AttemptJson<'a>>,
+}
+
+/// An attempt, for programs.
+#[derive(Serialize)]
+struct AttemptJson<'a> {
+    attempt: u32,
+    started: i64,
+    ended: Option<i64>,
+    end: Option<&'static str>,
+    code: Option<i32>,
+    signal: Option<i32>,
+    why: Option<&'a str>,
+    peak_kib: Option<u64>,
+    cpu_ms: Option<u64>,
+    log: String,
+}
+
+impl<'a> StepJson<'a> {
+    pub(crate) fn of(view: &'a RunView, step: &'a StepView) -> Self {
+        let retry_at = match step.state {
+            StepState::Retrying { at_ms } => Some(at_ms),
+            _ => None,
+        };
+        let name = |edge: &windlass_workflow::Edge| view.steps[edge.step].name.as_str();
+        let last = step.unbegun.as_ref().or(step.attempts.last());
+        Self {
+            schema: 1,
+            event: "step_view",
+            run: &view.run.id,
+            step: &step.name,
+            state: json_word(step.state),
+            after: step.after.iter().map(name).collect(),
+            started: step.started_ms(),
+            ended: step.ended_ms(),
+            retry_at,
+            why: last.and_then(|attempt| attempt.why.as_deref()),
+            attempts: step.attempts.iter().map(AttemptJson::of).collect(),
+        }
+    }
+}
+
+impl<'a> AttemptJson<'a> {
+    fn of(attempt: &'a AttemptView) -> Self {
+        Self {
+            attempt: attempt.number,
+            started: attempt.started_ms,
+            ended: attempt.ended_ms,
+            end: attempt.end.map(AttemptEnd::word),
+            code: attempt.code,
+            signal: attempt.signal,
+            why: attempt.why.as_deref(),
+            peak_kib: attempt.peak_kib,
+            cpu_ms: attempt.cpu_ms,
+            log: attempt.log.display().to_string(),
+        }
+    }
+}
+
+/// The states of `run --json`, and `skipped`: one that waits, for whatever, is pending.
+pub(crate) fn json_word(state: StepState) -> &'static str {
+    match state {
+        StepState::Waiting | StepState::Retrying { .. } | StepState::Interrupted => "pending",
+        state => state.word(),
+    }
+}

@@ -1,0 +1,177 @@
+//! `windlass prune`: forgets runs that have ended long ago.
+
+use std::error::Error;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+use windlass_server::{Pruned, Pruning, prune as forget};
+
+use crate::arguments::{Form, PruneArguments};
+use crate::exit::Exit;
+use crate::output::{json, print};
+use crate::state;
+use crate::style::Style;
+use crate::table::{Cell, Table};
+use crate::times::Times;
+
+/// After how long what has ended is forgotten unless something else is said.
+const USUAL: Duration = Duration::from_secs(30 * 86_400);
+
+pub(crate) fn prune(
+    state: Option<&Path>,
+    arguments: &PruneArguments,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let PruneArguments { older_than, keep, interrupted, dry_run } = *arguments;
+    let older_than = older_than.or(Some(USUAL).filter(|_| keep.is_none()));
+    let pruning = Pruning { older_than, keep, interrupted, dry_run };
+    let pruned = forget(&mut state::open(state)?, &pruning)?;
+    match form {
+        Form::Json => print(&lines(&pruned, dry_run)),
+        Form::Text => {
+            if !pruned.runs.is_empty() {
+                print(&table(&pruned));
+            }
+            eprintln!("{}", sum(&pruned, dry_run));
+        }
+    }
+    Ok(Exit::Success)
+}
+
+#[derive(Serialize)]
+struct PrunedJson<'a> {
+    schema: u32,
+    event: &'static str,
+    /// `run`, `logs` of no run, or `events`.
+    what: &'static str,
+    dry_run: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workflow: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dir: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<usize>,
+}
+
+impl PrunedJson<'_> {
+    fn new(what: &'static str, dry_run: bool) -> Self {
+        Self {
+            schema: 1,
+            event: "pruned",
+            what,
+            dry_run,
+            run: None,
+            workflow: None,
+            state: None,
+            ended: None,
+            dir: None,
+            bytes: None,
+            number: None,
+        }
+    }
+}
+
+fn lines(pruned: &Pruned, dry_run: bool) -> String {
+    let run = |run: &windlass_server::PrunedRun| {
+        json(&PrunedJson {
+            run: Some(&run.id),
+            workflow: Some(&run.workflow),
+            state: Some(run.state),
+            ended: Some(run.ended_ms),
+            bytes: Some(run.bytes),
+            ..PrunedJson::new("run", dry_run)
+        })
+    };
+    let logs = |orphan: &windlass_server::Orphan| {
+        let (dir, bytes) = (Some(orphan.dir.display().to_string()), Some(orphan.bytes));
+        json(&PrunedJson { dir, bytes, ..PrunedJson::new("logs", dry_run) })
+    };
+    let number = Some(pruned.events);
+    let events = json(&PrunedJson { number, ..PrunedJson::new("events", dry_run) });
+    let lines = pruned.runs.iter().map(run).chain(pruned.orphans.iter().map(logs));
+    lines.chain([events]).collect()
+}
+
+fn table(pruned: &Pruned) -> String {
+    let times = Times::now();
+    let mut table = Table::new(["RUN", "WORKFLOW", "OUTCOME", "ENDED", "LOGS"]);
+    for run in &pruned.runs {
+        table.row([
+            Cell::from(&run.id),
+            Cell::from(&run.workflow),
+            Cell::from(run.state),
+            Cell::from(times.ago(run.ended_ms)),
+            Cell::from(size(run.bytes)),
+        ]);
+    }
+    table.render(&Style::of_stdout())
+}
+
+fn sum(pruned: &Pruned, dry_run: bool) -> String {
+    let verb = if dry_run { "would forget" } else { "forgot" };
+    let bytes = pruned.runs.iter().map(|run| run.bytes).sum::<u64>()
+        + pruned.orphans.iter().map(|orphan| orphan.bytes).sum::<u64>();
+    let mut parts = vec![count(pruned.runs.len(), "run")];
+    if !pruned.orphans.is_empty() {
+        parts.push(format!(
+            "{} that belonged to no run",
+            count(pruned.orphans.len(), "directory of logs")
+        ));
+    }
+    parts.push(count(pruned.events, "event"));
+    format!("{verb} {}: {} of logs", parts.join(", "), size(bytes))
+}
+
+fn count(number: usize, noun: &str) -> String {
+    match (number, noun.split_once(' ')) {
+        (1, _) => format!("1 {noun}"),
+        (number, Some(("directory", rest))) => format!("{number} directories {rest}"),
+        (number, _) => format!("{number} {noun}s"),
+    }
+}
+
+/// "0 B", "512 B", "1.4 MiB".
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut tenths = u128::from(bytes) * 10 / 1024;
+    let mut unit = 0;
+    while tenths >= 10_240 {
+        tenths /= 1024;
+        unit += 1;
+    }
+    match tenths % 10 {
+        0 => format!("{} {}", tenths / 10, UNITS[unit]),
+        rest => format!("{}.{rest} {}", tenths / 10, UNITS[unit]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_told_in_the_largest_unit_that_fits() {
+        for (bytes, said) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1 KiB"),
+            (1536, "1.5 KiB"),
+            (5 << 30, "5 GiB"),
+            (u64::MAX, "15.9 EiB"),
+        ] {
+            assert_eq!(size(bytes), said, "{bytes}");
+        }
+    }
+}

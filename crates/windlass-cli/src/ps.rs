@@ -1,0 +1,99 @@
+//! `windlass ps` and `windlass history`: lists of runs.
+
+use std::error::Error;
+use std::path::Path;
+
+use windlass_server::{Listed, RunState, history as ended_runs, open_runs};
+
+use crate::arguments::{Form, HistoryArguments};
+use crate::exit::Exit;
+use crate::look::{RunJson, outcome_ink, run_ink, running};
+use crate::output::{json, print};
+use crate::state;
+use crate::style::{Ink, Style};
+use crate::table::{Cell, Table};
+use crate::times::{Times, between, span};
+
+/// How many running steps are named.
+const NAMED: usize = 3;
+
+pub(crate) fn ps(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn Error>> {
+    let runs = open_runs(&mut state::open(state)?)?;
+    match form {
+        Form::Json => {
+            print(&runs.iter().map(|run| json(&RunJson::listed(run))).collect::<String>());
+        }
+        Form::Text => {
+            let times = Times::now();
+            let mut table = Table::new(["RUN", "WORKFLOW", "STATE", "STEPS", "FOR", "NOW"]);
+            runs.iter().for_each(|run| table.row(open_row(run, &times)));
+            show(&table, "no run is under way or interrupted");
+        }
+    }
+    Ok(Exit::Success)
+}
+
+pub(crate) fn history(
+    state: Option<&Path>,
+    arguments: &HistoryArguments,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let HistoryArguments { workflow, number } = arguments;
+    let runs = ended_runs(&mut state::open(state)?, workflow.as_deref(), *number)?;
+    match form {
+        Form::Json => {
+            print(
+                &runs.iter().map(|(run, end)| json(&RunJson::ended(run, *end))).collect::<String>(),
+            );
+        }
+        Form::Text => {
+            let times = Times::now();
+            let mut table = Table::new(["RUN", "WORKFLOW", "OUTCOME", "BEGAN", "TOOK"]);
+            for (run, end) in &runs {
+                table.row([
+                    Cell::from(&run.id),
+                    Cell::from(&run.workflow),
+                    Cell::inked(end.outcome.word(), outcome_ink(end.outcome)),
+                    Cell::from(times.ago(run.created_ms)),
+                    Cell::from(span(between(run.created_ms, end.at_ms))),
+                ]);
+            }
+            show(&table, "no run has ended");
+        }
+    }
+    Ok(Exit::Success)
+}
+
+fn show<const N: usize>(table: &Table<N>, empty: &str) {
+    if table.is_empty() {
+        eprintln!("{empty}");
+    } else {
+        print(&table.render(&Style::of_stdout()));
+    }
+}
+
+fn open_row(run: &Listed, times: &Times) -> [Cell; 6] {
+    let (id, workflow) = (Cell::from(&run.id), Cell::from(&run.workflow));
+    let since = Cell::from(span(times.since(run.created_ms)));
+    let Ok(view) = &run.view else {
+        let state = Cell::inked("unreadable", Some(Ink::Red));
+        let note = Cell::from(format!("windlass show {} says why", run.id));
+        return [id, workflow, state, Cell::default(), since, note];
+    };
+    let now = match view.state {
+        RunState::Interrupted => format!("windlass resume {}", run.id),
+        _ => names(&running(view)),
+    };
+    let state = Cell::inked(view.state.word(), run_ink(view.state));
+    let steps = Cell::from(format!("{}/{}", view.done(), view.steps.len()));
+    [id, workflow, state, steps, since, Cell::from(now)]
+}
+
+/// A few names, and how many there are besides.
+pub(crate) fn names(all: &[&str]) -> String {
+    let named = all[..all.len().min(NAMED)].join(", ");
+    match all.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}

@@ -1,0 +1,219 @@
+//! `windlass show`: one run, its steps, its timeline and its critical path.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+use thiserror::Error as ThisError;
+use windlass_server::{CriticalPath, RunState, RunView, StepState, StepView};
+
+use crate::arguments::{Form, ShowArguments};
+use crate::exit::Exit;
+use crate::look::{RunJson, StepJson, ending, run_ink, step_ink, took};
+use crate::output::{json, print};
+use crate::state;
+use crate::style::{Style, plain};
+use crate::table::{Cell, Table};
+use crate::times::{Times, between, span};
+
+mod svg;
+mod timeline;
+
+/// Up to so many steps are all shown.
+const ALL: usize = 50;
+
+/// Why there is no picture.
+#[derive(Debug, ThisError)]
+#[error("the picture cannot be written to {path}: {source}")]
+pub(crate) struct PictureError {
+    path: String,
+    source: std::io::Error,
+}
+
+pub(crate) fn show(
+    state: Option<&Path>,
+    arguments: &ShowArguments,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let view = RunView::find(&mut state::open(state)?, &arguments.run)?;
+    let path = CriticalPath::of(&view);
+    if let Some(file) = &arguments.svg {
+        let written = fs::write(file, svg::draw(&view, &path));
+        written.map_err(|source| PictureError { path: file.display().to_string(), source })?;
+    }
+    match form {
+        Form::Json => print(&lines(&view, &path)),
+        Form::Text => {
+            let style = Style::of_stdout();
+            let page = Page { view: &view, path: &path, style: &style, times: &Times::now() };
+            print(&page.text(arguments.all));
+        }
+    }
+    Ok(Exit::Success)
+}
+
+#[derive(Serialize)]
+struct PathJson<'a> {
+    schema: u32,
+    event: &'static str,
+    run: &'a str,
+    steps: Vec<&'a str>,
+    ms: i64,
+}
+
+fn lines(view: &RunView, path: &CriticalPath) -> String {
+    let mut lines = json(&RunJson::of(view));
+    lines.extend(view.steps.iter().map(|step| json(&StepJson::of(view, step))));
+    let steps = path.steps.iter().map(|place| view.steps[*place].name.as_str()).collect();
+    let (schema, event, run) = (1, "critical_path", view.run.id.as_str());
+    lines + &json(&PathJson { schema, event, run, steps, ms: path.total_ms })
+}
+
+/// A run on a page of text.
+struct Page<'a> {
+    view: &'a RunView,
+    path: &'a CriticalPath,
+    style: &'a Style,
+    times: &'a Times,
+}
+
+impl Page<'_> {
+    fn text(&self, all: bool) -> String {
+        let (shown, hidden) = self.chosen(all);
+        let mut text = self.header();
+        text.push('\n');
+        text += &self.table(&shown);
+        if !hidden.is_empty() {
+            text += &self.style.dim(&rest(&hidden));
+            text.push('\n');
+        }
+        let begun: Vec<_> = shown.into_iter().filter(|step| !step.attempts.is_empty()).collect();
+        if !begun.is_empty() {
+            text.push('\n');
+            text += &timeline::draw(self.view, &begun, self.style);
+        }
+        text + &self.critical_path()
+    }
+
+    fn header(&self) -> String {
+        let Self { view, style, times, .. } = self;
+        let state = run_ink(view.state)
+            .map_or(view.state.word().to_owned(), |ink| style.paint(ink, view.state.word()));
+        let mut text =
+            format!("run {}: {} {state}\n", style.bold(&view.run.id), plain(&view.workflow));
+        let mut line = |name: &str, value: String| {
+            text += &format!("  {}  {value}\n", style.dim(&format!("{name:<6}")));
+        };
+        line("file", plain(&view.run.file));
+        line("dir", plain(&view.run.dir.display().to_string()));
+        for (name, value) in &view.run.params {
+            line("param", plain(&format!("{name}={value}")));
+        }
+        if !view.run.steps.is_empty() {
+            line("only", plain(&view.run.steps.join(", ")));
+        }
+        line("began", times.exactly(view.created_ms));
+        let (name, value) = self.end();
+        line(name, value);
+        text
+    }
+
+    fn end(&self) -> (&'static str, String) {
+        let Self { view, times, .. } = self;
+        match view.state {
+            RunState::Ended(end) => {
+                let took = span(between(view.created_ms, end.at_ms));
+                ("ended", format!("{}, after {took}", times.exactly(end.at_ms)))
+            }
+            RunState::Interrupted => {
+                ("next", format!("go on with: windlass resume {}", view.run.id))
+            }
+            _ => ("now", format!("for {}", span(times.since(view.created_ms)))),
+        }
+    }
+
+    /// The steps to show, and those to count: where there are many, those in which something is
+    /// going on, or went wrong, or took long.
+    fn chosen(&self, all: bool) -> (Vec<&StepView>, Vec<&StepView>) {
+        let steps = &self.view.steps;
+        if all || steps.len() <= ALL {
+            return (steps.iter().collect(), Vec::new());
+        }
+        let notable = |place: usize, step: &StepView| {
+            let plain = matches!(
+                step.state,
+                StepState::Waiting | StepState::Success | StepState::Skipped | StepState::Blocked
+            );
+            !plain || step.attempts.len() > 1 || self.path.steps.contains(&place)
+        };
+        let (shown, hidden): (Vec<_>, Vec<_>) =
+            steps.iter().enumerate().partition(|(place, step)| notable(*place, step));
+        let bare = |steps: Vec<(usize, _)>| steps.into_iter().map(|(_, step)| step).collect();
+        (bare(shown), bare(hidden))
+    }
+
+    fn table(&self, steps: &[&StepView]) -> String {
+        let mut table = Table::new(["STEP", "STATE", "TRIES", "TIME", "NOTE"]);
+        for step in steps {
+            table.row([
+                Cell::from(&step.name),
+                Cell::inked(step.state.word(), step_ink(step.state)),
+                Cell::from(tries(step)),
+                Cell::from(took(step, self.view.now_ms).unwrap_or_default()),
+                Cell::from(self.note(step)),
+            ]);
+        }
+        table.render(self.style)
+    }
+
+    /// What there is to say about a step besides its state.
+    fn note(&self, step: &StepView) -> String {
+        let last = step.unbegun.as_ref().or(step.attempts.last());
+        let ended = last.map(ending).unwrap_or_default();
+        match step.state {
+            StepState::Retrying { at_ms } => {
+                let again = format!("tried again {}", self.times.ahead(at_ms));
+                if ended.is_empty() { again } else { format!("{ended}; {again}") }
+            }
+            _ => ended,
+        }
+    }
+
+    fn critical_path(&self) -> String {
+        let CriticalPath { steps, total_ms, .. } = self.path;
+        if steps.is_empty() {
+            return String::new();
+        }
+        let arrow = match self.style.letters {
+            crate::style::Letters::Unicode => " → ",
+            crate::style::Letters::Ascii => " -> ",
+        };
+        let step = |place: &usize| {
+            let step = &self.view.steps[*place];
+            let took = took(step, self.view.now_ms).unwrap_or_default();
+            format!("{} {}", plain(&step.name), self.style.dim(&format!("({took})")))
+        };
+        let chain: Vec<_> = steps.iter().map(step).collect();
+        let total = span(between(0, *total_ms));
+        format!("\ncritical path, {total}: {}\n", chain.join(arrow))
+    }
+}
+
+fn tries(step: &StepView) -> String {
+    match (step.attempts.len(), step.most_attempts) {
+        (0, _) => String::new(),
+        (tries, 1) => tries.to_string(),
+        (tries, most) => format!("{tries}/{most}"),
+    }
+}
+
+fn rest(hidden: &[&StepView]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for step in hidden {
+        *counts.entry(step.state.word()).or_default() += 1;
+    }
+    let counts: Vec<_> = counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
+    format!("and {} more steps: {}; --all shows them", hidden.len(), counts.join(", "))
+}

@@ -1,0 +1,334 @@
+//! Reasons as sentences that a person likes to read.
+
+use windlass_server::{
+    Amount, AttemptView, Explanation, HolderView, Name, StepState, StepView, WaitReason,
+};
+use windlass_workflow::EdgeCondition;
+
+use crate::look::ending;
+use crate::prune::size;
+use crate::ps::names;
+use crate::style::{Letters, fit, plain};
+use crate::times::{Times, between, span};
+
+/// What room to run is called inside a run.
+const SLOTS: &str = "slots";
+/// What stands for the `when` of a step among guards.
+const WHEN: &str = "when";
+/// Numbers from here on are told as sizes.
+const LARGE: u64 = 1 << 20;
+/// No more than this is told of a holder's command, in columns.
+const LONGEST_COMMAND: usize = 60;
+
+pub(super) struct Words<'a> {
+    pub(super) why: &'a Explanation,
+    pub(super) times: &'a Times,
+}
+
+impl Words<'_> {
+    /// What is so.
+    pub(super) fn head(&self) -> String {
+        let step = self.why.step();
+        let name = plain(&step.name);
+        match step.state {
+            StepState::Running => self.running(&name, step),
+            StepState::Interrupted => format!("{name} was interrupted"),
+            StepState::Success => format!("{name} succeeded {}", self.ended(step)),
+            StepState::Skipped => format!("{name} was skipped{}", because(step)),
+            StepState::Failed => format!("{name} failed {}", self.ended(step)),
+            StepState::Blocked => format!("{name} is blocked"),
+            StepState::Cancelled => format!("{name} was cancelled {}", self.ended(step)),
+            _ => format!("{name} waits"),
+        }
+    }
+
+    /// Why that is so, one reason each.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let reasons = self.why.reasons.iter().map(|reason| self.reason(reason));
+        let causes = self.why.causes.iter().map(|cause| {
+            let step = &self.why.view.steps[cause.place];
+            let through: Vec<_> = cause
+                .through
+                .iter()
+                .rev()
+                .map(|at| plain(&self.why.view.steps[*at].name))
+                .collect();
+            let through = match through.as_slice() {
+                [] => String::new(),
+                through => format!(", which blocks {}", through.join(", which blocks ")),
+            };
+            format!("{}{through}", self.cause(step))
+        });
+        reasons.chain(causes).collect()
+    }
+
+    /// What follows from it, and what can be done.
+    pub(super) fn tail(&self) -> Vec<String> {
+        let mut tail: Vec<String> = self.estimate().into_iter().collect();
+        let run = &self.why.view.run.id;
+        let step = self.why.step();
+        if step.state == StepState::Failed && !step.attempts.is_empty() {
+            tail.push(format!("its output: windlass log {run}/{}", plain(&step.name)));
+        }
+        tail
+    }
+
+    pub(super) fn reason(&self, reason: &WaitReason) -> String {
+        let run = &self.why.view.run.id;
+        match reason {
+            WaitReason::Interrupted => {
+                format!("the run is interrupted; go on with: windlass resume {run}")
+            }
+            WaitReason::Step { place, condition } => self.dependency(*place, *condition),
+            WaitReason::Guard { .. } => self.guard(reason),
+            WaitReason::Gate => "what decides whether it runs has not been looked at".to_owned(),
+            WaitReason::Retry { at_ms, attempt } => {
+                let most = self.why.step().most_attempts;
+                format!("attempt {attempt} of {most} comes {}", self.times.ahead(*at_ms))
+            }
+            WaitReason::Resource { .. } => resource(reason),
+            WaitReason::Rate { name, at_ms, .. } => {
+                let when = match at_ms {
+                    Some(at_ms) => format!("its turn comes {}", self.times.ahead(*at_ms)),
+                    None => "those before it come first".to_owned(),
+                };
+                format!("the rate of {:?} is used up; {when}", plain(name))
+            }
+            WaitReason::Line { ahead: 1, first } => {
+                format!("{} stands before it in line", plain(first))
+            }
+            WaitReason::Line { ahead, first } => {
+                format!("{ahead} steps stand before it in line, the first is {}", plain(first))
+            }
+            WaitReason::Name { name, holders, ahead, since_ms } => {
+                self.name(name, holders, ahead, *since_ms)
+            }
+            _ => "its turn has come: it is about to start".to_owned(),
+        }
+    }
+
+    fn running(&self, name: &str, step: &StepView) -> String {
+        let Some(attempt) = step.attempts.last() else { return format!("{name} runs") };
+        let elapsed = span(self.times.since(attempt.started_ms));
+        let usual = self.why.expected.map(|usual| span(between(0, usual.median_ms)));
+        let usual = usual.map(|usual| format!("; it usually takes {usual}"));
+        format!("{name} runs for {elapsed}{}{}", tried(step), usual.unwrap_or_default())
+    }
+
+    /// "3 min ago after 12 s (attempt 2 of 3): exit 1".
+    fn ended(&self, step: &StepView) -> String {
+        let (last, began) = match (&step.unbegun, step.attempts.last()) {
+            (Some(unbegun), _) => (unbegun, false),
+            (None, Some(last)) => (last, true),
+            (None, None) => return "before it began".to_owned(),
+        };
+        let ago = last.ended_ms.map(|at| self.times.ago(at)).unwrap_or_default();
+        let how = how(last);
+        if !began {
+            return format!("{ago} before it began{how}");
+        }
+        let took = span(between(0, last.duration_ms(self.times.now_ms)));
+        format!("{ago} after {took}{}{how}", tried(step))
+    }
+
+    fn cause(&self, step: &StepView) -> String {
+        let name = plain(&step.name);
+        match step.state {
+            StepState::Failed => format!("{name} failed {}", self.ended(step)),
+            StepState::Cancelled => format!("{name} was cancelled {}", self.ended(step)),
+            _ => format!("{name} did not end as it must"),
+        }
+    }
+
+    fn dependency(&self, place: usize, condition: EdgeCondition) -> String {
+        let step = &self.why.view.steps[place];
+        let name = plain(&step.name);
+        let must = match condition {
+            EdgeCondition::Success => "succeed",
+            EdgeCondition::Done => "end",
+            EdgeCondition::Failed => "fail",
+        };
+        let now = match step.state {
+            StepState::Running => {
+                let since =
+                    step.attempts.last().map(|attempt| self.times.since(attempt.started_ms));
+                format!("it runs for {}{}", span(since.unwrap_or_default()), tried(step))
+            }
+            StepState::Retrying { at_ms } => {
+                format!("it is tried again {}", self.times.ahead(at_ms))
+            }
+            StepState::Interrupted => "it was interrupted".to_owned(),
+            _ => format!("it waits itself (windlass why {}/{name})", self.why.view.run.id),
+        };
+        format!("{name} has to {must} first: {now}")
+    }
+
+    fn guard(&self, reason: &WaitReason) -> String {
+        let WaitReason::Guard { guard, since_ms, checks, said, escalated, .. } = reason else {
+            unreachable!("it is asked of guards only")
+        };
+        let waited = span(self.times.since(*since_ms));
+        if guard == WHEN {
+            return format!("its `when` has been looked at for {waited}");
+        }
+        let times = if *checks == 1 { "once".to_owned() } else { format!("{checks} times") };
+        let mut text =
+            format!("guard {} has not passed for {waited}, checked {times}", plain(guard));
+        if let Some(said) = said.as_deref().map(str::trim).filter(|said| !said.is_empty()) {
+            text += &format!("; it last said: {}", plain(said));
+        }
+        if *escalated {
+            let target = format!("{}/{}", self.why.view.run.id, plain(&self.why.step().name));
+            text += &format!("; a person has to decide: windlass approve {target}");
+        }
+        text
+    }
+
+    fn name(
+        &self,
+        name: &Name,
+        holders: &[HolderView],
+        ahead: &[HolderView],
+        since_ms: i64,
+    ) -> String {
+        let what = format!("{} {:?}", name.kind(), plain(name.text()));
+        let slots = matches!(name, Name::Semaphore(_));
+        let held: Vec<_> = holders.iter().map(|holder| self.holder(holder, slots)).collect();
+        let held: Vec<_> = held.iter().map(String::as_str).collect();
+        let mut text = match held.as_slice() {
+            [] => format!("{what} is set aside for those before it"),
+            held => format!("{what} is held by {}", names(held)),
+        };
+        let waits = span(self.times.since(since_ms));
+        let before: Vec<_> = ahead.iter().map(|waiter| plain(&waiter.name)).collect();
+        let before: Vec<_> = before.iter().map(String::as_str).collect();
+        text += &match before.as_slice() {
+            [] => format!("; it has been the first in line for {waits}"),
+            before => {
+                let place = ordinal(before.len() + 1);
+                format!("; it has been in line for {waits}, {place} behind {}", names(before))
+            }
+        };
+        text
+    }
+
+    fn holder(&self, holder: &HolderView, slots: bool) -> String {
+        let HolderView { name, since_ms, pid, command, weight, gone, .. } = holder;
+        let step = name.contains('/');
+        let mut more: Vec<_> = command
+            .iter()
+            .filter(|_| !step)
+            .map(|command| fit(&plain(command), LONGEST_COMMAND, Letters::Ascii))
+            .collect();
+        if slots {
+            more.push(if *weight == 1 { "1 slot".to_owned() } else { format!("{weight} slots") });
+        }
+        let told = |pid: &u32| !name.ends_with(&pid.to_string());
+        more.extend(pid.filter(told).map(|pid| format!("pid {pid}")));
+        more.push(format!("for {}", span(self.times.since(*since_ms))));
+        if *gone {
+            more.push("gone, so that it will be taken over".to_owned());
+        }
+        format!("{} ({})", plain(name), more.join(", "))
+    }
+
+    fn estimate(&self) -> Option<String> {
+        let estimate = self.why.estimate.as_ref()?;
+        let sure = self
+            .why
+            .reasons
+            .iter()
+            .all(|reason| matches!(reason, WaitReason::Step { .. } | WaitReason::Retry { .. }));
+        let may = if sure { "it may start" } else { "it may start no earlier than" };
+        let when = match estimate.in_ms {
+            0 => "any moment".to_owned(),
+            in_ms => format!("in about {}", span(between(0, in_ms))),
+        };
+        let path: Vec<_> = estimate
+            .path
+            .iter()
+            .map(|(step, ms)| format!("{} ({})", plain(step), span(between(0, *ms))))
+            .collect();
+        Some(format!("{may} {when}, if all takes as long as usual: {}", path.join(", then ")))
+    }
+}
+
+/// " (attempt 2 of 3)", if there may be several.
+fn tried(step: &StepView) -> String {
+    match (step.attempts.last(), step.most_attempts) {
+        (Some(last), most) if most > 1 || last.number > 1 => {
+            format!(" (attempt {} of {})", last.number, most.max(last.number))
+        }
+        _ => String::new(),
+    }
+}
+
+fn how(attempt: &AttemptView) -> String {
+    let how = plain(&ending(attempt));
+    if how.is_empty() { how } else { format!(": {how}") }
+}
+
+fn because(step: &StepView) -> String {
+    let last = step.unbegun.as_ref().or(step.attempts.last());
+    last.map(how).unwrap_or_default()
+}
+
+fn resource(reason: &WaitReason) -> String {
+    let WaitReason::Resource { name, wanted, free, holders, set_aside_for, .. } = reason else {
+        unreachable!("it is asked of resources only")
+    };
+    let holders: Vec<_> = holders.iter().map(|holder| plain(holder)).collect();
+    let holders: Vec<_> = holders.iter().map(String::as_str).collect();
+    let mut text = match (name.as_str(), holders.as_slice()) {
+        (SLOTS, []) => "no slot is free for it".to_owned(),
+        (SLOTS, holders) => format!("no slot is free for it, in use by {}", names(holders)),
+        (name, holders) => {
+            let (wanted, free) = (amount(*wanted), amount(*free));
+            let text = format!("it needs {wanted} of {:?}, and {free} is free for it", plain(name));
+            if holders.is_empty() { text } else { format!("{text}, held by {}", names(holders)) }
+        }
+    };
+    if let Some(owner) = set_aside_for {
+        text += &format!(", some of it is set aside for {}", plain(owner));
+    }
+    text
+}
+
+/// Large whole numbers are sizes, as far as anybody can tell.
+fn amount(amount: Amount) -> String {
+    let text = amount.to_string();
+    match text.parse::<u64>() {
+        Ok(bytes) if bytes >= LARGE => size(bytes),
+        _ => text,
+    }
+}
+
+fn ordinal(number: usize) -> String {
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_in_line_are_counted_as_people_do() {
+        let said = [1, 2, 3, 4, 11, 12, 13, 21, 102, 111].map(ordinal);
+        let expected =
+            ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "111th"];
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn large_numbers_are_told_as_sizes() {
+        let of = |units: u64| amount(Amount::try_from(units).expect("it is small enough"));
+        assert_eq!((of(4), of(4 << 30)), ("4".to_owned(), "4 GiB".to_owned()));
+    }
+}

@@ -1,0 +1,182 @@
+//! Runs in adverse places: nobody listens, the disk is full, others want to lead or to hold the same.
+
+use std::cell::RefCell;
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::bench::{Bench, eventually, stderr, stdout};
+use crate::damage::in_namespace;
+
+#[test]
+fn the_command_that_ships_knows_nothing_of_fault_points() {
+    let bench = Bench::new();
+    bench.write("flow.toml", "[step.only]\nrun = 'echo once >> record'\n");
+    let mut command = bench.command(&["run", "flow.toml"]);
+    let faults = ["before-submit", "before-commit", "after-commit", "after-spawn", "after-exit"];
+    let faults = faults.map(|point| format!("{point}:1")).join(",");
+    command.env("WINDLASS_FAULT", faults).env("WINDLASS_FAULT_REPORT", bench.path("report"));
+    let output = command.output().expect("the binary runs");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(bench.read("record"), "once\n");
+    assert!(!bench.path("report").exists());
+    let program = fs::read(env!("CARGO_BIN_EXE_windlass")).expect("it can be read");
+    let name = b"WINDLASS_FAULT";
+    assert!(!program.windows(name.len()).any(|bytes| bytes == name), "not even the name");
+}
+
+/// Calls the binary in a shell with `what`, which takes its voice away.
+fn check_unheard(what: &str) {
+    let bench = Bench::new();
+    let step = "run = 'echo said; echo said >&2; echo ran >> record'\n";
+    let flow: String = (0..20).map(|number| format!("[step.s{number}]\n{step}")).collect();
+    bench.write("flow.toml", &flow);
+    let script = what.replace("RUN", "{ \"$WINDLASS\" run flow.toml; echo $? > code; }");
+    let output = bench.script(&script).output().expect("sh runs");
+    eventually("the run has ended", || bench.path("code").exists());
+    eventually("it has said how", || bench.read("code").ends_with('\n'));
+    assert_eq!(bench.read("code"), "0\n", "{what}: {}", stderr(&output));
+    assert_eq!(bench.read("record"), "ran\n".repeat(20), "{what}");
+}
+
+#[test]
+fn a_run_to_which_nobody_listens_goes_on() {
+    check_unheard("RUN | true");
+    check_unheard("RUN | head -n 1");
+    check_unheard("RUN 2>&1 | true");
+    check_unheard("RUN 2>&1 | head -n 1");
+    check_unheard("RUN >&- 2>&-");
+    check_unheard("RUN > /dev/full 2>&1");
+}
+
+/// The second step fills the disk on which the store lies; after that something cannot be stored.
+#[test]
+fn a_run_whose_disk_is_full_stops_and_goes_on_when_there_is_room() {
+    let bench = Bench::new();
+    let fill = "run = 'test -e filled || { touch filled; head -c 9000000 /dev/zero > disk/filler || true; }; echo fill >> record'\n";
+    let steps = (0..30).map(|number| {
+        let before = if number == 0 { "fill".to_owned() } else { format!("s{}", number - 1) };
+        format!("[step.s{number}]\nafter = ['{before}']\nrun = 'echo s{number} >> record'\n")
+    });
+    let first = "[step.first]\nrun = 'echo first >> record'\n[step.fill]\nafter = ['first']\n";
+    bench.write("flow.toml", &format!("{first}{fill}{}", steps.collect::<String>()));
+    let script = r#"
+        mkdir disk; mount -t tmpfs -o size=4m tmpfs disk; export WINDLASS_STATE=disk/state
+        set +e
+        "$WINDLASS" run flow.toml > said 2>&1; echo code $?; cp record before
+        rm disk/filler
+        "$WINDLASS" resume "$(ls disk/state/runs)" > again 2>&1; echo code $?"#;
+    let Some(output) = in_namespace(&bench, script) else { return };
+    let said = || format!("{}{}{}", bench.read("said"), bench.read("again"), stderr(&output));
+    assert_eq!(stdout(&output), "code 69\ncode 0\n", "{}", said());
+    assert!(bench.read("said").contains("go on with: windlass resume"), "{}", said());
+    let before = bench.read("before").lines().count();
+    let record = bench.read("record");
+    let mut steps: Vec<_> = record.lines().collect();
+    assert!((2..32).contains(&before), "it stopped under way, after {before} steps: {}", said());
+    // What could not be stored was done again, and nothing else.
+    steps.dedup();
+    let chain: Vec<_> = (0..30).map(|number| format!("s{number}")).collect();
+    let expected: Vec<_> =
+        ["first", "fill"].into_iter().chain(chain.iter().map(String::as_str)).collect();
+    assert_eq!(steps, expected, "{}", said());
+    assert!(record.lines().count() <= expected.len() + 1, "{record}");
+}
+
+/// One step that holds the lock x, with a child in the background, until there is a file `go`.
+const HOLDER: &str = r#"
+[step.holder]
+lock = "x"
+run  = "sleep 600 & echo $! > child; echo $$ > pid; echo $WINDLASS_ATTEMPT >> record; touch begun; until test -e go; do sleep 0.02; done"
+"#;
+
+fn killed_holder() -> Bench {
+    let bench = Bench::new();
+    bench.write("flow.toml", HOLDER);
+    let mut child = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    child.kill().expect("it can be killed");
+    child.wait().expect("it was killed");
+    bench
+}
+
+/// Says which of the holder's processes still run.
+const LOOK: &str = r#"
+for pid in $(cat pid child); do
+    if tr -d '\0' < /proc/$pid/cmdline | grep -q .; then echo $pid runs; fi
+done 2> /dev/null
+echo looked"#;
+
+#[test]
+fn the_lock_of_a_killed_run_is_had_when_its_processes_are_gone() {
+    let bench = killed_holder();
+    bench.write("look.sh", LOOK);
+    let output = bench.call(&["lock", "x", "--wait", "60s", "--", "sh", "look.sh"]);
+    assert_eq!(stdout(&output), "looked\n", "{}", stderr(&output));
+
+    let bench = killed_holder();
+    bench.write("look.sh", LOOK);
+    bench.write("next.toml", "[step.next]\nlock = 'x'\nrun = 'sh look.sh'\n");
+    let output = bench.call(&["run", "next.toml"]);
+    assert_eq!(stdout(&output), "next | looked\n", "{}", stderr(&output));
+}
+
+#[test]
+fn of_several_that_resume_one_leads() {
+    let bench = killed_holder();
+    let resuming: Vec<_> = (0..5).map(|_| bench.start(&["resume", &bench.run_id()])).collect();
+    let resuming = RefCell::new(resuming);
+    eventually("all but one have given up", || {
+        let mut resuming = resuming.borrow_mut();
+        let ended = resuming.iter_mut().filter_map(|child| child.try_wait().expect("a child"));
+        ended.count() == 4
+    });
+    bench.write("go", "");
+    let outputs = resuming.into_inner().into_iter().map(Child::wait_with_output);
+    let outputs: Vec<_> = outputs.map(|output| output.expect("it ends")).collect();
+    let (led, refused): (Vec<_>, Vec<_>) =
+        outputs.iter().partition(|output| output.status.success());
+    assert_eq!((led.len(), refused.len()), (1, 4));
+    for output in refused {
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(output));
+        assert!(stderr(output).contains("is still led by"), "{}", stderr(output));
+    }
+    assert_eq!(bench.read("record"), "1\n2\n", "the step ran once more");
+}
+
+/// The first child of a process.
+fn child_of(parent: u32) -> Option<u32> {
+    let threads = fs::read_dir(format!("/proc/{parent}/task")).ok()?.flatten();
+    let mut lists =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists.find_map(|list| list.split(' ').next()?.parse().ok())
+}
+
+/// Between its beginning and its program, a process looks like its parent, whatever it will be. A
+/// tracer holds it up there for a second, while its parent is killed and the run goes on.
+#[test]
+fn a_process_that_has_no_program_yet_does_not_run_beside_the_next_attempt() {
+    let allowed = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status();
+    if !allowed.is_ok_and(|status| status.success()) {
+        return;
+    }
+    let bench = Bench::new();
+    let run =
+        "echo start $WINDLASS_ATTEMPT >> record; sleep 0.3; echo end $WINDLASS_ATTEMPT >> record";
+    bench.write("flow.toml", &format!("[step.only]\nrun = ['/bin/sh', '-c', '{run}']\n"));
+    let strace = "exec strace -f -qq -o /dev/null -e trace=execve \
+        -e inject=execve:delay_enter=1000000 \"$WINDLASS\" run flow.toml";
+    let mut tracer = bench.script(strace).stderr(Stdio::null()).spawn().expect("sh runs");
+    let coordinator = || child_of(tracer.id()).filter(|_| bench.path("state/runs").exists());
+    eventually("the step has a process", || coordinator().and_then(child_of).is_some());
+    let pid = coordinator().and_then(|pid| Pid::from_raw(pid.cast_signed())).expect("it runs");
+    kill_process(pid, Signal::KILL).expect("it can be killed");
+
+    let output = bench.call(&["resume", &bench.run_id()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    tracer.wait().expect("everything that it watches has ended");
+    let record = bench.read("record");
+    let record = record.strip_prefix("start 1\n").unwrap_or(&record);
+    assert_eq!(record, "start 2\nend 2\n", "the first attempt was ended before the second");
+}

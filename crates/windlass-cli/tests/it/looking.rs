@@ -1,0 +1,130 @@
+//! What the verbs that look at runs show, word for word: `tests/looking/*.trycmd`, each on a store
+//! that was made for it. `TRYCMD=overwrite cargo test -p windlass-cli looking` writes what they show
+//! now, for you to read.
+
+mod json;
+mod shells;
+mod stage;
+mod steering;
+
+use trycmd::TestCases;
+
+use self::stage::{LIVE, NIGHTLY, Stage};
+use crate::bench::repository;
+
+/// Compares everything in `tests/looking/NAME.trycmd` with what the binary says on this stage.
+fn check(stage: &Stage, name: &str, more: &[(&str, &str)]) {
+    let cases = TestCases::new();
+    let path = |path: std::path::PathBuf| path.to_str().expect("a plain path").to_owned();
+    let file = repository().join(format!("crates/windlass-cli/tests/looking/{name}.trycmd"));
+    cases.register_bin("windlass", std::path::Path::new(env!("CARGO_BIN_EXE_windlass")));
+    cases.env("WINDLASS_STATE", path(stage.bench.path("state")));
+    for (name, value) in [("TZ", "UTC"), ("LC_ALL", "C.UTF-8"), ("COLUMNS", "80")] {
+        cases.env(name, value);
+    }
+    for (name, value) in more {
+        cases.env(*name, *value);
+    }
+    cases.insert_var("[STATE]", path(stage.bench.path("state"))).expect("it is a name");
+    cases.case(file).run();
+}
+
+#[test]
+fn a_store_without_runs_says_so() {
+    check(&Stage::new(), "empty", &[]);
+}
+
+#[test]
+fn runs_that_have_ended() {
+    let mut stage = Stage::new();
+    nightly(&mut stage);
+    check(&stage, "ended", &[]);
+}
+
+#[test]
+fn colours_where_they_are_asked_for_and_ascii_where_nothing_else_is_spoken() {
+    let mut stage = Stage::new();
+    nightly(&mut stage);
+    check(&stage, "colours", &[("CLICOLOR_FORCE", "1")]);
+    check(&stage, "ascii", &[("LC_ALL", "C"), ("COLUMNS", "40")]);
+}
+
+#[test]
+fn hostile_names_do_nothing_to_a_terminal() {
+    let mut stage = Stage::new();
+    let flow = "[step.a]\neach = { v = [\"\\u202e<x>\"] }\nrun = 'true'\n";
+    stage.submit("bad00001", "ev\u{1b}il\n", flow);
+    stage.journal("0 start a[\u{202e}<x>]\n10 failed a[\u{202e}<x>] 1 wo\u{1b}rse");
+    stage.end(20, "failed");
+    check(&stage, "hostile", &[]);
+}
+
+#[test]
+fn a_run_that_was_interrupted() {
+    let mut stage = Stage::new();
+    stage.submit("1111aaaa", "nightly", NIGHTLY);
+    stage.journal("0 start fetch\n10 start lint\n300 success lint");
+    stage.abandon();
+    check(&stage, "interrupted", &[]);
+}
+
+#[test]
+fn a_run_that_is_under_way() {
+    let mut stage = Stage::live();
+    stage.submit("1111aaaa", "live", LIVE);
+    stage.journal(
+        "0 start build\n600000 success build\n600000 start link\n1200000 success link\n\
+         0 start flaky\n600000 success flaky",
+    );
+    stage.end(1_200_000, "failed");
+    stage.submit("2222bbbb", "live", LIVE);
+    stage.journal("0 start build\n1 start stuck\n2 retry flaky 7 no answer");
+    stage.refuse("deploy", "deploy");
+    check(&stage, "under_way", &[]);
+}
+
+#[test]
+fn a_step_that_waits_for_a_person() {
+    let mut stage = Stage::live();
+    let flow = "[guard.approved]\ncondition = 'test -f ok.txt'\n\
+                [step.ask]\nguard = ['approved']\nrun = 'true'\n";
+    stage.submit("2222bbbb", "asking", flow);
+    stage.wait_for_guard("ask", "approved", "no ok.txt yet");
+    check(&stage, "guard", &[]);
+}
+
+#[test]
+fn a_run_that_this_version_cannot_read() {
+    let mut stage = Stage::new();
+    stage.submit_text("3333cccc", "old", "[step.a]\nrun = 'true'\nfuture = 1\n");
+    stage.abandon();
+    check(&stage, "unreadable", &[]);
+}
+
+/// A run that failed, one that succeeded after it, and one of another workflow.
+fn nightly(stage: &mut Stage) {
+    stage.submit("3fa9c2d1", "nightly", NIGHTLY);
+    stage.journal(
+        "0 start fetch\n10 start lint\n300 success lint\n4000 retry fetch 7 no route to host\n\
+         6000 start fetch\n10000 success fetch\n10000 start test[linux]\n10010 start test[macos]\n\
+         70000 success test[linux]\n72000 failed test[macos] 1\n72000 start report\n\
+         75000 success report\n72001 blocked deploy",
+    );
+    stage.end(75_000, "failed");
+    stage.log("fetch", 1, "connecting\n");
+    stage.log("fetch", 2, "connecting\nfetched\n");
+    stage.log("test[macos]", 1, "assertion failed\n");
+    stage.later(86_400_000);
+    stage.submit("3fa90000", "nightly", NIGHTLY);
+    stage.journal(
+        "0 start fetch\n5000 success fetch\n5000 start lint\n5300 success lint\n\
+         5300 start test[linux]\n5300 start test[macos]\n55300 success test[linux]\n\
+         61000 success test[macos]\n61000 start deploy\n61000 start report\n64000 success report\n\
+         65000 success deploy",
+    );
+    stage.end(65_000, "succeeded");
+    stage.later(3_600_000);
+    stage.submit("41af22c0", "other", "[step.only]\nrun = 'true'\n");
+    stage.journal("0 start only\n1500 cancelled only");
+    stage.end(1_500, "cancelled");
+}

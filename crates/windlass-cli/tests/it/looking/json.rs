@@ -1,0 +1,134 @@
+//! Every line of JSON is what `docs/json.schema.json` says, and every event is told of in the docs.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use jsonschema::Validator;
+use serde_json::Value;
+
+use super::nightly;
+use super::stage::{LIVE, Stage};
+use crate::bench::{Bench, repository, stderr, stdout};
+
+fn schema() -> Value {
+    let text = fs::read_to_string(repository().join("docs/json.schema.json")).expect("it is there");
+    serde_json::from_str(&text).expect("it is JSON")
+}
+
+/// Lines that were held to the schema, by their events.
+struct Lines {
+    schema: Validator,
+    seen: BTreeSet<String>,
+}
+
+impl Lines {
+    fn new() -> Self {
+        let schema = jsonschema::validator_for(&schema()).expect("it is a schema");
+        Self { schema, seen: BTreeSet::new() }
+    }
+
+    /// Calls a verb with `--json`; all that it prints must be known.
+    fn call(&mut self, bench: &Bench, arguments: &[&str]) {
+        let (flag, arguments) = (["--json"], arguments);
+        let output = bench.call(&[&flag, arguments].concat());
+        let printed = stdout(&output);
+        assert!(!printed.is_empty(), "{arguments:?}: {}", stderr(&output));
+        for line in printed.lines() {
+            let value: Value = serde_json::from_str(line).expect("each line is JSON");
+            if let Err(wrong) = self.schema.validate(&value) {
+                panic!("{arguments:?}: {line}\n{wrong}");
+            }
+            self.seen.insert(value["event"].as_str().expect("it has an event").to_owned());
+        }
+    }
+}
+
+#[test]
+fn every_line_is_as_the_schema_says() {
+    let mut lines = Lines::new();
+    let mut stage = Stage::new();
+    nightly(&mut stage);
+    stage.submit_text("3333cccc", "old", "future = 1\n");
+    let bench = &stage.bench;
+    for arguments in [
+        &["ps"][..],
+        &["history"],
+        &["show", "3fa9c"],
+        &["log", "3fa9c"],
+        &["log", "3fa9c/fetch", "-f"],
+        &["why", "3fa9c/deploy"],
+        &["why", "3fa9c/fetch"],
+        &["prune", "--dry-run"],
+    ] {
+        lines.call(bench, arguments);
+    }
+    let mut live = Stage::live();
+    live.submit("2222bbbb", "live", LIVE);
+    live.journal("0 start build\n1 start stuck\n2 retry flaky 7");
+    live.refuse("deploy", "deploy");
+    for step in ["build", "flaky", "ship", "large", "call", "deploy", "last"] {
+        lines.call(&live.bench, &["why", &format!("last/{step}")]);
+    }
+    for arguments in [&["ps"][..], &["show", "last"], &["holders"]] {
+        lines.call(&live.bench, arguments);
+    }
+    other_verbs(&mut lines);
+    let rare = ["left_out", "notice", "waits"].map(str::to_owned);
+    let told = events(&schema()).difference(&BTreeSet::from(rare)).cloned().collect();
+    let missing: BTreeSet<String> = &told - &lines.seen;
+    assert!(missing.is_empty(), "no line was seen of {missing:?}");
+}
+
+/// The verbs that do not look at runs.
+fn other_verbs(lines: &mut Lines) {
+    let bench = Bench::new();
+    bench.write("bad.toml", "[step.a]\nrun = 'echo {nam}'\n[step.b]\n");
+    bench.write(
+        "good.toml",
+        "[guard.g]\ncondition = 'true'\n[step.a]\nguard = ['g']\nrun = 'true'\n",
+    );
+    for arguments in [
+        &["check", "bad.toml"][..],
+        &["run", "good.toml"],
+        &["guard", "good.toml", "g"],
+        &["emit", "a:b"],
+        &["events"],
+        &["lock", "acquire", "x", "--holder", "h"],
+        &["lock", "acquire", "x", "--holder", "i"],
+        &["lock", "check", "x", "--token", "7"],
+        &["sem", "acquire", "s", "--capacity", "2", "--holder", "h"],
+        &["holders"],
+    ] {
+        lines.call(&bench, arguments);
+    }
+}
+
+#[test]
+fn what_is_not_so_is_refused() {
+    let lines = Lines::new();
+    for line in [
+        r#"{"event":"emitted","number":1,"name":"a"}"#,
+        r#"{"schema":2,"event":"emitted","number":1,"name":"a"}"#,
+        r#"{"schema":1,"event":"emitted","number":0,"name":"a"}"#,
+        r#"{"schema":1,"event":"nothing"}"#,
+        r#"{"schema":1,"event":"critical_path","run":"a","steps":"b","ms":1}"#,
+    ] {
+        let value = serde_json::from_str(line).expect("it is JSON");
+        assert!(lines.schema.validate(&value).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn every_event_is_told_of_in_the_docs() {
+    let docs = fs::read_to_string(repository().join("docs/command.md")).expect("it is there");
+    for event in events(&schema()) {
+        assert!(docs.contains(&format!("`{event}`")), "docs/command.md does not tell of {event}");
+    }
+}
+
+/// The events that the schema knows.
+fn events(schema: &Value) -> BTreeSet<String> {
+    let kinds = schema["oneOf"].as_array().expect("there are several");
+    let event = |kind: &Value| kind["properties"]["event"]["const"].as_str().map(str::to_owned);
+    kinds.iter().map(|kind| event(kind).expect("each has a name")).collect()
+}

@@ -1,0 +1,162 @@
+//! Logs that are followed, and runs that are forgotten.
+
+use std::fs;
+
+use crate::bench::{Bench, eventually, signal, stderr, stdout};
+use rustix::process::Signal;
+
+use super::stage::{NIGHTLY, Stage};
+
+/// A step that writes, waits for `go`, and writes again.
+const SLOW: &str = "\
+[step.slow]
+run = 'echo one; touch begun; while ! test -e go; do sleep 0.01; done; echo two'
+[step.next]
+after = ['slow']
+run = 'printf three'
+";
+
+#[test]
+fn a_log_is_followed_until_the_run_ends() {
+    for (target, expected) in
+        [("last", "slow | one\nslow | two\nnext | three\n"), ("last/slow", "one\ntwo\n")]
+    {
+        let bench = Bench::new();
+        bench.write("flow.toml", SLOW);
+        let mut run = bench.start(&["run", "flow.toml"]);
+        bench.await_file("begun");
+        let log = bench.start(&["log", target, "-f"]);
+        bench.write("go", "");
+        let output = log.wait_with_output().expect("it ends with the run");
+        assert!(run.wait().expect("it ends").success());
+        assert_eq!(stdout(&output), expected, "{target}: {}", stderr(&output));
+        assert!(output.status.success());
+    }
+}
+
+#[test]
+fn whoever_follows_a_run_is_told_that_it_was_interrupted() {
+    let bench = Bench::new();
+    bench.write("flow.toml", SLOW);
+    let mut run = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    let log = bench.start(&["log", "last", "-f"]);
+    signal(&run, Signal::KILL);
+    run.wait().expect("it was killed");
+    let output = log.wait_with_output().expect("it ends with the run");
+    bench.write("go", "");
+    assert_eq!(stdout(&output), "slow | one\n", "{}", stderr(&output));
+    let said = format!("go on with: windlass resume {}", bench.run_id());
+    assert!(stderr(&output).contains(&said), "{}", stderr(&output));
+}
+
+#[test]
+fn a_closed_pipe_ends_a_log_that_is_followed() {
+    let bench = Bench::new();
+    let flow =
+        "[step.a]\nrun = 'touch begun; while ! test -e go; do echo line; sleep 0.01; done'\n";
+    bench.write("flow.toml", flow);
+    let mut run = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    let head = bench.script("\"$WINDLASS\" log last/a -f | head -n 1").output().expect("it runs");
+    assert_eq!(stdout(&head), "line\n");
+    bench.write("go", "");
+    assert!(run.wait().expect("it ends").success());
+}
+
+#[test]
+fn only_what_has_ended_long_ago_is_forgotten() {
+    let stage = three_runs();
+    let bench = &stage.bench;
+    let dry = bench.call(&["prune", "--dry-run"]);
+    assert!(stdout(&dry).contains("aaaa0001") && stdout(&dry).contains("aaaa0002"));
+    assert!(!stdout(&dry).contains("bbbb0003"), "it was interrupted: {}", stdout(&dry));
+    assert!(stderr(&dry).contains("would forget 2 runs"), "{}", stderr(&dry));
+    assert_eq!(logs(bench), ["aaaa0001", "aaaa0002", "bbbb0003"]);
+
+    let output = bench.call(&["prune"]);
+    assert_eq!(stdout(&output), stdout(&dry));
+    assert!(stderr(&output).starts_with("forgot 2 runs, 0 events"), "{}", stderr(&output));
+    assert_eq!(logs(bench), ["bbbb0003"]);
+    assert_eq!(bench.call(&["show", "aaaa"]).status.code(), Some(2));
+
+    let output = bench.call(&["prune", "--interrupted"]);
+    assert!(stderr(&output).starts_with("forgot 1 run,"), "{}", stderr(&output));
+    assert!(logs(bench).is_empty());
+}
+
+#[test]
+fn the_newest_runs_can_be_kept_whatever_their_age() {
+    let stage = three_runs();
+    let output = stage.bench.call(&["prune", "--keep", "1"]);
+    assert!(stdout(&output).contains("aaaa0001"), "{}", stdout(&output));
+    assert_eq!(logs(&stage.bench), ["aaaa0002", "bbbb0003"]);
+    let output = stage.bench.call(&["prune", "--keep", "1", "--older-than", "36500d"]);
+    assert!(stderr(&output).starts_with("forgot 0 runs"), "{}", stderr(&output));
+}
+
+#[test]
+fn logs_that_belong_to_no_run_are_removed_and_nothing_else_is() {
+    let stage = three_runs();
+    let runs = stage.bench.path("state/runs");
+    for dir in ["0123abcd", "notes", "0123abcde"] {
+        fs::create_dir(runs.join(dir)).expect("it can be made");
+    }
+    let output = stage.bench.call(&["prune", "--older-than", "36500d"]);
+    let said = stderr(&output);
+    assert!(said.contains("1 directory of logs that belonged to no run"), "{said}");
+    assert_eq!(logs(&stage.bench), ["0123abcde", "aaaa0001", "aaaa0002", "bbbb0003", "notes"]);
+}
+
+#[test]
+fn a_run_that_somebody_leads_is_never_forgotten() {
+    let bench = Bench::new();
+    bench.write("flow.toml", SLOW);
+    let mut run = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    let output = bench.call(&["prune", "--older-than", "0s", "--interrupted"]);
+    assert!(stderr(&output).starts_with("forgot 0 runs"), "{}", stderr(&output));
+    bench.write("go", "");
+    assert!(run.wait().expect("it ends").success());
+    // The store's clock counts in milliseconds, and what ends now is not older than now.
+    eventually("it can be forgotten once it has ended", || {
+        let output = bench.call(&["prune", "--older-than", "0s"]);
+        stderr(&output).starts_with("forgot 1 run,")
+    });
+    assert!(logs(&bench).is_empty());
+}
+
+#[test]
+fn old_events_are_forgotten_with_old_runs() {
+    let bench = Bench::new();
+    bench.call(&["emit", "a:b"]);
+    eventually("it is older than nothing", || {
+        stderr(&bench.call(&["prune", "--older-than", "0s"])).contains("1 event:")
+    });
+    assert_eq!(stdout(&bench.call(&["events"])), "");
+    assert_eq!(stdout(&bench.call(&["emit", "a:c"])), "2\n", "numbers are not used again");
+}
+
+/// Two runs that have ended, and one that was interrupted, all in 2024.
+fn three_runs() -> Stage {
+    let mut stage = Stage::new();
+    for id in ["aaaa0001", "aaaa0002", "bbbb0003"] {
+        stage.submit(id, "nightly", NIGHTLY);
+        stage.journal("0 start fetch");
+        stage.log("fetch", 1, "connecting\n");
+        match id {
+            "bbbb0003" => stage.abandon(),
+            _ => stage.end(1, "failed"),
+        }
+        stage.later(1000);
+    }
+    stage
+}
+
+fn logs(bench: &Bench) -> Vec<String> {
+    let dirs = fs::read_dir(bench.path("state/runs")).expect("it is there");
+    let name = |dir: std::io::Result<fs::DirEntry>| dir.expect("it is there").file_name();
+    let mut dirs: Vec<_> = dirs.map(|dir| name(dir).to_string_lossy().into_owned()).collect();
+    dirs.sort();
+    dirs
+}

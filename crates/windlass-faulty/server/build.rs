@@ -1,0 +1,7 @@
+//! Switches the fault points on, for this package alone.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-check-cfg=cfg(windlass_faults)");
+    println!("cargo::rustc-cfg=windlass_faults");
+}

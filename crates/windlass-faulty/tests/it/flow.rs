@@ -1,0 +1,161 @@
+//! A workflow of a hundred steps, in every shape that a kill could disturb.
+//!
+//! A chain; one that fans out and in; steps that stand alone and share a resource; steps that fail
+//! at first; holders of locks, of two locks at once, and of slots; steps that hand on what they
+//! wrote, and steps that leave processes behind; steps behind conditions and guards, and steps that
+//! clean up after themselves.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// A step, as the checker knows it.
+#[derive(Default)]
+pub(crate) struct Step {
+    pub(crate) after: Vec<String>,
+    /// What else stands in its table.
+    keys: String,
+    /// What it is told to do.
+    acts: Vec<String>,
+    /// Whether it cleans up in the end.
+    pub(crate) cleans: bool,
+}
+
+/// What stands before the steps. One guard holds only after the first step of the fan has begun.
+const HEAD: &str = r#"
+concurrency = 6
+[resource]
+memory = 3
+[semaphore.slots]
+capacity = 3
+[guard.fine]
+condition = "true"
+on_timeout = "fail"
+[guard.opened]
+condition = "test -e held/step-open.0"
+retry = { max = 1000, interval = "20ms" }
+timeout = "10m"
+on_timeout = "fail"
+[on]
+success = "echo $WINDLASS_OUTCOME >> hooked"
+"#;
+
+/// The steps of a workflow, by name.
+pub(crate) struct Flow {
+    pub(crate) steps: BTreeMap<String, Step>,
+    /// In the order of the file.
+    order: Vec<String>,
+}
+
+impl Flow {
+    pub(crate) fn of_a_hundred() -> Self {
+        let mut flow = Self { steps: BTreeMap::new(), order: Vec::new() };
+        flow.chain();
+        flow.fan();
+        flow.alone();
+        flow.failing();
+        flow.names();
+        assert_eq!(flow.steps.len(), 100);
+        flow
+    }
+
+    /// The workflow file; `program` is what the steps run.
+    pub(crate) fn text(&self, program: &str) -> String {
+        let mut text = HEAD.to_owned();
+        for (number, name) in self.order.iter().enumerate() {
+            let Step { after, keys, acts, cleans } = &self.steps[name];
+            let quoted = |words: &[String]| {
+                words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", ")
+            };
+            let _ = write!(text, "[step.{name}]\nafter = [{}]\n{keys}", quoted(after));
+            if *cleans {
+                let _ = writeln!(text, "finally = '{program} finally'");
+            }
+            let _ = match number % 3 {
+                // Through a shell, which is one process more.
+                0 => writeln!(text, "run = '{program} {}; exit $?'", acts.join(" ")),
+                _ => writeln!(text, "run = [{program:?}, {}]", quoted(acts)),
+            };
+        }
+        text
+    }
+
+    fn add(&mut self, name: String, after: &[&str], keys: &str, acts: &[&str]) {
+        let own = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+        let cleans = self.order.len().is_multiple_of(7);
+        let step = Step { after: own(after), keys: keys.to_owned(), acts: own(acts), cleans };
+        self.order.push(name.clone());
+        assert!(self.steps.insert(name, step).is_none(), "a name stands for one step");
+    }
+
+    /// Each hands a word to the next.
+    fn chain(&mut self) {
+        for number in 0..20 {
+            let word = format!("write=word{number}");
+            let name = format!("chain{number}");
+            match number {
+                0 => self.add(name, &[], "", &[&word]),
+                _ => {
+                    let before = format!("chain{}", number - 1);
+                    let heard = format!("expect={{{before}.word}}:word{}", number - 1);
+                    self.add(name, &[&before], "", &[&heard, &word]);
+                }
+            }
+        }
+    }
+
+    fn fan(&mut self) {
+        self.add("open".to_owned(), &[], "", &["child=group"]);
+        let leaves: Vec<_> = (0..20).map(|number| format!("leaf{number}")).collect();
+        for leaf in &leaves {
+            self.add(leaf.clone(), &["open"], "", &["millis=2"]);
+        }
+        let leaves: Vec<_> = leaves.iter().map(String::as_str).collect();
+        self.add("shut".to_owned(), &leaves, "", &["millis=1"]);
+    }
+
+    fn alone(&mut self) {
+        for number in 0..18 {
+            let condition = [
+                "when = 'test -d held'",
+                "guard = ['fine', 'opened']",
+                "ensure = ['fine']",
+                "when = 'true'\nguard = ['opened']\nensure = ['opened']",
+                "",
+            ][number % 5];
+            let keys = format!("use = {{ memory = {} }}\n{condition}\n", 1 + number % 3);
+            let child = ["child=group", "millis=1", "child=session"][number % 3];
+            self.add(format!("alone{number}"), &[], &keys, &[child, "millis=3"]);
+        }
+    }
+
+    fn failing(&mut self) {
+        let retry = "retry = { count = 2, delay = \"5ms\" }\n";
+        for number in 0..10 {
+            let name = format!("failing{number}");
+            let fails = format!("fails={}", 1 + number % 2);
+            let before = format!("failing{}", number / 3);
+            let after: &[&str] = if number < 3 { &[] } else { &[&before] };
+            self.add(name, after, retry, &[&fails, "millis=1"]);
+        }
+    }
+
+    fn names(&mut self) {
+        for number in 0..10 {
+            let both = number % 4 == 3;
+            let lock = if both { "lock = [\"a\", \"b\"]\n" } else { "lock = \"a\"\n" };
+            let acts: &[&str] = if both { &["lock=a", "lock=b"] } else { &["lock=a", "millis=1"] };
+            self.add(format!("locked{number}"), &[], lock, acts);
+        }
+        for number in 0..10 {
+            let weight = 1 + number % 2;
+            let keys = format!("semaphore = {{ slots = {weight} }}\n");
+            let slots = format!("slots={weight}/3");
+            self.add(format!("counted{number}"), &[], &keys, &[&slots, "millis=2"]);
+        }
+        for number in 0..10 {
+            let (locked, counted) = (format!("locked{number}"), format!("counted{number}"));
+            let keys = "lock = \"b\"\nsemaphore = { slots = 1 }\n";
+            self.add(format!("both{number}"), &[&locked, &counted], keys, &["lock=b", "slots=1/3"]);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What the store has acknowledged, as it stands in the journal.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use windlass_core::{Ending, Happening};
+use windlass_server::fault;
+use windlass_store::{RunOutcome, Store};
+
+/// The journal of the only run of a store.
+pub(crate) struct Journal {
+    store: Store,
+    run: String,
+    /// The names of the steps, by their place.
+    steps: Vec<String>,
+}
+
+impl Journal {
+    /// None before a run was submitted.
+    pub(crate) fn open(state: &Path) -> Option<Self> {
+        let mut store = Store::open(state).expect("the store can be opened");
+        let run = store.run("").ok()?;
+        let workflow = windlass_workflow::parse(&run.file, &run.text).expect("it was read before");
+        let plan = workflow.bind([]).expect("it was run before");
+        let steps = plan.steps.into_iter().map(|step| step.name).collect();
+        Some(Self { store, run: run.id, steps })
+    }
+
+    pub(crate) fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// How the run has ended, if it has.
+    pub(crate) fn end(&mut self) -> Option<RunOutcome> {
+        let end = self.store.look(|transaction| transaction.run_end(&self.run));
+        end.expect("the store can be read").map(|end| end.outcome)
+    }
+
+    /// The steps whose success is stored, each with the attempt that succeeded.
+    pub(crate) fn finished(&mut self) -> BTreeMap<String, u32> {
+        let mut finished = BTreeMap::new();
+        for fact in self.store.facts(&self.run).expect("the journal can be read") {
+            match fact.what {
+                Happening::Ended { work, attempt, ending: Ending::Success } => {
+                    let before = finished.insert(self.steps[work.index()].clone(), attempt);
+                    assert_eq!(before, None, "a step succeeds once");
+                }
+                Happening::Started { work, attempt } => {
+                    let step = &self.steps[work.index()];
+                    assert!(!finished.contains_key(step), "{step}@{attempt} after its success");
+                }
+                _ => {}
+            }
+        }
+        finished
+    }
+
+    /// What a replay comes to, which is the same every time.
+    pub(crate) fn digest(&mut self, time: u64) -> u64 {
+        let mut replay = || fault::replay(&mut self.store, &self.run, time).expect("it replays");
+        let digest = replay();
+        assert_eq!(replay(), digest, "two replays of one journal");
+        digest
+    }
+}

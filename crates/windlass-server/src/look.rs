@@ -1,0 +1,27 @@
+//! What people see of runs: read from the store, and decided by nobody.
+//!
+//! The states of steps come from the journal, through the same engine that ran them; how their
+//! attempts went is kept beside it. Everything is read in one look, so it was true together at one
+//! moment. Times are milliseconds since 1970.
+
+mod critical;
+mod error;
+mod expected;
+mod find;
+mod holder;
+mod list;
+mod prune;
+mod run;
+mod step;
+mod why;
+
+pub use critical::CriticalPath;
+pub use error::LookError;
+pub use expected::{Estimate, Expectations, Expected};
+pub use find::{find_run, run_names};
+pub use holder::People;
+pub use list::{Listed, history, open_runs};
+pub use prune::{Orphan, PruneError, Pruned, PrunedRun, Pruning, prune};
+pub use run::{RunState, RunView};
+pub use step::{AttemptView, StepState, StepView};
+pub use why::{Cause, Explanation, HolderView, WaitReason};

@@ -1,0 +1,100 @@
+//! Why something cannot be looked at.
+
+use thiserror::Error;
+use windlass_store::StoreError;
+
+use crate::coordinator::RunError;
+
+/// Why something cannot be looked at.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum LookError {
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The workflow of the run cannot be read.
+    #[error("run {run}: {source}")]
+    Plan {
+        /// The run.
+        run: String,
+        /// Why.
+        source: Box<RunError>,
+    },
+    /// There is no such run.
+    #[error("no run is called {run:?}{}", meant(nearest))]
+    UnknownRun {
+        /// What was asked for.
+        run: String,
+        /// Runs that may have been meant, with their workflows.
+        nearest: Vec<(String, String)>,
+    },
+    /// Several runs begin like this.
+    #[error("several runs begin with {run:?}{}", meant(candidates))]
+    AmbiguousRun {
+        /// What was asked for.
+        run: String,
+        /// The newest of them, with their workflows.
+        candidates: Vec<(String, String)>,
+    },
+    /// There is no run at all.
+    #[error("there is no run yet; start one with: windlass run FILE")]
+    NoRuns,
+    /// The run has no such step.
+    #[error("run {run} has no step {step:?}{}", named(nearest))]
+    UnknownStep {
+        /// The run.
+        run: String,
+        /// What was asked for.
+        step: String,
+        /// Steps that may have been meant.
+        nearest: Vec<String>,
+    },
+    /// The step has not been tried so often.
+    #[error("step {step:?} of run {run} has no attempt {attempt}: {}", tried(*attempts))]
+    UnknownAttempt {
+        /// The run.
+        run: String,
+        /// The step.
+        step: String,
+        /// What was asked for.
+        attempt: u32,
+        /// How often it was tried.
+        attempts: usize,
+    },
+}
+
+impl LookError {
+    /// Whether the fault lies in what was asked for, not in the store.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        match self {
+            LookError::Store(store) => store.is_usage(),
+            _ => true,
+        }
+    }
+}
+
+fn meant(runs: &[(String, String)]) -> String {
+    let runs: Vec<_> = runs.iter().map(|(id, workflow)| format!("{id} ({workflow})")).collect();
+    list(&runs)
+}
+
+fn named(steps: &[String]) -> String {
+    list(steps)
+}
+
+fn list(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => format!("; did you mean {only}?"),
+        several => format!("; did you mean one of these?\n  {}", several.join("\n  ")),
+    }
+}
+
+fn tried(attempts: usize) -> String {
+    match attempts {
+        0 => "it has not begun".to_owned(),
+        1 => "it was tried once".to_owned(),
+        times => format!("it was tried {times} times"),
+    }
+}

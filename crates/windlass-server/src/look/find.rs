@@ -1,0 +1,63 @@
+//! Finds a run by what people call it: the beginning of its id, or `last`.
+
+use windlass_core::nearest;
+use windlass_store::{RunRecord, Store, StoreError, Transaction};
+
+use super::LookError;
+
+/// What stands for the newest run.
+const LAST: &str = "last";
+/// How many of the newest runs are looked at for one that may have been meant.
+const SEARCHED: usize = 1000;
+/// How many are told.
+const TOLD: usize = 5;
+
+/// The run that `text` stands for: the beginning of its id, or `last` for the newest.
+pub fn find_run(store: &mut Store, text: &str) -> Result<RunRecord, LookError> {
+    store.look(|transaction| found(transaction, text))?
+}
+
+/// The newest runs with their workflows, for a shell that completes them.
+pub fn run_names(store: &mut Store, limit: usize) -> Result<Vec<(String, String)>, LookError> {
+    Ok(store.look(|transaction| newest(transaction, limit))?)
+}
+
+pub(super) fn found(
+    transaction: &Transaction<'_>,
+    text: &str,
+) -> Result<Result<RunRecord, LookError>, StoreError> {
+    let run = || text.to_owned();
+    match transaction.run(text) {
+        Ok(found) if !text.is_empty() => Ok(Ok(found)),
+        Err(StoreError::UnknownRun { .. }) if text == LAST => Ok(Err(LookError::NoRuns)),
+        Ok(_) | Err(StoreError::UnknownRun { .. }) => {
+            let nearest = similar(text, &newest(transaction, SEARCHED)?);
+            Ok(Err(LookError::UnknownRun { run: run(), nearest }))
+        }
+        Err(StoreError::AmbiguousRun { .. }) => {
+            let mut candidates = newest(transaction, SEARCHED)?;
+            candidates.retain(|(id, _)| id.starts_with(text));
+            candidates.truncate(TOLD);
+            Ok(Err(LookError::AmbiguousRun { run: run(), candidates }))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn newest(
+    transaction: &Transaction<'_>,
+    limit: usize,
+) -> Result<Vec<(String, String)>, StoreError> {
+    let runs = transaction.latest_runs(None, limit)?.into_iter();
+    Ok(runs.map(|run| (run.id, run.workflow)).collect())
+}
+
+/// The runs whose ids begin almost like `text`, or else those of the workflow that is called so.
+fn similar(text: &str, runs: &[(String, String)]) -> Vec<(String, String)> {
+    let beginning = |id: &str| id.chars().take(text.chars().count()).collect::<String>();
+    let is_near = |id: &str| nearest(text, [beginning(id).as_str()]).is_some();
+    let near: Vec<_> = runs.iter().filter(|(id, _)| !text.is_empty() && is_near(id)).collect();
+    let of_workflow = runs.iter().filter(|(_, workflow)| workflow == text);
+    let meant: Vec<_> = if near.is_empty() { of_workflow.collect() } else { near };
+    meant.into_iter().take(TOLD).cloned().collect()
+}

@@ -1,0 +1,91 @@
+//! Lists of runs: those that have not ended, and those that have.
+
+use windlass_store::{RunEnd, RunListing, Store, Transaction};
+
+use super::run::Seen;
+use super::{LookError, RunState, RunView};
+
+/// A run in a list.
+#[non_exhaustive]
+pub struct Listed {
+    /// Its id.
+    pub id: String,
+    /// What the workflow is called.
+    pub workflow: String,
+    /// The file it came from.
+    pub file: String,
+    /// When it was submitted.
+    pub created_ms: i64,
+    /// What there is to see; or why nothing is, because this version cannot read the workflow.
+    pub view: Result<Box<RunView>, LookError>,
+}
+
+/// The runs that are under way or interrupted, the newest first.
+pub fn open_runs(store: &mut Store) -> Result<Vec<Listed>, LookError> {
+    let read = |transaction: &Transaction<'_>| transaction.open_runs();
+    let open = store.look(read)?;
+    let mut listed = Vec::new();
+    for listing in open {
+        listed.extend(look_at(store, listing)?.filter(|run| run.end().is_none()));
+    }
+    Ok(listed)
+}
+
+/// The last `limit` runs that have ended, the newest first; of one workflow, or of all.
+pub fn history(
+    store: &mut Store,
+    workflow: Option<&str>,
+    limit: usize,
+) -> Result<Vec<(RunListing, RunEnd)>, LookError> {
+    // All that have not ended may stand before those that have.
+    let newest = store.look(|transaction| {
+        let open = transaction.open_runs()?.len();
+        transaction.latest_runs(workflow, limit.saturating_add(open))
+    })?;
+    let mut ended = Vec::new();
+    for listing in newest {
+        let end = match listing.end {
+            Some(end) => Some(end),
+            None => look_at(store, listing.clone())?.and_then(|run| run.end()),
+        };
+        ended.extend(end.map(|end| (named(listing), end)));
+        if ended.len() == limit {
+            break;
+        }
+    }
+    Ok(ended)
+}
+
+/// A run that was stored before workflows were goes by its file.
+fn named(mut listing: RunListing) -> RunListing {
+    if listing.workflow.is_empty() {
+        listing.workflow.clone_from(&listing.file);
+    }
+    listing
+}
+
+/// Looks at one run; none if it is gone meanwhile.
+pub(super) fn look_at(store: &mut Store, listing: RunListing) -> Result<Option<Listed>, LookError> {
+    let RunListing { id, workflow, file, created_ms, .. } = listing;
+    let dir = store.dir().to_owned();
+    let seen = store.look(|transaction| match transaction.run(&id) {
+        Ok(run) if run.id == id => Ok(Some(Seen::of(transaction, run)?)),
+        _ => Ok(None),
+    })?;
+    let Some(seen) = seen else { return Ok(None) };
+    let view = RunView::of(seen, &dir).map(Box::new);
+    let workflow = view.as_ref().map_or(workflow, |view| view.workflow.clone());
+    Ok(Some(Listed { id, workflow, file, created_ms, view }))
+}
+
+impl Listed {
+    pub(super) fn end(&self) -> Option<RunEnd> {
+        self.view.as_ref().ok().and_then(|view| view.state.end())
+    }
+
+    /// Where it stands, if that can be seen.
+    #[must_use]
+    pub fn state(&self) -> Option<RunState> {
+        self.view.as_ref().ok().map(|view| view.state)
+    }
+}

@@ -1,0 +1,238 @@
+//! Forgets what has ended long ago: runs with their logs, and events.
+//!
+//! A run is taken out of the store first, then its logs. Whoever is killed in between leaves logs
+//! that belong to no run; the next one finds and removes them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use thiserror::Error;
+use windlass_store::{RunEnd, RunListing, Store, StoreError};
+
+use super::list::look_at;
+use super::run::leader_of;
+use super::{LookError, RunState};
+
+/// What to forget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pruning {
+    /// What ended, or was emitted, longer ago than this.
+    pub older_than: Option<Duration>,
+    /// Ended runs beyond the newest so many.
+    pub keep: Option<usize>,
+    /// Runs that were interrupted, too, as if they had ended then.
+    pub interrupted: bool,
+    /// Only say what would be forgotten.
+    pub dry_run: bool,
+}
+
+/// What was forgotten, or would be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pruned {
+    /// The runs, the newest first.
+    pub runs: Vec<PrunedRun>,
+    /// Logs that belonged to no run.
+    pub orphans: Vec<Orphan>,
+    /// How many events.
+    pub events: usize,
+}
+
+/// A run that was forgotten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PrunedRun {
+    /// Its id.
+    pub id: String,
+    /// What the workflow was called.
+    pub workflow: String,
+    /// How it ended: a word of [`RunState::word`].
+    pub state: &'static str,
+    /// When it ended.
+    pub ended_ms: i64,
+    /// How much its logs took, in bytes.
+    pub bytes: u64,
+}
+
+/// Logs of no run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Orphan {
+    /// Their directory.
+    pub dir: PathBuf,
+    /// How much they took, in bytes.
+    pub bytes: u64,
+}
+
+/// Why not everything could be forgotten.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PruneError {
+    /// The store cannot be used.
+    #[error(transparent)]
+    Look(#[from] LookError),
+    /// Logs cannot be removed.
+    #[error("the logs in {dir} cannot be removed: {source}", dir = dir.display())]
+    Logs {
+        /// Their directory.
+        dir: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl From<StoreError> for PruneError {
+    fn from(error: StoreError) -> Self {
+        Self::Look(error.into())
+    }
+}
+
+/// Forgets runs and events as `pruning` says. Never a run that somebody leads.
+pub fn prune(store: &mut Store, pruning: &Pruning) -> Result<Pruned, PruneError> {
+    let logs = store.dir().join("runs");
+    // Listed before the runs are: one that begins meanwhile is stored before its logs are.
+    let dirs = directories(&logs)?;
+    let (all, now_ms) = store.look(|transaction| {
+        Ok((transaction.latest_runs(None, usize::MAX)?, transaction.moment().wall_ms))
+    })?;
+    let known: BTreeSet<_> = all.iter().map(|run| run.id.clone()).collect();
+    let before_ms = pruning.older_than.map(|age| now_ms.saturating_sub(millis(age)));
+    let mut pruned = Pruned::default();
+    for (run, end) in candidates(store, all, pruning, before_ms)? {
+        if pruning.dry_run || forget(store, &run.id, end)? {
+            let dir = logs.join(&run.id);
+            let bytes = remove(&dir, pruning.dry_run)?;
+            pruned.runs.push(PrunedRun { bytes, ..run });
+        }
+    }
+    for dir in dirs.into_iter().filter(|(name, _)| !known.contains(name)).map(|(_, dir)| dir) {
+        let bytes = remove(&dir, pruning.dry_run)?;
+        pruned.orphans.push(Orphan { dir, bytes });
+    }
+    if let Some(before_ms) = before_ms {
+        pruned.events = forget_events(store, before_ms, pruning.dry_run)?;
+    }
+    Ok(pruned)
+}
+
+/// The runs that may be forgotten, the newest first, with the end that is stored of each.
+fn candidates(
+    store: &mut Store,
+    all: Vec<RunListing>,
+    pruning: &Pruning,
+    before_ms: Option<i64>,
+) -> Result<Vec<(PrunedRun, Option<RunEnd>)>, PruneError> {
+    let (mut candidates, mut kept) = (Vec::new(), 0);
+    for listing in all {
+        let (id, workflow, end) = (listing.id.clone(), listing.workflow.clone(), listing.end);
+        let Some((state, ended_ms)) = ended(store, listing, pruning.interrupted)? else { continue };
+        let old = before_ms.is_some_and(|before| ended_ms < before);
+        let many = pruning.keep.is_some_and(|keep| kept >= keep);
+        if old || many {
+            candidates.push((PrunedRun { id, workflow, state, ended_ms, bytes: 0 }, end));
+        } else {
+            kept += 1;
+        }
+    }
+    Ok(candidates)
+}
+
+/// How and when a run ended, if it has, or counts as if.
+fn ended(
+    store: &mut Store,
+    listing: RunListing,
+    interrupted: bool,
+) -> Result<Option<(&'static str, i64)>, PruneError> {
+    if let Some(end) = listing.end {
+        return Ok(Some((end.outcome.word(), end.at_ms)));
+    }
+    let created_ms = listing.created_ms;
+    let Some(run) = look_at(store, listing)? else { return Ok(None) };
+    Ok(match &run.view {
+        Ok(view) => match view.state {
+            RunState::Ended(end) => Some((end.outcome.word(), end.at_ms)),
+            RunState::Interrupted if interrupted => {
+                Some((view.state.word(), view.ended_ms().unwrap_or(created_ms)))
+            }
+            _ => None,
+        },
+        // Nobody who has this version can go on with it; whether somebody leads it is looked at when
+        // it is forgotten.
+        Err(_) => interrupted.then_some(("unreadable", created_ms)),
+    })
+}
+
+/// Takes a run out of the store, unless somebody has gone on with it meanwhile. Whether it was.
+fn forget(store: &mut Store, run: &str, end: Option<RunEnd>) -> Result<bool, StoreError> {
+    store.transact(|transaction| {
+        let listing = match transaction.listing(run) {
+            Err(StoreError::UnknownRun { .. }) => return Ok(false),
+            listing => listing?,
+        };
+        let idle = listing.end == end && leader_of(transaction, run)?.is_none();
+        if idle {
+            transaction.delete_run(run)?;
+        }
+        Ok(idle)
+    })
+}
+
+fn forget_events(store: &mut Store, before_ms: i64, dry_run: bool) -> Result<usize, StoreError> {
+    if dry_run {
+        return store.look(|transaction| {
+            let events = transaction.events(0, usize::MAX)?;
+            Ok(events.iter().filter(|event| event.at_ms < before_ms).count())
+        });
+    }
+    store.transact(|transaction| transaction.forget_events(before_ms))
+}
+
+fn directories(logs: &Path) -> Result<Vec<(String, PathBuf)>, PruneError> {
+    let failed = |source| PruneError::Logs { dir: logs.to_owned(), source };
+    let entries = match fs::read_dir(logs) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut dirs = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        // What is not called like a run is nobody's of ours.
+        if let (Ok(name), true) = (entry.file_name().into_string(), entry.path().is_dir())
+            && name.len() == 8
+            && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+        {
+            dirs.push((name, entry.path()));
+        }
+    }
+    dirs.sort();
+    Ok(dirs)
+}
+
+/// Removes the logs of a run. How much they took.
+fn remove(dir: &Path, dry_run: bool) -> Result<u64, PruneError> {
+    let failed = |source| PruneError::Logs { dir: dir.to_owned(), source };
+    let bytes = match size(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        bytes => bytes.map_err(failed)?,
+    };
+    if !dry_run {
+        fs::remove_dir_all(dir).map_err(failed)?;
+    }
+    Ok(bytes)
+}
+
+/// How much the files of a directory take; those in directories below it not counted.
+fn size(dir: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(dir)? {
+        bytes += entry?.metadata()?.len();
+    }
+    Ok(bytes)
+}
+
+fn millis(age: Duration) -> i64 {
+    i64::try_from(age.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,364 @@
+//! One run as it stands: its state, its steps and their attempts.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use windlass_core::{Ending, Fact, Grant, Happening, Name, Timestamp, WorkId, WorkState, nearest};
+use windlass_store::{
+    AttemptEnd, AttemptRecord, GuardWait, Moment, NameView, Process, RunEnd, RunListing,
+    RunOutcome, RunRecord, Store, StoreError, StoredLease, Transaction,
+};
+
+use super::find::found;
+use super::{AttemptView, LookError, StepState, StepView};
+use crate::attempt::log_path;
+use crate::coordinator::plan_of;
+use crate::schedule::Schedule;
+
+/// A run as it stands.
+#[non_exhaustive]
+pub struct RunView {
+    /// As it was submitted.
+    pub run: RunRecord,
+    /// What the workflow is called.
+    pub workflow: String,
+    /// When it was submitted.
+    pub created_ms: i64,
+    /// Where it stands.
+    pub state: RunState,
+    /// Its steps, each behind those it waits for.
+    pub steps: Vec<StepView>,
+    /// When this was so.
+    pub now_ms: i64,
+    pub(super) schedule: Schedule,
+    pub(super) waits: Vec<GuardWait>,
+}
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RunState {
+    /// A process leads it.
+    UnderWay {
+        /// That process.
+        pid: Option<u32>,
+    },
+    /// Nobody leads it, and it has not ended; it can be resumed.
+    Interrupted,
+    /// It has ended.
+    Ended(RunEnd),
+}
+
+impl RunState {
+    /// As people read it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            RunState::UnderWay { .. } => "running",
+            RunState::Interrupted => "interrupted",
+            RunState::Ended(end) => end.outcome.word(),
+        }
+    }
+
+    /// How it ended, if it has.
+    #[must_use]
+    pub fn end(self) -> Option<RunEnd> {
+        match self {
+            RunState::Ended(end) => Some(end),
+            _ => None,
+        }
+    }
+}
+
+impl RunView {
+    /// The run that `text` stands for: the beginning of its id, or `last` for the newest.
+    pub fn find(store: &mut Store, text: &str) -> Result<Self, LookError> {
+        let dir = store.dir().to_owned();
+        let seen = store.look(|transaction| match found(transaction, text)? {
+            Ok(run) => Ok(Ok(Seen::of(transaction, run)?)),
+            Err(missing) => Ok(Err(missing)),
+        })?;
+        Self::of(seen?, &dir)
+    }
+
+    pub(super) fn of(seen: Seen, dir: &Path) -> Result<Self, LookError> {
+        let Seen { run, listing, facts, attempts, waits, leader, heard_ms, now_ms } = seen;
+        let unreadable = |source| LookError::Plan { run: run.id.clone(), source: Box::new(source) };
+        let plan = plan_of(&run).map_err(unreadable)?;
+        let workflow = plan.name.clone();
+        let mut schedule = Schedule::new(plan);
+        schedule.replay(&facts);
+        let state = state_of(&schedule, &listing, leader.as_ref(), facts.last());
+        let logs = dir.join("runs").join(&run.id);
+        let journal = Journal { logs: &logs, schedule: &schedule, state, heard_ms };
+        let steps = journal.steps(&facts, attempts);
+        Ok(Self {
+            run,
+            workflow,
+            created_ms: listing.created_ms,
+            state,
+            steps,
+            now_ms,
+            schedule,
+            waits,
+        })
+    }
+
+    /// The place of a step among [`RunView::steps`].
+    pub fn place(&self, step: &str) -> Result<usize, LookError> {
+        let exact = self.steps.iter().position(|known| known.name == step);
+        if let Some(place) = exact {
+            return Ok(place);
+        }
+        let declared: Vec<_> = self.steps.iter().filter(|known| known.declared == step).collect();
+        let mut near: Vec<String> = declared.iter().map(|known| known.name.clone()).collect();
+        if near.is_empty() {
+            let names = self.steps.iter().map(|known| known.name.as_str());
+            near.extend(nearest(step, names).map(str::to_owned));
+        }
+        near.truncate(10);
+        let (run, step) = (self.run.id.clone(), step.to_owned());
+        Err(LookError::UnknownStep { run, step, nearest: near })
+    }
+
+    /// How many steps have ended.
+    #[must_use]
+    pub fn done(&self) -> usize {
+        self.steps.iter().filter(|step| step.state.is_end()).count()
+    }
+
+    /// The first time that anything of it ran, and the last, or now if it goes on.
+    #[must_use]
+    pub fn ended_ms(&self) -> Option<i64> {
+        match self.state {
+            RunState::Ended(end) => Some(end.at_ms),
+            RunState::UnderWay { .. } => None,
+            RunState::Interrupted => {
+                let attempts = self.steps.iter().flat_map(|step| &step.attempts);
+                attempts.map(|attempt| attempt.ended_ms.unwrap_or(attempt.started_ms)).max()
+            }
+        }
+    }
+}
+
+/// Everything that is read of a run, at one moment.
+pub(super) struct Seen {
+    pub(super) run: RunRecord,
+    pub(super) listing: RunListing,
+    facts: Vec<Fact>,
+    attempts: Vec<AttemptRecord>,
+    waits: Vec<GuardWait>,
+    leader: Option<StoredLease>,
+    /// When whoever led it last was last heard of, as far as this boot knows.
+    heard_ms: Option<i64>,
+    now_ms: i64,
+}
+
+impl Seen {
+    pub(super) fn of(transaction: &Transaction<'_>, run: RunRecord) -> Result<Self, StoreError> {
+        let listing = transaction.listing(&run.id)?;
+        Ok(Self {
+            listing,
+            facts: transaction.facts(&run.id)?,
+            attempts: transaction.attempts(&run.id)?,
+            waits: transaction.waits(&run.id)?,
+            leader: leader_of(transaction, &run.id)?,
+            heard_ms: heard_ms(transaction, &run.id)?,
+            now_ms: transaction.moment().wall_ms,
+            run,
+        })
+    }
+}
+
+/// The hold of the process that leads a run, if it lives.
+pub(super) fn leader_of(
+    transaction: &Transaction<'_>,
+    run: &str,
+) -> Result<Option<StoredLease>, StoreError> {
+    let leases = transaction.leases(&Name::Run(run.to_owned()))?;
+    Ok(leases.into_iter().find(|lease| is_live(lease, transaction.moment())))
+}
+
+/// When whoever leads or led a run gave the last sign of life, on the wall clock.
+fn heard_ms(transaction: &Transaction<'_>, run: &str) -> Result<Option<i64>, StoreError> {
+    let moment = transaction.moment();
+    let leases = transaction.leases(&Name::Run(run.to_owned()))?;
+    let heard = leases.iter().filter(|stored| stored.owner.boot == moment.boot).map(|stored| {
+        let ago = moment.at.since(stored.lease.last_heartbeat).as_millis();
+        moment.wall_ms.saturating_sub(i64::try_from(ago).unwrap_or(i64::MAX))
+    });
+    Ok(heard.max())
+}
+
+/// Whether somebody still stands behind a hold.
+pub(super) fn is_live(stored: &StoredLease, moment: &Moment) -> bool {
+    let gone = stored.owner.process.as_ref().is_some_and(Process::is_gone);
+    !gone && stored.owner.boot == moment.boot && !stored.lease.is_stale(moment.at)
+}
+
+/// The place in line of an attempt of this run, if it has one.
+pub(super) fn is_refused(names: &[NameView], run: &str, grant: Grant) -> bool {
+    let mut tickets = names.iter().flat_map(|name| &name.tickets);
+    tickets.any(|stored| {
+        super::holder::Attempt::read(stored.ticket.holder.as_str())
+            .is_some_and(|attempt| attempt.run == run && attempt.grant == grant)
+    })
+}
+
+/// Milliseconds since 1970, of a run's clock.
+pub(super) fn millis(at: Timestamp) -> i64 {
+    i64::try_from(at.as_nanos() / 1_000_000).unwrap_or(i64::MAX)
+}
+
+fn state_of(
+    schedule: &Schedule,
+    listing: &RunListing,
+    leader: Option<&StoredLease>,
+    last: Option<&Fact>,
+) -> RunState {
+    if let Some(end) = listing.end {
+        return RunState::Ended(end);
+    }
+    if let Some(leader) = leader {
+        return RunState::UnderWay { pid: leader.owner.process.as_ref().map(|own| own.pid) };
+    }
+    let engine = schedule.engine();
+    if schedule.len() == 0 || !engine.is_done() {
+        return RunState::Interrupted;
+    }
+    // One that ended before ends were kept, or was killed between its last step and its end.
+    let all = engine.metrics().count(WorkState::Success) == schedule.len();
+    let outcome = if all { RunOutcome::Succeeded } else { RunOutcome::Failed };
+    RunState::Ended(RunEnd {
+        at_ms: last.map_or(listing.created_ms, |last| millis(last.at)),
+        outcome,
+    })
+}
+
+/// Reads the steps of a run out of its journal.
+struct Journal<'a> {
+    logs: &'a PathBuf,
+    schedule: &'a Schedule,
+    state: RunState,
+    heard_ms: Option<i64>,
+}
+
+impl Journal<'_> {
+    fn steps(&self, facts: &[Fact], records: Vec<AttemptRecord>) -> Vec<StepView> {
+        let mut attempts = self.attempts(facts);
+        let mut unbegun = BTreeMap::new();
+        for record in records.into_iter().filter(|record| record.work.index() < self.schedule.len())
+        {
+            let (work, view) = (record.work, self.recorded(record));
+            if view.number == 0 {
+                unbegun.insert(work, view);
+            } else {
+                attempts.entry(work).or_default().insert(view.number, view);
+            }
+        }
+        let works = (0..self.schedule.len()).map(WorkId::from_index);
+        works
+            .map(|work| {
+                let own = attempts.remove(&work).unwrap_or_default().into_values().collect();
+                self.step(work, own, unbegun.remove(&work))
+            })
+            .collect()
+    }
+
+    fn step(
+        &self,
+        work: WorkId,
+        attempts: Vec<AttemptView>,
+        unbegun: Option<AttemptView>,
+    ) -> StepView {
+        let step = self.schedule.step(work);
+        let phase = self.schedule.engine().phase(work);
+        let state = phase.map_or(StepState::Waiting, StepState::of);
+        let led = matches!(self.state, RunState::UnderWay { .. });
+        let state = match state {
+            StepState::Running if !led => StepState::Interrupted,
+            state => state,
+        };
+        StepView {
+            name: step.name.clone(),
+            declared: step.declared.clone(),
+            state,
+            attempts,
+            most_attempts: step.retry.count.saturating_add(1),
+            after: step.after.clone(),
+            // What was told of a step that was tried again later is past.
+            unbegun: unbegun.filter(|_| state.is_end()),
+        }
+    }
+
+    /// The attempts as the journal tells them: when they began and ended, and how.
+    fn attempts(&self, facts: &[Fact]) -> BTreeMap<WorkId, BTreeMap<u32, AttemptView>> {
+        let mut attempts: BTreeMap<WorkId, BTreeMap<u32, AttemptView>> = BTreeMap::new();
+        for fact in facts {
+            match fact.what {
+                Happening::Started { work, attempt } => {
+                    let grant = Grant { work, attempt };
+                    let view = self.begun(grant, millis(fact.at));
+                    attempts.entry(work).or_default().insert(attempt, view);
+                }
+                Happening::Ended { work, attempt, ending } => {
+                    let view = attempts.get_mut(&work).and_then(|own| own.get_mut(&attempt));
+                    if let Some(view) = view {
+                        view.ended_ms = Some(millis(fact.at));
+                        view.end = Some(end_of(ending));
+                    }
+                }
+                _ => {}
+            }
+        }
+        if !matches!(self.state, RunState::UnderWay { .. }) {
+            // Nobody knows when; they were there when the run was last heard of.
+            let last = facts.last().map(|last| millis(last.at)).max(self.heard_ms);
+            let all = attempts.values_mut().flat_map(BTreeMap::values_mut);
+            for view in all.filter(|view| view.end.is_none()) {
+                (view.end, view.ended_ms) = (Some(AttemptEnd::Interrupted), last);
+            }
+        }
+        attempts
+    }
+
+    fn begun(&self, grant: Grant, started_ms: i64) -> AttemptView {
+        AttemptView {
+            work: grant.work,
+            number: grant.attempt,
+            started_ms,
+            ended_ms: None,
+            end: None,
+            code: None,
+            signal: None,
+            why: None,
+            peak_kib: None,
+            cpu_ms: None,
+            log: log_path(self.logs, grant, &self.schedule.step(grant.work).name),
+        }
+    }
+
+    fn recorded(&self, record: AttemptRecord) -> AttemptView {
+        let grant = Grant { work: record.work, attempt: record.attempt };
+        AttemptView {
+            ended_ms: Some(record.ended_ms),
+            end: Some(record.end),
+            code: record.code,
+            signal: record.signal,
+            why: record.why,
+            peak_kib: record.peak_kib,
+            cpu_ms: record.cpu_ms,
+            ..self.begun(grant, record.started_ms)
+        }
+    }
+}
+
+fn end_of(ending: Ending) -> AttemptEnd {
+    match ending {
+        Ending::Success => AttemptEnd::Success,
+        Ending::Retry { .. } => AttemptEnd::Retry,
+        Ending::Cancelled => AttemptEnd::Cancelled,
+        Ending::Interrupted => AttemptEnd::Interrupted,
+        _ => AttemptEnd::Failed,
+    }
+}

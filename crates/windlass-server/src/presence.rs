@@ -1,0 +1,182 @@
+//! Who leads a run keeps a file locked, and so do its children until each has become a program.
+//!
+//! A process that is about to execute its program looks like its parent: it carries no mark yet, and
+//! nobody who looks for marks can find it. If its parent is killed in that moment, it goes on. But it
+//! has its parent's files open, and those of ours are closed by the kernel when the new program
+//! begins. So whoever gets this lock, or finds that somebody got it later, knows: what the dead one
+//! has started carries its mark, or is gone.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use windlass_store::{Process, Tree};
+
+use crate::tree::{self, MARKS};
+
+/// How long a process may take from its beginning to its program.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often to look; it takes microseconds, unless the machine is very busy.
+const PAUSE: Duration = Duration::from_millis(1);
+/// How the marks of all attempts begin, before the id of their run.
+const RUN_MARK: &str = "run-";
+
+/// The lock of a leader, while it lasts.
+pub(crate) struct Presence {
+    #[cfg_attr(not(test), expect(dead_code, reason = "what counts is that it is open"))]
+    locked: File,
+}
+
+impl Presence {
+    /// Waits until no earlier leader of the run has children without a mark, and keeps the lock.
+    pub(crate) fn take(state: &Path, run: &str, process: &Process) -> io::Result<Self> {
+        let path = path(state, run);
+        fs::create_dir_all(path.parent().expect("it lies in the directory of a run"))?;
+        let mut file = File::options().append(true).create(true).open(path)?;
+        wait(|| try_lock(&file, FlockOperation::NonBlockingLockExclusive))?;
+        file.set_len(0)?;
+        let Process { pid, started, boot, namespace } = process;
+        file.write_all(format!("{pid} {started} {boot} {namespace}").as_bytes())?;
+        Ok(Self { locked: file })
+    }
+}
+
+/// Ends what a dead holder of a name has left, if need be after the last of it can be recognised.
+pub(crate) fn end_leftover(state: &Path, tree: &Tree) -> io::Result<()> {
+    if let Some(run) = run_of(tree) {
+        await_marks(&path(state, run))?;
+    }
+    tree::end(tree)
+}
+
+/// Waits until no child of a dead leader is without its mark.
+fn await_marks(path: &Path) -> io::Result<()> {
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        file => file?,
+    };
+    wait(|| {
+        let free = try_lock(&file, FlockOperation::NonBlockingLockShared)?;
+        // One that lives has had the lock after the dead one's children.
+        Ok(free || leader(&mut file)?.is_some_and(|leader| !leader.is_gone()))
+    })
+}
+
+/// Who had the lock last.
+fn leader(file: &mut File) -> io::Result<Option<Process>> {
+    let mut text = String::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.read_to_string(&mut text)?;
+    let mut words = text.split(' ');
+    let process = (|| {
+        let (pid, started) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let (boot, namespace) = (words.next()?.to_owned(), words.next()?.to_owned());
+        Some(Process { pid, started, boot, namespace })
+    })();
+    Ok(process)
+}
+
+/// The run whose attempt a tree is.
+fn run_of(tree: &Tree) -> Option<&str> {
+    let word = tree.mark.strip_prefix(MARKS)?.strip_prefix('=')?;
+    word.strip_prefix(RUN_MARK)?.split('-').next()
+}
+
+fn path(state: &Path, run: &str) -> PathBuf {
+    state.join("runs").join(run).join("leader")
+}
+
+fn try_lock(file: &File, how: FlockOperation) -> io::Result<bool> {
+    match flock(file, how) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn wait(mut done: impl FnMut() -> io::Result<bool>) -> io::Result<()> {
+    let began = Instant::now();
+    while !done()? {
+        if began.elapsed() > PATIENCE {
+            let message = "a process that was about to execute its program does not get on";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+        }
+        thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// A child that has the files of a leader open, as all have before they execute their program;
+    /// the leader itself is gone.
+    fn orphan(state: &Path, leader: &Process) -> Child {
+        let Presence { locked } = Presence::take(state, "r", leader).expect("nobody else leads");
+        Command::new("sleep").arg("600").stdin(locked).spawn().expect("sleep runs")
+    }
+
+    fn dead() -> Process {
+        let mut process = Process::current().expect("this is Linux");
+        process.started += 1;
+        process
+    }
+
+    /// Does something while the orphan lives, and says so once it is through.
+    fn check_waits(state: &Path, mut orphan: Child, act: impl FnOnce() + Send + 'static) {
+        let (tell, told) = mpsc::channel();
+        let acting = thread::spawn(move || {
+            act();
+            tell.send(()).expect("somebody listens");
+        });
+        let early = told.recv_timeout(Duration::from_millis(100));
+        assert!(early.is_err(), "it waits for what is not marked yet");
+        orphan.kill().expect("it can be killed");
+        orphan.wait().expect("it was killed");
+        told.recv().expect("it gets on");
+        acting.join().expect("nothing is wrong");
+        assert!(state.join("runs/r/leader").exists());
+    }
+
+    #[test]
+    fn a_leader_waits_for_the_unmarked_children_of_the_one_before() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (state, process) = (dir.path().to_owned(), dead());
+        let orphan = orphan(&state, &process);
+        check_waits(dir.path(), orphan, move || {
+            Presence::take(&state, "r", &process).expect("the lock is had");
+        });
+    }
+
+    fn tree() -> Tree {
+        Tree { mark: tree::mark("run-r-1-2-3"), group: None }
+    }
+
+    #[test]
+    fn a_name_is_not_taken_before_the_dead_holders_children_are_marked() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let state = dir.path().to_owned();
+        let orphan = orphan(&state, &dead());
+        check_waits(dir.path(), orphan, move || {
+            end_leftover(&state, &tree()).expect("it is ended");
+        });
+    }
+
+    #[test]
+    fn a_later_leader_holds_up_nobody() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let process = Process::current().expect("this is Linux");
+        let _presence = Presence::take(dir.path(), "r", &process).expect("the lock is had");
+        end_leftover(dir.path(), &tree()).expect("there is nothing to wait for");
+        let lock = Tree { mark: tree::mark("lock-7"), group: None };
+        end_leftover(dir.path(), &lock).expect("no run, no leader");
+    }
+}

@@ -1,0 +1,226 @@
+//! Where changes are posted for those who read along: the latest few thousand, each reader at its own
+//! pace.
+//!
+//! Whoever posts holds nobody up and is held up by nobody: changes are posted in one go, what is too
+//! old makes way, and a reader that comes too late is told how many it missed. A reader takes many
+//! at a time.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// How many changes a reader may be behind.
+const KEPT: usize = 4096;
+/// How many a reader takes at a time.
+const TAKEN: usize = 64;
+
+#[derive(Debug)]
+pub(crate) struct Board<T> {
+    posted: Mutex<Posted<T>>,
+    /// Rung when something was posted and somebody waits for it.
+    bell: Notify,
+}
+
+#[derive(Debug)]
+struct Posted<T> {
+    /// The latest; the last one is number `count`.
+    latest: VecDeque<T>,
+    count: u64,
+    readers: usize,
+    /// Whether a reader has found nothing new, and waits.
+    is_awaited: bool,
+    is_closed: bool,
+}
+
+/// Someone who reads everything that is posted from now on.
+#[derive(Debug)]
+pub(crate) struct Reader<T> {
+    board: Arc<Board<T>>,
+    /// How many it has seen or missed.
+    seen: u64,
+    /// What it has taken and not told yet.
+    taken: VecDeque<T>,
+}
+
+/// What a reader is told.
+pub(crate) enum Told<T> {
+    One(T),
+    Missed(u64),
+}
+
+impl<T: Clone> Board<T> {
+    pub(crate) fn new() -> Arc<Self> {
+        let posted = Posted {
+            latest: VecDeque::new(),
+            count: 0,
+            readers: 0,
+            is_awaited: false,
+            is_closed: false,
+        };
+        Arc::new(Self { posted: Mutex::new(posted), bell: Notify::new() })
+    }
+
+    pub(crate) fn read(self: &Arc<Self>) -> Reader<T> {
+        let mut posted = self.lock();
+        posted.readers += 1;
+        Reader { board: Arc::clone(self), seen: posted.count, taken: VecDeque::new() }
+    }
+
+    /// Posts everything that is in `changes`, which is empty then.
+    pub(crate) fn post(&self, changes: &mut Vec<T>) {
+        let mut posted = self.lock();
+        let is_awaited = std::mem::take(&mut posted.is_awaited);
+        if posted.readers > 0 {
+            posted.count += changes.len() as u64;
+            posted.latest.extend(changes.drain(..));
+            let too_many = posted.latest.len().saturating_sub(KEPT);
+            posted.latest.drain(..too_many);
+        }
+        drop(posted);
+        changes.clear();
+        if is_awaited {
+            self.bell.notify_waiters();
+        }
+    }
+
+    /// Nothing more will be posted.
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.bell.notify_waiters();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Posted<T>> {
+        self.posted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Clone> Reader<T> {
+    /// The next one; none once the board is closed and everything is read.
+    pub(crate) async fn next(&mut self) -> Option<Told<T>> {
+        loop {
+            if let Some(one) = self.taken.pop_front() {
+                return Some(Told::One(one));
+            }
+            let board = Arc::clone(&self.board);
+            let rung = board.bell.notified();
+            tokio::pin!(rung);
+            // Listening before looking: what is posted in between rings.
+            rung.as_mut().enable();
+            match self.look() {
+                Looked::Missed(missed) => return Some(Told::Missed(missed)),
+                Looked::Taken => {}
+                Looked::Nothing => rung.await,
+                Looked::Closed => return None,
+            }
+        }
+    }
+
+    fn look(&mut self) -> Looked {
+        let mut posted = self.board.lock();
+        let oldest = posted.count - posted.latest.len() as u64;
+        let missed = oldest.saturating_sub(self.seen);
+        if missed > 0 {
+            self.seen = oldest;
+            return Looked::Missed(missed);
+        }
+        // No more than are kept, so it is a place among them.
+        let next = (self.seen - oldest) as usize;
+        self.taken.extend(posted.latest.iter().skip(next).take(TAKEN).cloned());
+        self.seen += self.taken.len() as u64;
+        match self.taken.is_empty() {
+            false => Looked::Taken,
+            true if posted.is_closed => Looked::Closed,
+            true => {
+                posted.is_awaited = true;
+                Looked::Nothing
+            }
+        }
+    }
+}
+
+enum Looked {
+    Missed(u64),
+    Taken,
+    Nothing,
+    Closed,
+}
+
+impl<T> Drop for Reader<T> {
+    fn drop(&mut self) {
+        let mut posted = self.board.posted.lock().unwrap_or_else(PoisonError::into_inner);
+        posted.readers -= 1;
+        if posted.readers == 0 {
+            // Nobody is there to miss what is posted meanwhile.
+            posted.latest = VecDeque::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn all(mut reader: Reader<u64>) -> (Vec<u64>, u64) {
+        let (mut read, mut missed) = (Vec::new(), 0);
+        while let Some(told) = reader.next().await {
+            match told {
+                Told::One(one) => read.push(one),
+                Told::Missed(some) => missed += some,
+            }
+        }
+        (read, missed)
+    }
+
+    #[tokio::test]
+    async fn everybody_reads_what_is_posted_while_they_are_there() {
+        let board = Board::new();
+        let early = board.read();
+        board.post(&mut vec![1, 2]);
+        let late = board.read();
+        board.post(&mut vec![3]);
+        board.close();
+        assert_eq!(all(early).await, (vec![1, 2, 3], 0));
+        assert_eq!(all(late).await, (vec![3], 0));
+        assert_eq!(all(board.read()).await, (vec![], 0));
+    }
+
+    #[tokio::test]
+    async fn one_that_is_late_is_told_how_many_it_missed() {
+        let board = Board::new();
+        let reader = board.read();
+        for chunk in 0..100 {
+            board.post(&mut (chunk * 100..(chunk + 1) * 100).collect());
+        }
+        board.close();
+        let (read, missed) = all(reader).await;
+        assert_eq!(missed, 10_000 - KEPT as u64);
+        assert_eq!(read, (missed..10_000).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn one_that_waits_is_woken() {
+        let board = Board::new();
+        let reader = tokio::spawn(all(board.read()));
+        for number in 0..1000 {
+            board.post(&mut vec![number]);
+            if number % 3 == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        board.close();
+        assert_eq!(reader.await.expect("no panic"), ((0..1000).collect(), 0));
+    }
+
+    #[tokio::test]
+    async fn what_nobody_reads_is_not_kept() {
+        let board = Board::new();
+        drop(board.read());
+        board.post(&mut vec![1]);
+        assert_eq!(board.lock().latest.len(), 0);
+        let reader = board.read();
+        board.post(&mut vec![2]);
+        board.close();
+        assert_eq!(all(reader).await, (vec![2], 0));
+    }
+}

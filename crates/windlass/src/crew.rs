@@ -1,0 +1,175 @@
+//! How many run bodies, and when one more is worth it.
+//!
+//! A runner that ends a body takes the next one in the same visit. While bodies are brisk, one
+//! runner gets through them faster than several who pass the state from core to core; so others
+//! leave, and nobody is asked to help. A body may turn out not to be brisk at all, or never to
+//! yield: as long as somebody rests, the run looks in every now and then, and sends for another
+//! runner if nothing has ended since.
+
+use std::time::Duration;
+
+use windlass_core::Timestamp;
+
+/// Those who run bodies, one at a time each.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Crew {
+    /// How many are polling a body that has not waited yet, or are about to.
+    pub(crate) polling: usize,
+    /// How many can do so at once: as many as the runtime has threads.
+    threads: usize,
+    /// Whether there is a run.
+    pub(crate) is_running: bool,
+    /// The run they belong to; those of an earlier one start nothing any more.
+    pub(crate) run: u64,
+    /// When the run looks again by itself.
+    pub(crate) wakes_at: Option<Timestamp>,
+    /// How long bodies take of late, in nanoseconds.
+    pace_ns: u64,
+    /// How many have ended without having waited.
+    ended: u64,
+    /// The same when the run last looked in.
+    seen: u64,
+    /// Whether the run looks in.
+    is_watched: bool,
+}
+
+/// What a runner remembers of its own last end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LastEnd(u64);
+
+/// A body that takes less costs less than to have somebody else run it.
+const BRISK_NS: u64 = 2_000;
+/// Bodies that take longer count as if they took so long, so that they are soon forgotten.
+const LONG_NS: u64 = 4 * BRISK_NS;
+/// How often the run looks in while somebody rests.
+pub(crate) const LOOK_IN: Duration = Duration::from_millis(1);
+
+impl Crew {
+    /// A run begins, on a runtime with so many threads.
+    pub(crate) fn begin(&mut self, threads: usize) {
+        self.threads = threads;
+        self.run += 1;
+        self.is_running = true;
+        self.pace_ns = LONG_NS;
+        self.is_watched = false;
+    }
+
+    /// The run is over; some of its runners may go on for a while.
+    pub(crate) fn end(&mut self) {
+        self.run += 1;
+        self.is_running = false;
+    }
+
+    /// A body that has not waited has ended, and took so long.
+    pub(crate) fn note_end(&mut self, took: Duration) {
+        let took = u64::try_from(took.as_nanos()).unwrap_or(LONG_NS).min(LONG_NS);
+        let weight = if took > self.pace_ns { 2 } else { 8 };
+        self.pace_ns = (self.pace_ns * (weight - 1) + took) / weight;
+        self.ended += 1;
+    }
+
+    /// Whether a runner that is about to end an attempt, and whose last end was that one, should rest
+    /// then: another one gets along without it. `polling` is what it counts for itself.
+    pub(crate) fn can_spare(&self, last: LastEnd, polling: usize) -> bool {
+        let another_has_ended = last.0 > 0 && self.ended > last.0;
+        another_has_ended && self.polling > polling && self.is_brisk()
+    }
+
+    /// What a runner has to remember that is not spared.
+    pub(crate) fn last_end(&self) -> LastEnd {
+        LastEnd(self.ended)
+    }
+
+    /// Whether another runner would have a thread, and be of use.
+    pub(crate) fn wants_help(&self) -> bool {
+        self.has_room() && !self.is_brisk()
+    }
+
+    /// Whether the run has to look in from now on, because somebody rests who could help.
+    pub(crate) fn has_to_be_watched(&mut self) -> bool {
+        self.has_room() && self.is_brisk() && !std::mem::replace(&mut self.is_watched, true)
+    }
+
+    /// How many runners the run has to find work for. At least one, unless all get along so well:
+    /// whoever has a thread may be busy with a body that never yields.
+    pub(crate) fn missing(&mut self) -> usize {
+        let stuck = std::mem::replace(&mut self.seen, self.ended) == self.ended;
+        if self.polling > 0 && self.is_brisk() && !stuck {
+            self.is_watched = true;
+            return 0;
+        }
+        self.is_watched = false;
+        self.threads.saturating_sub(self.polling).max(1)
+    }
+
+    /// Whether the run has to look in.
+    pub(crate) fn looks_in(&self) -> bool {
+        self.is_watched
+    }
+
+    fn has_room(&self) -> bool {
+        self.polling < self.threads
+    }
+
+    /// Where there is one thread, nobody is in anybody's way.
+    fn is_brisk(&self) -> bool {
+        self.threads > 1 && self.pace_ns < BRISK_NS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TINY: Duration = Duration::from_nanos(300);
+    const LARGE: Duration = Duration::from_micros(50);
+
+    /// A crew whose bodies have all taken so long.
+    fn crew(threads: usize, polling: usize, took: Duration) -> Crew {
+        let mut crew = Crew::default();
+        crew.begin(threads);
+        crew.polling = polling;
+        (0..100).for_each(|_| crew.note_end(took));
+        crew
+    }
+
+    #[test]
+    fn help_is_wanted_where_bodies_take_long_and_a_thread_is_free() {
+        assert!(crew(2, 1, LARGE).wants_help());
+        assert!(!crew(2, 2, LARGE).wants_help(), "no thread is free");
+        assert!(!crew(2, 1, TINY).wants_help(), "help would cost more than it brings");
+        let mut crew = crew(2, 1, TINY);
+        crew.note_end(LARGE);
+        assert!(crew.wants_help(), "one that takes long is noticed at once");
+    }
+
+    #[test]
+    fn of_two_with_tiny_bodies_one_is_spared() {
+        let mut crew = crew(2, 2, TINY);
+        let own = crew.last_end();
+        assert!(!crew.can_spare(own, 1), "nobody else has ended anything since");
+        crew.note_end(TINY);
+        assert!(crew.can_spare(own, 1), "another one has");
+        assert!(!crew.can_spare(LastEnd::default(), 1), "one that has just come stays");
+        crew.polling = 1;
+        assert!(!crew.can_spare(own, 1), "there is no other one any more");
+    }
+
+    #[test]
+    fn while_somebody_rests_the_run_looks_in_and_sends_for_help_if_nothing_ends() {
+        let mut crew = crew(2, 1, TINY);
+        assert!(crew.has_to_be_watched());
+        assert!(!crew.has_to_be_watched(), "once is enough");
+        assert_eq!((crew.missing(), crew.looks_in()), (0, true));
+        crew.note_end(TINY);
+        assert_eq!((crew.missing(), crew.looks_in()), (0, true), "it gets along");
+        assert_eq!((crew.missing(), crew.looks_in()), (1, false), "it is stuck");
+    }
+
+    #[test]
+    fn on_one_thread_nobody_rests() {
+        let mut crew = crew(1, 1, TINY);
+        assert!(!crew.has_to_be_watched() && !crew.wants_help());
+        assert_eq!((crew.missing(), crew.looks_in()), (1, false));
+    }
+}
