@@ -10,7 +10,7 @@ use clap::{Arg, Args, Command, Parser, Subcommand, ValueEnum};
 use windlass_server::{LeaseTerms, Name, check_name};
 use windlass_workflow::{DurationError, EventPattern};
 
-use crate::display::OutputMode;
+use crate::completions;
 
 mod looking;
 
@@ -18,6 +18,8 @@ pub(crate) use looking::{
     HistoryArguments, LogArguments, ManArguments, PruneArguments, Shell, ShowArguments,
     WhyArguments,
 };
+
+use crate::display::OutputMode;
 
 /// The shortest time between heartbeats that makes sense on a busy machine.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -84,7 +86,8 @@ pub(crate) enum Verb {
     /// Go on with a run that was interrupted
     #[command(after_help = "Example:\n  windlass resume 3fa9c2d1")]
     Resume {
-        /// The run's id, or the beginning of it
+        /// The run: its id, the beginning of it, or `last`
+        #[arg(add = completions::runs())]
         run: String,
     },
     /// Try what failed or was cancelled in a run again, and everything that follows it
@@ -92,7 +95,8 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  windlass retry 3fa9c2d1\n  windlass retry 3fa9 --step deploy"
     )]
     Retry {
-        /// The run's id, or the beginning of it
+        /// The run: its id, the beginning of it, or `last`
+        #[arg(add = completions::runs())]
         run: String,
 
         /// Only this step, and what follows it
@@ -102,8 +106,8 @@ pub(crate) enum Verb {
     /// End a run, or one of its steps
     #[command(after_help = "Examples:\n  windlass cancel 3fa9c2d1\n  windlass cancel 3fa9/deploy")]
     Cancel {
-        /// The run's id or the beginning of it, and the step behind a slash
-        #[arg(value_name = "RUN[/STEP]")]
+        /// The run, and the step behind a slash
+        #[arg(value_name = "RUN[/STEP]", add = completions::steps())]
         target: String,
     },
     /// Say everything that is wrong with a workflow, without running anything
@@ -173,7 +177,7 @@ pub(crate) enum Verb {
     )]
     Approve {
         /// What waits: a step as RUN/STEP, or guard/NAME
-        #[arg(value_parser = target)]
+        #[arg(value_parser = target, add = completions::steps())]
         target: Target,
     },
     /// Fail a guard that waits for somebody
@@ -182,7 +186,7 @@ pub(crate) enum Verb {
     )]
     Reject {
         /// What waits: a step as RUN/STEP, or guard/NAME
-        #[arg(value_parser = target)]
+        #[arg(value_parser = target, add = completions::steps())]
         target: Target,
     },
     /// Tell everybody that something has happened

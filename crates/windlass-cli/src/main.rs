@@ -33,6 +33,10 @@ mod times;
 mod why;
 mod workflow_file;
 
+use std::io::{self, Write};
+use std::panic;
+use std::process::ExitCode;
+
 use clap::Parser;
 use windlass_server::Verdict;
 
@@ -40,7 +44,12 @@ use crate::arguments::{Arguments, Form, Verb};
 use crate::exit::Exit;
 use crate::run::RunArguments;
 
-fn main() -> std::process::ExitCode {
+fn main() -> ExitCode {
+    // What went wrong was told when it did.
+    panic::catch_unwind(call).unwrap_or(Exit::Bug).into()
+}
+
+fn call() -> Exit {
     completions::answer_shell();
     let arguments = Arguments::parse();
     let state = arguments.state.as_deref();
@@ -80,8 +89,8 @@ fn main() -> std::process::ExitCode {
         Verb::Holders => holders::holders(state, form),
     };
     exit.unwrap_or_else(|failure| {
-        eprintln!("windlass: {failure}");
+        // Whoever has closed the stream still gets the exit code.
+        let _ = writeln!(io::stderr(), "windlass: {failure}");
         Exit::from(&*failure)
     })
-    .into()
 }

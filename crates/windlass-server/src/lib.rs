@@ -46,7 +46,7 @@ pub use logs::{Tail, tail};
 pub use look::{
     AttemptView, Cause, CriticalPath, Estimate, Expectations, Expected, Explanation, HolderView,
     Listed, LookError, Orphan, People, PruneError, Pruned, PrunedRun, Pruning, RunState, RunView,
-    StepState, StepView, WaitReason, find_run, history, open_runs, prune, run_names,
+    Skipped, StepState, StepView, WaitReason, find_run, history, open_runs, prune, run_names,
 };
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
 pub use pulse::Lost;

@@ -128,6 +128,7 @@ mod spec;
 mod state;
 mod sync;
 mod task;
+mod visit;
 mod work;
 
 pub use windlass_core as core;
