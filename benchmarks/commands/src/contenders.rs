@@ -63,8 +63,11 @@ impl Contender {
         let jobs = work.jobs.to_string();
         let mut command = match self {
             Contender::Floor => return None,
-            Contender::Windlass(program) => run(program, &dir.join(format!("state-{round}"))),
-            Contender::WindlassInMemory(program) => run(program, &in_memory()),
+            Contender::Windlass(program) | Contender::WindlassInMemory(program) => {
+                let mut command = Command::new(program);
+                command.arg("--state").arg(self.state(dir, round)).args(["run", "flow.toml"]);
+                command
+            }
             Contender::Tool(name) => Command::new(name),
         };
         match self {
@@ -79,22 +82,34 @@ impl Contender {
         Some(command)
     }
 
+    fn state(&self, dir: &Path, round: usize) -> PathBuf {
+        match self {
+            Contender::WindlassInMemory(_) => in_memory(),
+            // A new one each time: files that were removed a moment ago make new ones slow.
+            _ => dir.join(format!("state-{round}")),
+        }
+    }
+
+    /// Makes a store, as there is one on any machine that has seen a run, outside of what is measured.
+    pub(crate) fn prepare(&self, dir: &Path, round: usize) {
+        self.forget(dir);
+        if let Contender::Windlass(program) | Contender::WindlassInMemory(program) = self {
+            let mut command = Command::new(program);
+            command.arg("--state").arg(self.state(dir, round)).arg("holders");
+            let status = command.stdout(Stdio::null()).status().expect("it can be started");
+            assert!(status.success(), "{status}");
+        }
+    }
+
     /// Forgets what it has remembered, outside of what is measured.
     pub(crate) fn forget(&self, dir: &Path) {
-        // What is not there need not be removed. A windlass on the disk has a new state each time:
-        // files that were removed a moment ago make new ones slow.
+        // What is not there need not be removed.
         let _ = match self {
             Contender::WindlassInMemory(_) => std::fs::remove_dir_all(in_memory()),
             Contender::Tool("ninja") => std::fs::remove_file(dir.join(".ninja_log")),
             _ => Ok(()),
         };
     }
-}
-
-fn run(windlass: &Path, state: &Path) -> Command {
-    let mut command = Command::new(windlass);
-    command.arg("--state").arg(state).args(["run", "flow.toml"]);
-    command
 }
 
 fn in_memory() -> PathBuf {

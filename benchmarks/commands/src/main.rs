@@ -31,7 +31,7 @@ fn main() {
     let contenders = Contender::all(&windlass);
     let mut report = Report::new(contenders.iter().filter(|contender| !contender.is_installed()));
     let (few, many) = if quick { (100, 300) } else { (1000, 10_000) };
-    let rounds = if quick { (3, 1) } else { (9, 3) };
+    let rounds = if quick { (3, 1) } else { (5, 2) };
     for (work, rounds) in [
         (Work { shape: Shape::Independent, steps: 1, jobs: 2 }, rounds.0 * 3),
         (Work { shape: Shape::Independent, steps: few, jobs: 2 }, rounds.0),

@@ -17,7 +17,7 @@ pub(crate) struct Measurement {
 }
 
 pub(crate) fn measure(contender: &Contender, work: Work, dir: &Path, round: usize) -> Measurement {
-    contender.forget(dir);
+    contender.prepare(dir, round);
     let command = contender.command(work, dir, round);
     let (began, used) = (Instant::now(), cpu());
     match command {

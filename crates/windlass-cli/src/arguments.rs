@@ -1,13 +1,16 @@
 //! What can be asked for.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{EnumValueParser, FalseyValueParser, PossibleValue, TypedValueParser};
+use clap::{Arg, Args, Command, Parser, Subcommand, ValueEnum};
 use windlass_server::{LeaseTerms, Name, check_name};
 use windlass_workflow::{DurationError, EventPattern};
+
+use crate::completions;
 
 mod looking;
 
@@ -15,6 +18,8 @@ pub(crate) use looking::{
     HistoryArguments, LogArguments, ManArguments, PruneArguments, Shell, ShowArguments,
     WhyArguments,
 };
+
+use crate::display::OutputMode;
 
 /// The shortest time between heartbeats that makes sense on a busy machine.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -28,8 +33,20 @@ pub(crate) struct Arguments {
     pub(crate) state: Option<PathBuf>,
 
     /// Print what happens as JSON, one object per line
-    #[arg(long, global = true, env = "WINDLASS_JSON")]
+    #[arg(long, global = true, env = "WINDLASS_JSON", value_parser = FalseyValueParser::new())]
     pub(crate) json: bool,
+
+    /// How to show a run: auto, live, prefix, group, raw or quiet
+    #[arg(
+        long,
+        global = true,
+        env = "WINDLASS_OUTPUT_MODE",
+        value_name = "MODE",
+        value_parser = OutputModeParser,
+        hide_possible_values = true,
+        default_value = "auto"
+    )]
+    pub(crate) output: OutputMode,
 
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -69,7 +86,8 @@ pub(crate) enum Verb {
     /// Go on with a run that was interrupted
     #[command(after_help = "Example:\n  windlass resume 3fa9c2d1")]
     Resume {
-        /// The run's id, or the beginning of it
+        /// The run: its id, the beginning of it, or `last`
+        #[arg(add = completions::runs())]
         run: String,
     },
     /// Try what failed or was cancelled in a run again, and everything that follows it
@@ -77,7 +95,8 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  windlass retry 3fa9c2d1\n  windlass retry 3fa9 --step deploy"
     )]
     Retry {
-        /// The run's id, or the beginning of it
+        /// The run: its id, the beginning of it, or `last`
+        #[arg(add = completions::runs())]
         run: String,
 
         /// Only this step, and what follows it
@@ -87,8 +106,8 @@ pub(crate) enum Verb {
     /// End a run, or one of its steps
     #[command(after_help = "Examples:\n  windlass cancel 3fa9c2d1\n  windlass cancel 3fa9/deploy")]
     Cancel {
-        /// The run's id or the beginning of it, and the step behind a slash
-        #[arg(value_name = "RUN[/STEP]")]
+        /// The run, and the step behind a slash
+        #[arg(value_name = "RUN[/STEP]", add = completions::steps())]
         target: String,
     },
     /// Say everything that is wrong with a workflow, without running anything
@@ -158,7 +177,7 @@ pub(crate) enum Verb {
     )]
     Approve {
         /// What waits: a step as RUN/STEP, or guard/NAME
-        #[arg(value_parser = target)]
+        #[arg(value_parser = target, add = completions::steps())]
         target: Target,
     },
     /// Fail a guard that waits for somebody
@@ -167,7 +186,7 @@ pub(crate) enum Verb {
     )]
     Reject {
         /// What waits: a step as RUN/STEP, or guard/NAME
-        #[arg(value_parser = target)]
+        #[arg(value_parser = target, add = completions::steps())]
         target: Target,
     },
     /// Tell everybody that something has happened
@@ -449,6 +468,31 @@ pub(crate) enum Format {
     Mermaid,
     /// For programs
     Json,
+}
+
+/// Reads a mode of output; a variable that is empty is as good as none.
+#[derive(Clone)]
+struct OutputModeParser;
+
+impl TypedValueParser for OutputModeParser {
+    type Value = OutputMode;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        argument: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<OutputMode, clap::Error> {
+        match value.is_empty() {
+            true => Ok(OutputMode::Auto),
+            false => EnumValueParser::new().parse_ref(command, argument, value),
+        }
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let modes = OutputMode::value_variants().iter();
+        Some(Box::new(modes.filter_map(ValueEnum::to_possible_value)))
+    }
 }
 
 fn param(text: &str) -> Result<(String, String), String> {

@@ -28,6 +28,8 @@ pub(crate) enum Exit {
     Cancelled,
     /// The store cannot be used.
     Unavailable,
+    /// A bug in windlass.
+    Bug,
     /// A lock was not had in time.
     NotHad,
     /// A timeout or the longest hold was over.
@@ -57,6 +59,7 @@ impl From<Exit> for ExitCode {
             Exit::Usage => 2,
             Exit::Cancelled => 3,
             Exit::Unavailable => 69,
+            Exit::Bug => 70,
             Exit::NotHad => 75,
             Exit::TimedOut => 124,
             Exit::Signal(signal) => 128 + signal,

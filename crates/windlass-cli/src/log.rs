@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use windlass_server::{AttemptEnd, AttemptView, LookError, RunView, StepView};
@@ -16,6 +16,9 @@ use crate::state;
 use crate::style::{Style, plain};
 
 mod follow;
+
+/// The hooks of a run, as their logs are called.
+const HOOKS: [&str; 3] = ["on.escalate", "on.success", "on.failure"];
 
 pub(crate) fn log(
     state: Option<&Path>,
@@ -71,8 +74,9 @@ impl Wanted {
         Ok(Self { step: Some(place), attempt: Some(attempt) })
     }
 
-    /// The attempts that are wanted, in the order in which they began.
-    fn of(self, view: &RunView) -> Vec<(&StepView, &AttemptView)> {
+    /// The logs that are wanted: attempts in the order in which they began, each with what followed
+    /// it in any case, then the run's hooks.
+    fn of(self, view: &RunView) -> Vec<Piece> {
         let steps = view.steps.iter().enumerate();
         let steps = steps.filter(|(place, _)| self.step.is_none_or(|wanted| wanted == *place));
         let attempts = steps.flat_map(|(_, step)| step.attempts.iter().map(move |own| (step, own)));
@@ -80,35 +84,88 @@ impl Wanted {
             .filter(|(_, own)| self.attempt.is_none_or(|wanted| wanted == own.number))
             .collect();
         wanted.sort_by_key(|(_, attempt)| (attempt.started_ms, attempt.work, attempt.number));
-        wanted
+        let mut pieces: Vec<_> = wanted
+            .into_iter()
+            .flat_map(|(step, attempt)| Piece::of_attempt(step, attempt))
+            .collect();
+        if self.step.is_none() {
+            pieces.extend(HOOKS.into_iter().filter_map(|hook| Piece::of_hook(view, hook)));
+        }
+        pieces
     }
 }
 
-/// Prints every log as a whole, one after the other.
-fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<()> {
-    let style = Style::of_stdout();
-    let attempts = wanted.of(view);
-    if attempts.is_empty() {
-        eprintln!("nothing of that has begun");
-    }
-    let alone = wanted.step.is_some() && attempts.len() == 1;
-    let mut stdout = io::stdout().lock();
-    for (place, (step, attempt)) in attempts.into_iter().enumerate() {
-        match form {
-            Form::Json => print_lines(&mut stdout, &view.run.id, step, attempt)?,
-            Form::Text => {
-                if !alone {
-                    let gap = if place > 0 { "\n" } else { "" };
-                    let heading = style.bold(&heading(step, attempt));
-                    writeln!(stdout, "{gap}{heading}")?;
-                }
-                if let Some(mut file) = open(attempt) {
-                    io::copy(&mut file, &mut stdout)?;
-                }
-            }
+/// One log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Piece {
+    path: PathBuf,
+    /// The step, the attempt of it, and what else it is of.
+    step: Option<(String, u32)>,
+    part: Option<&'static str>,
+    heading: String,
+    /// Nothing more will be written to it.
+    ended: bool,
+}
+
+impl Piece {
+    fn of_attempt(step: &StepView, attempt: &AttemptView) -> Vec<Self> {
+        let own = Some((step.name.clone(), attempt.number));
+        let (path, heading) = (attempt.log.clone(), heading(step, attempt));
+        let ended = has_ended(attempt);
+        let mut pieces = vec![Self { path, step: own.clone(), part: None, heading, ended }];
+        let path = attempt.log.with_extension("finally.log");
+        if path.exists() {
+            let heading = plain(&format!("==> {}, finally <==", step.name));
+            pieces.push(Self { path, step: own, part: Some("finally"), heading, ended });
         }
+        pieces
     }
-    stdout.flush()
+
+    fn of_hook(view: &RunView, hook: &'static str) -> Option<Self> {
+        let path = view.logs.join(format!("{hook}.log"));
+        let heading = format!("==> {hook} <==");
+        path.exists().then_some(Self { path, step: None, part: Some(hook), heading, ended: false })
+    }
+
+    /// What its lines begin with among others.
+    fn prefix(&self) -> String {
+        let step = self.step.as_ref().map(|(step, _)| plain(step));
+        let parts: Vec<_> = step.as_deref().into_iter().chain(self.part).collect();
+        parts.join(" ")
+    }
+
+    /// One line of it; what is not UTF-8 is replaced.
+    fn line_json(&self, run: &str, line: &[u8]) -> String {
+        let text = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(line));
+        json(&LineJson {
+            schema: 1,
+            event: "log_line",
+            run,
+            step: self.step.as_ref().map(|(step, _)| step.as_str()),
+            attempt: self.step.as_ref().map(|(_, attempt)| *attempt),
+            part: self.part,
+            text: &text,
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct LineJson<'a> {
+    schema: u32,
+    event: &'static str,
+    run: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<&'static str>,
+    text: &'a str,
+}
+
+/// Whether an attempt has ended, with all that follows it.
+fn has_ended(attempt: &AttemptView) -> bool {
+    attempt.end.is_some_and(|end| end != AttemptEnd::Finishing)
 }
 
 /// `==> test (attempt 2 of 3): failed: exit 1 <==`
@@ -123,43 +180,37 @@ fn heading(step: &StepView, attempt: &AttemptView) -> String {
     plain(&format!("==> {}{number}: {end}{more} <==", step.name))
 }
 
-fn print_lines(
-    out: &mut impl Write,
-    run: &str,
-    step: &StepView,
-    attempt: &AttemptView,
-) -> io::Result<()> {
-    let Some(file) = open(attempt) else { return Ok(()) };
+/// Prints every log as a whole, one after the other.
+fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<()> {
+    let style = Style::of_stdout();
+    let pieces = wanted.of(view);
+    if pieces.is_empty() {
+        eprintln!("nothing of that has begun");
+    }
+    let alone = wanted.step.is_some() && pieces.len() == 1;
+    let mut stdout = io::stdout().lock();
+    for (place, piece) in pieces.iter().enumerate() {
+        if form == Form::Text && !alone {
+            let gap = if place > 0 { "\n" } else { "" };
+            writeln!(stdout, "{gap}{}", style.bold(&piece.heading))?;
+        }
+        match (File::open(&piece.path), form) {
+            (Err(error), _) => {
+                eprintln!("windlass: {} cannot be read: {error}", piece.path.display());
+            }
+            (Ok(mut file), Form::Text) => drop(io::copy(&mut file, &mut stdout)?),
+            (Ok(file), Form::Json) => print_lines(&mut stdout, &view.run.id, piece, file)?,
+        }
+    }
+    stdout.flush()
+}
+
+fn print_lines(out: &mut impl Write, run: &str, piece: &Piece, file: File) -> io::Result<()> {
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line)? > 0 {
-        out.write_all(line_json(run, &step.name, attempt.number, &line).as_bytes())?;
+        out.write_all(piece.line_json(run, &line).as_bytes())?;
         line.clear();
     }
     Ok(())
-}
-
-#[derive(Serialize)]
-struct LineJson<'a> {
-    schema: u32,
-    event: &'static str,
-    run: &'a str,
-    step: &'a str,
-    attempt: u32,
-    text: &'a str,
-}
-
-/// One line of a log; what is not UTF-8 is replaced.
-fn line_json(run: &str, step: &str, attempt: u32, line: &[u8]) -> String {
-    let text = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(line));
-    json(&LineJson { schema: 1, event: "log_line", run, step, attempt, text: &text })
-}
-
-/// The log of an attempt; it is told if there is none.
-fn open(attempt: &AttemptView) -> Option<File> {
-    let file = File::open(&attempt.log);
-    if let Err(error) = &file {
-        eprintln!("windlass: {} cannot be read: {error}", attempt.log.display());
-    }
-    file.ok()
 }

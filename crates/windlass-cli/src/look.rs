@@ -41,13 +41,16 @@ pub(crate) fn step_ink(state: StepState) -> Option<Ink> {
 
 /// How an attempt ended, in a few words: its exit code or signal, and what else is known.
 pub(crate) fn ending(attempt: &AttemptView) -> String {
-    let process = match (attempt.code, attempt.signal) {
-        (_, Some(signal)) => Some(format!("signal {signal}")),
-        (Some(0) | None, None) => None,
-        (Some(code), None) => Some(format!("exit {code}")),
-    };
-    let why = attempt.why.clone().filter(|why| !why.is_empty());
-    process.into_iter().chain(why).collect::<Vec<_>>().join(": ")
+    let why = attempt.why.as_deref().filter(|why| !why.is_empty());
+    match (attempt.code, attempt.signal, why) {
+        // Whoever says why has seen how, and often says it.
+        (_, Some(_), Some(why)) | (Some(0) | None, None, Some(why)) => why.to_owned(),
+        (_, Some(signal), None) => format!("signal {signal}"),
+        (Some(code), None, Some(why)) if why.contains(&code.to_string()) => why.to_owned(),
+        (Some(code), None, Some(why)) => format!("exit {code}: {why}"),
+        (Some(0) | None, None, None) => String::new(),
+        (Some(code), None, None) => format!("exit {code}"),
+    }
 }
 
 /// How long a step took.

@@ -6,7 +6,9 @@ mod talk;
 
 mod arguments;
 mod check;
+mod clean;
 mod completions;
+mod display;
 mod events;
 mod exit;
 mod graph;
@@ -25,12 +27,15 @@ mod run;
 mod schema;
 mod show;
 mod state;
-mod step_log;
 mod style;
 mod table;
 mod times;
 mod why;
 mod workflow_file;
+
+use std::io::{self, Write};
+use std::panic;
+use std::process::ExitCode;
 
 use clap::Parser;
 use windlass_server::Verdict;
@@ -39,19 +44,25 @@ use crate::arguments::{Arguments, Form, Verb};
 use crate::exit::Exit;
 use crate::run::RunArguments;
 
-fn main() -> std::process::ExitCode {
+fn main() -> ExitCode {
+    // What went wrong was told when it did.
+    panic::catch_unwind(call).unwrap_or(Exit::Bug).into()
+}
+
+fn call() -> Exit {
     completions::answer_shell();
     let arguments = Arguments::parse();
     let state = arguments.state.as_deref();
     let form = Form::from(arguments.json);
+    let shown = run::Shown { mode: arguments.output, form };
     let exit = match &arguments.verb {
         Verb::Run { file, steps, params, jobs } => {
             let order = RunArguments { file, steps, params, jobs: *jobs };
-            run::run(state, &order, arguments.json)
+            run::run(state, &order, shown)
         }
-        Verb::Retry { run, steps } => run::retry(state, run, steps, arguments.json),
-        Verb::Cancel { target } => run::cancel(state, target, arguments.json),
-        Verb::Resume { run } => run::resume(state, run, arguments.json),
+        Verb::Retry { run, steps } => run::retry(state, run, steps, shown),
+        Verb::Cancel { target } => run::cancel(state, target, shown),
+        Verb::Resume { run } => run::resume(state, run, shown),
         Verb::Check { file, params } => check::check(file, params, form),
         Verb::Graph { file, format } => graph::graph(file, *format, form),
         Verb::Schema => schema::schema(),
@@ -78,8 +89,8 @@ fn main() -> std::process::ExitCode {
         Verb::Holders => holders::holders(state, form),
     };
     exit.unwrap_or_else(|failure| {
-        eprintln!("windlass: {failure}");
+        // Whoever has closed the stream still gets the exit code.
+        let _ = writeln!(io::stderr(), "windlass: {failure}");
         Exit::from(&*failure)
     })
-    .into()
 }

@@ -1,20 +1,16 @@
-//! `windlass run` and `windlass resume`: what is shown of a run.
+//! The verbs that lead a run, and have it shown: `run`, `resume`, `retry`, `cancel`.
 
 use std::error::Error;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use serde::Serialize;
-use windlass_server::{
-    Ask, Change, Coordinator, End, RunError, RunRecord, Update, WorkState, ask, check_step,
-};
+use windlass_server::{Ask, Coordinator, End, RunError, RunRecord, Store, ask, check_step};
 
 use crate::arguments::Form;
+use crate::display::{Display, Options, Outline, OutputMode, Verb};
 use crate::exit::Exit;
 use crate::state;
-use crate::step_log::show_log;
 use crate::workflow_file::WorkflowFile;
 
 /// What `run` was asked for.
@@ -25,13 +21,26 @@ pub(crate) struct RunArguments<'a> {
     pub(crate) jobs: Option<u32>,
 }
 
+/// How a run is shown.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown {
+    pub(crate) mode: OutputMode,
+    pub(crate) form: Form,
+}
+
+impl Shown {
+    fn options(self, verb: Verb, store: &Store) -> Options {
+        let Shown { mode, form } = self;
+        Options { verb, mode, form, past: store.opener() }
+    }
+}
+
 pub(crate) fn run(
     state: Option<&Path>,
     arguments: &RunArguments<'_>,
-    json: bool,
+    shown: Shown,
 ) -> Result<Exit, Box<dyn Error>> {
-    let Some(WorkflowFile { name, text, .. }) =
-        WorkflowFile::open(arguments.file, Form::from(json))?
+    let Some(WorkflowFile { name, text, .. }) = WorkflowFile::open(arguments.file, shown.form)?
     else {
         return Ok(Exit::Usage);
     };
@@ -44,17 +53,24 @@ pub(crate) fn run(
         jobs: arguments.jobs,
         ..RunRecord::default()
     };
-    let coordinator = Coordinator::submit(state::open(state)?, order)?;
-    lead(coordinator, "run", json)
+    let store = state::open(state)?;
+    let options = shown.options(Verb::Run, &store);
+    lead(Coordinator::submit(store, order)?, options)
 }
 
-pub(crate) fn resume(state: Option<&Path>, run: &str, json: bool) -> Result<Exit, Box<dyn Error>> {
-    match Coordinator::resume(state::open(state)?, run) {
+pub(crate) fn resume(
+    state: Option<&Path>,
+    run: &str,
+    shown: Shown,
+) -> Result<Exit, Box<dyn Error>> {
+    let store = state::open(state)?;
+    let options = shown.options(Verb::Resume, &store);
+    match Coordinator::resume(store, run) {
         Err(RunError::Over { run, outcome }) => {
             eprintln!("run {run} has ended: {}", outcome.word());
             Ok(outcome.into())
         }
-        coordinator => lead(coordinator?, "resumed run", json),
+        coordinator => lead(coordinator?, options),
     }
 }
 
@@ -62,17 +78,18 @@ pub(crate) fn retry(
     state: Option<&Path>,
     run: &str,
     steps: &[String],
-    json: bool,
+    shown: Shown,
 ) -> Result<Exit, Box<dyn Error>> {
-    let coordinator = Coordinator::retry(state::open(state)?, run, steps)?;
-    lead(coordinator, "retried run", json)
+    let store = state::open(state)?;
+    let options = shown.options(Verb::Retry, &store);
+    lead(Coordinator::retry(store, run, steps)?, options)
 }
 
 /// Asks the process that leads the run to end it; ends it here if there is none.
 pub(crate) fn cancel(
     state: Option<&Path>,
     target: &str,
-    json: bool,
+    shown: Shown,
 ) -> Result<Exit, Box<dyn Error>> {
     let (run, step) = match target.split_once('/') {
         Some((run, step)) => (run, Some(step)),
@@ -80,8 +97,9 @@ pub(crate) fn cancel(
     };
     let mut store = state::open(state)?;
     let found = store.run(run)?;
+    let options = shown.options(Verb::Cancel, &store);
     match Coordinator::cancel(store, &found.id, step) {
-        Ok(coordinator) => lead(coordinator, "cancelling run", json).map(|_| Exit::Success),
+        Ok(coordinator) => lead(coordinator, options).map(|_| Exit::Success),
         Err(RunError::Led { .. }) => {
             let mut store = state::open(state)?;
             check_step(&found, step)?;
@@ -99,129 +117,15 @@ fn working_dir(file: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(beside.unwrap_or(Path::new(".")))
 }
 
-fn lead(coordinator: Coordinator, verb: &str, json: bool) -> Result<Exit, Box<dyn Error>> {
-    let (id, steps) = (coordinator.run_id().to_owned(), coordinator.steps());
-    let began = Instant::now();
-    eprintln!("{verb} {id}: {steps} {}", if steps == 1 { "step" } else { "steps" });
-    let end = coordinator.lead(|update| {
-        let shown = if json { tell_json(&id, update) } else { tell(update) };
-        // A closed pipe must not end the run; its exit code still tells how it went.
-        let _ = shown;
-    });
-    let end =
-        end.inspect_err(|_| eprintln!("run {id} stopped; go on with: windlass resume {id}"))?;
-    let took = began.elapsed().as_secs_f64();
+fn lead(coordinator: Coordinator, options: Options) -> Result<Exit, Box<dyn Error>> {
+    let display = Display::start(Outline::of(&coordinator), options)?;
+    let end = coordinator.lead(|update| display.tell(update))?;
+    display.end(end);
     Ok(match end {
-        End::Succeeded => {
-            eprintln!("run {id} succeeded in {took:.1} s");
-            Exit::Success
-        }
-        End::Failed => {
-            eprintln!("run {id} failed after {took:.1} s");
-            Exit::Failed
-        }
-        End::TooLate => {
-            eprintln!("run {id} did not end well before its deadline; it took {took:.1} s");
-            Exit::TimedOut
-        }
-        End::Cancelled => {
-            eprintln!("run {id} was cancelled after {took:.1} s");
-            Exit::Cancelled
-        }
-        End::Left => {
-            eprintln!("run {id} can go on with: windlass resume {id}");
-            Exit::Success
-        }
-        End::Interrupted { signal } => {
-            eprintln!("run {id} was interrupted; go on with: windlass resume {id}");
-            Exit::Signal(signal)
-        }
+        End::Succeeded | End::Left => Exit::Success,
+        End::Failed => Exit::Failed,
+        End::TooLate => Exit::TimedOut,
+        End::Cancelled => Exit::Cancelled,
+        End::Interrupted { signal } => Exit::Signal(signal),
     })
-}
-
-fn tell(update: &Update<'_>) -> io::Result<()> {
-    match update {
-        Update::Changed(change) => show(change),
-        Update::Waits { step, what, .. } => {
-            eprintln!("{step}: waits for {what}");
-            Ok(())
-        }
-        Update::Notice(what) => {
-            eprintln!("{what}");
-            Ok(())
-        }
-        _ => Ok(()),
-    }
-}
-
-fn show(change: &Change<'_>) -> io::Result<()> {
-    let Change { step, attempt, .. } = change;
-    let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-    let word = match change.state {
-        WorkState::Running => "started",
-        WorkState::Pending => "will be tried again",
-        WorkState::Success if change.skipped => "skipped",
-        WorkState::Success => "succeeded",
-        WorkState::Failed => "failed",
-        WorkState::Blocked => "blocked",
-        WorkState::Cancelled => "cancelled",
-    };
-    let why = change.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-    eprintln!("{step}: {word}{again}{why}");
-    let over = !matches!(change.state, WorkState::Running);
-    match &change.log {
-        Some(log) if over => show_log(step, log, &mut io::stdout().lock()),
-        _ => Ok(()),
-    }
-}
-
-#[derive(Serialize)]
-struct StepEvent<'a> {
-    schema: u32,
-    event: &'static str,
-    run: &'a str,
-    step: &'a str,
-    state: &'static str,
-    attempt: u32,
-    /// Milliseconds since 1970.
-    at: u64,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    skipped: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<&'a str>,
-}
-
-fn tell_json(run: &str, update: &Update<'_>) -> io::Result<()> {
-    match update {
-        Update::Changed(change) => show_json(run, change),
-        _ => Ok(()),
-    }
-}
-
-fn show_json(run: &str, change: &Change<'_>) -> io::Result<()> {
-    let event = StepEvent {
-        schema: 1,
-        event: "step",
-        run,
-        step: change.step,
-        state: state_name(change.state),
-        attempt: change.attempt,
-        at: change.at_nanos / 1_000_000,
-        skipped: change.skipped,
-        why: change.why.as_deref(),
-    };
-    let mut stdout = io::stdout().lock();
-    serde_json::to_writer(&mut stdout, &event)?;
-    writeln!(stdout)
-}
-
-fn state_name(state: WorkState) -> &'static str {
-    match state {
-        WorkState::Pending => "pending",
-        WorkState::Running => "running",
-        WorkState::Success => "success",
-        WorkState::Failed => "failed",
-        WorkState::Blocked => "blocked",
-        WorkState::Cancelled => "cancelled",
-    }
 }

@@ -1,6 +1,6 @@
 //! `windlass show`: one run, its steps, its timeline and its critical path.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fs;
 use std::path::Path;
@@ -141,12 +141,13 @@ impl Page<'_> {
         if all || steps.len() <= ALL {
             return (steps.iter().collect(), Vec::new());
         }
+        let critical: BTreeSet<_> = self.path.steps.iter().copied().collect();
         let notable = |place: usize, step: &StepView| {
             let plain = matches!(
                 step.state,
                 StepState::Waiting | StepState::Success | StepState::Skipped | StepState::Blocked
             );
-            !plain || step.attempts.len() > 1 || self.path.steps.contains(&place)
+            !plain || step.attempts.len() > 1 || critical.contains(&place)
         };
         let (shown, hidden): (Vec<_>, Vec<_>) =
             steps.iter().enumerate().partition(|(place, step)| notable(*place, step));

@@ -51,13 +51,17 @@ impl Style {
         Self::of(&io::stdout())
     }
 
+    /// What standard error can show.
+    pub(crate) fn of_stderr() -> Self {
+        Self::of(&io::stderr())
+    }
+
     fn of(output: &(impl IsTerminal + AsFd)) -> Self {
         let terminal = output.is_terminal();
-        let read = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
         Self {
-            colours: Colours::wanted(terminal, read),
-            width: width(terminal.then(|| output.as_fd()).and_then(columns), read),
-            letters: Letters::spoken(read),
+            colours: Colours::wanted(terminal, variable),
+            width: width(terminal.then(|| output.as_fd()).and_then(columns), variable),
+            letters: Letters::spoken(variable),
         }
     }
 
@@ -86,13 +90,23 @@ impl Style {
     }
 }
 
+/// A variable of the environment that says something.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Whether a terminal can move its cursor, as far as its name says.
+pub(crate) fn moves_cursor(read: impl Fn(&str) -> Option<String>) -> bool {
+    read("TERM").is_some_and(|term| term != "dumb")
+}
+
 impl Colours {
     /// What the variables that `read` finds ask for.
     fn wanted(terminal: bool, read: impl Fn(&str) -> Option<String>) -> Self {
-        let dumb = read("TERM").is_none_or(|term| term == "dumb");
+        let forced = read("CLICOLOR_FORCE").is_some_and(|value| value != "0");
         if read("NO_COLOR").is_some() {
             Colours::Plain
-        } else if read("CLICOLOR_FORCE").is_some_and(|value| value != "0") || terminal && !dumb {
+        } else if forced || terminal && moves_cursor(read) {
             Colours::Ansi
         } else {
             Colours::Plain
@@ -178,17 +192,19 @@ mod tests {
     fn colours_go_where_they_are_wanted() {
         use Colours::{Ansi, Plain};
         let xterm = ("TERM", "xterm");
-        let check = |terminal, said: &[(&str, &str)], wanted| {
+        let cases: [(bool, &[(&str, &str)], Colours); 8] = [
+            (true, &[xterm], Ansi),
+            (false, &[xterm], Plain),
+            (true, &[], Plain),
+            (true, &[("TERM", "dumb")], Plain),
+            (true, &[xterm, ("NO_COLOR", "1")], Plain),
+            (false, &[xterm, ("CLICOLOR_FORCE", "1")], Ansi),
+            (false, &[xterm, ("CLICOLOR_FORCE", "0")], Plain),
+            (false, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], Plain),
+        ];
+        for (terminal, said, wanted) in cases {
             assert_eq!(Colours::wanted(terminal, of(said)), wanted, "{terminal} {said:?}");
-        };
-        check(true, &[xterm], Ansi);
-        check(false, &[xterm], Plain);
-        check(true, &[], Plain);
-        check(true, &[("TERM", "dumb")], Plain);
-        check(true, &[xterm, ("NO_COLOR", "1")], Plain);
-        check(false, &[xterm, ("CLICOLOR_FORCE", "1")], Ansi);
-        check(false, &[xterm, ("CLICOLOR_FORCE", "0")], Plain);
-        check(false, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], Plain);
+        }
     }
 
     #[test]

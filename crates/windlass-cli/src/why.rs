@@ -138,7 +138,9 @@ fn reason_json<'a>(
             escalated: Some(*escalated),
             ..base("guard")
         },
-        WaitReason::Gate => base("gate"),
+        WaitReason::Gate { guards } => {
+            ReasonJson { name: guards.first().map(String::as_str), ..base("gate") }
+        }
         WaitReason::Retry { at_ms, attempt } => {
             ReasonJson { at: Some(*at_ms), attempt: Some(*attempt), ..base("retry") }
         }

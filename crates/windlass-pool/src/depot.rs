@@ -14,8 +14,8 @@ use std::{
 
 /// How many blocks move between a thread and the depot at a time.
 const BATCH: usize = 64;
-/// How many batches of a size the depot keeps.
-const DEPOT_BATCHES: usize = 1024;
+/// How many bytes the depot keeps of a size.
+const DEPOT_BYTES: usize = 8 << 20;
 
 /// Memory for one small task.
 #[repr(C, align(16))]
@@ -79,7 +79,7 @@ fn restock<B: Block>(shelf: &mut Vec<Box<B>>) -> Option<Box<B>> {
 fn hand_in<B: Block>(shelf: &mut Vec<Box<B>>) {
     let batch = shelf.split_off(BATCH);
     let mut depot = B::depot().lock().unwrap_or_else(PoisonError::into_inner);
-    if depot.len() < DEPOT_BATCHES {
+    if depot.len() * BATCH * size_of::<B>() < DEPOT_BYTES {
         depot.push(batch);
     }
 }

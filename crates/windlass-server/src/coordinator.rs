@@ -12,7 +12,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
-use windlass_core::{Grant, HolderId, Input, Phase, Timestamp, Token, Transition, WorkId};
+use windlass_core::{
+    Grant, HolderId, Input, Phase, Timestamp, Token, Transition, WorkId, WorkState,
+};
 use windlass_store::{
     Leftover, Name, RunEnd, RunOutcome, RunRecord, Store, StoreError, Topic, Tree,
 };
@@ -356,6 +358,15 @@ impl Coordinator {
     #[must_use]
     pub fn run_id(&self) -> &str {
         &self.leader.run.id
+    }
+
+    /// The states of the steps, in the order of the plan. Only a resumed run begins with steps that
+    /// have ended.
+    #[must_use]
+    pub fn states(&self) -> Vec<WorkState> {
+        let engine = self.schedule.engine();
+        let phases = (0..self.schedule.len()).map(|place| engine.phase(WorkId::from_index(place)));
+        phases.map(|phase| phase.map_or(WorkState::Pending, Phase::state)).collect()
     }
 
     /// How many steps the run has.

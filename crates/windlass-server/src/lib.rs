@@ -46,7 +46,7 @@ pub use logs::{Tail, tail};
 pub use look::{
     AttemptView, Cause, CriticalPath, Estimate, Expectations, Expected, Explanation, HolderView,
     Listed, LookError, Orphan, People, PruneError, Pruned, PrunedRun, Pruning, RunState, RunView,
-    StepState, StepView, WaitReason, find_run, history, open_runs, prune, run_names,
+    Skipped, StepState, StepView, WaitReason, find_run, history, open_runs, prune, run_names,
 };
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
 pub use pulse::Lost;
@@ -56,5 +56,5 @@ pub use windlass_core::{
 };
 pub use windlass_store::{
     AttemptEnd, Event, NameView, Network, Process, Refused, RunEnd, RunListing, RunOutcome,
-    RunRecord, Store, StoreError, StoredLease, StoredTicket, check_name,
+    RunRecord, Store, StoreError, StoreOpener, StoredLease, StoredTicket, check_name,
 };

@@ -24,4 +24,4 @@ pub use list::{Listed, history, open_runs};
 pub use prune::{Orphan, PruneError, Pruned, PrunedRun, Pruning, prune};
 pub use run::{RunState, RunView};
 pub use step::{AttemptView, StepState, StepView};
-pub use why::{Cause, Explanation, HolderView, WaitReason};
+pub use why::{Cause, Explanation, HolderView, Skipped, WaitReason};

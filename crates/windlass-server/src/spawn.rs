@@ -75,6 +75,7 @@ pub(crate) fn spawn(command: &mut Command, group: GroupChoice) -> io::Result<Spa
 /// Starts a process that goes on if this one is killed. With nothing to do between the fork and the
 /// new program, no memory has to be copied for it.
 pub(crate) fn spawn_lasting(command: &mut Command) -> io::Result<Spawned> {
+    keep_ends();
     // Nobody asks before its number is there.
     let mut spawned = spawned();
     let child = command.spawn()?;
@@ -99,6 +100,23 @@ impl Deref for Spawned {
 impl DerefMut for Spawned {
     fn deref_mut(&mut self) -> &mut Child {
         &mut self.0
+    }
+}
+
+/// Has the ends of children kept until they are asked for, though whoever started this process may
+/// have had them ignored.
+fn keep_ends() {
+    let mut now = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: the pointer is to a place of its type that outlives the call; nothing is changed.
+    let asked = unsafe { libc::sigaction(libc::SIGCHLD, std::ptr::null(), now.as_mut_ptr()) };
+    // SAFETY: it consists of numbers, for which zero is a value, whether or not the call has filled
+    // it in.
+    let now = unsafe { now.assume_init() };
+    let ignored = now.sa_sigaction == libc::SIG_IGN || now.sa_flags & libc::SA_NOCLDWAIT != 0;
+    if asked == 0 && ignored {
+        // SAFETY: no handler is installed, and none is replaced: what was ignored is left to the
+        // system.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     }
 }
 

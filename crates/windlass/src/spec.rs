@@ -112,8 +112,10 @@ impl<T> Brought<T> {
         self.draft = Some(value);
     }
 
+    /// What nobody can ask for, now or later, is dropped.
     pub(crate) fn publish(&mut self) {
-        if let Some(value) = self.draft.take() {
+        let wanted = Arc::strong_count(&self.value) > 1;
+        if let Some(value) = self.draft.take().filter(|_| wanted) {
             self.value.put(value);
         }
     }

@@ -3,17 +3,18 @@
 //! A log is a plain file that a process writes to, so nobody rings when it has grown: it is looked
 //! at a few times in a second, and the run itself less often.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use windlass_server::{AttemptView, LookError, RunState, RunView, StepView, Store};
+use windlass_server::{LookError, RunState, RunView, Store};
 
-use super::{Wanted, heading, line_json};
+use super::{Piece, Wanted, has_ended};
 use crate::arguments::Form;
-use crate::style::{Style, plain};
+use crate::style::Style;
 
 /// How often logs are looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -56,7 +57,7 @@ fn is_over(view: &RunView, wanted: &Wanted) -> bool {
         None => view.steps[place].state.is_end(),
         Some(number) => {
             let attempts = &view.steps[place].attempts;
-            attempts.iter().any(|attempt| attempt.number == number && attempt.end.is_some())
+            attempts.iter().any(|attempt| attempt.number == number && has_ended(attempt))
         }
     };
     over || wanted.step.is_some_and(ended)
@@ -69,10 +70,18 @@ fn tell_end(view: &RunView) {
     }
 }
 
+/// Takes in what has begun since, and what has ended.
 fn add_new(tails: &mut Vec<Tail>, view: &RunView, wanted: &Wanted) {
-    for (step, attempt) in wanted.of(view) {
-        if !tails.iter().any(|tail| tail.path == attempt.log) {
-            tails.push(Tail::new(step, attempt));
+    let mut places: BTreeMap<PathBuf, usize> =
+        tails.iter().enumerate().map(|(place, tail)| (tail.piece.path.clone(), place)).collect();
+    for piece in wanted.of(view) {
+        match places.get(&piece.path) {
+            Some(place) => tails[*place].piece = piece,
+            None => {
+                places.insert(piece.path.clone(), tails.len());
+                let told = tails.is_empty();
+                tails.push(Tail { piece, told, read: 0, rest: Vec::new(), over: false });
+            }
         }
     }
 }
@@ -86,13 +95,15 @@ fn catch_up(
     over: bool,
 ) -> io::Result<bool> {
     let mut stdout = io::stdout().lock();
-    let (several, mut any) = (tails.len() > 1, false);
-    for tail in tails {
+    let mut any = false;
+    for tail in tails.iter_mut().filter(|tail| !tail.over) {
         let more = tail.read()?;
+        // Where many steps have ended, only those that have not are looked at.
+        tail.over = tail.piece.ended && !more;
         any |= more;
         match (form, wanted.step) {
-            (Form::Text, Some(_)) => tail.print_raw(&mut stdout, several)?,
-            _ => tail.print_lines(&mut stdout, run, form, over && !more)?,
+            (Form::Text, Some(_)) => tail.print_raw(&mut stdout)?,
+            _ => tail.print_lines(&mut stdout, run, form, (over || tail.piece.ended) && !more)?,
         }
     }
     stdout.flush()?;
@@ -101,30 +112,20 @@ fn catch_up(
 
 /// One log, and how far it was read.
 struct Tail {
-    path: PathBuf,
-    step: String,
-    attempt: u32,
-    heading: Option<String>,
+    piece: Piece,
+    /// Whether its heading was printed, or is not needed.
+    told: bool,
     read: u64,
     /// What was read and not printed.
     rest: Vec<u8>,
+    /// There is no more to come.
+    over: bool,
 }
 
 impl Tail {
-    fn new(step: &StepView, attempt: &AttemptView) -> Self {
-        Self {
-            path: attempt.log.clone(),
-            step: step.name.clone(),
-            attempt: attempt.number,
-            heading: (attempt.number > 1).then(|| heading(step, attempt)),
-            read: 0,
-            rest: Vec::new(),
-        }
-    }
-
     /// Reads what has come since; whether there was anything.
     fn read(&mut self) -> io::Result<bool> {
-        let mut file = match File::open(&self.path) {
+        let mut file = match File::open(&self.piece.path) {
             // It begins a moment after its attempt does.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             file => file?,
@@ -136,9 +137,10 @@ impl Tail {
     }
 
     /// Prints what there is, as it is.
-    fn print_raw(&mut self, out: &mut impl Write, several: bool) -> io::Result<()> {
-        if let Some(heading) = self.heading.take_if(|_| several) {
-            writeln!(out, "{}", Style::of_stdout().bold(&heading))?;
+    fn print_raw(&mut self, out: &mut impl Write) -> io::Result<()> {
+        if !self.told {
+            self.told = true;
+            writeln!(out, "{}", Style::of_stdout().bold(&self.piece.heading))?;
         }
         out.write_all(&self.rest)?;
         self.rest.clear();
@@ -155,12 +157,10 @@ impl Tail {
     ) -> io::Result<()> {
         let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let whole = if last { self.rest.len() } else { whole };
-        let name = plain(&self.step);
+        let name = self.piece.prefix();
         for line in self.rest[..whole].split_inclusive(|byte| *byte == b'\n') {
             match form {
-                Form::Json => {
-                    out.write_all(line_json(run, &self.step, self.attempt, line).as_bytes())?;
-                }
+                Form::Json => out.write_all(self.piece.line_json(run, line).as_bytes())?,
                 Form::Text => {
                     write!(out, "{name} | ")?;
                     out.write_all(line.strip_suffix(b"\n").unwrap_or(line))?;

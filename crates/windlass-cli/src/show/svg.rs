@@ -1,5 +1,6 @@
 //! When each step ran, as a picture: one file that needs nothing else, for light and dark pages.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use windlass_server::{AttemptEnd, AttemptView, CriticalPath, RunView, StepView};
@@ -43,7 +44,7 @@ pub(super) fn draw(view: &RunView, path: &CriticalPath) -> String {
 
 struct Picture<'a> {
     view: &'a RunView,
-    path: &'a CriticalPath,
+    critical: BTreeSet<usize>,
     scale: Scale,
     rows: Vec<(usize, &'a StepView)>,
     /// Where the bars begin.
@@ -51,12 +52,18 @@ struct Picture<'a> {
 }
 
 impl<'a> Picture<'a> {
-    fn new(view: &'a RunView, path: &'a CriticalPath) -> Self {
+    fn new(view: &'a RunView, path: &CriticalPath) -> Self {
         let begun = view.steps.iter().enumerate().filter(|(_, step)| !step.attempts.is_empty());
         let rows: Vec<_> = begun.collect();
         let longest = rows.iter().map(|(_, step)| columns_of(&step.name)).max().unwrap_or(0);
         let left = MARGIN * 2 + longest.min(60) * LETTER;
-        Self { view, path, scale: Scale::of(view), rows, left }
+        Self {
+            view,
+            critical: path.steps.iter().copied().collect(),
+            scale: Scale::of(view),
+            rows,
+            left,
+        }
     }
 
     fn width(&self) -> usize {
@@ -110,7 +117,7 @@ impl<'a> Picture<'a> {
         let (x, base) = (self.left - MARGIN, y + BAR - 3);
         let name = escaped(&step.name);
         push(svg, &format!("<text x=\"{x}\" y=\"{base}\" text-anchor=\"end\">{name}</text>"));
-        let critical = if self.path.steps.contains(&place) { " critical" } else { "" };
+        let critical = if self.critical.contains(&place) { " critical" } else { "" };
         for attempt in &step.attempts {
             let end_ms = attempt.started_ms + attempt.duration_ms(self.view.now_ms);
             let x = self.x(attempt.started_ms);

@@ -1,7 +1,7 @@
 //! Reasons as sentences that a person likes to read.
 
 use windlass_server::{
-    Amount, AttemptView, Explanation, HolderView, Name, StepState, StepView, WaitReason,
+    Amount, AttemptView, Explanation, HolderView, Name, Skipped, StepState, StepView, WaitReason,
 };
 use windlass_workflow::EdgeCondition;
 
@@ -34,7 +34,7 @@ impl Words<'_> {
             StepState::Running => self.running(&name, step),
             StepState::Interrupted => format!("{name} was interrupted"),
             StepState::Success => format!("{name} succeeded {}", self.ended(step)),
-            StepState::Skipped => format!("{name} was skipped{}", because(step)),
+            StepState::Skipped => format!("{name} was skipped{}", self.skipped()),
             StepState::Failed => format!("{name} failed {}", self.ended(step)),
             StepState::Blocked => format!("{name} is blocked"),
             StepState::Cancelled => format!("{name} was cancelled {}", self.ended(step)),
@@ -81,7 +81,11 @@ impl Words<'_> {
             }
             WaitReason::Step { place, condition } => self.dependency(*place, *condition),
             WaitReason::Guard { .. } => self.guard(reason),
-            WaitReason::Gate => "what decides whether it runs has not been looked at".to_owned(),
+            WaitReason::Gate { guards } => match guards.as_slice() {
+                [] => "its `when` has to be looked at first".to_owned(),
+                [guard] => format!("guard {} has to pass first", plain(guard)),
+                guards => format!("guards {} have to pass first", plain(&guards.join(", "))),
+            },
             WaitReason::Retry { at_ms, attempt } => {
                 let most = self.why.step().most_attempts;
                 format!("attempt {attempt} of {most} comes {}", self.times.ahead(*at_ms))
@@ -113,6 +117,16 @@ impl Words<'_> {
         let usual = self.why.expected.map(|usual| span(between(0, usual.median_ms)));
         let usual = usual.map(|usual| format!("; it usually takes {usual}"));
         format!("{name} runs for {elapsed}{}{}", tried(step), usual.unwrap_or_default())
+    }
+
+    fn skipped(&self) -> String {
+        match self.why.skipped {
+            Some(Skipped::When) => ": its `when` said no".to_owned(),
+            Some(Skipped::NoFailure { place }) => {
+                format!(": {} did not fail", plain(&self.why.view.steps[place].name))
+            }
+            _ => String::new(),
+        }
     }
 
     /// "3 min ago after 12 s (attempt 2 of 3): exit 1".
@@ -266,11 +280,6 @@ fn tried(step: &StepView) -> String {
 fn how(attempt: &AttemptView) -> String {
     let how = plain(&ending(attempt));
     if how.is_empty() { how } else { format!(": {how}") }
-}
-
-fn because(step: &StepView) -> String {
-    let last = step.unbegun.as_ref().or(step.attempts.last());
-    last.map(how).unwrap_or_default()
 }
 
 fn resource(reason: &WaitReason) -> String {

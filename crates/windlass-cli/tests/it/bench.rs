@@ -8,6 +8,20 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+/// Variables that change what the binary does, whoever has set them.
+const SAID_ELSEWHERE: [&str; 10] = [
+    "WINDLASS_LEASES",
+    "WINDLASS_OUTPUT_MODE",
+    "WINDLASS_JSON",
+    "NO_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "GITHUB_ACTIONS",
+    "GITLAB_CI",
+    "LC_ALL",
+    "LC_CTYPE",
+];
+
 /// A directory with a store, workflow files, and whatever steps write.
 pub(crate) struct Bench {
     dir: TempDir,
@@ -43,7 +57,10 @@ impl Bench {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         command.args(arguments).current_dir(self.dir.path());
         command.env("WINDLASS_STATE", self.path("state")).stdin(Stdio::null());
-        command.env("WINDLASS", env!("CARGO_BIN_EXE_windlass")).env_remove("WINDLASS_LEASES");
+        command.env("WINDLASS", env!("CARGO_BIN_EXE_windlass")).env("LANG", "C");
+        SAID_ELSEWHERE.iter().for_each(|variable| {
+            command.env_remove(variable);
+        });
         command
     }
 

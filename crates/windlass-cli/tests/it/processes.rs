@@ -338,6 +338,22 @@ fn what_steps_print_is_shown_with_little_memory() {
 }
 
 #[test]
+fn ends_are_known_also_where_the_caller_has_them_ignored() {
+    let bench = Bench::new();
+    bench.write(
+        "flow.toml",
+        "[step.a]\nrun = 'true'\n[step.b]\nafter = { a = 'failed' }\nrun = 'true'",
+    );
+    let script = "exec env --ignore-signal=CHLD \"$WINDLASS\" run flow.toml";
+    let output = bench.script(script).output().expect("sh runs");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("a: succeeded"), "{}", stderr(&output));
+    let script = "exec env --ignore-signal=CHLD \"$WINDLASS\" lock x -- sh -c 'exit 7'";
+    let output = bench.script(script).output().expect("sh runs");
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+}
+
+#[test]
 fn more_steps_may_run_at_a_time_than_files_may_be_open() {
     let bench = Bench::new();
     let steps: Vec<_> = (0..120).map(|n| n.to_string()).collect();

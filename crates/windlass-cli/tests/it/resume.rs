@@ -41,7 +41,13 @@ fn a_killed_run_goes_on_without_repeating_what_was_finished() {
     assert!(runs(&old), "the step itself was not killed");
 
     let output = resume(&bench);
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        output.status.success(),
+        "{:?} {} {}",
+        output.status,
+        stderr(&output),
+        bench.read("record")
+    );
     assert_eq!(bench.read("record"), "first\nsecond 1 1\nsecond 2 2\nthird\n");
     assert!(!runs(&old), "the old attempt's process was ended first");
 }

@@ -29,11 +29,12 @@ fn run(scenario: &Scenario) -> Vec<Entry> {
     let output = bench.call(&["run", "flow.toml", "--json"]);
     assert!(output.stderr.len() < 1000, "{}", stderr(&output));
     let lines = stdout(&output);
-    lines.lines().map(|line| entry(scenario, line)).collect()
+    let events = lines.lines().map(|line| serde_json::from_str(line).expect("one object per line"));
+    let steps = events.filter(|event: &Value| event["event"] == "step");
+    steps.map(|event| entry(scenario, &event)).collect()
 }
 
-fn entry(scenario: &Scenario, line: &str) -> Entry {
-    let event: Value = serde_json::from_str(line).expect("one object per line");
+fn entry(scenario: &Scenario, event: &Value) -> Entry {
     let text = |key: &str| event[key].as_str().expect("a text");
     let state = |state: &WorkState| state.to_string().eq_ignore_ascii_case(text("state"));
     Entry {

@@ -163,3 +163,75 @@ fn not_before(step: &StepView, now_ms: i64) -> i64 {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use windlass_workflow::{Edge, EdgeCondition};
+
+    use super::*;
+
+    fn step(name: &str, state: StepState, after: &[usize]) -> StepView {
+        let edge = |step: &usize| Edge { step: *step, condition: EdgeCondition::Success };
+        StepView {
+            name: name.to_owned(),
+            declared: name.to_owned(),
+            state,
+            attempts: Vec::new(),
+            most_attempts: 1,
+            after: after.iter().map(edge).collect(),
+            unbegun: None,
+        }
+    }
+
+    fn medians(known: &[(&str, i64)]) -> Expectations {
+        let expected = |ms: i64| Expected { median_ms: ms, attempts: 3 };
+        let steps = known.iter().map(|(step, ms)| ((*step).to_owned(), expected(*ms))).collect();
+        Expectations { steps }
+    }
+
+    fn check(steps: &[StepView], known: &[(&str, i64)], expected: Option<(i64, &str)>) {
+        let estimate = Estimate::from_steps(steps, 0, &medians(known), steps.len() - 1);
+        let path = |estimate: &Estimate| {
+            let path = estimate.path.iter().map(|(step, ms)| format!("{step} {ms}"));
+            path.collect::<Vec<_>>().join(", ")
+        };
+        let told = estimate.map(|estimate| (estimate.in_ms, path(&estimate)));
+        assert_eq!(told, expected.map(|(in_ms, path)| (in_ms, path.to_owned())));
+    }
+
+    #[test]
+    fn the_longest_chain_of_what_has_not_ended_decides() {
+        use StepState::{Success, Waiting};
+        let steps = [
+            step("done", Success, &[]),
+            step("a", Waiting, &[0]),
+            step("b", Waiting, &[0]),
+            step("c", Waiting, &[1, 2]),
+            step("aside", Waiting, &[]),
+            step("last", Waiting, &[3]),
+        ];
+        let known = [("a", 10), ("b", 30), ("c", 5), ("done", 1000)];
+        check(&steps, &known, Some((35, "b 30, c 5")));
+        check(&steps, &known[..2], None);
+    }
+
+    #[test]
+    fn a_retry_comes_no_earlier_than_it_is_due() {
+        let steps = [
+            step("a", StepState::Retrying { at_ms: 100 }, &[]),
+            step("last", StepState::Waiting, &[0]),
+        ];
+        check(&steps, &[("a", 10)], Some((110, "a 110")));
+    }
+
+    #[test]
+    fn nothing_is_told_of_a_step_that_waits_for_nobody() {
+        check(&[step("a", StepState::Waiting, &[])], &[("a", 10)], None);
+    }
+
+    #[test]
+    fn the_larger_of_two_in_the_middle_counts() {
+        assert_eq!(Expected::of(vec![9, 1, 5, 3]).median_ms, 5);
+        assert_eq!(Expected::of(vec![7]), Expected { median_ms: 7, attempts: 1 });
+    }
+}

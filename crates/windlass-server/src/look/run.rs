@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use windlass_core::{Ending, Fact, Grant, Happening, Name, Timestamp, WorkId, WorkState, nearest};
 use windlass_store::{
-    AttemptEnd, AttemptRecord, GuardWait, Moment, NameView, Process, RunEnd, RunListing,
-    RunOutcome, RunRecord, Store, StoreError, StoredLease, Transaction,
+    AttemptEnd, AttemptRecord, GuardWait, Moment, Process, RunEnd, RunListing, RunOutcome,
+    RunRecord, Store, StoreError, StoredLease, Transaction,
 };
 
 use super::find::found;
@@ -30,6 +30,8 @@ pub struct RunView {
     pub steps: Vec<StepView>,
     /// When this was so.
     pub now_ms: i64,
+    /// Where its logs are.
+    pub logs: PathBuf,
     pub(super) schedule: Schedule,
     pub(super) waits: Vec<GuardWait>,
 }
@@ -99,6 +101,7 @@ impl RunView {
             state,
             steps,
             now_ms,
+            logs,
             schedule,
             waits,
         })
@@ -194,15 +197,6 @@ fn heard_ms(transaction: &Transaction<'_>, run: &str) -> Result<Option<i64>, Sto
 pub(super) fn is_live(stored: &StoredLease, moment: &Moment) -> bool {
     let gone = stored.owner.process.as_ref().is_some_and(Process::is_gone);
     !gone && stored.owner.boot == moment.boot && !stored.lease.is_stale(moment.at)
-}
-
-/// The place in line of an attempt of this run, if it has one.
-pub(super) fn is_refused(names: &[NameView], run: &str, grant: Grant) -> bool {
-    let mut tickets = names.iter().flat_map(|name| &name.tickets);
-    tickets.any(|stored| {
-        super::holder::Attempt::read(stored.ticket.holder.as_str())
-            .is_some_and(|attempt| attempt.run == run && attempt.grant == grant)
-    })
 }
 
 /// Milliseconds since 1970, of a run's clock.

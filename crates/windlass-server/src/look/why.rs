@@ -7,7 +7,8 @@ use windlass_store::{NameView, Process, Store, StoredLease, StoredTicket};
 use windlass_workflow::EdgeCondition;
 
 use super::find::found;
-use super::run::{Seen, is_refused, millis};
+use super::holder::Attempt;
+use super::run::{Seen, millis};
 use super::{
     Estimate, Expectations, Expected, LookError, People, RunState, RunView, StepState, StepView,
 };
@@ -23,10 +24,25 @@ pub struct Explanation {
     pub reasons: Vec<WaitReason>,
     /// The steps that are to blame if it is blocked.
     pub causes: Vec<Cause>,
+    /// Why it was skipped, if it was.
+    pub skipped: Option<Skipped>,
     /// When it may start, as far as earlier runs tell.
     pub estimate: Option<Estimate>,
     /// How long it usually takes.
     pub expected: Option<Expected>,
+}
+
+/// Why a step was skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Skipped {
+    /// It was only for the failure of a step that did not fail.
+    NoFailure {
+        /// The place of that step in [`RunView::steps`].
+        place: usize,
+    },
+    /// Its `when` said so.
+    When,
 }
 
 /// One thing that stands between a step and its start.
@@ -55,8 +71,11 @@ pub enum WaitReason {
         /// A person has to decide.
         escalated: bool,
     },
-    /// What decides whether it runs has not been looked at.
-    Gate,
+    /// What decides whether it runs has not been looked at, or not lately.
+    Gate {
+        /// The guards that must pass.
+        guards: Vec<String>,
+    },
     /// Its next attempt comes later.
     Retry {
         /// When.
@@ -156,6 +175,7 @@ impl Explanation {
         let reasons = Asking { names: &names, people: &people }.reasons(&mut view, place);
         Ok(Self {
             causes: causes(&view.steps, place),
+            skipped: skipped(&view.steps, place),
             estimate: Estimate::of(&view, &expectations, place).filter(|_| !reasons.is_empty()),
             expected: expectations.step(&view.steps[place].name),
             reasons,
@@ -204,10 +224,7 @@ impl Asking<'_> {
     /// Why a step of a run that somebody leads does not run.
     fn live_reasons(&self, view: &mut RunView, work: WorkId) -> Vec<WaitReason> {
         let before = view.schedule.reasons(work);
-        let works = (0..view.steps.len()).map(WorkId::from_index);
-        let refused: BTreeSet<_> = works
-            .filter(|work| is_refused(self.names, &view.run.id, next_attempt(view, *work)))
-            .collect();
+        let refused = self.refused(view);
         view.schedule.settle(|work| refused.contains(&work));
         let now = view.schedule.reasons(work);
         // What time alone has ended since is for its leader to find out.
@@ -221,13 +238,25 @@ impl Asking<'_> {
         reasons
     }
 
+    /// The steps that stand in line for names.
+    fn refused(&self, view: &RunView) -> BTreeSet<WorkId> {
+        let tickets = self.names.iter().flat_map(|name| &name.tickets);
+        let attempts = tickets.filter_map(|stored| Attempt::read(stored.ticket.holder.as_str()));
+        let own = attempts.filter(|attempt| attempt.run == view.run.id);
+        let grants = own.map(|attempt| attempt.grant);
+        grants
+            .filter(|grant| next_attempt(view, grant.work) == *grant)
+            .map(|grant| grant.work)
+            .collect()
+    }
+
     /// The names that refuse a step.
     fn names_of(&self, view: &RunView, work: WorkId) -> Vec<WaitReason> {
         let grant = next_attempt(view, work);
         let mut reasons = Vec::new();
         for seen in self.names {
             let own = |stored: &StoredTicket| {
-                super::holder::Attempt::read(stored.ticket.holder.as_str())
+                Attempt::read(stored.ticket.holder.as_str())
                     .is_some_and(|attempt| attempt.run == view.run.id && attempt.grant == grant)
             };
             let Some(place) = seen.tickets.iter().position(own) else { continue };
@@ -289,7 +318,12 @@ fn translated(view: &RunView, work: WorkId, reason: &Reason) -> Vec<WaitReason> 
             let condition = condition_of(dependency.kind);
             vec![WaitReason::Step { place: dependency.work.index(), condition }]
         }
-        Reason::Gate if guards(view, work).is_empty() => vec![WaitReason::Gate],
+        Reason::Gate if guards(view, work).is_empty() => {
+            let plan = view.schedule.plan();
+            let guards = plan.steps[work.index()].guards.iter();
+            let guards = guards.map(|place| plan.guards[*place].name.clone()).collect();
+            vec![WaitReason::Gate { guards }]
+        }
         Reason::Retry { at } => {
             let attempt = next_attempt(view, work).attempt;
             vec![WaitReason::Retry { at_ms: millis(*at), attempt }]
@@ -388,6 +422,19 @@ fn causes(steps: &[StepView], place: usize) -> Vec<Cause> {
         }
     }
     causes
+}
+
+fn skipped(steps: &[StepView], place: usize) -> Option<Skipped> {
+    if steps[place].state != StepState::Skipped {
+        return None;
+    }
+    let fine = |edge: &&windlass_workflow::Edge| {
+        let state = steps[edge.step].state;
+        edge.condition == EdgeCondition::Failed
+            && matches!(state, StepState::Success | StepState::Skipped)
+    };
+    let unneeded = steps[place].after.iter().find(fine);
+    Some(unneeded.map_or(Skipped::When, |edge| Skipped::NoFailure { place: edge.step }))
 }
 
 /// Whether a step that ended so can no longer end as one behind it needs.

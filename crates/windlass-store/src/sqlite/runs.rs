@@ -107,7 +107,8 @@ impl RunRecords for SqliteRecords<'_> {
     }
 
     fn append_facts(&self, run: &str, epoch: Token, facts: &[Fact]) -> Result<(), StoreError> {
-        let last = "SELECT coalesce(max(seq), 0) FROM fact WHERE run = ?1";
+        // Without the sign SQLite makes a new plan for every value, which takes longer than to look.
+        let last = "SELECT coalesce(max(seq), 0) FROM fact WHERE run = +?1";
         let last: i64 = self.sqlite.prepare_cached(last)?.query_row([run], |row| row.get(0))?;
         let insert = "INSERT INTO fact (run, seq, epoch, fact) VALUES (?1, ?2, ?3, ?4)";
         for (seq, fact) in (last + 1..).zip(facts) {

@@ -232,6 +232,24 @@ async fn a_value_that_nobody_wants_any_more_does_not_stop_its_work() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_value_that_nobody_can_ask_for_is_not_kept() {
+    let mut scheduler = scheduler(1);
+    let (given, held) = (Arc::new(()), Arc::new(()));
+    let bring = |value: &Arc<()>| {
+        let value = Arc::downgrade(value);
+        work_fn("bring", move |_| {
+            let value = value.upgrade().expect("the test has it");
+            async move { Ok(value) }
+        })
+    };
+    scheduler.submit(bring(&given)).expect("it is taken in");
+    let reference = scheduler.spawn(bring(&held)).expect("it is taken in");
+    scheduler.run_until_done().await;
+    assert_eq!((Arc::strong_count(&given), Arc::strong_count(&held)), (1, 2));
+    drop(reference);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_sequence_runs_in_order_and_an_empty_one_is_fine() {
     let (mut scheduler, mut events) = watched(4);
     let mut sequence = WorkSequence::new();

@@ -51,6 +51,36 @@ fn whoever_follows_a_run_is_told_that_it_was_interrupted() {
 }
 
 #[test]
+fn a_log_has_what_follows_a_step_in_any_case_and_the_hooks() {
+    let (bench, _) = Bench::run(
+        "[step.a]\nrun = 'echo a; exit 3'\nfinally = 'echo cleaned'\n[on]\nfailure = 'echo paged'\n",
+    );
+    let whole = stdout(&bench.call(&["log", "last"]));
+    assert_eq!(
+        whole,
+        "==> a: failed: exit code 3 <==\na\n\n==> a, finally <==\ncleaned\n\n\
+         ==> on.failure <==\npaged\n"
+    );
+    let step = stdout(&bench.call(&["log", "last/a", "-f"]));
+    assert_eq!(step, "a\n==> a, finally <==\ncleaned\n");
+    let json = stdout(&bench.call(&["log", "last", "--json"]));
+    assert!(json.contains(r#""attempt":1,"part":"finally","text":"cleaned"}"#), "{json}");
+    assert!(json.contains(r#""part":"on.failure","text":"paged"}"#), "{json}");
+}
+
+#[test]
+fn a_skipped_step_says_what_it_was_not_needed_for() {
+    let (bench, _) = Bench::run(
+        "[step.a]\nrun = 'true'\n[step.page]\nafter = { a = 'failed' }\nrun = 'true'\n\
+         [step.maybe]\nwhen = 'false'\nrun = 'true'\n",
+    );
+    let why = |step: &str| stdout(&bench.call(&["why", &format!("last/{step}")]));
+    assert_eq!(why("page"), "page was skipped: a did not fail\n");
+    assert_eq!(why("maybe"), "maybe was skipped: its `when` said no\n");
+    assert_eq!(stdout(&bench.call(&["ps"])), "", "it has ended");
+}
+
+#[test]
 fn a_closed_pipe_ends_a_log_that_is_followed() {
     let bench = Bench::new();
     let flow =

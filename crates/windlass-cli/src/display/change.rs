@@ -1,0 +1,99 @@
+//! What the display is told, in words of its own: the only place that knows the coordinator's.
+
+use std::path::PathBuf;
+
+use windlass_server::{Change, End, Update, WorkState};
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// A step changed its state.
+    Changed(StepChange),
+    /// A step waits for something besides other steps.
+    Waits {
+        step: String,
+        /// A phrase: "waits for guard approved".
+        why: String,
+        /// Milliseconds since 1970.
+        at_ms: u64,
+    },
+    /// A sentence about the run itself.
+    Notice(String),
+}
+
+/// A step changed its state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StepChange {
+    /// The step's name.
+    pub(crate) step: String,
+    /// The state it is in now.
+    pub(crate) state: WorkState,
+    /// Its latest attempt, from 1; 0 before the first.
+    pub(crate) attempt: u32,
+    /// When, in milliseconds since 1970.
+    pub(crate) at_ms: u64,
+    /// Where the output of that attempt is, if there was one.
+    pub(crate) log: Option<PathBuf>,
+    /// Why, in a few words.
+    pub(crate) why: Option<String>,
+    /// It succeeded without having run.
+    pub(crate) skipped: bool,
+}
+
+impl News {
+    /// What an update means here; nothing if it is of a kind that this version does not know.
+    pub(crate) fn of(update: &Update<'_>) -> Option<Self> {
+        Some(match update {
+            Update::Changed(change) => News::Changed(change.into()),
+            Update::Waits { step, what, at_nanos } => News::Waits {
+                step: (*step).to_owned(),
+                why: format!("waits for {what}"),
+                at_ms: at_nanos / 1_000_000,
+            },
+            Update::Notice(what) => News::Notice((*what).to_owned()),
+            _ => return None,
+        })
+    }
+}
+
+impl From<&Change<'_>> for StepChange {
+    fn from(change: &Change<'_>) -> Self {
+        Self {
+            step: change.step.to_owned(),
+            state: change.state,
+            attempt: change.attempt,
+            at_ms: change.at_nanos / 1_000_000,
+            log: change.log.clone(),
+            why: change.why.clone(),
+            skipped: change.skipped,
+        }
+    }
+}
+
+/// How the part of a run ended that is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Succeeded,
+    Failed,
+    TooLate,
+    Cancelled,
+    /// By a signal; it can be resumed.
+    Interrupted,
+    /// What was asked for is done; it can be resumed.
+    Left,
+    /// By an error of windlass itself; it can be resumed.
+    Stopped,
+}
+
+impl From<End> for Ending {
+    fn from(end: End) -> Self {
+        match end {
+            End::Succeeded => Ending::Succeeded,
+            End::Failed => Ending::Failed,
+            End::TooLate => Ending::TooLate,
+            End::Cancelled => Ending::Cancelled,
+            End::Interrupted { .. } => Ending::Interrupted,
+            End::Left => Ending::Left,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! How long steps take, from how long they took, and how much time is left.
+//!
+//! A step is expected to take the median of what its successful attempts took. The time left is that
+//! of the longest chain of steps, or of all that is left shared out among the slots, whichever is
+//! more. Steps that are not known count as nothing, so the time is then the least that is left.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::board::Board;
+
+/// How long steps are expected to take.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Expected {
+    times: HashMap<String, Duration>,
+}
+
+impl Expected {
+    /// What follows from how long successful attempts took.
+    pub(crate) fn from_past(past: impl IntoIterator<Item = (String, Duration)>) -> Self {
+        let mut times: HashMap<String, Vec<Duration>> = HashMap::new();
+        for (step, took) in past {
+            times.entry(step).or_default().push(took);
+        }
+        Self { times: times.into_iter().map(|(step, took)| (step, median(took))).collect() }
+    }
+
+    /// How long a step is expected to take, if it was ever seen to succeed.
+    pub(crate) fn of(&self, step: &str) -> Option<Duration> {
+        self.times.get(step).copied()
+    }
+}
+
+/// The middle one; of two in the middle, half of both.
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    let (upper, lower) = (times.len() / 2, (times.len() - 1) / 2);
+    times[lower] / 2 + times[upper] / 2
+}
+
+/// The time that is left of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Nothing is known of what is left.
+    Unknown,
+    /// It takes at least so long; of some steps nothing is known.
+    AtLeast(Duration),
+    /// It takes about so long.
+    About(Duration),
+}
+
+/// The time that is left, at `now_ms`.
+pub(crate) fn left(board: &Board, expected: &Expected, now_ms: u64) -> Left {
+    let steps = &board.outline.steps;
+    let (mut unknown, mut known, mut total) = (0, 0, Duration::ZERO);
+    // Until when each step goes on: steps stand after those that they follow.
+    let mut until = vec![Duration::ZERO; steps.len()];
+    for (place, step) in steps.iter().enumerate().filter(|(place, _)| !board.has_ended(*place)) {
+        let whole = expected.of(&step.name);
+        *if whole.is_some() { &mut known } else { &mut unknown } += 1;
+        let since = board.attempt(place).map(|attempt| now_ms.saturating_sub(attempt.since_ms));
+        let gone = Duration::from_millis(since.unwrap_or_default());
+        let rest = whole.unwrap_or_default().saturating_sub(gone);
+        let after = step.after.iter().map(|&before| until[before]).max();
+        until[place] = after.unwrap_or_default().saturating_add(rest);
+        total = total.saturating_add(rest);
+    }
+    let longest = until.into_iter().max().unwrap_or_default();
+    let shared = total / u32::try_from(board.outline.slots.max(1)).unwrap_or(u32::MAX);
+    match longest.max(shared) {
+        _ if known == 0 => Left::Unknown,
+        left if unknown > 0 => Left::AtLeast(left),
+        left => Left::About(left),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_server::WorkState::{Running, Success};
+
+    use super::super::board::tests::{board, change};
+    use super::*;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn expected(steps: &[(&str, u64)]) -> Expected {
+        let past = steps.iter().map(|(step, took)| ((*step).to_owned(), seconds(*took)));
+        Expected::from_past(past)
+    }
+
+    /// `fetch` 10 s, then `build` 60 s and `test` 30 s, then `deploy` 5 s.
+    fn all() -> Expected {
+        expected(&[("fetch", 10), ("build", 60), ("test", 30), ("deploy", 5)])
+    }
+
+    #[test]
+    fn a_step_is_expected_to_take_its_median() {
+        let expected = expected(&[("a", 1), ("a", 90), ("a", 2), ("b", 4), ("b", 8)]);
+        assert_eq!(expected.of("a"), Some(seconds(2)));
+        assert_eq!(expected.of("b"), Some(seconds(6)));
+        assert_eq!(expected.of("c"), None);
+    }
+
+    #[test]
+    fn the_longest_chain_decides() {
+        let mut board = board();
+        assert_eq!(left(&board, &all(), 0), Left::About(seconds(75)));
+        board.apply(change("fetch", Running, 1, 0));
+        assert_eq!(left(&board, &all(), 4_000), Left::About(seconds(71)));
+        board.apply(change("fetch", Success, 1, 8_000));
+        board.apply(change("build", Success, 1, 9_000));
+        assert_eq!(left(&board, &all(), 9_000), Left::About(seconds(35)), "test, then deploy");
+    }
+
+    #[test]
+    fn a_step_that_takes_longer_than_expected_may_end_at_any_moment() {
+        let mut board = board();
+        board.apply(change("fetch", Running, 1, 0));
+        assert_eq!(left(&board, &all(), 1_000_000), Left::About(seconds(65)));
+    }
+
+    #[test]
+    fn few_slots_take_longer_than_the_longest_chain() {
+        let mut board = board();
+        board.outline.slots = 1;
+        assert_eq!(left(&board, &all(), 0), Left::About(seconds(105)));
+    }
+
+    #[test]
+    fn what_is_not_known_makes_it_the_least() {
+        let board = board();
+        assert_eq!(left(&board, &expected(&[]), 0), Left::Unknown);
+        assert_eq!(left(&board, &expected(&[("build", 60)]), 0), Left::AtLeast(seconds(60)));
+    }
+
+    #[test]
+    fn when_all_has_ended_nothing_is_left_to_know() {
+        let mut board = board();
+        for step in ["fetch", "build", "test", "deploy"] {
+            board.apply(change(step, Success, 1, 0));
+        }
+        assert_eq!(left(&board, &all(), 0), Left::Unknown);
+    }
+}

@@ -1,0 +1,211 @@
+//! Shows a run line by line, for files, pipes, services and those who like it so.
+//!
+//! What steps print goes to standard output, what is said about them to standard error.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use super::Verb;
+use super::annotation::{Fold, Service};
+use super::board::{Board, Event, Kind};
+use super::change::Ending;
+use super::failure;
+use super::line::Line;
+use super::stream::Stream;
+use super::tail::{LineWriter, Tail, Until};
+use super::view::{Clock, View};
+use super::words::{beginning, ending, stopping, transition};
+use crate::clean::Keep;
+use crate::style::{Colours, Ink, Style, plain};
+
+/// How often running steps are asked for more output.
+const LOOK: Duration = Duration::from_millis(50);
+/// No more errors than this are pointed at: services show no more.
+const ERRORS: usize = 10;
+
+/// How the output of steps is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// Line by line as it comes, each with the step's name before it.
+    Prefix,
+    /// In one piece when the step has ended.
+    Group,
+    /// As it comes, byte by byte.
+    Raw,
+    /// Only that of steps that failed, at the end.
+    Quiet,
+}
+
+/// What a plain view is made of.
+pub(crate) struct Plain {
+    pub(crate) verb: Verb,
+    pub(crate) output: Output,
+    pub(crate) out: Stream,
+    pub(crate) err: Stream,
+    /// What standard error can show.
+    pub(crate) style: Style,
+    /// Which escape sequences of steps stay.
+    pub(crate) keep: Keep,
+    pub(crate) service: Service,
+    pub(crate) clock: Clock,
+    /// The logs of attempts that are shown as they grow, by step.
+    pub(crate) tails: BTreeMap<usize, Following>,
+    /// When to look for more in them, on the display's own clock.
+    pub(crate) next_look: Duration,
+}
+
+/// A log that is shown as it grows.
+pub(crate) struct Following {
+    tail: Tail,
+    writer: LineWriter,
+}
+
+impl Plain {
+    fn follow(&self, board: &Board, event: &Event) -> Option<Following> {
+        let prefix = format!("{} | ", board.step(event.step).label);
+        let writer = LineWriter::new(prefix, self.keep);
+        Some(Following { tail: Tail::new(event.log.as_deref()?), writer })
+    }
+
+    /// Shows what has come of a log; whether there may be more already.
+    fn show(&mut self, following: &mut Following, until: Until) -> bool {
+        if !self.out.is_open() {
+            return false;
+        }
+        let Following { tail, writer } = following;
+        let (out, mut text) = (&mut self.out, String::new());
+        let more = match self.output {
+            Output::Raw => tail.bytes(until, &mut |piece| out.write(piece)),
+            _ => tail.lines(until, &mut |piece| {
+                text.clear();
+                writer.push(piece, &mut text);
+                out.write(&text);
+            }),
+        };
+        if until == Until::TheEnd && self.output != Output::Raw {
+            text.clear();
+            writer.finish(&mut text);
+            self.out.write(&text);
+        }
+        self.out.flush();
+        // A log that cannot be read is read again at the next look, or is left to its reader.
+        more.unwrap_or(false)
+    }
+
+    /// Shows the rest of the output of an attempt that has ended.
+    fn drain(&mut self, board: &Board, event: &Event) {
+        let following = self.tails.remove(&event.step).or_else(|| self.follow(board, event));
+        if let Some(mut following) = following {
+            self.show(&mut following, Until::TheEnd);
+        }
+    }
+
+    /// Shows the whole output of an attempt that has ended, in one piece.
+    fn show_group(&mut self, board: &Board, event: &Event) {
+        let Some(log) = event.log.as_deref().filter(|log| has_output(log)) else {
+            return self.talk(board, event);
+        };
+        let title =
+            transition(board, event).whole(&Style { colours: Colours::Plain, ..self.style });
+        let ended = event.at_ms / 1000;
+        let began = ended.saturating_sub(event.took.unwrap_or_default().as_secs());
+        let name = format!("windlass_{}_{}", event.step + 1, event.attempt);
+        let fold = Fold { title: &title, name, kind: event.kind, began, ended };
+        if self.service == Service::None {
+            self.talk(board, event);
+        }
+        self.out.write(self.service.open(&fold));
+        let writer = LineWriter::new(String::new(), self.keep);
+        self.show(&mut Following { tail: Tail::new(log), writer }, Until::TheEnd);
+        self.out.write(self.service.close(&fold));
+        self.out.flush();
+    }
+
+    fn talk(&mut self, board: &Board, event: &Event) {
+        self.err.line(&transition(board, event).whole(&self.style));
+    }
+}
+
+impl View for Plain {
+    fn begin(&mut self, board: &Board) {
+        if self.output != Output::Quiet {
+            self.err.line(&beginning(board, self.verb.words()).whole(&self.style));
+        }
+    }
+
+    fn event(&mut self, board: &Board, event: &Event) {
+        let follows = matches!(self.output, Output::Prefix | Output::Raw);
+        let ended = !matches!(event.kind, Kind::Started | Kind::Waits);
+        match self.output {
+            Output::Group if ended => return self.show_group(board, event),
+            Output::Group | Output::Prefix | Output::Raw | Output::Quiet => {}
+        }
+        if follows && ended {
+            self.drain(board, event);
+        }
+        if matches!(self.output, Output::Prefix | Output::Group) {
+            self.talk(board, event);
+        }
+        if follows
+            && event.kind == Kind::Started
+            && let Some(following) = self.follow(board, event)
+        {
+            self.tails.insert(event.step, following);
+        }
+    }
+
+    fn notice(&mut self, _board: &Board, said: &str) {
+        self.err.line(&Line::new().ink(Ink::Yellow, plain(said)).whole(&self.style));
+    }
+
+    fn left_out(&mut self, _board: &Board, count: u64) {
+        if matches!(self.output, Output::Prefix | Output::Group) {
+            self.err.line(&format!(
+                "{count} changes were not shown: they came faster than they could be"
+            ));
+        }
+    }
+
+    fn stopping(&mut self, board: &Board) {
+        self.err.line(&stopping(board).whole(&self.style));
+    }
+
+    fn tick(&mut self, _board: &Board) -> Duration {
+        if self.tails.is_empty() {
+            return Duration::MAX;
+        }
+        let now = self.clock.elapsed();
+        if now < self.next_look {
+            return self.next_look - now;
+        }
+        let mut more = false;
+        for (place, mut following) in std::mem::take(&mut self.tails) {
+            more |= self.show(&mut following, Until::Now);
+            self.tails.insert(place, following);
+        }
+        let pause = if more { Duration::ZERO } else { LOOK };
+        self.next_look = now + pause;
+        pause
+    }
+
+    fn end(&mut self, board: &Board, how: Ending) {
+        match self.output {
+            Output::Quiet => failure::in_full(board, &mut self.err, &self.style),
+            _ => failure::in_short(board, &mut self.err, &self.style),
+        }
+        for failed in board.failures().iter().take(ERRORS) {
+            let label = &board.step(failed.step).label;
+            let why = failed.why.as_deref().unwrap_or("failed");
+            self.out.write(self.service.error(label, why));
+        }
+        self.out.flush();
+        for line in ending(board, how, self.clock.elapsed()) {
+            self.err.line(&line.whole(&self.style));
+        }
+    }
+}
+
+fn has_output(log: &Path) -> bool {
+    std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
+}

@@ -1,0 +1,127 @@
+//! Standard output and standard error, for one who goes on when nobody reads them any more.
+
+use std::io::{self, ErrorKind, Write};
+use std::thread;
+use std::time::Duration;
+
+/// How long to wait before the next try to write to a stream that takes nothing at the moment.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// A stream that may be closed at its other end at any time.
+pub(crate) struct Stream {
+    inner: Box<dyn Write + Send>,
+    open: bool,
+}
+
+impl Stream {
+    pub(crate) fn stdout() -> Self {
+        Self::new(io::stdout())
+    }
+
+    pub(crate) fn stderr() -> Self {
+        Self::new(io::stderr())
+    }
+
+    pub(crate) fn new(inner: impl Write + Send + 'static) -> Self {
+        Self { inner: Box::new(inner), open: true }
+    }
+
+    /// Whether there may be somebody who reads.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Writes, unless nobody reads any more: that is the reader's affair, and ends nothing here.
+    pub(crate) fn write(&mut self, bytes: impl AsRef<[u8]>) {
+        let mut rest = bytes.as_ref();
+        while self.open && !rest.is_empty() {
+            match self.inner.write(rest) {
+                Ok(0) => self.open = false,
+                Ok(written) => rest = &rest[written..],
+                Err(error) => self.heed(&error),
+            }
+        }
+    }
+
+    pub(crate) fn line(&mut self, line: &str) {
+        self.write(format!("{line}\n"));
+    }
+
+    pub(crate) fn flush(&mut self) {
+        while self.open {
+            match self.inner.flush() {
+                Ok(()) => return,
+                Err(error) => self.heed(&error),
+            }
+        }
+    }
+
+    fn heed(&mut self, error: &io::Error) {
+        match error.kind() {
+            ErrorKind::Interrupted => {}
+            // Somebody who shares the stream has asked not to be kept waiting; we can be.
+            ErrorKind::WouldBlock => thread::sleep(PAUSE),
+            _ => self.open = false,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// Keeps what is written.
+    #[derive(Clone, Default)]
+    pub(crate) struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl Sink {
+        pub(crate) fn text(&self) -> String {
+            String::from_utf8(self.0.lock().expect("not poisoned").clone()).expect("text")
+        }
+    }
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("not poisoned").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Answers each call with the next of these, and keeps what it takes.
+    struct Moody(Vec<Result<usize, ErrorKind>>, Sink);
+
+    impl Write for Moody {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = self.0.pop().expect("no more calls than answers")?;
+            self.1.write(&bytes[..taken])
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn everything_arrives_in_pieces_and_after_waits() {
+        let sink = Sink::default();
+        let answers = vec![Ok(2), Err(ErrorKind::WouldBlock), Err(ErrorKind::Interrupted), Ok(3)];
+        let mut stream = Stream::new(Moody(answers, sink.clone()));
+        stream.write("hello");
+        assert_eq!((sink.text().as_str(), stream.is_open()), ("hello", true));
+    }
+
+    #[test]
+    fn nothing_is_written_once_nobody_reads() {
+        let mut stream = Stream::new(Moody(vec![Err(ErrorKind::BrokenPipe)], Sink::default()));
+        stream.write("hello");
+        stream.line("again");
+        stream.flush();
+        assert!(!stream.is_open());
+    }
+}
