@@ -27,8 +27,9 @@ pub(crate) struct Crew {
     pace_ns: u64,
     /// How many have ended without having waited.
     ended: u64,
-    /// The same when the run last looked in.
+    /// The same when the run last looked in and found that some had.
     seen: u64,
+    seen_at: Timestamp,
     /// Whether the run looks in.
     is_watched: bool,
 }
@@ -39,8 +40,11 @@ pub(crate) struct LastEnd(u64);
 
 /// A body that takes less costs less than to have somebody else run it.
 const BRISK_NS: u64 = 2_000;
-/// Bodies that take longer count as if they took so long, so that they are soon forgotten.
+/// Bodies that take longer count as if they took so long, so that they are soon forgotten: two of
+/// them are noticed, and one that was only held up is not.
 const LONG_NS: u64 = 4 * BRISK_NS;
+/// How many ends the pace is about.
+const MEMORY: u64 = 8;
 /// How often the run looks in while somebody rests.
 pub(crate) const LOOK_IN: Duration = Duration::from_millis(1);
 
@@ -63,8 +67,7 @@ impl Crew {
     /// A body that has not waited has ended, and took so long.
     pub(crate) fn note_end(&mut self, took: Duration) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(LONG_NS).min(LONG_NS);
-        let weight = if took > self.pace_ns { 2 } else { 8 };
-        self.pace_ns = (self.pace_ns * (weight - 1) + took) / weight;
+        self.pace_ns = (self.pace_ns * (MEMORY - 1) + took) / MEMORY;
         self.ended += 1;
     }
 
@@ -92,14 +95,17 @@ impl Crew {
 
     /// How many runners the run has to find work for. At least one, unless all get along so well:
     /// whoever has a thread may be busy with a body that never yields.
-    pub(crate) fn missing(&mut self) -> usize {
-        let stuck = std::mem::replace(&mut self.seen, self.ended) == self.ended;
-        if self.polling > 0 && self.is_brisk() && !stuck {
-            self.is_watched = true;
-            return 0;
+    pub(crate) fn missing(&mut self, now: Timestamp) -> usize {
+        self.is_watched = self.polling > 0 && self.is_brisk() && !self.is_stuck(now);
+        if self.is_watched { 0 } else { self.threads.saturating_sub(self.polling).max(1) }
+    }
+
+    /// Whether nothing has ended for as long as it takes until the run looks in.
+    fn is_stuck(&mut self, now: Timestamp) -> bool {
+        if std::mem::replace(&mut self.seen, self.ended) != self.ended {
+            self.seen_at = now;
         }
-        self.is_watched = false;
-        self.threads.saturating_sub(self.polling).max(1)
+        now.since(self.seen_at) >= LOOK_IN
     }
 
     /// Whether the run has to look in.
@@ -140,7 +146,9 @@ mod tests {
         assert!(!crew(2, 1, TINY).wants_help(), "help would cost more than it brings");
         let mut crew = crew(2, 1, TINY);
         crew.note_end(LARGE);
-        assert!(crew.wants_help(), "one that takes long is noticed at once");
+        assert!(!crew.wants_help(), "one may have been held up");
+        crew.note_end(LARGE);
+        assert!(crew.wants_help(), "two that take long are noticed");
     }
 
     #[test]
@@ -160,16 +168,18 @@ mod tests {
         let mut crew = crew(2, 1, TINY);
         assert!(crew.has_to_be_watched());
         assert!(!crew.has_to_be_watched(), "once is enough");
-        assert_eq!((crew.missing(), crew.looks_in()), (0, true));
+        let [now, soon, later] = [5, 5, 6].map(Timestamp::from_millis);
+        assert_eq!((crew.missing(now), crew.looks_in()), (0, true));
         crew.note_end(TINY);
-        assert_eq!((crew.missing(), crew.looks_in()), (0, true), "it gets along");
-        assert_eq!((crew.missing(), crew.looks_in()), (1, false), "it is stuck");
+        assert_eq!((crew.missing(now), crew.looks_in()), (0, true), "it gets along");
+        assert_eq!((crew.missing(soon), crew.looks_in()), (0, true), "no time has passed");
+        assert_eq!((crew.missing(later), crew.looks_in()), (1, false), "it is stuck");
     }
 
     #[test]
     fn on_one_thread_nobody_rests() {
         let mut crew = crew(1, 1, TINY);
         assert!(!crew.has_to_be_watched() && !crew.wants_help());
-        assert_eq!((crew.missing(), crew.looks_in()), (1, false));
+        assert_eq!((crew.missing(Timestamp::ZERO), crew.looks_in()), (1, false));
     }
 }

@@ -109,7 +109,8 @@ impl Run {
     fn next_round(&self) -> Round {
         let mut round = Round { attempts: self.shared.take_handed_over(), ..Round::default() };
         self.shared.visit(|visit| {
-            for _ in 0..visit.state.crew.missing() {
+            let now = visit.now();
+            for _ in 0..visit.state.crew.missing(now) {
                 round.attempts.extend(visit.next_attempt(&self.shared));
             }
             round.looks_in = visit.state.crew.looks_in();

@@ -108,6 +108,7 @@ impl Shared {
         now: Timestamp,
         call: impl FnOnce(&mut Visit<'_>) -> T,
     ) -> T {
+        // Dropped after the visit, if that panics: an attempt on its way out makes one itself.
         let mut notes = Vec::new();
         let mut visit = Visit::new(state, &self.client, now);
         let result = call(&mut visit);

@@ -232,14 +232,18 @@ impl Visit<'_> {
     pub(crate) fn answer(&mut self, notes: &mut Vec<Note<Success, Succeeded>>) {
         let mut changed = self.changed;
         self.by_the_run = false;
-        for Note { news: Success { mut attempt, ended_at }, desk } in notes.drain(..) {
-            self.now = self.now.max(ended_at);
-            let next = attempt.succeed(self, ended_at);
+        let mut next = Vec::with_capacity(notes.len());
+        // They stay where they are until all is well: an attempt must not be dropped under the lock.
+        for Note { news: Success { attempt, ended_at }, .. } in notes.iter_mut() {
+            self.now = self.now.max(*ended_at);
+            next.push(attempt.succeed(self, *ended_at));
             changed |= self.changed;
-            desk.answer(Succeeded { attempt, next });
         }
         self.tidy_up();
         self.changed |= changed;
+        for (Note { news, desk }, next) in notes.drain(..).zip(next) {
+            desk.answer(Succeeded { attempt: news.attempt, next });
+        }
     }
 
     /// What has happened in this visit is nothing that the run has to hear of, unless there is

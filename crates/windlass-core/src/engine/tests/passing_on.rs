@@ -162,6 +162,21 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
+#[test]
+fn what_exceeds_a_limit_is_given_back_and_not_handed_on() {
+    let mut shared = Shared::new();
+    let submit = Call::Submit { cost: 0, priority: 0, follows: None };
+    (0..3).for_each(|_| shared.apply(&submit, Way::AtOnce));
+    shared.apply(&Call::Fill, Way::AtOnce);
+    assert_eq!(shared.running.len(), 3);
+    shared.apply(&Call::Limit(2), Way::AtOnce);
+    shared.apply(&submit, Way::AtOnce);
+    shared.end(0, Way::AtOnce);
+    assert_eq!(shared.running.len(), 2, "there are two slots now");
+    shared.end(0, Way::AtOnce);
+    assert_eq!(shared.running.len(), 2, "one has ended, and another has begun");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
