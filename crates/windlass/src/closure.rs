@@ -3,6 +3,7 @@
 use std::future::Future;
 
 use async_trait::async_trait;
+use windlass_pool::body::{Body, Routine};
 
 use crate::context::WorkContext;
 use crate::error::WorkError;
@@ -38,7 +39,7 @@ where
 {
     let value = Value::empty();
     let body = FnWork { name: name.into(), body, brought: Brought::of(&value) };
-    WorkSpec::bringing(Box::new(body), Brings::Value(value))
+    WorkSpec::bringing(Body::new(body), Brings::Value(value))
 }
 
 struct FnWork<T, F> {
@@ -59,6 +60,23 @@ where
     }
 
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
+        self.begin(ctx).await
+    }
+
+    publish_on_success!(this => this.brought);
+}
+
+/// Kept as it is, its future needs no box of its own.
+impl<T, F, Fut> Routine<WorkContext> for FnWork<T, F>
+where
+    T: Send + Sync + 'static,
+    F: FnMut(WorkContext) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
+{
+    type Output = WorkOutcome;
+    type View = dyn Work;
+
+    async fn begin(&mut self, ctx: WorkContext) -> WorkOutcome {
         match (self.body)(ctx.clone()).await {
             Ok(value) => {
                 self.brought.keep(value);
@@ -68,5 +86,15 @@ where
         }
     }
 
-    publish_on_success!(this => this.brought);
+    fn view(&self) -> &Self::View {
+        self
+    }
+
+    fn view_mut(&mut self) -> &mut Self::View {
+        self
+    }
+
+    fn into_view(self) -> Box<Self::View> {
+        Box::new(self)
+    }
 }

@@ -114,6 +114,7 @@ mod explain;
 mod gate;
 mod handle;
 mod inputs;
+mod kept;
 mod metrics;
 mod reference;
 mod relay;
