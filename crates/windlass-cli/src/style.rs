@@ -192,19 +192,17 @@ mod tests {
     fn colours_go_where_they_are_wanted() {
         use Colours::{Ansi, Plain};
         let xterm = ("TERM", "xterm");
-        let cases: [(bool, &[(&str, &str)], Colours); 8] = [
-            (true, &[xterm], Ansi),
-            (false, &[xterm], Plain),
-            (true, &[], Plain),
-            (true, &[("TERM", "dumb")], Plain),
-            (true, &[xterm, ("NO_COLOR", "1")], Plain),
-            (false, &[xterm, ("CLICOLOR_FORCE", "1")], Ansi),
-            (false, &[xterm, ("CLICOLOR_FORCE", "0")], Plain),
-            (false, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], Plain),
-        ];
-        for (terminal, said, wanted) in cases {
+        let check = |terminal, said: &[(&str, &str)], wanted| {
             assert_eq!(Colours::wanted(terminal, of(said)), wanted, "{terminal} {said:?}");
-        }
+        };
+        check(true, &[xterm], Ansi);
+        check(false, &[xterm], Plain);
+        check(true, &[], Plain);
+        check(true, &[("TERM", "dumb")], Plain);
+        check(true, &[xterm, ("NO_COLOR", "1")], Plain);
+        check(false, &[xterm, ("CLICOLOR_FORCE", "1")], Ansi);
+        check(false, &[xterm, ("CLICOLOR_FORCE", "0")], Plain);
+        check(false, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], Plain);
     }
 
     #[test]
