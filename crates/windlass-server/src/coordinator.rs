@@ -150,6 +150,8 @@ pub struct Coordinator {
     whys: BTreeMap<WorkId, String>,
     /// What else there is to tell.
     notices: Vec<Notice>,
+    /// The steps that wait for names, as was told.
+    refused: BTreeSet<WorkId>,
     /// What to store with the next commit, beside the facts.
     records: Vec<Record>,
     /// Steps whose `finally` starts after the next commit.
@@ -352,6 +354,7 @@ impl Coordinator {
             inbox: vec![News::Rang],
             whys: BTreeMap::new(),
             notices: Vec::new(),
+            refused: BTreeSet::new(),
             records: Vec::new(),
             due_finally: Vec::new(),
             due_hooks: Vec::new(),
@@ -485,14 +488,15 @@ impl Coordinator {
         self.schedule.heed_failures();
         let records = std::mem::take(&mut self.records);
         let Self { store, schedule, leader, logs, ended, stop, bells, .. } = self;
-        let mut leftovers = Vec::new();
+        let (mut leftovers, mut refusals) = (Vec::new(), Vec::new());
         let stopping = stop.is_some();
         let (starts, facts) = store.transact_with(Durability::Process, |transaction| {
             records.iter().try_for_each(|record| record.store(transaction, leader))?;
             let mut starts = Vec::new();
             if !stopping {
                 let bell = bells.turn();
-                let mut asking = Asking { ended, leftovers: &mut leftovers, bell };
+                let (leftovers, refusals) = (&mut leftovers, &mut refusals);
+                let mut asking = Asking { ended, leftovers, bell, refusals };
                 starts = admit(schedule, leader, logs, transaction, &mut asking)?;
             }
             let facts = leader.append(transaction, schedule)?;
@@ -503,9 +507,22 @@ impl Coordinator {
         #[cfg(windlass_faults)]
         Point::AfterCommit.committed();
         self.end_leftovers(leftovers)?;
+        self.note_refusals(refusals, &starts);
         let nothing = records.is_empty() && facts == Written::Nothing;
         let written = if nothing { Written::Nothing } else { Written::Something };
         Ok(Committed { starts, written })
+    }
+
+    /// Tells of every step that begins to wait for a name.
+    fn note_refusals(&mut self, refusals: Vec<(WorkId, String)>, starts: &[Start]) {
+        for start in starts {
+            self.refused.remove(&start.grant.work);
+        }
+        for (work, what) in refusals {
+            if self.refused.insert(work) {
+                self.notices.push(Notice::Waits(work, what));
+            }
+        }
     }
 
     /// Ends what dead holders of our names have left running; the names are had at the next try.

@@ -103,3 +103,26 @@ fn a_run_that_nobody_leads_is_cancelled_by_whoever_asks() {
     assert!(stderr(&output).contains("a: cancelled"), "{}", stderr(&output));
     assert_eq!(bench.call(&["resume", &run]).status.code(), Some(3));
 }
+
+#[test]
+fn a_step_that_waits_for_a_lock_says_so_and_who_has_it() {
+    let bench = Bench::new();
+    bench.write("flow.toml", "[step.a]\nlock = 'x'\nrun = 'true'");
+    let holder = bench.start(&[
+        "lock",
+        "x",
+        "--",
+        "sh",
+        "-c",
+        "touch held; until test -f go; do sleep 0.01; done",
+    ]);
+    bench.await_file("held");
+    let child = bench.script("\"$WINDLASS\" run flow.toml 2>told").spawn().expect("sh runs");
+    crate::bench::eventually("it says so", || bench.read("told").contains("a: waits for lock"));
+    bench.write("go", "");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", bench.read("told"));
+    let waits = format!("a: waits for lock \"x\", which process {} has\n", holder.id());
+    assert_eq!(bench.read("told").matches(&waits).count(), 1, "{}", bench.read("told"));
+    assert!(holder.wait_with_output().expect("it ends").status.success());
+}

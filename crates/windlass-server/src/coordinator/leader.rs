@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use windlass_core::{Grant, HolderId, Input, Token};
+use windlass_core::{Grant, HolderId, Input, Token, WorkId};
 use windlass_store::{
     Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, RunRecord, StoreError, Transaction,
     Tree,
@@ -113,6 +113,8 @@ pub(super) struct Asking<'a> {
     pub(super) leftovers: &'a mut Vec<Leftover>,
     /// The bell to ring when a place in line comes up.
     pub(super) bell: Option<&'a str>,
+    /// Who was refused, and by which name.
+    pub(super) refusals: &'a mut Vec<(WorkId, String)>,
 }
 
 /// Takes every work that fits inside the run, and begins those whose names can be had in this very
@@ -152,12 +154,21 @@ pub(super) fn admit(
                 starts.push(Start { grant, names, broken: None });
             }
             Claimed::Refused(refused) => {
+                let (name, holder) = refused.first();
+                asking.refusals.push((grant.work, format!("{name}, which {} has", brief(holder))));
                 asking.leftovers.extend(refused.leftovers);
                 schedule.refuse(grant).expect(known);
             }
         }
     }
     Ok(starts)
+}
+
+/// A holder without what only tells its lives apart: a process, or a run.
+fn brief(holder: &HolderId) -> &str {
+    let whole = holder.as_str();
+    let end = if whole.starts_with("run ") { '/' } else { '(' };
+    whole.split(end).next().unwrap_or(whole).trim_end()
 }
 
 /// The semaphores that the steps of a plan hold slots of are known to the whole machine.
