@@ -10,7 +10,6 @@ mod estimate;
 mod failure;
 mod feed;
 mod frame;
-mod history;
 mod json;
 mod line;
 mod live;

@@ -16,7 +16,7 @@ use windlass_core::{
     Grant, HolderId, Input, Phase, Timestamp, Token, Transition, WorkId, WorkState,
 };
 use windlass_store::{
-    Leftover, Name, RunEnd, RunOutcome, RunRecord, Store, StoreError, Topic, Tree,
+    Durability, Leftover, Name, RunEnd, RunOutcome, RunRecord, Store, StoreError, Topic, Tree,
 };
 use windlass_workflow::{Mistakes, NoSuchStep, ParamErrors, Plan, Step};
 
@@ -169,6 +169,19 @@ pub struct Coordinator {
     cancelled: bool,
     /// Everything has ended like this, except for the hook that is told so.
     closing: Option<End>,
+}
+
+/// What came of a commit.
+struct Committed {
+    starts: Vec<Start>,
+    written: Written,
+}
+
+/// Whether there is anything to sync.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Written {
+    Nothing,
+    Something,
 }
 
 /// Why nothing starts any more.
@@ -385,10 +398,17 @@ impl Coordinator {
     pub fn lead(mut self, mut watch: impl FnMut(&Update<'_>)) -> Result<End, RunError> {
         loop {
             let news = self.take_in()?;
-            let starts = self.commit(news)?;
+            let Committed { starts, written } = self.commit(news)?;
+            let ended = self.schedule.just_ended();
+            let follows = |start: &Start| self.follows(start, &ended);
+            let (follow, free): (Vec<_>, _) = starts.into_iter().partition(follows);
+            free.into_iter().for_each(|start| self.start(start));
+            if written == Written::Something {
+                self.store.sync()?;
+            }
+            follow.into_iter().for_each(|start| self.start(start));
             let late = self.show(&mut watch);
             late.into_iter().try_for_each(|work| self.ask_to_end(work))?;
-            starts.into_iter().for_each(|start| self.start(start));
             self.clean_up();
             if let Some(end) = self.end() {
                 return self.finish(end, &mut watch);
@@ -450,8 +470,16 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Applies all news, decides what starts, and stores all of it in one commit.
-    fn commit(&mut self, news: Vec<News>) -> Result<Vec<Start>, RunError> {
+    /// Whether an attempt follows the end of another that may be lost with the power. One that does
+    /// not need not wait until the disk is sure of its start: no process survives a loss of power.
+    fn follows(&self, start: &Start, ended: &BTreeSet<WorkId>) -> bool {
+        let mut before = self.schedule.engine().dependencies(start.grant.work);
+        before.any(|on| ended.contains(&on.work))
+    }
+
+    /// Applies all news, decides what starts, and stores all of it in one commit, so that it survives
+    /// a kill; what is told or built upon needs a sync first.
+    fn commit(&mut self, news: Vec<News>) -> Result<Committed, RunError> {
         self.schedule.apply(Input::Tick).expect("time passes");
         news.into_iter().for_each(|news| self.apply(news));
         self.schedule.heed_failures();
@@ -459,7 +487,7 @@ impl Coordinator {
         let Self { store, schedule, leader, logs, ended, stop, bells, .. } = self;
         let mut leftovers = Vec::new();
         let stopping = stop.is_some();
-        let starts = store.transact(|transaction| {
+        let (starts, facts) = store.transact_with(Durability::Process, |transaction| {
             records.iter().try_for_each(|record| record.store(transaction, leader))?;
             let mut starts = Vec::new();
             if !stopping {
@@ -467,15 +495,17 @@ impl Coordinator {
                 let mut asking = Asking { ended, leftovers: &mut leftovers, bell };
                 starts = admit(schedule, leader, logs, transaction, &mut asking)?;
             }
-            leader.append(transaction, schedule)?;
+            let facts = leader.append(transaction, schedule)?;
             #[cfg(windlass_faults)]
             Point::BeforeCommit.reached();
-            Ok(starts)
+            Ok((starts, facts))
         })?;
         #[cfg(windlass_faults)]
         Point::AfterCommit.committed();
         self.end_leftovers(leftovers)?;
-        Ok(starts)
+        let nothing = records.is_empty() && facts == Written::Nothing;
+        let written = if nothing { Written::Nothing } else { Written::Something };
+        Ok(Committed { starts, written })
     }
 
     /// Ends what dead holders of our names have left running; the names are had at the next try.

@@ -206,6 +206,12 @@ impl Schedule {
         }
     }
 
+    /// The works that have ended since transitions were last taken.
+    pub(crate) fn just_ended(&self) -> BTreeSet<WorkId> {
+        let ended = self.transitions.iter().filter(|change| change.to.state().is_terminal());
+        ended.map(|change| change.work).collect()
+    }
+
     /// Whether the deadline of the run has passed. One that was tried again has none.
     pub(crate) fn is_too_late(&self) -> bool {
         !self.reopened && self.deadline().is_some_and(|at| self.now() >= at)

@@ -29,6 +29,9 @@ pub trait Backend: Send {
     /// one after the other, as seen by everybody.
     fn transact(&mut self, durability: Durability, act: Act<'_>) -> Result<(), StoreError>;
 
+    /// Whatever was committed before survives a loss of power, once this has returned.
+    fn sync(&mut self) -> Result<(), StoreError>;
+
     /// Looks at one consistent state, without waiting for those who write.
     fn look(&mut self, act: Act<'_>) -> Result<(), StoreError>;
 

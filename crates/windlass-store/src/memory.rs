@@ -52,6 +52,10 @@ impl Backend for Memory {
         Ok(())
     }
 
+    fn sync(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     fn look(&mut self, act: Act<'_>) -> Result<(), StoreError> {
         let tables = lock(&self.shared.tables).clone();
         act(&Draft(Mutex::new(tables)))

@@ -11,7 +11,8 @@ mod rows;
 mod runs;
 mod schema;
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -128,6 +129,21 @@ impl Backend for Sqlite {
             Ok(transaction.commit()?)
         });
         result.map_err(|error| self.judge(error))
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        let mut log = self.path.clone().into_os_string();
+        log.push("-wal");
+        // Commits are in the log, or in the file if they have been moved there, which syncs both.
+        let synced = match File::open(&log) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            log => log.and_then(|log| log.sync_data()),
+        };
+        synced.map_err(|error| {
+            let reason = format!("what was written cannot be synced: {error}");
+            self.broken = Some(reason.clone());
+            StoreError::Fatal { path: self.path.clone(), reason }
+        })
     }
 
     fn look(&mut self, act: Act<'_>) -> Result<(), StoreError> {

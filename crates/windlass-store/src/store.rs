@@ -122,6 +122,12 @@ impl Store {
         Ok(acting.result.expect("a transaction that holds was carried out"))
     }
 
+    /// Whatever was committed before survives a loss of power, once this has returned. For those who
+    /// commit with [`Durability::Process`] and have something to do that needs no more.
+    pub fn sync(&mut self) -> Result<(), StoreError> {
+        self.backend.sync()
+    }
+
     /// Looks at one consistent state, without waiting for those who write. What `act` changes is
     /// lost or refused.
     pub fn look<T>(

@@ -69,7 +69,11 @@ impl Plan {
     #[must_use]
     pub fn no_such_step(&self, name: &str) -> NoSuchStep {
         let known = self.steps.iter().flat_map(|step| [step.declared.as_str(), step.name.as_str()]);
-        NoSuchStep { name: name.to_owned(), nearest: nearest(name, known).map(str::to_owned) }
+        // `build[linux]` of a `build[linux,debug]`: one of them shows how all are written.
+        let declared = name.split('[').next();
+        let one = || self.steps.iter().find(|step| Some(step.declared.as_str()) == declared);
+        let nearest = nearest(name, known).or_else(|| one().map(|step| step.name.as_str()));
+        NoSuchStep { name: name.to_owned(), nearest: nearest.map(str::to_owned) }
     }
 
     fn with_all_before(&self, wanted: BTreeSet<usize>) -> BTreeSet<usize> {
@@ -128,5 +132,7 @@ mod tests {
         let error = only(&["lint", "tets"]).expect_err("there is none");
         assert_eq!(error.to_string(), "the workflow has no step \"tets\"; did you mean \"test\"?");
         assert_eq!(only(&["zzzzz"]).expect_err("there is none").nearest, None);
+        let other = only(&["test[windows,release]"]).expect_err("there is none");
+        assert_eq!(other.nearest.as_deref(), Some("test[a]"));
     }
 }

@@ -1,42 +1,14 @@
-//! How long steps take, from how long they took, and how much time is left.
+//! How much time is left of a run, given how long its steps are expected to take.
 //!
-//! A step is expected to take the median of what its successful attempts took. The time left is that
-//! of the longest chain of steps, or of all that is left shared out among the slots, whichever is
-//! more. Steps that are not known count as nothing, so the time is then the least that is left.
+//! It is the time of the longest chain of steps, or of all that is left shared out among the slots,
+//! whichever is more. Steps that are not known count as nothing, so it is then the least.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use super::board::Board;
 
-/// How long steps are expected to take.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Expected {
-    times: HashMap<String, Duration>,
-}
-
-impl Expected {
-    /// What follows from how long successful attempts took.
-    pub(crate) fn from_past(past: impl IntoIterator<Item = (String, Duration)>) -> Self {
-        let mut times: HashMap<String, Vec<Duration>> = HashMap::new();
-        for (step, took) in past {
-            times.entry(step).or_default().push(took);
-        }
-        Self { times: times.into_iter().map(|(step, took)| (step, median(took))).collect() }
-    }
-
-    /// How long a step is expected to take, if it was ever seen to succeed.
-    pub(crate) fn of(&self, step: &str) -> Option<Duration> {
-        self.times.get(step).copied()
-    }
-}
-
-/// The middle one; of two in the middle, half of both.
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    let (upper, lower) = (times.len() / 2, (times.len() - 1) / 2);
-    times[lower] / 2 + times[upper] / 2
-}
+/// How long a step is expected to take, by its name; none if it was never seen to succeed.
+pub(crate) type Expected<'a> = &'a dyn Fn(&str) -> Option<Duration>;
 
 /// The time that is left of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,13 +22,13 @@ pub(crate) enum Left {
 }
 
 /// The time that is left, at `now_ms`.
-pub(crate) fn left(board: &Board, expected: &Expected, now_ms: u64) -> Left {
+pub(crate) fn left(board: &Board, expected: Expected<'_>, now_ms: u64) -> Left {
     let steps = &board.outline.steps;
     let (mut unknown, mut known, mut total) = (0, 0, Duration::ZERO);
     // Until when each step goes on: steps stand after those that they follow.
     let mut until = vec![Duration::ZERO; steps.len()];
     for (place, step) in steps.iter().enumerate().filter(|(place, _)| !board.has_ended(*place)) {
-        let whole = expected.of(&step.name);
+        let whole = expected(&step.name);
         *if whole.is_some() { &mut known } else { &mut unknown } += 1;
         let since = board.attempt(place).map(|attempt| now_ms.saturating_sub(attempt.since_ms));
         let gone = Duration::from_millis(since.unwrap_or_default());
@@ -85,22 +57,13 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn expected(steps: &[(&str, u64)]) -> Expected {
-        let past = steps.iter().map(|(step, took)| ((*step).to_owned(), seconds(*took)));
-        Expected::from_past(past)
+    fn expected<'a>(steps: &'a [(&'a str, u64)]) -> impl Fn(&str) -> Option<Duration> + 'a {
+        move |name| steps.iter().find(|(step, _)| *step == name).map(|(_, took)| seconds(*took))
     }
 
     /// `fetch` 10 s, then `build` 60 s and `test` 30 s, then `deploy` 5 s.
-    fn all() -> Expected {
+    fn all() -> impl Fn(&str) -> Option<Duration> {
         expected(&[("fetch", 10), ("build", 60), ("test", 30), ("deploy", 5)])
-    }
-
-    #[test]
-    fn a_step_is_expected_to_take_its_median() {
-        let expected = expected(&[("a", 1), ("a", 90), ("a", 2), ("b", 4), ("b", 8)]);
-        assert_eq!(expected.of("a"), Some(seconds(2)));
-        assert_eq!(expected.of("b"), Some(seconds(6)));
-        assert_eq!(expected.of("c"), None);
     }
 
     #[test]

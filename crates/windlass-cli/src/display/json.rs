@@ -1,4 +1,4 @@
-//! Shows a run to programs: one object per line. `docs/json.md` describes them.
+//! Shows a run to programs: one object per line. `docs/command.md` describes them.
 
 use std::path::Path;
 use std::time::Duration;

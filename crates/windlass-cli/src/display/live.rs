@@ -11,11 +11,11 @@ use std::time::Duration;
 use rustix::process::getpgrp;
 use rustix::termios::{tcgetpgrp, tcgetwinsize};
 use signal_hook::consts::SIGCONT;
-use windlass_server::StoreOpener;
+use windlass_server::{Expectations, StoreOpener};
 
 use super::board::{Board, Event, Kind};
 use super::change::Ending;
-use super::estimate::{Expected, Left, left};
+use super::estimate::{Left, left};
 use super::failure;
 use super::frame::{Cut, Frame};
 use super::line::Line;
@@ -24,7 +24,7 @@ use super::stream::Stream;
 use super::tail::last_line;
 use super::view::{Clock, View};
 use super::words::{beginning, ending};
-use super::{Verb, history};
+use super::{Outline, Verb};
 use crate::style::{Ink, Style, plain};
 
 /// How often the block is drawn while steps run.
@@ -41,7 +41,7 @@ pub(crate) struct Live {
     style: Style,
     clock: Clock,
     past: Option<StoreOpener>,
-    expected: Expected,
+    expected: Expectations,
     frame: Frame,
     /// Complete lines to be shown above the block.
     scrolled: String,
@@ -69,7 +69,7 @@ impl Live {
             style,
             clock: Clock::start(),
             past: Some(past),
-            expected: Expected::default(),
+            expected: Expectations::default(),
             frame: Frame::default(),
             scrolled: String::new(),
             last_lines: LastLines::default(),
@@ -102,7 +102,7 @@ impl Live {
         let layout = self.layout();
         let scene = Scene {
             board,
-            expected: &self.expected,
+            expected: &|step| expected(&self.expected, step),
             last_lines: &self.last_lines.texts,
             left: self.left,
             stopping: self.stopping,
@@ -132,11 +132,11 @@ impl Live {
         }
         self.next_left = self.clock.elapsed() + SECOND;
         if let Some(mut store) = self.past.take().and_then(|past| past.open().ok()) {
+            let Outline { run, workflow, .. } = &board.outline;
             // Without the past nothing is expected, and all else is shown.
-            let known = history::expected(&mut store, &board.outline.workflow);
-            self.expected = known.unwrap_or_default();
+            self.expected = Expectations::of(&mut store, workflow, run).unwrap_or_default();
         }
-        self.left = left(board, &self.expected, self.clock.now_ms());
+        self.left = left(board, &|step| expected(&self.expected, step), self.clock.now_ms());
     }
 }
 
@@ -229,6 +229,11 @@ impl LastLines {
             }
         }
     }
+}
+
+fn expected(expected: &Expectations, step: &str) -> Option<Duration> {
+    let median = expected.step(step)?.median_ms;
+    Some(Duration::from_millis(u64::try_from(median).unwrap_or_default()))
 }
 
 fn length(log: &Path) -> io::Result<u64> {

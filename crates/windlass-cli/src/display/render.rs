@@ -24,7 +24,7 @@ const WAITING: usize = 3;
 /// Everything that a block is made from.
 pub(crate) struct Scene<'a> {
     pub(crate) board: &'a Board,
-    pub(crate) expected: &'a Expected,
+    pub(crate) expected: Expected<'a>,
     /// The last lines of output, by the places of their steps.
     pub(crate) last_lines: &'a HashMap<usize, String>,
     pub(crate) left: Left,
@@ -131,8 +131,9 @@ fn running_line(scene: &Scene<'_>, place: usize) -> Line {
     let step = board.step(place);
     let since = board.attempt(place).map_or(scene.now_ms, |attempt| attempt.since_ms);
     let elapsed = Duration::from_millis(scene.now_ms.saturating_sub(since));
-    let expected =
-        scene.expected.of(&step.name).map(|expected| format!(" of ~{}", rounded(expected)));
+    // What is over in a moment needs no announcement.
+    let expected = (scene.expected)(&step.name).filter(|expected| expected.as_secs() > 0);
+    let expected = expected.map(|expected| format!(" of ~{}", rounded(expected)));
     let line = Line::new().ink(Ink::Cyan, spinner(scene)).text(" ").text(layout.name(&step.label));
     let line = line.text(" ").text(layout.time(Some(elapsed)));
     let line = line.ink(Ink::Dim, expected.unwrap_or_default());
@@ -212,6 +213,8 @@ fn usage(scene: &Scene<'_>) -> Line {
 fn times(scene: &Scene<'_>) -> Line {
     let left = match scene.left {
         Left::Unknown => String::new(),
+        Left::AtLeast(left) if left.as_secs() == 0 => String::new(),
+        Left::About(left) if left.as_secs() == 0 => ", any moment now".to_owned(),
         Left::About(left) => format!(", about {} left", rounded(left)),
         Left::AtLeast(left) => format!(", at least {} left", rounded(left)),
     };

@@ -1,5 +1,6 @@
 //! The live display, on a terminal.
 
+use std::fs;
 use std::process::Command;
 
 use rustix::process::Signal;
@@ -212,6 +213,47 @@ run RUN was interrupted after TIME: 1 succeeded
 go on with: windlass resume RUN
 ";
     assert_eq!(masked(&terminal.screen(), &bench.run_id()), expected);
+}
+
+#[test]
+fn a_step_that_waits_says_for_what() {
+    let bench = Bench::new();
+    let flow = r#"
+[step.deploy]
+guard = ["ready"]
+run   = "true"
+
+[guard.ready]
+condition = "touch begun; test -e ok"
+retry     = { max = 10000, interval = "20ms" }
+"#;
+    let mut terminal = begun(&bench, flow, (24, 80));
+    terminal.until("that it waits", |screen| {
+        let screen = masked(screen, "no run");
+        screen.contains("· deploy waits for guard ready: exit code 1\n0 of 1 done, 1 waiting")
+    });
+    bench.write("ok", "");
+    assert!(terminal.end().success());
+    let screen = masked(&terminal.screen(), &bench.run_id());
+    assert_eq!(screen, "run RUN: 1 step\n✓ deploy TIME\nrun RUN succeeded in TIME: 1 succeeded\n");
+}
+
+#[test]
+fn a_run_knows_how_long_its_steps_took_before() {
+    let bench = Bench::new();
+    bench.write("go", "");
+    let flow = FLOW.replace("echo begin;", "sleep 1.1;");
+    bench.write("flow.toml", &flow);
+    bench.call(&["run", "flow.toml"]);
+    for file in ["go", "begun"] {
+        fs::remove_file(bench.path(file)).expect("it is there");
+    }
+    bench.write("flow.toml", &flow);
+    let mut terminal = Terminal::start(bench.command(&["run", "flow.toml"]), (24, 100));
+    terminal
+        .until("what is expected", |screen| masked(screen, "no run").contains("* one TIME of ~1."));
+    bench.write("go", "");
+    terminal.end();
 }
 
 #[test]

@@ -209,12 +209,13 @@ fn a_reader_that_takes_nothing_holds_up_nothing_but_the_display() {
         !stdout(&bench.call(&["holders"])).contains("run ")
     });
     // The first one may still have come to the run.
-    let mut ended = None;
-    while ended.is_none() {
+    let ended = loop {
         signal(&child, Signal::TERM);
-        ended = child.try_wait().expect("it is ours");
-    }
-    assert_eq!(ended.and_then(|ended| ended.code()), Some(143));
+        if let Some(ended) = child.try_wait().expect("it is ours") {
+            break ended;
+        }
+    };
+    assert_eq!(ended.code(), Some(143));
 }
 
 #[test]
@@ -238,15 +239,9 @@ fn a_run_that_is_asked_to_stop_says_so_in_every_form() {
 
 #[test]
 fn every_line_of_json_is_as_documented() {
-    let text = fs::read_to_string(repository().join("docs/json.md")).expect("it is there");
-    let blocks =
-        text.split("```json\n").skip(1).map(|block| block.split("```").next().expect("it ends"));
-    let (schemas, examples): (Vec<_>, Vec<_>) =
-        blocks.partition(|block| block.contains("\"$schema\""));
-    let schema = schemas.iter().find(|schema| schema.contains("left_out")).expect("it is there");
-    let schema: Value = serde_json::from_str(schema).expect("JSON");
-    let validator = jsonschema::validator_for(&schema).expect("a schema");
-    let example = examples.iter().find(|example| example.contains("took_ms")).expect("it is there");
+    let validator = documented();
+    let text = fs::read_to_string(repository().join("docs/command.md")).expect("it is there");
+    let example = blocks(&text).find(|block| block.contains("took_ms")).expect("it is there");
     assert_eq!(valid(&validator, example).len(), 5);
 
     let bench = Bench::new();
@@ -272,6 +267,42 @@ fn every_line_of_json_is_as_documented() {
         assert_eq!(fs::read_to_string(log).expect("a log"), "out\nerr, no end");
         assert_eq!(events[8]["counts"]["failed"], 1);
     }
+}
+
+#[test]
+fn waits_and_notices_are_told_to_programs() {
+    let bench = Bench::new();
+    let flow = r#"
+[step.a]
+guard = ["ready"]
+run   = "true"
+
+[guard.ready]
+condition = "test -e tried || { touch tried; exit 1; }"
+retry     = { max = 100, interval = "1ms" }
+
+[on]
+success = "exit 4"
+"#;
+    bench.write("flow.toml", flow);
+    let output = run(&bench, &["--json"], &[]);
+    let events = valid(&documented(), &stdout(&output));
+    let of = |kind: &str| events.iter().find(|event| event["event"] == kind).cloned();
+    assert_eq!(of("waits").expect("it waits")["why"], "waits for guard ready: exit code 1");
+    let said = of("notice").expect("the hook failed")["said"].to_string();
+    assert!(said.contains("on.success: exit code 4"), "{said}");
+}
+
+/// The blocks of JSON in a page.
+fn blocks(text: &str) -> impl Iterator<Item = &str> {
+    text.split("```json\n").skip(1).map(|block| block.split("```").next().expect("it ends"))
+}
+
+/// The documented schema of what is printed.
+fn documented() -> Validator {
+    let text = fs::read_to_string(repository().join("docs/json.schema.json")).expect("it is there");
+    let schema: Value = serde_json::from_str(&text).expect("JSON");
+    jsonschema::validator_for(&schema).expect("a schema")
 }
 
 fn valid(validator: &Validator, lines: &str) -> Vec<Value> {

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::Signal;
@@ -15,12 +15,13 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::bench;
 
-/// How long nothing may come before the test gives up.
+/// How long to wait for something: a minute means never.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A terminal with a command on it.
 pub(crate) struct Terminal {
-    child: Child,
+    /// Somebody else's once it was hung up.
+    child: Option<Child>,
     controller: File,
     parser: vt100::Parser,
     output: Receiver<Vec<u8>>,
@@ -36,7 +37,7 @@ impl Terminal {
         command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
         let copy = || Stdio::from(user.try_clone().expect("it can be shared"));
         command.stdin(copy()).stdout(copy()).stderr(copy());
-        let child = command.spawn().expect("the binary runs");
+        let child = Some(command.spawn().expect("the binary runs"));
         // Without this, our copies would keep the terminal open when the command has ended.
         drop((command, user));
         let controller = File::from(controller);
@@ -49,17 +50,18 @@ impl Terminal {
 
     /// Waits until the screen is as it should be.
     pub(crate) fn until(&mut self, what: &str, holds: impl Fn(&str) -> bool) {
+        let began = Instant::now();
         while !holds(&self.screen()) {
-            if !self.take() {
-                panic!("it ended before: {what}\n{}", self.screen());
-            }
+            assert!(began.elapsed() < PATIENCE, "never: {what}\n{}", self.screen());
+            assert!(self.take(), "it ended before: {what}\n{}", self.screen());
         }
     }
 
     /// Waits for the end of the command; how it ended.
     pub(crate) fn end(&mut self) -> ExitStatus {
         while self.take() {}
-        self.child.wait().expect("it has ended")
+        let child = self.child.as_mut().expect("it was not hung up");
+        child.wait().expect("it has ended")
     }
 
     /// What the screen shows, without blanks at the ends of lines.
@@ -80,13 +82,12 @@ impl Terminal {
 
     /// Sends a signal to the command.
     pub(crate) fn signal(&self, signal: Signal) {
-        bench::signal(&self.child, signal);
+        bench::signal(self.child.as_ref().expect("it was not hung up"), signal);
     }
 
     /// Hangs up, as when a window is closed; the command goes on or does not.
-    pub(crate) fn hang_up(self) -> Child {
-        let Self { child, .. } = self;
-        child
+    pub(crate) fn hang_up(mut self) -> Child {
+        self.child.take().expect("it was not hung up before")
     }
 
     /// Takes what comes next; false at the end.
@@ -99,6 +100,16 @@ impl Terminal {
             }
             Err(RecvTimeoutError::Disconnected) => false,
             Err(RecvTimeoutError::Timeout) => panic!("nothing comes any more\n{}", self.screen()),
+        }
+    }
+}
+
+impl Drop for Terminal {
+    /// A test that fails leaves nothing behind.
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // It may have ended as it should.
+            let _ = child.kill().and_then(|()| child.wait());
         }
     }
 }

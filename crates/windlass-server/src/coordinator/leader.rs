@@ -9,7 +9,7 @@ use windlass_store::{
 };
 use windlass_workflow::Plan;
 
-use super::RunError;
+use super::{RunError, Written};
 use crate::order::{Orders, Unready};
 use crate::presence::Presence;
 use crate::schedule::Schedule;
@@ -68,11 +68,15 @@ impl Leader {
         &self,
         transaction: &Transaction<'_>,
         schedule: &mut Schedule,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Written, StoreError> {
         let facts = schedule.take_facts();
         #[cfg(windlass_faults)]
         crate::fault::note_digest(schedule.engine().digest());
-        if facts.is_empty() { Ok(()) } else { transaction.append(&self.run.id, self.epoch, &facts) }
+        if facts.is_empty() {
+            return Ok(Written::Nothing);
+        }
+        transaction.append(&self.run.id, self.epoch, &facts)?;
+        Ok(Written::Something)
     }
 
     /// How to start the steps of `schedule`.

@@ -131,6 +131,7 @@ impl<'a> Texts<'a> {
         span: Range<usize>,
         scope: &Scope<'_>,
     ) -> Option<ShellText> {
+        self.warn_of_instances(text, &span, scope);
         let parsed = ShellText::parse_at(text, |name, range| {
             let place = self.within(&span, text, range);
             self.lookup(name, place, scope, Unknown::LeaveAlone)
@@ -157,6 +158,7 @@ impl<'a> Texts<'a> {
         scope: &Scope<'_>,
         unknown: Unknown,
     ) -> Template {
+        self.warn_of_instances(text, span, scope);
         Template::parse_at(text, |name, range| {
             self.lookup(name, self.within(span, text, range), scope, unknown)
         })
@@ -257,6 +259,20 @@ impl<'a> Texts<'a> {
         Some(Variable::Output { step: step.to_owned(), key: key.to_owned() })
     }
 
+    /// `{step[value].key}` looks like a value, and is none.
+    fn warn_of_instances(&self, text: &str, span: &Range<usize>, scope: &Scope<'_>) {
+        for (open, _) in text.match_indices('{') {
+            let Some(step) = instance(&text[open..]) else { continue };
+            if self.declared.place(step).is_none() || text[..open].ends_with('$') {
+                continue;
+            }
+            let place = self.within(span, text, open..open + 1 + step.len());
+            let message = format!("{}: `{{{step}[…].…}}` is left as it is", scope.owner);
+            let help = format!("let a step that follows `{step}` write one value for all");
+            self.notes.warn(Mistake::new(place, message, "not a value").help(help));
+        }
+    }
+
     fn unknown_step(
         &self,
         step: &str,
@@ -294,4 +310,14 @@ impl<'a> Texts<'a> {
             _ => span.clone(),
         }
     }
+}
+
+/// The name of the step if `text` begins like `{step[value].key}`.
+fn instance(text: &str) -> Option<&str> {
+    let inner = text.strip_prefix('{')?;
+    let end = inner.find(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-'))?;
+    let values = inner[end..].strip_prefix('[')?.as_bytes();
+    // Names of steps are short; so much of a hostile text is looked at and no more.
+    let values = &values[..values.len().min(256)];
+    values.windows(2).any(|pair| pair == b"].").then_some(&inner[..end])
 }

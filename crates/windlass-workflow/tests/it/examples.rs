@@ -74,9 +74,10 @@ fn each_name(step: &Step) -> String {
 
 #[test]
 fn an_example_written_out_by_another_program_is_the_same_workflow() {
-    // One example names an instance, `build[linux,release]`, by the order of its variables.
-    for file in files().iter().filter(|file| !file.ends_with("matrix.toml")) {
-        let text = fs::read_to_string(file).expect("it can be read");
+    // Examples that name an instance, `extract[eu,orders]`, have their variables in the order of their names,
+    // which is the order in which they come back.
+    for file in files() {
+        let text = fs::read_to_string(&file).expect("it can be read");
         let table: toml::Table = toml::from_str(&text).expect("examples are TOML");
         let again = toml::to_string(&table).expect("what was read can be written");
         assert_ne!(text, again);
@@ -86,18 +87,5 @@ fn an_example_written_out_by_another_program_is_the_same_workflow() {
             workflow.bind([]).unwrap_or_else(|errors| panic!("{errors}"))
         });
         assert_eq!(by_name(&plan), by_name(&other), "{}", file.display());
-    }
-}
-
-#[test]
-fn every_file_in_the_guide_has_no_mistakes() {
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/workflow.md");
-    let guide = fs::read_to_string(guide).expect("it can be read");
-    let blocks: Vec<_> = guide.split("```toml\n").skip(1).collect();
-    assert!(blocks.len() >= 5, "{}", blocks.len());
-    for block in blocks {
-        let text = block.split("```").next().unwrap_or_default();
-        let workflow = parse("guide.toml", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-        assert!(workflow.warnings().is_empty(), "{}", workflow.warnings());
     }
 }

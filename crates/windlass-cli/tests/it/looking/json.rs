@@ -120,9 +120,9 @@ fn what_is_not_so_is_refused() {
 
 #[test]
 fn every_event_is_told_of_in_the_docs() {
-    let docs = fs::read_to_string(repository().join("docs/json.md")).expect("it is there");
+    let docs = fs::read_to_string(repository().join("docs/command.md")).expect("it is there");
     for event in events(&schema()) {
-        assert!(docs.contains(&format!("`{event}`")), "docs/json.md does not tell of {event}");
+        assert!(docs.contains(&format!("`{event}`")), "docs/command.md does not tell of {event}");
     }
 }
 
