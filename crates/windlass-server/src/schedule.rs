@@ -30,6 +30,9 @@ pub(crate) struct Schedule {
     transitions: Vec<Transition>,
     /// The works that a host-wide name has refused.
     ticketed: BTreeSet<WorkId>,
+    /// The works that have a place in line for host-wide names: also those that look again and
+    /// find no room inside the run.
+    in_line: BTreeSet<WorkId>,
     /// When the latest attempts that were replayed began.
     starts: BTreeMap<WorkId, Timestamp>,
     /// Something was tried again after the end.
@@ -68,6 +71,7 @@ impl Schedule {
             facts: Vec::new(),
             transitions: Vec::new(),
             ticketed: BTreeSet::new(),
+            in_line: BTreeSet::new(),
             starts: BTreeMap::new(),
             reopened: false,
         }
@@ -237,18 +241,37 @@ impl Schedule {
     pub(crate) fn refuse(&mut self, grant: Grant) -> Result<(), Rejected> {
         self.apply(Input::Refuse(grant))?;
         self.ticketed.insert(grant.work);
+        self.in_line.insert(grant.work);
         Ok(())
     }
 
-    /// The works that a host-wide name has refused.
-    pub(crate) fn ticketed(&self) -> impl Iterator<Item = WorkId> {
-        self.ticketed.iter().copied()
+    /// The granted work begins: whatever it stood in line for, it has.
+    pub(crate) fn begin(&mut self, grant: Grant) -> Result<(), Rejected> {
+        self.apply(Input::Begin(grant))?;
+        self.in_line.remove(&grant.work);
+        Ok(())
     }
 
-    /// Has every work that was refused look again.
+    /// Whether a work waits for a host-wide name that has refused it.
+    pub(crate) fn waits_outside(&self) -> bool {
+        !self.ticketed.is_empty()
+    }
+
+    /// Gives up the places in line of the works in a phase that `fits`; the attempts that had them.
+    pub(crate) fn leave_lines(&mut self, fits: impl Fn(Phase) -> bool) -> Vec<Grant> {
+        let engine = &self.engine;
+        let known = "it is one of its works";
+        let leave = self.in_line.extract_if(.., |work| fits(engine.phase(*work).expect(known)));
+        let next = |work| Grant { work, attempt: engine.attempts(work).expect(known) + 1 };
+        leave.map(next).collect()
+    }
+
+    /// Has every work that was refused look again, unless it has ended meanwhile.
     pub(crate) fn ring_all(&mut self) {
         for work in std::mem::take(&mut self.ticketed) {
-            self.apply(Input::Ring(work)).expect("it was refused before");
+            if self.engine.phase(work) == Some(Phase::Ticketed) {
+                self.apply(Input::Ring(work)).expect("it was refused before");
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use windlass_core::{Grant, HolderId, Input, Token};
+use windlass_core::{Grant, HolderId, Phase, Token};
 use windlass_store::{
     Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, RunRecord, StoreError, Transaction,
     Tree,
@@ -79,6 +79,17 @@ impl Leader {
         Ok(Written::Something)
     }
 
+    /// Has the steps in a phase that `fits` stand in no line any more.
+    pub(super) fn leave_lines(
+        &self,
+        transaction: &Transaction<'_>,
+        schedule: &mut Schedule,
+        fits: impl Fn(Phase) -> bool,
+    ) -> Result<(), StoreError> {
+        let mut left = schedule.leave_lines(fits).into_iter();
+        left.try_for_each(|grant| transaction.leave_line(&self.holder_of(grant)))
+    }
+
     /// How to start the steps of `schedule`.
     pub(super) fn orders<'a>(
         &'a self,
@@ -132,7 +143,7 @@ pub(super) fn admit(
         let needs = match leader.orders(schedule, &written).needs(grant) {
             Ok(needs) => needs,
             Err(unready) => {
-                schedule.apply(Input::Begin(grant)).expect(known);
+                schedule.begin(grant).expect(known);
                 starts.push(Start { grant, names: Vec::new(), broken: Some(unready) });
                 continue;
             }
@@ -147,7 +158,7 @@ pub(super) fn admit(
             if needs.is_empty() { Claimed::Held(Vec::new()) } else { transaction.claim(&claim)? };
         match claimed {
             Claimed::Held(holds) => {
-                schedule.apply(Input::Begin(grant)).expect(known);
+                schedule.begin(grant).expect(known);
                 let names = holds.into_iter().map(|hold| (hold.name, hold.token)).collect();
                 starts.push(Start { grant, names, broken: None });
             }
