@@ -260,19 +260,22 @@ impl Schedule {
     /// Gives up the places in line of the works in a phase that `fits`; the attempts that had them.
     pub(crate) fn leave_lines(&mut self, fits: impl Fn(Phase) -> bool) -> Vec<Grant> {
         let engine = &self.engine;
-        let known = "it is one of its works";
-        let leave = self.in_line.extract_if(.., |work| fits(engine.phase(*work).expect(known)));
-        let next = |work| Grant { work, attempt: engine.attempts(work).expect(known) + 1 };
-        leave.map(next).collect()
+        let leaves = |work: &WorkId| fits(engine.phase(*work).expect("it is one of its works"));
+        let leave = self.in_line.extract_if(.., leaves);
+        leave.map(|work| next_attempt(engine, work)).collect()
     }
 
-    /// Has every work that was refused look again, unless it has ended meanwhile.
-    pub(crate) fn ring_all(&mut self) {
-        for work in std::mem::take(&mut self.ticketed) {
-            if self.engine.phase(work) == Some(Phase::Ticketed) {
-                self.apply(Input::Ring(work)).expect("it was refused before");
-            }
-        }
+    /// The attempts that a host-wide name has refused, unless their works have ended meanwhile.
+    pub(crate) fn refused(&mut self) -> Vec<Grant> {
+        let engine = &self.engine;
+        self.ticketed.retain(|work| engine.phase(*work) == Some(Phase::Ticketed));
+        self.ticketed.iter().map(|work| next_attempt(engine, *work)).collect()
+    }
+
+    /// Has a work that was refused look again.
+    pub(crate) fn ring(&mut self, work: WorkId) {
+        self.ticketed.remove(&work);
+        self.apply(Input::Ring(work)).expect("it was refused before");
     }
 
     /// The facts since the last call.
@@ -340,6 +343,10 @@ impl Schedule {
         };
         call(&mut self.engine, &mut world)
     }
+}
+
+fn next_attempt(engine: &Engine, work: WorkId) -> Grant {
+    Grant { work, attempt: engine.attempts(work).expect("it is one of its works") + 1 }
 }
 
 fn dependency(edge: &Edge) -> Dependency {

@@ -99,6 +99,12 @@ impl Leader {
         Orders { plan: schedule.plan(), run: &self.run.id, dir: &self.run.dir, outputs }
     }
 
+    /// The host-wide names that an attempt needs.
+    fn needs(&self, schedule: &Schedule, logs: &Path, grant: Grant) -> Result<Vec<Need>, Unready> {
+        let written = |step: &str, key: &str| schedule.output(logs, step, key);
+        self.orders(schedule, &written).needs(grant)
+    }
+
     /// What marks every process of the run.
     pub(super) fn mark(&self) -> String {
         format!("run-{}", self.run.id)
@@ -136,11 +142,10 @@ pub(super) fn admit(
     asking: &mut Asking<'_>,
 ) -> Result<Vec<Start>, StoreError> {
     let known = "it was granted just now";
-    schedule.ring_all();
+    ring(schedule, leader, logs, transaction, asking)?;
     let mut starts = Vec::new();
     while let Some(grant) = schedule.take_next() {
-        let written = |step: &str, key: &str| schedule.output(logs, step, key);
-        let needs = match leader.orders(schedule, &written).needs(grant) {
+        let needs = match leader.needs(schedule, logs, grant) {
             Ok(needs) => needs,
             Err(unready) => {
                 schedule.begin(grant).expect(known);
@@ -148,14 +153,11 @@ pub(super) fn admit(
                 continue;
             }
         };
-        let holder = leader.holder_of(grant);
-        let tree = Tree { mark: tree::mark(&leader.mark_of(grant)), group: None };
-        let (process, tree) = (Some(&leader.process), Some(&tree));
-        let terms = terms(schedule.plan());
-        let Asking { ended, bell, .. } = *asking;
-        let claim = Claim { process, tree, ended, bell, terms, ..Claim::new(&holder, &needs) };
-        let claimed =
-            if needs.is_empty() { Claimed::Held(Vec::new()) } else { transaction.claim(&claim)? };
+        let claimed = if needs.is_empty() {
+            Claimed::Held(Vec::new())
+        } else {
+            asking.with_claim(schedule, leader, grant, &needs, |claim| transaction.claim(claim))?
+        };
         match claimed {
             Claimed::Held(holds) => {
                 schedule.begin(grant).expect(known);
@@ -169,6 +171,50 @@ pub(super) fn admit(
         }
     }
     Ok(starts)
+}
+
+/// Has those look again whose names can be had now. The others do not, because what refuses them
+/// inside would be set aside for them, though they could not use it.
+fn ring(
+    schedule: &mut Schedule,
+    leader: &Leader,
+    logs: &Path,
+    transaction: &Transaction<'_>,
+    asking: &mut Asking<'_>,
+) -> Result<(), StoreError> {
+    for grant in schedule.refused() {
+        let refused = match leader.needs(schedule, logs, grant) {
+            Ok(needs) => {
+                let look = |claim: &Claim<'_>| transaction.refusal(claim);
+                asking.with_claim(schedule, leader, grant, &needs, look)?
+            }
+            Err(_) => None,
+        };
+        match refused {
+            Some(refused) => asking.leftovers.extend(refused.leftovers),
+            None => schedule.ring(grant.work),
+        }
+    }
+    Ok(())
+}
+
+impl Asking<'_> {
+    /// Acts with the claim of an attempt.
+    fn with_claim<T>(
+        &self,
+        schedule: &Schedule,
+        leader: &Leader,
+        grant: Grant,
+        needs: &[Need],
+        act: impl FnOnce(&Claim<'_>) -> T,
+    ) -> T {
+        let holder = leader.holder_of(grant);
+        let tree = Tree { mark: tree::mark(&leader.mark_of(grant)), group: None };
+        let (process, tree) = (Some(&leader.process), Some(&tree));
+        let terms = terms(schedule.plan());
+        let Asking { ended, bell, .. } = *self;
+        act(&Claim { process, tree, ended, bell, terms, ..Claim::new(&holder, needs) })
+    }
 }
 
 /// The semaphores that the steps of a plan hold slots of are known to the whole machine.
