@@ -45,6 +45,8 @@ struct Drive<'a> {
     /// What is still to be done, and when; in order for one instant.
     todo: BTreeMap<(Instant, usize), Deed>,
     deeds: usize,
+    /// Calls of the binary that nobody has waited for.
+    calls: Vec<Child>,
     /// The tokens of what is held against steps.
     held: BTreeMap<usize, String>,
     trace: Vec<Entry>,
@@ -77,6 +79,7 @@ impl<'a> Drive<'a> {
             tell,
             todo: BTreeMap::new(),
             deeds: 0,
+            calls: Vec::new(),
             held: BTreeMap::new(),
             trace: Vec::new(),
             problem: None,
@@ -198,9 +201,7 @@ impl<'a> Drive<'a> {
     fn carry_out(&mut self, deed: Deed) {
         match deed {
             Deed::Act(at, action) => self.act(at, &action),
-            Deed::Stop(place) => {
-                self.call_of("cancel", place);
-            }
+            Deed::Stop(place) => self.cancel(place),
             Deed::Kill => {
                 self.leader.as_mut().expect("it leads an attempt").kill().expect("it is ours");
                 self.await_end();
@@ -219,9 +220,7 @@ impl<'a> Drive<'a> {
                 self.compare(at, "reject", place, refused);
             }
             Action::Skip(place) => self.skip(at, place),
-            Action::Cancel(place) => {
-                self.call_of("cancel", place);
-            }
+            Action::Cancel(place) => self.cancel(place),
             Action::Reopen(place) => self.reopen(at, place),
             Action::Ring(place) => {
                 let (name, token) = (&self.work(place).name, &self.held[&place]);
@@ -242,6 +241,12 @@ impl<'a> Drive<'a> {
         } else {
             self.bench.call(&["emit", &format!("{}:open", work.name)]);
         }
+    }
+
+    /// Nobody waits for that, so that several of one instant are not far apart.
+    fn cancel(&mut self, place: usize) {
+        let target = format!("{}/{}", self.run, self.work(place).name);
+        self.calls.push(self.bench.start(&["cancel", &target]));
     }
 
     fn skip(&mut self, at: Timestamp, place: usize) {
@@ -304,6 +309,9 @@ impl Drop for Drive<'_> {
             signal(leader, Signal::INT);
             signal(leader, Signal::TERM);
             leader.wait().expect("it is ours");
+        }
+        for call in &mut self.calls {
+            call.wait().expect("it is ours");
         }
     }
 }
