@@ -492,6 +492,7 @@ impl Coordinator {
         let stopping = stop.is_some();
         let (starts, facts) = store.transact_with(Durability::Process, |transaction| {
             records.iter().try_for_each(|record| record.store(transaction, leader))?;
+            leader.leave_lines(transaction, schedule, |phase| phase.state().is_terminal())?;
             let mut starts = Vec::new();
             if !stopping {
                 let bell = bells.turn();
@@ -609,7 +610,7 @@ impl Coordinator {
     fn patience(&self) -> Option<Duration> {
         let looks = [self.schedule.engine().next_wakeup(), self.conditions.next_look()];
         let due = looks.into_iter().flatten().min().map(|due| due.since(self.schedule.now()));
-        let nets = self.schedule.ticketed().next().is_some() || self.conditions.heeds_events();
+        let nets = self.schedule.waits_outside() || self.conditions.heeds_events();
         let kill = self.running.values().filter_map(Running::kill_at).min();
         let kill = kill.map(|at| at.saturating_duration_since(Instant::now()));
         // What was cleared away just now is had by asking again, and nobody rings for it.

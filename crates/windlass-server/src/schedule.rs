@@ -30,6 +30,9 @@ pub(crate) struct Schedule {
     transitions: Vec<Transition>,
     /// The works that a host-wide name has refused.
     ticketed: BTreeSet<WorkId>,
+    /// The works that have a place in line for host-wide names: also those that look again and
+    /// find no room inside the run.
+    in_line: BTreeSet<WorkId>,
     /// When the latest attempts that were replayed began.
     starts: BTreeMap<WorkId, Timestamp>,
     /// Something was tried again after the end.
@@ -68,6 +71,7 @@ impl Schedule {
             facts: Vec::new(),
             transitions: Vec::new(),
             ticketed: BTreeSet::new(),
+            in_line: BTreeSet::new(),
             starts: BTreeMap::new(),
             reopened: false,
         }
@@ -237,19 +241,41 @@ impl Schedule {
     pub(crate) fn refuse(&mut self, grant: Grant) -> Result<(), Rejected> {
         self.apply(Input::Refuse(grant))?;
         self.ticketed.insert(grant.work);
+        self.in_line.insert(grant.work);
         Ok(())
     }
 
-    /// The works that a host-wide name has refused.
-    pub(crate) fn ticketed(&self) -> impl Iterator<Item = WorkId> {
-        self.ticketed.iter().copied()
+    /// The granted work begins: whatever it stood in line for, it has.
+    pub(crate) fn begin(&mut self, grant: Grant) -> Result<(), Rejected> {
+        self.apply(Input::Begin(grant))?;
+        self.in_line.remove(&grant.work);
+        Ok(())
     }
 
-    /// Has every work that was refused look again.
-    pub(crate) fn ring_all(&mut self) {
-        for work in std::mem::take(&mut self.ticketed) {
-            self.apply(Input::Ring(work)).expect("it was refused before");
-        }
+    /// Whether a work waits for a host-wide name that has refused it.
+    pub(crate) fn waits_outside(&self) -> bool {
+        !self.ticketed.is_empty()
+    }
+
+    /// Gives up the places in line of the works in a phase that `fits`; the attempts that had them.
+    pub(crate) fn leave_lines(&mut self, fits: impl Fn(Phase) -> bool) -> Vec<Grant> {
+        let engine = &self.engine;
+        let leaves = |work: &WorkId| fits(engine.phase(*work).expect("it is one of its works"));
+        let leave = self.in_line.extract_if(.., leaves);
+        leave.map(|work| next_attempt(engine, work)).collect()
+    }
+
+    /// The attempts that a host-wide name has refused, unless their works have ended meanwhile.
+    pub(crate) fn refused(&mut self) -> Vec<Grant> {
+        let engine = &self.engine;
+        self.ticketed.retain(|work| engine.phase(*work) == Some(Phase::Ticketed));
+        self.ticketed.iter().map(|work| next_attempt(engine, *work)).collect()
+    }
+
+    /// Has a work that was refused look again.
+    pub(crate) fn ring(&mut self, work: WorkId) {
+        self.ticketed.remove(&work);
+        self.apply(Input::Ring(work)).expect("it was refused before");
     }
 
     /// The facts since the last call.
@@ -317,6 +343,10 @@ impl Schedule {
         };
         call(&mut self.engine, &mut world)
     }
+}
+
+fn next_attempt(engine: &Engine, work: WorkId) -> Grant {
+    Grant { work, attempt: engine.attempts(work).expect("it is one of its works") + 1 }
 }
 
 fn dependency(edge: &Edge) -> Dependency {

@@ -44,7 +44,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use windlass_core::{Ageing, Order, Quota, Rate, ResourceCost};
 
-pub use windlass_core::Timestamp;
+pub use windlass_core::{Random, RetryPolicy, Timestamp};
 
 mod plan;
 mod reader;

@@ -186,18 +186,9 @@ impl<'a> Transaction<'a> {
 
     /// Takes all names, or leaves the holder a place in line.
     pub fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
-        check_text(claim.holder.as_str())?;
-        let names: Vec<_> = claim.needs.iter().map(|need| need.name.clone()).collect();
-        names.iter().try_for_each(check_name)?;
-        // One name that others hold is refused whoever else waits, so a long line costs nothing to
-        // those who join it.
-        if let [_] = claim.needs {
-            let scope = Scope::Own(claim.holder);
-            let mut component = Component::load(self.records, &names, scope, &self.moment)?;
-            if let Some(refused) = self.refuse(&mut component, claim)? {
-                self.finish(component)?;
-                return Ok(Claimed::Refused(refused));
-            }
+        let names = wanted(claim)?;
+        if let Some(refused) = self.refuse_alone(claim, &names)? {
+            return Ok(Claimed::Refused(refused));
         }
         self.coordinate(&names, |component| match self.refuse(component, claim)? {
             Some(refused) => Ok(Claimed::Refused(refused)),
@@ -206,6 +197,33 @@ impl<'a> Transaction<'a> {
                 CoreClaimed::Refused(refusals) => unreachable!("{refusals:?} were looked for"),
             },
         })
+    }
+
+    /// What refuses a claim, which has a place in line then. If nothing does, nothing is taken, and
+    /// the claim may be made whenever that suits the holder.
+    pub fn refusal(&self, claim: &Claim<'_>) -> Result<Option<Refused>, StoreError> {
+        let names = wanted(claim)?;
+        match self.refuse_alone(claim, &names)? {
+            Some(refused) => Ok(Some(refused)),
+            None => self.coordinate(&names, |component| self.refuse(component, claim)),
+        }
+    }
+
+    /// One name that others hold is refused whoever else waits, so a long line costs nothing to
+    /// those who join it.
+    fn refuse_alone(
+        &self,
+        claim: &Claim<'_>,
+        names: &[Name],
+    ) -> Result<Option<Refused>, StoreError> {
+        let [_] = claim.needs else { return Ok(None) };
+        let scope = Scope::Own(claim.holder);
+        let mut component = Component::load(self.records, names, scope, &self.moment)?;
+        let refused = self.refuse(&mut component, claim)?;
+        if refused.is_some() {
+            self.finish(component)?;
+        }
+        Ok(refused)
     }
 
     /// Gives the claim its place in line if something refuses it, as far as the component knows.
@@ -541,4 +559,12 @@ impl<'a> Transaction<'a> {
         self.rings.borrow_mut().extend(bells.into_iter().map(|bell| (Topic::Turn, Some(bell))));
         Ok(())
     }
+}
+
+/// The names of a claim, which make sense.
+fn wanted(claim: &Claim<'_>) -> Result<Vec<Name>, StoreError> {
+    check_text(claim.holder.as_str())?;
+    let names: Vec<_> = claim.needs.iter().map(|need| need.name.clone()).collect();
+    names.iter().try_for_each(check_name)?;
+    Ok(names)
 }

@@ -35,6 +35,44 @@ fn a_step_whose_lock_is_taken_waits_without_a_slot() {
 }
 
 #[test]
+fn a_step_that_is_cancelled_in_line_leaves_it_and_the_run_goes_on() {
+    let bench = Bench::new();
+    let mut holder = held(&bench);
+    bench.write(
+        "flow.toml",
+        "concurrency = 1\n[step.locked]\nlock = 'x'\nrun = 'touch never'\n\
+         [step.other]\nrun = 'touch other; while ! test -e go; do sleep 0.02; done'\n",
+    );
+    let run = bench.start(&["run", "flow.toml"]);
+    bench.await_file("other");
+    assert!(bench.call(&["cancel", &format!("{}/locked", bench.run_id())]).status.success());
+    bench.write("release", "");
+    assert!(holder.wait().expect("it ends").success());
+    let next = bench.call(&["lock", "x", "--wait", "60s", "--", "true"]);
+    assert!(next.status.success(), "nobody stands before it: {}", stderr(&next));
+    bench.write("go", "");
+    let output = run.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("other: succeeded") && !bench.path("never").exists());
+}
+
+#[test]
+fn a_run_that_waits_for_a_lock_can_be_cancelled() {
+    let bench = Bench::new();
+    let mut holder = held(&bench);
+    let flow = "[step.locked]\nlock = 'x'\nrun = 'touch never'\n[step.other]\nrun = 'touch other'";
+    bench.write("flow.toml", flow);
+    let run = bench.start(&["run", "flow.toml"]);
+    bench.await_file("other");
+    assert!(bench.call(&["cancel", &bench.run_id()]).status.success());
+    let output = run.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    bench.write("release", "");
+    holder.wait().expect("it ends");
+    assert!(!bench.path("never").exists());
+}
+
+#[test]
 fn a_lock_that_is_not_had_in_time_is_75() {
     let bench = Bench::new();
     let mut holder = held(&bench);

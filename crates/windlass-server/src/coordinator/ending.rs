@@ -192,11 +192,7 @@ impl Coordinator {
     pub(super) fn give_up(&mut self, end: Option<RunEnd>) -> Result<(), StoreError> {
         let Self { store, schedule, leader, .. } = self;
         store.transact(|transaction| {
-            for work in schedule.ticketed() {
-                let attempts = schedule.engine().attempts(work).expect("it is one of its works");
-                let grant = Grant { work, attempt: attempts + 1 };
-                transaction.leave_line(&leader.holder_of(grant))?;
-            }
+            leader.leave_lines(transaction, schedule, |_| true)?;
             for wait in transaction.waits(&leader.run.id)? {
                 transaction.delete_wait(&leader.run.id, wait.work)?;
             }

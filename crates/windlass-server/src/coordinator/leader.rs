@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use windlass_core::{Grant, HolderId, Input, Token, WorkId};
+use windlass_core::{Grant, HolderId, Phase, Token, WorkId};
 use windlass_store::{
     Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, RunRecord, StoreError, Transaction,
     Tree,
@@ -79,6 +79,17 @@ impl Leader {
         Ok(Written::Something)
     }
 
+    /// Has the steps in a phase that `fits` stand in no line any more.
+    pub(super) fn leave_lines(
+        &self,
+        transaction: &Transaction<'_>,
+        schedule: &mut Schedule,
+        fits: impl Fn(Phase) -> bool,
+    ) -> Result<(), StoreError> {
+        let mut left = schedule.leave_lines(fits).into_iter();
+        left.try_for_each(|grant| transaction.leave_line(&self.holder_of(grant)))
+    }
+
     /// How to start the steps of `schedule`.
     pub(super) fn orders<'a>(
         &'a self,
@@ -86,6 +97,12 @@ impl Leader {
         outputs: &'a dyn Fn(&str, &str) -> Option<String>,
     ) -> Orders<'a> {
         Orders { plan: schedule.plan(), run: &self.run.id, dir: &self.run.dir, outputs }
+    }
+
+    /// The host-wide names that an attempt needs.
+    fn needs(&self, schedule: &Schedule, logs: &Path, grant: Grant) -> Result<Vec<Need>, Unready> {
+        let written = |step: &str, key: &str| schedule.output(logs, step, key);
+        self.orders(schedule, &written).needs(grant)
     }
 
     /// What marks every process of the run.
@@ -127,29 +144,25 @@ pub(super) fn admit(
     asking: &mut Asking<'_>,
 ) -> Result<Vec<Start>, StoreError> {
     let known = "it was granted just now";
-    schedule.ring_all();
+    ring(schedule, leader, logs, transaction, asking)?;
     let mut starts = Vec::new();
     while let Some(grant) = schedule.take_next() {
-        let written = |step: &str, key: &str| schedule.output(logs, step, key);
-        let needs = match leader.orders(schedule, &written).needs(grant) {
+        let needs = match leader.needs(schedule, logs, grant) {
             Ok(needs) => needs,
             Err(unready) => {
-                schedule.apply(Input::Begin(grant)).expect(known);
+                schedule.begin(grant).expect(known);
                 starts.push(Start { grant, names: Vec::new(), broken: Some(unready) });
                 continue;
             }
         };
-        let holder = leader.holder_of(grant);
-        let tree = Tree { mark: tree::mark(&leader.mark_of(grant)), group: None };
-        let (process, tree) = (Some(&leader.process), Some(&tree));
-        let terms = terms(schedule.plan());
-        let Asking { ended, bell, .. } = *asking;
-        let claim = Claim { process, tree, ended, bell, terms, ..Claim::new(&holder, &needs) };
-        let claimed =
-            if needs.is_empty() { Claimed::Held(Vec::new()) } else { transaction.claim(&claim)? };
+        let claimed = if needs.is_empty() {
+            Claimed::Held(Vec::new())
+        } else {
+            asking.with_claim(schedule, leader, grant, &needs, |claim| transaction.claim(claim))?
+        };
         match claimed {
             Claimed::Held(holds) => {
-                schedule.apply(Input::Begin(grant)).expect(known);
+                schedule.begin(grant).expect(known);
                 let names = holds.into_iter().map(|hold| (hold.name, hold.token)).collect();
                 starts.push(Start { grant, names, broken: None });
             }
@@ -162,6 +175,50 @@ pub(super) fn admit(
         }
     }
     Ok(starts)
+}
+
+/// Has those look again whose names can be had now. The others do not, because what refuses them
+/// inside would be set aside for them, though they could not use it.
+fn ring(
+    schedule: &mut Schedule,
+    leader: &Leader,
+    logs: &Path,
+    transaction: &Transaction<'_>,
+    asking: &mut Asking<'_>,
+) -> Result<(), StoreError> {
+    for grant in schedule.refused() {
+        let refused = match leader.needs(schedule, logs, grant) {
+            Ok(needs) => {
+                let look = |claim: &Claim<'_>| transaction.refusal(claim);
+                asking.with_claim(schedule, leader, grant, &needs, look)?
+            }
+            Err(_) => None,
+        };
+        match refused {
+            Some(refused) => asking.leftovers.extend(refused.leftovers),
+            None => schedule.ring(grant.work),
+        }
+    }
+    Ok(())
+}
+
+impl Asking<'_> {
+    /// Acts with the claim of an attempt.
+    fn with_claim<T>(
+        &self,
+        schedule: &Schedule,
+        leader: &Leader,
+        grant: Grant,
+        needs: &[Need],
+        act: impl FnOnce(&Claim<'_>) -> T,
+    ) -> T {
+        let holder = leader.holder_of(grant);
+        let tree = Tree { mark: tree::mark(&leader.mark_of(grant)), group: None };
+        let (process, tree) = (Some(&leader.process), Some(&tree));
+        let terms = terms(schedule.plan());
+        let Asking { ended, bell, .. } = *self;
+        act(&Claim { process, tree, ended, bell, terms, ..Claim::new(&holder, needs) })
+    }
 }
 
 /// A holder without what only tells its lives apart: a process, or a run.

@@ -32,6 +32,13 @@ pub struct Entry {
     pub attempt: u32,
 }
 
+impl Entry {
+    /// Whether it is the same change, whenever that was.
+    fn is_like(&self, other: &Entry) -> bool {
+        (self.work, self.state, self.attempt) == (other.work, other.state, other.attempt)
+    }
+}
+
 impl Scenario {
     /// Compares a trace in virtual time with the expected one. With `UPDATE_SCENARIOS` set, the
     /// file takes the trace over instead.
@@ -48,29 +55,41 @@ impl Scenario {
     }
 
     /// Compares a trace in real time with the expected one: each work's own changes in order, and
-    /// across works the order of what the scenario keeps at least [`APART`] apart.
+    /// across works the order of what the scenario keeps at least [`APART`] apart. What does not fit
+    /// is told in words.
     ///
     /// # Panics
     ///
-    /// If they differ.
-    pub fn check_in_real_time(&self, trace: &[Entry]) {
+    /// If the expected trace makes no sense.
+    pub fn fits_in_real_time(&self, trace: &[Entry]) -> Result<(), String> {
         let expected = self.expected_entries();
-        let same =
-            |a: &Entry, b: &Entry| (a.work, a.state, a.attempt) == (b.work, b.state, b.attempt);
-        let place = |wanted: &Entry| trace.iter().position(|got| same(got, wanted));
         let seen = || self.render(Trace { entries: trace.to_vec(), refusals: Vec::new() });
-        assert_eq!(trace.len(), expected.len(), "{}: as many changes in\n{}", self.name, seen());
+        if trace.len() != expected.len() {
+            return Err(format!("{} changes, not {}:\n{}", trace.len(), expected.len(), seen()));
+        }
+        let mut places = Vec::new();
         for (number, later) in expected.iter().enumerate() {
-            let at = place(later);
-            assert!(at.is_some(), "{}: {later:?} is missing in\n{}", self.name, seen());
-            for earlier in &expected[..number] {
+            let before = expected[..number].iter().filter(|entry| entry.is_like(later)).count();
+            let mut like = trace.iter().enumerate().filter(|(_, got)| got.is_like(later));
+            let Some((place, _)) = like.nth(before) else {
+                return Err(format!("{:?} is missing in\n{}", self.line(later), seen()));
+            };
+            places.push(place);
+            for (earlier, before) in expected.iter().zip(&places[..number]) {
                 let apart = later.at.since(earlier.at) >= APART;
-                if earlier.work == later.work || apart {
-                    let order = "is not before";
-                    assert!(place(earlier) < at, "{}: {earlier:?} {order} {later:?}", self.name);
+                if (earlier.work == later.work || apart) && *before > place {
+                    let (earlier, later) = (self.line(earlier), self.line(later));
+                    return Err(format!("{earlier:?} is not before {later:?} in\n{}", seen()));
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Whether the expected trace has `what` refused at `at`.
+    #[must_use]
+    pub fn refuses(&self, at: Timestamp, what: &str) -> bool {
+        self.expected.lines().any(|line| line.starts_with(&format!("{at} ! {what}:")))
     }
 
     fn expected_entries(&self) -> Vec<Entry> {
@@ -89,16 +108,17 @@ impl Scenario {
     }
 
     fn render(&self, trace: Trace) -> String {
-        let line = |entry: Entry| {
-            let Entry { at, work, state, attempt } = entry;
-            let name = &self.works[work].name;
-            ((at, work), format!("{at} {name} {state} {attempt}\n"))
-        };
+        let line = |entry: Entry| ((entry.at, entry.work), self.line(&entry) + "\n");
         let mut lines: Vec<_> = trace.entries.into_iter().map(line).collect();
         let refusals = trace.refusals.into_iter();
         lines.extend(refusals.map(|(at, why)| ((at, usize::MAX), format!("{at} ! {why}\n"))));
         lines.sort_by_key(|(place, _)| *place);
         lines.into_iter().map(|(_, line)| line).collect()
+    }
+
+    fn line(&self, entry: &Entry) -> String {
+        let Entry { at, work, state, attempt } = entry;
+        format!("{at} {} {state} {attempt}", self.works[*work].name)
     }
 
     fn update(&self, trace: &str) {

@@ -135,12 +135,20 @@ impl<'a> Words<'a> {
 }
 
 fn duration(word: &str) -> Result<Duration, String> {
-    let (number, unit) = word.split_at(word.find(|c: char| !c.is_ascii_digit()).unwrap_or(0));
-    let number: u64 = number.parse().map_err(|_| format!("{word:?} is not a duration"))?;
-    match unit {
-        "ms" => Ok(Duration::from_millis(number)),
-        "s" => Ok(Duration::from_secs(number)),
-        "ns" => Ok(Duration::from_nanos(number)),
-        _ => Err(format!("{word:?} is not a duration: write 5ms or 2s")),
-    }
+    let digit = |c: char| c.is_ascii_digit() || c == '.';
+    let (number, unit) = word.split_at(word.find(|c| !digit(c)).unwrap_or(0));
+    let nanos = match unit {
+        "ns" => decimal(number, 0),
+        "ms" => decimal(number, 6),
+        "s" => decimal(number, 9),
+        _ => return Err(format!("{word:?} is not a duration: write 5ms or 2s")),
+    };
+    nanos.map(Duration::from_nanos).ok_or(format!("{word:?} is not a duration"))
+}
+
+/// A number with at most so many decimals, counted in the last of them.
+fn decimal(number: &str, decimals: usize) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let missing = decimals.checked_sub(fraction.len())?;
+    format!("{whole}{fraction}{}", "0".repeat(missing)).parse().ok()
 }

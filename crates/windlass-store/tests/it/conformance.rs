@@ -186,6 +186,7 @@ suite! {
         the_place_in_line_of_a_gone_process_is_dropped
         a_place_in_line_goes_with_the_one_who_waits
         leaving_the_line_rings_the_next
+        whose_turn_it_is_can_be_asked_without_taking_anything
         a_bell_rings_for_the_one_whose_turn_has_come
         who_does_not_come_is_passed_over
         many_waiters_are_served_in_order

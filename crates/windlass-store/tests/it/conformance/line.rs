@@ -67,6 +67,28 @@ pub(super) fn leaving_the_line_rings_the_next(on: &mut Fixture) {
     on.store.transact(|t| t.leave_line(&HolderId::new("nobody"))).expect("the store works");
 }
 
+pub(super) fn whose_turn_it_is_can_be_asked_without_taking_anything(on: &mut Fixture) {
+    let refusal = |on: &mut Fixture, holder: &str, names: &str| {
+        let (holder, needs) = (&HolderId::new(holder), &needs(names));
+        let refusal = on.store.transact(|t| t.refusal(&Claim::new(holder, needs)));
+        let refusal = refusal.expect("the store works");
+        refusal.map(|refused| refused.first().1.to_string())
+    };
+    for names in ["x", "x y"] {
+        let token = on.tokens("a", "x")[0];
+        let _ = refused(on.claim("b", names));
+        let _ = refused(on.claim("c", "x"));
+        assert_eq!(refusal(on, "b", names).as_deref(), Some("a"));
+        assert_eq!(on.release("a", "x", token), Answer::Released);
+        assert_eq!(refusal(on, "b", names), None, "it may have it");
+        assert_eq!(refusal(on, "b", names), None, "and has not taken it");
+        assert_eq!(refusal(on, "c", "x").as_deref(), Some("b"), "its place is kept");
+        for holder in ["b", "c"] {
+            on.store.transact(|t| t.leave_line(&HolderId::new(holder))).expect("the store works");
+        }
+    }
+}
+
 pub(super) fn a_bell_rings_for_the_one_whose_turn_has_come(on: &mut Fixture) {
     let (first, second, gone) = (hang(on), hang(on), gone());
     assert_eq!(on.tokens("a", "x"), [1]);
