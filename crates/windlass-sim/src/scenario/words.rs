@@ -137,13 +137,15 @@ impl<'a> Words<'a> {
 fn duration(word: &str) -> Result<Duration, String> {
     let digit = |c: char| c.is_ascii_digit() || c == '.';
     let (number, unit) = word.split_at(word.find(|c| !digit(c)).unwrap_or(0));
-    let nanos = match unit {
-        "ns" => decimal(number, 0),
-        "ms" => decimal(number, 6),
-        "s" => decimal(number, 9),
+    let decimals = match unit {
+        _ if number.is_empty() => return Err(format!("{word:?} is not a duration")),
+        "ns" => 0,
+        "ms" => 6,
+        "s" => 9,
         _ => return Err(format!("{word:?} is not a duration: write 5ms or 2s")),
     };
-    nanos.map(Duration::from_nanos).ok_or(format!("{word:?} is not a duration"))
+    let nanos = decimal(number, decimals).ok_or(format!("{word:?} is not a duration"))?;
+    Ok(Duration::from_nanos(nanos))
 }
 
 /// A number with at most so many decimals, counted in the last of them.
