@@ -289,10 +289,7 @@ impl Coordinator {
         let Some(wait) = self.conditions.shown(work, guards) else { return };
         if wait.checks == 1 || !more.is_empty() {
             let said = wait.said.as_deref().map(|said| format!(": {said}")).unwrap_or_default();
-            let step = &self.schedule.step(work).name;
-            let how = format!("windlass approve {}/{step} lets it pass", self.leader.run.id);
-            let what = format!("guard {}{said}{more}; {how}", wait.guard);
-            self.notices.push(Notice::Waits(work, what));
+            self.notices.push(Notice::Waits(work, format!("guard {}{said}{more}", wait.guard)));
         }
         self.records.push(Record::Wait(wait));
     }
