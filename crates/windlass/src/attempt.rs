@@ -1,9 +1,10 @@
 //! One attempt of one work, from the first poll of its body to the report of its end.
 
 use std::any::Any;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::mem::discriminant;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -12,11 +13,10 @@ use windlass_core::{Begun, Ending, Grant, Input, Outcome, Rejected, Timestamp};
 
 use crate::context::WorkContext;
 use crate::crew::LastEnd;
-use crate::kept::Kept;
 use crate::shared::{Shared, Succeeded};
 use crate::state::Mode;
 use crate::visit::Visit;
-use crate::work::WorkOutcome;
+use crate::work::{Work, WorkOutcome};
 
 mod course;
 
@@ -26,7 +26,7 @@ use course::{Course, GoesOn};
 /// is. Its runner goes on to the next one in its place.
 pub(crate) struct Attempt {
     /// Until it is handed in.
-    body: Option<Kept>,
+    body: Option<Box<dyn Work>>,
     course: Course,
 }
 
@@ -39,7 +39,12 @@ pub(crate) struct Next {
 }
 
 impl Attempt {
-    pub(crate) fn new(ctx: WorkContext, body: Kept, polled_at: Timestamp, run: u64) -> Self {
+    pub(crate) fn new(
+        ctx: WorkContext,
+        body: Box<dyn Work>,
+        polled_at: Timestamp,
+        run: u64,
+    ) -> Self {
         let course = Course {
             ctx,
             run,
@@ -109,29 +114,30 @@ impl Attempt {
     /// Polls the body until it returns, or has been asked to stop and does not.
     async fn run_body(&mut self) -> WorkOutcome {
         let Self { body, course } = self;
-        let (body, ctx) = (body.as_mut().expect(IS_HERE), course.ctx.clone());
-        let begun = catch_unwind(AssertUnwindSafe(|| {
-            body.view_mut().on_reset();
-            body.begin(ctx);
+        let (body, ctx) = (body.as_deref_mut().expect(IS_HERE), course.ctx.clone());
+        let made = catch_unwind(AssertUnwindSafe(|| {
+            body.on_reset();
+            body.run(ctx)
         }));
-        if let Err(panic) = begun {
-            return WorkOutcome::Failed(panic_text(&*panic));
-        }
-        let polled = poll_fn(|cx| Poll::Ready(poll_caught(body, cx))).await;
+        let mut run = match made {
+            Ok(run) => run,
+            Err(panic) => return WorkOutcome::Failed(panic_text(&*panic)),
+        };
+        let polled = poll_fn(|cx| Poll::Ready(poll_caught(run.as_mut(), cx))).await;
         let ended = match polled {
             Ok(Poll::Ready(outcome)) => Ok(outcome),
-            Ok(Poll::Pending) => course.go_on(body).await,
+            Ok(Poll::Pending) => course.go_on(&mut run).await,
             Err(panic) => Err(panic),
         };
-        // What is left of the attempt goes before a hook is called, and may panic, too.
-        let stopped = catch_unwind(AssertUnwindSafe(|| body.stop()));
-        let outcome = ended.and_then(|outcome| stopped.map(|()| outcome));
+        // Dropping what is left of the body may panic, too.
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(run)));
+        let outcome = ended.and_then(|outcome| dropped.map(|()| outcome));
         outcome.unwrap_or_else(|panic| WorkOutcome::Failed(panic_text(&*panic)))
     }
 
     fn call_hook(&mut self, kind: Ending) -> std::thread::Result<()> {
         self.course.told = Some(discriminant(&kind));
-        let body = self.body.as_mut().expect(IS_HERE).view_mut();
+        let body = self.body.as_deref_mut().expect(IS_HERE);
         catch_unwind(AssertUnwindSafe(|| match kind {
             Ending::Success => body.on_success(),
             Ending::Failed => body.on_failure_raise(),
@@ -239,8 +245,11 @@ impl Attempt {
 
 const IS_HERE: &str = "a body is handed in at the end";
 
-fn poll_caught(body: &mut Kept, cx: &mut Context<'_>) -> std::thread::Result<Poll<WorkOutcome>> {
-    catch_unwind(AssertUnwindSafe(|| body.poll(cx)))
+fn poll_caught<F: Future + ?Sized>(
+    run: Pin<&mut F>,
+    cx: &mut Context<'_>,
+) -> std::thread::Result<Poll<F::Output>> {
+    catch_unwind(AssertUnwindSafe(|| run.poll(cx)))
 }
 
 /// What is left to do before an attempt is over.

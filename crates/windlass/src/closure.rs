@@ -3,7 +3,6 @@
 use std::future::Future;
 
 use async_trait::async_trait;
-use windlass_pool::body::{Body, Routine};
 
 use crate::context::WorkContext;
 use crate::error::WorkError;
@@ -39,7 +38,7 @@ where
 {
     let value = Value::empty();
     let body = FnWork { name: name.into(), body, brought: Brought::of(&value) };
-    WorkSpec::bringing(Body::new(body), Brings::Value(value))
+    WorkSpec::bringing(Box::new(body), Brings::Value(value))
 }
 
 struct FnWork<T, F> {
@@ -60,23 +59,6 @@ where
     }
 
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
-        self.begin(ctx).await
-    }
-
-    publish_on_success!(this => this.brought);
-}
-
-/// Kept as it is, its future needs no box of its own.
-impl<T, F, Fut> Routine<WorkContext> for FnWork<T, F>
-where
-    T: Send + Sync + 'static,
-    F: FnMut(WorkContext) -> Fut + Send + 'static,
-    Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
-{
-    type Output = WorkOutcome;
-    type View = dyn Work;
-
-    async fn begin(&mut self, ctx: WorkContext) -> WorkOutcome {
         match (self.body)(ctx.clone()).await {
             Ok(value) => {
                 self.brought.keep(value);
@@ -86,15 +68,5 @@ where
         }
     }
 
-    fn view(&self) -> &Self::View {
-        self
-    }
-
-    fn view_mut(&mut self) -> &mut Self::View {
-        self
-    }
-
-    fn into_view(self) -> Box<Self::View> {
-        Box::new(self)
-    }
+    publish_on_success!(this => this.brought);
 }

@@ -7,7 +7,6 @@ use windlass_pool::{JoinTask, Scheduler, TaskError};
 
 use crate::context::WorkContext;
 use crate::error::WorkError;
-use crate::kept::keep;
 use crate::spec::{Brings, Brought, Value, WorkSpec, publish_on_success};
 use crate::work::{Work, WorkOutcome};
 
@@ -39,7 +38,7 @@ where
 {
     let value = Value::empty();
     let body = CpuWork { name: name.into(), body: Arc::new(body), brought: Brought::of(&value) };
-    WorkSpec::bringing(keep(body), Brings::Value(value))
+    WorkSpec::bringing(Box::new(body), Brings::Value(value))
 }
 
 struct CpuWork<T, F> {

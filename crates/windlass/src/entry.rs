@@ -12,13 +12,13 @@ use windlass_core::Timestamp;
 
 use crate::context::AttemptCell;
 use crate::gate::Gate;
-use crate::kept::Kept;
 use crate::reference::End;
+use crate::work::Work;
 
 pub(crate) struct Entry {
     pub(crate) name: Arc<str>,
     /// Absent while an attempt is under way.
-    pub(crate) body: Option<Kept>,
+    pub(crate) body: Option<Box<dyn Work>>,
     /// The attempt under way.
     pub(crate) attempt: Option<Arc<AttemptCell>>,
     rare: Option<Box<Rare>>,
@@ -64,7 +64,7 @@ pub(crate) fn shared_name(name: &str) -> Arc<str> {
 }
 
 impl Entry {
-    pub(crate) fn new(name: Arc<str>, body: Kept, retries: u32) -> Self {
+    pub(crate) fn new(name: Arc<str>, body: Box<dyn Work>, retries: u32) -> Self {
         Self {
             name,
             body: Some(body),
@@ -107,14 +107,18 @@ impl Entry {
     }
 
     /// An attempt begins.
-    pub(crate) fn start(&mut self, cell: Arc<AttemptCell>, now: Timestamp) -> Kept {
+    pub(crate) fn start(&mut self, cell: Arc<AttemptCell>, now: Timestamp) -> Box<dyn Work> {
         cell.begin(now);
         self.attempt = Some(cell);
         self.body.take().expect("a body is there between attempts")
     }
 
     /// An attempt has returned, or was lost together with its body.
-    pub(crate) fn stop(&mut self, body: Option<Kept>, now: Timestamp) -> Option<Arc<AttemptCell>> {
+    pub(crate) fn stop(
+        &mut self,
+        body: Option<Box<dyn Work>>,
+        now: Timestamp,
+    ) -> Option<Arc<AttemptCell>> {
         self.body = body;
         if let Some(rare) = &mut self.rare {
             rare.abandoned = false;

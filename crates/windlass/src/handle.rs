@@ -82,7 +82,7 @@ impl WorkHandle {
     /// [`WorkRef`] shows.
     pub fn spawn<T>(&self, spec: WorkSpec<T>) -> Result<WorkRef<T>, SubmitError> {
         let (tell, end) = oneshot::channel();
-        let (name, brings) = (spec.body.view().name().into(), spec.brings.clone());
+        let (name, brings) = (spec.body.name().into(), spec.brings.clone());
         let id = self.shared.submit(spec, None, Some(tell))?;
         Ok(WorkRef::new(id, name, brings, end))
     }
@@ -237,9 +237,7 @@ impl WorkHandle {
     pub fn take_work(&self, id: WorkId) -> Option<Box<dyn Work>> {
         let mut state = self.shared.look();
         state.engine.phase(id).filter(|phase| phase.state().is_terminal())?;
-        let body = state.entries.get_mut(id)?.body.take()?;
-        drop(state);
-        Some(body.into_view())
+        state.entries.get_mut(id)?.body.take()
     }
 
     /// Has an ended work that failed or was cancelled tried again, with everything that follows it.

@@ -114,7 +114,6 @@ mod explain;
 mod gate;
 mod handle;
 mod inputs;
-mod kept;
 mod metrics;
 mod reference;
 mod relay;

@@ -175,7 +175,7 @@ impl Shared {
         parent: Option<Grant>,
         end: Option<oneshot::Sender<End>>,
     ) -> Result<WorkId, SubmitError> {
-        let gate = spec.body.view_mut().gate();
+        let gate = spec.body.gate();
         spec.add_gate(gate);
         let Rare { policy, timeout, deadline, gate } = spec.take_rare();
         let more = More {
@@ -185,7 +185,7 @@ impl Shared {
             deadline: deadline.map(|at| self.timestamp(at)),
             retry: policy,
         };
-        let name = shared_name(spec.body.view().name());
+        let name = shared_name(spec.body.name());
         let (after, priority, retries) = (&spec.after, spec.priority, spec.retries);
         self.visit(|visit| {
             let accepted = visit.accept(parent, &spec.needs);

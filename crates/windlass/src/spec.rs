@@ -10,7 +10,6 @@ use tokio::time::Instant;
 use windlass_core::{CostError, Dependency, ResourceCost, RetryPolicy};
 
 use crate::gate::Gate;
-use crate::kept::{Kept, keep, keep_boxed};
 use crate::work::Work;
 
 /// What to submit: a work, whom it follows, what it needs. `T` is what it brings, if it brings
@@ -30,7 +29,7 @@ use crate::work::Work;
 /// ```
 #[must_use = "a spec does nothing until it is submitted"]
 pub struct WorkSpec<T = ()> {
-    pub(crate) body: Kept,
+    pub(crate) body: Box<dyn Work>,
     pub(crate) after: Vec<Dependency>,
     pub(crate) retries: u32,
     pub(crate) priority: i64,
@@ -151,20 +150,16 @@ pub(crate) use publish_on_success;
 impl WorkSpec {
     /// A work that follows nobody, needs one slot, and is tried once.
     pub fn new(work: impl Work + 'static) -> Self {
-        Self::keeping(keep(work))
+        Self::boxed(Box::new(work))
     }
 
     pub(crate) fn boxed(body: Box<dyn Work>) -> Self {
-        Self::keeping(keep_boxed(body))
-    }
-
-    fn keeping(body: Kept) -> Self {
         Self::bringing(body, Brings::Nothing(|| Arc::new(())))
     }
 }
 
 impl<T> WorkSpec<T> {
-    pub(crate) fn bringing(body: Kept, brings: Brings<T>) -> Self {
+    pub(crate) fn bringing(body: Box<dyn Work>, brings: Brings<T>) -> Self {
         Self {
             body,
             after: Vec::new(),
@@ -179,7 +174,7 @@ impl<T> WorkSpec<T> {
     /// What people call it.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.body.view().name()
+        self.body.name()
     }
 
     /// It starts only after all of these have succeeded, or have ended as a [`Dependency`] says.

@@ -12,8 +12,8 @@ use crate::entries::Entries;
 use crate::entry::{Entry, Rare};
 use crate::event::Watchers;
 use crate::gate::Gate;
-use crate::kept::Kept;
 use crate::reference::End;
+use crate::work::Work;
 
 pub(crate) struct State {
     pub(crate) engine: Engine,
@@ -69,7 +69,7 @@ struct Deeds {
 #[expect(dead_code, reason = "they are kept only to be dropped later")]
 pub(crate) enum Rubbish {
     Gate(Gate),
-    Bodies(Vec<Kept>),
+    Bodies(Vec<Box<dyn Work>>),
     Entry(Option<Box<Entry>>),
 }
 
@@ -84,14 +84,14 @@ impl Rubbish {
 }
 
 /// Drops them one by one, whichever of them panics.
-fn drop_each(bodies: Vec<Kept>) {
+fn drop_each(bodies: Vec<Box<dyn Work>>) {
     let mut bodies = bodies.into_iter();
     while catch_unwind(AssertUnwindSafe(|| bodies.by_ref().for_each(drop))).is_err() {}
 }
 
 impl Aftermath {
     /// What is left of a work's body.
-    pub(crate) fn throw_body_away(&mut self, body: Option<Kept>) {
+    pub(crate) fn throw_body_away(&mut self, body: Option<Box<dyn Work>>) {
         if let Some(body) = body {
             self.throw_away(Rubbish::Bodies(vec![body]));
         }

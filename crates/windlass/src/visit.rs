@@ -14,12 +14,12 @@ use crate::capacity::Client;
 use crate::context::{AttemptCell, WorkContext};
 use crate::entry::Entry;
 use crate::handle::ReopenError;
-use crate::kept::Kept;
 use crate::relay::Note;
 use crate::shared::{Shared, Succeeded, Success};
 use crate::spec::SubmitError;
 use crate::state::{Aftermath, Mode, State};
 use crate::sync::MutexGuard;
+use crate::work::Work;
 
 /// One visit to the state: everything that happens in it is heard of when it is over.
 pub(crate) struct Visit<'a> {
@@ -172,7 +172,12 @@ impl Visit<'_> {
     }
 
     /// The attempt is over for the driver; its entry is ready for the next one.
-    pub(crate) fn stop(&mut self, work: WorkId, mut body: Option<Kept>, ended_at: Timestamp) {
+    pub(crate) fn stop(
+        &mut self,
+        work: WorkId,
+        mut body: Option<Box<dyn Work>>,
+        ended_at: Timestamp,
+    ) {
         if self.state.mode == Mode::Closed {
             self.after.throw_body_away(body.take());
         }
@@ -182,7 +187,7 @@ impl Visit<'_> {
 
     /// The same for the runner of an attempt that nobody else has anything of: there is nobody to be
     /// released.
-    pub(crate) fn stop_alone(&mut self, work: WorkId, body: Kept, ended_at: Timestamp) {
+    pub(crate) fn stop_alone(&mut self, work: WorkId, body: Box<dyn Work>, ended_at: Timestamp) {
         self.state.entry(work).stop(Some(body), ended_at);
     }
 
@@ -284,7 +289,7 @@ impl Visit<'_> {
     }
 
     /// The body of an attempt that has begun, for the runner that has it from now on.
-    pub(crate) fn start(&mut self, grant: Grant, cell: Arc<AttemptCell>) -> Kept {
+    pub(crate) fn start(&mut self, grant: Grant, cell: Arc<AttemptCell>) -> Box<dyn Work> {
         self.state.crew.polling += 1;
         let now = self.now;
         self.state.entry(grant.work).start(cell, now)
