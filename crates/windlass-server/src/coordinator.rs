@@ -11,14 +11,9 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use thiserror::Error;
-use windlass_core::{
-    Grant, HolderId, Input, Phase, Timestamp, Token, Transition, WorkId, WorkState,
-};
-use windlass_store::{
-    Durability, Leftover, Name, RunEnd, RunOutcome, RunRecord, Store, StoreError, Topic, Tree,
-};
-use windlass_workflow::{Mistakes, NoSuchStep, ParamErrors, Plan, Step};
+use windlass_core::{Grant, Input, Phase, Timestamp, Token, Transition, WorkId, WorkState};
+use windlass_store::{Durability, Leftover, Name, RunEnd, RunRecord, Store, Topic, Tree};
+use windlass_workflow::{Plan, Step};
 
 use crate::attempt::log_path;
 use crate::ended::Ended;
@@ -38,6 +33,7 @@ use crate::tree;
 mod bells;
 mod condition;
 mod ending;
+mod error;
 mod items;
 mod leader;
 mod pass;
@@ -47,6 +43,7 @@ mod update;
 
 use self::bells::BellWatch;
 use self::condition::{Conclusion, Conditions, Side, Told};
+pub use self::error::RunError;
 use self::items::Items;
 use self::leader::{Asking, Leader, Start, admit, declare, terms};
 use self::pass::{Record, Running};
@@ -55,78 +52,6 @@ pub use self::update::{Change, End, Update};
 
 /// How often to look though nobody rang: a holder that was killed rings for nobody.
 const NET: Duration = Duration::from_secs(1);
-
-/// Why a run could not go on.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// The store cannot be used.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The stored workflow cannot be read by this version.
-    #[error("the stored workflow cannot be read:\n{0}")]
-    Mistakes(#[from] Mistakes),
-    /// A value that was given makes no sense, or one is missing.
-    #[error(transparent)]
-    Params(#[from] ParamErrors),
-    /// A step was asked for that there is not.
-    #[error(transparent)]
-    NoSuchStep(#[from] NoSuchStep),
-    /// The system refused something that a run needs.
-    #[error("{what}: {source}")]
-    Io {
-        /// What was tried.
-        what: &'static str,
-        /// Why it failed.
-        source: io::Error,
-    },
-    /// Another process leads the run.
-    #[error("run {run} is still led by {by}")]
-    Led {
-        /// The run.
-        run: String,
-        /// Who leads it.
-        by: HolderId,
-    },
-    /// A step has neither failed nor was it cancelled.
-    #[error("step {step:?} of run {run} has neither failed nor was it cancelled")]
-    NotAgain {
-        /// The run.
-        run: String,
-        /// The step.
-        step: String,
-    },
-    /// Somebody wants something of a step that has ended.
-    #[error("step {step:?} of run {run} has ended")]
-    StepOver {
-        /// The run.
-        run: String,
-        /// The step.
-        step: String,
-    },
-    /// A step waits for no guard.
-    #[error("step {step:?} of run {run} waits for no guard")]
-    NoGuard {
-        /// The run.
-        run: String,
-        /// The step.
-        step: String,
-    },
-    /// The run has ended.
-    #[error("run {run} has ended: {}", outcome.word())]
-    Over {
-        /// The run.
-        run: String,
-        /// How it ended.
-        outcome: RunOutcome,
-    },
-    /// Nothing in the run has failed or was cancelled.
-    #[error("nothing in run {run} has failed or was cancelled")]
-    NothingToRetry {
-        /// The run.
-        run: String,
-    },
-}
 
 /// Leads one run to its end.
 pub struct Coordinator {

@@ -1,11 +1,8 @@
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use windlass_store::Answer;
-
-use std::thread;
-
-use windlass_store::Process;
+use windlass_store::{Answer, HolderId, Process, StoreError};
 
 use super::*;
 

@@ -1,0 +1,80 @@
+//! Why a run cannot go on, or is not what somebody took it for.
+
+use std::io;
+
+use thiserror::Error;
+use windlass_core::HolderId;
+use windlass_store::{RunOutcome, StoreError};
+use windlass_workflow::{Mistakes, NoSuchStep, ParamErrors};
+
+/// Why a run could not go on.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The stored workflow cannot be read by this version.
+    #[error("the stored workflow cannot be read:\n{0}")]
+    Mistakes(#[from] Mistakes),
+    /// A value that was given makes no sense, or one is missing.
+    #[error(transparent)]
+    Params(#[from] ParamErrors),
+    /// A step was asked for that there is not.
+    #[error(transparent)]
+    NoSuchStep(#[from] NoSuchStep),
+    /// The system refused something that a run needs.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// Another process leads the run.
+    #[error("run {run} is still led by {by}")]
+    Led {
+        /// The run.
+        run: String,
+        /// Who leads it.
+        by: HolderId,
+    },
+    /// A step has neither failed nor was it cancelled.
+    #[error("step {step:?} of run {run} has neither failed nor was it cancelled")]
+    NotAgain {
+        /// The run.
+        run: String,
+        /// The step.
+        step: String,
+    },
+    /// Somebody wants something of a step that has ended.
+    #[error("step {step:?} of run {run} has ended")]
+    StepOver {
+        /// The run.
+        run: String,
+        /// The step.
+        step: String,
+    },
+    /// A step waits for no guard.
+    #[error("step {step:?} of run {run} waits for no guard")]
+    NoGuard {
+        /// The run.
+        run: String,
+        /// The step.
+        step: String,
+    },
+    /// The run has ended.
+    #[error("run {run} has ended: {}", outcome.word())]
+    Over {
+        /// The run.
+        run: String,
+        /// How it ended.
+        outcome: RunOutcome,
+    },
+    /// Nothing in the run has failed or was cancelled.
+    #[error("nothing in run {run} has failed or was cancelled")]
+    NothingToRetry {
+        /// The run.
+        run: String,
+    },
+}
