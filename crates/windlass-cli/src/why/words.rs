@@ -53,11 +53,7 @@ impl Words<'_> {
                 .rev()
                 .map(|at| plain(&self.why.view.steps[*at].name))
                 .collect();
-            let through = match through.as_slice() {
-                [] => String::new(),
-                through => format!(", which blocks {}", through.join(", which blocks ")),
-            };
-            format!("{}{through}", self.cause(step))
+            format!("{}{}", self.cause(step), blocking(&through))
         });
         reasons.chain(causes).collect()
     }
@@ -323,6 +319,17 @@ fn ordinal(number: usize) -> String {
     format!("{number}{ending}")
 }
 
+/// The way from a cause to the step that was asked about; of a long one, its ends.
+fn blocking(through: &[String]) -> String {
+    let link = |step: &String| format!(", which blocks {step}");
+    match through {
+        [first, middle @ .., last] if middle.len() > 3 => {
+            format!("{}, and through {} more {}", link(first), middle.len(), last)
+        }
+        short => short.iter().map(link).collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -339,5 +346,14 @@ mod tests {
     fn large_numbers_are_told_as_sizes() {
         let of = |units: u64| amount(Amount::try_from(units).expect("it is small enough"));
         assert_eq!((of(4), of(4 << 30)), ("4".to_owned(), "4 GiB".to_owned()));
+    }
+
+    #[test]
+    fn a_long_way_is_told_by_its_ends() {
+        let steps = |count: usize| (0..count).map(|n| format!("s{n}")).collect::<Vec<_>>();
+        assert_eq!(blocking(&[]), "");
+        assert_eq!(blocking(&steps(2)), ", which blocks s0, which blocks s1");
+        let long = blocking(&steps(100_000));
+        assert_eq!(long, ", which blocks s0, and through 99998 more s99999");
     }
 }
