@@ -157,6 +157,14 @@ pub(crate) fn plan_of(run: &RunRecord) -> Result<Plan, RunError> {
     Ok(plan)
 }
 
+/// Refuses a run that has ended.
+fn expect_open(store: &mut Store, run: &RunRecord) -> Result<(), RunError> {
+    match store.look(|transaction| transaction.run_end(&run.id))? {
+        Some(RunEnd { outcome, .. }) => Err(RunError::Over { run: run.id.clone(), outcome }),
+        None => Ok(()),
+    }
+}
+
 impl Coordinator {
     /// Stores a new run and leads it. The record's id is given to it here, and so is the
     /// workflow's name.
@@ -184,10 +192,8 @@ impl Coordinator {
     /// Goes on with a run that was interrupted. `run` may be the beginning of its id.
     pub fn resume(mut store: Store, run: &str) -> Result<Self, RunError> {
         let run = store.run(run)?;
-        match store.look(|transaction| transaction.run_end(&run.id))? {
-            Some(RunEnd { outcome, .. }) => Err(RunError::Over { run: run.id, outcome }),
-            None => Self::take_over(store, run),
-        }
+        expect_open(&mut store, &run)?;
+        Self::take_over(store, run)
     }
 
     /// Has the steps of an ended run that failed or were cancelled tried again, with all that
@@ -196,26 +202,35 @@ impl Coordinator {
         let run = store.run(run)?;
         let end = store.look(|transaction| transaction.run_end(&run.id))?;
         let mut coordinator = Self::take_over(store, run)?;
-        match coordinator.reopen(steps) {
-            Ok(()) => Ok(coordinator),
-            Err(refused) => {
-                coordinator.give_up(end)?;
-                Err(refused)
-            }
-        }
+        let reopened = match end {
+            Some(_) => coordinator.reopen(steps),
+            None => Err(RunError::NotOver { run: coordinator.leader.run.id.clone() }),
+        };
+        coordinator.or_give_up(reopened, end)
     }
 
     /// Ends a run that nobody leads, or one of its steps. `run` may be the beginning of its id.
     pub fn cancel(mut store: Store, run: &str, step: Option<&str>) -> Result<Self, RunError> {
         let run = store.run(run)?;
-        if let Some(RunEnd { outcome, .. }) =
-            store.look(|transaction| transaction.run_end(&run.id))?
-        {
-            return Err(RunError::Over { run: run.id, outcome });
-        }
+        expect_open(&mut store, &run)?;
         let mut coordinator = Self::take_over(store, run)?;
-        coordinator.cancel_now(step)?;
-        Ok(coordinator)
+        let cancelled = coordinator.cancel_now(step);
+        coordinator.or_give_up(cancelled, None)
+    }
+
+    /// What was asked for can be done, or the run is left as it was.
+    fn or_give_up(
+        mut self,
+        asked: Result<(), RunError>,
+        end: Option<RunEnd>,
+    ) -> Result<Self, RunError> {
+        match asked {
+            Ok(()) => Ok(self),
+            Err(refused) => {
+                self.give_up(end)?;
+                Err(refused)
+            }
+        }
     }
 
     /// Leads a run that is stored.

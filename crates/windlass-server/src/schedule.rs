@@ -37,6 +37,8 @@ pub(crate) struct Schedule {
     starts: BTreeMap<WorkId, Timestamp>,
     /// Something was tried again after the end.
     reopened: bool,
+    /// Which works have blocked others, as far as somebody asked.
+    blamed: BTreeMap<WorkId, WorkId>,
 }
 
 impl Schedule {
@@ -74,6 +76,7 @@ impl Schedule {
             in_line: BTreeSet::new(),
             starts: BTreeMap::new(),
             reopened: false,
+            blamed: BTreeMap::new(),
         }
     }
 
@@ -187,27 +190,41 @@ impl Schedule {
         self.starts.get(&work).copied().unwrap_or(self.began)
     }
 
-    /// Which work that failed, or was cancelled, has blocked this one.
-    pub(crate) fn why_blocked(&self, work: WorkId) -> Option<String> {
-        let mut work =
-            Some(work).filter(|work| self.engine.phase(*work) == Some(Phase::Blocked))?;
-        loop {
-            let blocks = |on: &Dependency| match self.engine.phase(on.work) {
-                Some(Phase::Blocked | Phase::Cancelled) => on.kind != EdgeKind::Done,
-                Some(Phase::Failed) => on.kind == EdgeKind::Success,
-                _ => false,
-            };
-            let on = self.engine.dependencies(work).find(blocks)?.work;
-            let end = match self.engine.phase(on)? {
-                Phase::Blocked => {
-                    work = on;
-                    continue;
-                }
-                Phase::Cancelled => "was cancelled",
-                _ => "failed",
-            };
-            return Some(format!("{} {end}", self.step(on).name));
+    /// Which work that failed, or was cancelled, has blocked this one. Cheap for one that is asked
+    /// about after those that it follows.
+    pub(crate) fn why_blocked(&mut self, work: WorkId) -> Option<String> {
+        if self.engine.phase(work) != Some(Phase::Blocked) {
+            return None;
         }
+        let culprit = self.culprit(work)?;
+        self.blamed.insert(work, culprit);
+        let cancelled = self.engine.phase(culprit) == Some(Phase::Cancelled);
+        let end = if cancelled { "was cancelled" } else { "failed" };
+        Some(format!("{} {end}", self.step(culprit).name))
+    }
+
+    /// The first work on the way up from a blocked one that is not blocked itself.
+    fn culprit(&self, mut blocked: WorkId) -> Option<WorkId> {
+        loop {
+            let on = self.blocker(blocked)?;
+            if self.engine.phase(on) != Some(Phase::Blocked) {
+                return Some(on);
+            }
+            if let Some(known) = self.blamed.get(&on) {
+                return Some(*known);
+            }
+            blocked = on;
+        }
+    }
+
+    /// A work whose end has blocked this one.
+    fn blocker(&self, work: WorkId) -> Option<WorkId> {
+        let blocks = |on: &Dependency| match self.engine.phase(on.work) {
+            Some(Phase::Blocked | Phase::Cancelled) => on.kind != EdgeKind::Done,
+            Some(Phase::Failed) => on.kind == EdgeKind::Success,
+            _ => false,
+        };
+        self.engine.dependencies(work).find(blocks).map(|on| on.work)
     }
 
     /// The works that have ended since transitions were last taken.
@@ -225,6 +242,7 @@ impl Schedule {
     pub(crate) fn reopen(&mut self, work: WorkId) -> Result<(), Rejected> {
         self.apply(Input::Reopen(work))?;
         self.reopened = true;
+        self.blamed.clear();
         Ok(())
     }
 

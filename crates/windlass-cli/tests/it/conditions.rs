@@ -183,34 +183,50 @@ fn finally_runs_when_a_step_times_out_is_cancelled_or_interrupted() {
     }
 }
 
-#[test]
-fn what_follows_in_any_case_also_follows_a_kill() {
+/// A run of `flow` that is killed once a step has made `begun`; what it waits for is there then.
+fn killed(flow: &str) -> Bench {
     let bench = Bench::new();
-    // Killed while the command runs: it runs again, and then comes what follows.
-    let flow = "[step.a]\nrun = 'echo ran >> record; test -f go || { touch begun; sleep 100; }'\n\
-        finally = 'echo cleaned >> record'";
     bench.write("flow.toml", flow);
     let mut child = bench.start(&["run", "flow.toml"]);
     bench.await_file("begun");
     child.kill().expect("it runs");
     child.wait().expect("it ends");
     bench.write("go", "");
+    bench
+}
+
+const COMMAND_HANGS: &str = "[step.a]\n\
+    run = 'echo ran >> record; test -f go || { touch begun; sleep 100; }'\n\
+    finally = 'echo cleaned >> record'\n\
+    [step.b]\nafter = ['a']\nrun = 'true'";
+
+#[test]
+fn a_step_that_was_killed_runs_again_before_what_follows_in_any_case() {
+    let bench = killed(COMMAND_HANGS);
     assert!(bench.call(&["resume", &bench.run_id()]).status.success());
     assert_eq!(bench.read("record"), "ran\nran\ncleaned\n");
+}
 
-    // Killed while what follows runs: only that runs again.
-    let bench = Bench::new();
+#[test]
+fn a_killed_run_makes_up_for_what_follows_in_any_case() {
     let flow = "[step.a]\nrun = 'echo ran >> record'\n\
         finally = 'echo cleaning >> record; test -f go || { touch begun; sleep 100; }; echo cleaned >> record'";
-    bench.write("flow.toml", flow);
-    let mut child = bench.start(&["run", "flow.toml"]);
-    bench.await_file("begun");
-    child.kill().expect("it runs");
-    child.wait().expect("it ends");
-    bench.write("go", "");
+    let bench = killed(flow);
     let output = bench.call(&["resume", &bench.run_id()]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(bench.read("record"), "ran\ncleaning\ncleaning\ncleaned\n");
+}
+
+#[test]
+fn whoever_cancels_one_step_of_a_killed_run_leaves_the_others_alone() {
+    let bench = killed(COMMAND_HANGS);
+    let run = bench.run_id();
+    let output = bench.call(&["cancel", &format!("{run}/b")]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(bench.read("record"), "ran\n", "a is not over, and nobody has interrupted it");
+    let output = bench.call(&["cancel", &run]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(bench.read("record"), "ran\ncleaned\n");
 }
 
 #[test]

@@ -85,6 +85,28 @@ fn one_step_can_be_cancelled_and_the_others_go_on() {
     assert!(bench.path("b").exists());
 }
 
+/// A step that follows the failed one may be under way in a run that was killed.
+#[test]
+fn a_run_that_has_not_ended_is_not_retried_but_resumed() {
+    let bench = Bench::new();
+    let flow = "[step.a]\nrun = 'test -f good'\n\
+        [step.b]\nafter = { a = 'failed' }\nrun = 'true'\n\
+        finally = 'test -f good || { touch begun; sleep 100; }'";
+    bench.write("flow.toml", flow);
+    let mut child = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    bench.write("good", "");
+    let run = bench.run_id();
+    let refused = bench.call(&["retry", &run]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains(&format!("windlass resume {run}")), "{}", stderr(&refused));
+    assert_eq!(bench.call(&["resume", &run]).status.code(), Some(1), "a has failed");
+    let output = bench.call(&["retry", &run]);
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
 #[test]
 fn a_run_that_nobody_leads_is_cancelled_by_whoever_asks() {
     let bench = Bench::new();
@@ -95,6 +117,7 @@ fn a_run_that_nobody_leads_is_cancelled_by_whoever_asks() {
     child.kill().expect("it runs");
     child.wait().expect("it ends");
     let run = bench.run_id();
+    assert_eq!(bench.call(&["cancel", &format!("{run}/c")]).status.code(), Some(2));
     let output = bench.call(&["cancel", &format!("{run}/b")]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stderr(&output).contains("b: cancelled"), "{}", stderr(&output));

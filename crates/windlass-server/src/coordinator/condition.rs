@@ -74,6 +74,8 @@ pub(super) struct Conditions {
     /// When to look at which.
     due: BTreeSet<(Timestamp, WorkId)>,
     checking: usize,
+    /// How many may depend on events.
+    heeding: usize,
     /// Tells one check from another.
     rounds: u64,
     tell: Sender<News>,
@@ -85,6 +87,8 @@ struct Wait {
     side: Side,
     /// The condition that it waits for, and those behind it.
     orders: Orders,
+    /// One of them may be woken by an event.
+    heeding: bool,
     vigil: Option<Vigil>,
     /// The check that runs, ended when this is dropped.
     check: Option<(u64, PipeWriter)>,
@@ -101,14 +105,17 @@ struct Wait {
 impl Conditions {
     pub(super) fn new(tell: Sender<News>, mark: &str) -> Self {
         let (waits, due, mark) = (BTreeMap::new(), BTreeSet::new(), mark.to_owned());
-        Self { waits, due, checking: 0, rounds: 0, tell, mark }
+        Self { waits, due, checking: 0, heeding: 0, rounds: 0, tell, mark }
     }
 
     /// The step waits from now on; there is at least one condition.
     pub(super) fn begin(&mut self, work: WorkId, side: Side, orders: Orders, now: Timestamp) {
+        let wakes = |order: &ConditionOrder| !order.wake_on.is_empty();
+        let heeding = orders.iter().any(|(_, order)| order.as_ref().is_ok_and(wakes));
         let wait = Wait {
             side,
             orders,
+            heeding,
             vigil: None,
             check: None,
             woken: false,
@@ -119,6 +126,7 @@ impl Conditions {
             escalated: false,
         };
         self.forget(work);
+        self.heeding += usize::from(wait.heeding);
         self.waits.insert(work, wait);
         self.schedule(work, Some(now));
     }
@@ -126,7 +134,9 @@ impl Conditions {
     /// The step waits no more; a check that runs is ended.
     pub(super) fn forget(&mut self, work: WorkId) {
         self.schedule(work, None);
-        self.waits.remove(&work);
+        if let Some(wait) = self.waits.remove(&work) {
+            self.heeding -= usize::from(wait.heeding);
+        }
     }
 
     /// Whether and where the step waits.
@@ -142,7 +152,7 @@ impl Conditions {
 
     /// Whether something depends on events.
     pub(super) fn heeds_events(&self) -> bool {
-        self.waits.values().any(|wait| !wait.patterns_are_empty())
+        self.heeding > 0
     }
 
     /// When to look again if nothing happens first.
@@ -360,13 +370,6 @@ impl Wait {
     fn heeds(&self, event: &str) -> bool {
         let order = self.orders.front().and_then(|(_, order)| order.as_ref().ok());
         order.is_some_and(|order| order.wake_on.iter().any(|pattern| pattern.matches(event)))
-    }
-
-    fn patterns_are_empty(&self) -> bool {
-        self.orders.iter().all(|(_, order)| match order {
-            Ok(order) => order.wake_on.is_empty(),
-            Err(_) => true,
-        })
     }
 
     /// What happened to the condition, with what it said last.

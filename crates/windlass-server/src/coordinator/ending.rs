@@ -35,13 +35,18 @@ impl Coordinator {
         for work in self.running.keys().copied().collect::<Vec<_>>() {
             self.ask_to_end(work)?;
         }
-        for work in self.conditions.waiting(Side::Before) {
-            self.conditions.forget(work);
-        }
+        self.forget_guards();
         for &hook in self.hooks.keys() {
             self.processes.ask_to_end(Job::Hook(hook), GRACE).map_err(cannot_end)?;
         }
         Ok(())
+    }
+
+    /// No step waits for its guards any more; it will wait again when the run goes on.
+    pub(super) fn forget_guards(&mut self) {
+        for work in self.conditions.waiting(Side::Before) {
+            self.conditions.forget(work);
+        }
     }
 
     /// Starts what is due after a commit: what follows the end of steps, and hooks.
@@ -49,10 +54,10 @@ impl Coordinator {
         for work in std::mem::take(&mut self.due_finally) {
             self.start_finally(work);
         }
-        let stopping = self.stop.is_some();
+        let interrupted = matches!(self.stop, Some(Stop::Signal(_)));
         let due = |work: &WorkId| {
             let over = self.schedule.engine().phase(*work).is_some_and(|p| p.state().is_terminal());
-            (over || stopping) && !self.running.contains_key(work)
+            (over || interrupted) && !self.running.contains_key(work)
         };
         for work in self.uncleaned.iter().copied().filter(due).collect::<Vec<_>>() {
             let start = Start { grant: self.latest(work), names: Vec::new(), broken: None };
@@ -75,8 +80,8 @@ impl Coordinator {
             self.records.push(Record::WaitOver(wait.work));
         }
         let known = |grant: Grant| {
-            let key = |record: &&AttemptRecord| (record.work, record.attempt);
-            let found = attempts.binary_search_by_key(&(grant.work, grant.attempt), |r| key(&r));
+            let key = |record: &AttemptRecord| (record.work, record.attempt);
+            let found = attempts.binary_search_by_key(&(grant.work, grant.attempt), key);
             found.ok().map(|place| &attempts[place])
         };
         for work in self.schedule.begun() {

@@ -71,6 +71,12 @@ pub enum RunError {
         /// How it ended.
         outcome: RunOutcome,
     },
+    /// The run has not ended, so there is nothing to try again.
+    #[error("run {run} has not ended; go on with it first: windlass resume {run}")]
+    NotOver {
+        /// The run.
+        run: String,
+    },
     /// Nothing in the run has failed or was cancelled.
     #[error("nothing in run {run} has failed or was cancelled")]
     NothingToRetry {

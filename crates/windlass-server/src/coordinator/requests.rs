@@ -143,6 +143,7 @@ impl Coordinator {
         self.schedule.apply(Input::Cancel(work)).expect("it has not ended");
         // Nothing else of the run is begun here.
         self.stop = Some(Stop::Leave);
+        self.forget_guards();
         Ok(())
     }
 
