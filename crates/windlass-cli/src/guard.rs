@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use thiserror::Error as ThisError;
-use windlass_server::{GuardEnd, GuardNews, Verdict, Watch, decide, decide_step, watch};
+use windlass_server::{GuardEnd, GuardNews, Verdict, Watch, decide, decide_step, find_run, watch};
 use windlass_workflow::{Command, Guard, Plan, Template, Variable};
 
 use crate::arguments::{Form, Target};
@@ -63,7 +63,10 @@ pub(crate) fn verdict(
     let mut store = state::open(state)?;
     match target {
         Target::Guard(name) => decide(&mut store, &format!("guard/{name}"), verdict)?,
-        Target::Step { run, step } => decide_step(&mut store, run, step, verdict)?,
+        Target::Step { run, step } => {
+            let run = find_run(&mut store, run)?.id;
+            decide_step(&mut store, &run, step, verdict)?;
+        }
     }
     Ok(Exit::Success)
 }

@@ -5,7 +5,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use windlass_server::{Ask, Coordinator, End, RunError, RunRecord, Store, ask, check_step};
+use windlass_server::{
+    Ask, Coordinator, End, RunError, RunRecord, Store, ask, check_step, find_run,
+};
 
 use crate::arguments::Form;
 use crate::display::{Display, Options, Outline, OutputMode, Verb};
@@ -63,9 +65,10 @@ pub(crate) fn resume(
     run: &str,
     shown: Shown,
 ) -> Result<Exit, Box<dyn Error>> {
-    let store = state::open(state)?;
+    let mut store = state::open(state)?;
+    let run = find_run(&mut store, run)?.id;
     let options = shown.options(Verb::Resume, &store);
-    match Coordinator::resume(store, run) {
+    match Coordinator::resume(store, &run) {
         Err(RunError::Over { run, outcome }) => {
             eprintln!("run {run} has ended: {}", outcome.word());
             Ok(outcome.into())
@@ -80,9 +83,10 @@ pub(crate) fn retry(
     steps: &[String],
     shown: Shown,
 ) -> Result<Exit, Box<dyn Error>> {
-    let store = state::open(state)?;
+    let mut store = state::open(state)?;
+    let run = find_run(&mut store, run)?.id;
     let options = shown.options(Verb::Retry, &store);
-    lead(Coordinator::retry(store, run, steps)?, options)
+    lead(Coordinator::retry(store, &run, steps)?, options)
 }
 
 /// Asks the process that leads the run to end it; ends it here if there is none.
@@ -96,7 +100,7 @@ pub(crate) fn cancel(
         None => (target, None),
     };
     let mut store = state::open(state)?;
-    let found = store.run(run)?;
+    let found = find_run(&mut store, run)?;
     let options = shown.options(Verb::Cancel, &store);
     match Coordinator::cancel(store, &found.id, step) {
         Ok(coordinator) => lead(coordinator, options).map(|_| Exit::Success),

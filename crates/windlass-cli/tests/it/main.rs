@@ -26,3 +26,4 @@ mod storms;
 mod terminal;
 mod times;
 mod usage;
+mod verbs;
