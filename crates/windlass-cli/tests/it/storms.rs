@@ -46,7 +46,7 @@ fn check_record(record: &[(String, u64)]) {
 
 #[test]
 fn increments_under_one_lock_are_all_counted() {
-    let (processes, times) = (20, rounds(5, 50));
+    let (processes, times) = (rounds(20, 200), rounds(5, 10));
     let bench = Bench::new();
     bench.write("counter", "0\n");
     for mut child in crowd(&bench, processes, times, "", INCREMENT) {

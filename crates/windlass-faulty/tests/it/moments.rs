@@ -18,7 +18,7 @@ const LIFE: Duration = Duration::from_millis(100);
 #[test]
 fn a_run_that_is_killed_at_any_moment_goes_on() {
     let mut dice = Dice::thrown();
-    let (wanted, mut kills, mut runs) = (rounds(12, 200), 0, 0);
+    let (wanted, mut kills, mut runs) = (rounds(12, 1000), 0, 0);
     while kills < wanted {
         let mut lives = Lives::new();
         let mut longest = LIFE;
