@@ -4,7 +4,7 @@
 
 mod json;
 mod shells;
-mod stage;
+pub(crate) mod stage;
 mod steering;
 
 use trycmd::TestCases;
@@ -39,6 +39,22 @@ fn runs_that_have_ended() {
     let mut stage = Stage::new();
     nightly(&mut stage);
     check(&stage, "ended", &[]);
+}
+
+#[test]
+fn attempts_that_follow_each_other_closely_share_a_column() {
+    let mut stage = Stage::new();
+    stage.submit("5555eeee", "quick", "[step.a]\nrun = 'a'\nretry = { count = 2 }\n");
+    stage.journal("0 start a\n3000 retry a 1\n4001 start a\n1000000 success a");
+    stage.end(1_000_000, "succeeded");
+    for columns in ["80", "40", "20", "1"] {
+        let output = stage.bench.command(&["show", "last"]).env("COLUMNS", columns).output();
+        let output = output.expect("the binary runs");
+        let said = crate::bench::stdout(&output);
+        assert!(output.status.success(), "{columns}: {}", crate::bench::stderr(&output));
+        let bar = said.lines().find(|line| line.contains("##")).expect("a bar");
+        assert!(!bar.contains('.'), "nothing lies between: {bar}");
+    }
 }
 
 #[test]
@@ -112,7 +128,7 @@ fn a_run_that_this_version_cannot_read() {
 }
 
 /// A run that failed, one that succeeded after it, and one of another workflow.
-fn nightly(stage: &mut Stage) {
+pub(crate) fn nightly(stage: &mut Stage) {
     stage.submit("3fa9c2d1", "nightly", NIGHTLY);
     stage.journal(
         "0 start fetch\n10 start lint\n300 success lint\n4000 retry fetch 7 no route to host\n\
