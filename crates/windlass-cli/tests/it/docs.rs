@@ -161,6 +161,39 @@ fn a_mistake_is_told_as_on_the_front_page() {
     }
 }
 
+/// What is called in the manifests and not ours has its reason on the page.
+#[test]
+fn every_dependency_has_its_reason() {
+    let page = read("docs/dependencies.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let told: BTreeSet<_> = rows.flat_map(|names| names.split([' ', ','])).collect();
+    let benchmarks =
+        ["dag", "pool", "capacity"].map(|name| format!("benchmarks/{name}/Cargo.toml"));
+    let manifests = ["Cargo.toml", "fuzz/Cargo.toml"].map(str::to_owned);
+    for manifest in manifests.into_iter().chain(benchmarks) {
+        for name in dependencies(&read(&manifest)) {
+            let known = name.starts_with("windlass") || told.contains(&name[..]);
+            assert!(known, "{manifest}: {name} has no reason in docs/dependencies.md");
+        }
+    }
+}
+
+/// The names in all tables of dependencies.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let mut inside = false;
+    let mut names = Vec::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            inside = line.trim_end_matches(']').ends_with("dependencies");
+        } else if let Some((name, _)) = line.split_once([' ', '.', '=']).filter(|_| inside) {
+            names.extend(
+                name.chars().next().filter(char::is_ascii_lowercase).map(|_| name.to_owned()),
+            );
+        }
+    }
+    names
+}
+
 /// An excerpt begins with `# from FILE`; its lines stand in that file, in this order.
 #[test]
 fn excerpts_are_what_stands_in_the_examples() {

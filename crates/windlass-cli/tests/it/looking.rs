@@ -86,17 +86,7 @@ fn a_run_that_was_interrupted() {
 
 #[test]
 fn a_run_that_is_under_way() {
-    let mut stage = Stage::live();
-    stage.submit("1111aaaa", "live", LIVE);
-    stage.journal(
-        "0 start build\n600000 success build\n600000 start link\n1200000 success link\n\
-         0 start flaky\n600000 success flaky",
-    );
-    stage.end(1_200_000, "failed");
-    stage.submit("2222bbbb", "live", LIVE);
-    stage.journal("0 start build\n1 start stuck\n2 retry flaky 7 no answer");
-    stage.refuse("deploy", "deploy");
-    check(&stage, "under_way", &[]);
+    check(&under_way(), "under_way", &[]);
 }
 
 #[test]
@@ -153,4 +143,19 @@ pub(crate) fn nightly(stage: &mut Stage) {
     stage.submit("41af22c0", "other", "[step.only]\nrun = 'true'\n");
     stage.journal("0 start only\n1500 cancelled only");
     stage.end(1_500, "cancelled");
+}
+
+/// A run whose steps wait for all kinds of things, after one that tells how long they take.
+pub(crate) fn under_way() -> Stage {
+    let mut stage = Stage::live();
+    stage.submit("1111aaaa", "live", LIVE);
+    stage.journal(
+        "0 start build\n600000 success build\n600000 start link\n1200000 success link\n\
+         0 start flaky\n600000 success flaky",
+    );
+    stage.end(1_200_000, "failed");
+    stage.submit("2222bbbb", "live", LIVE);
+    stage.journal("0 start build\n1 start stuck\n2 retry flaky 7 no answer");
+    stage.refuse("deploy", "deploy");
+    stage
 }

@@ -4,8 +4,8 @@ use std::process::{Child, Output};
 
 use super::{Kind, owned};
 use crate::bench::{Bench, eventually, stderr, stdout};
-use crate::looking::nightly;
-use crate::looking::stage::{LIVE, NIGHTLY, Stage};
+use crate::looking::stage::{NIGHTLY, Stage};
+use crate::looking::{nightly, under_way};
 
 /// A store in which a command prints what is shown, and somebody who waits there.
 struct Scene {
@@ -35,7 +35,7 @@ fn scene(command: &str) -> Scene {
             stage.into()
         }
         "windlass ps" => two_runs().into(),
-        _ if command.starts_with("windlass why last/") => waiting().into(),
+        _ if command.starts_with("windlass why last/") => under_way().into(),
         "windlass holders" => holders(),
         _ => panic!("there is no scene for: {command}"),
     }
@@ -52,21 +52,6 @@ fn two_runs() -> Stage {
         "0 start fetch\n0 start lint\n0 success fetch\n0 success lint\n\
          0 start test[linux]\n0 start test[macos]",
     );
-    stage
-}
-
-/// Steps that wait for all kinds of things, after a run that tells how long they take.
-fn waiting() -> Stage {
-    let mut stage = Stage::live();
-    stage.submit("1111aaaa", "live", LIVE);
-    stage.journal(
-        "0 start build\n600000 success build\n600000 start link\n1200000 success link\n\
-         0 start flaky\n600000 success flaky",
-    );
-    stage.end(1_200_000, "failed");
-    stage.submit("2222bbbb", "live", LIVE);
-    stage.journal("0 start build\n1 start stuck\n2 retry flaky 7 no answer");
-    stage.refuse("deploy", "deploy");
     stage
 }
 
