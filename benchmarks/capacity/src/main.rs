@@ -1,7 +1,7 @@
 //! Compares capacity, sources and the task pool runner with what one would use without them.
 //!
 //! `cargo run --release -p windlass-bench-capacity` prints a Markdown table and writes
-//! `results.json` beside this package's manifest; `-- --quick` does fewer rounds, and any other
+//! `results.json` beside this package's manifest; `-- --quick` does fewer rounds, `--json=FILE` writes there instead, and any other
 //! argument names the rows to run. Contenders take turns within each round, so a slow moment of the
 //! machine hits all of them alike; what is reported is the median and the spread (first to third
 //! quartile), and how much processor time all threads together used. Every result is checked.
@@ -12,7 +12,10 @@ mod runner;
 mod source;
 mod take;
 
-use std::{env, fs, path::Path};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
 
 use crate::report::Report;
 
@@ -26,9 +29,11 @@ fn main() {
     runner::run(&mut report);
     source::run(&mut report);
     println!("{}", report.markdown());
-    if !quick && report.is_complete() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("results.json");
-        fs::write(path, report.json()).expect("the package's directory can be written to");
+    let told = flags.iter().find_map(|flag| flag.strip_prefix("--json=")).map(PathBuf::from);
+    let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("results.json");
+    let file = told.or_else(|| (!quick && report.is_complete()).then(usual));
+    if let Some(file) = file {
+        fs::write(file, report.json()).expect("the results can be written");
     }
 }
 

@@ -13,7 +13,7 @@ mod measure;
 mod report;
 mod works;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use crate::contenders::Contender;
@@ -22,7 +22,8 @@ use crate::report::Report;
 use crate::works::{Shape, Work};
 
 fn main() {
-    let quick = env::args().any(|argument| argument == "--quick");
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    let quick = arguments.iter().any(|argument| argument == "--quick");
     let program = env::current_exe().expect("this program lies somewhere");
     let windlass = program.with_file_name("windlass");
     assert!(windlass.exists(), "build it first: cargo build --release -p windlass-cli");
@@ -42,9 +43,10 @@ fn main() {
         measure_all(work, rounds, &contenders, dir.path(), &mut report);
     }
     println!("{}", report.markdown());
-    if !quick {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("results.json");
-        fs::write(path, report.json()).expect("the package's directory can be written to");
+    let told = arguments.iter().find_map(|argument| argument.strip_prefix("--json="));
+    let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("results.json");
+    if let Some(file) = told.map(PathBuf::from).or_else(|| (!quick).then(usual)) {
+        fs::write(file, report.json()).expect("the results can be written");
     }
 }
 

@@ -31,9 +31,10 @@ fn main() {
     library::run(if quick { 100 } else { 1000 }, &mut report);
     waiting::long_line(&windlass, if quick { 50 } else { 1000 }, &mut report);
     println!("{}", report.markdown());
-    if !quick {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("results.json");
-        fs::write(path, report.json()).expect("the package's directory can be written to");
+    let told = arguments.iter().find_map(|argument| argument.strip_prefix("--json="));
+    let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("results.json");
+    if let Some(file) = told.map(PathBuf::from).or_else(|| (!quick).then(usual)) {
+        fs::write(file, report.json()).expect("the results can be written");
     }
 }
 

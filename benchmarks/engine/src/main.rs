@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release -p windlass-bench-engine` runs the five shapes at 100k and 1M works, plain
 //! and with everything on, and then what would show a scan: every cost different, and 10M works in
-//! line. It writes one JSON object: nanoseconds and bytes per work, as median and spread.
+//! line. It writes one JSON object: nanoseconds and bytes per work, as median and spread; `-- --quick`
+//! does a little of it.
 
 mod memory;
 mod run;
@@ -19,23 +20,38 @@ static MEMORY: memory::Counting = memory::Counting;
 const ROUNDS: usize = 5;
 
 fn main() {
-    if let [works, shape, setup] = &std::env::args().skip(1).collect::<Vec<_>>()[..] {
-        return once(works.parse().expect("a number of works"), shape, setup);
-    }
-    let mut results = Vec::new();
-    for works in [100_000, 1_000_000] {
-        for (shape, sources) in SHAPES {
-            for setup in [Setup::PLAIN, Setup::EVERYTHING] {
-                results.push(measure(shape, works, &setup, ROUNDS, sources));
-            }
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let (rounds, results) = match &arguments[..] {
+        [works, shape, setup] => {
+            return once(works.parse().expect("a number of works"), shape, setup);
         }
-    }
+        [flag] if flag == "--quick" => (1, shapes_of(&[10_000], 1)),
+        _ => (ROUNDS, everything()),
+    };
+    println!("{:#}", json!({ "benchmark": "engine", "rounds": rounds, "results": results }));
+}
+
+fn everything() -> Vec<Value> {
+    let mut results = shapes_of(&[100_000, 1_000_000], ROUNDS);
     for works in [10_000, 100_000] {
         let setup = Setup::EVERY_COST_DIFFERENT;
         results.push(measure("independent", works, &setup, ROUNDS, |_, _| Vec::new()));
     }
     results.push(measure("independent", 10_000_000, &Setup::PLAIN, 1, |_, _| Vec::new()));
-    println!("{:#}", json!({ "benchmark": "engine", "rounds": ROUNDS, "results": results }));
+    results
+}
+
+/// All shapes, plain and with everything on.
+fn shapes_of(sizes: &[usize], rounds: usize) -> Vec<Value> {
+    let mut results = Vec::new();
+    for works in sizes {
+        for (shape, sources) in SHAPES {
+            for setup in [Setup::PLAIN, Setup::EVERYTHING] {
+                results.push(measure(shape, *works, &setup, rounds, sources));
+            }
+        }
+    }
+    results
 }
 
 /// One run of one shape, for a profiler: `-- 100000 chain plain`.

@@ -1,7 +1,7 @@
 //! Compares the pool with others on the same work, in the same run.
 //!
 //! `cargo run --release -p windlass-bench-pool` prints a Markdown table and writes `results.json`
-//! beside this package's manifest; `-- --quick` does fewer rounds, and any other argument names the
+//! beside this package's manifest; `-- --quick` does fewer rounds, `--json=FILE` writes there instead, and any other argument names the
 //! rows to run. Contenders take turns within each round, so a slow moment of the machine hits all
 //! of them alike; what is reported is the median and the spread (first to third quartile), and how
 //! much processor time all threads together used. Every result is checked.
@@ -13,7 +13,10 @@ mod pools;
 mod report;
 mod shapes;
 
-use std::{env, fs, path::Path};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
 
 use crate::{pools::Pools, report::Report};
 
@@ -28,8 +31,10 @@ fn main() {
     mixed::run(&pools, &mut report);
     bodies::run(&mut report);
     println!("{}", report.markdown());
-    if !quick && report.is_complete() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("results.json");
-        fs::write(path, report.json()).expect("the package's directory can be written to");
+    let told = flags.iter().find_map(|flag| flag.strip_prefix("--json=")).map(PathBuf::from);
+    let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("results.json");
+    let file = told.or_else(|| (!quick && report.is_complete()).then(usual));
+    if let Some(file) = file {
+        fs::write(file, report.json()).expect("the results can be written");
     }
 }

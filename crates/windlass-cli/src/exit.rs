@@ -51,9 +51,10 @@ impl From<RunOutcome> for Exit {
     }
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        let code = match exit {
+impl Exit {
+    /// As `docs/command.md` lists them.
+    fn code(self) -> u8 {
+        let code = match self {
             Exit::Success => 0,
             Exit::Failed => 1,
             Exit::Usage => 2,
@@ -65,7 +66,13 @@ impl From<Exit> for ExitCode {
             Exit::Signal(signal) => 128 + signal,
             Exit::Command(code) => code,
         };
-        ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+        u8::try_from(code).unwrap_or(u8::MAX)
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit.code())
     }
 }
 
@@ -136,5 +143,46 @@ fn of_hold(failure: &HoldError) -> Exit {
         HoldError::Start { .. } => Exit::Command(126),
         HoldError::Store(store) => of_store(store),
         _ => Exit::Unavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first column of the table on the page about the command, in its order.
+    fn documented() -> Vec<u8> {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/command.md");
+        let page = std::fs::read_to_string(page).expect("the page is there");
+        let (_, table) = page.split_once("| code | meaning |").expect("it has a table");
+        let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+        let codes = rows.flat_map(|row| row.split('|').nth(1).expect("a cell").split(','));
+        codes.map(|code| code.trim().parse().expect("a number")).collect()
+    }
+
+    #[test]
+    fn the_docs_list_every_code_and_no_other() {
+        let mut codes: Vec<_> = [
+            Exit::Success,
+            Exit::Failed,
+            Exit::Usage,
+            Exit::Cancelled,
+            Exit::Unavailable,
+            Exit::Bug,
+            Exit::NotHad,
+            Exit::TimedOut,
+        ]
+        .map(Exit::code)
+        .into();
+        codes.extend([126, 127].map(|code| Exit::Command(code).code()));
+        codes.extend([2, 15].map(|signal| Exit::Signal(signal).code()));
+        assert_eq!(documented(), codes);
+    }
+
+    #[test]
+    fn codes_that_no_process_can_end_with_are_the_last_one() {
+        for code in [-1, 256, i32::MAX] {
+            assert_eq!(Exit::Command(code).code(), u8::MAX);
+        }
     }
 }

@@ -13,7 +13,43 @@
 //! * [`Lock`], [`Semaphore`]: names that one holder or several at a time may have, under a [`Lease`]
 //!   and with a token that only grows; [`CoordinationState`]: many of them, and who waits for which.
 //!
-//! The crate to add to a program is `windlass`, which drives this one with Tokio.
+//! One slot, two works; what waits says why, and time passes when somebody says so:
+//!
+//! ```
+//! use windlass_core::*;
+//!
+//! let mut capacity = CapacityTree::new(&ResourceCost::new().with(SLOTS, Amount::from(1)));
+//! let client = capacity.add_client(CapacityTree::ROOT);
+//! let mut engine = Engine::new(EngineConfig::default(), client);
+//! let cost = engine.cost(&capacity, &ResourceCost::new())?;
+//! let mut wakes = Vec::new();
+//! let now = Timestamp::ZERO;
+//! let mut world = World {
+//!     now,
+//!     capacity: &mut capacity,
+//!     facts: None,
+//!     transitions: None,
+//!     wakes: &mut wakes,
+//! };
+//! let [first, second] = [0, 1].map(|_| engine.submit(&mut world, Submission::of(cost)));
+//! let (first, second) = (first?, second?);
+//!
+//! let grant = engine.take_next(&mut world).expect("there is a slot");
+//! engine.apply(&mut world, Input::Begin(grant))?;
+//! assert_eq!((grant.work, engine.take_next(&mut world)), (first, None));
+//! let why = &engine.explain(world.capacity, second)[0];
+//! assert!(matches!(why, Reason::Short { holders, .. } if *holders == [first]), "{why:?}");
+//!
+//! world.now = Timestamp::from_millis(5);
+//! engine.apply(&mut world, Input::Finished { grant, outcome: Outcome::Success })?;
+//! assert_eq!(engine.take_next(&mut world).map(|grant| grant.work), Some(second));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A lock is such a machine, too: who holds it is a question of time and of heartbeats.
+//!
+//! The crate to add to a program is `windlass`, which drives this one with Tokio. What is decided is
+//! written down in `docs/rules.md` of the repository.
 
 mod ageing;
 mod amount;

@@ -36,6 +36,9 @@
 //! * [`body`]: closures and their futures in recycled memory, for drivers of async work.
 //! * [`SchedulerStats`] and [`TraceEvent`]: what the workers have done, and are doing.
 //!
+//! A guide with all of this in turn, and a table for those who come from rayon, is `docs/pool.md` of
+//! the repository.
+//!
 //! # The life of a task
 //!
 //! ```text

@@ -4,6 +4,37 @@
 //! all facts in one transaction, and only then acts. Names that steps share with the rest of the
 //! machine are taken in the same commit as the start that needs them. No policy lives here: what
 //! starts when is decided by the engine, who holds a name by core's lock.
+//!
+//! ```
+//! use windlass_server::{Coordinator, End, RunRecord, RunView, Store};
+//!
+//! let dir = tempfile::tempdir()?;
+//! let text = "[step.one]\nrun = 'echo 1 > one'\n[step.two]\nafter = ['one']\nrun = 'test -s one'\n";
+//! let run = RunRecord { text: text.into(), dir: dir.path().into(), ..Default::default() };
+//!
+//! let state = dir.path().join("state");
+//! let coordinator = Coordinator::submit(Store::open(&state)?, run)?;
+//! let id = coordinator.run_id().to_owned();
+//! // What happens under way is told; a kill in between loses nothing: `Coordinator::resume`.
+//! let end = coordinator.lead(|_update| ())?;
+//! assert_eq!(end, End::Succeeded);
+//!
+//! let view = RunView::find(&mut Store::open(&state)?, &id)?;
+//! assert_eq!(view.done(), 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | for | look at |
+//! |---|---|
+//! | running a workflow, resuming it, trying again, cancelling | [`Coordinator`], [`Ask`] |
+//! | a command under locks or semaphores | [`hold()`], [`Hold`] |
+//! | a guard by itself, and what a person decides | [`Watch`], [`check`], [`decide`] |
+//! | runs as they are and were | [`RunView`], [`open_runs`], [`history`], [`CriticalPath`] |
+//! | why a step waits | [`Explanation`] |
+//! | forgetting | [`prune`] |
+//!
+//! The command `windlass` is this crate with arguments and a display; most programs want that, or the
+//! library `windlass`, and not this one. It needs Linux: processes are found in `/proc`.
 
 mod asking;
 mod attempt;

@@ -5,6 +5,40 @@
 //! processes of a user on a machine share, or memory. Nothing here decides: who gets a name is
 //! decided by core's machines, inside the transaction that stores the answer. A start of a step, the
 //! names it takes and the end of its predecessor can share one commit.
+//!
+//! Whoever leads a run holds its name, and the token of that hold is the epoch under which facts are
+//! appended. One who has lost the name cannot append any more:
+//!
+//! ```
+//! use windlass_core::{Fact, Happening, Timestamp, Token, WorkId};
+//! use windlass_store::{Claim, Claimed, HolderId, Name, Need, RunRecord, Store, StoreError};
+//!
+//! let mut store = Store::in_memory()?;
+//! let (me, run) = (HolderId::new("me"), RunRecord { id: "3fa9c2d1".into(), ..Default::default() });
+//! let needs = [Need::one(Name::Run(run.id.clone()))];
+//! let submitted = Happening::Submitted { work: WorkId::from_index(0) };
+//! let facts = [Fact { at: Timestamp::ZERO, what: submitted }];
+//!
+//! // The run, the right to lead it, and its first fact: all of it, or nothing.
+//! let epoch = store.transact(|transaction| {
+//!     transaction.insert_run(&run)?;
+//!     let Claimed::Held(holds) = transaction.claim(&Claim::new(&me, &needs))? else {
+//!         unreachable!("nobody else knows the run")
+//!     };
+//!     transaction.append(&run.id, holds[0].token, &facts)?;
+//!     transaction.emit("run:submitted")?;
+//!     Ok(holds[0].token)
+//! })?;
+//! assert_eq!(store.look(|transaction| transaction.facts(&run.id))?, facts);
+//!
+//! let stale = Token(epoch.0 - 1);
+//! let refused = store.transact(|transaction| transaction.append(&run.id, stale, &facts));
+//! assert!(matches!(refused, Err(StoreError::StaleEpoch { .. })));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What survives what is told in `docs/guarantees.md` of the repository; every backend passes one
+//! suite (`tests/it/conformance.rs`).
 
 mod backend;
 mod bell;

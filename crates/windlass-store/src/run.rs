@@ -67,7 +67,9 @@ pub enum RunOutcome {
 }
 
 impl RunOutcome {
-    const ALL: [Self; 4] = [Self::Succeeded, Self::Failed, Self::TooLate, Self::Cancelled];
+    /// Every one of them.
+    pub const ALL: &'static [Self] =
+        &[Self::Succeeded, Self::Failed, Self::TooLate, Self::Cancelled];
 
     /// As people read it, and as it is stored.
     #[must_use]
@@ -81,7 +83,7 @@ impl RunOutcome {
     }
 
     pub(crate) fn of_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|outcome| outcome.word() == word)
+        Self::ALL.iter().copied().find(|outcome| outcome.word() == word)
     }
 }
 
@@ -133,7 +135,8 @@ pub enum AttemptEnd {
 }
 
 impl AttemptEnd {
-    const ALL: [Self; 7] = [
+    /// Every one of them.
+    pub const ALL: &'static [Self] = &[
         Self::Success,
         Self::Failed,
         Self::Retry,
@@ -158,7 +161,7 @@ impl AttemptEnd {
     }
 
     pub(crate) fn of_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|end| end.word() == word)
+        Self::ALL.iter().copied().find(|end| end.word() == word)
     }
 }
 

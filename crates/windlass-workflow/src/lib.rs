@@ -24,7 +24,19 @@
 //!
 //! Nothing is run here, and nothing is read but the text. A file is read in three strides: its
 //! tables into typed keys with their places, those into a plan with every name resolved, and the
-//! plan with values for its parameters. Each stride tells all mistakes that it finds.
+//! plan with values for its parameters. Each stride tells all mistakes that it finds, with the place
+//! of each, so that whoever wrote the file sees all of them at once:
+//!
+//! ```
+//! let text = "[step.build]\nrun = 'make'\n[step.test]\nafter = ['biuld']\nrun = 'make test'\ntimout = '5m'\n";
+//! let mistakes = windlass_workflow::parse("flow.toml", text).unwrap_err();
+//! let said = mistakes.to_string();
+//! assert!(said.contains("step `test` waits for `biuld`, which does not exist"));
+//! assert!(said.contains("did you mean `build`?") && said.contains("did you mean `timeout`?"));
+//! ```
+//!
+//! A text in a plan is never handed to a shell as it is: values travel in the environment, so none of
+//! them can become a command. Every key is in `docs/workflow.md` of the repository.
 
 mod choice;
 mod duration;

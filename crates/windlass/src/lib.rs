@@ -182,3 +182,8 @@ struct ReadMe;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/works.md")]
 struct Guide;
+
+/// The examples of the guide to the pool.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/pool.md")]
+struct PoolGuide;

@@ -76,8 +76,9 @@ fn bar(view: &RunView, step: &StepView, scale: &Scale, width: usize, style: &Sty
     for attempt in &step.attempts {
         let end = attempt.started_ms + attempt.duration_ms(view.now_ms);
         let (from, to) = scale.columns(attempt.started_ms, end, width);
-        let gap = last.unwrap_or(from)..from;
-        cells[gap.clone()].iter_mut().filter(|cell| cell.0 == ' ').for_each(|cell| {
+        // Two attempts that follow each other closely share a column.
+        let gap = last.unwrap_or(from).min(from)..from;
+        cells[gap].iter_mut().filter(|cell| cell.0 == ' ').for_each(|cell| {
             *cell = (between, Some(Ink::Dim));
         });
         cells[from..to].fill((block, ink(attempt)));

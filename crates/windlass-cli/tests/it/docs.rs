@@ -1,5 +1,9 @@
-//! What the documentation shows is so: its workflows have no mistakes, its commands run, and they
-//! print what stands below them.
+//! What the documentation shows is so. Every fenced block of every page has somebody who holds it to
+//! what it says: workflows have no mistakes, commands run and print what stands below them, events
+//! are as their schema says. Blocks of Rust are doctests of the library.
+
+mod console;
+mod links;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,44 +12,135 @@ use std::process::Output;
 use crate::bench::{Bench, repository, stderr, stdout};
 
 /// A fenced piece of a page.
-struct Block {
+pub(crate) struct Block {
     /// The page and the line, for messages.
-    place: String,
+    pub(crate) place: String,
+    page: String,
     /// What stands behind the opening marks: `toml`, `sh`, `text`.
-    kind: String,
-    text: String,
+    language: String,
+    pub(crate) text: String,
+}
+
+/// Who holds a block to what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// Rust: a doctest of `windlass`, which takes in the whole page.
+    Program,
+    /// A workflow, or an excerpt of one in `examples/`.
+    Workflow,
+    /// Commands for a shell.
+    Script,
+    /// What the script above it prints, and more.
+    Printed,
+    /// A command behind `$`, and all that it prints.
+    Console,
+    /// Lines that `--json` prints.
+    Events,
+    /// The live display, held to a run on a terminal (`pictures.rs`).
+    Live,
+    /// What is said about the workflow above it, with a mistake in it.
+    Mistake,
+    /// A drawing.
+    Drawing,
+}
+
+impl Block {
+    pub(crate) fn owner(&self) -> Option<Kind> {
+        Some(match (&self.language[..], &self.page[..]) {
+            ("rust", _) => Kind::Program,
+            ("toml", _) => Kind::Workflow,
+            ("sh", _) => Kind::Script,
+            ("console", _) => Kind::Console,
+            ("json", _) => Kind::Events,
+            ("text", "docs/cookbook.md") => Kind::Printed,
+            ("text", "docs/output.md") => Kind::Live,
+            ("text", "README.md") => Kind::Mistake,
+            ("text", "ARCHITECTURE.md") => Kind::Drawing,
+            _ => return None,
+        })
+    }
+}
+
+/// The pages that people read, from the root of the repository.
+fn pages() -> Vec<String> {
+    let docs = fs::read_dir(repository().join("docs")).expect("there are pages");
+    let names = docs.map(|page| page.expect("it can be listed").file_name());
+    let docs = names.map(|name| format!("docs/{}", name.to_string_lossy()));
+    let docs = docs.filter(|page| page.ends_with(".md"));
+    let front = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+    let mut pages: Vec<_> = docs.chain(front.map(str::to_owned)).collect();
+    pages.sort();
+    pages
+}
+
+fn read(page: &str) -> String {
+    fs::read_to_string(repository().join(page)).expect("it can be read")
 }
 
 /// Every block of every page, in order.
-fn blocks() -> Vec<Block> {
-    let pages = fs::read_dir(repository().join("docs")).expect("there are pages");
-    let mut pages: Vec<_> = pages.map(|page| page.expect("it can be listed").path()).collect();
-    pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
-    pages.push(repository().join("README.md"));
-    pages.sort();
-    pages.iter().flat_map(|page| page_blocks(page)).collect()
+pub(crate) fn blocks() -> Vec<Block> {
+    pages().iter().flat_map(|page| page_blocks(page)).collect()
 }
 
-fn page_blocks(page: &std::path::Path) -> Vec<Block> {
-    let name = page.file_name().expect("a file").to_string_lossy().into_owned();
-    let text = fs::read_to_string(page).expect("it can be read");
+fn page_blocks(page: &str) -> Vec<Block> {
+    let text = read(page);
     let mut blocks = Vec::new();
     let mut lines = text.lines().enumerate();
     while let Some((number, line)) = lines.next() {
-        let Some(kind) = line.strip_prefix("```") else { continue };
-        let inside = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```");
+        let Some(language) = line.trim_start().strip_prefix("```") else { continue };
+        let inside = lines.by_ref().map(|(_, line)| line);
+        let inside = inside.take_while(|line| line.trim_start() != "```");
         let text = inside.flat_map(|line| [line, "\n"]).collect();
-        blocks.push(Block { place: format!("{name}:{}", number + 1), kind: kind.to_owned(), text });
+        let place = format!("{page}:{}", number + 1);
+        let (page, language) = (page.to_owned(), language.to_owned());
+        blocks.push(Block { place, page, language, text });
     }
     blocks
+}
+
+/// The blocks that one test looks after; at least so many.
+fn owned(kind: Kind, at_least: usize) -> Vec<Block> {
+    let blocks: Vec<_> = blocks().into_iter().filter(|b| b.owner() == Some(kind)).collect();
+    assert!(blocks.len() >= at_least, "{kind:?}: only {}", blocks.len());
+    blocks
+}
+
+#[test]
+fn no_block_is_without_a_test() {
+    for block in blocks() {
+        let (place, language) = (&block.place, &block.language);
+        assert!(block.owner().is_some(), "{place}: nobody looks after ```{language} there");
+    }
+}
+
+/// Doctests of the library are whole pages: each page with a program has to be taken in.
+#[test]
+fn every_page_with_rust_is_a_doctest() {
+    let sources =
+        ["lib.rs", "capacity.rs"].map(|file| read(&format!("crates/windlass/src/{file}")));
+    let pages: BTreeSet<_> = owned(Kind::Program, 25).into_iter().map(|block| block.page).collect();
+    for page in pages {
+        let taken_in = format!("include_str!(\"../../../{page}\")");
+        assert!(sources.iter().any(|source| source.contains(&taken_in)), "{page} is no doctest");
+    }
+}
+
+#[test]
+fn every_line_of_json_is_an_event_of_the_schema() {
+    let schema = serde_json::from_str(&read("docs/json.schema.json")).expect("it is JSON");
+    let schema = jsonschema::validator_for(&schema).expect("it is a schema");
+    for block in owned(Kind::Events, 1) {
+        for line in block.text.lines() {
+            let event = serde_json::from_str(line).expect("each line is JSON");
+            assert!(schema.is_valid(&event), "{}: {line}", block.place);
+        }
+    }
 }
 
 #[test]
 fn every_workflow_in_the_docs_has_neither_mistakes_nor_warnings() {
     let bench = Bench::new();
-    let files: Vec<_> = blocks().into_iter().filter(|block| block.kind == "toml").collect();
-    assert!(files.len() >= 12, "{}", files.len());
-    for Block { place, text, .. } in files {
+    for Block { place, text, .. } in owned(Kind::Workflow, 12) {
         bench.write("flow.toml", &text);
         let output = bench.call(&["check", "flow.toml"]);
         let said = stderr(&output);
@@ -53,11 +148,57 @@ fn every_workflow_in_the_docs_has_neither_mistakes_nor_warnings() {
     }
 }
 
+/// The workflow of the front page, with a letter in the wrong place.
+#[test]
+fn a_mistake_is_told_as_on_the_front_page() {
+    let bench = Bench::new();
+    let workflow = owned(Kind::Workflow, 1).into_iter().find(|block| block.page == "README.md");
+    let workflow = workflow.expect("there is one").text.replace("[\"train\"]", "[\"trian\"]");
+    bench.write("nightly.toml", &workflow);
+    let said = stderr(&bench.call(&["check", "nightly.toml"]));
+    for block in owned(Kind::Mistake, 1) {
+        assert!(said.starts_with(&block.text), "{}: it says\n{said}", block.place);
+    }
+}
+
+/// What is called in the manifests and not ours has its reason on the page.
+#[test]
+fn every_dependency_has_its_reason() {
+    let page = read("docs/dependencies.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let told: BTreeSet<_> = rows.flat_map(|names| names.split([' ', ','])).collect();
+    let benchmarks =
+        ["dag", "pool", "capacity"].map(|name| format!("benchmarks/{name}/Cargo.toml"));
+    let manifests = ["Cargo.toml", "fuzz/Cargo.toml"].map(str::to_owned);
+    for manifest in manifests.into_iter().chain(benchmarks) {
+        for name in dependencies(&read(&manifest)) {
+            let known = name.starts_with("windlass") || told.contains(&name[..]);
+            assert!(known, "{manifest}: {name} has no reason in docs/dependencies.md");
+        }
+    }
+}
+
+/// The names in all tables of dependencies.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let mut inside = false;
+    let mut names = Vec::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            inside = line.trim_end_matches(']').ends_with("dependencies");
+        } else if let Some((name, _)) = line.split_once([' ', '.', '=']).filter(|_| inside) {
+            names.extend(
+                name.chars().next().filter(char::is_ascii_lowercase).map(|_| name.to_owned()),
+            );
+        }
+    }
+    names
+}
+
 /// An excerpt begins with `# from FILE`; its lines stand in that file, in this order.
 #[test]
 fn excerpts_are_what_stands_in_the_examples() {
     let mut files = BTreeSet::new();
-    for Block { place, text, .. } in blocks() {
+    for Block { place, text, .. } in owned(Kind::Workflow, 1) {
         let Some(rest) = text.strip_prefix("# from ") else { continue };
         let (file, lines) = rest.split_once('\n').expect("more than a name");
         let example = fs::read_to_string(repository().join(file)).expect("there is such a file");
@@ -114,14 +255,20 @@ fn stage() -> Bench {
     bench
 }
 
-/// The lines of a block that call windlass, as a script.
+/// Lines that are not run: what is told of is somebody else's, or all of these tests.
+const NOT_RUN: &[&str] = &["flock /tmp/deploy.lock ./deploy.sh", "cargo test --workspace"];
+
+/// The lines of a block, as a script.
 fn script(text: &str) -> String {
     let mut script = "export HOME=\"$PWD\" PATH=\"$PWD/bin:$PATH\" BUILD_ID=17\n".to_owned();
-    let calls = |line: &&str| line.contains("windlass ") && !line.starts_with("cargo ");
-    for line in text.lines().filter(calls) {
+    for line in text.lines() {
         let line = line.split("  #").next().unwrap_or(line).trim_end();
+        if NOT_RUN.contains(&line) {
+            continue;
+        }
         let instead = INSTEAD.iter().find(|(written, _)| *written == line);
-        script += instead.map_or(line, |(_, instead)| instead);
+        let line = instead.map_or(line, |(_, instead)| instead);
+        script += &line.replace("cargo run -p windlass-cli --", "windlass");
         script += "\n";
     }
     script + "wait\n"
@@ -130,22 +277,22 @@ fn script(text: &str) -> String {
 #[test]
 fn every_command_in_the_docs_runs_and_prints_what_is_shown_below_it() {
     let blocks = blocks();
-    let mut scripts = 0;
+    let mut owned = BTreeSet::new();
     for (place, block) in blocks.iter().enumerate() {
-        if block.kind != "sh" || !block.text.contains("windlass ") {
+        if block.owner() != Some(Kind::Script) {
             continue;
         }
         let output = stage().script(&script(&block.text)).output().expect("a shell runs");
         let said = stdout(&output) + &stderr(&output);
         assert!(output.status.success(), "{}: {said}", block.place);
-        // The cookbook shows what its commands print.
-        let shown = blocks.get(place + 1).filter(|next| next.kind == "text");
-        if let Some(shown) = shown.filter(|shown| shown.place.starts_with("cookbook.md")) {
+        let below = blocks.get(place + 1).filter(|next| next.owner() == Some(Kind::Printed));
+        if let Some(shown) = below {
             check_shown(shown, &output);
+            owned.insert(&shown.place);
         }
-        scripts += 1;
     }
-    assert!(scripts >= 12, "{scripts}");
+    let shown = blocks.iter().filter(|block| block.owner() == Some(Kind::Printed));
+    assert_eq!(shown.map(|block| &block.place).collect::<BTreeSet<_>>(), owned, "under a script");
 }
 
 /// Each line that is shown was printed, whatever the run was called and however long it took.

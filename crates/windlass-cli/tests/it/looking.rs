@@ -4,7 +4,7 @@
 
 mod json;
 mod shells;
-mod stage;
+pub(crate) mod stage;
 mod steering;
 
 use trycmd::TestCases;
@@ -42,6 +42,22 @@ fn runs_that_have_ended() {
 }
 
 #[test]
+fn attempts_that_follow_each_other_closely_share_a_column() {
+    let mut stage = Stage::new();
+    stage.submit("5555eeee", "quick", "[step.a]\nrun = 'a'\nretry = { count = 2 }\n");
+    stage.journal("0 start a\n3000 retry a 1\n4001 start a\n1000000 success a");
+    stage.end(1_000_000, "succeeded");
+    for columns in ["80", "40", "20", "1"] {
+        let output = stage.bench.command(&["show", "last"]).env("COLUMNS", columns).output();
+        let output = output.expect("the binary runs");
+        let said = crate::bench::stdout(&output);
+        assert!(output.status.success(), "{columns}: {}", crate::bench::stderr(&output));
+        let bar = said.lines().find(|line| line.contains("##")).expect("a bar");
+        assert!(!bar.contains('.'), "nothing lies between: {bar}");
+    }
+}
+
+#[test]
 fn colours_where_they_are_asked_for_and_ascii_where_nothing_else_is_spoken() {
     let mut stage = Stage::new();
     nightly(&mut stage);
@@ -70,17 +86,7 @@ fn a_run_that_was_interrupted() {
 
 #[test]
 fn a_run_that_is_under_way() {
-    let mut stage = Stage::live();
-    stage.submit("1111aaaa", "live", LIVE);
-    stage.journal(
-        "0 start build\n600000 success build\n600000 start link\n1200000 success link\n\
-         0 start flaky\n600000 success flaky",
-    );
-    stage.end(1_200_000, "failed");
-    stage.submit("2222bbbb", "live", LIVE);
-    stage.journal("0 start build\n1 start stuck\n2 retry flaky 7 no answer");
-    stage.refuse("deploy", "deploy");
-    check(&stage, "under_way", &[]);
+    check(&under_way(), "under_way", &[]);
 }
 
 #[test]
@@ -112,7 +118,7 @@ fn a_run_that_this_version_cannot_read() {
 }
 
 /// A run that failed, one that succeeded after it, and one of another workflow.
-fn nightly(stage: &mut Stage) {
+pub(crate) fn nightly(stage: &mut Stage) {
     stage.submit("3fa9c2d1", "nightly", NIGHTLY);
     stage.journal(
         "0 start fetch\n10 start lint\n300 success lint\n4000 retry fetch 7 no route to host\n\
@@ -137,4 +143,19 @@ fn nightly(stage: &mut Stage) {
     stage.submit("41af22c0", "other", "[step.only]\nrun = 'true'\n");
     stage.journal("0 start only\n1500 cancelled only");
     stage.end(1_500, "cancelled");
+}
+
+/// A run whose steps wait for all kinds of things, after one that tells how long they take.
+pub(crate) fn under_way() -> Stage {
+    let mut stage = Stage::live();
+    stage.submit("1111aaaa", "live", LIVE);
+    stage.journal(
+        "0 start build\n600000 success build\n600000 start link\n1200000 success link\n\
+         0 start flaky\n600000 success flaky",
+    );
+    stage.end(1_200_000, "failed");
+    stage.submit("2222bbbb", "live", LIVE);
+    stage.journal("0 start build\n1 start stuck\n2 retry flaky 7 no answer");
+    stage.refuse("deploy", "deploy");
+    stage
 }

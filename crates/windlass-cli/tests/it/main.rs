@@ -16,6 +16,7 @@ mod holding;
 mod locks;
 mod looking;
 mod outputs;
+mod pictures;
 mod primitives;
 mod processes;
 mod resume;

@@ -70,6 +70,11 @@ impl Terminal {
         contents.lines().map(|line| format!("{}\n", line.trim_end())).collect()
     }
 
+    /// What the screen shows, with its colours.
+    pub(crate) fn cells(&self) -> &vt100::Screen {
+        self.parser.screen()
+    }
+
     /// Everything that was ever written to it.
     pub(crate) fn bytes(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()

@@ -5,6 +5,7 @@ use std::fs;
 
 use jsonschema::Validator;
 use serde_json::Value;
+use windlass_store::{AttemptEnd, RunOutcome};
 
 use super::nightly;
 use super::stage::{LIVE, Stage};
@@ -116,6 +117,40 @@ fn what_is_not_so_is_refused() {
         let value = serde_json::from_str(line).expect("it is JSON");
         assert!(lines.schema.validate(&value).is_err(), "{line}");
     }
+}
+
+/// The words are those of the code: all of them, and no others. So none is added without its
+/// place in the schema and in the docs.
+#[test]
+fn the_schema_and_the_docs_know_every_word_for_an_end() {
+    let ends = AttemptEnd::ALL.iter().map(|end| end.word());
+    let attempt = &properties("step_view")["attempts"]["items"]["properties"]["end"];
+    assert_eq!(words(attempt), ends.clone().collect());
+
+    let outcomes = RunOutcome::ALL.iter().map(|outcome| outcome.word());
+    let others = ["running", "interrupted", "unreadable"];
+    assert_eq!(words(&properties("run_view")["state"]), outcomes.clone().chain(others).collect());
+    let others = ["running", "interrupted", "left", "stopped"];
+    assert_eq!(words(&properties("run")["state"]), outcomes.clone().chain(others).collect());
+
+    let docs = fs::read_to_string(repository().join("docs/command.md")).expect("it is there");
+    for word in ends.chain(outcomes) {
+        assert!(docs.contains(&format!("`{word}`")), "docs/command.md does not tell of {word}");
+    }
+}
+
+/// What the schema says about the fields of an event.
+fn properties(event: &str) -> Value {
+    let schema = schema();
+    let kinds = schema["oneOf"].as_array().expect("there are several");
+    let kind = kinds.iter().find(|kind| kind["properties"]["event"]["const"] == event);
+    kind.expect("there is such an event")["properties"].clone()
+}
+
+/// The texts that a field may be.
+fn words(field: &Value) -> BTreeSet<&str> {
+    let values = field["enum"].as_array().expect("its values are listed");
+    values.iter().filter_map(Value::as_str).collect()
 }
 
 #[test]

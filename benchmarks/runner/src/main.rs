@@ -1,0 +1,110 @@
+//! Runs the benchmarks one after the other and writes down what they measured.
+//!
+//! Each benchmark is a program of its own that prints or writes JSON. This one builds all of them,
+//! calls them in turn, so that none disturbs another, puts their JSON where it belongs, with the
+//! machine and the moment beside it, and makes one page of tables from it.
+
+mod moment;
+mod page;
+mod plan;
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use crate::plan::{Benchmark, Plan};
+
+const HELP: &str = "\
+Builds and runs the benchmarks one after the other.
+
+usage: benchmarks/run [--quick] [--only NAME]... [--page]
+
+  --only NAME  dag, engine, pool, capacity, coordination or commands; may be given several times
+  --quick      fewer rounds, to see that everything works; writes to target/benchmarks
+  --page       runs nothing, and makes RESULTS.md anew from the JSON that is there
+
+Without --quick it refreshes benchmarks/NAME/results.json and benchmarks/RESULTS.md. The machine
+should have nothing else to do: the page tells its load before and after each benchmark.
+";
+
+fn main() -> ExitCode {
+    let plan = match Plan::parse(std::env::args().skip(1)) {
+        Ok(Some(plan)) => plan,
+        Ok(None) => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Err(mistake) => {
+            eprint!("{mistake}\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match carry_out(&plan) {
+        Ok(page) => {
+            eprintln!("written: {}", page.display());
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the repository.
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+fn carry_out(plan: &Plan) -> Result<PathBuf, Box<dyn Error>> {
+    let to = root().join(if plan.quick { "target/benchmarks" } else { "benchmarks" });
+    if !plan.benchmarks.is_empty() {
+        build(&plan.benchmarks)?;
+    }
+    for benchmark in &plan.benchmarks {
+        eprintln!("\n== {}", benchmark.name);
+        measure(benchmark, plan.quick, &to.join(benchmark.name))?;
+    }
+    let page = to.join("RESULTS.md");
+    fs::write(&page, page::make(&to)?)?;
+    Ok(page)
+}
+
+/// Builds everything first, so that nothing compiles while something is measured.
+fn build(benchmarks: &[&Benchmark]) -> Result<(), Box<dyn Error>> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--release", "--locked", "-p", "windlass-cli"]).current_dir(root());
+    for benchmark in benchmarks {
+        cargo.args(["-p", &format!("windlass-bench-{}", benchmark.name)]);
+    }
+    if cargo.status()?.success() { Ok(()) } else { Err("the benchmarks do not build".into()) }
+}
+
+/// A program beside this one.
+fn program(name: &str) -> Result<PathBuf, Box<dyn Error>> {
+    Ok(std::env::current_exe()?.with_file_name(format!("windlass-bench-{name}")))
+}
+
+/// Runs one benchmark; its earlier results stay if it fails.
+fn measure(benchmark: &Benchmark, quick: bool, to: &Path) -> Result<(), Box<dyn Error>> {
+    fs::create_dir_all(to)?;
+    let fresh = to.join("results.new.json");
+    let mut command = Command::new(program(benchmark.name)?);
+    command.args(if quick { benchmark.quick } else { benchmark.whole }).current_dir(root());
+    if benchmark.prints {
+        command.stdout(fs::File::create(&fresh)?);
+    } else {
+        command.arg(format!("--json={}", fresh.display()));
+    }
+    let (before, began) = (moment::load(), Instant::now());
+    if !command.status()?.success() {
+        return Err(
+            format!("{} failed; its earlier results are as they were", benchmark.name).into()
+        );
+    }
+    let when = moment::now(&before, began.elapsed(), quick);
+    fs::write(to.join("when.json"), format!("{when:#}\n"))?;
+    Ok(fs::rename(fresh, to.join("results.json"))?)
+}

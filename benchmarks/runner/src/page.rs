@@ -1,0 +1,199 @@
+//! The page of tables, made from nothing but the JSON.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::plan::BENCHMARKS;
+
+/// A section for each benchmark that has results in this directory.
+pub(crate) fn make(dir: &Path) -> Result<String, Box<dyn Error>> {
+    let mut page =
+        "# Results\n\nMade by `benchmarks/run` from the JSON beside each benchmark; the \
+        front page picks from it.\nEach table tells the spread within its run. On a machine that \
+        has other things to do, differences below a third mean nothing.\n"
+            .to_owned();
+    for name in BENCHMARKS.iter().map(|benchmark| benchmark.name) {
+        let file = dir.join(name).join("results.json");
+        if !file.exists() {
+            continue;
+        }
+        let wrong = |source: &dyn Error| format!("{}: {source}", file.display());
+        let results = read(&file).map_err(|source| wrong(&*source))?;
+        let when = read(&dir.join(name).join("when.json")).unwrap_or_default();
+        let _ = write!(page, "\n## {name}\n\n{}\n\n", context(&when));
+        page += &match name {
+            "dag" => dag(&file)?,
+            "engine" => engine(&results),
+            "pool" | "capacity" => nanoseconds(&results),
+            "coordination" => coordination(&results),
+            _ => commands(&results),
+        };
+    }
+    Ok(page)
+}
+
+fn read(file: &Path) -> Result<Value, Box<dyn Error>> {
+    Ok(serde_json::from_str(&fs::read_to_string(file)?)?)
+}
+
+/// Where and when, in one sentence.
+fn context(when: &Value) -> String {
+    let text = |key: &str| when[key].as_str().unwrap_or("unknown");
+    if when.is_null() {
+        return "When and where this was measured was not written down.".to_owned();
+    }
+    let short = if when["quick"] == true { " A short run, with few rounds." } else { "" };
+    format!(
+        "{}, commit {}, in {} s; {} × {}, {}, {}, {}; load before {}, after {}.{short}",
+        text("date"),
+        text("commit"),
+        when["seconds"],
+        when["processors"],
+        text("processor"),
+        text("memory"),
+        text("system"),
+        text("compiler"),
+        text("load_before"),
+        text("load_after"),
+    )
+}
+
+/// Its program knows how to show its sections.
+fn dag(file: &Path) -> Result<String, Box<dyn Error>> {
+    let program = crate::program("dag")?;
+    let output = Command::new(&program).arg("--table").arg(file).output();
+    let output = output.map_err(|source| format!("{}: {source}", program.display()))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn engine(results: &Value) -> String {
+    let heads = ["shape", "works", "setup", "ns per work", "lowest–highest", "bytes per work"];
+    table(&heads, 3, list(&results["results"]), |row| {
+        let time = &row["ns_per_work"];
+        let spread = format!("{}–{}", number(&time["min"]), number(&time["max"]));
+        let (median, bytes) = (number(&time["median"]), number(&row["bytes_per_work"]));
+        vec![name(&row["shape"]), number(&row["works"]), name(&row["setup"]), median, spread, bytes]
+    })
+}
+
+fn nanoseconds(results: &Value) -> String {
+    let heads = ["work", "contender", "median ns", "quartiles", "processor ns", "rounds"];
+    table(&heads, 2, list(results), |row| {
+        let quartiles = spread(row, "first_quartile_ns", "third_quartile_ns");
+        let [median, processor] = ["median_ns", "processor_ns"].map(|key| number(&row[key]));
+        vec![
+            name(&row["work"]),
+            name(&row["contender"]),
+            median,
+            quartiles,
+            processor,
+            number(&row["samples"]),
+        ]
+    })
+}
+
+fn coordination(results: &Value) -> String {
+    let heads = ["work", "contender", "unit", "median", "quartiles", "p99", "samples"];
+    table(&heads, 3, list(results), |row| {
+        let quartiles = spread(row, "first_quartile", "third_quartile");
+        let [work, contender, unit] = ["work", "contender", "unit"].map(|key| name(&row[key]));
+        let [median, p99, samples] = ["median", "p99", "samples"].map(|key| number(&row[key]));
+        vec![work, contender, unit, median, quartiles, p99, samples]
+    })
+}
+
+fn commands(results: &Value) -> String {
+    let heads = ["work", "contender", "median µs per step", "best–worst", "processor", "rounds"];
+    table(&heads, 2, list(&results["rows"]), |row| {
+        let [median, processor, samples] =
+            ["median", "processor_median", "samples"].map(|key| number(&row[key]));
+        let spread = spread(row, "best", "worst");
+        vec![name(&row["work"]), name(&row["contender"]), median, spread, processor, samples]
+    })
+}
+
+fn spread(row: &Value, low: &str, high: &str) -> String {
+    format!("{}–{}", number(&row[low]), number(&row[high]))
+}
+
+/// The first `names` columns are texts, the others numbers.
+fn table(
+    heads: &[&str],
+    names: usize,
+    rows: &[Value],
+    cells: impl Fn(&Value) -> Vec<String>,
+) -> String {
+    let marks = (0..heads.len()).map(|column| if column < names { "---|" } else { "--:|" });
+    let mut text = format!("| {} |\n|{}\n", heads.join(" | "), marks.collect::<String>());
+    for row in rows {
+        let _ = writeln!(text, "| {} |", cells(row).join(" | "));
+    }
+    text
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn name(value: &Value) -> String {
+    value.as_str().unwrap_or("?").replace('|', "\\|")
+}
+
+/// A number without digits that mean nothing.
+fn number(value: &Value) -> String {
+    match value.as_f64() {
+        None => "?".to_owned(),
+        Some(number) if number.abs() >= 100.0 || number.fract() == 0.0 => format!("{number:.0}"),
+        Some(number) if number.abs() >= 10.0 => format!("{number:.1}"),
+        Some(number) => format!("{number:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_row_has_a_cell_for_each_head_whatever_is_missing() {
+        for table in [
+            engine(&json!({ "results": [{}] })),
+            nanoseconds(&json!([{ "work": "a|b", "median_ns": 1234.5 }])),
+            coordination(&json!([{}])),
+            commands(&json!({ "rows": [{}] })),
+        ] {
+            let bars = |line: &str| line.replace("\\|", "").matches('|').count();
+            let counts: Vec<_> = table.lines().map(bars).collect();
+            assert!(counts.len() == 3 && counts.iter().all(|count| *count == counts[0]), "{table}");
+        }
+    }
+
+    #[test]
+    fn numbers_have_three_digits_or_so() {
+        for (value, text) in [
+            (json!(1234.56), "1235"),
+            (json!(100_000), "100000"),
+            (json!(12.34), "12.3"),
+            (json!(2.345), "2.35"),
+            (json!(0.0), "0"),
+            (json!(null), "?"),
+        ] {
+            assert_eq!(number(&value), text);
+        }
+    }
+
+    #[test]
+    fn what_was_not_written_down_is_said() {
+        assert!(context(&Value::Null).starts_with("When and where"));
+        assert!(context(&json!({ "quick": true, "seconds": 3 })).contains("A short run"));
+    }
+}
