@@ -171,7 +171,7 @@ fn task<T: Send + 'static>(
 
 fn run(queued: Queued) {
     if let Some(claimed) = queued.claim() {
-        drop(claimed.run());
+        drop(claimed.run().close());
     }
 }
 
@@ -198,7 +198,7 @@ fn awaiter_and_worker_do_not_both_run_a_task() {
         let (mut held, queued) = task(&root, move || counted.fetch_add(1, Relaxed));
         let runner = thread::spawn(move || run(queued));
         if let Some(claimed) = held.claim() {
-            drop(claimed.run());
+            drop(claimed.run().close());
         }
         wait::sleep_until_complete(&held, None);
         assert_eq!(held.take(&root).unwrap().unwrap(), 0);
@@ -287,6 +287,40 @@ fn a_task_completes_after_its_child_task() {
         runner.join().unwrap();
         drop(parent);
         assert!(root.end_body());
+    });
+}
+
+#[test]
+fn a_scope_ends_after_the_child_of_a_task_that_nobody_holds() {
+    model(|| {
+        let root = shared_root();
+        let done = Arc::new(AtomicUsize::new(0));
+        let (queue, counted) = (Arc::new(Mutex::new(None)), Arc::clone(&done));
+        let (inner_root, inner_queue) = (Arc::clone(&root), Arc::clone(&queue));
+        let (parent, queued) = task(&root, move || {
+            // Counted on the body's own thread until the body ends.
+            let unit = inner_root.branch();
+            let (child, queued) = job::make_static(unit, &inner_root, move || {
+                counted.fetch_add(1, Relaxed);
+            });
+            drop(child);
+            *inner_queue.lock().unwrap() = Some(queued);
+        });
+        drop(parent);
+        let runner = thread::spawn(move || run(queued));
+        loop {
+            let child = queue.lock().unwrap().take();
+            if let Some(child) = child {
+                run(child);
+                break;
+            }
+            thread::yield_now();
+        }
+        if !root.end_body() {
+            wait::sleep_until_complete(root.node(), None);
+        }
+        assert_eq!(done.load(Relaxed), 1);
+        runner.join().unwrap();
     });
 }
 

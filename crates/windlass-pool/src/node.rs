@@ -1,8 +1,12 @@
 //! The tree that everything running hangs in: how work is counted down and how a cancel spreads.
 //!
-//! A *node* is a task or the root of a scope. It counts *units*: one for its own body and one for
+//! A *node* is a task or the root of a scope. It counts *units*: some for its own body and one for
 //! each child task that has not completed; it is complete when none is left, and then gives back
 //! the unit it holds in its parent. A scope waits for its root, so it ends after everything in it.
+//!
+//! The tasks that a body spawns itself are counted apart, on its thread, and added to the count
+//! when it ends: a spawn need not touch what the end of every child touches. Until then the count
+//! holds [`LEAD`] units for the body, so it cannot run out however many children end.
 //!
 //! A node's memory stays while it has a unit, a handle or a place in a queue. All three stand in
 //! one word, so exactly one step sees the last of them go, and that step frees the node. A root's
@@ -52,6 +56,8 @@ const QUEUED: u64 = 1 << 4;
 const WAITED: u64 = 1 << 5;
 /// One unit of the count, which takes up the rest of the word.
 const UNIT: u64 = 1 << 8;
+/// The units of a body that has not ended: more than tasks can be spawned.
+const LEAD: u64 = UNIT << 40;
 
 /// What becomes of a claimed task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,7 +85,7 @@ pub(crate) enum Leaves {
 
 /// What a kind of task does; a root has none.
 pub(crate) struct Kind {
-    /// Runs or drops the body and stores what came of it.
+    /// Runs or drops the body and stores what came of it. Does not unwind.
     ///
     /// # Safety
     /// The node is a task of this kind, and the caller is the one that claimed it.
@@ -125,7 +131,7 @@ impl Node {
     #[inline]
     pub(crate) fn task(unit: Unit, root: &Root, kind: &'static Kind) -> Self {
         Self {
-            state: AtomicU64::new(UNIT | HANDLE | QUEUED),
+            state: AtomicU64::new(LEAD | HANDLE | QUEUED),
             parent: Some(unit.into_raw()),
             root: Some(NonNull::from(root)),
             kind: Some(kind),
@@ -143,6 +149,21 @@ impl Node {
         self.state.fetch_or(CLAIMED, AcqRel) & CLAIMED == 0
     }
 
+    /// As [`Node::claim`], for whoever took the task from its queue.
+    #[inline]
+    pub(crate) fn claim_from_queue(&self) -> bool {
+        // Acquire: pairs with the Release in `drop_handle`.
+        let state = self.state.load(Acquire);
+        if state & (HANDLE | CLAIMED) != 0 {
+            return state & CLAIMED == 0 && self.claim();
+        }
+        // Relaxed, and no read-modify-write: only a handle and the queue lead to a task that has
+        // not begun. The handle is gone and never comes back, and the place in the queue is the
+        // caller's.
+        self.state.store(state | CLAIMED, Relaxed);
+        true
+    }
+
     /// Lets go of a claim without having begun.
     pub(crate) fn unclaim(&self) {
         // Release: pairs with the Acquire of the next `claim`.
@@ -153,6 +174,12 @@ impl Node {
     /// What this task does.
     pub(crate) fn kind(&self) -> &'static Kind {
         self.kind.expect("a root is never claimed")
+    }
+
+    /// Whether the task holds a unit of `node` itself.
+    #[inline]
+    pub(crate) fn is_child_of(&self, node: &Node) -> bool {
+        self.parent.is_some_and(|parent| std::ptr::eq(parent.as_ptr(), node))
     }
 
     pub(crate) fn has_handle(&self) -> bool {
@@ -217,6 +244,16 @@ pub(crate) struct Unit {
 unsafe impl Send for Unit {}
 
 impl Unit {
+    /// A unit for a task that the body of `task` spawns, counted on the body's own thread.
+    ///
+    /// # Safety
+    /// The calling thread is directly in the body of `task`.
+    #[inline]
+    unsafe fn of_own_body(task: NonNull<Node>) -> Self {
+        SPAWNED.with(|spawned| spawned.set(Spawned(spawned.get().0 + UNIT)));
+        Self { node: task }
+    }
+
     /// # Safety
     /// The node has at least one unit and keeps it until this call has returned.
     #[inline]
@@ -269,52 +306,83 @@ impl Drop for Unit {
     }
 }
 
-/// Units of one node, given back together.
-pub(crate) struct Units {
-    node: NonNull<Node>,
-    count: u64,
+/// Units that are to be given back: of one node at a time, all of them together.
+#[derive(Default)]
+pub(crate) struct Debt {
+    creditor: Cell<Option<NonNull<Node>>>,
+    count: Cell<u64>,
 }
 
-impl Units {
-    pub(crate) fn one(unit: Unit) -> Self {
-        Self { node: unit.into_raw(), count: 1 }
+impl Debt {
+    /// Takes in one more; units of another node are given back first.
+    #[inline]
+    pub(crate) fn add(&self, unit: Unit) {
+        let node = unit.into_raw();
+        let before = match self.creditor.get() {
+            Some(creditor) if creditor == node => self.count.get(),
+            _ => {
+                self.pay();
+                0
+            }
+        };
+        self.creditor.set(Some(node));
+        self.count.set(before + 1);
     }
 
-    /// Takes in one more, or returns it if it is of another node.
+    /// Gives back everything; false if that was nothing.
     #[inline]
-    pub(crate) fn add(&mut self, unit: Unit) -> Result<(), Unit> {
-        if unit.node != self.node {
-            return Err(unit);
+    pub(crate) fn pay(&self) -> bool {
+        let creditor = self.creditor.take();
+        if let Some(node) = creditor {
+            // SAFETY: `add` took in so many units of this node, and they are noted no more.
+            unsafe { give_back(node, self.count.get()) };
         }
-        self.count += 1;
-        unit.into_raw();
-        Ok(())
+        creditor.is_some()
     }
 
-    /// Whether these are all that keep `node` from being complete.
+    /// Gives back everything unless `task` holds a unit of the same node.
     #[inline]
-    pub(crate) fn are_the_last_of(&self, node: &Node) -> bool {
-        // Relaxed: if they are, giving them back collects what was done under the others.
+    pub(crate) fn pay_unless_to_parent_of(&self, task: &Node) {
+        if self.creditor.get() != task.parent {
+            self.pay();
+        }
+    }
+
+    /// Whether nothing else keeps `node` from being complete.
+    #[inline]
+    pub(crate) fn is_the_last_of(&self, node: &Node) -> bool {
+        // Relaxed: if it is, giving it back collects what was done under the other units.
         let rest = || node.state.load(Relaxed) / UNIT;
-        std::ptr::eq(self.node.as_ptr(), node) && rest() == self.count
-    }
-
-    /// Whether `task` holds a unit of the same node.
-    #[inline]
-    pub(crate) fn are_of_parent(&self, task: &Node) -> bool {
-        task.parent == Some(self.node)
+        self.creditor.get().is_some_and(|creditor| std::ptr::eq(creditor.as_ptr(), node))
+            && rest() == self.count.get()
     }
 }
 
-impl Drop for Units {
+impl Drop for Debt {
     fn drop(&mut self) {
-        // SAFETY: this value is the units that are given back.
-        unsafe { give_back(self.node, self.count) }
+        self.pay();
     }
 }
 
-/// Ends the body of a task: gives back its unit and, if `from_queue`, its place in the queue. If
-/// the task is thereby complete, returns the unit that it held of its parent.
+/// The body of a task that has run or been dropped.
+#[derive(Clone, Copy)]
+pub(crate) struct EndedBody {
+    /// Whether the task was claimed from its queue, and its place there goes with the body.
+    pub(crate) from_queue: bool,
+    pub(crate) leaves: Leaves,
+    pub(crate) spawned: Spawned,
+}
+
+impl EndedBody {
+    /// What goes from the node's word with the body.
+    #[inline]
+    fn leaving(self) -> u64 {
+        LEAD - self.spawned.0 + if self.from_queue { QUEUED } else { 0 }
+    }
+}
+
+/// Ends the body of a task: gives back its units and, if it came from there, its place in the
+/// queue. If the task is thereby complete, returns the unit that it held of its parent.
 ///
 /// The outcome goes to the handle, or is dropped here if there is none: the step that sets `ENDED`
 /// sees in the same word whether the handle still exists.
@@ -322,26 +390,30 @@ impl Drop for Units {
 /// # Safety
 /// The caller claimed the task, ran or discarded its body, and does not touch the node again.
 #[inline]
-pub(crate) unsafe fn end_body(
-    task: NonNull<Node>,
-    from_queue: bool,
-    leaves: Leaves,
-) -> Option<Unit> {
-    // SAFETY: the body's unit keeps the node alive up to the exchange; not used after it.
+pub(crate) unsafe fn end_body(task: NonNull<Node>, body: EndedBody) -> Option<Unit> {
+    // SAFETY: the body's units keep the node alive up to the exchange; not used after it.
     let (state, parent, kind) = unsafe { parts(task) };
-    let leaving = UNIT + if from_queue { QUEUED } else { 0 };
+    let kind = kind.expect("a root is never claimed");
+    let leaving = body.leaving();
+    // Acquire: sees what the children and the handle did before their own steps.
     let mut before = state.load(Acquire);
     loop {
-        if before & HANDLE == 0 && leaves == Leaves::Something {
+        if before & HANDLE == 0 && body.leaves == Leaves::Something {
             // SAFETY: the body has ended and there is no handle, so the outcome is ours alone.
             unsafe { drop_unwanted(task) };
         }
         let after = (before | ENDED) - leaving;
-        // AcqRel: Release publishes the outcome to `is_complete` and `drop_handle`; Acquire sees
-        // what the children and the handle did before their own steps.
+        if is_unused(after) {
+            // No exchange: whatever could lead anybody else here is gone and cannot come back.
+            // SAFETY: no unit, no handle and no queue is left.
+            unsafe { (kind.free)(task) };
+            return parent.map(|node| Unit { node });
+        }
+        // AcqRel: Release publishes the outcome to `is_complete` and `drop_handle`; Acquire as
+        // above.
         match state.compare_exchange_weak(before, after, AcqRel, Acquire) {
             // SAFETY: as for `give_back`, of which this is the first step.
-            Ok(_) => return unsafe { settle(task, parent, kind, after) },
+            Ok(_) => return unsafe { settle(task, parent, Some(kind), after) },
             Err(now) => before = now,
         }
     }
@@ -418,6 +490,7 @@ unsafe fn parts<'a>(node: NonNull<Node>) -> Parts<'a> {
 ///
 /// # Safety
 /// The caller owns so many units and does not touch the node again.
+#[inline(never)]
 unsafe fn give_back(node: NonNull<Node>, count: u64) {
     let mut next = Some((node, count));
     while let Some((node, count)) = next {
@@ -461,10 +534,16 @@ unsafe fn settle(
 /// `after` is the state that the caller's own step left behind.
 #[inline]
 unsafe fn free_if_unused(node: NonNull<Node>, kind: &Kind, after: u64) {
-    if after < UNIT && after & (HANDLE | QUEUED) == 0 {
+    if is_unused(after) {
         // SAFETY: no unit, no handle and no queue is left, and no step can bring one back.
         unsafe { (kind.free)(node) };
     }
+}
+
+/// Whether a task in this state has no unit, no handle and no place in a queue.
+#[inline]
+fn is_unused(state: u64) -> bool {
+    state < UNIT && state & (HANDLE | QUEUED) == 0
 }
 
 /// Whether a node or one above it has been cancelled.
@@ -481,6 +560,7 @@ pub(crate) unsafe fn is_cancelled(node: NonNull<Node>) -> bool {
 ///
 /// # Safety
 /// The node is not complete before this call returns.
+#[inline(never)]
 pub(crate) unsafe fn is_within(node: NonNull<Node>, tops: [Option<&Node>; 2]) -> bool {
     let mut place = Some(node);
     while let Some(ptr) = place {
@@ -525,11 +605,30 @@ pub(crate) unsafe fn root_of(node: NonNull<Node>) -> NonNull<Root> {
 #[cfg(not(windlass_loom))]
 thread_local! {
     static CURRENT: Cell<Option<NonNull<Node>>> = const { Cell::new(None) };
+    /// What the body of the innermost task on this thread has spawned.
+    static SPAWNED: Cell<Spawned> = const { Cell::new(Spawned(0)) };
 }
 
 #[cfg(windlass_loom)]
 loom::thread_local! {
     static CURRENT: Cell<Option<NonNull<Node>>> = Cell::new(None);
+    static SPAWNED: Cell<Spawned> = Cell::new(Spawned(0));
+}
+
+/// The units of the tasks that the body of a task has spawned itself.
+#[derive(Clone, Copy)]
+pub(crate) struct Spawned(u64);
+
+/// Runs `body` as that of `task`, and says what it spawned.
+///
+/// # Safety
+/// As for [`inside`]; `body` is the task's and does not unwind.
+#[inline]
+pub(crate) unsafe fn inside_body<R>(task: NonNull<Node>, body: impl FnOnce() -> R) -> (R, Spawned) {
+    let around = SPAWNED.with(|spawned| spawned.replace(Spawned(0)));
+    // SAFETY: by the contract.
+    let value = unsafe { inside(task, body) };
+    (value, SPAWNED.with(|spawned| spawned.replace(around)))
 }
 
 /// Runs `f` with `node` as the calling thread's current node.

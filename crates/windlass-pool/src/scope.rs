@@ -86,7 +86,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     {
         let fate = if unit.is_cancelled() { Fate::Discard } else { Fate::Run };
         let (held, queued) = self.make_task(unit, body);
-        self.pool().submit(held.id(), queued, fate);
+        self.pool().submit(queued, fate);
         held
     }
 

@@ -19,7 +19,7 @@ use std::{
     time::Instant,
 };
 
-use super::{Node, UNIT, Unit, any_marked, current_ptr, inside, root_of};
+use super::{LEAD, Node, UNIT, Unit, any_marked, current_ptr, inside, root_of};
 use crate::{
     abort::Bomb,
     checkpoint::Unwound,
@@ -30,9 +30,6 @@ use crate::{
     sync::{AcqRel, Acquire, AtomicU64, Relaxed},
     wait, watch,
 };
-
-/// The units a root has while its body runs: more than tasks can be spawned.
-const LEAD: u64 = UNIT << 40;
 
 /// The root of a scope: the node its body stands for, and what the tasks of a scope share.
 ///
@@ -45,9 +42,7 @@ pub(crate) struct Root {
     clean_at: AtomicU64,
     deadline: Option<Instant>,
     /// The units of the tasks that the body itself has spawned; only the thread it runs on writes
-    /// here. They are added to the count when the body ends, so that a spawn need not touch what
-    /// the end of every task touches. Until then the count also holds [`LEAD`], so it cannot run
-    /// out.
+    /// here.
     spawned: AtomicU64,
     panics: Panics,
 }
@@ -125,6 +120,16 @@ impl Root {
             self.spawned.store(self.spawned.load(Relaxed) + UNIT, Relaxed);
             return Unit { node: self.as_ptr() };
         }
+        if let Some(task) = current.filter(|node| self.is_root_of(*node)) {
+            // SAFETY: whoever is directly in a task is in its body.
+            return unsafe { Unit::of_own_body(task) };
+        }
+        self.distant_branch(current)
+    }
+
+    /// As [`Root::branch`], for a thread that is not directly in this scope.
+    #[cold]
+    fn distant_branch(&self, current: Option<NonNull<Node>>) -> Unit {
         let parent = current.and_then(|node| self.innermost(node)).unwrap_or(self.as_ptr());
         // SAFETY: a task that the calling thread is in has its body's unit; a root that can still
         // be named has its body's unit, or that of the task through which it is named.
@@ -140,15 +145,21 @@ impl Root {
     fn innermost(&self, from: NonNull<Node>) -> Option<NonNull<Node>> {
         let mut place = Some(from);
         while let Some(ptr) = place {
-            // SAFETY: the current node and all above it are alive.
-            let node = unsafe { ptr.as_ref() };
-            let belongs = node.root.is_some_and(|root| std::ptr::eq(root.as_ptr(), self));
-            if belongs || ptr == self.as_ptr() {
+            if self.is_root_of(ptr) || ptr == self.as_ptr() {
                 return Some(ptr);
             }
-            place = node.parent;
+            // SAFETY: the current node and all above it are alive.
+            place = unsafe { ptr.as_ref() }.parent;
         }
         None
+    }
+
+    /// Whether the current node, or one above it, is a task of this scope.
+    #[inline]
+    fn is_root_of(&self, node: NonNull<Node>) -> bool {
+        // SAFETY: the current node and all above it are alive.
+        let root = unsafe { node.as_ref() }.root;
+        root.is_some_and(|root| std::ptr::eq(root.as_ptr(), self))
     }
 
     /// Runs `f` as something that belongs to this root's body.
