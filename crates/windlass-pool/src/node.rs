@@ -15,7 +15,8 @@
 //!
 //! A cancel marks one node and moves the process-wide *cancel clock*. A node is cancelled if it or
 //! any node above it is marked. Roots remember at which time of the clock nothing above them was
-//! marked, so as long as nobody cancels anything, a check is three loads, however deep the tree.
+//! marked, and whether a task of theirs ever was; so as long as nobody cancels anything, a check is
+//! four loads, however deep the tree.
 //! The clock is moved after the mark is set (Release) and read before the marks (Acquire): whoever
 //! reads the new time sees the mark, and whoever remembers the old time will look again.
 //!
@@ -32,6 +33,7 @@ use std::{
 };
 
 use crate::{
+    abort::Bomb,
     clock,
     sync::{AcqRel, Acquire, AtomicU64, Relaxed, Release},
     wait, watch,
@@ -142,6 +144,12 @@ impl Node {
         (&raw const *self).addr()
     }
 
+    /// Whether this is a task of the scope whose root is `node`.
+    #[inline]
+    pub(crate) fn is_in_scope_of(&self, node: &Node) -> bool {
+        self.root.is_some_and(|root| std::ptr::eq(root.as_ptr().cast(), node))
+    }
+
     /// Takes the task on; true for one caller only.
     #[inline]
     pub(crate) fn claim(&self) -> bool {
@@ -176,12 +184,6 @@ impl Node {
         self.kind.expect("a root is never claimed")
     }
 
-    /// Whether the task holds a unit of `node` itself.
-    #[inline]
-    pub(crate) fn is_child_of(&self, node: &Node) -> bool {
-        self.parent.is_some_and(|parent| std::ptr::eq(parent.as_ptr(), node))
-    }
-
     pub(crate) fn has_handle(&self) -> bool {
         // Relaxed: a handle that is gone never comes back; `end_body` decides for good.
         self.state.load(Relaxed) & HANDLE != 0
@@ -214,6 +216,11 @@ impl Node {
         // Relaxed: the clock's Release below publishes the mark.
         let first = self.state.fetch_or(CANCELLED, Relaxed) & CANCELLED == 0;
         if first {
+            if let Some(root) = self.root {
+                // SAFETY: whoever can name a task has its handle, or has claimed it; the root of its
+                // scope outlives both.
+                unsafe { root.as_ref() }.note_marked_task();
+            }
             clock::advance();
         }
         first
@@ -244,14 +251,14 @@ pub(crate) struct Unit {
 unsafe impl Send for Unit {}
 
 impl Unit {
-    /// A unit for a task that the body of `task` spawns, counted on the body's own thread.
+    /// A unit for a task that the body of `node` spawns, counted on the body's own thread.
     ///
     /// # Safety
-    /// The calling thread is directly in the body of `task`.
+    /// The calling thread is directly in the body of `node`.
     #[inline]
-    unsafe fn of_own_body(task: NonNull<Node>) -> Self {
+    unsafe fn of_own_body(node: NonNull<Node>) -> Self {
         SPAWNED.with(|spawned| spawned.set(Spawned(spawned.get().0 + UNIT)));
-        Self { node: task }
+        Self { node }
     }
 
     /// # Safety
@@ -552,8 +559,11 @@ fn is_unused(state: u64) -> bool {
 /// The node is not complete before this call returns, and the pointer is to its whole object.
 #[inline]
 pub(crate) unsafe fn is_cancelled(node: NonNull<Node>) -> bool {
+    let now = clock::now();
     // SAFETY: a node that is not complete keeps all above it alive.
-    unsafe { any_marked(Some(node), clock::now()) }
+    let root = unsafe { root_of(node).as_ref() };
+    // SAFETY: as above.
+    !root.is_clean(now) && unsafe { any_marked(Some(node), now) }
 }
 
 /// Whether a node is one of `tops` or below one of them.
@@ -577,7 +587,7 @@ pub(crate) unsafe fn is_within(node: NonNull<Node>, tops: [Option<&Node>; 2]) ->
 ///
 /// # Safety
 /// `from` and every node above it are alive, and the pointers are to their whole objects.
-#[inline]
+#[cold]
 unsafe fn any_marked(from: Option<NonNull<Node>>, now: u64) -> bool {
     let mut place = from;
     while let Some(ptr) = place {
@@ -597,6 +607,7 @@ unsafe fn any_marked(from: Option<NonNull<Node>>, now: u64) -> bool {
 
 /// # Safety
 /// The node is alive and the pointer is to its whole object.
+#[inline]
 pub(crate) unsafe fn root_of(node: NonNull<Node>) -> NonNull<Root> {
     // SAFETY: by the contract; only `Root` holds a node without a root, as its first field.
     unsafe { node.as_ref() }.root.unwrap_or(node.cast())
@@ -605,7 +616,7 @@ pub(crate) unsafe fn root_of(node: NonNull<Node>) -> NonNull<Root> {
 #[cfg(not(windlass_loom))]
 thread_local! {
     static CURRENT: Cell<Option<NonNull<Node>>> = const { Cell::new(None) };
-    /// What the body of the innermost task on this thread has spawned.
+    /// What the innermost body on this thread has spawned.
     static SPAWNED: Cell<Spawned> = const { Cell::new(Spawned(0)) };
 }
 
@@ -615,19 +626,21 @@ loom::thread_local! {
     static SPAWNED: Cell<Spawned> = Cell::new(Spawned(0));
 }
 
-/// The units of the tasks that the body of a task has spawned itself.
+/// The units of the tasks that a body has spawned itself.
 #[derive(Clone, Copy)]
 pub(crate) struct Spawned(u64);
 
-/// Runs `body` as that of `task`, and says what it spawned.
+/// Runs `body` as that of `node`, and says what it spawned. It must not unwind.
 ///
 /// # Safety
-/// As for [`inside`]; `body` is the task's and does not unwind.
+/// As for [`inside`]; while a body of the node runs here, none runs on another thread.
 #[inline]
-pub(crate) unsafe fn inside_body<R>(task: NonNull<Node>, body: impl FnOnce() -> R) -> (R, Spawned) {
+pub(crate) unsafe fn inside_body<R>(node: NonNull<Node>, body: impl FnOnce() -> R) -> (R, Spawned) {
+    let bomb = Bomb::new("what a body has spawned must not be forgotten");
     let around = SPAWNED.with(|spawned| spawned.replace(Spawned(0)));
     // SAFETY: by the contract.
-    let value = unsafe { inside(task, body) };
+    let value = unsafe { inside(node, body) };
+    bomb.defuse();
     (value, SPAWNED.with(|spawned| spawned.replace(around)))
 }
 

@@ -173,7 +173,7 @@ impl Worker {
     }
 
     /// Queues a task here, or where everybody looks if there is no room.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&self, queued: Queued) {
         let pushed = match &self.place {
             Some(place) => place.push(&self.pool, queued),

@@ -224,6 +224,6 @@ impl Worker {
 /// Whether a task has to end before the waiting one can.
 #[inline]
 fn is_eligible(claimed: &Claimed, goal: &Node) -> bool {
-    claimed.is_child_of(goal)
+    claimed.is_in_scope_of(goal)
         || node::with_current(|waiting| claimed.is_within([Some(goal), waiting]))
 }
