@@ -61,6 +61,9 @@ const UNIT: u64 = 1 << 8;
 /// The units of a body that has not ended: more than tasks can be spawned.
 const LEAD: u64 = UNIT << 40;
 
+/// The state of a task that was just made.
+const NEW_TASK: u64 = LEAD | HANDLE | QUEUED;
+
 /// What becomes of a claimed task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
@@ -133,7 +136,7 @@ impl Node {
     #[inline]
     pub(crate) fn task(unit: Unit, root: &Root, kind: &'static Kind) -> Self {
         Self {
-            state: AtomicU64::new(LEAD | HANDLE | QUEUED),
+            state: AtomicU64::new(NEW_TASK),
             parent: Some(unit.into_raw()),
             root: Some(NonNull::from(root)),
             kind: Some(kind),
@@ -450,7 +453,8 @@ pub(crate) unsafe fn drop_handle(task: NonNull<Node>) {
     // SAFETY: the handle keeps the node alive up to the step that gives it up.
     let (state, _, kind) = unsafe { parts(task) };
     let kind = kind.expect("a root has no handle and no queue");
-    let mut before = state.load(Acquire);
+    // Most handles are dropped as soon as they are made, and nobody has touched the node by then.
+    let mut before = NEW_TASK;
     while before & ENDED == 0 {
         // AcqRel: ordered against `end_body` in this word; one of the two drops the outcome.
         match state.compare_exchange_weak(before, before & !HANDLE, AcqRel, Acquire) {
