@@ -199,6 +199,14 @@ impl Queued {
     #[inline]
     pub(crate) fn claim(self) -> Option<Claimed> {
         // SAFETY: the place in the queue keeps the node alive.
+        let claimed = unsafe { self.task.as_ref() }.claim();
+        claimed.then(|| Claimed { task: ManuallyDrop::new(self).task, from_queue: true })
+    }
+
+    /// As [`Queued::claim`]; cheaper for a task that was made on this thread.
+    #[inline]
+    pub(crate) fn claim_own(self) -> Option<Claimed> {
+        // SAFETY: the place in the queue keeps the node alive.
         let claimed = unsafe { self.task.as_ref() }.claim_from_queue();
         claimed.then(|| Claimed { task: ManuallyDrop::new(self).task, from_queue: true })
     }

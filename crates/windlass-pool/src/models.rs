@@ -170,7 +170,7 @@ fn task<T: Send + 'static>(
 }
 
 fn run(queued: Queued) {
-    if let Some(claimed) = queued.claim() {
+    if let Some(claimed) = queued.claim_own() {
         drop(claimed.run().close());
     }
 }
@@ -365,6 +365,33 @@ fn a_cancel_is_seen_by_whoever_knows_of_it() {
         }
         canceller.join().unwrap();
         assert!(inner.is_cancelled());
+    });
+}
+
+#[test]
+fn a_cancel_of_one_task_is_seen_by_whoever_knows_of_it() {
+    model(|| {
+        let root = shared_root();
+        let told = Arc::new(AtomicBool::new(false));
+        let (held, queued) = task(&root, || unreachable!("it is cancelled before it runs"));
+        let held = Arc::new(held);
+        let canceller = {
+            let (held, told) = (Arc::clone(&held), Arc::clone(&told));
+            thread::spawn(move || {
+                watch::cancel(&held);
+                told.store(true, Release);
+            })
+        };
+        // The root remembers, possibly, that nothing was cancelled.
+        assert!(!root.is_cancelled());
+        if told.load(Acquire) {
+            assert!(held.is_cancelled());
+        }
+        canceller.join().unwrap();
+        assert!(held.is_cancelled() && !root.is_cancelled());
+        drop(held);
+        run(queued);
+        assert!(root.end_body());
     });
 }
 

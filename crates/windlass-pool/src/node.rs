@@ -39,8 +39,10 @@ use crate::{
     wait, watch,
 };
 
+mod kind;
 mod root;
 
+pub(crate) use kind::{End, Fate, Kind, Leaves};
 pub use root::Scope;
 pub(crate) use root::{Root, open};
 
@@ -63,50 +65,6 @@ const LEAD: u64 = UNIT << 40;
 
 /// The state of a task that was just made.
 const NEW_TASK: u64 = LEAD | HANDLE | QUEUED;
-
-/// What becomes of a claimed task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fate {
-    /// Its body runs.
-    Run,
-    /// Its body is dropped, because the task was cancelled before it began.
-    Discard,
-}
-
-/// How the body of a task ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum End {
-    Completed,
-    Cancelled,
-    Panicked,
-}
-
-/// Whether a concluded body has left behind anything that must be dropped or reported.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Leaves {
-    Nothing,
-    Something,
-}
-
-/// What a kind of task does; a root has none.
-pub(crate) struct Kind {
-    /// Runs or drops the body and stores what came of it. Does not unwind.
-    ///
-    /// # Safety
-    /// The node is a task of this kind, and the caller is the one that claimed it.
-    pub(crate) conclude: unsafe fn(NonNull<Node>, Fate) -> (End, Leaves),
-    /// Drops what the body returned, if it is still there.
-    ///
-    /// # Safety
-    /// The node is a task of this kind, its body has ended, nobody else looks at its outcome, and
-    /// the root of its scope is alive.
-    pub(crate) drop_outcome: unsafe fn(NonNull<Node>),
-    /// Frees the memory.
-    ///
-    /// # Safety
-    /// The node is a task of this kind, and nothing refers to it any more.
-    pub(crate) free: unsafe fn(NonNull<Node>),
-}
 
 /// A task, or the root of a scope.
 #[repr(C)]
@@ -160,7 +118,8 @@ impl Node {
         self.state.fetch_or(CLAIMED, AcqRel) & CLAIMED == 0
     }
 
-    /// As [`Node::claim`], for whoever took the task from its queue.
+    /// As [`Node::claim`], for whoever took the task from its queue; looks first, which is cheaper
+    /// if the memory is at hand.
     #[inline]
     pub(crate) fn claim_from_queue(&self) -> bool {
         // Acquire: pairs with the Release in `drop_handle`.
@@ -451,9 +410,9 @@ unsafe fn drop_unwanted(task: NonNull<Node>) {
 #[inline]
 pub(crate) unsafe fn drop_handle(task: NonNull<Node>) {
     // SAFETY: the handle keeps the node alive up to the step that gives it up.
-    let (state, _, kind) = unsafe { parts(task) };
-    let kind = kind.expect("a root has no handle and no queue");
-    // Most handles are dropped as soon as they are made, and nobody has touched the node by then.
+    let state = unsafe { &(*task.as_ptr()).state };
+    // Most handles are dropped as soon as they are made, when nobody or a thief has the node. So
+    // nothing is read first: that would fetch the thief's line twice.
     let mut before = NEW_TASK;
     while before & ENDED == 0 {
         // AcqRel: ordered against `end_body` in this word; one of the two drops the outcome.
@@ -462,6 +421,8 @@ pub(crate) unsafe fn drop_handle(task: NonNull<Node>) {
             Err(now) => before = now,
         }
     }
+    // SAFETY: as above.
+    let kind = unsafe { (*task.as_ptr()).kind }.expect("a root has no handle and no queue");
     // SAFETY: the body ended while the handle existed, so the outcome belongs to the handle, which
     // never outlives its scope.
     unsafe { (kind.drop_outcome)(task) };

@@ -329,7 +329,7 @@ impl Worker {
     #[inline]
     fn pop(&self) -> Option<Claimed> {
         let place = self.place.as_ref()?;
-        iter::from_fn(|| place.deque.pop()).find_map(Queued::claim)
+        iter::from_fn(|| place.deque.pop()).find_map(Queued::claim_own)
     }
 
     fn take_injected(&self) -> Option<Claimed> {
