@@ -38,6 +38,8 @@ pub(crate) struct Huge(MaybeUninit<[u8; 512]>);
 pub(crate) trait Block: Sized + 'static {
     /// A block with nothing in it.
     fn blank() -> Box<Self>;
+    /// Writes to a block with nothing in it.
+    fn touch(&mut self);
     /// Calls `f` with this thread's free blocks of this size, unless the thread is about to end.
     fn with_shelf<R>(f: impl FnOnce(&Shelf<Self>) -> R) -> Option<R>;
     /// Everybody's free blocks of this size.
@@ -99,10 +101,15 @@ impl<B: Block> Shelf<B> {
         self.len.set(len + 1);
     }
 
+    /// A batch from the depot was last written to by another core. To write to all of its blocks
+    /// now fetches them side by side, not each at the moment when it is needed.
     #[cold]
     fn restock(&self) -> Option<Box<B>> {
         let batch = B::depot().lock().unwrap_or_else(PoisonError::into_inner).pop()?;
-        self.places.iter().zip(*batch).for_each(|(place, block)| place.set(block));
+        for (place, mut block) in self.places.iter().zip(*batch) {
+            block.iter_mut().for_each(|block| block.touch());
+            place.set(block);
+        }
         self.take_last(BATCH - 1)
     }
 
@@ -126,6 +133,10 @@ macro_rules! block {
         impl Block for $block {
             fn blank() -> Box<Self> {
                 Box::new(Self(MaybeUninit::uninit()))
+            }
+
+            fn touch(&mut self) {
+                self.0 = MaybeUninit::zeroed();
             }
 
             #[inline]
