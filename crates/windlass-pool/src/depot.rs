@@ -7,8 +7,9 @@
 
 use std::{
     alloc::Layout,
-    cell::RefCell,
-    mem::MaybeUninit,
+    array,
+    cell::Cell,
+    mem::{self, MaybeUninit},
     sync::{Mutex, PoisonError},
 };
 
@@ -37,10 +38,12 @@ pub(crate) struct Huge(MaybeUninit<[u8; 512]>);
 pub(crate) trait Block: Sized + 'static {
     /// A block with nothing in it.
     fn blank() -> Box<Self>;
-    /// This thread's free blocks of this size.
-    fn with_shelf<R>(f: impl FnOnce(&mut Vec<Box<Self>>) -> R) -> Option<R>;
+    /// Writes to a block with nothing in it.
+    fn touch(&mut self);
+    /// Calls `f` with this thread's free blocks of this size, unless the thread is about to end.
+    fn with_shelf<R>(f: impl FnOnce(&Shelf<Self>) -> R) -> Option<R>;
     /// Everybody's free blocks of this size.
-    fn depot() -> &'static Mutex<Vec<Vec<Box<Self>>>>;
+    fn depot() -> &'static Mutex<Vec<Batch<Self>>>;
 
     /// Whether a value of this layout fits.
     fn fits(layout: Layout) -> bool {
@@ -51,38 +54,79 @@ pub(crate) trait Block: Sized + 'static {
     /// A free block, or a new one.
     #[inline]
     fn take() -> Box<Self> {
-        Self::with_shelf(|shelf| shelf.pop().or_else(|| restock(shelf)))
-            .flatten()
-            .unwrap_or_else(Self::blank)
+        Self::with_shelf(Shelf::take).flatten().unwrap_or_else(Self::blank)
     }
 
     /// Gives a block back.
     #[inline]
     fn give(block: Box<Self>) {
-        Self::with_shelf(|shelf| {
-            shelf.push(block);
-            if shelf.len() >= 2 * BATCH {
-                hand_in(shelf);
-            }
-        });
+        Self::with_shelf(|shelf| shelf.give(block));
     }
 }
 
-#[cold]
-fn restock<B: Block>(shelf: &mut Vec<Box<B>>) -> Option<Box<B>> {
-    let batch = B::depot().lock().unwrap_or_else(PoisonError::into_inner).pop()?;
-    *shelf = batch;
-    shelf.pop()
+/// A thread's free blocks of one size.
+pub(crate) struct Shelf<B> {
+    /// The first `len` are filled.
+    places: [Cell<Option<Box<B>>>; 2 * BATCH],
+    len: Cell<usize>,
 }
 
-#[cold]
-fn hand_in<B: Block>(shelf: &mut Vec<Box<B>>) {
-    let batch = shelf.split_off(BATCH);
-    let mut depot = B::depot().lock().unwrap_or_else(PoisonError::into_inner);
-    if depot.len() * BATCH * size_of::<B>() < DEPOT_BYTES {
-        depot.push(batch);
+impl<B: Block> Shelf<B> {
+    const fn new() -> Self {
+        Self { places: [const { Cell::new(None) }; 2 * BATCH], len: Cell::new(0) }
+    }
+
+    #[inline]
+    fn take(&self) -> Option<Box<B>> {
+        match self.len.get().checked_sub(1) {
+            Some(last) => self.take_last(last),
+            None => self.restock(),
+        }
+    }
+
+    #[inline]
+    fn take_last(&self, last: usize) -> Option<Box<B>> {
+        self.len.set(last);
+        self.places[last].take()
+    }
+
+    #[inline]
+    fn give(&self, block: Box<B>) {
+        if self.len.get() == self.places.len() {
+            self.hand_in();
+        }
+        let len = self.len.get();
+        // Nothing is there that would have to be dropped.
+        mem::forget(self.places[len].replace(Some(block)));
+        self.len.set(len + 1);
+    }
+
+    /// A batch from the depot was last written to by another core. To write to all of its blocks
+    /// now fetches them side by side, not each at the moment when it is needed.
+    #[cold]
+    fn restock(&self) -> Option<Box<B>> {
+        let batch = B::depot().lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+        for (place, mut block) in self.places.iter().zip(*batch) {
+            block.iter_mut().for_each(|block| block.touch());
+            place.set(block);
+        }
+        self.take_last(BATCH - 1)
+    }
+
+    #[cold]
+    fn hand_in(&self) {
+        let rest = self.len.get() - BATCH;
+        let batch = Box::new(array::from_fn(|index| self.places[rest + index].take()));
+        self.len.set(rest);
+        let mut depot = B::depot().lock().unwrap_or_else(PoisonError::into_inner);
+        if depot.len() * BATCH * size_of::<B>() < DEPOT_BYTES {
+            depot.push(batch);
+        }
     }
 }
+
+/// As many blocks as move at a time.
+type Batch<B> = Box<[Option<Box<B>>; BATCH]>;
 
 macro_rules! block {
     ($block:ident) => {
@@ -91,16 +135,20 @@ macro_rules! block {
                 Box::new(Self(MaybeUninit::uninit()))
             }
 
-            #[inline]
-            fn with_shelf<R>(f: impl FnOnce(&mut Vec<Box<Self>>) -> R) -> Option<R> {
-                thread_local! {
-                    static SHELF: RefCell<Vec<Box<$block>>> = const { RefCell::new(Vec::new()) };
-                }
-                SHELF.try_with(|shelf| f(&mut shelf.borrow_mut())).ok()
+            fn touch(&mut self) {
+                self.0 = MaybeUninit::zeroed();
             }
 
-            fn depot() -> &'static Mutex<Vec<Vec<Box<Self>>>> {
-                static DEPOT: Mutex<Vec<Vec<Box<$block>>>> = Mutex::new(Vec::new());
+            #[inline]
+            fn with_shelf<R>(f: impl FnOnce(&Shelf<Self>) -> R) -> Option<R> {
+                thread_local! {
+                    static SHELF: Shelf<$block> = const { Shelf::new() };
+                }
+                SHELF.try_with(f).ok()
+            }
+
+            fn depot() -> &'static Mutex<Vec<Batch<Self>>> {
+                static DEPOT: Mutex<Vec<Batch<$block>>> = Mutex::new(Vec::new());
                 &DEPOT
             }
         }

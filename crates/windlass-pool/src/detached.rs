@@ -62,7 +62,7 @@ impl Scheduler {
     {
         let pool = Arc::clone(self.pool());
         let (held, queued) = job::make_static(pool.detached.unit(), &pool.detached, body);
-        pool.submit(held.id(), queued, Fate::Run);
+        pool.submit(queued, Fate::Run);
         JoinTask { held, pool }
     }
 }

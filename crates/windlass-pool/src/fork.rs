@@ -24,7 +24,7 @@ use std::{
 
 use crate::{
     job::{self, Held},
-    node::{self, Fate, Node, Unit},
+    node::{self, Node, Unit},
     panics::Payload,
     watch,
     worker::Worker,
@@ -236,9 +236,8 @@ fn share_oldest(worker: &Worker) -> bool {
     // SAFETY: the join waits for the task to be complete before it leaves the frame that the body
     // points into; the task returns nothing.
     let (task, queued) = unsafe { job::make(unit, root, move || fork.run()) };
-    let id = task.id();
     shared.set(Some(task));
-    worker.pool().submit(id, queued, Fate::Run);
+    worker.submit(queued);
     true
 }
 

@@ -170,8 +170,8 @@ fn task<T: Send + 'static>(
 }
 
 fn run(queued: Queued) {
-    if let Some(claimed) = queued.claim() {
-        drop(claimed.run());
+    if let Some(claimed) = queued.claim_own() {
+        drop(claimed.run().close());
     }
 }
 
@@ -198,7 +198,7 @@ fn awaiter_and_worker_do_not_both_run_a_task() {
         let (mut held, queued) = task(&root, move || counted.fetch_add(1, Relaxed));
         let runner = thread::spawn(move || run(queued));
         if let Some(claimed) = held.claim() {
-            drop(claimed.run());
+            drop(claimed.run().close());
         }
         wait::sleep_until_complete(&held, None);
         assert_eq!(held.take(&root).unwrap().unwrap(), 0);
@@ -291,6 +291,40 @@ fn a_task_completes_after_its_child_task() {
 }
 
 #[test]
+fn a_scope_ends_after_the_child_of_a_task_that_nobody_holds() {
+    model(|| {
+        let root = shared_root();
+        let done = Arc::new(AtomicUsize::new(0));
+        let (queue, counted) = (Arc::new(Mutex::new(None)), Arc::clone(&done));
+        let (inner_root, inner_queue) = (Arc::clone(&root), Arc::clone(&queue));
+        let (parent, queued) = task(&root, move || {
+            // Counted on the body's own thread until the body ends.
+            let unit = inner_root.branch();
+            let (child, queued) = job::make_static(unit, &inner_root, move || {
+                counted.fetch_add(1, Relaxed);
+            });
+            drop(child);
+            *inner_queue.lock().unwrap() = Some(queued);
+        });
+        drop(parent);
+        let runner = thread::spawn(move || run(queued));
+        loop {
+            let child = queue.lock().unwrap().take();
+            if let Some(child) = child {
+                run(child);
+                break;
+            }
+            thread::yield_now();
+        }
+        if !root.end_body() {
+            wait::sleep_until_complete(root.node(), None);
+        }
+        assert_eq!(done.load(Relaxed), 1);
+        runner.join().unwrap();
+    });
+}
+
+#[test]
 fn a_callback_is_called_once_however_cancel_and_registration_meet() {
     model(|| {
         let root = shared_root();
@@ -331,6 +365,33 @@ fn a_cancel_is_seen_by_whoever_knows_of_it() {
         }
         canceller.join().unwrap();
         assert!(inner.is_cancelled());
+    });
+}
+
+#[test]
+fn a_cancel_of_one_task_is_seen_by_whoever_knows_of_it() {
+    model(|| {
+        let root = shared_root();
+        let told = Arc::new(AtomicBool::new(false));
+        let (held, queued) = task(&root, || unreachable!("it is cancelled before it runs"));
+        let held = Arc::new(held);
+        let canceller = {
+            let (held, told) = (Arc::clone(&held), Arc::clone(&told));
+            thread::spawn(move || {
+                watch::cancel(&held);
+                told.store(true, Release);
+            })
+        };
+        // The root remembers, possibly, that nothing was cancelled.
+        assert!(!root.is_cancelled());
+        if told.load(Acquire) {
+            assert!(held.is_cancelled());
+        }
+        canceller.join().unwrap();
+        assert!(held.is_cancelled() && !root.is_cancelled());
+        drop(held);
+        run(queued);
+        assert!(root.end_body());
     });
 }
 

@@ -1,8 +1,12 @@
 //! The tree that everything running hangs in: how work is counted down and how a cancel spreads.
 //!
-//! A *node* is a task or the root of a scope. It counts *units*: one for its own body and one for
+//! A *node* is a task or the root of a scope. It counts *units*: some for its own body and one for
 //! each child task that has not completed; it is complete when none is left, and then gives back
 //! the unit it holds in its parent. A scope waits for its root, so it ends after everything in it.
+//!
+//! The tasks that a body spawns itself are counted apart, on its thread, and added to the count
+//! when it ends: a spawn need not touch what the end of every child touches. Until then the count
+//! holds [`LEAD`] units for the body, so it cannot run out however many children end.
 //!
 //! A node's memory stays while it has a unit, a handle or a place in a queue. All three stand in
 //! one word, so exactly one step sees the last of them go, and that step frees the node. A root's
@@ -11,7 +15,8 @@
 //!
 //! A cancel marks one node and moves the process-wide *cancel clock*. A node is cancelled if it or
 //! any node above it is marked. Roots remember at which time of the clock nothing above them was
-//! marked, so as long as nobody cancels anything, a check is three loads, however deep the tree.
+//! marked, and whether a task of theirs ever was; so as long as nobody cancels anything, a check is
+//! four loads, however deep the tree.
 //! The clock is moved after the mark is set (Release) and read before the marks (Acquire): whoever
 //! reads the new time sees the mark, and whoever remembers the old time will look again.
 //!
@@ -28,13 +33,16 @@ use std::{
 };
 
 use crate::{
+    abort::Bomb,
     clock,
     sync::{AcqRel, Acquire, AtomicU64, Relaxed, Release},
     wait, watch,
 };
 
+mod kind;
 mod root;
 
+pub(crate) use kind::{End, Fate, Kind, Leaves};
 pub use root::Scope;
 pub(crate) use root::{Root, open};
 
@@ -52,50 +60,11 @@ const QUEUED: u64 = 1 << 4;
 const WAITED: u64 = 1 << 5;
 /// One unit of the count, which takes up the rest of the word.
 const UNIT: u64 = 1 << 8;
+/// The units of a body that has not ended: more than tasks can be spawned.
+const LEAD: u64 = UNIT << 40;
 
-/// What becomes of a claimed task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fate {
-    /// Its body runs.
-    Run,
-    /// Its body is dropped, because the task was cancelled before it began.
-    Discard,
-}
-
-/// How the body of a task ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum End {
-    Completed,
-    Cancelled,
-    Panicked,
-}
-
-/// Whether a concluded body has left behind anything that must be dropped or reported.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Leaves {
-    Nothing,
-    Something,
-}
-
-/// What a kind of task does; a root has none.
-pub(crate) struct Kind {
-    /// Runs or drops the body and stores what came of it.
-    ///
-    /// # Safety
-    /// The node is a task of this kind, and the caller is the one that claimed it.
-    pub(crate) conclude: unsafe fn(NonNull<Node>, Fate) -> (End, Leaves),
-    /// Drops what the body returned, if it is still there.
-    ///
-    /// # Safety
-    /// The node is a task of this kind, its body has ended, nobody else looks at its outcome, and
-    /// the root of its scope is alive.
-    pub(crate) drop_outcome: unsafe fn(NonNull<Node>),
-    /// Frees the memory.
-    ///
-    /// # Safety
-    /// The node is a task of this kind, and nothing refers to it any more.
-    pub(crate) free: unsafe fn(NonNull<Node>),
-}
+/// The state of a task that was just made.
+const NEW_TASK: u64 = LEAD | HANDLE | QUEUED;
 
 /// A task, or the root of a scope.
 #[repr(C)]
@@ -125,7 +94,7 @@ impl Node {
     #[inline]
     pub(crate) fn task(unit: Unit, root: &Root, kind: &'static Kind) -> Self {
         Self {
-            state: AtomicU64::new(UNIT | HANDLE | QUEUED),
+            state: AtomicU64::new(NEW_TASK),
             parent: Some(unit.into_raw()),
             root: Some(NonNull::from(root)),
             kind: Some(kind),
@@ -136,11 +105,33 @@ impl Node {
         (&raw const *self).addr()
     }
 
+    /// Whether this is a task of the scope whose root is `node`.
+    #[inline]
+    pub(crate) fn is_in_scope_of(&self, node: &Node) -> bool {
+        self.root.is_some_and(|root| std::ptr::eq(root.as_ptr().cast(), node))
+    }
+
     /// Takes the task on; true for one caller only.
     #[inline]
     pub(crate) fn claim(&self) -> bool {
         // Acquire: pairs with the Release in `unclaim`. What the body owns came with the queue.
         self.state.fetch_or(CLAIMED, AcqRel) & CLAIMED == 0
+    }
+
+    /// As [`Node::claim`], for whoever took the task from its queue; looks first, which is cheaper
+    /// if the memory is at hand.
+    #[inline]
+    pub(crate) fn claim_from_queue(&self) -> bool {
+        // Acquire: pairs with the Release in `drop_handle`.
+        let state = self.state.load(Acquire);
+        if state & (HANDLE | CLAIMED) != 0 {
+            return state & CLAIMED == 0 && self.claim();
+        }
+        // Relaxed, and no read-modify-write: only a handle and the queue lead to a task that has
+        // not begun. The handle is gone and never comes back, and the place in the queue is the
+        // caller's.
+        self.state.store(state | CLAIMED, Relaxed);
+        true
     }
 
     /// Lets go of a claim without having begun.
@@ -187,6 +178,11 @@ impl Node {
         // Relaxed: the clock's Release below publishes the mark.
         let first = self.state.fetch_or(CANCELLED, Relaxed) & CANCELLED == 0;
         if first {
+            if let Some(root) = self.root {
+                // SAFETY: whoever can name a task has its handle, or has claimed it; the root of its
+                // scope outlives both.
+                unsafe { root.as_ref() }.note_marked_task();
+            }
             clock::advance();
         }
         first
@@ -217,6 +213,16 @@ pub(crate) struct Unit {
 unsafe impl Send for Unit {}
 
 impl Unit {
+    /// A unit for a task that the body of `node` spawns, counted on the body's own thread.
+    ///
+    /// # Safety
+    /// The calling thread is directly in the body of `node`.
+    #[inline]
+    unsafe fn of_own_body(node: NonNull<Node>) -> Self {
+        SPAWNED.with(|spawned| spawned.set(Spawned(spawned.get().0 + UNIT)));
+        Self { node }
+    }
+
     /// # Safety
     /// The node has at least one unit and keeps it until this call has returned.
     #[inline]
@@ -269,52 +275,83 @@ impl Drop for Unit {
     }
 }
 
-/// Units of one node, given back together.
-pub(crate) struct Units {
-    node: NonNull<Node>,
-    count: u64,
+/// Units that are to be given back: of one node at a time, all of them together.
+#[derive(Default)]
+pub(crate) struct Debt {
+    creditor: Cell<Option<NonNull<Node>>>,
+    count: Cell<u64>,
 }
 
-impl Units {
-    pub(crate) fn one(unit: Unit) -> Self {
-        Self { node: unit.into_raw(), count: 1 }
+impl Debt {
+    /// Takes in one more; units of another node are given back first.
+    #[inline]
+    pub(crate) fn add(&self, unit: Unit) {
+        let node = unit.into_raw();
+        let before = match self.creditor.get() {
+            Some(creditor) if creditor == node => self.count.get(),
+            _ => {
+                self.pay();
+                0
+            }
+        };
+        self.creditor.set(Some(node));
+        self.count.set(before + 1);
     }
 
-    /// Takes in one more, or returns it if it is of another node.
+    /// Gives back everything; false if that was nothing.
     #[inline]
-    pub(crate) fn add(&mut self, unit: Unit) -> Result<(), Unit> {
-        if unit.node != self.node {
-            return Err(unit);
+    pub(crate) fn pay(&self) -> bool {
+        let creditor = self.creditor.take();
+        if let Some(node) = creditor {
+            // SAFETY: `add` took in so many units of this node, and they are noted no more.
+            unsafe { give_back(node, self.count.get()) };
         }
-        self.count += 1;
-        unit.into_raw();
-        Ok(())
+        creditor.is_some()
     }
 
-    /// Whether these are all that keep `node` from being complete.
+    /// Gives back everything unless `task` holds a unit of the same node.
     #[inline]
-    pub(crate) fn are_the_last_of(&self, node: &Node) -> bool {
-        // Relaxed: if they are, giving them back collects what was done under the others.
+    pub(crate) fn pay_unless_to_parent_of(&self, task: &Node) {
+        if self.creditor.get() != task.parent {
+            self.pay();
+        }
+    }
+
+    /// Whether nothing else keeps `node` from being complete.
+    #[inline]
+    pub(crate) fn is_the_last_of(&self, node: &Node) -> bool {
+        // Relaxed: if it is, giving it back collects what was done under the other units.
         let rest = || node.state.load(Relaxed) / UNIT;
-        std::ptr::eq(self.node.as_ptr(), node) && rest() == self.count
-    }
-
-    /// Whether `task` holds a unit of the same node.
-    #[inline]
-    pub(crate) fn are_of_parent(&self, task: &Node) -> bool {
-        task.parent == Some(self.node)
+        self.creditor.get().is_some_and(|creditor| std::ptr::eq(creditor.as_ptr(), node))
+            && rest() == self.count.get()
     }
 }
 
-impl Drop for Units {
+impl Drop for Debt {
     fn drop(&mut self) {
-        // SAFETY: this value is the units that are given back.
-        unsafe { give_back(self.node, self.count) }
+        self.pay();
     }
 }
 
-/// Ends the body of a task: gives back its unit and, if `from_queue`, its place in the queue. If
-/// the task is thereby complete, returns the unit that it held of its parent.
+/// The body of a task that has run or been dropped.
+#[derive(Clone, Copy)]
+pub(crate) struct EndedBody {
+    /// Whether the task was claimed from its queue, and its place there goes with the body.
+    pub(crate) from_queue: bool,
+    pub(crate) leaves: Leaves,
+    pub(crate) spawned: Spawned,
+}
+
+impl EndedBody {
+    /// What goes from the node's word with the body.
+    #[inline]
+    fn leaving(self) -> u64 {
+        LEAD - self.spawned.0 + if self.from_queue { QUEUED } else { 0 }
+    }
+}
+
+/// Ends the body of a task: gives back its units and, if it came from there, its place in the
+/// queue. If the task is thereby complete, returns the unit that it held of its parent.
 ///
 /// The outcome goes to the handle, or is dropped here if there is none: the step that sets `ENDED`
 /// sees in the same word whether the handle still exists.
@@ -322,26 +359,30 @@ impl Drop for Units {
 /// # Safety
 /// The caller claimed the task, ran or discarded its body, and does not touch the node again.
 #[inline]
-pub(crate) unsafe fn end_body(
-    task: NonNull<Node>,
-    from_queue: bool,
-    leaves: Leaves,
-) -> Option<Unit> {
-    // SAFETY: the body's unit keeps the node alive up to the exchange; not used after it.
+pub(crate) unsafe fn end_body(task: NonNull<Node>, body: EndedBody) -> Option<Unit> {
+    // SAFETY: the body's units keep the node alive up to the exchange; not used after it.
     let (state, parent, kind) = unsafe { parts(task) };
-    let leaving = UNIT + if from_queue { QUEUED } else { 0 };
+    let kind = kind.expect("a root is never claimed");
+    let leaving = body.leaving();
+    // Acquire: sees what the children and the handle did before their own steps.
     let mut before = state.load(Acquire);
     loop {
-        if before & HANDLE == 0 && leaves == Leaves::Something {
+        if before & HANDLE == 0 && body.leaves == Leaves::Something {
             // SAFETY: the body has ended and there is no handle, so the outcome is ours alone.
             unsafe { drop_unwanted(task) };
         }
         let after = (before | ENDED) - leaving;
-        // AcqRel: Release publishes the outcome to `is_complete` and `drop_handle`; Acquire sees
-        // what the children and the handle did before their own steps.
+        if is_unused(after) {
+            // No exchange: whatever could lead anybody else here is gone and cannot come back.
+            // SAFETY: no unit, no handle and no queue is left.
+            unsafe { (kind.free)(task) };
+            return parent.map(|node| Unit { node });
+        }
+        // AcqRel: Release publishes the outcome to `is_complete` and `drop_handle`; Acquire as
+        // above.
         match state.compare_exchange_weak(before, after, AcqRel, Acquire) {
             // SAFETY: as for `give_back`, of which this is the first step.
-            Ok(_) => return unsafe { settle(task, parent, kind, after) },
+            Ok(_) => return unsafe { settle(task, parent, Some(kind), after) },
             Err(now) => before = now,
         }
     }
@@ -369,9 +410,10 @@ unsafe fn drop_unwanted(task: NonNull<Node>) {
 #[inline]
 pub(crate) unsafe fn drop_handle(task: NonNull<Node>) {
     // SAFETY: the handle keeps the node alive up to the step that gives it up.
-    let (state, _, kind) = unsafe { parts(task) };
-    let kind = kind.expect("a root has no handle and no queue");
-    let mut before = state.load(Acquire);
+    let state = unsafe { &(*task.as_ptr()).state };
+    // Most handles are dropped as soon as they are made, when nobody or a thief has the node. So
+    // nothing is read first: that would fetch the thief's line twice.
+    let mut before = NEW_TASK;
     while before & ENDED == 0 {
         // AcqRel: ordered against `end_body` in this word; one of the two drops the outcome.
         match state.compare_exchange_weak(before, before & !HANDLE, AcqRel, Acquire) {
@@ -379,6 +421,8 @@ pub(crate) unsafe fn drop_handle(task: NonNull<Node>) {
             Err(now) => before = now,
         }
     }
+    // SAFETY: as above.
+    let kind = unsafe { (*task.as_ptr()).kind }.expect("a root has no handle and no queue");
     // SAFETY: the body ended while the handle existed, so the outcome belongs to the handle, which
     // never outlives its scope.
     unsafe { (kind.drop_outcome)(task) };
@@ -418,6 +462,7 @@ unsafe fn parts<'a>(node: NonNull<Node>) -> Parts<'a> {
 ///
 /// # Safety
 /// The caller owns so many units and does not touch the node again.
+#[inline(never)]
 unsafe fn give_back(node: NonNull<Node>, count: u64) {
     let mut next = Some((node, count));
     while let Some((node, count)) = next {
@@ -461,10 +506,16 @@ unsafe fn settle(
 /// `after` is the state that the caller's own step left behind.
 #[inline]
 unsafe fn free_if_unused(node: NonNull<Node>, kind: &Kind, after: u64) {
-    if after < UNIT && after & (HANDLE | QUEUED) == 0 {
+    if is_unused(after) {
         // SAFETY: no unit, no handle and no queue is left, and no step can bring one back.
         unsafe { (kind.free)(node) };
     }
+}
+
+/// Whether a task in this state has no unit, no handle and no place in a queue.
+#[inline]
+fn is_unused(state: u64) -> bool {
+    state < UNIT && state & (HANDLE | QUEUED) == 0
 }
 
 /// Whether a node or one above it has been cancelled.
@@ -473,14 +524,18 @@ unsafe fn free_if_unused(node: NonNull<Node>, kind: &Kind, after: u64) {
 /// The node is not complete before this call returns, and the pointer is to its whole object.
 #[inline]
 pub(crate) unsafe fn is_cancelled(node: NonNull<Node>) -> bool {
+    let now = clock::now();
     // SAFETY: a node that is not complete keeps all above it alive.
-    unsafe { any_marked(Some(node), clock::now()) }
+    let root = unsafe { root_of(node).as_ref() };
+    // SAFETY: as above.
+    !root.is_clean(now) && unsafe { any_marked(Some(node), now) }
 }
 
 /// Whether a node is one of `tops` or below one of them.
 ///
 /// # Safety
 /// The node is not complete before this call returns.
+#[inline(never)]
 pub(crate) unsafe fn is_within(node: NonNull<Node>, tops: [Option<&Node>; 2]) -> bool {
     let mut place = Some(node);
     while let Some(ptr) = place {
@@ -497,7 +552,7 @@ pub(crate) unsafe fn is_within(node: NonNull<Node>, tops: [Option<&Node>; 2]) ->
 ///
 /// # Safety
 /// `from` and every node above it are alive, and the pointers are to their whole objects.
-#[inline]
+#[cold]
 unsafe fn any_marked(from: Option<NonNull<Node>>, now: u64) -> bool {
     let mut place = from;
     while let Some(ptr) = place {
@@ -517,6 +572,7 @@ unsafe fn any_marked(from: Option<NonNull<Node>>, now: u64) -> bool {
 
 /// # Safety
 /// The node is alive and the pointer is to its whole object.
+#[inline]
 pub(crate) unsafe fn root_of(node: NonNull<Node>) -> NonNull<Root> {
     // SAFETY: by the contract; only `Root` holds a node without a root, as its first field.
     unsafe { node.as_ref() }.root.unwrap_or(node.cast())
@@ -525,11 +581,32 @@ pub(crate) unsafe fn root_of(node: NonNull<Node>) -> NonNull<Root> {
 #[cfg(not(windlass_loom))]
 thread_local! {
     static CURRENT: Cell<Option<NonNull<Node>>> = const { Cell::new(None) };
+    /// What the innermost body on this thread has spawned.
+    static SPAWNED: Cell<Spawned> = const { Cell::new(Spawned(0)) };
 }
 
 #[cfg(windlass_loom)]
 loom::thread_local! {
     static CURRENT: Cell<Option<NonNull<Node>>> = Cell::new(None);
+    static SPAWNED: Cell<Spawned> = Cell::new(Spawned(0));
+}
+
+/// The units of the tasks that a body has spawned itself.
+#[derive(Clone, Copy)]
+pub(crate) struct Spawned(u64);
+
+/// Runs `body` as that of `node`, and says what it spawned. It must not unwind.
+///
+/// # Safety
+/// As for [`inside`]; while a body of the node runs here, none runs on another thread.
+#[inline]
+pub(crate) unsafe fn inside_body<R>(node: NonNull<Node>, body: impl FnOnce() -> R) -> (R, Spawned) {
+    let bomb = Bomb::new("what a body has spawned must not be forgotten");
+    let around = SPAWNED.with(|spawned| spawned.replace(Spawned(0)));
+    // SAFETY: by the contract.
+    let value = unsafe { inside(node, body) };
+    bomb.defuse();
+    (value, SPAWNED.with(|spawned| spawned.replace(around)))
 }
 
 /// Runs `f` with `node` as the calling thread's current node.

@@ -18,7 +18,7 @@ use crate::{
     sleep::{Call, Sleep},
     stats::{Count, Ledger},
     timer::Timer,
-    trace::{TaskId, TraceKind, Tracer},
+    trace::{TraceKind, Tracer},
     wait,
     worker::{self, Deque, Worker},
 };
@@ -57,18 +57,22 @@ impl Pool {
 
     /// Takes in a new task: queues it, or discards it at once.
     #[inline]
-    pub(crate) fn submit(&self, task: TaskId, queued: Queued, fate: Fate) {
-        worker::with(|worker| {
-            let worker = worker.filter(|worker| worker.serves(self));
-            let index = worker.and_then(Worker::index);
-            self.ledger.count(index, Count::Spawned);
-            self.tracer.emit(index, || TraceKind::Spawned(task));
-            match worker {
-                _ if fate == Fate::Discard => self.discard(index, queued),
-                Some(worker) => worker.push(queued),
-                None => self.inject(queued),
-            }
+    pub(crate) fn submit(&self, queued: Queued, fate: Fate) {
+        worker::with(|worker| match worker {
+            Some(worker) if fate == Fate::Run && worker.serves(self) => worker.submit(queued),
+            _ => self.submit_elsewhere(worker, queued, fate),
         });
+    }
+
+    #[cold]
+    fn submit_elsewhere(&self, worker: Option<&Worker>, queued: Queued, fate: Fate) {
+        let worker = worker.filter(|worker| worker.serves(self));
+        self.count(worker, Count::Spawned);
+        self.tracer.emit(|| worker?.index(), || TraceKind::Spawned(queued.id()));
+        match fate {
+            Fate::Run => self.inject(queued),
+            Fate::Discard => self.discard(worker, queued),
+        }
     }
 
     /// Queues a task where everybody looks.
@@ -77,11 +81,18 @@ impl Pool {
         self.notify();
     }
 
-    #[cold]
-    fn discard(&self, index: Option<usize>, queued: Queued) {
+    fn discard(&self, worker: Option<&Worker>, queued: Queued) {
         if let Some(claimed) = queued.claim() {
             let finished = claimed.discard();
-            self.ledger.count(index, Count::Ended(finished.end()));
+            self.count(worker, Count::Ended(finished.end()));
+            drop(finished.close());
+        }
+    }
+
+    fn count(&self, worker: Option<&Worker>, count: Count) {
+        match worker {
+            Some(worker) => worker.count(count),
+            None => self.ledger.count_other(count),
         }
     }
 

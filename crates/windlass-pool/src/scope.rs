@@ -84,9 +84,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let fate = if unit.is_cancelled() { Fate::Discard } else { Fate::Run };
+        let fate = if self.root().has_cancelled(&unit) { Fate::Discard } else { Fate::Run };
         let (held, queued) = self.make_task(unit, body);
-        self.pool().submit(held.id(), queued, fate);
+        self.pool().submit(queued, fate);
         held
     }
 

@@ -6,7 +6,10 @@
 use std::{
     iter::Sum,
     ops::Add,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use crossbeam_utils::CachePadded;
@@ -123,6 +126,14 @@ impl Counters {
         }
     }
 
+    /// Counts where the calling thread alone writes.
+    #[inline]
+    pub(crate) fn count(&self, count: Count) {
+        let counter = self.counter(count);
+        // Relaxed, and no read-modify-write: nobody else writes here.
+        counter.store(counter.load(Relaxed) + 1, Relaxed);
+    }
+
     fn read(&self) -> WorkerStats {
         // Relaxed: the counters order nothing; the caller's wait for the tasks does.
         WorkerStats {
@@ -138,31 +149,26 @@ impl Counters {
 
 /// The counters of a pool.
 pub(crate) struct Ledger {
-    workers: Box<[CachePadded<Counters>]>,
+    workers: Box<[Arc<CachePadded<Counters>>]>,
     others: CachePadded<Counters>,
 }
 
 impl Ledger {
     pub(crate) fn new(workers: usize) -> Self {
         Self {
-            workers: (0..workers).map(|_| CachePadded::default()).collect(),
+            workers: (0..workers).map(|_| Arc::default()).collect(),
             others: CachePadded::default(),
         }
     }
 
-    /// Counts for worker `index`, which is the calling thread; `None` is any other thread.
-    #[inline]
-    pub(crate) fn count(&self, index: Option<usize>, count: Count) {
-        match index {
-            // Relaxed, and no read-modify-write: only this thread writes here.
-            Some(index) => {
-                let counter = self.workers[index].counter(count);
-                counter.store(counter.load(Relaxed) + 1, Relaxed);
-            }
-            None => {
-                self.others.counter(count).fetch_add(1, Relaxed);
-            }
-        }
+    /// The counters of worker `index`, for its own thread.
+    pub(crate) fn of_worker(&self, index: usize) -> Arc<CachePadded<Counters>> {
+        Arc::clone(&self.workers[index])
+    }
+
+    /// Counts for a thread that is no worker with counters of its own.
+    pub(crate) fn count_other(&self, count: Count) {
+        self.others.counter(count).fetch_add(1, Relaxed);
     }
 
     pub(crate) fn read(&self) -> SchedulerStats {

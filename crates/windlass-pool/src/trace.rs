@@ -99,9 +99,13 @@ impl Tracer {
     }
 
     #[inline]
-    pub(crate) fn emit(&self, worker: Option<usize>, kind: impl FnOnce() -> TraceKind) {
+    pub(crate) fn emit(
+        &self,
+        worker: impl FnOnce() -> Option<usize>,
+        kind: impl FnOnce() -> TraceKind,
+    ) {
         if let Some(hook) = &self.hook {
-            call(hook, &TraceEvent { worker, kind: kind() });
+            call(hook, &TraceEvent { worker: worker(), kind: kind() });
         }
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn unregister(owner: &Root) {
     let address = owner.node().address();
     for watch in take(|watch| watch.owner == address) {
         if let Some(claimed) = watch.callback.claim() {
-            drop(claimed.discard());
+            drop(claimed.discard().close());
         }
     }
 }
@@ -65,7 +65,7 @@ fn take(matches: impl Fn(&Watch) -> bool) -> Vec<Watch> {
 fn call(watches: Vec<Watch>) {
     for watch in watches {
         if let Some(claimed) = watch.callback.claim() {
-            drop(claimed.run_regardless());
+            drop(claimed.run_regardless().close());
         }
     }
 }

@@ -13,16 +13,17 @@ use std::{
 };
 
 use crossbeam_deque::{Steal, Worker as CrossbeamDeque};
+use crossbeam_utils::CachePadded;
 
 use crate::{
     abort::Bomb,
     fork::{self, ForkStack},
     job::{Claimed, Queued},
-    node::{End, Node, Unit, Units},
+    node::{Debt, End},
     parker::{self, Parker, ParkerRef},
     pool::Pool,
     sleep::Rest,
-    stats::Count,
+    stats::{Count, Counters},
     trace::TraceKind,
 };
 
@@ -44,8 +45,8 @@ const MAX_PATIENCE: u32 = 8;
 /// A pool's worker, in its own thread.
 pub(crate) struct Worker {
     pool: Arc<Pool>,
-    /// The place among the pool's workers; a relief worker has none, and queues nothing itself.
-    place: Option<(usize, Deque)>,
+    /// A relief worker has none, and queues nothing itself.
+    place: Option<Place>,
     parker: ParkerRef,
     searching: Cell<bool>,
     /// How many times as long as usual to search before sleeping; see `adjust_patience`.
@@ -57,7 +58,41 @@ pub(crate) struct Worker {
     /// What the tasks that ended here owe to the parent they have in common. It is paid back before
     /// anything but another task of that parent runs here: without it the parent could not complete
     /// earlier either.
-    owed: Cell<Option<Units>>,
+    owed: Debt,
+}
+
+/// The place of a worker among the pool's.
+struct Place {
+    index: usize,
+    deque: Deque,
+    /// The deque takes at least so many more.
+    room: Cell<usize>,
+    counters: Arc<CachePadded<Counters>>,
+}
+
+impl Place {
+    fn new(pool: &Pool, index: usize, deque: Deque) -> Self {
+        let counters = pool.ledger.of_worker(index);
+        Self { index, deque, room: Cell::new(0), counters }
+    }
+
+    /// Queues a task; returns it if there is no room.
+    #[inline]
+    fn push(&self, pool: &Pool, queued: Queued) -> Result<(), Queued> {
+        if self.room.get() == 0 && !self.make_out_room(pool) {
+            return Err(queued);
+        }
+        self.room.set(self.room.get() - 1);
+        self.deque.push(queued);
+        Ok(())
+    }
+
+    /// Looks how much room there is; what has been taken out since the last look counts again.
+    #[cold]
+    fn make_out_room(&self, pool: &Pool) -> bool {
+        self.room.set(pool.config.local_queue_size.saturating_sub(self.deque.len()));
+        self.room.get() > 0
+    }
 }
 
 /// Starts a thread for the worker at `place`, or for a relief worker.
@@ -69,6 +104,7 @@ pub(crate) fn start(pool: Arc<Pool>, place: Option<(usize, Deque)>) -> JoinHandl
     thread::Builder::new()
         .name(name)
         .spawn(move || {
+            let place = place.map(|(index, deque)| Place::new(&pool, index, deque));
             let worker = Worker::new(pool, place);
             fork::run_as(&worker, || worker.run());
         })
@@ -76,7 +112,7 @@ pub(crate) fn start(pool: Arc<Pool>, place: Option<(usize, Deque)>) -> JoinHandl
 }
 
 impl Worker {
-    fn new(pool: Arc<Pool>, place: Option<(usize, Deque)>) -> Self {
+    fn new(pool: Arc<Pool>, place: Option<Place>) -> Self {
         Self {
             pool,
             place,
@@ -86,13 +122,13 @@ impl Worker {
             depth: Cell::new(0),
             turn: Cell::new(0),
             forks: ForkStack::new(),
-            owed: Cell::new(None),
+            owed: Debt::default(),
         }
     }
 
     /// The place among the pool's workers.
     pub(crate) fn index(&self) -> Option<usize> {
-        self.place.as_ref().map(|(index, _)| *index)
+        self.place.as_ref().map(|place| place.index)
     }
 
     #[inline]
@@ -113,24 +149,40 @@ impl Worker {
 
     /// Whether there is something in this worker's queue that others could take.
     pub(crate) fn has_queue(&self) -> bool {
-        self.place.as_ref().is_some_and(|(_, deque)| !deque.is_empty())
+        self.place.as_ref().is_some_and(|place| !place.deque.is_empty())
+    }
+
+    #[inline]
+    pub(crate) fn count(&self, count: Count) {
+        match &self.place {
+            Some(place) => place.counters.count(count),
+            None => self.pool.ledger.count_other(count),
+        }
     }
 
     pub(crate) fn serves(&self, pool: &Pool) -> bool {
         std::ptr::eq(&raw const *self.pool, pool)
     }
 
+    /// Takes in a new task.
+    #[inline(never)]
+    pub(crate) fn submit(&self, queued: Queued) {
+        self.count(Count::Spawned);
+        self.pool.tracer.emit(|| self.index(), || TraceKind::Spawned(queued.id()));
+        self.push(queued);
+    }
+
     /// Queues a task here, or where everybody looks if there is no room.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&self, queued: Queued) {
-        match &self.place {
-            Some((_, deque)) if deque.len() < self.pool.config.local_queue_size => {
-                deque.push(queued);
-                if self.pool.config.enable_stealing {
-                    self.pool.notify();
-                }
-            }
-            _ => self.pool.inject(queued),
+        let pushed = match &self.place {
+            Some(place) => place.push(&self.pool, queued),
+            None => Err(queued),
+        };
+        match pushed {
+            Ok(()) if !self.pool.config.enable_stealing => {}
+            Ok(()) => self.pool.notify(),
+            Err(queued) => self.pool.inject(queued),
         }
     }
 
@@ -155,7 +207,7 @@ impl Worker {
         while let Some(claimed) = self.find() {
             self.execute(claimed);
         }
-        self.pay();
+        self.owed.pay();
         self.pool.sleep.block();
         if self.pool.has_work(None) {
             self.pool.notify();
@@ -163,46 +215,28 @@ impl Worker {
     }
 
     /// Runs a task and counts it.
-    #[inline]
+    // Always inline: there are few callers, and their loops are as short as many bodies.
+    #[inline(always)]
     fn execute(&self, claimed: Claimed) {
         self.depth.set(self.depth.get() + 1);
-        self.pay_unless_child(&claimed);
-        let (pool, index, task) = (&*self.pool, self.index(), claimed.id());
-        pool.tracer.emit(index, || TraceKind::Started(task));
+        self.owed.pay_unless_to_parent_of(&claimed);
+        let (tracer, task) = (&self.pool.tracer, claimed.id());
+        tracer.emit(|| self.index(), || TraceKind::Started(task));
         let finished = claimed.run();
-        pool.ledger.count(index, Count::Ended(finished.end()));
-        pool.tracer.emit(index, || match finished.end() {
-            End::Completed => TraceKind::Completed(task),
-            End::Cancelled => TraceKind::Cancelled(task),
-            End::Panicked => TraceKind::Panicked(task),
-        });
+        let end = finished.end();
+        self.count(Count::Ended(end));
+        tracer.emit(
+            || self.index(),
+            || match end {
+                End::Completed => TraceKind::Completed(task),
+                End::Cancelled => TraceKind::Cancelled(task),
+                End::Panicked => TraceKind::Panicked(task),
+            },
+        );
         if let Some(unit) = finished.close() {
-            self.owe(unit);
+            self.owed.add(unit);
         }
         self.depth.set(self.depth.get() - 1);
-    }
-
-    #[inline]
-    fn pay_unless_child(&self, task: &Node) {
-        let owed = self.owed.take();
-        self.owed.set(owed.filter(|owed| owed.are_of_parent(task)));
-    }
-
-    #[inline]
-    fn owe(&self, unit: Unit) {
-        let units = match self.owed.take() {
-            None => Units::one(unit),
-            Some(mut units) => match units.add(unit) {
-                Ok(()) => units,
-                Err(unit) => Units::one(unit),
-            },
-        };
-        self.owed.set(Some(units));
-    }
-
-    /// Pays back what is owed; false if that was nothing.
-    fn pay(&self) -> bool {
-        self.owed.take().is_some()
     }
 
     /// The next task; sleeps until there is one, or until the pool closes.
@@ -222,7 +256,7 @@ impl Worker {
 
     /// Looks for work again and again for a while.
     fn search(&self) -> Option<Claimed> {
-        self.pay();
+        self.owed.pay();
         self.start_search();
         (0..self.pool.config.spin_count * self.patience.get()).find_map(|round| {
             pause(round);
@@ -252,11 +286,10 @@ impl Worker {
     }
 
     fn park(&self, how: impl FnOnce(&Parker)) {
-        let (pool, index) = (&*self.pool, self.index());
-        pool.ledger.count(index, Count::Park);
-        pool.tracer.emit(index, || TraceKind::Parked);
+        self.count(Count::Park);
+        self.pool.tracer.emit(|| self.index(), || TraceKind::Parked);
         how(&self.parker);
-        pool.tracer.emit(index, || TraceKind::Woken);
+        self.pool.tracer.emit(|| self.index(), || TraceKind::Woken);
     }
 
     fn start_search(&self) {
@@ -265,12 +298,18 @@ impl Worker {
         }
     }
 
-    /// The last to stop searching passes the search on, if there is still something to find.
+    #[inline]
     fn stop_search(&self) {
-        if self.searching.replace(false)
-            && self.pool.sleep.stop_search()
-            && self.pool.has_work(None)
-        {
+        if self.searching.get() {
+            self.pass_search_on();
+        }
+    }
+
+    /// The last to stop searching passes the search on, if there is still something to find.
+    #[cold]
+    fn pass_search_on(&self) {
+        self.searching.set(false);
+        if self.pool.sleep.stop_search() && self.pool.has_work(None) {
             self.pool.notify();
         }
     }
@@ -289,15 +328,15 @@ impl Worker {
 
     #[inline]
     fn pop(&self) -> Option<Claimed> {
-        let (_, deque) = self.place.as_ref()?;
-        iter::from_fn(|| deque.pop()).find_map(Queued::claim)
+        let place = self.place.as_ref()?;
+        iter::from_fn(|| place.deque.pop()).find_map(Queued::claim_own)
     }
 
     fn take_injected(&self) -> Option<Claimed> {
         let injector = &self.pool.injector;
         match &self.place {
-            Some((_, deque)) if self.pool.config.enable_stealing => {
-                claim_first(|| injector.steal_batch_and_pop(deque))
+            Some(place) if self.pool.config.enable_stealing => {
+                claim_first(|| injector.steal_batch_and_pop(&place.deque))
             }
             _ => claim_first(|| injector.steal()),
         }
@@ -307,7 +346,7 @@ impl Worker {
         self.victims().find_map(|victim| {
             let stealer = &self.pool.stealers[victim];
             let claimed = match &self.place {
-                Some((_, deque)) => claim_first(|| stealer.steal_batch_and_pop(deque)),
+                Some(place) => claim_first(|| stealer.steal_batch_and_pop(&place.deque)),
                 None => claim_first(|| stealer.steal()),
             };
             claimed.inspect(|_| self.note_steal(victim))
@@ -315,8 +354,8 @@ impl Worker {
     }
 
     fn note_steal(&self, from: usize) {
-        self.pool.ledger.count(self.index(), Count::Steal);
-        self.pool.tracer.emit(self.index(), || TraceKind::Stole { from });
+        self.count(Count::Steal);
+        self.pool.tracer.emit(|| self.index(), || TraceKind::Stole { from });
     }
 
     /// The other workers, beginning with a different one each time.

@@ -19,7 +19,7 @@ use std::{
     time::Instant,
 };
 
-use super::{Node, UNIT, Unit, any_marked, current_ptr, inside, root_of};
+use super::{LEAD, Node, UNIT, Unit, any_marked, current_ptr, inside_body, root_of};
 use crate::{
     abort::Bomb,
     checkpoint::Unwound,
@@ -27,28 +27,24 @@ use crate::{
     job::{self, Held, Queued},
     panics::{Panics, Payload},
     pool::Pool,
-    sync::{AcqRel, Acquire, AtomicU64, Relaxed},
+    sync::{AcqRel, Acquire, AtomicBool, AtomicU64, Relaxed},
     wait, watch,
 };
 
-/// The units a root has while its body runs: more than tasks can be spawned.
-const LEAD: u64 = UNIT << 40;
-
 /// The root of a scope: the node its body stands for, and what the tasks of a scope share.
 ///
-/// Laid out by who writes: the first line of memory is that of those who run and end the tasks, the
-/// second that of the body.
+/// In lines of memory of its own, since those who run its tasks read and write here all the time.
 #[repr(C, align(64))]
 pub(crate) struct Root {
     node: Node,
     /// A time of the cancel clock at which neither this root nor a node above it was marked.
     clean_at: AtomicU64,
-    deadline: Option<Instant>,
+    /// Whether a task of this scope has ever been marked.
+    has_marked_task: AtomicBool,
     /// The units of the tasks that the body itself has spawned; only the thread it runs on writes
-    /// here. They are added to the count when the body ends, so that a spawn need not touch what
-    /// the end of every task touches. Until then the count also holds [`LEAD`], so it cannot run
-    /// out.
+    /// here, when the body ends.
     spawned: AtomicU64,
+    deadline: Option<Instant>,
     panics: Panics,
 }
 
@@ -78,8 +74,14 @@ impl Root {
     #[inline]
     fn below(parent: Option<NonNull<Node>>, deadline: Option<Instant>, panics: Panics) -> Self {
         let node = Node { state: AtomicU64::new(LEAD), parent, root: None, kind: None };
-        let (clean_at, spawned) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { node, clean_at, deadline, spawned, panics }
+        Self {
+            node,
+            clean_at: AtomicU64::new(0),
+            has_marked_task: AtomicBool::new(false),
+            spawned: AtomicU64::new(0),
+            deadline,
+            panics,
+        }
     }
 
     pub(crate) fn node(&self) -> &Node {
@@ -90,6 +92,27 @@ impl Root {
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
         self.any_marked(clock::now())
+    }
+
+    /// Whether this root, and everything above and below it, is known not to have been marked
+    /// before the clock showed `now`.
+    #[inline]
+    pub(super) fn is_clean(&self, now: u64) -> bool {
+        // Relaxed: whoever read `now` sees what was noted before the clock showed it; for
+        // `clean_at` see `any_marked`.
+        self.clean_at.load(Relaxed) == now && !self.has_marked_task.load(Relaxed)
+    }
+
+    /// A task of this scope has been marked, and the clock will be moved on.
+    pub(super) fn note_marked_task(&self) {
+        // Relaxed: the clock's Release publishes it.
+        self.has_marked_task.store(true, Relaxed);
+    }
+
+    /// Whether a node of this scope, given by one of its units, has been cancelled.
+    #[inline]
+    pub(crate) fn has_cancelled(&self, unit: &Unit) -> bool {
+        !self.is_clean(clock::now()) && unit.is_cancelled()
     }
 
     /// Whether this root or a node above it was marked before the clock showed `now`.
@@ -120,11 +143,16 @@ impl Root {
     #[inline]
     pub(crate) fn branch(&self) -> Unit {
         let current = current_ptr();
-        if current == Some(self.as_ptr()) {
-            // Relaxed, and no read-modify-write: the body's thread alone is directly in the root.
-            self.spawned.store(self.spawned.load(Relaxed) + UNIT, Relaxed);
-            return Unit { node: self.as_ptr() };
+        if let Some(node) = current.filter(|node| self.is_directly(*node)) {
+            // SAFETY: whoever is directly in a node of this scope is in its body.
+            return unsafe { Unit::of_own_body(node) };
         }
+        self.distant_branch(current)
+    }
+
+    /// As [`Root::branch`], for a thread that is not directly in this scope.
+    #[cold]
+    fn distant_branch(&self, current: Option<NonNull<Node>>) -> Unit {
         let parent = current.and_then(|node| self.innermost(node)).unwrap_or(self.as_ptr());
         // SAFETY: a task that the calling thread is in has its body's unit; a root that can still
         // be named has its body's unit, or that of the task through which it is named.
@@ -140,21 +168,31 @@ impl Root {
     fn innermost(&self, from: NonNull<Node>) -> Option<NonNull<Node>> {
         let mut place = Some(from);
         while let Some(ptr) = place {
-            // SAFETY: the current node and all above it are alive.
-            let node = unsafe { ptr.as_ref() };
-            let belongs = node.root.is_some_and(|root| std::ptr::eq(root.as_ptr(), self));
-            if belongs || ptr == self.as_ptr() {
+            if self.is_directly(ptr) {
                 return Some(ptr);
             }
-            place = node.parent;
+            // SAFETY: the current node and all above it are alive.
+            place = unsafe { ptr.as_ref() }.parent;
         }
         None
     }
 
-    /// Runs `f` as something that belongs to this root's body.
+    /// Whether the current node, or one above it, is this root or a task of its scope.
+    #[inline]
+    fn is_directly(&self, node: NonNull<Node>) -> bool {
+        // SAFETY: the current node and all above it are alive.
+        let is_task = || unsafe { node.as_ref() }.is_in_scope_of(&self.node);
+        node == self.as_ptr() || is_task()
+    }
+
+    /// Runs `f` as this root's body, or a part of it. It must not unwind.
     pub(crate) fn inside<R>(&self, f: impl FnOnce() -> R) -> R {
-        // SAFETY: `self` is borrowed until `f` has returned.
-        unsafe { inside(self.as_ptr(), f) }
+        // SAFETY: `self` is borrowed until `f` has returned, and a root's parts run on the thread
+        // that made it.
+        let (value, spawned) = unsafe { inside_body(self.as_ptr(), f) };
+        // Relaxed, and no read-modify-write: only that thread writes here.
+        self.spawned.store(self.spawned.load(Relaxed) + spawned.0, Relaxed);
+        value
     }
 
     /// Ends the body: from now on the count is that of the tasks. True if there are none left.

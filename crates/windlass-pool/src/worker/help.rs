@@ -54,12 +54,12 @@ impl Worker {
     pub(crate) fn wait(&self, goal: &Node) {
         let mut helpfulness = self.helpfulness();
         while !goal.is_complete() {
-            if self.pay_the_last_of(goal) {
-                continue;
+            if self.owed.is_the_last_of(goal) {
+                self.owed.pay();
             } else if let Some(claimed) = self.pop_below(goal, helpfulness) {
                 self.stop_search();
                 self.execute(claimed);
-            } else if self.pay() {
+            } else if self.owed.pay() {
                 continue;
             } else if let Some(claimed) = self.take_below(goal, &mut helpfulness) {
                 self.stop_search();
@@ -69,7 +69,7 @@ impl Worker {
             }
         }
         self.stop_search();
-        self.pay();
+        self.owed.pay();
     }
 
     /// Waits until `task` is complete, or until `limit`; says whether it is complete.
@@ -90,7 +90,7 @@ impl Worker {
 
     /// Sleeps until `goal` is complete, or until `limit`, without helping.
     pub(crate) fn block_on(&self, goal: &Node, limit: Option<Instant>) -> bool {
-        self.pay();
+        self.owed.pay();
         loop {
             if goal.is_complete() {
                 return true;
@@ -103,15 +103,6 @@ impl Worker {
                 Some(limit) => parker.park_until(limit),
             });
         }
-    }
-
-    /// Pays back what is owed if nothing else keeps the goal from being complete; false if not.
-    #[inline]
-    fn pay_the_last_of(&self, goal: &Node) -> bool {
-        let owed = self.owed.take();
-        let last = owed.as_ref().is_some_and(|owed| owed.are_the_last_of(goal));
-        self.owed.set(owed.filter(|_| !last));
-        last
     }
 
     fn helpfulness(&self) -> Helpfulness {
@@ -223,14 +214,16 @@ impl Worker {
 
     /// Empties the own queue into the shared one, oldest first.
     fn give_away_queue(&self) {
-        let Some((index, _)) = self.place else { return };
-        while let Steal::Success(queued) = self.pool.stealers[index].steal() {
+        let Some(place) = &self.place else { return };
+        while let Steal::Success(queued) = self.pool.stealers[place.index].steal() {
             self.pool.injector.push(queued);
         }
     }
 }
 
 /// Whether a task has to end before the waiting one can.
+#[inline]
 fn is_eligible(claimed: &Claimed, goal: &Node) -> bool {
-    node::with_current(|waiting| claimed.is_within([Some(goal), waiting]))
+    claimed.is_in_scope_of(goal)
+        || node::with_current(|waiting| claimed.is_within([Some(goal), waiting]))
 }
