@@ -37,12 +37,20 @@ impl Figures {
 /// All measurements so far.
 pub(crate) struct Report {
     names: Vec<String>,
-    rounds: usize,
+    rounds: Rounds,
     figures: Vec<Figures>,
 }
 
+/// How often each contender runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rounds {
+    /// Once, and nothing is measured: for tools that count instructions.
+    Once,
+    Measured(usize),
+}
+
 impl Report {
-    pub(crate) fn new(names: Vec<String>, rounds: usize) -> Self {
+    pub(crate) fn new(names: Vec<String>, rounds: Rounds) -> Self {
         Self { names, rounds, figures: Vec::new() }
     }
 
@@ -51,17 +59,23 @@ impl Report {
         self.names.is_empty()
     }
 
-    pub(crate) fn wants(&self, row: &str) -> bool {
-        self.names.is_empty() || self.names.iter().any(|name| row.contains(name.as_str()))
+    fn wants(&self, row: &str, contender: &str) -> bool {
+        let text = format!("{row}: {contender}");
+        self.names.is_empty() || self.names.iter().any(|name| text.contains(name.as_str()))
     }
 
     /// Runs a row, contenders in turn, after one run of each that is not counted.
     pub(crate) fn measure(&mut self, mut row: Row<'_>) {
-        if !self.wants(row.name) {
-            return;
+        row.contenders.retain(|(contender, _)| self.wants(row.name, contender));
+        match self.rounds {
+            Rounds::Once => row.contenders.iter_mut().for_each(|(_, run)| _ = run()),
+            Rounds::Measured(rounds) => self.measure_rounds(row, rounds),
         }
+    }
+
+    fn measure_rounds(&mut self, mut row: Row<'_>, rounds: usize) {
         let mut samples = vec![(Vec::new(), Vec::new()); row.contenders.len()];
-        for round in 0..=self.rounds {
+        for round in 0..=rounds {
             for ((name, run), (times, uses)) in row.contenders.iter_mut().zip(&mut samples) {
                 let (began, used_before) = (Instant::now(), processor_time());
                 let result = run();

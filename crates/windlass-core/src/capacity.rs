@@ -19,6 +19,7 @@ mod check;
 mod client;
 mod counts;
 mod demand;
+mod ease;
 mod level;
 mod limits;
 mod line;

@@ -34,14 +34,20 @@ struct Forgotten {
 
 impl<T> Column<T> {
     /// Adds an entry; its id is how many were pushed before it.
+    #[inline]
     pub(crate) fn push(&mut self, entry: T) -> usize {
         let id = self.len;
         if id.is_multiple_of(CHUNK) {
-            self.chunks.push(Chunk { entries: Vec::with_capacity(CHUNK), forgotten: None });
+            self.add_chunk();
         }
         self.chunks.last_mut().expect("the newest chunk is kept").entries.push(entry);
         self.len += 1;
         id
+    }
+
+    #[cold]
+    fn add_chunk(&mut self) {
+        self.chunks.push(Chunk { entries: Vec::with_capacity(CHUNK), forgotten: None });
     }
 
     /// How many entries were ever pushed.
@@ -73,13 +79,25 @@ impl<T> Column<T> {
     /// # Panics
     ///
     /// If there is no such entry, or it is forgotten already.
+    #[inline]
     pub(crate) fn forget(&mut self, id: usize) {
-        assert!(self.get(id).is_some(), "entry {id} is not there, so it cannot be forgotten");
-        let place = self.place(id);
-        self.chunks[place].forget(id % CHUNK);
-        if self.chunks[place].is_dropped() {
-            self.close_gap();
+        let (place, slot) = (self.place(id), id % CHUNK);
+        let chunk = self.chunks.get_mut(place).filter(|chunk| slot < chunk.entries.len());
+        let chunk = chunk.unwrap_or_else(|| absent(id));
+        let forgotten = chunk.forgotten.get_or_insert_default();
+        assert!(!forgotten.has(slot), "entry {id} is forgotten already");
+        forgotten.bits[slot / 64] |= 1 << (slot % 64);
+        forgotten.count += 1;
+        // A chunk that is not full yet stays: the next entry belongs into it.
+        if forgotten.count == CHUNK {
+            self.drop_chunk(place);
         }
+    }
+
+    #[cold]
+    fn drop_chunk(&mut self, place: usize) {
+        self.chunks[place] = Chunk { entries: Vec::new(), forgotten: None };
+        self.close_gap();
     }
 
     /// The entries that are not forgotten, by id.
@@ -148,16 +166,6 @@ impl<T> Chunk<T> {
     #[inline]
     fn keeps(&self, slot: usize) -> bool {
         self.forgotten.as_ref().is_none_or(|forgotten| !forgotten.has(slot))
-    }
-
-    fn forget(&mut self, slot: usize) {
-        let forgotten = self.forgotten.get_or_insert_default();
-        forgotten.bits[slot / 64] |= 1 << (slot % 64);
-        forgotten.count += 1;
-        // A chunk that is not full yet stays: the next entry belongs into it.
-        if forgotten.count == CHUNK {
-            *self = Self { entries: Vec::new(), forgotten: None };
-        }
     }
 
     fn is_dropped(&self) -> bool {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use thiserror::Error;
 
 use crate::Amount;
 
-/// Amounts by resource name.
+/// Amounts by resource name. Clones share them, so that they are cheap to make and to compare.
 ///
 /// ```
 /// use windlass_core::{Amount, ResourceCost};
@@ -19,7 +20,10 @@ use crate::Amount;
 /// # Ok::<(), windlass_core::ResourceCostError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ResourceCost(BTreeMap<String, Amount>);
+pub struct ResourceCost(
+    /// By name in order, each name once.
+    Arc<[(Arc<str>, Amount)]>,
+);
 
 /// Why a list of names and amounts is not a [`ResourceCost`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -58,25 +62,29 @@ impl ResourceCost {
             }
             amounts.insert(name, amount.into());
         }
-        Ok(Self(amounts))
+        Ok(amounts.into_iter().collect())
     }
 
     /// The same with `amount` of `name`, in place of what was there.
     #[must_use]
-    pub fn with(mut self, name: impl Into<String>, amount: Amount) -> Self {
-        self.0.insert(name.into(), amount);
-        self
+    pub fn with(self, name: impl Into<String>, amount: Amount) -> Self {
+        let name = name.into();
+        let before = self.0.iter().take_while(|(known, _)| **known < *name);
+        let behind = self.0.iter().skip_while(|(known, _)| **known <= *name);
+        let amounts = before.cloned().chain([(Arc::from(&*name), amount)]).chain(behind.cloned());
+        Self(amounts.collect())
     }
 
     /// The amounts, by name in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Amount)> {
-        self.0.iter().map(|(name, amount)| (name.as_str(), *amount))
+        self.0.iter().map(|(name, amount)| (&**name, *amount))
     }
 
     /// How much of `name`; none if it is not named.
     #[must_use]
     pub fn amount(&self, name: &str) -> Option<Amount> {
-        self.0.get(name).copied()
+        let place = self.0.binary_search_by(|(known, _)| (**known).cmp(name));
+        place.ok().map(|place| self.0[place].1)
     }
 
     /// How many resources are named.
@@ -94,7 +102,8 @@ impl ResourceCost {
 
 impl FromIterator<(String, Amount)> for ResourceCost {
     fn from_iter<I: IntoIterator<Item = (String, Amount)>>(amounts: I) -> Self {
-        Self(amounts.into_iter().collect())
+        let amounts: BTreeMap<_, _> = amounts.into_iter().collect();
+        Self(amounts.into_iter().map(|(name, amount)| (name.into(), amount)).collect())
     }
 }
 
@@ -119,5 +128,20 @@ mod tests {
         assert_eq!(ResourceCost::of([("", 1)]), Err(ResourceCostError::NoName));
         let twice = ResourceCost::of([("gpu", 1), ("gpu", 2)]).unwrap_err();
         assert_eq!(twice.to_string(), "\"gpu\" is named twice");
+    }
+
+    #[test]
+    fn an_amount_is_added_in_order_or_put_in_place_of_the_one_before() {
+        let cost = ResourceCost::of([("b", 1), ("d", 2)]).expect("both have names");
+        for (name, expected) in [
+            ("a", "a=9 b=1 d=2"),
+            ("b", "b=9 d=2"),
+            ("c", "b=1 c=9 d=2"),
+            ("d", "b=1 d=9"),
+            ("e", "b=1 d=2 e=9"),
+        ] {
+            assert_eq!(cost.clone().with(name, 9.into()).to_string(), expected);
+        }
+        assert_eq!(cost.to_string(), "b=1 d=2", "a clone that is changed leaves the other alone");
     }
 }

@@ -174,6 +174,7 @@ impl Dag {
     }
 
     /// Adds a node; its number is how many were added before it.
+    #[inline]
     pub fn add_node(&mut self) -> usize {
         let place = spaced(self.nodes.len());
         let (incoming, outgoing) = (List::default(), List::default());
@@ -249,6 +250,7 @@ impl Dag {
     }
 
     /// Whether any edge leads out of `node`, or did.
+    #[inline]
     pub(crate) fn has_targets(&self, node: usize) -> bool {
         self.nodes[node].outgoing.first.is_some()
     }
@@ -302,11 +304,14 @@ impl Dag {
     }
 
     /// Takes `node` out of the graph. Its edges go as soon as their other ends are forgotten too.
+    #[inline]
     pub(crate) fn forget(&mut self, node: usize) {
         let Node { incoming, outgoing, .. } = self.nodes[node];
         self.nodes.forget(node);
-        self.release(incoming.first, |link| link.next_in);
-        self.release(outgoing.first, |link| link.next_out);
+        if incoming.first.is_some() || outgoing.first.is_some() {
+            self.release(incoming.first, |link| link.next_in);
+            self.release(outgoing.first, |link| link.next_out);
+        }
     }
 
     fn expect_node(&self, node: usize) -> Result<(), EdgeError> {

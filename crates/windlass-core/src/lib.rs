@@ -91,7 +91,7 @@ pub use coordination::{
 };
 pub use cost::{ResourceCost, ResourceCostError};
 pub use dag::{Dag, Edge, EdgeError, EdgeKind};
-pub use engine::{Arrival, Children, Engine, EngineConfig, Order};
+pub use engine::{Alike, Arrival, Children, Engine, EngineConfig, Order};
 pub use fact::{Ending, Fact, Happening, Transition, World};
 pub use graph::{DependencyGraph, NodeEvent, NodeState};
 pub use id::{ClientId, CostId, LevelId, ResourceId, WorkId};

@@ -236,6 +236,11 @@ impl ReadyQueue {
         self.groups[cost.index()].len() == self.len
     }
 
+    /// Whether any work in line is of this cost.
+    pub(crate) fn has_any_of(&self, cost: CostId) -> bool {
+        self.groups.get(cost.index()).is_some_and(|group| group.len() > 0)
+    }
+
     /// The cell that refused a group.
     pub(crate) fn cell(&self, parked: Parked) -> Cell {
         self.lots[parked.lot as usize].cell
@@ -342,11 +347,17 @@ impl ReadyQueue {
         }
     }
 
-    /// A group without works was not refused anything.
-    fn unpark(&mut self, cost: CostId) {
-        if self.parked[cost.index()].is_some() {
-            self.unlist(cost);
-            self.parked[cost.index()] = None;
+    /// A group is no longer where it was refused: it is looked at again, or has no works.
+    pub(crate) fn unpark(&mut self, cost: CostId) {
+        if self.parked[cost.index()].is_none() {
+            return;
+        }
+        self.unlist(cost);
+        self.parked[cost.index()] = None;
+        if self.len > 0 && self.is_all_of(cost) {
+            self.open.clear();
+            self.sole = Some(cost);
+        } else {
             self.list(cost);
         }
     }

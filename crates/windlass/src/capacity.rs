@@ -17,6 +17,8 @@ mod acquire;
 mod change;
 mod client;
 mod clock;
+mod lane;
+mod ledger;
 mod level;
 mod metrics;
 mod permit;
@@ -25,9 +27,9 @@ mod shared;
 mod subscription;
 mod take;
 
-use crate::sync::MutexGuard;
 pub(crate) use client::Client;
 pub(crate) use clock::Clock;
+pub(crate) use ledger::TreeGuard;
 use level::Level;
 pub use metrics::{CapacityMetrics, RollingRates};
 pub use permit::Permit;
@@ -124,7 +126,7 @@ impl ResourceCapacity {
 
     /// The tree. An engine's lock is taken before this one, never after it; who should look again
     /// is rung once both are free.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, CapacityTree> {
+    pub(crate) fn lock(&self) -> TreeGuard<'_> {
         self.level.shared.lock()
     }
 

@@ -42,22 +42,23 @@ use crate::source::PRIORITY;
 /// ```
 #[must_use = "a task does nothing until a runner runs it"]
 pub struct ScheduledTask<I, O, E> {
-    /// Apart, because a task moves a lot on its way through a runner.
-    pub(crate) parts: Box<Parts<I, O, E>>,
-}
-
-pub(crate) struct Parts<I, O, E> {
     pub(crate) key: Arc<str>,
     pub(crate) body: Body<I, O, E>,
-    cost: Option<ResourceCost>,
     pub(crate) priority: i64,
-    pub(crate) retry: Option<RetryPolicy>,
-    pub(crate) on_complete: Option<Arc<CompleteHook<O>>>,
-    pub(crate) on_error: Option<Arc<ErrorHook<E>>>,
+    /// Apart, because many tasks have none of it.
+    more: Option<Box<More<O, E>>>,
 }
 
-type CompleteHook<O> = dyn Fn(&str, &O) + Send + Sync;
-type ErrorHook<E> = dyn Fn(&str, &TaskError<E>) + Send + Sync;
+/// What a task may have besides.
+struct More<O, E> {
+    cost: Option<ResourceCost>,
+    retry: Option<RetryPolicy>,
+    on_complete: Option<Arc<CompleteHook<O>>>,
+    on_error: Option<Arc<ErrorHook<E>>>,
+}
+
+pub(crate) type CompleteHook<O> = dyn Fn(&str, &O) + Send + Sync;
+pub(crate) type ErrorHook<E> = dyn Fn(&str, &TaskError<E>) + Send + Sync;
 /// How an attempt ended.
 pub(crate) type TaskResult<O, E> = Result<O, TaskError<E>>;
 
@@ -95,9 +96,16 @@ pub enum TaskError<E> {
     /// Its stream ended without a final value.
     #[error("the task's stream ended without a final value")]
     NoFinal,
-    /// What it takes can never be had from the runner's capacity.
+    /// What it takes can never be had from the runner's capacity. Boxed, because it is large and rare,
+    /// and everything that a task tells has room for it.
     #[error(transparent)]
-    Impossible(#[from] ImpossibleCost),
+    Impossible(Box<ImpossibleCost>),
+}
+
+impl<E> From<ImpossibleCost> for TaskError<E> {
+    fn from(error: ImpossibleCost) -> Self {
+        Self::Impossible(Box::new(error))
+    }
 }
 
 /// Sends the intermediate values of a task; clones send to the same place.
@@ -175,58 +183,61 @@ impl<I, O, E> ScheduledTask<I, O, E> {
     }
 
     fn of(key: impl Into<Arc<str>>, body: Body<I, O, E>) -> Self {
-        let parts = Parts {
-            key: key.into(),
-            body,
-            cost: None,
-            priority: PRIORITY,
-            retry: None,
-            on_complete: None,
-            on_error: None,
-        };
-        Self { parts: Box::new(parts) }
+        Self { key: key.into(), body, priority: PRIORITY, more: None }
     }
 
     /// What it takes from the runner's capacity while it runs. Unless said, one of `capacity`, where
     /// that is declared.
     pub fn cost(mut self, cost: ResourceCost) -> Self {
-        self.parts.cost = Some(cost);
+        self.more.get_or_insert_default().cost = Some(cost);
         self
     }
 
     /// How urgent it is where its source does not say; larger is more urgent, and 1 unless said.
     pub fn priority(mut self, priority: i64) -> Self {
-        self.parts.priority = priority;
+        self.priority = priority;
         self
     }
 
     /// Has it tried again when it fails. While it waits for that it takes nothing.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.parts.retry = Some(policy);
+        self.more.get_or_insert_default().retry = Some(policy);
         self
     }
 
     /// Called with its key and result once it has succeeded and that has been reported.
     pub fn on_complete(mut self, hook: impl Fn(&str, &O) + Send + Sync + 'static) -> Self {
-        self.parts.on_complete = Some(Arc::new(hook));
+        self.more.get_or_insert_default().on_complete = Some(Arc::new(hook));
         self
     }
 
     /// Called with its key and error once it has failed for good and that has been reported.
     pub fn on_error(mut self, hook: impl Fn(&str, &TaskError<E>) + Send + Sync + 'static) -> Self {
-        self.parts.on_error = Some(Arc::new(hook));
+        self.more.get_or_insert_default().on_error = Some(Arc::new(hook));
         self
     }
 
     /// Its key.
     #[must_use]
     pub fn key(&self) -> &str {
-        &self.parts.key
+        &self.key
     }
 
     /// What it says that it takes.
     pub(crate) fn price(&self) -> Option<&ResourceCost> {
-        self.parts.cost.as_ref()
+        self.more.as_ref()?.cost.as_ref()
+    }
+
+    pub(crate) fn policy(&self) -> Option<RetryPolicy> {
+        self.more.as_ref()?.retry
+    }
+
+    pub(crate) fn complete_hook(&self) -> Option<&CompleteHook<O>> {
+        self.more.as_ref()?.on_complete.as_deref()
+    }
+
+    pub(crate) fn error_hook(&self) -> Option<&ErrorHook<E>> {
+        self.more.as_ref()?.on_error.as_deref()
     }
 }
 
@@ -270,17 +281,23 @@ impl<I, O, E> Clone for Body<I, O, E> {
 
 impl<I, O, E> Clone for ScheduledTask<I, O, E> {
     fn clone(&self) -> Self {
-        let Parts { key, body, cost, priority, retry, on_complete, on_error } = &*self.parts;
-        let parts = Parts {
-            key: Arc::clone(key),
-            body: body.clone(),
-            cost: cost.clone(),
-            priority: *priority,
-            retry: *retry,
-            on_complete: on_complete.clone(),
-            on_error: on_error.clone(),
-        };
-        Self { parts: Box::new(parts) }
+        let Self { key, body, priority, more } = self;
+        let (key, body) = (Arc::clone(key), body.clone());
+        Self { key, body, priority: *priority, more: more.clone() }
+    }
+}
+
+impl<O, E> Clone for More<O, E> {
+    fn clone(&self) -> Self {
+        let Self { cost, retry, on_complete, on_error } = self;
+        let (on_complete, on_error) = (on_complete.clone(), on_error.clone());
+        Self { cost: cost.clone(), retry: *retry, on_complete, on_error }
+    }
+}
+
+impl<O, E> Default for More<O, E> {
+    fn default() -> Self {
+        Self { cost: None, retry: None, on_complete: None, on_error: None }
     }
 }
 
@@ -292,7 +309,7 @@ impl<I> Clone for TaskSender<I> {
 
 impl<I, O, E> fmt::Debug for ScheduledTask<I, O, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScheduledTask").field("key", &self.parts.key).finish_non_exhaustive()
+        f.debug_struct("ScheduledTask").field("key", &self.key).finish_non_exhaustive()
     }
 }
 

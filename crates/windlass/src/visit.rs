@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use windlass_core::{
-    Begun, CapacityTree, ClientId, CostId, Engine, Grant, Input, Rejected, ResourceCost,
-    Submission, Timestamp, Transition, WorkId, World,
+    Begun, ClientId, CostId, Engine, Grant, Input, Rejected, ResourceCost, Submission, Timestamp,
+    Transition, WorkId, World,
 };
 
 use crate::attempt::Attempt;
-use crate::capacity::Client;
+use crate::capacity::{Client, TreeGuard};
 use crate::context::{AttemptCell, WorkContext};
 use crate::entry::Entry;
 use crate::handle::ReopenError;
@@ -26,7 +26,7 @@ pub(crate) struct Visit<'a> {
     pub(crate) state: MutexGuard<'a, State>,
     client: &'a Client,
     /// The tree of the capacity, once somebody has asked for it.
-    tree: Option<MutexGuard<'a, CapacityTree>>,
+    tree: Option<TreeGuard<'a>>,
     /// The time of all that happens in it: nothing comes due between a look and what follows it.
     now: Timestamp,
     pub(crate) after: Aftermath,

@@ -83,7 +83,7 @@ fn a_mapped_column_has_the_same_ids() {
 }
 
 #[test]
-#[should_panic(expected = "entry 4 is not there, so it cannot be forgotten")]
+#[should_panic(expected = "entry 4 is forgotten already")]
 fn forgetting_twice_is_a_bug() {
     let mut column = counted(5);
     column.forget(4);

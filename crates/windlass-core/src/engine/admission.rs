@@ -93,7 +93,7 @@ impl Engine {
 
     /// Whether trying the first in line can change anything: it may fit, or something has yet to be
     /// set aside for it.
-    fn is_worth_a_try(&self, world: &World<'_>, line: Line, first: Candidate) -> bool {
+    pub(super) fn is_worth_a_try(&self, world: &World<'_>, line: Line, first: Candidate) -> bool {
         if first.parked.is_none() {
             return true;
         }

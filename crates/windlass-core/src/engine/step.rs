@@ -15,6 +15,18 @@ impl Engine {
     /// The same, made anew for each step that most works make.
     #[inline(always)]
     pub(super) fn make_step(&mut self, world: &mut World<'_>, work: WorkId, step: Step) {
+        self.make_step_with(world, work, step, Self::hold);
+    }
+
+    /// The same, where `hold` sees to what the work takes or gives back.
+    #[inline(always)]
+    pub(super) fn make_step_with(
+        &mut self,
+        world: &mut World<'_>,
+        work: WorkId,
+        step: Step,
+        hold: impl FnOnce(&mut Self, &mut World<'_>, Phase, Step, &Work),
+    ) {
         let slot = &mut self.works[work.index()];
         let mut entry = *slot;
         let from = entry.phase;
@@ -29,7 +41,7 @@ impl Engine {
             self.works[work.index()].join_line(self.tickets, self.now);
             self.tickets = self.tickets.saturating_add(1);
         }
-        self.hold(world, from, step, &entry);
+        hold(self, world, from, step, &entry);
         self.enter(work, &entry);
         if entry.timed {
             self.keep_time(work, from, entry.phase);

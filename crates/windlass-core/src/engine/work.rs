@@ -67,22 +67,10 @@ impl Engine {
 
     /// A submission becomes a work.
     pub(super) fn admit(&mut self, world: &mut World<'_>, work: WorkId, new: Submission<'_>) {
-        let Submission { after, cost, priority, retries, more } = new;
+        let Submission { after, retries, more, .. } = new;
         let node = self.dag.add_node();
         assert_eq!(work.index(), node, "works are numbered one by one");
-        let mut entry = Work {
-            phase: Phase::Waiting,
-            priority,
-            ticket: Ticket::MIN,
-            ready_since: Timestamp::ZERO,
-            attempts: 0,
-            retries_left: retries,
-            cost,
-            unneeded: false,
-            gate: if more.gated { Gate::Shut } else { Gate::None },
-            timed: more.timeout.is_some() || more.deadline.is_some(),
-            related: more.parent.is_some(),
-        };
+        let mut entry = Work::new(new);
         let mut blocked = false;
         for &after in after {
             blocked |= self.follow(after, node, &mut entry);
@@ -152,6 +140,25 @@ impl Engine {
 }
 
 impl Work {
+    /// As it is before anything is known of those it follows.
+    #[inline]
+    pub(super) fn new(new: Submission<'_>) -> Self {
+        let Submission { cost, priority, retries, more, .. } = new;
+        Self {
+            phase: Phase::Waiting,
+            priority,
+            ticket: Ticket::MIN,
+            ready_since: Timestamp::ZERO,
+            attempts: 0,
+            retries_left: retries,
+            cost,
+            unneeded: false,
+            gate: if more.gated { Gate::Shut } else { Gate::None },
+            timed: more.timeout.is_some() || more.deadline.is_some(),
+            related: more.parent.is_some(),
+        }
+    }
+
     /// Goes to the end of the line.
     #[inline]
     pub(super) fn join_line(&mut self, ticket: Ticket, now: Timestamp) {

@@ -2,7 +2,7 @@
 
 use super::{Candidate, Cell, Listing, ReadyQueue, Ticket, Waiting};
 use crate::ageing::Ageing;
-use crate::{Amount, Timestamp, WorkId};
+use crate::{Amount, CostId, Timestamp, WorkId};
 
 /// Which line a work stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +84,17 @@ impl Lines {
 
     pub(crate) fn park(&mut self, line: Line, refused: Candidate, cell: Cell, wanted: Amount) {
         self.of(line).park(refused.cost, cell, wanted);
+    }
+
+    /// A group that was refused is looked at again.
+    #[inline]
+    pub(crate) fn unpark(&mut self, line: Line, cost: CostId) {
+        self.of(line).unpark(cost);
+    }
+
+    /// Whether somebody in line costs this much.
+    pub(crate) fn has_any_of(&self, line: Line, cost: CostId) -> bool {
+        self.at(line).has_any_of(cost)
     }
 
     pub(crate) fn open_lots(&mut self) {

@@ -1,9 +1,8 @@
 //! Changing what a level gives, under way.
 
-use windlass_core::{CapacityTree, ClientId, Quota, Rate, RateError, ResourceCost};
+use windlass_core::{ClientId, Quota, Rate, RateError, ResourceCost};
 
-use super::ResourceCapacity;
-use crate::sync::MutexGuard;
+use super::{ResourceCapacity, TreeGuard};
 
 impl ResourceCapacity {
     /// Sets the named limits of this level and leaves the others; a name may be new, or have been a
@@ -70,7 +69,7 @@ impl ResourceCapacity {
         Ok(())
     }
 
-    fn ring_after(&self, tree: MutexGuard<'_, CapacityTree>, wakes: &[ClientId]) {
+    fn ring_after(&self, tree: TreeGuard<'_>, wakes: &[ClientId]) {
         drop(tree);
         self.ring(wakes);
     }

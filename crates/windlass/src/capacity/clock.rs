@@ -27,6 +27,12 @@ impl Clock {
         Timestamp::from_nanos(latest.max(elapsed))
     }
 
+    /// The time at the last look: for what has to be in order, but need not be exact.
+    pub(crate) fn last(&self) -> Timestamp {
+        // Relaxed: only this number matters.
+        Timestamp::from_nanos(self.latest.load(Ordering::Relaxed))
+    }
+
     /// When `at` is on the runtime's clock; none if that is beyond it.
     pub(crate) fn instant(&self, at: Timestamp) -> Option<Instant> {
         let origin = *self.origin.get_or_init(Instant::now);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::{ClientId, CostError, Place, ReleaseError, ResourceCost};
+use windlass_core::{CostError, Demand, Place, ReleaseError, ResourceCost};
 
 use super::{ImpossibleCost, Permit, ReconcileError, Refusal, ResourceCapacity};
 use crate::capacity::level::Level;
@@ -41,17 +41,37 @@ impl ResourceCapacity {
     /// assert_eq!(capacity.available().to_string(), "gpu=8 memory_gb=32");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline]
     pub fn try_acquire(&self, cost: &ResourceCost) -> Result<Permit, Refusal> {
+        match Level::take_past(&self.level, cost) {
+            Some(permit) => Ok(permit),
+            None => self.try_acquire_locked(cost),
+        }
+    }
+
+    #[inline(never)]
+    fn try_acquire_locked(&self, cost: &ResourceCost) -> Result<Permit, Refusal> {
         let level = &*self.level;
         let mut tree = level.shared.lock();
         let (client, now) = (level.permits(&mut tree), level.now(&tree));
+        if let Some(place) = level.planned(cost) {
+            let plan = level.plan(place);
+            // What fits can be had, whatever has been declared since the plan was made.
+            if tree.can_take(client, &plan.demand, Place::First, now) {
+                tree.take(client, &plan.demand, now);
+                level.shared.open_lane(tree, plan.id);
+                return Ok(Permit::planned(Arc::clone(&self.level), place));
+            }
+        }
+        tree.0.note_other();
         if let Some(demand) = tree.take_recent(client, cost, now) {
-            return Ok(Permit::new(Arc::clone(&self.level), client, demand));
+            level.plan_for(&mut tree, cost, &demand);
+            return Ok(Permit::new(Arc::clone(&self.level), demand));
         }
         let demand = tree.recent_demand(level.id, cost);
         let demand = demand.map_err(|error| level.impossible(&tree, error))?;
         match tree.try_take(client, &demand, Place::First, now) {
-            Ok(()) => Ok(Permit::new(Arc::clone(&self.level), client, demand)),
+            Ok(()) => Ok(Permit::new(Arc::clone(&self.level), demand)),
             Err(refusal) => Err(level.short(&tree, &refusal.shortages, level.shared.clock.now())),
         }
     }
@@ -118,10 +138,21 @@ impl ResourceCapacity {
 }
 
 impl Level {
-    /// Gives back what `client` holds of it.
+    /// Takes without the lock, if that is possible at the moment.
     #[inline]
-    pub(super) fn give_back(&self, client: ClientId, demand: &windlass_core::Demand) {
-        let wakes = self.shared.lock().give_back(client, demand);
+    pub(super) fn take_past(level: &Arc<Self>, cost: &ResourceCost) -> Option<Permit> {
+        let place = level.planned(cost)?;
+        let taken = level.shared.lane.take(level.plan(place).id);
+        taken.then(|| Permit::planned(Arc::clone(level), place))
+    }
+
+    /// Gives back what a permit stands for.
+    #[inline(never)]
+    pub(super) fn give_back(&self, demand: &Demand) {
+        let mut tree = self.shared.lock();
+        let client = self.permits(&mut tree);
+        let wakes = tree.give_back(client, demand);
+        drop(tree);
         self.shared.ring(&wakes);
     }
 }

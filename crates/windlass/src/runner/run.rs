@@ -3,6 +3,9 @@
 //! The tasks live in here and are polled by whoever polls the run. Everything is decided by the
 //! source's engine; the run only carries news between it and the tasks. User code runs only while no
 //! lock is held.
+//!
+//! A task is polled as soon as it has started. Only one that is not over by then is put among those
+//! under way, where it has a waker of its own; many tasks never need one.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +19,7 @@ use futures::{Stream, StreamExt};
 use tokio::time::Instant;
 use windlass_core::{CostError, Grant, Outcome, Random, WorkId};
 
-use super::running::{Event, Inner, Running, panicked};
+use super::running::{Event, Inner, Launched, Running, panicked};
 use super::{Feed, OnError, TaskProgress, TaskProgressKind};
 use crate::source::{Ear, Pulled, Queue, Started};
 use crate::task::{ScheduledTask, TaskError, TaskResult};
@@ -34,19 +37,29 @@ where
     ear: Ear<ScheduledTask<I, O, E>>,
     on_error: OnError,
     running: FuturesUnordered<Running<I, O, E>>,
-    /// What has ended and was not reported yet.
+    /// What has succeeded and was not reported yet.
+    succeeded: Vec<Grant>,
+    /// What they tell when they are reported.
+    results: VecDeque<TaskProgress<I, O, E>>,
+    /// What has ended otherwise, or has to be told to a hook, or ended after one of these, and was
+    /// not reported yet.
     ended: Vec<Ended<I, O, E>>,
     /// What was told and not given out.
     told: VecDeque<TaskProgress<I, O, E>>,
-    /// What can start and has not.
-    started: Vec<Started<ScheduledTask<I, O, E>>>,
+    /// What was read ahead, with its priority, and not handed to the source.
+    read: Vec<(ScheduledTask<I, O, E>, i64)>,
+    /// What has started and was not polled yet.
+    started: VecDeque<Started<ScheduledTask<I, O, E>>>,
+    /// How many have started since those under way were asked.
+    launched: usize,
     random: Random,
     stage: Stage,
     /// How often something was told without listening to the source.
     unheard: u32,
 }
 
-/// So many ends are reported at once at most. Each report makes the engine look what fits.
+/// So many ends are reported at once at most. Each report makes the engine look what fits. So many
+/// start at most before those under way are asked.
 const BATCH: usize = 32;
 
 /// A task that has ended.
@@ -95,49 +108,54 @@ where
             feed,
             on_error,
             running: FuturesUnordered::new(),
+            succeeded: Vec::new(),
+            results: VecDeque::new(),
             ended: Vec::new(),
             told: VecDeque::new(),
-            started: Vec::new(),
+            read: Vec::new(),
+            started: VecDeque::new(),
+            launched: 0,
             random: Random::new(0),
             stage: Stage::Look,
             unheard: 0,
         }
     }
 
-    /// Reads ahead as far as that goes; what is read may start.
+    /// Reads ahead as far as that goes, and starts everything that fits.
     fn read_ahead(&mut self, context: &mut Context<'_>) {
-        let Some(feed) = &mut self.feed else { return };
-        let missing = feed.look_ahead.saturating_sub(self.queue.len());
-        let mut read = Vec::new();
+        let Some(feed) = &mut self.feed else { return self.start_what_fits() };
+        let waiting = self.queue.len();
+        // Where everything fits, what has started comes first: it may make room for the next.
+        if waiting == 0 && !self.started.is_empty() {
+            return;
+        }
+        let missing = feed.look_ahead.saturating_sub(waiting);
         let mut ended = false;
-        while read.len() < missing
+        while self.read.len() < missing
             && let Poll::Ready(next) = feed.tasks.poll_next_unpin(context)
         {
             let Some(task) = next else {
                 ended = true;
                 break;
             };
-            let priority = task.parts.priority;
-            read.push((task, priority));
+            let priority = task.priority;
+            self.read.push((task, priority));
         }
-        if !read.is_empty() {
-            self.queue.add_all(read);
+        if !self.read.is_empty() {
             self.stage = Stage::Look;
         }
-        if ended {
+        self.start_what_fits();
+        if ended && self.stage != Stage::Stopping {
             self.queue.close();
             self.feed = None;
         }
     }
 
-    /// Starts everything that fits; what can never fit has failed.
+    /// Starts everything that fits, also of what was just read; what can never fit has failed.
     fn start_what_fits(&mut self) {
         while self.stage == Stage::Look {
             self.stage = Stage::Wait;
-            let mut started = std::mem::take(&mut self.started);
-            let impossible = self.queue.start_what_fits(&mut started);
-            self.started = started;
-            self.launch();
+            let impossible = self.queue.start_what_fits(&mut self.read, &mut self.started);
             for (work, task, error) in impossible {
                 if self.stage != Stage::Stopping {
                     self.stage = Stage::Look;
@@ -147,14 +165,28 @@ where
         }
     }
 
-    fn launch(&mut self) {
-        for started in self.started.drain(..) {
-            self.running.push(Running::start(started));
+    /// Polls those that have started, until there is something to tell or to report, or those under
+    /// way are to be asked.
+    fn launch(&mut self, context: &mut Context<'_>) {
+        while self.launched < BATCH || self.running.is_empty() {
+            let Some(started) = self.started.pop_front() else { return };
+            self.launched += 1;
+            match Inner::launch(started, context) {
+                Launched::Over(grant, task, result) => {
+                    self.take_note(grant, task, result);
+                    self.listen_in_turn(context);
+                }
+                Launched::Told(inner, event) => self.hear_in_turn((inner, event), context),
+                Launched::UnderWay(inner) => self.running.push(Running::of(inner)),
+            }
+            if !self.told.is_empty() || self.unreported() >= BATCH {
+                return;
+            }
         }
     }
 
     fn give_up(&mut self, work: WorkId, task: &ScheduledTask<I, O, E>, error: CostError) {
-        let error = TaskError::Impossible(self.queue.impossible(error));
+        let error = self.queue.impossible(error).into();
         self.fail(work, task, error);
     }
 
@@ -162,16 +194,35 @@ where
         match event {
             Event::Value(value) => {
                 let kind = TaskProgressKind::Intermediate(value);
-                self.tell(inner.grant.work, &inner.task.parts.key, kind);
+                self.tell(inner.grant.work, &inner.task.key, kind);
                 self.running.push(Running::of(inner));
             }
             Event::Ended(result) => {
                 let Inner { grant, task, .. } = inner;
-                let end = self.end(&task, grant, result);
-                self.ended.push(Ended { grant, task, end });
+                self.take_note(grant, task, result);
             }
             Event::Stopped => self.queue.report_stopped(inner.grant),
         }
+    }
+
+    fn take_note(&mut self, grant: Grant, task: ScheduledTask<I, O, E>, result: TaskResult<O, E>) {
+        match result {
+            // What has ended before is told before.
+            Ok(value) if self.ended.is_empty() && task.complete_hook().is_none() => {
+                let kind = TaskProgressKind::Final(value);
+                self.succeeded.push(grant);
+                self.results.push_back(TaskProgress { key: task.key, task_id: grant.work, kind });
+            }
+            result => {
+                let end = self.end(&task, grant, result);
+                self.ended.push(Ended { grant, task, end });
+            }
+        }
+    }
+
+    /// How many have ended and were not reported.
+    fn unreported(&self) -> usize {
+        self.succeeded.len() + self.ended.len()
     }
 
     /// Whether that is the end, or it is to be tried again. A panic is a mistake in the task, and
@@ -186,7 +237,7 @@ where
             Ok(value) => return End::Well(value),
             Err(error) => error,
         };
-        match task.parts.retry.filter(|policy| grant.attempt <= policy.retries()) {
+        match task.policy().filter(|policy| grant.attempt <= policy.retries()) {
             Some(policy) if matches!(error, TaskError::Failed(_)) => {
                 End::Again(policy.delay(grant.attempt, &mut self.random))
             }
@@ -196,16 +247,20 @@ where
 
     /// Reports what has ended, starts what can start by that, and tells.
     fn settle(&mut self) {
+        if self.unreported() == 0 {
+            return;
+        }
         let mut ended = std::mem::take(&mut self.ended);
         let stops = self.on_error == OnError::Stop
             && ended.iter().any(|ended| matches!(ended.end, End::Badly(_)));
         let wanted = !stops && self.stage != Stage::Stopping;
         let news = ended.iter().map(Ended::news);
-        self.queue.report_runs(news, wanted.then_some(&mut self.started));
-        self.launch();
+        let started = wanted.then_some(&mut self.started);
+        self.queue.report_runs(&mut self.succeeded, news, started);
+        self.told.append(&mut self.results);
         for Ended { grant, task, end } in ended.drain(..) {
             match end {
-                End::Well(value) => self.succeed(grant.work, &task, value),
+                End::Well(value) => self.succeed(grant.work, task, value),
                 End::Badly(error) => self.fail(grant.work, &task, error),
                 End::Again(_) => {}
             }
@@ -213,22 +268,22 @@ where
         self.ended = ended;
     }
 
-    fn succeed(&mut self, work: WorkId, task: &ScheduledTask<I, O, E>, value: O) {
-        let hook = task.parts.on_complete.as_ref();
-        let hook =
-            hook.map(|hook| catch_unwind(AssertUnwindSafe(|| hook(&task.parts.key, &value))));
-        match hook {
-            Some(Err(panic)) => self.fail(work, task, panicked(panic.as_ref())),
-            _ => self.tell(work, &task.parts.key, TaskProgressKind::Final(value)),
+    fn succeed(&mut self, work: WorkId, task: ScheduledTask<I, O, E>, value: O) {
+        let hook = task.complete_hook();
+        let hook = hook.map(|hook| catch_unwind(AssertUnwindSafe(|| hook(&task.key, &value))));
+        if let Some(Err(panic)) = hook {
+            return self.fail(work, &task, panicked(panic.as_ref()));
         }
+        let kind = TaskProgressKind::Final(value);
+        self.told.push_back(TaskProgress { key: task.key, task_id: work, kind });
     }
 
     fn fail(&mut self, work: WorkId, task: &ScheduledTask<I, O, E>, error: TaskError<E>) {
-        if let Some(hook) = &task.parts.on_error {
+        if let Some(hook) = task.error_hook() {
             // The error is what matters; that its hook panics changes nothing about it.
-            drop(catch_unwind(AssertUnwindSafe(|| hook(&task.parts.key, &error))));
+            drop(catch_unwind(AssertUnwindSafe(|| hook(&task.key, &error))));
         }
-        self.tell(work, &task.parts.key, TaskProgressKind::Error(error));
+        self.tell(work, &task.key, TaskProgressKind::Error(error));
         if self.on_error == OnError::Stop {
             self.stop();
         }
@@ -242,15 +297,21 @@ where
     fn stop(&mut self) {
         self.stage = Stage::Stopping;
         self.feed = None;
-        self.queue.cancel_everything([]);
+        let unpolled = std::mem::take(&mut self.started);
+        self.queue.cancel_everything(unpolled.iter().map(|started| started.grant));
         self.running.iter_mut().for_each(Running::stop);
     }
 
     /// Stops those that somebody has aborted.
     fn stop_aborted(&mut self) {
-        let Self { queue, running, .. } = self;
-        let mine = |work| running.iter().any(|r| r.grant().is_some_and(|g| g.work == work));
-        let aborted = queue.take_stops(mine);
+        let Self { queue, running, started, .. } = self;
+        let polled = |work| running.iter().any(|r| r.grant().is_some_and(|g| g.work == work));
+        let unpolled = |work| started.iter().any(|started| started.grant.work == work);
+        let aborted = queue.take_stops(|work| polled(work) || unpolled(work));
+        while let Some(place) = started.iter().position(|s| aborted.contains(&s.grant.work)) {
+            let stopped = started.remove(place).expect("it was there just now");
+            queue.report_stopped(stopped.grant);
+        }
         let stopped = |running: &Running<I, O, E>| {
             running.grant().is_some_and(|grant| aborted.contains(&grant.work))
         };
@@ -285,6 +346,10 @@ where
     fn hear_in_turn(&mut self, told: Told<I, O, E>, context: &mut Context<'_>) {
         let (inner, event) = told;
         self.hear(inner, event);
+        self.listen_in_turn(context);
+    }
+
+    fn listen_in_turn(&mut self, context: &mut Context<'_>) {
         self.unheard += 1;
         if self.unheard >= UNHEARD {
             let _ = self.poll_ear(context, None);
@@ -303,7 +368,7 @@ where
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let run = &mut *self;
         loop {
-            if run.ended.len() >= BATCH || !run.told.is_empty() && !run.ended.is_empty() {
+            if run.unreported() >= BATCH || !run.told.is_empty() {
                 run.settle();
             }
             if let Some(told) = run.told.pop_front() {
@@ -313,13 +378,17 @@ where
                 return Poll::Ready(None);
             }
             run.read_ahead(context);
-            run.start_what_fits();
-            if !run.told.is_empty() {
+            run.launch(context);
+            if !run.told.is_empty() || run.unreported() >= BATCH {
                 continue;
             }
             match run.running.poll_next_unpin(context) {
-                Poll::Ready(Some(told)) => run.hear_in_turn(told, context),
-                Poll::Ready(None) | Poll::Pending if !run.ended.is_empty() => run.settle(),
+                Poll::Ready(Some(told)) => {
+                    run.launched = run.launched.saturating_sub(1);
+                    run.hear_in_turn(told, context);
+                }
+                _ if !run.started.is_empty() => run.launched = 0,
+                Poll::Ready(None) | Poll::Pending if run.unreported() > 0 => run.settle(),
                 Poll::Ready(None) | Poll::Pending => futures::ready!(run.poll_idle(context)),
             }
         }
@@ -357,6 +426,7 @@ where
         let running = std::mem::take(&mut self.running);
         let unstarted = std::mem::take(&mut self.started);
         let mut ended: Vec<_> = unstarted.into_iter().map(|started| started.grant).collect();
+        ended.append(&mut self.succeeded);
         ended.extend(self.ended.drain(..).map(|ended| ended.grant));
         for running in running {
             let queue = self.queue.clone();

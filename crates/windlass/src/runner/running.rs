@@ -44,6 +44,14 @@ pub(super) enum Event<I, O, E> {
     Stopped,
 }
 
+/// What became of a task at its first poll.
+pub(super) enum Launched<I, O, E> {
+    /// It was a future, and is over.
+    Over(Grant, ScheduledTask<I, O, E>, TaskResult<O, E>),
+    Told(Inner<I, O, E>, Event<I, O, E>),
+    UnderWay(Inner<I, O, E>),
+}
+
 /// What a closure on the pool keeps as long as it runs. The last one who has it reports the task's
 /// end, if that was left to it.
 #[derive(Default)]
@@ -60,16 +68,45 @@ impl Drop for Hold {
     }
 }
 
-impl<I, O, E> Running<I, O, E>
+impl<I, O, E> Inner<I, O, E>
 where
     O: Send + 'static,
     E: Send + 'static,
 {
+    /// Starts an attempt and polls it for the first time. A future that is over by then is never put
+    /// anywhere.
+    pub(super) fn launch(
+        started: Started<ScheduledTask<I, O, E>>,
+        context: &mut Context<'_>,
+    ) -> Launched<I, O, E> {
+        let mut inner = match &started.task.body {
+            Body::Future(start) => {
+                let mut attempt = begin(|| Attempt::Future(start()));
+                let Started { grant, task } = started;
+                let polled = match attempt {
+                    Attempt::Over(over) => return Launched::Over(grant, task, over),
+                    _ => attempt.poll(context),
+                };
+                if let Poll::Ready(over) = polled {
+                    return Launched::Over(grant, task, over);
+                }
+                let (values, waker) = (None, None);
+                let inner = Self { grant, task, attempt, values, stopped: false, waker };
+                return Launched::UnderWay(inner);
+            }
+            _ => Self::start(started),
+        };
+        match inner.poll(context) {
+            Poll::Ready(event) => Launched::Told(inner, event),
+            Poll::Pending => Launched::UnderWay(inner),
+        }
+    }
+
     /// Starts an attempt. What goes wrong in doing so is how it ended.
     pub(super) fn start(started: Started<ScheduledTask<I, O, E>>) -> Self {
         let Started { grant, task } = started;
         let mut values = None;
-        let attempt = match &task.parts.body {
+        let attempt = match &task.body {
             Body::Future(start) => begin(|| Attempt::Future(start())),
             Body::Streaming(start) => {
                 let (sender, receiver) = TaskSender::channel();
@@ -86,9 +123,15 @@ where
                 Attempt::Cpu(Scheduler::global().spawn(body), hold)
             }
         };
-        Self(Some(Inner { grant, task, attempt, values, stopped: false, waker: None }))
+        Self { grant, task, attempt, values, stopped: false, waker: None }
     }
+}
 
+impl<I, O, E> Running<I, O, E>
+where
+    O: Send + 'static,
+    E: Send + 'static,
+{
     pub(super) fn of(inner: Inner<I, O, E>) -> Self {
         Self(Some(inner))
     }

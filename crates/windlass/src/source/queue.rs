@@ -3,6 +3,7 @@
 //! One lock for the engine, taken before that of the tree it takes from; tasks are dropped and
 //! others are woken when neither is held.
 
+use std::collections::VecDeque;
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,10 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use windlass_core::{
-    Ageing, CostError, EngineConfig, Grant, Input, Phase, ResourceCost, WorkId, World,
+    Ageing, CostError, EngineConfig, Grant, Input, Phase, ResourceCost, Timestamp, WorkId, World,
 };
 
-use super::state::{Closing, Memory, Price, Started, State};
+use super::state::{Closing, Memory, Price, Reach, Started, State};
 use crate::capacity::{Clock, ImpossibleCost, ResourceCapacity};
 
 /// A handle on an engine with a `T` for each work that has not ended.
@@ -24,6 +25,8 @@ pub(crate) struct Queue<T> {
 struct Shared<T> {
     state: Mutex<State<T>>,
     clock: Clock,
+    /// Whether it matters since when a task has been in line.
+    ages: bool,
     /// Tells all who listen that something has changed.
     changed: Arc<Notify>,
     ears: AtomicUsize,
@@ -52,6 +55,7 @@ impl<T> Queue<T> {
         let shared = Shared {
             state: Mutex::new(state),
             clock: Clock::default(),
+            ages: ageing != Ageing::NONE,
             changed: Arc::new(Notify::new()),
             ears: AtomicUsize::new(0),
         };
@@ -72,21 +76,17 @@ impl<T> Queue<T> {
         self.tell_all();
     }
 
+    /// From now on only a runner knows of this source.
+    pub(crate) fn hide(&self) {
+        self.state().reach = Reach::Runner;
+    }
+
     /// Takes a task in, or gives it back if nothing more is taken in. Who listens is to be told when
     /// no lock is held: [`Queue::tell_all`].
     pub(super) fn add(&self, task: T, priority: i64, after: &[WorkId]) -> Result<WorkId, T> {
-        self.call(|state, world| state.add(world, task, priority, after))
-    }
-
-    /// Takes several tasks in that wait for nobody; those who listen are not told, as it is one of
-    /// them who does this.
-    pub(crate) fn add_all(&self, tasks: impl IntoIterator<Item = (T, i64)>) {
-        self.call(|state, world| {
-            for (task, priority) in tasks {
-                let refused = state.add(world, task, priority, &[]).err();
-                state.over.extend(refused);
-            }
-        });
+        let clock = &self.shared.clock;
+        let now = if self.shared.ages { clock.now() } else { clock.last() };
+        self.call_at(now, |state, world| state.add(world, task, priority, after))
     }
 
     /// The next task for one who pulls by hand.
@@ -106,12 +106,15 @@ impl<T> Queue<T> {
         })
     }
 
-    /// Everything that can start now, for a runner; and what can never start.
+    /// Takes these in, which wait for nobody; then everything that can start now, for a runner, and
+    /// what can never start. Those who listen are not told, as it is one of them who does this.
     pub(crate) fn start_what_fits(
         &self,
-        started: &mut Vec<Started<T>>,
+        new: &mut Vec<(T, i64)>,
+        started: &mut VecDeque<Started<T>>,
     ) -> Vec<(WorkId, T, CostError)> {
         self.call(|state, world| {
+            state.add_all(world, new, started);
             state.start_what_fits(world, started);
             state.take_impossible(world)
         })
@@ -201,7 +204,14 @@ impl<T> Queue<T> {
     }
 
     pub(super) fn call<R>(&self, call: impl FnOnce(&mut State<T>, &mut World<'_>) -> R) -> R {
-        let now = self.shared.clock.now();
+        self.call_at(self.shared.clock.now(), call)
+    }
+
+    fn call_at<R>(
+        &self,
+        now: Timestamp,
+        call: impl FnOnce(&mut State<T>, &mut World<'_>) -> R,
+    ) -> R {
         let mut wakes = Vec::new();
         let mut state = self.state();
         let capacity = state.client.capacity.clone();

@@ -6,7 +6,7 @@ use windlass_core::{Grant, Input, Outcome, WorkId, World};
 
 use super::error::ReportError;
 use super::queue::Queue;
-use super::state::{Hands, Started, State};
+use super::state::{Entry, Hands, Started, State};
 
 impl<T> Queue<T> {
     /// The end of a task that was pulled by hand.
@@ -20,14 +20,16 @@ impl<T> Queue<T> {
         reported
     }
 
-    /// The ends of tasks that a runner had; then, if it wants more, what can start. One that is to be
-    /// tried again comes back with its task.
+    /// The ends of tasks that a runner had, first those that went well; then, if it wants more, what
+    /// can start. One that is to be tried again comes back with its task.
     pub(crate) fn report_runs(
         &self,
+        succeeded: &mut Vec<Grant>,
         ended: impl IntoIterator<Item = (Grant, Option<T>, Outcome)>,
-        started: Option<&mut Vec<Started<T>>>,
+        started: Option<&mut VecDeque<Started<T>>>,
     ) {
         self.call(|state, world| {
+            state.end_well(world, succeeded);
             for (grant, task, outcome) in ended {
                 state.take_back(grant.work, task);
                 state.end(world, grant, outcome);
@@ -100,7 +102,7 @@ impl<T> State<T> {
         }
     }
 
-    fn end(&mut self, world: &mut World<'_>, grant: Grant, outcome: Outcome) {
+    pub(super) fn end(&mut self, world: &mut World<'_>, grant: Grant, outcome: Outcome) {
         if let Some(entry) = self.entries.get_mut(grant.work) {
             entry.hands = Hands::Nobody;
         }
@@ -112,7 +114,8 @@ impl<T> State<T> {
     fn take_back(&mut self, work: WorkId, task: Option<T>) {
         match self.entries.get_mut(work) {
             Some(entry) => entry.task = task,
-            None => self.over.extend(task),
+            None if task.is_none() => {}
+            None => self.entries.insert(work, Entry::of(task, Hands::Nobody)),
         }
     }
 

@@ -1,11 +1,12 @@
 //! What a source keeps under its lock: its engine, and a task for each work that has not ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 
 use windlass_core::{
-    Amount, Arrival, Begun, CapacityTree, CostError, CostId, Dependency, Engine, EngineConfig,
-    Grant, Input, LevelId, ResourceCost, SLOTS, Submission, Timestamp, Transition, WorkId, World,
+    Alike, Amount, Arrival, Begun, CapacityTree, CostError, CostId, Dependency, Engine,
+    EngineConfig, Grant, Input, LevelId, Outcome, ResourceCost, SLOTS, Submission, Timestamp,
+    Transition, WorkId, World,
 };
 
 use crate::capacity::Client;
@@ -26,6 +27,7 @@ pub(crate) struct State<T> {
     /// How many were ever added.
     pub(super) added: u64,
     pub(super) memory: Memory,
+    pub(super) reach: Reach,
     pub(super) transitions: Vec<Transition>,
     /// Tasks that are over, to be dropped outside the lock.
     pub(super) over: Vec<T>,
@@ -64,6 +66,14 @@ pub(super) enum Memory {
     Forget,
 }
 
+/// Who may name a task of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    Everybody,
+    /// Only the runner that has it, so nothing need be known of a task that the runner has.
+    Runner,
+}
+
 /// What a task says that it takes; none if it says nothing.
 pub(crate) type Price<T> = fn(&T) -> Option<&ResourceCost>;
 
@@ -81,6 +91,12 @@ const CAPACITY: &str = "capacity";
 pub(crate) struct Started<T> {
     pub(crate) grant: Grant,
     pub(crate) task: T,
+}
+
+impl<T> Entry<T> {
+    pub(super) fn of(task: Option<T>, hands: Hands) -> Self {
+        Self { task, hands, dependents: Vec::new() }
+    }
 }
 
 impl<T> State<T> {
@@ -101,6 +117,7 @@ impl<T> State<T> {
             stops: Vec::new(),
             added: 0,
             memory,
+            reach: Reach::Everybody,
             transitions: Vec::new(),
             over: Vec::new(),
         }
@@ -117,10 +134,12 @@ impl<T> State<T> {
             return Err(task);
         }
         let priced = self.priced(world.capacity, &task);
-        let nothing = ResourceCost::new().with(SLOTS, Amount::ZERO);
         let cost = match &priced {
             Ok(cost) => *cost,
-            Err(_) => self.engine.cost(world.capacity, &nothing).expect("nothing can be had"),
+            Err(_) => {
+                let nothing = ResourceCost::new().with(SLOTS, Amount::ZERO);
+                self.engine.cost(world.capacity, &nothing).expect("nothing can be had")
+            }
         };
         let dependencies: Vec<_> = after.iter().copied().map(Dependency::from).collect();
         let submission = Submission {
@@ -131,8 +150,7 @@ impl<T> State<T> {
         };
         let work = self.engine.submit(world, submission).expect("what it waits for is known");
         self.added += 1;
-        let entry = Entry { task: Some(task), hands: Hands::Nobody, dependents: Vec::new() };
-        self.entries.insert(work, entry);
+        self.entries.insert(work, Entry::of(Some(task), Hands::Nobody));
         for source in after {
             if let Some(source) = self.entries.get_mut(*source) {
                 source.dependents.push(work);
@@ -142,19 +160,89 @@ impl<T> State<T> {
         Ok(work)
     }
 
+    /// Takes several tasks in that wait for nobody, for a runner. If they are alike and nobody stands
+    /// in line, those that fit start at once.
+    pub(super) fn add_all(
+        &mut self,
+        world: &mut World<'_>,
+        tasks: &mut Vec<(T, i64)>,
+        started: &mut VecDeque<Started<T>>,
+    ) {
+        if let Some(submission) = self.alike(world.capacity, tasks) {
+            return self.add_alike(world, submission, tasks, started);
+        }
+        for (task, priority) in tasks.drain(..) {
+            let refused = self.add(world, task, priority, &[]).err();
+            self.over.extend(refused);
+        }
+    }
+
+    /// What all of these are submitted with, if that is the same and nothing else comes first.
+    fn alike(
+        &mut self,
+        capacity: &CapacityTree,
+        tasks: &[(T, i64)],
+    ) -> Option<Submission<'static>> {
+        let ((first, priority), rest) = tasks.split_first()?;
+        if self.closing != Closing::Open || !self.impossible.is_empty() {
+            return None;
+        }
+        let cost = self.priced(capacity, first).ok()?;
+        let said = (self.price)(first);
+        let like_first = |(task, other): &(T, i64)| other == priority && (self.price)(task) == said;
+        if !rest.iter().all(like_first) {
+            return None;
+        }
+        Some(Submission { priority: *priority, retries: u32::MAX, ..Submission::of(cost) })
+    }
+
+    fn add_alike(
+        &mut self,
+        world: &mut World<'_>,
+        submission: Submission<'_>,
+        tasks: &mut Vec<(T, i64)>,
+        started: &mut VecDeque<Started<T>>,
+    ) {
+        let world = &mut without_transitions(world);
+        let Alike { first, begun } = self.engine.submit_alike(world, submission, tasks.len());
+        self.added += tasks.len() as u64;
+        for (place, (task, _)) in tasks.drain(..).enumerate() {
+            let work = WorkId::from_index(first.index() + place);
+            if place >= begun {
+                self.entries.insert(work, Entry::of(Some(task), Hands::Nobody));
+                continue;
+            }
+            if self.reach == Reach::Everybody {
+                self.entries.insert(work, Entry::of(None, Hands::Runner));
+            }
+            started.push_back(Started { grant: Grant { work, attempt: 1 }, task });
+        }
+    }
+
     /// The number of what a task takes, as long as nothing was declared since the last one's.
+    #[inline]
     fn priced(&mut self, capacity: &CapacityTree, task: &T) -> Result<CostId, CostError> {
         let said = (self.price)(task);
         let revision = capacity.revision();
-        if let Some(last) = &self.priced
-            && last.revision == revision
-            && last.said.as_ref() == said
-        {
-            return last.number.clone();
+        match &self.priced {
+            Some(Priced { said: last, revision: at, number })
+                if *at == revision && last.as_ref() == said =>
+            {
+                number.clone()
+            }
+            _ => self.price_anew(capacity, said.cloned()),
         }
-        let cost = cost_at(capacity, self.client.level, said);
+    }
+
+    fn price_anew(
+        &mut self,
+        capacity: &CapacityTree,
+        said: Option<ResourceCost>,
+    ) -> Result<CostId, CostError> {
+        let revision = capacity.revision();
+        let cost = cost_at(capacity, self.client.level, said.as_ref());
         let number = self.engine.cost(capacity, &cost);
-        self.priced = Some(Priced { said: said.cloned(), revision, number: number.clone() });
+        self.priced = Some(Priced { said, revision, number: number.clone() });
         number
     }
 
@@ -181,15 +269,37 @@ impl<T> State<T> {
         Some(grant)
     }
 
-    pub(super) fn start_what_fits(&mut self, world: &mut World<'_>, started: &mut Vec<Started<T>>) {
+    pub(super) fn start_what_fits(
+        &mut self,
+        world: &mut World<'_>,
+        started: &mut VecDeque<Started<T>>,
+    ) {
         if !self.impossible.is_empty() {
             return;
         }
-        while let Some(grant) = self.begin_next(world) {
-            let entry = self.entries.get_mut(grant.work).expect("a work that starts has a task");
+        let Self { engine, entries, .. } = self;
+        engine.begin_all(&mut without_transitions(world), |begun| {
+            let (Begun::Started(grant) | Begun::Resumed(grant)) = begun;
+            let entry = entries.get_mut(grant.work).expect("a work that starts has a task");
             entry.hands = Hands::Runner;
             let task = entry.task.take().expect("nobody has a task that stands in line");
-            started.push(Started { grant, task });
+            started.push_back(Started { grant, task });
+        });
+    }
+
+    /// Tasks of a runner have gone well.
+    pub(super) fn end_well(&mut self, world: &mut World<'_>, grants: &mut Vec<Grant>) {
+        if self.memory == Memory::Forget {
+            if self.entries.len() > 0 {
+                grants.iter().for_each(|grant| _ = self.entries.remove(grant.work));
+            }
+            if !self.stops.is_empty() {
+                self.stops.retain(|work| grants.iter().all(|grant| grant.work != *work));
+            }
+            self.engine.succeed_and_forget(&mut without_transitions(world), grants);
+        }
+        for grant in grants.drain(..) {
+            self.end(world, grant, Outcome::Success);
         }
     }
 
@@ -231,6 +341,12 @@ impl<T> State<T> {
             }
         }
     }
+}
+
+/// The same, for what ends nothing that has to be buried: nothing in a source ends by time alone.
+fn without_transitions<'a>(world: &'a mut World<'_>) -> World<'a> {
+    let World { now, capacity, wakes, .. } = world;
+    World { now: *now, capacity, facts: None, transitions: None, wakes }
 }
 
 /// What a task takes at a level. One that says nothing takes one of `capacity`, where somebody

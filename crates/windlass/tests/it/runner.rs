@@ -100,6 +100,127 @@ async fn no_more_run_at_once_than_the_capacity_has_room_for() {
     assert_eq!(four.available(), cost([("capacity", 4)]));
 }
 
+type Number = ScheduledTask<(), usize, Infallible>;
+
+fn number(n: usize) -> Number {
+    Number::new(n.to_string(), move || async move { Ok(n) })
+}
+
+/// Says 0 once it was notified.
+fn notified(notify: &Arc<Notify>) -> Number {
+    let notify = Arc::clone(notify);
+    Number::new("waits", move || {
+        let notify = Arc::clone(&notify);
+        async move {
+            notify.notified().await;
+            Ok(0)
+        }
+    })
+}
+
+#[tokio::test]
+async fn tasks_that_end_at_once_do_not_keep_those_under_way_from_being_heard() {
+    let notify = Arc::new(Notify::new());
+    let wakes = Arc::clone(&notify);
+    let waker = Number::new("wakes", move || {
+        wakes.notify_one();
+        async { Ok(1) }
+    });
+    let tasks = [notified(&notify), waker].into_iter().chain((2..5000).map(number));
+    let tasks = stream::iter(tasks.collect::<Vec<_>>());
+    let room = capacity(64);
+    let run = TaskPoolRunner::from_stream("test", tasks, &room).run_tasks(OnError::Stop);
+    let keys: Vec<_> = run.map(|progress| progress.key).collect().await;
+    assert_eq!(keys.len(), 5000);
+    let place = keys.iter().position(|key| &**key == "waits").expect("it ends");
+    assert!(place < 200, "it was heard as number {place}");
+    assert_eq!(room.available(), cost([("capacity", 64)]));
+}
+
+#[tokio::test]
+async fn tasks_that_end_at_once_start_while_those_under_way_go_on_and_on() {
+    let stop = Arc::new(AtomicU32::new(0));
+    let stops = Arc::clone(&stop);
+    let endless = ScheduledTask::streaming("endless", move |progress| {
+        let stops = Arc::clone(&stops);
+        async move {
+            while stops.load(Ordering::Relaxed) < 500 {
+                progress.send(()).await;
+            }
+            Ok::<_, Infallible>(0)
+        }
+    });
+    let counts = (0..500).map(|n: usize| {
+        let stop = Arc::clone(&stop);
+        Number::new(n.to_string(), move || {
+            stop.fetch_add(1, Ordering::Relaxed);
+            async move { Ok(n) }
+        })
+    });
+    let tasks = stream::iter([endless].into_iter().chain(counts).collect::<Vec<_>>());
+    let run = TaskPoolRunner::from_stream("test", tasks, &capacity(4)).run_tasks(OnError::Stop);
+    let finals = run
+        .filter(|progress| std::future::ready(matches!(progress.kind, TaskProgressKind::Final(_))));
+    assert_eq!(finals.count().await, 501);
+}
+
+#[tokio::test]
+async fn what_tasks_tell_comes_in_the_order_of_their_ends_also_with_hooks_and_failures() {
+    let hooked = || takes_no_time("hooked").on_complete(|_, _| {});
+    let plain = || takes_no_time("plain");
+    let tasks = [plain(), hooked(), plain(), fails("bad"), plain(), hooked(), plain()];
+    let told = lines(run(&source_of(tasks), &capacity(64), OnError::Continue)).await;
+    let keys: Vec<_> = told.iter().map(|line| line.split([':', '!']).next()).collect();
+    let expected = ["plain", "hooked", "plain", "bad", "plain", "hooked", "plain"];
+    assert_eq!(keys, expected.map(Some));
+}
+
+fn takes_no_time(key: &'static str) -> Task {
+    Task::new(key, || async { Ok("done") })
+}
+
+#[tokio::test]
+async fn what_has_started_and_was_not_polled_is_given_back_with_the_stream() {
+    let (room, begun) = (capacity(100), Arc::new(AtomicUsize::new(0)));
+    let tasks = (0..100).map(|n: usize| {
+        let begun = Arc::clone(&begun);
+        Number::new(n.to_string(), move || {
+            begun.fetch_add(1, Ordering::Relaxed);
+            async move { Ok(n) }
+        })
+    });
+    let source = PrioritySource::new();
+    tasks.for_each(|task| _ = source.enqueue(task, 1).expect("it is open"));
+    let mut run = Box::pin(TaskPoolRunner::new("test", &source, &room).run_tasks(OnError::Stop));
+    assert!(run.next().await.is_some());
+    let before = begun.load(Ordering::Relaxed);
+    assert!(before < 100, "not all of them were polled: {before}");
+    assert_eq!(room.metrics().accepted, 100, "all of them have started");
+    drop(run);
+    assert_eq!(begun.load(Ordering::Relaxed), before, "nothing begins any more");
+    assert_eq!(room.available(), cost([("capacity", 100)]));
+    assert!(source.is_empty() && room.metrics().in_flight == 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_was_tried_again_can_be_tried_again_once_more() {
+    let attempts = Arc::new(AtomicU32::new(0));
+    let tries = Arc::clone(&attempts);
+    let flaky = Task::new("flaky", move || {
+        let attempt = tries.fetch_add(1, Ordering::Relaxed);
+        async move { if attempt < 2 { Err("not yet") } else { Ok("done") } }
+    });
+    let flaky = flaky.retry(RetryPolicy::fixed(Duration::from_millis(1)).times(3));
+    let tasks = stream::iter([takes_no_time("a"), flaky, takes_no_time("b")]);
+    let room = capacity(2);
+    let run = TaskPoolRunner::from_stream("test", tasks, &room).run_tasks(OnError::Stop);
+    let mut told = lines(run).await;
+    told.sort();
+    assert_eq!(told, ["a: done", "b: done", "flaky: done"]);
+    assert_eq!(attempts.load(Ordering::Relaxed), 3);
+    assert_eq!(room.available(), cost([("capacity", 2)]));
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_most_urgent_starts_first() {
     let source = Source::new();

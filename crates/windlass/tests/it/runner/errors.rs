@@ -116,7 +116,7 @@ async fn a_cost_that_can_never_fit_is_that_tasks_error_at_once() {
     let TaskProgressKind::Error(TaskError::Impossible(error)) = progress.kind else {
         panic!("{progress:?}")
     };
-    assert!(matches!(error, ImpossibleCost::AboveLimit { .. }));
+    assert!(matches!(*error, ImpossibleCost::AboveLimit { .. }));
 }
 
 #[tokio::test(start_paused = true)]
