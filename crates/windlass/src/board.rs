@@ -11,15 +11,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
+use tokio::task::coop::consume_budget;
 
 /// How many changes a reader may be behind.
 const KEPT: usize = 4096;
 /// How many a reader takes at a time, unless it is the only one.
 const TAKEN: usize = 64;
-/// How often a reader that has read something looks again before it waits to be rung for.
-const LOOKS: usize = 3;
-/// How long it pauses before each look: a few microseconds, in which a busy scheduler posts a lot.
+/// How long a reader that has read something pauses: a few microseconds.
 const PAUSE: usize = 200;
+/// How many have to be posted meanwhile: as many as where bodies take next to no time.
+const MANY: u64 = 8;
 /// After pauses in vain it does not pause for up to two to the power of this many reads.
 const MOST_IN_VAIN: u32 = 6;
 
@@ -111,8 +112,8 @@ impl<T: Clone> Board<T> {
         }
     }
 
-    fn has_more_than(&self, seen: u64) -> bool {
-        self.count.load(Ordering::Relaxed) > seen
+    fn is_far_from(&self, seen: u64) -> bool {
+        self.count.load(Ordering::Relaxed) >= seen + MANY
     }
 
     /// Nothing more will be posted.
@@ -134,7 +135,9 @@ impl<T: Clone> Reader<T> {
                 return Some(Told::One(one));
             }
             if std::mem::take(&mut self.has_read) {
-                self.patience.pause(|| self.board.has_more_than(self.seen));
+                self.patience.pause(|| self.board.is_far_from(self.seen));
+                // There may always be more, and others have to have this thread, too.
+                consume_budget().await;
             }
             let board = Arc::clone(&self.board);
             let rung = board.bell.notified();
@@ -186,15 +189,13 @@ impl Patience {
             self.rest -= 1;
             return;
         }
-        for _ in 0..LOOKS {
-            (0..PAUSE).for_each(|_| std::hint::spin_loop());
-            if is_worth_it() {
-                self.in_vain = 0;
-                return;
-            }
+        (0..PAUSE).for_each(|_| std::hint::spin_loop());
+        if is_worth_it() {
+            self.in_vain = 0;
+        } else {
+            self.in_vain = (self.in_vain + 1).min(MOST_IN_VAIN);
+            self.rest = 1 << self.in_vain;
         }
-        self.in_vain = (self.in_vain + 1).min(MOST_IN_VAIN);
-        self.rest = 1 << self.in_vain;
     }
 }
 
