@@ -1,7 +1,7 @@
 //! Graphs of works: Windlass against what people write by hand and against crates, in one run.
 //!
-//! `cargo run --release -p windlass-bench-dag -- [ROUNDS] [SECTION…] [--who=CONTENDER…]` writes one
-//! JSON object: nanoseconds per node for building, running and dropping a graph, as median and
+//! `cargo run --release -p windlass-bench-dag -- [ROUNDS] [SECTION…] [--who=CONTENDER…] [--shape=SHAPE…]`
+//! writes one JSON object: nanoseconds per node for building, running and dropping a graph, as median and
 //! spread. Contenders take turns, and every run is checked: each node ran once, and after those it
 //! follows. Without sections it runs all but `million`. `-- --table FILE` prints the figures of such
 //! a file as Markdown.
@@ -41,17 +41,24 @@ struct Wish {
     rounds: usize,
     /// Parts of the names of contenders; none means all.
     who: Vec<String>,
+    /// Names of shapes; none means all.
+    shapes: Vec<String>,
     sections: Vec<String>,
 }
 
 impl Wish {
     fn parse(arguments: Vec<String>) -> Self {
-        let mut wish = Self { rounds: 5, who: Vec::new(), sections: Vec::new() };
+        let (who, shapes, sections) = (Vec::new(), Vec::new(), Vec::new());
+        let mut wish = Self { rounds: 5, who, shapes, sections };
         for argument in arguments {
-            match (argument.parse(), argument.strip_prefix("--who=")) {
-                (Ok(rounds), _) => wish.rounds = rounds,
-                (_, Some(name)) => wish.who.push(name.to_owned()),
-                _ => wish.sections.push(argument),
+            if let Ok(rounds) = argument.parse() {
+                wish.rounds = rounds;
+            } else if let Some(name) = argument.strip_prefix("--who=") {
+                wish.who.push(name.to_owned());
+            } else if let Some(shape) = argument.strip_prefix("--shape=") {
+                wish.shapes.push(shape.to_owned());
+            } else {
+                wish.sections.push(argument);
             }
         }
         wish
@@ -64,6 +71,10 @@ impl Wish {
         }
     }
 
+    fn wants_shape(&self, shape: &str) -> bool {
+        self.shapes.is_empty() || self.shapes.iter().any(|name| name == shape)
+    }
+
     fn wants_of(&self, contender: &Contender) -> bool {
         self.who.is_empty() || self.who.iter().any(|name| contender.name.contains(name))
     }
@@ -73,7 +84,7 @@ fn measure(wish: &Wish) -> Value {
     let machine = Machine::new();
     let contenders: Vec<_> = CONTENDERS.iter().filter(|who| wish.wants_of(who)).collect();
     let sections = SECTIONS.iter().filter(|section| wish.wants(section.name, section.on_demand));
-    let sections = sections.map(|section| section.run(&machine, wish.rounds, &contenders));
+    let sections = sections.map(|section| section.run(&machine, wish, &contenders));
     let mut report = json!({
         "benchmark": "dag",
         "commit": commit(),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::Wish;
 use crate::case::{Body, Case, Machine};
 use crate::contenders::{Contender, Kind};
 use crate::graph::{Graph, SHAPES, Shape};
@@ -70,10 +71,11 @@ pub(crate) const SECTIONS: [Section; 5] = [
 ];
 
 impl Section {
-    pub(crate) fn run(&self, machine: &Machine, rounds: usize, all: &[&Contender]) -> Value {
+    pub(crate) fn run(&self, machine: &Machine, wish: &Wish, all: &[&Contender]) -> Value {
         let contenders: Vec<_> = all.iter().copied().filter(|who| (self.who)(who)).collect();
         let shapes = SHAPES.iter().filter(|shape| self.shapes.contains(&shape.name));
-        let results = shapes.map(|shape| self.measure(machine, rounds, shape, &contenders));
+        let shapes = shapes.filter(|shape| wish.wants_shape(shape.name));
+        let results = shapes.map(|shape| self.measure(machine, wish.rounds, shape, &contenders));
         json!({
             "section": self.name,
             "body": self.body.name(),

@@ -87,6 +87,11 @@ impl ResourceCost {
         place.ok().map(|place| self.0[place].1)
     }
 
+    /// Whether one is a clone of the other, which is quickly told.
+    pub(crate) fn is_shared_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || (self.0.is_empty() && other.0.is_empty())
+    }
+
     /// How many resources are named.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -126,6 +131,7 @@ mod tests {
         let cost = ResourceCost::of([("gpu", 4), ("cpu", 2)]).expect("both have names");
         assert_eq!((cost.len(), cost.amount("gpu"), cost.amount("tpu")), (2, Some(4.into()), None));
         assert_eq!(ResourceCost::of([("", 1)]), Err(ResourceCostError::NoName));
+        assert_eq!(ResourceCost::of::<String, Amount>([]), Ok(ResourceCost::new()));
         let twice = ResourceCost::of([("gpu", 1), ("gpu", 2)]).unwrap_err();
         assert_eq!(twice.to_string(), "\"gpu\" is named twice");
     }

@@ -36,7 +36,7 @@ mod sweep;
 #[derive(Clone, Debug, Default)]
 pub struct Dag {
     nodes: Column<Node>,
-    links: Vec<Link>,
+    links: Column<Link>,
     /// The first link that is free for use again; the others follow by `next_out`.
     free: Option<LinkId>,
 }
@@ -99,7 +99,9 @@ fn arrows(path: &[usize]) -> String {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor(Option<LinkId>);
 
+/// Never in two cache lines: nodes are looked at in any order.
 #[derive(Clone, Debug)]
+#[repr(align(32))]
 struct Node {
     /// Its place in line: above those of its sources, below those of its targets.
     place: i64,
@@ -120,8 +122,8 @@ struct List {
 /// target's incoming ones.
 #[derive(Clone, Debug)]
 struct Link {
-    from: usize,
-    to: usize,
+    from: Number,
+    to: Number,
     next_in: Option<LinkId>,
     next_out: Option<LinkId>,
     kind: EdgeKind,
@@ -131,6 +133,10 @@ struct Link {
     /// What it said when its source was forgotten, or had ended before it was added.
     said: Verdict,
 }
+
+/// A node's number where there is little room: there are fewer than 2^43 of them.
+#[derive(Clone, Copy, Debug)]
+struct Number([u16; 3]);
 
 /// What an edge is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,8 +154,8 @@ enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LinkId(std::num::NonZeroU32);
 
-const _: () = assert!(size_of::<Node>() <= 40);
-const _: () = assert!(size_of::<Link>() <= 40);
+const _: () = assert!(size_of::<Node>() == 32);
+const _: () = assert!(size_of::<Link>() <= 24);
 
 /// How far apart the places of new nodes are: room for those that have to move in between.
 const SPACING: i64 = 1 << 20;
@@ -221,7 +227,7 @@ impl Dag {
     /// If there is no such node.
     pub fn sources(&self, node: usize) -> impl Iterator<Item = Edge> {
         let waits = self.incoming(node).filter(|link| link.role != Role::Family);
-        waits.map(|link| Edge { node: link.from, kind: link.kind })
+        waits.map(|link| Edge { node: link.from(), kind: link.kind })
     }
 
     /// The edges out of `node`, in the order in which they were added, except to nodes that have
@@ -264,8 +270,8 @@ impl Dag {
         loop {
             let link = self.link(cursor.0?);
             cursor = Cursor(link.next_out);
-            if link.role != Role::Family && self.nodes.get(link.to).is_some() {
-                return Some((Edge { node: link.to, kind: link.kind }, cursor));
+            if link.role != Role::Family && self.nodes.get(link.to()).is_some() {
+                return Some((Edge { node: link.to(), kind: link.kind }, cursor));
             }
         }
     }
@@ -279,9 +285,8 @@ impl Dag {
         kind: EdgeKind,
         said: Verdict,
     ) {
-        let (next_in, next_out) = (None, None);
         let role = Role::Settled;
-        let id = self.store(Link { from, to, next_in, next_out, kind, ends: 1, role, said });
+        let id = self.store(Link { ends: 1, said, ..Link::new(from, to, kind, role) });
         self.append_incoming(to, id);
         self.nodes[to].in_degree += 1;
     }
@@ -334,8 +339,7 @@ impl Dag {
     }
 
     fn link_up(&mut self, from: usize, to: usize, kind: EdgeKind, role: Role) {
-        let (next_in, next_out, said) = (None, None, Verdict::Met);
-        let id = self.store(Link { from, to, next_in, next_out, kind, ends: 2, role, said });
+        let id = self.store(Link::new(from, to, kind, role));
         self.append_incoming(to, id);
         self.append_outgoing(from, id);
     }
@@ -358,8 +362,7 @@ impl Dag {
 
     fn store(&mut self, link: Link) -> LinkId {
         let Some(id) = self.free else {
-            self.links.push(link);
-            return LinkId::newest(self.links.len());
+            return LinkId::at(self.links.push(link));
         };
         let reused = std::mem::replace(self.link_mut(id), link);
         self.free = reused.next_out;
@@ -390,6 +393,40 @@ impl Dag {
     }
 }
 
+impl Link {
+    /// One that is in both lists, at their ends.
+    fn new(from: usize, to: usize, kind: EdgeKind, role: Role) -> Self {
+        let (from, to) = (Number::of(from), Number::of(to));
+        let (next_in, next_out, said) = (None, None, Verdict::Met);
+        Self { from, to, next_in, next_out, kind, ends: 2, role, said }
+    }
+
+    #[inline]
+    fn from(&self) -> usize {
+        self.from.get()
+    }
+
+    #[inline]
+    fn to(&self) -> usize {
+        self.to.get()
+    }
+}
+
+impl Number {
+    #[inline]
+    fn of(node: usize) -> Self {
+        let node = node as u64;
+        debug_assert!(node >> 48 == 0, "fewer than 2^43 nodes");
+        Self([0, 16, 32].map(|shift| (node >> shift) as u16))
+    }
+
+    #[inline]
+    fn get(self) -> usize {
+        let [low, middle, high] = self.0.map(u64::from);
+        (low | middle << 16 | high << 32) as usize
+    }
+}
+
 impl List {
     /// Makes `id` the last one; the one that has to point to it now.
     fn append(&mut self, id: LinkId) -> Option<LinkId> {
@@ -398,8 +435,8 @@ impl List {
 }
 
 impl LinkId {
-    fn newest(count: usize) -> Self {
-        let number = u32::try_from(count).ok().and_then(std::num::NonZeroU32::new);
+    fn at(index: usize) -> Self {
+        let number = u32::try_from(index + 1).ok().and_then(std::num::NonZeroU32::new);
         Self(number.expect("fewer than 2^32 edges at a time"))
     }
 

@@ -36,7 +36,7 @@ mod view;
 mod work;
 
 pub use config::{EngineConfig, Order};
-use costs::RecentCost;
+use costs::RecentCosts;
 pub use family::Children;
 use family::Families;
 pub use stride::Alike;
@@ -106,8 +106,7 @@ pub struct Engine {
     /// By [`CostId`].
     costs: Vec<Demand>,
     known_costs: BTreeMap<Demand, CostId>,
-    /// What was asked for last: many works cost the same.
-    recent_cost: Option<Box<RecentCost>>,
+    recent_costs: RecentCosts,
     staged: VecDeque<Staged>,
     staged_after: VecDeque<Dependency>,
     metrics: Metrics,
@@ -136,7 +135,7 @@ impl Engine {
             kept: None,
             costs: Vec::new(),
             known_costs: BTreeMap::new(),
-            recent_cost: None,
+            recent_costs: RecentCosts::default(),
             staged: VecDeque::new(),
             staged_after: VecDeque::new(),
             metrics: Metrics::default(),

@@ -3,21 +3,32 @@
 //!
 //! Whoever posts holds nobody up and is held up by nobody: changes are posted in one go, what is too
 //! old makes way, and a reader that comes too late is told how many it missed. A reader takes many
-//! at a time.
+//! at a time, and pauses for a moment before it asks to be rung for: where much is posted, to ring
+//! for each of it would cost more than all the rest.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
+use tokio::task::coop::consume_budget;
 
 /// How many changes a reader may be behind.
 const KEPT: usize = 4096;
-/// How many a reader takes at a time.
+/// How many a reader takes at a time, unless it is the only one.
 const TAKEN: usize = 64;
+/// How long a reader that has read something pauses: a few microseconds.
+const PAUSE: usize = 200;
+/// How many have to be posted meanwhile: as many as where bodies take next to no time.
+const MANY: u64 = 8;
+/// After pauses in vain it does not pause for up to two to the power of this many reads.
+const MOST_IN_VAIN: u32 = 6;
 
 #[derive(Debug)]
 pub(crate) struct Board<T> {
     posted: Mutex<Posted<T>>,
+    /// How many were posted, for those who would look in vain.
+    count: AtomicU64,
     /// Rung when something was posted and somebody waits for it.
     bell: Notify,
 }
@@ -41,6 +52,19 @@ pub(crate) struct Reader<T> {
     seen: u64,
     /// What it has taken and not told yet.
     taken: VecDeque<T>,
+    /// Whether it has read something since it last paused.
+    has_read: bool,
+    patience: Patience,
+}
+
+/// Whether a reader pauses before it waits. Where the one who posts shares its thread, or posts
+/// seldom, that is in vain.
+#[derive(Debug, Default)]
+struct Patience {
+    /// How often it was in vain, one time after the other.
+    in_vain: u32,
+    /// For how many reads there is no pause.
+    rest: u32,
 }
 
 /// What a reader is told.
@@ -58,13 +82,15 @@ impl<T: Clone> Board<T> {
             is_awaited: false,
             is_closed: false,
         };
-        Arc::new(Self { posted: Mutex::new(posted), bell: Notify::new() })
+        let (posted, count) = (Mutex::new(posted), AtomicU64::new(0));
+        Arc::new(Self { posted, count, bell: Notify::new() })
     }
 
     pub(crate) fn read(self: &Arc<Self>) -> Reader<T> {
         let mut posted = self.lock();
         posted.readers += 1;
-        Reader { board: Arc::clone(self), seen: posted.count, taken: VecDeque::new() }
+        let (seen, taken, patience) = (posted.count, VecDeque::new(), Patience::default());
+        Reader { board: Arc::clone(self), seen, taken, has_read: false, patience }
     }
 
     /// Posts everything that is in `changes`, which is empty then.
@@ -76,12 +102,18 @@ impl<T: Clone> Board<T> {
             posted.latest.extend(changes.drain(..));
             let too_many = posted.latest.len().saturating_sub(KEPT);
             posted.latest.drain(..too_many);
+            // Relaxed: whoever sees it takes the lock, and whoever does not waits for the bell.
+            self.count.store(posted.count, Ordering::Relaxed);
         }
         drop(posted);
         changes.clear();
         if is_awaited {
             self.bell.notify_waiters();
         }
+    }
+
+    fn is_far_from(&self, seen: u64) -> bool {
+        self.count.load(Ordering::Relaxed) >= seen + MANY
     }
 
     /// Nothing more will be posted.
@@ -102,6 +134,11 @@ impl<T: Clone> Reader<T> {
             if let Some(one) = self.taken.pop_front() {
                 return Some(Told::One(one));
             }
+            if std::mem::take(&mut self.has_read) {
+                self.patience.pause(|| self.board.is_far_from(self.seen));
+                // There may always be more, and others have to have this thread, too.
+                consume_budget().await;
+            }
             let board = Arc::clone(&self.board);
             let rung = board.bell.notified();
             tokio::pin!(rung);
@@ -109,7 +146,7 @@ impl<T: Clone> Reader<T> {
             rung.as_mut().enable();
             match self.look() {
                 Looked::Missed(missed) => return Some(Told::Missed(missed)),
-                Looked::Taken => {}
+                Looked::Taken => self.has_read = true,
                 Looked::Nothing => rung.await,
                 Looked::Closed => return None,
             }
@@ -126,7 +163,13 @@ impl<T: Clone> Reader<T> {
         }
         // No more than are kept, so it is a place among them.
         let next = (self.seen - oldest) as usize;
-        self.taken.extend(posted.latest.iter().skip(next).take(TAKEN).cloned());
+        if posted.readers == 1 {
+            // Nobody else will read these, and nobody is held up while they are taken.
+            posted.latest.drain(..next);
+            std::mem::swap(&mut self.taken, &mut posted.latest);
+        } else {
+            self.taken.extend(posted.latest.iter().skip(next).take(TAKEN).cloned());
+        }
         self.seen += self.taken.len() as u64;
         match self.taken.is_empty() {
             false => Looked::Taken,
@@ -135,6 +178,23 @@ impl<T: Clone> Reader<T> {
                 posted.is_awaited = true;
                 Looked::Nothing
             }
+        }
+    }
+}
+
+impl Patience {
+    /// Waits a moment for others, unless that was in vain of late.
+    fn pause(&mut self, is_worth_it: impl Fn() -> bool) {
+        if self.rest > 0 {
+            self.rest -= 1;
+            return;
+        }
+        (0..PAUSE).for_each(|_| std::hint::spin_loop());
+        if is_worth_it() {
+            self.in_vain = 0;
+        } else {
+            self.in_vain = (self.in_vain + 1).min(MOST_IN_VAIN);
+            self.rest = 1 << self.in_vain;
         }
     }
 }
@@ -210,6 +270,32 @@ mod tests {
         }
         board.close();
         assert_eq!(reader.await.expect("no panic"), ((0..1000).collect(), 0));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn one_that_reads_beside_the_one_who_posts_reads_or_misses_everything_once() {
+        const POSTED: u64 = 30_000;
+        let board = Board::new();
+        let reader = tokio::spawn(all(board.read()));
+        for first in (0..POSTED).step_by(3) {
+            board.post(&mut vec![first, first + 1, first + 2]);
+        }
+        board.close();
+        let (read, missed) = reader.await.expect("no panic");
+        assert_eq!(read.len() as u64 + missed, POSTED);
+        assert!(read.is_sorted_by(|one, next| one < next), "in order, and none twice");
+    }
+
+    #[tokio::test]
+    async fn one_that_is_left_alone_goes_on_where_it_was() {
+        let board = Board::new();
+        let (mut first, second) = (board.read(), board.read());
+        board.post(&mut vec![1, 2]);
+        assert!(matches!(first.next().await, Some(Told::One(1))));
+        drop(second);
+        board.post(&mut vec![3]);
+        board.close();
+        assert_eq!(all(first).await, (vec![2, 3], 0));
     }
 
     #[tokio::test]

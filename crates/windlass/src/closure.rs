@@ -1,12 +1,14 @@
 //! Works from closures that return what they bring.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use crate::context::WorkContext;
+use crate::entry::shared_name;
 use crate::error::WorkError;
-use crate::spec::{Brings, Brought, Value, WorkSpec, publish_on_success};
+use crate::spec::{Brought, WorkSpec, promise_of, publish_on_success};
 use crate::work::{Work, WorkOutcome};
 
 /// A work from an async closure. It is called once per attempt; an `Err` is retried as the spec says,
@@ -36,13 +38,15 @@ where
     F: FnMut(WorkContext) -> Fut + Send + 'static,
     Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
 {
-    let value = Value::empty();
-    let body = FnWork { name: name.into(), body, brought: Brought::of(&value) };
-    WorkSpec::bringing(Box::new(body), Brings::Value(value))
+    let name = shared_name(&name.into());
+    let body = FnWork { name, body, brought: Brought::nothing_yet() };
+    WorkSpec::bringing(Box::new(body), |body| {
+        promise_of(body, |own: &mut FnWork<T, F>| &mut own.brought)
+    })
 }
 
 struct FnWork<T, F> {
-    name: String,
+    name: Arc<str>,
     body: F,
     brought: Brought<T>,
 }

@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use windlass_pool::{JoinTask, Scheduler, TaskError};
 
 use crate::context::WorkContext;
+use crate::entry::shared_name;
 use crate::error::WorkError;
-use crate::spec::{Brings, Brought, Value, WorkSpec, publish_on_success};
+use crate::spec::{Brought, WorkSpec, promise_of, publish_on_success};
 use crate::work::{Work, WorkOutcome};
 
 /// A work that runs `body` on the pool's workers, so that it keeps no thread of the async runtime
@@ -36,13 +37,15 @@ where
     T: Send + Sync + 'static,
     F: Fn(&WorkContext) -> Result<T, WorkError> + Send + Sync + 'static,
 {
-    let value = Value::empty();
-    let body = CpuWork { name: name.into(), body: Arc::new(body), brought: Brought::of(&value) };
-    WorkSpec::bringing(Box::new(body), Brings::Value(value))
+    let name = shared_name(&name.into());
+    let body = CpuWork { name, body: Arc::new(body), brought: Brought::nothing_yet() };
+    WorkSpec::bringing(Box::new(body), |body| {
+        promise_of(body, |own: &mut CpuWork<T, F>| &mut own.brought)
+    })
 }
 
 struct CpuWork<T, F> {
-    name: String,
+    name: Arc<str>,
     body: Arc<F>,
     brought: Brought<T>,
 }

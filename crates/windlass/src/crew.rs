@@ -39,7 +39,7 @@ pub(crate) struct Crew {
 pub(crate) struct LastEnd(u64);
 
 /// A body that takes less costs less than to have somebody else run it.
-const BRISK_NS: u64 = 2_000;
+const BRISK_NS: u64 = 1_200;
 /// Bodies that take longer count as if they took so long, so that they are soon forgotten: two of
 /// them are noticed, and one that was only held up is not.
 const LONG_NS: u64 = 4 * BRISK_NS;

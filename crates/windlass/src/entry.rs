@@ -15,6 +15,8 @@ use crate::gate::Gate;
 use crate::reference::End;
 use crate::work::Work;
 
+/// In one cache line of its own: works are looked at in any order.
+#[repr(align(64))]
 pub(crate) struct Entry {
     pub(crate) name: Arc<str>,
     /// Absent while an attempt is under way.
@@ -29,7 +31,7 @@ pub(crate) struct Entry {
     has_tried: bool,
 }
 
-const _: () = assert!(size_of::<Option<Entry>>() <= 64);
+const _: () = assert!(size_of::<Option<Entry>>() == 64);
 
 /// What few works have.
 #[derive(Default)]

@@ -8,6 +8,7 @@ use windlass_core::{
     Amount, Dependency, DependencyError, Input, Rejected, ResourceCost, SLOTS, WorkId, WorkState,
 };
 
+use crate::entry::shared_name;
 use crate::event::Subscription;
 use crate::explain::Explanation;
 use crate::metrics::WorkSchedulerMetrics;
@@ -80,9 +81,9 @@ impl WorkHandle {
 
     /// Adds a work whose value or failure can be waited for, and had by later works, as the example of
     /// [`WorkRef`] shows.
-    pub fn spawn<T>(&self, spec: WorkSpec<T>) -> Result<WorkRef<T>, SubmitError> {
+    pub fn spawn<T>(&self, mut spec: WorkSpec<T>) -> Result<WorkRef<T>, SubmitError> {
         let (tell, end) = oneshot::channel();
-        let (name, brings) = (spec.body.name().into(), spec.brings.clone());
+        let (name, brings) = (shared_name(spec.name()), (spec.brings)(&mut *spec.body));
         let id = self.shared.submit(spec, None, Some(tell))?;
         Ok(WorkRef::new(id, name, brings, end))
     }

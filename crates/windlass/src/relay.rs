@@ -51,6 +51,9 @@ pub(crate) enum Waited {
     Yes,
 }
 
+/// In how many rounds of looking for an answer the lock is tried once.
+const TRY_EVERY: usize = 8;
+
 impl<S, N, A> Relay<S, N, A> {
     pub(crate) fn new(state: S) -> Self {
         let (notes, count) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
@@ -77,11 +80,14 @@ impl<S, N, A> Relay<S, N, A> {
         // With the acquire in `take_notes`; one that is seen late is seen to by whoever left it.
         self.count.store(notes.len(), Ordering::Release);
         drop(notes);
-        for _ in 0..SPINS {
+        for round in 0..SPINS {
             if desk.is_answered() {
                 return Turn::Answered(desk.take().expect(ONCE));
             }
-            if let Some(state) = self.try_lock() {
+            // Each try takes the lock's memory away from its holder.
+            if round % TRY_EVERY == 0
+                && let Some(state) = self.try_lock()
+            {
                 return self.take_turn(state, &desk);
             }
             spin();

@@ -1,5 +1,6 @@
 //! A work with everything that can be said about it before it runs.
 
+use std::any::Any;
 use std::fmt;
 use std::future::IntoFuture;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,7 +36,8 @@ pub struct WorkSpec<T = ()> {
     pub(crate) priority: i64,
     pub(crate) needs: ResourceCost,
     rare: Option<Box<Rare>>,
-    pub(crate) brings: Brings<T>,
+    /// What its body brings, for somebody who will ask.
+    pub(crate) brings: Promise<T>,
 }
 
 /// What few works say, so that the others are quickly passed on.
@@ -46,6 +48,9 @@ pub(crate) struct Rare {
     pub(crate) deadline: Option<Instant>,
     pub(crate) gate: Option<Gate>,
 }
+
+/// Has a body promise what it will bring.
+pub(crate) type Promise<T> = fn(&mut dyn Work) -> Brings<T>;
 
 /// What a work brings when it has succeeded.
 pub(crate) enum Brings<T> {
@@ -59,11 +64,11 @@ pub(crate) enum Brings<T> {
 pub(crate) struct Value<T>(Mutex<Option<Arc<T>>>);
 
 impl<T> Value<T> {
-    pub(crate) fn empty() -> Arc<Self> {
+    fn empty() -> Arc<Self> {
         Arc::new(Self(Mutex::new(None)))
     }
 
-    pub(crate) fn put(&self, value: T) {
+    fn put(&self, value: T) {
         self.set(Some(Arc::new(value)));
     }
 
@@ -100,12 +105,18 @@ impl<T> Clone for Brings<T> {
 /// may still be cancelled, or have a child that fails.
 pub(crate) struct Brought<T> {
     draft: Option<T>,
-    value: Arc<Value<T>>,
+    /// Where it is left, if anybody ever asks.
+    value: Option<Arc<Value<T>>>,
 }
 
 impl<T> Brought<T> {
-    pub(crate) fn of(value: &Arc<Value<T>>) -> Self {
-        Self { draft: None, value: Arc::clone(value) }
+    pub(crate) fn nothing_yet() -> Self {
+        Self { draft: None, value: None }
+    }
+
+    /// Somebody will ask for it.
+    pub(crate) fn promise(&mut self) -> Brings<T> {
+        Brings::Value(Arc::clone(self.value.get_or_insert_with(Value::empty)))
     }
 
     pub(crate) fn keep(&mut self, value: T) {
@@ -114,16 +125,28 @@ impl<T> Brought<T> {
 
     /// What nobody can ask for, now or later, is dropped.
     pub(crate) fn publish(&mut self) {
-        let wanted = Arc::strong_count(&self.value) > 1;
-        if let Some(value) = self.draft.take().filter(|_| wanted) {
-            self.value.put(value);
+        let draft = self.draft.take();
+        let wanted = self.value.as_ref().filter(|value| Arc::strong_count(value) > 1);
+        if let (Some(draft), Some(value)) = (draft, wanted) {
+            value.put(draft);
         }
     }
 
     pub(crate) fn withdraw(&mut self) {
         self.draft = None;
-        self.value.set(None);
+        if let Some(value) = &self.value {
+            value.set(None);
+        }
     }
+}
+
+/// The promise of bodies of this type, which the spec was made with.
+pub(crate) fn promise_of<W: Work, T>(
+    body: &mut dyn Work,
+    brought: impl FnOnce(&mut W) -> &mut Brought<T>,
+) -> Brings<T> {
+    let body: &mut dyn Any = body;
+    brought(body.downcast_mut().expect("a spec keeps the body it was made with")).promise()
 }
 
 /// The hooks of a body that brings something: `publish_on_success!(this => this.brought)`.
@@ -154,12 +177,12 @@ impl WorkSpec {
     }
 
     pub(crate) fn boxed(body: Box<dyn Work>) -> Self {
-        Self::bringing(body, Brings::Nothing(|| Arc::new(())))
+        Self::bringing(body, |_| Brings::Nothing(|| Arc::new(())))
     }
 }
 
 impl<T> WorkSpec<T> {
-    pub(crate) fn bringing(body: Box<dyn Work>, brings: Brings<T>) -> Self {
+    pub(crate) fn bringing(body: Box<dyn Work>, brings: Promise<T>) -> Self {
         Self {
             body,
             after: Vec::new(),

@@ -26,7 +26,7 @@ impl Dag {
         self.nodes[parent].incoming = List::default();
         while let Some(id) = next {
             let free = self.free;
-            let known = self.nodes.get(self.link(id).from).is_some();
+            let known = self.nodes.get(self.link(id).from()).is_some();
             let link = self.link_mut(id);
             next = link.next_in.take();
             if known || link.role != Role::Family {

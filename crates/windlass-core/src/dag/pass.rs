@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use super::{Dag, EdgeError, EdgeKind, Node, Role, spaced};
+use super::{Dag, EdgeError, EdgeKind, Link, Node, Role, spaced};
 use crate::column::Column;
 
 type NewEdge = (usize, usize, EdgeKind);
@@ -43,7 +43,7 @@ impl Dag {
         let targets = std::iter::from_fn(move || {
             let link = self.link(next?);
             next = link.next_out;
-            Some(link.to)
+            Some(link.to())
         });
         targets.filter(|&target| self.nodes.get(target).is_some())
     }
@@ -177,7 +177,7 @@ impl<'a> Pass<'a> {
 
     fn live_sources(&self, node: usize) -> impl Iterator<Item = usize> {
         let ordering = self.dag.incoming(node).filter(|link| link.role != Role::Settled);
-        ordering.map(|link| link.from).filter(|&from| self.dag.nodes.get(from).is_some())
+        ordering.map(Link::from).filter(|&from| self.dag.nodes.get(from).is_some())
     }
 }
 

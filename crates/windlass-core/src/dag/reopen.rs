@@ -35,7 +35,7 @@ impl Dag {
     /// What the edges into `node` say whose sources are forgotten.
     pub(crate) fn words(&self, node: usize) -> impl Iterator<Item = Verdict> {
         let waits = self.incoming(node).filter(|link| link.role != Role::Family);
-        let forgotten = waits.filter(|link| self.nodes.get(link.from).is_none());
+        let forgotten = waits.filter(|link| self.nodes.get(link.from()).is_none());
         forgotten.map(|link| link.said)
     }
 
@@ -43,9 +43,9 @@ impl Dag {
     /// one that was settled when it was added was in nobody's way.
     pub(crate) fn expect_reopenable(&self, nodes: &[usize]) -> Result<(), EdgeError> {
         let known: BTreeSet<_> = nodes.iter().copied().collect();
-        let reopens = |link: &&Link| link.role == Role::Settled && known.contains(&link.from);
+        let reopens = |link: &&Link| link.role == Role::Settled && known.contains(&link.from());
         let into = |&node: &usize| self.incoming(node).filter(reopens);
-        let edges = nodes.iter().flat_map(into).map(|link| (link.from, link.to, link.kind));
+        let edges = nodes.iter().flat_map(into).map(|link| (link.from(), link.to(), link.kind));
         let edges: Vec<_> = edges.collect();
         let agrees = |&(from, to, _): &_| self.nodes[from].place < self.nodes[to].place;
         if edges.iter().all(agrees) {
@@ -61,7 +61,7 @@ impl Dag {
         let mut next = self.nodes[node].incoming.first;
         while let Some(id) = next {
             next = self.link(id).next_in;
-            if self.link(id).role == Role::Family || !is_open(self.link(id).from) {
+            if self.link(id).role == Role::Family || !is_open(self.link(id).from()) {
                 continue;
             }
             unmet += 1;
@@ -73,7 +73,7 @@ impl Dag {
     }
 
     fn unsettle(&mut self, id: LinkId) {
-        let (from, to) = (self.link(id).from, self.link(id).to);
+        let (from, to) = (self.link(id).from(), self.link(id).to());
         self.order(from, to).expect("that was looked at before anything was opened");
         let link = self.link_mut(id);
         link.role = Role::Wait;

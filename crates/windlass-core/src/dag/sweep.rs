@@ -87,8 +87,8 @@ impl Sweep {
         };
         let link = dag.link(id);
         let node = match self.direction {
-            Direction::Up => link.to,
-            Direction::Down => link.from,
+            Direction::Up => link.to(),
+            Direction::Down => link.from(),
         };
         self.link = match self.direction {
             Direction::Up => link.next_out,

@@ -4,13 +4,42 @@ use super::Engine;
 use crate::capacity::{CapacityTree, CostError, Demand, SLOTS};
 use crate::{Amount, CostId, ResourceCost};
 
-/// What a cost meant the last time that somebody asked.
-#[derive(Clone, Debug)]
-pub(super) struct RecentCost {
-    cost: ResourceCost,
+/// What costs mean that somebody has asked for of late: many works cost the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RecentCosts {
     /// Of what the tree declared then.
     revision: u64,
-    number: CostId,
+    known: Vec<(ResourceCost, CostId)>,
+    /// The one that makes way for the next.
+    oldest: usize,
+}
+
+/// How many are remembered: to look through them must cost less than to ask the tree.
+const KEPT: usize = 8;
+
+impl RecentCosts {
+    fn find(&self, revision: u64, cost: &ResourceCost) -> Option<CostId> {
+        if self.revision != revision {
+            return None;
+        }
+        let mut known = self.known.iter();
+        let shared = known.find(|(known, _)| known.is_shared_with(cost));
+        let found = shared.or_else(|| self.known.iter().find(|(known, _)| known == cost));
+        found.map(|(_, number)| *number)
+    }
+
+    fn remember(&mut self, revision: u64, cost: &ResourceCost, number: CostId) {
+        if self.revision != revision {
+            *self = Self { revision, ..Self::default() };
+        }
+        let entry = (cost.clone(), number);
+        if self.known.len() < KEPT {
+            self.known.push(entry);
+        } else {
+            self.known[self.oldest] = entry;
+            self.oldest = (self.oldest + 1) % KEPT;
+        }
+    }
 }
 
 impl Engine {
@@ -22,17 +51,14 @@ impl Engine {
         cost: &ResourceCost,
     ) -> Result<CostId, CostError> {
         let revision = capacity.revision();
-        if let Some(recent) = &self.recent_cost
-            && recent.revision == revision
-            && recent.cost == *cost
-        {
-            return Ok(recent.number);
+        if let Some(number) = self.recent_costs.find(revision, cost) {
+            return Ok(number);
         }
         let one_slot = ResourceCost::new().with(SLOTS, Amount::from(1));
         let whole = one_slot.iter().chain(cost.iter()).map(|(name, n)| (name.to_owned(), n));
         let demand = capacity.demand(capacity.level_of(self.client), &whole.collect())?;
         let number = self.number_of(demand);
-        self.recent_cost = Some(Box::new(RecentCost { cost: cost.clone(), revision, number }));
+        self.recent_costs.remember(revision, cost, number);
         Ok(number)
     }
 

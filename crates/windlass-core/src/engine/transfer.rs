@@ -3,6 +3,7 @@
 //! Everything stays as it is, also who has waited for how long; only what works take is asked anew.
 //! The clock of the other tree may show another time: from then on the engine translates.
 
+use super::costs::RecentCosts;
 use super::step::line;
 use super::{Engine, Lines};
 use crate::capacity::{CapacityTree, CostError};
@@ -31,7 +32,7 @@ impl Engine {
         self.lines = Lines::new(self.config.ageing);
         self.costs.clear();
         self.known_costs.clear();
-        self.recent_cost = None;
+        self.recent_costs = RecentCosts::default();
         wakes.retain(|client| *client != self.client);
         wakes.sort_unstable();
         wakes.dedup();

@@ -19,7 +19,9 @@ pub(super) struct Staged {
     pub(super) more: More,
 }
 
+/// In one cache line of its own: works are looked at in any order.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(super) struct Work {
     pub(super) phase: Phase,
     pub(super) priority: i64,
@@ -46,7 +48,7 @@ pub(super) enum Gate {
     Open,
 }
 
-const _: () = assert!(size_of::<Work>() <= 56);
+const _: () = assert!(size_of::<Work>() == 64);
 
 impl Engine {
     /// Lays a submission beside the fact that will take it in: for replay, in the order of the
