@@ -24,9 +24,6 @@ pub(crate) fn run(report: &mut Report) {
         contenders.push(("windlass", alone(&NAMES[..resources], depth)));
         report.measure(Row { name, operations: TIMES, expected: TIMES, contenders });
     }
-    let name = "try_acquire + drop, 1 resource, two costs in turn";
-    let contenders: Vec<(&'static str, Run<'_>)> = vec![("windlass", in_turn())];
-    report.measure(Row { name, operations: TIMES, expected: TIMES, contenders });
     let semaphore = Arc::new(Semaphore::new(1000));
     let capacity = capacity(&NAMES[..1], 1);
     let contenders: Vec<(&'static str, Run<'_>)> = vec![
@@ -54,16 +51,6 @@ fn semaphores() -> Vec<(&'static str, Run<'static>)> {
 fn alone(names: &[&str], depth: usize) -> Run<'static> {
     let (capacity, cost) = (capacity(names, depth), one_of(names));
     Box::new(move || take(&capacity, &cost))
-}
-
-/// Costs that take turns go through the lock of the tree.
-fn in_turn() -> Run<'static> {
-    let capacity = capacity(&NAMES[..1], 1);
-    let costs = [1, 2].map(|n| ResourceCost::new().with(NAMES[0], Amount::from(n)));
-    Box::new(move || {
-        let costs = costs.iter().cycle().take(usize::try_from(TIMES).expect("few"));
-        costs.map(|cost| u64::from(capacity.try_acquire(cost).is_ok())).sum()
-    })
 }
 
 /// A capacity with a thousand of each, under as many levels with as much.
