@@ -147,10 +147,10 @@ fn name(value: &Value) -> String {
     value.as_str().unwrap_or("?").replace('|', "\\|")
 }
 
-/// A number without digits that mean nothing.
+/// A number without digits that mean nothing; nothing if it was not measured.
 fn number(value: &Value) -> String {
     match value.as_f64() {
-        None => "?".to_owned(),
+        None => String::new(),
         Some(number) if number.abs() >= 100.0 || number.fract() == 0.0 => format!("{number:.0}"),
         Some(number) if number.abs() >= 10.0 => format!("{number:.1}"),
         Some(number) => format!("{number:.2}"),
@@ -185,7 +185,7 @@ mod tests {
             (json!(12.34), "12.3"),
             (json!(2.345), "2.35"),
             (json!(0.0), "0"),
-            (json!(null), "?"),
+            (json!(null), ""),
         ] {
             assert_eq!(number(&value), text);
         }

@@ -5,19 +5,27 @@ pub(crate) struct Benchmark {
     pub(crate) name: &'static str,
     /// Whether it prints its JSON, instead of writing it to a file that it is told.
     pub(crate) prints: bool,
+    /// Whether it calls the command `windlass`.
+    pub(crate) commands: bool,
     /// What it is told for all of its figures.
     pub(crate) whole: &'static [&'static str],
     /// What it is told for a short look.
     pub(crate) quick: &'static [&'static str],
 }
 
+/// One that prints its JSON and needs nothing else.
+const PRINTING: Benchmark =
+    Benchmark { name: "", prints: true, commands: false, whole: &[], quick: &["--quick"] };
+/// One that writes its JSON to a file.
+const WRITING: Benchmark = Benchmark { prints: false, ..PRINTING };
+
 pub(crate) const BENCHMARKS: &[Benchmark] = &[
-    Benchmark { name: "dag", prints: true, whole: &[], quick: &["1", "no-op"] },
-    Benchmark { name: "engine", prints: true, whole: &[], quick: &["--quick"] },
-    Benchmark { name: "pool", prints: false, whole: &[], quick: &["--quick"] },
-    Benchmark { name: "capacity", prints: false, whole: &[], quick: &["--quick"] },
-    Benchmark { name: "coordination", prints: false, whole: &[], quick: &["--quick"] },
-    Benchmark { name: "commands", prints: false, whole: &[], quick: &["--quick"] },
+    Benchmark { name: "dag", quick: &["1", "no-op"], ..PRINTING },
+    Benchmark { name: "engine", ..PRINTING },
+    Benchmark { name: "pool", ..WRITING },
+    Benchmark { name: "capacity", ..WRITING },
+    Benchmark { name: "coordination", commands: true, ..WRITING },
+    Benchmark { name: "commands", commands: true, ..WRITING },
 ];
 
 /// What is wanted.
