@@ -195,6 +195,8 @@ fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<()> {
             writeln!(stdout, "{gap}{}", style.bold(&piece.heading))?;
         }
         match (File::open(&piece.path), form) {
+            // An attempt that prints nothing leaves no log.
+            (Err(error), _) if error.kind() == io::ErrorKind::NotFound => {}
             (Err(error), _) => {
                 eprintln!("windlass: {} cannot be read: {error}", piece.path.display());
             }
