@@ -54,7 +54,7 @@ pub use self::update::{Change, End, Update};
 const NET: Duration = Duration::from_secs(1);
 /// How long a sync may wait for more to sync. Nobody sees the difference, and steps that take less time
 /// than a sync need not wait for one each.
-const LINGER: Duration = Duration::from_millis(5);
+const LINGER: Duration = Duration::from_millis(20);
 
 /// Leads one run to its end.
 pub struct Coordinator {
@@ -574,7 +574,11 @@ impl Coordinator {
         if from == Some(state) || submitted {
             return;
         }
-        let why = self.whys.remove(&work).or_else(|| self.schedule.why_blocked(work));
+        // A start may be told together with the end that follows it, and only ends have reasons.
+        let why = match state {
+            WorkState::Running => None,
+            _ => self.whys.remove(&work).or_else(|| self.schedule.why_blocked(work)),
+        };
         let step = self.schedule.step(work).name.as_str();
         let log = log_path(&self.logs, Grant { work, attempt }, step);
         let log = (attempt > 0).then_some(log);

@@ -116,7 +116,7 @@ pub(crate) struct Traces {
 pub(crate) enum Log {
     /// There from the beginning: that it is there tells that there was a process.
     AtOnce(PathBuf),
-    /// There a moment later, unless the process has ended by then and printed nothing.
+    /// There a moment later, unless the process has ended well by then and printed nothing.
     Soon(PathBuf),
 }
 
@@ -428,8 +428,10 @@ impl Processes {
         let reaped = pid(process.id()).and_then(|number| reap(number).ok().flatten());
         let mut ended = reaped.unwrap_or(Ended::from(Exit::Code(CANNOT_START)));
         match &spare {
-            // Whoever is left may go on printing.
-            Some(spare) if !left.is_empty() => self.spares.give_name(spare),
+            // Whoever is left may go on printing, and people look for the log of what went wrong.
+            Some(spare) if !left.is_empty() || !ended.exit.is_success() => {
+                self.spares.give_name(spare);
+            }
             Some(spare) => self.spares.take_back(spare),
             None => {}
         }

@@ -2,8 +2,8 @@
 //!
 //! A new file costs as much as a small part of a small process, and makes every sync after it dearer;
 //! most small steps print nothing. So an attempt begins with a *spare* file, which gets the name of
-//! its log as soon as the attempt has run for a moment, or has ended and printed something. One that
-//! is still empty at the end serves the next attempt. Which log each spare is to become stands in the
+//! its log as soon as the attempt has run for a moment, has ended and printed something, or has failed.
+//! One that is still empty at a good end serves the next attempt. Which log each spare is to become stands in the
 //! *roster* before anything can be printed, so whoever takes a killed run over, or looks at it, knows.
 
 use std::collections::BTreeMap;
