@@ -288,7 +288,7 @@ impl Processes {
     /// How long until a log gets its name.
     fn until_name(&mut self) -> Option<Duration> {
         while let Some((_, job, number)) = self.nameless.front()
-            && !self.running.get(job).is_some_and(|running| running.process.id() == *number)
+            && self.running.get(job).is_none_or(|running| running.process.id() != *number)
         {
             self.nameless.pop_front();
         }
