@@ -3,9 +3,10 @@
 //!
 //! `cargo run --release -p windlass-bench-commands` needs `target/release/windlass` beside it
 //! (`cargo build --release -p windlass-cli`), prints a Markdown table and writes `results.json`
-//! beside this package's manifest; `-- --quick` does less and writes nothing. Contenders take turns
-//! within each round; one that is not installed is named as missing. State and files lie beside
-//! this program, so on the disk that the build is on.
+//! beside this package's manifest; `-- --quick` does less and writes nothing; with words, as in
+//! `-- "chain of 1000"`, only the works that are called so are measured, and the rows of the
+//! others stay as they are. Contenders take turns within each round; one that is not installed is
+//! named as missing. State and files lie beside this program, so on the disk that the build is on.
 
 mod contenders;
 mod floor;
@@ -22,8 +23,9 @@ use crate::report::Report;
 use crate::works::{Shape, Work};
 
 fn main() {
-    let arguments: Vec<_> = env::args().skip(1).collect();
-    let quick = arguments.iter().any(|argument| argument == "--quick");
+    let (options, words): (Vec<_>, Vec<_>) =
+        env::args().skip(1).partition(|argument| argument.starts_with("--"));
+    let quick = options.iter().any(|option| option == "--quick");
     let program = env::current_exe().expect("this program lies somewhere");
     let windlass = program.with_file_name("windlass");
     assert!(windlass.exists(), "build it first: cargo build --release -p windlass-cli");
@@ -40,13 +42,18 @@ fn main() {
         (Work { shape: Shape::Independent, steps: many, jobs: 64 }, rounds.1),
         (Work { shape: Shape::Chain, steps: many, jobs: 2 }, rounds.1),
     ] {
+        let name = work.to_string();
+        if !words.is_empty() && !words.iter().any(|word| name == *word) {
+            continue;
+        }
         measure_all(work, rounds, &contenders, dir.path(), &mut report);
     }
     println!("{}", report.markdown());
-    let told = arguments.iter().find_map(|argument| argument.strip_prefix("--json="));
+    let told = options.iter().find_map(|option| option.strip_prefix("--json="));
     let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("results.json");
     if let Some(file) = told.map(PathBuf::from).or_else(|| (!quick).then(usual)) {
-        fs::write(file, report.json()).expect("the results can be written");
+        let before = fs::read_to_string(&file).unwrap_or_default();
+        fs::write(file, report.json(&before)).expect("the results can be written");
     }
 }
 

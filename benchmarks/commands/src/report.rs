@@ -57,8 +57,19 @@ impl Report {
         table
     }
 
-    pub(crate) fn json(&self) -> String {
-        let rows: Vec<_> = self.rows.iter().map(Row::entry).collect();
+    /// All rows, and those of `before` whose works were not measured.
+    pub(crate) fn json(&self, before: &str) -> String {
+        let before: Value = serde_json::from_str(before).unwrap_or_default();
+        let measured = |row: &&Value| self.rows.iter().any(|own| row["work"] == own.work.as_str());
+        let kept = before["rows"].as_array().into_iter().flatten().filter(|row| !measured(row));
+        let mut rows: Vec<_> = kept.cloned().chain(self.rows.iter().map(Row::entry)).collect();
+        // In the order in which all of them are measured.
+        let order = ["one step", "1000 ind", "chain of 1000", "10000 ind", "chain of 10000"];
+        let place = |row: &Value| {
+            let work = row["work"].as_str().unwrap_or_default().to_owned();
+            order.iter().rposition(|beginning| work.starts_with(beginning))
+        };
+        rows.sort_by_key(place);
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let report = json!({
             "unit": "microseconds per step",

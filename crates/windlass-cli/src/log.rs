@@ -195,6 +195,8 @@ fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<()> {
             writeln!(stdout, "{gap}{}", style.bold(&piece.heading))?;
         }
         match (File::open(&piece.path), form) {
+            // An attempt that printed nothing may have left no log, where there are logs.
+            (Err(error), _) if error.kind() == io::ErrorKind::NotFound && view.logs.is_dir() => {}
             (Err(error), _) => {
                 eprintln!("windlass: {} cannot be read: {error}", piece.path.display());
             }

@@ -1,9 +1,11 @@
 //! One attempt of a step: a process in a group of its own, with its output in a log file.
 
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,8 +16,8 @@ use rustix::process::Pid;
 use windlass_core::{Grant, Token};
 use windlass_workflow::{Shell, plain_words};
 
+use crate::launch::{Launched, Launcher, Program, nul};
 use crate::order::Order;
-use crate::spawn::{Spawned, spawn_lasting};
 
 /// The variable that tells every process of a run which run it is.
 pub(crate) const RUN_VARIABLE: &str = "WINDLASS_RUN";
@@ -23,18 +25,33 @@ pub(crate) const RUN_VARIABLE: &str = "WINDLASS_RUN";
 pub(crate) const FENCE_VARIABLE: &str = "WINDLASS_FENCE";
 
 /// Starts a process of a run, with its output in `log`.
-pub(crate) fn start(order: &Order, log: &Path) -> io::Result<Spawned> {
-    // Whatever else opens it, such as a step that writes to `/dev/stderr`, nobody writes over others.
-    let log = File::options().create(true).append(true).open(log)?;
+pub(crate) fn start(launcher: &mut Launcher, order: &Order, log: &File) -> io::Result<Launched> {
     if let Some(words) = order.plain_words()
-        && let Some(program) = find(&words[0])
-        && let Ok(started) = order.spawn(program.as_os_str(), &words[0], &words[1..], &log)
+        && let Some(file) = find(&words[0])
+        && let Ok(started) = order
+            .launch(launcher, &Call { file: &file, name: &words[0], arguments: &words[1..], log })
     {
         return Ok(started);
     }
     // What cannot be executed is the shell's affair: it knows more ways, and what to say.
-    let shell = order.program.as_str();
-    order.spawn(OsStr::new(shell), shell, &order.arguments, &log)
+    let name = order.program.as_str();
+    if !order.sets("PATH")
+        && let Some(file) = find(name)
+        && let Ok(started) =
+            order.launch(launcher, &Call { file: &file, name, arguments: &order.arguments, log })
+    {
+        return Ok(started);
+    }
+    // The standard library looks everywhere, and says what is wrong.
+    order.spawn(log)
+}
+
+/// A program in a file, and how it is called.
+struct Call<'a> {
+    file: &'a Path,
+    name: &'a str,
+    arguments: &'a [String],
+    log: &'a File,
 }
 
 /// The file of a program, as a shell would find it.
@@ -65,26 +82,38 @@ impl Order {
         if is_usual && !own && *PLAIN_ENVIRONMENT { plain_words(text) } else { None }
     }
 
-    fn spawn(
-        &self,
-        program: &OsStr,
-        name: &str,
-        arguments: &[String],
-        log: &File,
-    ) -> io::Result<Spawned> {
-        let mut command = Command::new(program);
-        command
-            .arg0(name)
-            .args(arguments)
-            .current_dir(&self.dir)
+    /// Whether it has a variable of its own of this name.
+    fn sets(&self, variable: &str) -> bool {
+        self.env.iter().any(|(name, _)| name == variable)
+    }
+
+    fn launch(&self, launcher: &mut Launcher, call: &Call<'_>) -> io::Result<Launched> {
+        let text = |text: &[u8]| CString::new(text).map_err(nul);
+        let words = [call.name].into_iter().chain(call.arguments.iter().map(String::as_str));
+        let pwd = plain_path(&self.dir);
+        let own = self.env.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        launcher.launch(&Program {
+            file: text(call.file.as_os_str().as_bytes())?,
+            arguments: words.map(|word| text(word.as_bytes())).collect::<io::Result<_>>()?,
             // What a shell would set, for programs that are started without one.
+            env: [(&b"PWD"[..], pwd.as_os_str().as_bytes())].into_iter().chain(own).collect(),
+            dir: text(self.dir.as_os_str().as_bytes())?,
+            output: call.log.as_fd(),
+        })
+    }
+
+    fn spawn(&self, log: &File) -> io::Result<Launched> {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .current_dir(&self.dir)
             .env("PWD", &*plain_path(&self.dir))
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log.try_clone()?)
             .process_group(0);
-        spawn_lasting(&mut command)
+        Launched::by_command(&mut command)
     }
 }
 

@@ -52,6 +52,9 @@ pub use self::update::{Change, End, Update};
 
 /// How often to look though nobody rang: a holder that was killed rings for nobody.
 const NET: Duration = Duration::from_secs(1);
+/// How long a sync may wait for more to sync. Nobody sees the difference, and steps that take less time
+/// than a sync need not wait for one each.
+const LINGER: Duration = Duration::from_millis(20);
 
 /// Leads one run to its end.
 pub struct Coordinator {
@@ -64,7 +67,8 @@ pub struct Coordinator {
     /// The steps that have begun, and whose `finally` has not run since.
     uncleaned: BTreeSet<WorkId>,
     conditions: Conditions,
-    events: EventReader,
+    /// None where no guard heeds any.
+    events: Option<EventReader>,
     items: Items,
     processes: Processes,
     news: Mailbox<News>,
@@ -91,6 +95,8 @@ pub struct Coordinator {
     _signals: SignalWatch,
     _pulse: Pulse,
     bells: BellWatch,
+    /// Since when there is something in the store that a loss of power would take.
+    unsynced: Option<Instant>,
     stop: Option<Stop>,
     /// Somebody has asked for the end of the whole run.
     cancelled: bool,
@@ -262,7 +268,7 @@ impl Coordinator {
         fs::create_dir_all(&logs).map_err(|source| RunError::Io { what, source })?;
         let what = "processes cannot be waited for";
         let made = mailbox().and_then(|(tell, news)| {
-            let processes = Processes::new(&leader.mark(), schedule.at_once(), &news)?;
+            let processes = Processes::new(&leader.mark(), schedule.at_once(), &news, &logs)?;
             Ok((tell, news, processes))
         });
         let (tell, news, processes) = made.map_err(|source| RunError::Io { what, source })?;
@@ -274,13 +280,19 @@ impl Coordinator {
         let what = "signals cannot be watched";
         let _signals = signals.map_err(|source| RunError::Io { what, source })?;
         let _pulse =
-            Pulse::of_process(store.another()?, leader.process.clone(), terms(schedule.plan()));
+            Pulse::of_process(store.opener(), leader.process.clone(), terms(schedule.plan()));
         let bells = BellWatch::start(&store, topics(schedule.plan()), tell.clone())?;
-        let mut reader = store.another()?;
-        let after = reader.last_event()?;
+        let events = match heeds_events(schedule.plan()) {
+            true => {
+                let mut reader = store.another()?;
+                let after = reader.last_event()?;
+                Some(EventReader::new(reader, after, Vec::new()))
+            }
+            false => None,
+        };
         Ok(Self {
             conditions: Conditions::new(tell.clone(), &leader.mark()),
-            events: EventReader::new(reader, after, Vec::new()),
+            events,
             items: Items::of(schedule.plan()),
             store,
             schedule,
@@ -304,6 +316,7 @@ impl Coordinator {
             _signals,
             _pulse,
             bells,
+            unsynced: None,
             stop: None,
             cancelled: false,
             closing: None,
@@ -341,24 +354,65 @@ impl Coordinator {
     pub fn lead(mut self, mut watch: impl FnMut(&Update<'_>)) -> Result<End, RunError> {
         loop {
             let news = self.take_in()?;
-            let Committed { starts, written } = self.commit(news)?;
-            let ended = self.schedule.just_ended();
-            let follows = |start: &Start| self.follows(start, &ended);
-            let (follow, free): (Vec<_>, _) = starts.into_iter().partition(follows);
-            free.into_iter().for_each(|start| self.start(start));
-            if written == Written::Something {
-                self.store.sync()?;
+            let mut follow = self.act(news)?;
+            loop {
+                if !self.may_linger(&follow) {
+                    self.make_known(std::mem::take(&mut follow), &mut watch)?;
+                    if let Some(end) = self.end() {
+                        return self.finish(end, &mut watch);
+                    }
+                }
+                self.wait()?;
+                self.kill_the_slow()?;
+                if !self.inbox.is_empty() {
+                    break;
+                }
             }
-            follow.into_iter().for_each(|start| self.start(start));
-            let late = self.show(&mut watch);
-            late.into_iter().try_for_each(|work| self.ask_to_end(work))?;
-            self.clean_up();
-            if let Some(end) = self.end() {
-                return self.finish(end, &mut watch);
-            }
-            self.wait()?;
-            self.kill_the_slow()?;
         }
+    }
+
+    /// Stores what has happened, and starts what may start at once: what does not follow an end that
+    /// may be lost with the power. Those that do are returned.
+    fn act(&mut self, news: Vec<News>) -> Result<Vec<Start>, RunError> {
+        let Committed { starts, written } = self.commit(news)?;
+        if written == Written::Something {
+            self.unsynced.get_or_insert_with(Instant::now);
+        }
+        let ended = self.schedule.just_ended();
+        let follows = |start: &Start| self.follows(start, &ended);
+        let (follow, free): (Vec<_>, _) = starts.into_iter().partition(follows);
+        free.into_iter().for_each(|start| self.start(start));
+        Ok(follow)
+    }
+
+    /// Whether a sync can wait a moment for what comes next: nothing depends on it, and there is
+    /// nothing to tell that anybody waits for.
+    fn may_linger(&self, follow: &[Start]) -> bool {
+        let young = self.unsynced.is_some_and(|since| since.elapsed() < LINGER);
+        let due = !follow.is_empty()
+            || !self.due_finally.is_empty()
+            || !self.due_hooks.is_empty()
+            || !self.uncleaned.is_empty()
+            || !self.conditions.is_empty();
+        let told = !self.whys.is_empty() || !self.notices.is_empty();
+        let ends = self.running.is_empty() || self.stop.is_some() || self.closing.is_some();
+        young && !due && !told && !ends && self.schedule.all_is_well()
+    }
+
+    /// Syncs what was written, starts what has to follow that, and tells everybody.
+    fn make_known(
+        &mut self,
+        follow: Vec<Start>,
+        watch: &mut impl FnMut(&Update<'_>),
+    ) -> Result<(), RunError> {
+        if self.unsynced.take().is_some() {
+            self.store.sync()?;
+        }
+        follow.into_iter().for_each(|start| self.start(start));
+        let late = self.show(watch);
+        late.into_iter().try_for_each(|work| self.ask_to_end(work))?;
+        self.clean_up();
+        Ok(())
     }
 
     /// Everything that has happened since the last time, with what it leads to outside the engine.
@@ -403,11 +457,11 @@ impl Coordinator {
     }
 
     fn read_events(&mut self, now: Timestamp) -> Result<(), RunError> {
-        if !self.conditions.heeds_events() {
+        let Some(reader) = self.events.as_mut().filter(|_| self.conditions.heeds_events()) else {
             return Ok(());
-        }
-        while !self.events.is_at_end().map_err(only_store)? {
-            let events = self.events.read().map_err(only_store)?;
+        };
+        while !reader.is_at_end().map_err(only_store)? {
+            let events = reader.read().map_err(only_store)?;
             self.conditions.wake(&events, now);
         }
         Ok(())
@@ -520,7 +574,11 @@ impl Coordinator {
         if from == Some(state) || submitted {
             return;
         }
-        let why = self.whys.remove(&work).or_else(|| self.schedule.why_blocked(work));
+        // A start may be told together with the end that follows it, and only ends have reasons.
+        let why = match state {
+            WorkState::Running => None,
+            _ => self.whys.remove(&work).or_else(|| self.schedule.why_blocked(work)),
+        };
         let step = self.schedule.step(work).name.as_str();
         let log = log_path(&self.logs, Grant { work, attempt }, step);
         let log = (attempt > 0).then_some(log);
@@ -535,13 +593,16 @@ impl Coordinator {
             return Ok(());
         }
         let what = "processes cannot be waited for";
-        let over = self.processes.wait(self.patience());
+        let linger = self.unsynced.map(|since| LINGER.saturating_sub(since.elapsed()));
+        let patience = self.patience();
+        let lingers = linger.is_some_and(|linger| patience.is_none_or(|other| linger < other));
+        let over = self.processes.wait(if lingers { linger } else { patience });
         let over = over.map_err(|source| RunError::Io { what, source })?;
         let exited = over.into_iter().map(|(job, ended)| News::Exited { job, ended });
         self.inbox.extend(exited);
         self.inbox.extend(self.news.take());
         // Nobody rang in time, which may be because nobody could.
-        if self.inbox.is_empty() {
+        if self.inbox.is_empty() && !lingers {
             self.inbox.push(News::Rang);
         }
         Ok(())
@@ -568,9 +629,13 @@ impl Coordinator {
 /// The bells that matter to a run of `plan`.
 fn topics(plan: &Plan) -> Vec<Topic> {
     let names = plan.steps.iter().any(needs_names).then_some(Topic::Turn);
-    let events = plan.guards.iter().any(|guard| !guard.wake_on.is_empty());
-    let events = events.then_some(Topic::Events);
+    let events = heeds_events(plan).then_some(Topic::Events);
     [Some(Topic::Requests), names, events].into_iter().flatten().collect()
+}
+
+/// Whether events can make a guard of the plan worth another look.
+fn heeds_events(plan: &Plan) -> bool {
+    plan.guards.iter().any(|guard| !guard.wake_on.is_empty())
 }
 
 /// Whether a step needs names that the whole machine shares.

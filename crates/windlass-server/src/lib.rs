@@ -47,6 +47,7 @@ mod events;
 pub mod fault;
 mod guard;
 mod hold;
+mod launch;
 mod logs;
 mod look;
 mod mailbox;
@@ -60,6 +61,7 @@ mod processes;
 mod pulse;
 mod schedule;
 mod signals;
+mod spares;
 mod spawn;
 mod tree;
 

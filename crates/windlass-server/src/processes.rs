@@ -5,10 +5,11 @@
 //! an attempt that leaves nothing costs no search; one that has to be ended, or has left something,
 //! is handed to the thread that ends trees. Knows nothing of steps, stores or decisions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::param::clock_ticks_per_second;
-use rustix::process::{PidfdFlags, Resource, Rlimit, Signal, getrlimit, pidfd_open, setrlimit};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use windlass_core::WorkId;
 use windlass_store::Tree;
@@ -26,18 +27,23 @@ use crate::ended::{Ended, Exit};
 use crate::ender::{Condemned, Ender, Gone, Mercy};
 #[cfg(windlass_faults)]
 use crate::fault::Point;
+use crate::launch::{Launched, Launcher};
 use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::order::Order;
 use crate::orphans::Orphans;
 use crate::outputs;
 use crate::poll::{poll, timespec};
-use crate::spawn::{Spawned, reap};
+use crate::spares::{Lent, Spares};
+use crate::spawn::reap;
 use crate::tree::{self, MARKS, PATIENCE, Process, Reach};
 
 /// What a shell says of a command that cannot be executed.
 pub(crate) const CANNOT_START: i32 = 126;
 /// How often orphans are looked for while nothing else happens.
 const SWEEP: Duration = Duration::from_secs(1);
+/// How long an attempt runs before its log gets its name, though it may be empty: people look for it,
+/// and most small steps are over by then.
+const NAMELESS: Duration = Duration::from_millis(20);
 /// How many ends one wait can tell of.
 const AT_ONCE: usize = 256;
 /// What the table calls what is no process's end: news from outside, and from our own threads.
@@ -62,6 +68,10 @@ pub(crate) struct Processes {
     /// Those whose own process has ended.
     exited: BTreeSet<Job>,
     orphans: Orphans,
+    launcher: Launcher,
+    spares: Spares,
+    /// When the logs of attempts get their names, and of which life of whose.
+    nameless: VecDeque<(Instant, Job, u32)>,
     ender: Option<Ender>,
     /// The word that marks all of them.
     mark: String,
@@ -71,12 +81,12 @@ pub(crate) struct Processes {
 }
 
 struct Running {
-    process: Spawned,
-    /// Becomes readable when it ends.
-    handle: OwnedFd,
+    process: Launched,
     /// When it was started at the earliest, in ticks since boot.
     born: u64,
     traces: Traces,
+    /// What it prints to, as long as that is not called its log.
+    spare: Option<Lent>,
     tree: TreeState,
 }
 
@@ -96,9 +106,25 @@ pub(crate) struct Traces {
     /// The word that marks its processes.
     pub(crate) mark: String,
     /// Where its output goes.
-    pub(crate) log: PathBuf,
+    pub(crate) log: Log,
     /// Where it writes what it hands on, if it may.
     pub(crate) output: Option<PathBuf>,
+}
+
+/// Where what a process prints goes.
+#[derive(Clone, Debug)]
+pub(crate) enum Log {
+    /// There from the beginning: that it is there tells that there was a process.
+    AtOnce(PathBuf),
+    /// There a moment later, unless the process has ended well by then and printed nothing.
+    Soon(PathBuf),
+}
+
+impl Log {
+    pub(crate) fn path(&self) -> &Path {
+        let (Log::AtOnce(path) | Log::Soon(path)) = self;
+        path
+    }
 }
 
 enum Word {
@@ -119,8 +145,13 @@ enum Owner {
 
 impl Processes {
     /// `mark` is a word that all attempts carry, `at_once` how many there may be at a time; `news`
-    /// ends a wait, too.
-    pub(crate) fn new(mark: &str, at_once: usize, news: &impl AsFd) -> io::Result<Self> {
+    /// ends a wait, too. Their logs are in `logs`.
+    pub(crate) fn new(
+        mark: &str,
+        at_once: usize,
+        news: &impl AsFd,
+        logs: &Path,
+    ) -> io::Result<Self> {
         allow_files(at_once as u64);
         let table = epoll::create(CreateFlags::CLOEXEC)?;
         let (tell, words) = mailbox()?;
@@ -132,6 +163,9 @@ impl Processes {
             jobs: BTreeMap::new(),
             exited: BTreeSet::new(),
             orphans: Orphans::receive()?,
+            launcher: Launcher::new()?,
+            spares: Spares::of(logs)?,
+            nameless: VecDeque::new(),
             ender: None,
             mark: mark.to_owned(),
             words,
@@ -144,27 +178,47 @@ impl Processes {
         let born = ticks();
         #[cfg(windlass_faults)]
         Point::BeforeSpawn.reached();
-        let mut process = attempt::start(order, &traces.log)?;
-        #[cfg(windlass_faults)]
-        Point::AfterSpawn.reached();
-        let handle = match self.watch(process.id()) {
-            Ok(handle) => handle,
-            Err(error) => {
-                // One that cannot be waited for with the others must not go on.
-                let killed = process.kill().and_then(|()| process.wait());
-                return Err(killed.err().unwrap_or_else(|| error.into()));
+        let (spare, log) = self.open_log(&traces.log)?;
+        let started = attempt::start(&mut self.launcher, order, &log).and_then(|process| {
+            #[cfg(windlass_faults)]
+            Point::AfterSpawn.reached();
+            self.watch(&process).map(|()| process)
+        });
+        let process = match (started, &spare) {
+            (Ok(process), _) => process,
+            (Err(error), None) => return Err(error),
+            (Err(error), Some(spare)) => {
+                self.spares.take_back(spare);
+                return Err(error);
             }
         };
-        self.jobs.insert(process.id(), job);
+        let number = process.id();
+        if spare.is_some() {
+            self.nameless.push_back((Instant::now() + NAMELESS, job, number));
+        }
+        self.jobs.insert(number, job);
         let tree = TreeState::Untouched;
-        self.running.insert(job, Running { process, handle, born, traces, tree });
+        self.running.insert(job, Running { process, born, traces, spare, tree });
         Ok(())
     }
 
-    fn watch(&self, process: u32) -> rustix::io::Result<OwnedFd> {
-        let handle = pidfd_open(pid(process).ok_or(Errno::SRCH)?, PidfdFlags::empty())?;
-        epoll::add(&self.table, &handle, EventData::new_u64(process.into()), EventFlags::IN)?;
-        Ok(handle)
+    fn open_log(&mut self, log: &Log) -> io::Result<(Option<Lent>, File)> {
+        match log {
+            Log::Soon(log) => {
+                let (spare, file) = self.spares.lend(log)?;
+                Ok((Some(spare), file))
+            }
+            // Whatever else opens it, nobody writes over others.
+            Log::AtOnce(log) => Ok((None, File::options().create(true).append(true).open(log)?)),
+        }
+    }
+
+    fn watch(&self, process: &Launched) -> io::Result<()> {
+        let name = EventData::new_u64(process.id().into());
+        epoll::add(&self.table, process, name, EventFlags::IN).map_err(|error| {
+            // One that cannot be waited for with the others must not go on.
+            process.abandon().err().unwrap_or_else(|| error.into())
+        })
     }
 
     /// Asks everything that belongs to an attempt to end, and kills what has not within its grace.
@@ -198,8 +252,10 @@ impl Processes {
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             let sweep = (!self.running.is_empty()).then_some(SWEEP);
-            let news = self.sleep(left.into_iter().chain(sweep).min())?;
+            let nameless = self.until_name();
+            let news = self.sleep([left, sweep, nameless].into_iter().flatten().min())?;
             let over = self.look()?;
+            self.name_logs();
             if news || !over.is_empty() || left.is_some_and(|left| left.is_zero()) {
                 return Ok(over);
             }
@@ -229,6 +285,25 @@ impl Processes {
         }
     }
 
+    /// How long until a log gets its name.
+    fn until_name(&mut self) -> Option<Duration> {
+        while let Some((_, job, number)) = self.nameless.front()
+            && self.running.get(job).is_none_or(|running| running.process.id() != *number)
+        {
+            self.nameless.pop_front();
+        }
+        self.nameless.front().map(|(due, ..)| due.saturating_duration_since(Instant::now()))
+    }
+
+    /// Gives the logs of those their names who have run for a moment.
+    fn name_logs(&mut self) {
+        while self.until_name().is_some_and(|left| left.is_zero()) {
+            let (_, job, _) = self.nameless.pop_front().expect("its time has come");
+            let spare = self.running.get_mut(&job).and_then(|running| running.spare.take());
+            spare.into_iter().for_each(|spare| self.spares.give_name(&spare));
+        }
+    }
+
     /// Sleeps until something happens. Whether there are news.
     fn sleep(&mut self, patience: Option<Duration>) -> io::Result<bool> {
         let mut events = Vec::with_capacity(AT_ONCE);
@@ -244,7 +319,7 @@ impl Processes {
             let job = u32::try_from(name).ok().and_then(|number| self.jobs.get(&number));
             if let Some((job, running)) = job.and_then(|job| self.running.get_key_value(job)) {
                 self.exited.insert(*job);
-                epoll::delete(&self.table, &running.handle)?;
+                epoll::delete(&self.table, &running.process)?;
             }
         }
         Ok(news)
@@ -346,15 +421,23 @@ impl Processes {
     /// Reaps an attempt of which nothing else is left. How it ended, unless that is told later.
     fn conclude(&mut self, job: Job, left: &[u32]) -> Option<(Job, Ended)> {
         self.exited.remove(&job);
-        let Running { process, traces, .. } = self.running.remove(&job)?;
+        let Running { process, traces, spare, .. } = self.running.remove(&job)?;
         self.jobs.remove(&process.id());
         #[cfg(windlass_faults)]
         Point::AfterExit.reached();
         let reaped = pid(process.id()).and_then(|number| reap(number).ok().flatten());
         let mut ended = reaped.unwrap_or(Ended::from(Exit::Code(CANNOT_START)));
+        match &spare {
+            // Whoever is left may go on printing, and people look for the log of what went wrong.
+            Some(spare) if !left.is_empty() || !ended.exit.is_success() => {
+                self.spares.give_name(spare);
+            }
+            Some(spare) => self.spares.take_back(spare),
+            None => {}
+        }
         if !left.is_empty() {
             let what = format!("processes {left:?} that it has started cannot be ended");
-            outputs::complain(&traces.log, &what);
+            outputs::complain(traces.log.path(), &what);
             ended.exit = failed(ended.exit);
         }
         match traces.output.filter(|output| ended.exit.is_success() && output.exists()) {
@@ -367,12 +450,12 @@ impl Processes {
     }
 
     /// Reads what an attempt has written, on a thread of its own: it is synced, which takes time.
-    fn read_output(&self, job: Job, mut ended: Ended, log: PathBuf, output: PathBuf) {
+    fn read_output(&self, job: Job, mut ended: Ended, log: Log, output: PathBuf) {
         let tell = self.tell.clone();
         thread::spawn(move || {
             if let Err(error) = outputs::read(&output) {
                 let what = format!("what it wrote to $WINDLASS_OUTPUT: {error}");
-                outputs::complain(&log, &what);
+                outputs::complain(log.path(), &what);
                 ended.exit = failed(ended.exit);
             }
             // Nobody listens any more if the run has failed meanwhile.
@@ -386,6 +469,7 @@ impl Drop for Processes {
     fn drop(&mut self) {
         // There is nobody left to tell.
         let _ = self.finish();
+        self.spares.clear();
     }
 }
 

@@ -63,12 +63,18 @@ impl Pulse {
     }
 
     /// Beats for everything that this process holds, whatever becomes of it.
-    pub(crate) fn of_process(mut store: Store, process: Process, terms: LeaseTerms) -> Self {
+    pub(crate) fn of_process(opener: StoreOpener, process: Process, terms: LeaseTerms) -> Self {
         Self::run(move |stop| {
+            let mut connection = None;
             while matches!(
                 stop.recv_timeout(terms.heartbeat_timeout / 3),
                 Err(RecvTimeoutError::Timeout)
             ) {
+                // Most runs are over before the first is due.
+                if connection.is_none() {
+                    connection = opener.open().ok();
+                }
+                let Some(store) = &mut connection else { continue };
                 // One that does not get through is followed by another.
                 let beat = |transaction: &Transaction<'_>| transaction.heartbeat_process(&process);
                 let _ = store.transact_leases(beat);

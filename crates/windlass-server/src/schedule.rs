@@ -233,6 +233,15 @@ impl Schedule {
         ended.map(|change| change.work).collect()
     }
 
+    /// Whether nothing has happened since transitions were last taken but starts and good ends.
+    pub(crate) fn all_is_well(&self) -> bool {
+        let well = |phase: Phase| {
+            use Phase::{Granted, Ready, Running, Success, Waiting};
+            matches!(phase, Waiting | Ready | Granted | Running | Success)
+        };
+        self.transitions.iter().all(|change| well(change.to))
+    }
+
     /// Whether the deadline of the run has passed. One that was tried again has none.
     pub(crate) fn is_too_late(&self) -> bool {
         !self.reopened && self.deadline().is_some_and(|at| self.now() >= at)

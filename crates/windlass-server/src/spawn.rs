@@ -1,7 +1,8 @@
-//! Starts processes that do not outlive the one that starts them, and reaps processes.
+//! Starts processes, and reaps them.
 //!
-//! The only file with unsafe code: what happens between the fork and the new program, and the one
-//! way to learn what a process took. Descendants of a process are found elsewhere; see `tree`.
+//! With `launch`, the only file with unsafe code: what happens between the fork and the new program,
+//! and the one way to learn what a process took. Descendants of a process are found elsewhere; see
+//! `tree`.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -48,7 +49,7 @@ pub(crate) fn is_spawned(pid: u32) -> bool {
     spawned().contains(&pid)
 }
 
-fn spawned() -> MutexGuard<'static, BTreeSet<u32>> {
+pub(crate) fn spawned() -> MutexGuard<'static, BTreeSet<u32>> {
     // A number is added or taken away as a whole.
     SPAWNED.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -105,7 +106,7 @@ impl DerefMut for Spawned {
 
 /// Has the ends of children kept until they are asked for, though whoever started this process may
 /// have had them ignored.
-fn keep_ends() {
+pub(crate) fn keep_ends() {
     let mut now = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: the pointer is to a place of its type that outlives the call; nothing is changed.
     let asked = unsafe { libc::sigaction(libc::SIGCHLD, std::ptr::null(), now.as_mut_ptr()) };

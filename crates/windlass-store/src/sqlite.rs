@@ -6,13 +6,13 @@
 
 mod file;
 mod gate;
+mod log;
 mod records;
 mod rows;
 mod runs;
 mod schema;
 
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,6 +23,7 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use self::file::InUse;
 pub use self::file::Network;
 use self::gate::Gate;
+use self::log::Log;
 use self::records::SqliteRecords;
 use self::schema::Beginning;
 use crate::backend::{Act, Backend, Durability, Opener};
@@ -43,6 +44,7 @@ pub struct Sqlite {
     belfry: Belfry,
     dir: PathBuf,
     path: PathBuf,
+    log: Log,
     /// Which file is open, to notice one that was put in its place.
     in_use: InUse,
     durability: Durability,
@@ -85,8 +87,8 @@ impl Sqlite {
         });
         let (connection, in_use) = opened.map_err(|error| classify(error, &path))?;
         let (belfry, dir) = (Belfry::new(dir), dir.to_owned());
-        let durability = Durability::Full;
-        Ok(Self { connection, in_use, gate, belfry, dir, path, durability, broken: None })
+        let (durability, log) = (Durability::Full, Log::of(&path));
+        Ok(Self { connection, in_use, gate, belfry, dir, path, log, durability, broken: None })
     }
 
     fn prepare_for(&mut self, durability: Durability) -> Result<(), StoreError> {
@@ -123,27 +125,15 @@ impl Backend for Sqlite {
             if file::inode(path)? != in_use.inode() {
                 return Err(StoreError::Replaced { path: path.clone() });
             }
-            let transaction =
-                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            act(&SqliteRecords::new(&transaction))?;
-            Ok(transaction.commit()?)
+            let open = Open::begin(connection)?;
+            act(&SqliteRecords::new(connection))?;
+            open.commit()
         });
         result.map_err(|error| self.judge(error))
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
-        let mut log = self.path.clone().into_os_string();
-        log.push("-wal");
-        // Commits are in the log, or in the file if they have been moved there, which syncs both.
-        let synced = match File::open(&log) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            log => log.and_then(|log| log.sync_data()),
-        };
-        synced.map_err(|error| {
-            let reason = format!("what was written cannot be synced: {error}");
-            self.broken = Some(reason.clone());
-            StoreError::Fatal { path: self.path.clone(), reason }
-        })
+        self.log.sync().map_err(|error| self.judge(error))
     }
 
     fn look(&mut self, act: Act<'_>) -> Result<(), StoreError> {
@@ -174,6 +164,32 @@ impl Backend for Sqlite {
 
     fn interrupt_when(&mut self, stop: Box<dyn Fn() -> bool + Send>) {
         self.gate.interrupt_when(stop);
+    }
+}
+
+/// A transaction that may write. What is not committed is undone.
+struct Open<'a>(&'a Connection);
+
+impl<'a> Open<'a> {
+    /// The words are kept ready like all others; made anew each time, they would cost as much as a
+    /// small change.
+    fn begin(connection: &'a Connection) -> Result<Self, StoreError> {
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        Ok(Self(connection))
+    }
+
+    fn commit(self) -> Result<(), StoreError> {
+        self.0.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if !self.0.is_autocommit() {
+            // What cannot be undone here is undone by whoever opens the store again.
+            let _ = self.0.execute_batch("ROLLBACK");
+        }
     }
 }
 

@@ -11,6 +11,9 @@ use std::time::Duration;
 
 use super::change::{Ending, News};
 
+/// How long news that has come waits for more: whoever shows them is woken once for all of that. Nobody
+/// sees the difference, and a wake-up for each would take as long as small steps do.
+const GATHER: Duration = Duration::from_millis(8);
 /// How many changes are kept before any is left out.
 const LIMIT: usize = 16_384;
 
@@ -53,10 +56,14 @@ impl Feed {
     /// Tells something, without waiting for anybody.
     pub(crate) fn tell(&self, news: News) {
         let mut inbox = self.lock();
+        let first = inbox.news.is_empty();
         inbox.news.push_back(news);
         inbox.condense();
         drop(inbox);
-        self.bell.notify_one();
+        // Whoever takes has been told of what is there already.
+        if first {
+            self.bell.notify_one();
+        }
     }
 
     /// Tells how it ended. Only the first end counts.
@@ -65,11 +72,16 @@ impl Feed {
         self.bell.notify_one();
     }
 
-    /// What has come; waits for it as long as `patience`.
+    /// What has come; waits for it as long as `patience`, and a moment for what comes with it.
     pub(crate) fn take(&self, patience: Duration) -> Batch {
         let quiet = |inbox: &mut Inbox| inbox.news.is_empty() && inbox.ending.is_none();
         let waited = self.bell.wait_timeout_while(self.lock(), patience, quiet);
         let (mut inbox, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if !inbox.news.is_empty() {
+            let goes_on = |inbox: &mut Inbox| inbox.ending.is_none();
+            let gathered = self.bell.wait_timeout_while(inbox, GATHER.min(patience), goes_on);
+            (inbox, _) = gathered.unwrap_or_else(PoisonError::into_inner);
+        }
         inbox.condense_at = inbox.limit;
         Batch {
             news: std::mem::take(&mut inbox.news),

@@ -2,7 +2,7 @@ use std::process::{Child, Output};
 
 use rustix::process::Signal;
 
-use crate::bench::{Bench, eventually, runs, signal, stderr};
+use crate::bench::{Bench, eventually, runs, signal, stderr, stdout};
 
 /// The second step stops in the middle until there is a file `go`.
 const FLOW: &str = r#"
@@ -85,4 +85,32 @@ fn a_run_that_has_ended_can_be_resumed_and_does_nothing() {
     assert!(bench.call(&["run", "flow.toml"]).status.success());
     assert!(bench.call(&["resume", &bench.run_id()]).status.success());
     assert_eq!(bench.read("record"), "once\n");
+}
+
+/// Kills whoever leads the run, in its very first moment.
+const MURDER: &str = "echo from $WINDLASS_ATTEMPT; test -e go || { kill -9 $PPID; sleep 600; }";
+
+#[test]
+fn what_was_printed_in_the_moment_of_a_kill_is_in_the_log() {
+    let bench = Bench::new();
+    bench.write(
+        "flow.toml",
+        &format!("[step.quiet]\nrun = 'true'\n[step.only]\nafter = 'quiet'\nrun = '{MURDER}'\n"),
+    );
+    assert!(!bench.call(&["run", "flow.toml"]).status.success());
+    let log =
+        |attempt: u32| stdout(&bench.call(&["log", &format!("{}/only@{attempt}", bench.run_id())]));
+    assert_eq!(log(1), "from 1\n", "before the run goes on");
+
+    assert!(resume(&bench).status.success());
+    assert_eq!((log(1).as_str(), log(2).as_str()), ("from 1\n", "from 2\n"));
+    let quiet = bench.call(&["log", &format!("{}/quiet", bench.run_id())]);
+    assert_eq!((stdout(&quiet).as_str(), stderr(&quiet).as_str()), ("", ""));
+    let run = bench.path("state/runs").join(bench.run_id());
+    let mut logs: Vec<_> = std::fs::read_dir(run)
+        .expect("it is there")
+        .map(|entry| entry.expect("it can be listed").file_name().into_string().expect("plain"))
+        .collect();
+    logs.sort();
+    assert_eq!(logs, ["2-only.1.log", "2-only.2.log", "leader"]);
 }

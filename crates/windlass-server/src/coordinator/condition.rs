@@ -150,6 +150,11 @@ impl Conditions {
         waits.map(|(work, _)| *work).collect()
     }
 
+    /// Whether no step waits for any.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waits.is_empty()
+    }
+
     /// Whether something depends on events.
     pub(super) fn heeds_events(&self) -> bool {
         self.heeding > 0

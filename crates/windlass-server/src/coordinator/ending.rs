@@ -15,7 +15,7 @@ use crate::ended::Exit;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::order::Order;
-use crate::processes::{Job, Traces};
+use crate::processes::{Job, Log, Traces};
 use crate::tree;
 
 /// How long something that does not say so may take to end once it was asked to.
@@ -252,7 +252,7 @@ impl Coordinator {
         let mark = format!("{}-hook-{}", self.leader.mark(), self.called);
         let marks = tree::marks_with(&format!("{} {mark}", self.leader.mark()));
         order.env.push((tree::MARKS.to_owned(), marks));
-        let traces = Traces { mark, log, output: None };
+        let traces = Traces { mark, log: Log::AtOnce(log), output: None };
         match self.processes.start(Job::Hook(self.called), &order, traces) {
             Ok(()) => drop(self.hooks.insert(self.called, name)),
             Err(error) => {

@@ -1,7 +1,7 @@
 //! Starts the processes of a pass through a step, once the store knows about it.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use windlass_core::{Grant, Token, WorkId};
 
@@ -12,7 +12,7 @@ use crate::attempt::{FENCE_VARIABLE, RUN_VARIABLE, fence, log_path};
 use crate::ended::Exit;
 use crate::order::{Order, Unready};
 use crate::outputs;
-use crate::processes::{CANNOT_START, Job, Traces};
+use crate::processes::{CANNOT_START, Job, Log, Traces};
 use crate::tree;
 
 /// What a shell says of a command that cannot be found.
@@ -43,7 +43,9 @@ impl Coordinator {
         };
         let tokens = start.tokens();
         self.running.insert(grant.work, Running::new(start, self.schedule.now()));
-        self.start_process(grant, order, &tokens, &log, Some(output));
+        let traces =
+            Traces { mark: self.leader.mark_of(grant), log: Log::Soon(log), output: Some(output) };
+        self.start_process(grant, order, &tokens, traces);
     }
 
     /// Starts what follows a step in any case.
@@ -55,7 +57,9 @@ impl Coordinator {
         let written = |step: &str, key: &str| self.schedule.output(&self.logs, step, key);
         let order = self.leader.orders(&self.schedule, &written).finally(grant, command);
         let tokens = self.running[&work].start.tokens();
-        self.start_process(grant, order, &tokens, &log, None);
+        let traces =
+            Traces { mark: self.leader.mark_of(grant), log: Log::AtOnce(log), output: None };
+        self.start_process(grant, order, &tokens, traces);
     }
 
     fn command_order(&self, grant: Grant, output: &Path) -> Result<Order, Unready> {
@@ -75,19 +79,17 @@ impl Coordinator {
         grant: Grant,
         order: Result<Order, Unready>,
         tokens: &[Token],
-        log: &Path,
-        output: Option<PathBuf>,
+        traces: Traces,
     ) {
-        let job = Job::Work(grant.work);
+        let (job, log) = (Job::Work(grant.work), traces.log.path().to_owned());
         let order = order.map_err(|unready| (CANNOT_START, unready.to_string()));
         let started = order.and_then(|mut order| {
-            let mark = self.leader.mark_of(grant);
-            self.introduce(&mut order, grant, tokens, &mark);
-            let traces = Traces { mark, log: log.to_owned(), output };
-            self.processes.start(job, &order, traces).map_err(|error| not_started(&order, &error))
+            self.introduce(&mut order, grant, tokens, &traces.mark);
+            let started = self.processes.start(job, &order, traces);
+            started.map_err(|error| not_started(&order, &error))
         });
         if let Err((code, why)) = started {
-            outputs::complain(log, &format!("the step cannot be started: {why}"));
+            outputs::complain(&log, &format!("the step cannot be started: {why}"));
             let ended = Exit::Code(code).into();
             self.tell.send(News::Exited { job, ended }).expect("we listen ourselves");
         }

@@ -14,6 +14,7 @@ use super::{AttemptView, LookError, StepState, StepView};
 use crate::attempt::log_path;
 use crate::coordinator::plan_of;
 use crate::schedule::Schedule;
+use crate::spares;
 
 /// A run as it stands.
 #[non_exhaustive]
@@ -92,7 +93,11 @@ impl RunView {
         schedule.replay(&facts);
         let state = state_of(&schedule, &listing, leader.as_ref(), facts.last());
         let logs = dir.join("runs").join(&run.id);
-        let journal = Journal { logs: &logs, schedule: &schedule, state, heard_ms };
+        let unnamed = match state {
+            RunState::UnderWay { .. } => BTreeMap::new(),
+            _ => spares::left_in(&logs),
+        };
+        let journal = Journal { logs: &logs, unnamed, schedule: &schedule, state, heard_ms };
         let steps = journal.steps(&facts, attempts);
         Ok(Self {
             run,
@@ -232,6 +237,8 @@ fn state_of(
 /// Reads the steps of a run out of its journal.
 struct Journal<'a> {
     logs: &'a PathBuf,
+    /// Where those logs are that a killed leader has not given their names.
+    unnamed: BTreeMap<String, PathBuf>,
     schedule: &'a Schedule,
     state: RunState,
     heard_ms: Option<i64>,
@@ -328,8 +335,14 @@ impl Journal<'_> {
             why: None,
             peak_kib: None,
             cpu_ms: None,
-            log: log_path(self.logs, grant, &self.schedule.step(grant.work).name),
+            log: self.log(grant),
         }
+    }
+
+    fn log(&self, grant: Grant) -> PathBuf {
+        let log = log_path(self.logs, grant, &self.schedule.step(grant.work).name);
+        let name = log.file_name().and_then(|name| name.to_str());
+        name.and_then(|name| self.unnamed.get(name)).cloned().unwrap_or(log)
     }
 
     fn recorded(&self, record: AttemptRecord) -> AttemptView {

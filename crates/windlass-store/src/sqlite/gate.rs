@@ -23,6 +23,8 @@ const COUNT: Duration = Duration::from_secs(3);
 
 pub(super) struct Gate {
     file: File,
+    /// Which file that is.
+    inode: (u64, u64),
     path: PathBuf,
     stop: Box<dyn Fn() -> bool + Send>,
 }
@@ -30,7 +32,8 @@ pub(super) struct Gate {
 impl Gate {
     pub(super) fn open(dir: &Path) -> Result<Self, StoreError> {
         let path = dir.join("gate");
-        Ok(Self { file: open(&path)?, path, stop: Box::new(|| false) })
+        let (file, inode) = open(&path)?;
+        Ok(Self { file, inode, path, stop: Box::new(|| false) })
     }
 
     pub(super) fn interrupt_when(&mut self, stop: Box<dyn Fn() -> bool + Send>) {
@@ -67,7 +70,7 @@ impl Gate {
             Ok(()) => Ok(()),
             Err(TryLockError::WouldBlock) => self.queue().or_else(|given_up| {
                 // The lock may still come, to the file that it was asked for; this is another one.
-                self.file = open(&self.path)?;
+                (self.file, self.inode) = open(&self.path)?;
                 Err(given_up)
             }),
             Err(TryLockError::Error(source)) => Err(self.io(source)),
@@ -113,18 +116,15 @@ impl Gate {
 
     /// Whether the gate is still the one that everybody else uses.
     fn check_place(&self) -> Result<(), StoreError> {
-        let same = |ours: &fs::Metadata, theirs: &fs::Metadata| {
-            (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino())
-        };
-        match (self.file.metadata(), fs::metadata(&self.path)) {
-            (Ok(ours), Ok(theirs)) if same(&ours, &theirs) => Ok(()),
+        match fs::metadata(&self.path) {
+            Ok(there) if (there.dev(), there.ino()) == self.inode => Ok(()),
             _ => Err(StoreError::Replaced { path: self.path.clone() }),
         }
     }
 
     /// Who is inside, as the kernel tells it.
     fn inside(&self) -> String {
-        let inode = self.file.metadata().map(|metadata| metadata.ino()).unwrap_or_default();
+        let (_, inode) = self.inode;
         let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
         let ours = |line: &&str| line.contains(&format!(":{inode} ")) && !line.contains("->");
         let pid = locks.lines().find(ours).and_then(|line| line.split_whitespace().nth(4));
@@ -136,10 +136,14 @@ impl Gate {
     }
 }
 
-fn open(path: &Path) -> Result<File, StoreError> {
+fn open(path: &Path) -> Result<(File, (u64, u64)), StoreError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    options.open(path).map_err(|source| StoreError::Io { path: path.to_owned(), source })
+    let opened = options.open(path).and_then(|file| {
+        let metadata = file.metadata()?;
+        Ok((file, (metadata.dev(), metadata.ino())))
+    });
+    opened.map_err(|source| StoreError::Io { path: path.to_owned(), source })
 }
 
 #[cfg(test)]

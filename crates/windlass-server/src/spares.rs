@@ -1,0 +1,204 @@
+//! Files that attempts print to before there is anything to call a log.
+//!
+//! A new file costs as much as a small part of a small process, and makes every sync after it dearer;
+//! most small steps print nothing. So an attempt begins with a *spare* file, which gets the name of
+//! its log as soon as the attempt has run for a moment, has ended and printed something, or has failed.
+//! One that is still empty at a good end serves the next attempt. Which log each spare is to become stands in the
+//! *roster* before anything can be printed, so whoever takes a killed run over, or looks at it, knows.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, statat, unlinkat};
+
+/// The name of the roster.
+const ROSTER: &str = "spares";
+/// How long an entry of the roster is. No name of a log is longer.
+const ENTRY: usize = 128;
+
+/// The spare files of a run.
+pub(crate) struct Spares {
+    path: PathBuf,
+    dir: OwnedFd,
+    /// Made with the first of them.
+    roster: Option<File>,
+    made: u32,
+    /// Those that nobody uses.
+    free: Vec<u32>,
+}
+
+/// A spare that an attempt prints to.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    number: u32,
+    /// What it will be called.
+    log: String,
+}
+
+impl Spares {
+    /// The spares of the run whose logs are in `dir`. Those that a dead leader has left become logs.
+    pub(crate) fn of(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(path, flags, Mode::empty())?;
+        let spares = Self { path: path.to_owned(), dir, roster: None, made: 0, free: Vec::new() };
+        spares.adopt()?;
+        Ok(spares)
+    }
+
+    /// An empty file to print to, for what is to become `log`.
+    pub(crate) fn lend(&mut self, log: &Path) -> io::Result<(Lent, File)> {
+        let log = log.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        let number = self.free.last().copied().unwrap_or(self.made);
+        self.enter(number, &log)?;
+        // Opened anew for each: a program can change how a file is open for all who have it so.
+        // Whatever else opens it, such as a step that writes to `/dev/stderr`, nobody writes over
+        // others.
+        let flags = OFlags::CREATE | OFlags::APPEND | OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = openat(&self.dir, name(number), flags, Mode::from_raw_mode(0o666))?;
+        if self.free.pop().is_none() {
+            self.made += 1;
+        }
+        Ok((Lent { number, log }, file.into()))
+    }
+
+    /// Gives a spare its name, whatever is in it. Where that cannot be done, because a step has removed
+    /// what it prints to or for worse reasons, the roster still knows, and the run goes on.
+    pub(crate) fn give_name(&self, lent: &Lent) {
+        let _ = renameat(&self.dir, name(lent.number), &self.dir, &lent.log);
+    }
+
+    /// Takes a spare back from an attempt of which nothing is left; if there is something in it, it
+    /// becomes a log.
+    pub(crate) fn take_back(&mut self, lent: &Lent) {
+        match statat(&self.dir, name(lent.number), AtFlags::empty()) {
+            Ok(file) if file.st_size == 0 => self.free.push(lent.number),
+            _ => self.give_name(lent),
+        }
+    }
+
+    /// Removes what nobody uses any more. Harmless if it is left.
+    pub(crate) fn clear(&mut self) {
+        for number in self.free.drain(..) {
+            let _ = unlinkat(&self.dir, name(number), AtFlags::empty());
+        }
+        if self.roster.take().is_some() {
+            let _ = unlinkat(&self.dir, ROSTER, AtFlags::empty());
+        }
+    }
+
+    fn enter(&mut self, number: u32, log: &str) -> io::Result<()> {
+        let roster = match &self.roster {
+            Some(roster) => roster,
+            None => self.roster.insert(File::create(self.path.join(ROSTER))?),
+        };
+        let mut entry = [b'\n'; ENTRY];
+        let place = entry.get_mut(..log.len()).ok_or(io::ErrorKind::InvalidFilename)?;
+        place.copy_from_slice(log.as_bytes());
+        roster.write_all_at(&entry, u64::from(number) * ENTRY as u64)
+    }
+
+    fn adopt(&self) -> io::Result<()> {
+        for (log, spare) in left_in(&self.path) {
+            fs::rename(spare, self.path.join(log))?;
+        }
+        Ok(())
+    }
+}
+
+fn name(number: u32) -> String {
+    format!("spare-{number}")
+}
+
+/// The logs in `dir` that a dead leader has not given their names, and what they are called so far.
+pub(crate) fn left_in(dir: &Path) -> BTreeMap<String, PathBuf> {
+    let roster = fs::read(dir.join(ROSTER)).unwrap_or_default();
+    let mut left = BTreeMap::new();
+    for (number, entry) in (0..).zip(roster.chunks_exact(ENTRY)) {
+        let spare = dir.join(name(number));
+        let has_output = fs::metadata(&spare).is_ok_and(|file| file.len() > 0);
+        let log = str::from_utf8(entry).map(str::trim_end).unwrap_or_default();
+        if has_output && !log.is_empty() && !log.contains('/') {
+            left.insert(log.to_owned(), spare);
+        }
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).expect("it is there");
+        let name = |entry: io::Result<fs::DirEntry>| {
+            entry.expect("it can be listed").file_name().into_string().expect("plain")
+        };
+        let mut names: Vec<_> = entries.map(name).filter(|name| name != ROSTER).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn one_that_stayed_empty_serves_the_next() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut spares = Spares::of(dir.path()).expect("it is there");
+        for log in ["1-a.1.log", "2-b.1.log"] {
+            let (lent, _) = spares.lend(&dir.path().join(log)).expect("a file");
+            assert_eq!(names(dir.path()), ["spare-0"]);
+            spares.take_back(&lent);
+        }
+        spares.clear();
+        assert_eq!(names(dir.path()), [] as [&str; 0]);
+        assert!(!dir.path().join(ROSTER).exists());
+    }
+
+    #[test]
+    fn what_was_printed_is_found_under_its_name_alone() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut spares = Spares::of(dir.path()).expect("it is there");
+        let (loud, mut file) = spares.lend(&dir.path().join("1-loud.1.log")).expect("a file");
+        let (slow, _) = spares.lend(&dir.path().join("2-slow.1.log")).expect("a file");
+        file.write_all(b"hello").expect("there is room");
+        spares.take_back(&loud);
+        spares.give_name(&slow);
+        assert_eq!(names(dir.path()), ["1-loud.1.log", "2-slow.1.log"]);
+        let (_, mut file) = spares.lend(&dir.path().join("3-next.1.log")).expect("a file");
+        file.write_all(b"other").expect("there is room");
+        assert_eq!(fs::read(dir.path().join("1-loud.1.log")).expect("it is there"), b"hello");
+    }
+
+    #[test]
+    fn what_a_dead_leader_has_left_is_known_and_becomes_logs() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut spares = Spares::of(dir.path()).expect("it is there");
+        let (_, mut printed) = spares.lend(&dir.path().join("1-a.1.log")).expect("a file");
+        let (_, _) = spares.lend(&dir.path().join("2-b.1.log")).expect("a file");
+        printed.write_all(b"hello").expect("there is room");
+        drop(spares);
+        let left = left_in(dir.path());
+        assert_eq!(left.keys().collect::<Vec<_>>(), ["1-a.1.log"], "the other one is empty");
+
+        let mut spares = Spares::of(dir.path()).expect("it is there");
+        assert_eq!(fs::read(dir.path().join("1-a.1.log")).expect("it is there"), b"hello");
+        assert!(left_in(dir.path()).is_empty());
+        let (_, file) = spares.lend(&dir.path().join("1-a.2.log")).expect("a file");
+        assert_eq!(file.metadata().expect("it is open").len(), 0);
+    }
+
+    #[test]
+    fn a_step_may_remove_what_it_prints_to() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut spares = Spares::of(dir.path()).expect("it is there");
+        let (lent, _) = spares.lend(&dir.path().join("1-a.1.log")).expect("a file");
+        fs::remove_file(dir.path().join("spare-0")).expect("it is there");
+        spares.take_back(&lent);
+        let (_, _) = spares.lend(&dir.path().join("2-b.1.log")).expect("a file");
+        assert_eq!(names(dir.path()), ["spare-1"]);
+    }
+}

@@ -1,0 +1,42 @@
+//! The log that commits are written to first, and how it gets to the disk.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::StoreError;
+
+/// The write-ahead log of a store that is open here. It is the same file as long as it is.
+pub(super) struct Log {
+    store: PathBuf,
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Log {
+    /// The log of the store in the file `store`.
+    pub(super) fn of(store: &Path) -> Self {
+        let mut path = store.as_os_str().to_owned();
+        path.push("-wal");
+        Self { store: store.to_owned(), path: path.into(), file: None }
+    }
+
+    /// Commits are in the log, or in the file if they have been moved there, which syncs both.
+    pub(super) fn sync(&mut self) -> Result<(), StoreError> {
+        let synced = match self.open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            file => file.and_then(File::sync_data),
+        };
+        synced.map_err(|error| {
+            let reason = format!("what was written cannot be synced: {error}");
+            StoreError::Fatal { path: self.store.clone(), reason }
+        })
+    }
+
+    fn open(&mut self) -> io::Result<&File> {
+        match &mut self.file {
+            Some(file) => Ok(file),
+            none => Ok(none.insert(File::open(&self.path)?)),
+        }
+    }
+}
