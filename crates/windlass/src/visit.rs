@@ -166,9 +166,10 @@ impl Visit<'_> {
     }
 
     pub(crate) fn forget(&mut self, work: WorkId) -> bool {
-        let forgotten = self.apply(Input::Forget(work)).is_ok();
+        // What time alone has changed is told while the work is still known.
+        let forgotten = self.apply(Input::Tick).and_then(|()| self.apply(Input::Forget(work)));
         self.state.drop_forgotten(&[work], &mut self.after);
-        forgotten
+        forgotten.is_ok()
     }
 
     /// The attempt is over for the driver; its entry is ready for the next one.

@@ -104,6 +104,18 @@ async fn what_is_forgotten_is_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_ends_by_time_alone_can_be_forgotten_at_that_moment() {
+    let (scheduler, mut events) = watched(1);
+    let late = add(&scheduler, ok("late").deadline(tokio::time::Instant::now() + ms(1)));
+    let follower = add(&scheduler, ok("follower").after([late]));
+    tokio::time::advance(ms(2)).await;
+    assert!(scheduler.forget(follower), "nobody has looked since, but it is blocked");
+    assert_eq!(state(&scheduler, late), WorkState::Failed);
+    let ends = events.seen();
+    assert_eq!(ends[ends.len() - 2..], ["1ms late Failed 0", "1ms follower Blocked 0"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_scheduler_that_keeps_a_few_forgets_the_oldest() {
     let builder = WorkScheduler::builder().max_concurrency(1).keep_ended(3);
     let mut scheduler = builder.build().expect("slots");
