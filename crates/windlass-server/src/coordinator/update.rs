@@ -39,6 +39,8 @@ pub struct Change<'a> {
     pub log: Option<PathBuf>,
     /// It succeeded because it was not needed.
     pub skipped: bool,
+    /// When its next attempt may begin, in nanoseconds since 1970, if one comes later.
+    pub due_nanos: Option<u64>,
     /// What there is to say about it, as a phrase: "exit code 3".
     pub why: Option<String>,
 }

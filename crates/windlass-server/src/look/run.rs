@@ -1,6 +1,6 @@
 //! One run as it stands: its state, its steps and their attempts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use windlass_core::{Ending, Fact, Grant, Happening, Name, Timestamp, WorkId, WorkState, nearest};
@@ -10,6 +10,7 @@ use windlass_store::{
 };
 
 use super::find::found;
+use super::guarded::GuardTimes;
 use super::{AttemptView, LookError, StepState, StepView};
 use crate::attempt::log_path;
 use crate::coordinator::plan_of;
@@ -93,7 +94,8 @@ impl RunView {
         let state = state_of(&schedule, &listing, leader.as_ref(), facts.last());
         let logs = dir.join("runs").join(&run.id);
         let journal = Journal { logs: &logs, schedule: &schedule, state, heard_ms };
-        let steps = journal.steps(&facts, attempts);
+        let mut steps = journal.steps(&facts, attempts);
+        GuardTimes::of(&facts, listing.created_ms, now_ms).tell(&schedule, &mut steps);
         Ok(Self {
             run,
             workflow,
@@ -120,8 +122,20 @@ impl RunView {
             near.extend(nearest(step, names).map(str::to_owned));
         }
         near.truncate(10);
+        let mut seen = BTreeSet::new();
+        let known = self.steps.iter().map(|step| &step.declared).filter(|name| seen.insert(*name));
+        let known = known.cloned().collect();
         let (run, step) = (self.run.id.clone(), step.to_owned());
-        Err(LookError::UnknownStep { run, step, nearest: near })
+        Err(LookError::UnknownStep { run, step, nearest: near, known })
+    }
+
+    /// The steps that wait for guards, each with the guard that has not passed.
+    #[must_use]
+    pub fn guarded(&self) -> Vec<(&str, &str)> {
+        let known = self.waits.iter().filter(|wait| wait.work.index() < self.steps.len());
+        known
+            .map(|wait| (self.steps[wait.work.index()].name.as_str(), wait.guard.as_str()))
+            .collect()
     }
 
     /// How many steps have ended.
@@ -280,6 +294,7 @@ impl Journal<'_> {
             attempts,
             most_attempts: step.retry.count.saturating_add(1),
             after: step.after.clone(),
+            guarded_ms: None,
             // What was told of a step that was tried again later is past.
             unbegun: unbegun.filter(|_| state.is_end()),
         }
