@@ -184,10 +184,13 @@ impl Board {
 
     /// Takes in that a step waits for something.
     pub(crate) fn wait(&mut self, step: &str, why: &str, at_ms: u64) -> Event {
-        let (kind, step, why) = (Kind::Waits, self.place(step), plain(why));
+        let (kind, step) = (Kind::Waits, self.place(step));
+        // What can be done is told once; there is no room for it where lines are drawn again.
+        let short = plain(why.lines().next().unwrap_or_default());
+        let why = plain(&why.replace('\n', "; "));
         let attempt = self.attempt(step).map(|attempt| attempt.number);
         let list = if attempt.is_some() { &mut self.notes } else { &mut self.waiting };
-        list.insert(step, why.clone());
+        list.insert(step, short);
         let (attempt, why) = (attempt.unwrap_or_default(), Some(why));
         Event { kind, step, attempt, at_ms, took: None, due_ms: None, why, log: None }
     }

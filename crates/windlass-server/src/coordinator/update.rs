@@ -14,7 +14,8 @@ pub enum Update<'a> {
     Waits {
         /// The step's name.
         step: &'a str,
-        /// What it waits for, as a phrase: "guard approved: exit code 1".
+        /// What it waits for, as a phrase: "guard approved: exit code 1". What can be done about it
+        /// stands behind a line break.
         what: &'a str,
         /// When, in nanoseconds since 1970.
         at_nanos: u64,
