@@ -58,6 +58,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let host = Arc::clone(&host);
         async move { host.get(404).await.map_err(judged) }
     });
+    let missing = missing.needs(ResourceCost::of([(hosts[0].name, 1)])?);
     let missing = scheduler.spawn(missing.retry(patiently))?;
 
     let progress = tokio::spawn(watch(scheduler.subscribe()));
