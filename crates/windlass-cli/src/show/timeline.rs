@@ -115,7 +115,7 @@ mod tests {
     fn attempts_that_share_a_column_have_nothing_between_them() {
         assert_eq!((gap(None, 4), gap(Some(2), 4)), (4..4, 2..4));
         assert!(gap(Some(4), 4).is_empty() && gap(Some(5), 4).is_empty());
-        assert!(vec![0; 5].get(gap(Some(5), 4)).is_some(), "it can be cut out");
+        assert!([0; 5].get(gap(Some(5), 4)).is_some(), "it can be cut out");
     }
 
     #[test]
