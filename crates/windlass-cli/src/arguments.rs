@@ -5,12 +5,16 @@ use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{EnumValueParser, FalseyValueParser, PossibleValue, TypedValueParser};
-use clap::{Arg, Args, Command, Parser, Subcommand, ValueEnum};
+use clap::builder::{
+    EnumValueParser, FalseyValueParser, OsStringValueParser, PossibleValue, TypedValueParser,
+};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
 use windlass_server::{LeaseTerms, Name, check_name};
 use windlass_workflow::{DurationError, EventPattern};
 
 use crate::completions;
+use crate::talk::tame;
 
 mod looking;
 
@@ -29,8 +33,14 @@ const SHORTEST: Duration = Duration::from_millis(100);
 #[command(name = "windlass", version, about, disable_help_subcommand = true)]
 pub(crate) struct Arguments {
     /// Where runs, logs and locks are kept [default: $XDG_STATE_HOME/windlass]
-    #[arg(long, global = true, env = "WINDLASS_STATE", value_name = "DIR")]
-    pub(crate) state: Option<PathBuf>,
+    #[arg(
+        long,
+        global = true,
+        env = "WINDLASS_STATE",
+        value_name = "DIR",
+        value_parser = OsStringValueParser::new()
+    )]
+    pub(crate) state: Option<OsString>,
 
     /// Print what happens as JSON, one object per line
     #[arg(long, global = true, env = "WINDLASS_JSON", value_parser = FalseyValueParser::new())]
@@ -50,6 +60,78 @@ pub(crate) struct Arguments {
 
     #[command(subcommand)]
     pub(crate) verb: Verb,
+}
+
+impl Arguments {
+    /// What this process was called with; ends it if that makes no sense.
+    pub(crate) fn of_process() -> Self {
+        let words = words();
+        let parsed = Self::try_parse_from(&words);
+        let mut arguments = parsed.unwrap_or_else(|error| leave(&plainer(error, &words)));
+        let unset = |state: &OsString| state.is_empty() && variable_is_empty("WINDLASS_STATE");
+        arguments.state = arguments.state.filter(|state| !unset(state));
+        if arguments.state.as_ref().is_some_and(|state| state.is_empty()) {
+            let empty = "--state needs a directory, and was given an empty text";
+            Arguments::command().error(ErrorKind::InvalidValue, empty).exit();
+        }
+        arguments
+    }
+}
+
+/// The words of the command line. Many are used to write `help VERB`, which is no verb here, since it
+/// would have to be one of `lock` and `sem` as well, and no lock could be called so.
+fn words() -> Vec<OsString> {
+    let mut words: Vec<_> = std::env::args_os().collect();
+    if words.get(1).is_some_and(|word| word == "help") {
+        words.remove(1);
+        words.push("--help".into());
+    }
+    words
+}
+
+/// Ends the process with an error. Whatever was given is part of it, also what would do something to a
+/// terminal or has no end.
+fn leave(error: &clap::Error) -> ! {
+    let said = error.render().to_string();
+    let tame = tame(&said);
+    if error.use_stderr() && tame != said.trim_end() {
+        eprintln!("{tame}");
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
+}
+
+/// A variable that is empty is as good as none.
+fn variable_is_empty(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| value.is_empty())
+}
+
+/// The same error as if no variable were set. The usage below an error lists what was given, and a
+/// reader would take what came from a variable for something that has to be written.
+fn plainer(error: clap::Error, words: &[OsString]) -> clap::Error {
+    if !error.use_stderr() {
+        return error;
+    }
+    let unset = |arg: Arg| arg.env(None::<&'static str>);
+    let verb = |verb: Command| verb.mut_args(unset);
+    let command = Arguments::command().mut_args(unset).mut_subcommands(verb);
+    let mut error = match command.try_get_matches_from(words) {
+        Err(plain) if plain.kind() == error.kind() => plain,
+        _ => error,
+    };
+    if error.kind() == ErrorKind::MissingRequiredArgument && names_command(&error) {
+        let tip = "a command stands behind `--`, as in: windlass lock deploy -- ./deploy.sh";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
+
+/// Whether it is the command that a wrapper misses.
+fn names_command(error: &clap::Error) -> bool {
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) => missing.iter().any(|arg| arg.contains("COMMAND")),
+        _ => false,
+    }
 }
 
 /// What waits for a person.
@@ -80,8 +162,8 @@ pub(crate) enum Verb {
         params: Vec<(String, String)>,
 
         /// How many steps may run at once [default: what the file says, or one per CPU]
-        #[arg(short, long, value_name = "N", env = "WINDLASS_JOBS", value_parser = clap::value_parser!(u32).range(1..))]
-        jobs: Option<u32>,
+        #[arg(short, long, value_name = "N", env = "WINDLASS_JOBS", value_parser = jobs)]
+        jobs: Option<Jobs>,
     },
     /// Go on with a run that was interrupted
     #[command(after_help = "Example:\n  windlass resume 3fa9c2d1")]
@@ -293,7 +375,7 @@ pub(crate) struct Holding {
     #[command(flatten)]
     pub(crate) terms: Terms,
 
-    /// The command and its arguments
+    /// The command and its arguments, behind `--`
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
@@ -441,6 +523,10 @@ pub(crate) struct CheckArguments<K: Kind> {
     kind: PhantomData<K>,
 }
 
+/// How many steps may run at once, if that is said.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Jobs(pub(crate) Option<u32>);
+
 /// For whom to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -498,6 +584,15 @@ impl TypedValueParser for OutputModeParser {
 fn param(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write it as NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
+}
+
+/// How many steps at once; none for a variable that is empty.
+fn jobs(text: &str) -> Result<Jobs, String> {
+    match text.parse() {
+        _ if text.is_empty() && variable_is_empty("WINDLASS_JOBS") => Ok(Jobs(None)),
+        Ok(1_u32..) => Ok(Jobs(text.parse().ok())),
+        _ => Err("write a whole number from 1 on".to_owned()),
+    }
 }
 
 fn lock_name(text: &str) -> Result<Name, String> {

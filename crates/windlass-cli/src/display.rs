@@ -30,9 +30,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::flag;
-use windlass_server::{End, StoreOpener, Update};
+use windlass_server::{End, StoreOpener, Update, is_heeded};
 
 use self::annotation::Service;
 use self::board::Board;
@@ -100,6 +100,9 @@ pub(crate) struct Options {
     pub(crate) past: StoreOpener,
 }
 
+/// The signals that ask a run to end.
+const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
+
 /// Shows a run, from a thread of its own.
 pub(crate) struct Display {
     feed: Arc<Feed>,
@@ -118,7 +121,7 @@ impl Display {
         let feed = Arc::new(Feed::new());
         let over = Arc::new(AtomicBool::new(false));
         let (asked, signalled) = (Arc::default(), Arc::default());
-        for signal in [SIGINT, SIGTERM] {
+        for signal in ENDING.into_iter().filter(|signal| is_heeded(*signal)) {
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&over))?;
             flag::register(signal, Arc::clone(&asked))?;
             flag::register(signal, Arc::clone(&signalled))?;
@@ -129,7 +132,10 @@ impl Display {
             let _showing = showing;
             show(&heard, &asked, board, &mut *view(options));
         };
-        let thread = thread::Builder::new().name("display".to_owned()).spawn(show)?;
+        let thread = thread::Builder::new().name("display".to_owned()).spawn(show);
+        let thread = thread.map_err(|error| {
+            io::Error::new(error.kind(), format!("the run cannot be shown: {error}"))
+        })?;
         Ok(Self { feed, thread: Some(thread), shown, over, signalled })
     }
 

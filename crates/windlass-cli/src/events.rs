@@ -10,7 +10,9 @@ use windlass_workflow::EventPattern;
 
 use crate::arguments::Form;
 use crate::exit::Exit;
+use crate::output::{note, print};
 use crate::state;
+use crate::style::plain;
 
 pub(crate) fn emit(state: Option<&Path>, name: &str, form: Form) -> Result<Exit, Box<dyn Error>> {
     let number = emit_event(&mut state::open(state)?, name)?;
@@ -18,8 +20,7 @@ pub(crate) fn emit(state: Option<&Path>, name: &str, form: Form) -> Result<Exit,
         Form::Text => number.to_string(),
         Form::Json => json(&Emitted { schema: 1, event: "emitted", number, name, at: None }),
     };
-    // A closed pipe must not hide that it was emitted.
-    let _ = writeln!(io::stdout(), "{line}");
+    print(&format!("{line}\n"));
     Ok(Exit::Success)
 }
 
@@ -32,12 +33,11 @@ pub(crate) fn events(
 ) -> Result<Exit, Box<dyn Error>> {
     let mut reader = EventReader::new(state::open(state)?, after, patterns.to_vec());
     if follow {
-        reader.follow(|event| show(event, form).is_ok())?;
+        reader.follow(|event| show(event, form))?;
         return Ok(Exit::Success);
     }
     while !reader.is_at_end()? {
-        // A closed pipe, as of `head`, is no failure.
-        if !reader.read()?.iter().all(|event| show(event, form).is_ok()) {
+        if !reader.read()?.iter().all(|event| show(event, form)) {
             break;
         }
     }
@@ -55,16 +55,19 @@ struct Emitted<'a> {
     at: Option<i64>,
 }
 
-fn show(event: &Event, form: Form) -> io::Result<()> {
+/// Prints an event; whether somebody takes more.
+fn show(event: &Event, form: Form) -> bool {
     let Event { number, name, at_ms } = event;
     let at = Some(*at_ms);
     let line = match form {
-        Form::Text => format!("{number}\t{name}"),
+        Form::Text => format!("{number}\t{}", plain(name)),
         Form::Json => json(&Emitted { schema: 1, event: "emitted", number: *number, name, at }),
     };
     let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{line}")?;
-    stdout.flush()
+    let written = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+    let more = written.is_ok();
+    note(written);
+    more
 }
 
 fn json(value: &impl Serialize) -> String {

@@ -12,6 +12,7 @@ use windlass_workflow::{Mistakes, ParamErrors};
 use crate::guard::LoneGuardError;
 use crate::init::InitError;
 use crate::man::ManError;
+use crate::run::DirError;
 use crate::show::PictureError;
 use crate::workflow_file::FileError;
 
@@ -125,6 +126,7 @@ fn is_usage(failure: &(dyn Error + 'static)) -> bool {
         || failure.is::<LoneGuardError>()
         || failure.is::<ManError>()
         || failure.is::<PictureError>()
+        || failure.is::<DirError>()
 }
 
 fn of_store(failure: &StoreError) -> Exit {
@@ -175,7 +177,7 @@ mod tests {
         .map(Exit::code)
         .into();
         codes.extend([126, 127].map(|code| Exit::Command(code).code()));
-        codes.extend([2, 15].map(|signal| Exit::Signal(signal).code()));
+        codes.extend([1, 2, 3, 15].map(|signal| Exit::Signal(signal).code()));
         assert_eq!(documented(), codes);
     }
 

@@ -1,13 +1,13 @@
 //! `windlass graph`.
 
 use std::error::Error;
-use std::io::{self, Write};
 use std::path::Path;
 
 use windlass_workflow::{GraphFormat, graph as draw};
 
 use crate::arguments::{Form, Format};
 use crate::exit::Exit;
+use crate::output::print;
 use crate::workflow_file::WorkflowFile;
 
 pub(crate) fn graph(
@@ -28,7 +28,6 @@ pub(crate) fn graph(
             Form::Text => GraphFormat::Text,
         },
     };
-    // A closed pipe, as of `head`, is no failure.
-    let _ = io::stdout().write_all(draw(workflow.plan(), format).as_bytes());
+    print(&draw(workflow.plan(), format));
     Ok(Exit::Success)
 }

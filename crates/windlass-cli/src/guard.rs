@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 use std::time::Duration;
@@ -14,7 +14,9 @@ use windlass_workflow::{Command, Guard, Plan, Template, Variable};
 
 use crate::arguments::{Form, Target};
 use crate::exit::Exit;
+use crate::output;
 use crate::state;
+use crate::style::plain;
 use crate::workflow_file::WorkflowFile;
 
 /// Why a guard cannot be evaluated by itself.
@@ -62,13 +64,25 @@ pub(crate) fn verdict(
 ) -> Result<Exit, Box<dyn Error>> {
     let mut store = state::open(state)?;
     match target {
-        Target::Guard(name) => decide(&mut store, &format!("guard/{name}"), verdict)?,
+        Target::Guard(name) => {
+            decide(&mut store, &format!("guard/{name}"), verdict)?;
+            let decided = decided(verdict);
+            eprintln!("told whoever waits for guard {:?} now: it is {decided}", plain(name));
+        }
         Target::Step { run, step } => {
             let run = find_run(&mut store, run)?.id;
             decide_step(&mut store, &run, step, verdict)?;
+            eprintln!("told run {run}: {step} is {}", decided(verdict));
         }
     }
     Ok(Exit::Success)
+}
+
+fn decided(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Approve => "approved",
+        Verdict::Reject => "rejected",
+    }
 }
 
 /// A guard without a step.
@@ -207,6 +221,5 @@ struct Told<'a> {
 
 fn print(told: &Told<'_>) {
     let line = serde_json::to_string(told).expect("texts and numbers have a JSON form");
-    // A closed pipe must not hide the exit code.
-    let _ = writeln!(io::stdout(), "{line}");
+    output::print(&format!("{line}\n"));
 }

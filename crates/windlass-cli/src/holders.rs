@@ -1,7 +1,6 @@
 //! `windlass holders`: who holds what, and who waits for it.
 
 use std::error::Error;
-use std::io::{self, Write};
 use std::path::Path;
 
 use serde::Serialize;
@@ -9,6 +8,7 @@ use windlass_server::{HolderId, NameView, People, Process, StoredLease, StoredTi
 
 use crate::arguments::Form;
 use crate::exit::Exit;
+use crate::output::{json, print};
 use crate::state;
 use crate::style::plain;
 use crate::times::{Times, span};
@@ -17,17 +17,19 @@ pub(crate) fn holders(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn 
     let mut store = state::open(state)?;
     let views = store.overview()?;
     let people = People::among(&mut store, views.iter().flat_map(holders_of))?;
+    let mut text = String::new();
     for mut row in views.iter().flat_map(rows) {
-        row.step = people.step(&HolderId::new(row.holder));
-        let line = match form {
-            Form::Text => row.text(),
-            Form::Json => serde_json::to_string(&row).expect("texts and numbers have a JSON form"),
+        let holder = HolderId::new(row.holder);
+        row.step = people.step(&holder);
+        text += &match form {
+            Form::Text => row.text(&people.name(&holder)) + "\n",
+            Form::Json => json(&row),
         };
-        // A closed pipe, as of `head`, is no failure.
-        if writeln!(io::stdout(), "{line}").is_err() {
-            break;
-        }
     }
+    if text.is_empty() && form == Form::Text {
+        eprintln!("nothing is held, and nobody waits");
+    }
+    print(&text);
     Ok(Exit::Success)
 }
 
@@ -106,9 +108,9 @@ impl<'a> Row<'a> {
         }
     }
 
-    fn text(&self) -> String {
+    fn text(&self, holder: &str) -> String {
         let Row { kind, name, state, weight, .. } = self;
-        let holder = plain(self.step.as_deref().unwrap_or(self.holder));
+        let holder = plain(holder);
         let of = self.capacity.map(|capacity| format!(" {weight} of {capacity}"));
         let token = self.token.map(|token| format!(", token {token}")).unwrap_or_default();
         let for_how_long = span(Times::now().since(self.since));

@@ -4,12 +4,15 @@ use std::error::Error;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 
-use windlass_server::{Hold, LeaseTerms, Need, Refused, hold};
+use windlass_server::{
+    Hold, HoldError, HolderId, LeaseTerms, Need, People, Refused, StoreOpener, hold,
+};
 
 use crate::arguments::{Form, Holding, LockArguments, SemArguments};
 use crate::exit::Exit;
 use crate::primitive;
 use crate::state;
+use crate::style::plain;
 
 pub(crate) fn lock(
     state: Option<&Path>,
@@ -46,13 +49,29 @@ fn run(
     let Holding { wait, terms, command } = holding;
     let (terms, command) = (LeaseTerms::from(terms), command.clone());
     let order = Hold { needs, declared, wait: *wait, terms, command };
-    Ok(Exit::Command(hold(state::open(state)?, &order, tell)?))
+    let store = state::open(state)?;
+    let people = store.opener();
+    match hold(store, &order, |refused| tell(&people, refused)) {
+        Err(HoldError::NotHad { name, by }) => {
+            let by = called(&people, &by);
+            eprintln!("windlass: {name} was not had in time: {by} has it or stands before us");
+            Ok(Exit::NotHad)
+        }
+        ended => Ok(Exit::Command(ended?)),
+    }
 }
 
 /// Tells a person for what the command waits; scripts would only log it.
-pub(crate) fn tell(refused: &Refused) {
+pub(crate) fn tell(store: &StoreOpener, refused: &Refused) {
     if io::stderr().is_terminal() {
         let (name, by) = refused.first();
+        let by = called(store, by);
         eprintln!("windlass: waiting for {name}: {by} has it or stands before us");
     }
+}
+
+/// What people call a holder: a step by its run and its name.
+fn called(store: &StoreOpener, holder: &HolderId) -> String {
+    let people = store.open().ok().and_then(|mut store| People::among(&mut store, [holder]).ok());
+    plain(&people.unwrap_or_default().name(holder))
 }

@@ -40,7 +40,8 @@ pub(crate) fn log(
     match written {
         // A closed pipe, as of `head`, is no failure.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Success),
-        written => Ok(written.map(|()| Exit::Success)?),
+        Err(error) => Err(format!("the log cannot be printed: {error}").into()),
+        Ok(()) => Ok(Exit::Success),
     }
 }
 

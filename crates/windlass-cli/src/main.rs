@@ -35,12 +35,14 @@ mod workflow_file;
 
 use std::io::{self, Write};
 use std::panic;
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use clap::Parser;
+use signal_hook::consts::SIGXFSZ;
 use windlass_server::Verdict;
 
-use crate::arguments::{Arguments, Form, Verb};
+use crate::arguments::{Arguments, Form, Jobs, Verb};
 use crate::exit::Exit;
 use crate::run::RunArguments;
 
@@ -49,15 +51,24 @@ fn main() -> ExitCode {
     panic::catch_unwind(call).unwrap_or(Exit::Bug).into()
 }
 
+/// Has a write beyond the limit on file sizes fail, instead of ending the process. A handler, unlike a
+/// signal that is ignored, is not handed on to commands.
+fn survive_full_files() {
+    // Without it, the kernel's own way to end a process stays.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+}
+
 fn call() -> Exit {
+    survive_full_files();
     completions::answer_shell();
-    let arguments = Arguments::parse();
-    let state = arguments.state.as_deref();
+    let arguments = Arguments::of_process();
+    let state = arguments.state.as_deref().map(Path::new);
     let form = Form::from(arguments.json);
     let shown = run::Shown { mode: arguments.output, form };
     let exit = match &arguments.verb {
         Verb::Run { file, steps, params, jobs } => {
-            let order = RunArguments { file, steps, params, jobs: *jobs };
+            let order =
+                RunArguments { file, steps, params, jobs: jobs.and_then(|Jobs(jobs)| jobs) };
             run::run(state, &order, shown)
         }
         Verb::Retry { run, steps } => run::retry(state, run, steps, shown),
@@ -88,9 +99,16 @@ fn call() -> Exit {
         Verb::Man(man) => man::man(man),
         Verb::Holders => holders::holders(state, form),
     };
-    exit.unwrap_or_else(|failure| {
+    let exit = exit.unwrap_or_else(|failure| {
         // Whoever has closed the stream still gets the exit code.
-        let _ = writeln!(io::stderr(), "windlass: {failure}");
+        let _ = writeln!(io::stderr(), "windlass: {}", talk::tame(&failure.to_string()));
         Exit::from(&*failure)
-    })
+    });
+    match output::failure() {
+        Some(why) if exit == Exit::Success => {
+            eprintln!("windlass: standard output cannot be written: {why}");
+            Exit::Unavailable
+        }
+        _ => exit,
+    }
 }

@@ -1,7 +1,6 @@
 //! The primitives of `windlass lock` and `windlass sem`.
 
 use std::error::Error;
-use std::io::{self, Write};
 use std::path::Path;
 
 use serde::Serialize;
@@ -16,6 +15,7 @@ use crate::arguments::{
 };
 use crate::exit::Exit;
 use crate::lock::tell;
+use crate::output;
 use crate::state;
 
 pub(crate) fn lock(
@@ -60,7 +60,9 @@ fn take<K: Kind>(
         pid: arguments.pid,
         wait: Some(arguments.wait),
     };
-    match acquire(&mut state::open(state)?, &order, tell) {
+    let mut store = state::open(state)?;
+    let people = store.opener();
+    match acquire(&mut store, &order, |refused| tell(&people, refused)) {
         Ok(hold) => {
             let (result, from) = taken(&hold.taken);
             print(form, name, &Printed { token: Some(hold.token.0), from, ..Printed::new(result) });
@@ -158,6 +160,5 @@ fn print(form: Form, name: &Name, answer: &Printed) {
             None => result.clone(),
         },
     };
-    // A closed pipe must not hide the exit code.
-    let _ = writeln!(io::stdout(), "{line}");
+    output::print(&format!("{line}\n"));
 }

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use windlass_server::{Listed, RunState, history as ended_runs, open_runs};
+use windlass_server::{Listed, RunState, RunView, history as ended_runs, open_runs};
 
 use crate::arguments::{Form, HistoryArguments};
 use crate::exit::Exit;
@@ -82,11 +82,23 @@ fn open_row(run: &Listed, times: &Times) -> [Cell; 6] {
     };
     let now = match view.state {
         RunState::Interrupted => format!("windlass resume {}", run.id),
-        _ => names(&running(view)),
+        _ => now(view),
     };
     let state = Cell::inked(view.state.word(), run_ink(view.state));
     let steps = Cell::from(format!("{}/{}", view.done(), view.steps.len()));
     [id, workflow, state, steps, since, Cell::from(now)]
+}
+
+/// What goes on in a run, or what it waits for if nothing does.
+fn now(view: &RunView) -> String {
+    let (running, guarded) = (running(view), view.guarded());
+    let waits: Vec<_> = guarded.iter().map(|(step, guard)| format!("{step} at {guard}")).collect();
+    let waits: Vec<_> = waits.iter().map(String::as_str).collect();
+    match (running.as_slice(), waits.as_slice()) {
+        (running, []) => names(running),
+        ([], waits) => format!("waits: {}", names(waits)),
+        (running, waits) => format!("{}; waits: {}", names(running), names(waits)),
+    }
 }
 
 /// A few names, and how many there are besides.

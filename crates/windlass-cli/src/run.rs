@@ -5,8 +5,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use thiserror::Error as ThisError;
 use windlass_server::{
-    Ask, Coordinator, End, RunError, RunRecord, Store, ask, check_step, find_run,
+    Ask, Coordinator, End, RunError, RunOutcome, RunRecord, RunView, Store, ask, check_step,
+    find_run,
 };
 
 use crate::arguments::Form;
@@ -21,6 +23,14 @@ pub(crate) struct RunArguments<'a> {
     pub(crate) steps: &'a [String],
     pub(crate) params: &'a [(String, String)],
     pub(crate) jobs: Option<u32>,
+}
+
+/// Why there is no directory for steps to run in.
+#[derive(Debug, ThisError)]
+#[error("the directory {}, in which the steps would run, cannot be had: {source}", dir.display())]
+pub(crate) struct DirError {
+    dir: PathBuf,
+    source: io::Error,
 }
 
 /// How a run is shown.
@@ -69,8 +79,13 @@ pub(crate) fn resume(
     let run = find_run(&mut store, run)?.id;
     let options = shown.options(Verb::Resume, &store);
     match Coordinator::resume(store, &run) {
+        Err(RunError::Over { run, outcome: RunOutcome::Succeeded }) => {
+            eprintln!("run {run} has ended: {}", RunOutcome::Succeeded.word());
+            Ok(Exit::Success)
+        }
         Err(RunError::Over { run, outcome }) => {
-            eprintln!("run {run} has ended: {}", outcome.word());
+            let word = outcome.word();
+            eprintln!("run {run} has ended: {word}; try again with: windlass retry {run}");
             Ok(outcome.into())
         }
         coordinator => lead(coordinator?, options),
@@ -107,6 +122,7 @@ pub(crate) fn cancel(
         Err(RunError::Led { .. }) => {
             let mut store = state::open(state)?;
             check_step(&found, step)?;
+            refuse_ended(&mut store, &found.id, step)?;
             ask(&mut store, &found.id, &Ask::Cancel(step.map(str::to_owned)))?;
             eprintln!("asked run {} to end {}", found.id, step.unwrap_or("everything"));
             Ok(Exit::Success)
@@ -115,10 +131,22 @@ pub(crate) fn cancel(
     }
 }
 
+/// Refuses a step of a run that somebody leads if there is nothing left of it to end.
+fn refuse_ended(store: &mut Store, run: &str, step: Option<&str>) -> Result<(), Box<dyn Error>> {
+    let Some(step) = step else { return Ok(()) };
+    let view = RunView::find(store, run)?;
+    if view.steps[view.place(step)?].state.is_end() {
+        let (run, step) = (run.to_owned(), step.to_owned());
+        return Err(RunError::StepOver { run, step }.into());
+    }
+    Ok(())
+}
+
 /// Steps run beside their workflow file, wherever the command was called.
-fn working_dir(file: &Path) -> io::Result<PathBuf> {
+fn working_dir(file: &Path) -> Result<PathBuf, DirError> {
     let beside = file.parent().filter(|dir| !dir.as_os_str().is_empty());
-    fs::canonicalize(beside.unwrap_or(Path::new(".")))
+    let beside = beside.unwrap_or(Path::new("."));
+    fs::canonicalize(beside).map_err(|source| DirError { dir: beside.to_owned(), source })
 }
 
 fn lead(coordinator: Coordinator, options: Options) -> Result<Exit, Box<dyn Error>> {

@@ -1,12 +1,12 @@
 //! `windlass schema`.
 
 use std::error::Error;
-use std::io::{self, Write};
 
 use crate::exit::Exit;
+use crate::output::print;
 
 pub(crate) fn schema() -> Result<Exit, Box<dyn Error>> {
     // A closed pipe, as of `head`, is no failure.
-    let _ = writeln!(io::stdout(), "{}", windlass_workflow::json_schema());
+    print(&format!("{}\n", windlass_workflow::json_schema()));
     Ok(Exit::Success)
 }

@@ -23,6 +23,8 @@ mod timeline;
 
 /// Up to so many steps are all shown.
 const ALL: usize = 50;
+/// A shorter time at guards is not worth telling.
+const TOLD_MS: i64 = 100;
 
 /// Why there is no picture.
 #[derive(Debug, ThisError)]
@@ -61,6 +63,7 @@ struct PathJson<'a> {
     run: &'a str,
     steps: Vec<&'a str>,
     ms: i64,
+    guarded_ms: i64,
 }
 
 fn lines(view: &RunView, path: &CriticalPath) -> String {
@@ -68,7 +71,8 @@ fn lines(view: &RunView, path: &CriticalPath) -> String {
     lines.extend(view.steps.iter().map(|step| json(&StepJson::of(view, step))));
     let steps = path.steps.iter().map(|place| view.steps[*place].name.as_str()).collect();
     let (schema, event, run) = (1, "critical_path", view.run.id.as_str());
-    lines + &json(&PathJson { schema, event, run, steps, ms: path.total_ms })
+    let (ms, guarded_ms) = (path.total_ms, path.guarded_ms);
+    lines + &json(&PathJson { schema, event, run, steps, ms, guarded_ms })
 }
 
 /// A run on a page of text.
@@ -193,8 +197,11 @@ impl Page<'_> {
         };
         let step = |place: &usize| {
             let step = &self.view.steps[*place];
-            let took = took(step, self.view.now_ms).unwrap_or_default();
-            format!("{} {}", plain(&step.name), self.style.dim(&format!("({took})")))
+            let guarded = step.guarded_ms.filter(|ms| *ms >= TOLD_MS);
+            let guarded = guarded.map(|ms| format!("{} at its guards", span(between(0, ms))));
+            let times: Vec<_> = guarded.into_iter().chain(took(step, self.view.now_ms)).collect();
+            let times = format!("({})", times.join(", "));
+            format!("{} {}", plain(&step.name), self.style.dim(&times))
         };
         let chain: Vec<_> = steps.iter().map(step).collect();
         let total = span(between(0, *total_ms));

@@ -176,8 +176,8 @@ pub(crate) fn fit(text: &str, width: usize, letters: Letters) -> String {
 
 /// The text with blanks behind it, up to `width` columns.
 pub(crate) fn pad(text: &str, width: usize) -> String {
-    let blanks = width.saturating_sub(text.width());
-    format!("{text}{:blanks$}", "")
+    // Not as a width of `format!`, which panics beyond 65535.
+    text.to_owned() + &" ".repeat(width.saturating_sub(text.width()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A workflow file: read from disk, and what is wrong with it told.
 
-use std::fs;
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -9,6 +9,10 @@ use thiserror::Error;
 use windlass_workflow::{Mistake, Mistakes, Warnings, Workflow};
 
 use crate::arguments::Form;
+use crate::output::{json, print};
+
+/// No workflow is larger. Some files never end.
+const LARGEST: u64 = 64 << 20;
 
 /// A workflow without mistakes, with the text it was read from.
 pub(crate) struct WorkflowFile {
@@ -27,6 +31,8 @@ pub(crate) enum FileError {
         path.display()
     )]
     NotUtf8 { path: PathBuf, line: usize },
+    #[error("{} is larger than {} MiB, which is more than a workflow may be", path.display(), LARGEST >> 20)]
+    TooLarge { path: PathBuf },
 }
 
 impl WorkflowFile {
@@ -49,7 +55,13 @@ impl WorkflowFile {
 
 fn read(path: &Path) -> Result<String, FileError> {
     let path_buf = || path.to_owned();
-    let bytes = fs::read(path).map_err(|source| FileError::Io { path: path_buf(), source })?;
+    let mut bytes = Vec::new();
+    let file = File::open(path).map(|file| file.take(LARGEST + 1));
+    let read = file.and_then(|mut file| file.read_to_end(&mut bytes));
+    let size = read.map_err(|source| FileError::Io { path: path_buf(), source })?;
+    if u64::try_from(size).is_ok_and(|size| size > LARGEST) {
+        return Err(FileError::TooLarge { path: path_buf() });
+    }
     String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
@@ -103,8 +115,6 @@ impl<'a> Told<'a> {
     }
 
     fn print(&self) {
-        let line = serde_json::to_string(self).expect("texts and numbers have a JSON form");
-        // A closed pipe must not hide the exit code.
-        let _ = writeln!(io::stdout(), "{line}");
+        print(&json(self));
     }
 }

@@ -103,7 +103,7 @@ pub use lease::{HolderId, Lease, LeaseTerms, Presence, Remains, Token};
 pub use line::{Name, Need, RING_PATIENCE, Ticket};
 pub use lock::{Lock, LockAcquire, LockCheck, LockHeartbeat, LockRelease};
 pub use metrics::Metrics;
-pub use nearest::nearest;
+pub use nearest::{nearest, some_of};
 pub use phase::{Phase, Why, WorkState};
 pub use random::Random;
 pub use rate::{Quota, Rate, RateError};

@@ -1,5 +1,8 @@
 //! The known word that a mistyped one is most like.
 
+/// What is longer than this many letters was not mistyped, and takes too long to compare.
+const LONGEST: usize = 256;
+
 /// The one of `known` that `word` was probably meant to be: at most a third of its letters differ.
 ///
 /// ```
@@ -7,17 +10,35 @@
 /// assert_eq!(windlass_core::nearest("deploy", ["fetch", "report"]), None);
 /// ```
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let most = (word.chars().count() / 3).max(1);
-    let candidates = known.into_iter().map(|name| (distance(word, name), name));
+    let length = word.chars().count();
+    if length > LONGEST {
+        return None;
+    }
+    let most = (length / 3).max(1);
+    let near = |name: &&str| name.chars().take(length + most + 1).count().abs_diff(length) <= most;
+    let candidates = known.into_iter().filter(near).map(|name| (distance(word, name), name));
     candidates.filter(|(distance, _)| *distance <= most).min().map(|(_, name)| name)
+}
+
+/// The first few of these names, and how many there are besides: "a, b and 3 more".
+///
+/// ```
+/// let names = ["fetch", "build", "test"];
+/// assert_eq!(windlass_core::some_of(names, 3), "fetch, build, test");
+/// assert_eq!(windlass_core::some_of(names, 2), "fetch, build and 1 more");
+/// ```
+pub fn some_of<'a>(names: impl IntoIterator<Item = &'a str>, most: usize) -> String {
+    let mut names = names.into_iter();
+    let named = names.by_ref().take(most).collect::<Vec<_>>().join(", ");
+    match names.count() {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
 }
 
 /// How many letters to insert, remove, replace or swap with their neighbour.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    if a.len().abs_diff(b.len()) > a.len() {
-        return usize::MAX;
-    }
     let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];
     for i in 1..=a.len() {
         let mut row = vec![i];

@@ -279,8 +279,10 @@ impl Coordinator {
         });
         let what = "signals cannot be watched";
         let _signals = signals.map_err(|source| RunError::Io { what, source })?;
-        let _pulse =
-            Pulse::of_process(store.opener(), leader.process.clone(), terms(schedule.plan()));
+        let (process, terms) = (leader.process.clone(), terms(schedule.plan()));
+        let what = "heartbeats cannot be sent";
+        let pulse = Pulse::of_process(store.opener(), process, terms);
+        let _pulse = pulse.map_err(|source| RunError::Io { what, source })?;
         let bells = BellWatch::start(&store, topics(schedule.plan()), tell.clone())?;
         let events = match heeds_events(schedule.plan()) {
             true => {
@@ -581,9 +583,14 @@ impl Coordinator {
         };
         let step = self.schedule.step(work).name.as_str();
         let log = log_path(&self.logs, Grant { work, attempt }, step);
-        let log = (attempt > 0).then_some(log);
+        let log = (attempt > 0 && !is_old(from, state)).then_some(log);
         let skipped = to == Phase::Skipped;
-        let change = Change { step, state, attempt, at_nanos: at.as_nanos(), log, skipped, why };
+        let due_nanos = match to {
+            Phase::Delayed { due } => Some(due.as_nanos()),
+            _ => None,
+        };
+        let at_nanos = at.as_nanos();
+        let change = Change { step, state, attempt, at_nanos, log, skipped, due_nanos, why };
         watch(&Update::Changed(change));
     }
 
@@ -653,3 +660,12 @@ fn only_store(error: crate::events::EventError) -> RunError {
 
 #[cfg(test)]
 mod tests;
+
+/// Whether the latest attempt of a step was over before it changed its state, and told then: somebody
+/// has it tried again, or it ends while it waits.
+fn is_old(from: Option<WorkState>, to: WorkState) -> bool {
+    match from {
+        Some(WorkState::Pending) => matches!(to, WorkState::Blocked | WorkState::Cancelled),
+        from => from.is_some_and(WorkState::is_terminal),
+    }
+}

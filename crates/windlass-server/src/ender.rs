@@ -63,7 +63,8 @@ impl Ender {
     /// `tell` hears of every tree once.
     pub(crate) fn start(tell: impl Fn(Gone) + Send + 'static) -> io::Result<Self> {
         let (orders, taken) = mailbox()?;
-        let thread = thread::spawn(move || Ending { trees: BTreeMap::new(), tell }.run(&taken));
+        let ending = move || Ending { trees: BTreeMap::new(), tell }.run(&taken);
+        let thread = thread::Builder::new().spawn(ending)?;
         Ok(Self { orders, thread: Some(thread) })
     }
 

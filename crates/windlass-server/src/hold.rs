@@ -166,10 +166,11 @@ impl Held {
             return Ok(code);
         }
         let (losing, mut writer) = io::pipe().map_err(io_error("a pipe cannot be made"))?;
-        let _pulse = Pulse::start(store.opener(), beat, move |lost| {
+        let pulse = Pulse::start(store.opener(), beat, move |lost| {
             // Nobody listens any more once the command has ended.
             let _ = writer.write(&[lost as u8]);
         });
+        let _pulse = pulse.map_err(io_error("heartbeats cannot be sent"))?;
         let ended = running.until_end(self, signals, Losing::By(&losing))?;
         Ok(ended.expect("it is waited for without an end"))
     }

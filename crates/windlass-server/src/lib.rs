@@ -83,6 +83,7 @@ pub use look::{
 };
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
 pub use pulse::Lost;
+pub use signals::is_heeded;
 pub use windlass_core::{
     Amount, Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Token,
     WorkState,

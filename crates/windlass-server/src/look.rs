@@ -8,11 +8,13 @@ mod critical;
 mod error;
 mod expected;
 mod find;
+mod guarded;
 mod holder;
 mod list;
 mod prune;
 mod run;
 mod step;
+mod turn;
 mod why;
 
 pub use critical::CriticalPath;

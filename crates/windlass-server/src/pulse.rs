@@ -3,6 +3,7 @@
 //! A holder counts its time from before it sent the last good heartbeat. If none gets through in
 //! time, it takes its lease for lost before anybody else can.
 
+use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -54,7 +55,7 @@ impl Pulse {
         store: StoreOpener,
         beat: Beat,
         lost: impl FnOnce(Lost) + Send + 'static,
-    ) -> Self {
+    ) -> io::Result<Self> {
         Self::run(move |stop| {
             if let Some(why) = beat.go_on(&store, stop) {
                 lost(why);
@@ -63,7 +64,11 @@ impl Pulse {
     }
 
     /// Beats for everything that this process holds, whatever becomes of it.
-    pub(crate) fn of_process(opener: StoreOpener, process: Process, terms: LeaseTerms) -> Self {
+    pub(crate) fn of_process(
+        opener: StoreOpener,
+        process: Process,
+        terms: LeaseTerms,
+    ) -> io::Result<Self> {
         Self::run(move |stop| {
             let mut connection = None;
             while matches!(
@@ -82,10 +87,10 @@ impl Pulse {
         })
     }
 
-    fn run(act: impl FnOnce(&mpsc::Receiver<()>) + Send + 'static) -> Self {
+    fn run(act: impl FnOnce(&mpsc::Receiver<()>) + Send + 'static) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
-        let thread = thread::spawn(move || act(&stopped));
-        Self { stop: Some(stop), thread: Some(thread) }
+        let thread = thread::Builder::new().spawn(move || act(&stopped))?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }
 

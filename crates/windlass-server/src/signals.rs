@@ -1,5 +1,6 @@
 //! Signals to this process, as messages.
 
+use std::fs;
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -10,9 +11,24 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
 
 /// Those that ask a process to end.
-const ENDING: [i32; 2] = [SIGINT, SIGTERM];
+const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 /// Those that a wrapper passes on to its command.
 const PASSED_ON: [i32; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
+
+/// Whether a signal is heeded. `nohup` has those that it starts ignore SIGHUP, and means it; other
+/// signals are heeded also by what a shell has started in the background.
+#[must_use]
+pub fn is_heeded(signal: i32) -> bool {
+    signal != SIGHUP || !is_ignored(signal)
+}
+
+/// Whether this process ignores a signal, as far as the kernel tells.
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
 
 /// Calls back for every signal until it is dropped.
 pub(crate) struct SignalWatch {
@@ -26,9 +42,10 @@ impl SignalWatch {
     }
 
     fn of(signals: &[i32], mut tell: impl FnMut(i32) + Send + 'static) -> io::Result<Self> {
-        let mut signals = Signals::new(signals)?;
+        let mut signals = Signals::new(signals.iter().filter(|signal| is_heeded(**signal)))?;
         let handle = signals.handle();
-        let thread = thread::spawn(move || signals.forever().for_each(&mut tell));
+        let watch = move || signals.forever().for_each(&mut tell);
+        let thread = thread::Builder::new().spawn(watch)?;
         Ok(Self { handle, thread: Some(thread) })
     }
 }

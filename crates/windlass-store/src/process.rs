@@ -8,6 +8,10 @@ use std::io;
 
 use crate::moment::boot_id;
 
+/// There is no such file, and no such process, in Linux's numbers.
+const ENOENT: i32 = 2;
+const ESRCH: i32 = 3;
+
 /// One life of one process on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
@@ -33,7 +37,7 @@ impl Process {
             || io::Error::new(io::ErrorKind::NotFound, format!("there is no process {pid}"));
         Ok(Self {
             pid,
-            started: start_time(pid).ok_or_else(unknown)?,
+            started: start_time(pid)?.ok_or_else(unknown)?,
             boot: boot_id()?,
             namespace: pid_namespace()?,
         })
@@ -55,7 +59,7 @@ impl Process {
             return true;
         }
         pid_namespace().is_ok_and(|here| here == self.namespace)
-            && start_time(self.pid) != Some(self.started)
+            && start_time(self.pid).is_ok_and(|started| started != Some(self.started))
     }
 }
 
@@ -63,9 +67,22 @@ fn pid_namespace() -> io::Result<String> {
     Ok(fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned())
 }
 
-/// When a process started; none if there is none, or it has ended and only waits to be reaped.
-fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+/// When a process started; none if there is none, or it has ended and only waits to be reaped. An
+/// error if that cannot be known, because there is no room for another open file, say.
+fn start_time(pid: u32) -> io::Result<Option<u64>> {
+    life(fs::read(format!("/proc/{pid}/stat")))
+}
+
+fn life(read: io::Result<Vec<u8>>) -> io::Result<Option<u64>> {
+    match read {
+        Ok(stat) => Ok(started(&String::from_utf8_lossy(&stat))),
+        // It may also end between the two halves of reading.
+        Err(error) if matches!(error.raw_os_error(), Some(ENOENT | ESRCH)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn started(stat: &str) -> Option<u64> {
     // The name in the second field may contain anything, also blanks and parentheses.
     let after_name = &stat[stat.rfind(')')? + 1..];
     let mut fields = after_name.split_ascii_whitespace();
@@ -84,11 +101,24 @@ mod tests {
         let mut process = Process::current().expect("this is Linux");
         assert!(!process.is_gone(), "we live");
         process.pid = child.id();
-        process.started = start_time(child.id()).expect("it sleeps");
+        process.started = start_time(child.id()).expect("it can be seen").expect("it sleeps");
         assert!(!process.is_gone(), "it lives");
         child.kill().expect("it can be killed");
         child.wait().expect("it was killed");
         assert!(process.is_gone());
+    }
+
+    #[test]
+    fn only_a_process_that_was_looked_for_is_missing() {
+        let of = |code| life(Err(io::Error::from_raw_os_error(code)));
+        assert_eq!(of(ENOENT).expect("that is an answer"), None);
+        assert_eq!(of(ESRCH).expect("that is an answer"), None);
+        let (too_many_files, no_memory, not_permitted) = (24, 12, 1);
+        for code in [too_many_files, no_memory, not_permitted] {
+            assert!(of(code).is_err(), "{code}: nobody knows");
+        }
+        let odd = b"7 (a) Z ) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 0".to_vec();
+        assert_eq!(life(Ok(odd)).expect("that is an answer"), Some(4711));
     }
 
     #[test]

@@ -439,8 +439,12 @@ impl<'a> Transaction<'a> {
         if let ("last", Some(newest)) = (prefix, self.records.latest_runs(None, 1)?.pop()) {
             return self.run(&newest.id);
         }
-        let mut found = self.records.runs(prefix)?.into_iter();
         let run = || prefix.to_owned();
+        // Every id begins with nothing, and nobody means all of them.
+        if prefix.is_empty() {
+            return Err(StoreError::UnknownRun { run: run() });
+        }
+        let mut found = self.records.runs(prefix)?.into_iter();
         match (found.next(), found.next()) {
             (None, _) => Err(StoreError::UnknownRun { run: run() }),
             (Some(only), None) => Ok(only),

@@ -3,22 +3,30 @@
 use std::collections::BTreeSet;
 
 use thiserror::Error;
-use windlass_core::nearest;
+use windlass_core::{nearest, some_of};
 
 use crate::plan::Plan;
 
+/// How many steps are told to somebody who asked for one that there is not.
+const TOLD: usize = 10;
+
 /// A step was asked for that the plan does not have.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the workflow has no step {name:?}{}", hint(.nearest))]
+#[error("the workflow has no step {name:?}{}", hint(.nearest, .known))]
 pub struct NoSuchStep {
     /// What was asked for.
     pub name: String,
     /// The step that is called most like it.
     pub nearest: Option<String>,
+    /// The steps that there are, as they are called in the file.
+    pub known: Vec<String>,
 }
 
-fn hint(nearest: &Option<String>) -> String {
-    nearest.as_ref().map(|name| format!("; did you mean {name:?}?")).unwrap_or_default()
+fn hint(nearest: &Option<String>, known: &[String]) -> String {
+    match nearest {
+        Some(name) => format!("; did you mean {name:?}?"),
+        None => format!("; its steps are {}", some_of(known.iter().map(String::as_str), TOLD)),
+    }
 }
 
 impl Plan {
@@ -69,11 +77,16 @@ impl Plan {
     #[must_use]
     pub fn no_such_step(&self, name: &str) -> NoSuchStep {
         let known = self.steps.iter().flat_map(|step| [step.declared.as_str(), step.name.as_str()]);
+        // Where one step has to be named, the name for all of them is not it.
+        let known = known.filter(|known| *known != name);
         // `build[linux]` of a `build[linux,debug]`: one of them shows how all are written.
         let declared = name.split('[').next();
         let one = || self.steps.iter().find(|step| Some(step.declared.as_str()) == declared);
         let nearest = nearest(name, known).or_else(|| one().map(|step| step.name.as_str()));
-        NoSuchStep { name: name.to_owned(), nearest: nearest.map(str::to_owned) }
+        let mut seen = BTreeSet::new();
+        let known = self.steps.iter().map(|step| &step.declared).filter(|name| seen.insert(*name));
+        let known = known.cloned().collect();
+        NoSuchStep { name: name.to_owned(), nearest: nearest.map(str::to_owned), known }
     }
 
     fn with_all_before(&self, wanted: BTreeSet<usize>) -> BTreeSet<usize> {

@@ -6,7 +6,10 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use thiserror::Error;
-use windlass_core::nearest;
+use windlass_core::{nearest, some_of};
+
+/// How many parameters are told to somebody who gave a value to one that there is not.
+const TOLD: usize = 10;
 
 /// A parameter of a workflow.
 ///
@@ -89,12 +92,14 @@ impl fmt::Display for ParamType {
 #[non_exhaustive]
 pub enum ParamError {
     /// There is no such parameter.
-    #[error("the workflow has no parameter `{name}`{}", suggestion(.nearest))]
+    #[error("the workflow has no parameter `{name}`{}", suggestion(.nearest, .known))]
     Unknown {
         /// What was given.
         name: String,
         /// What was probably meant.
         nearest: Option<String>,
+        /// The parameters that there are.
+        known: Vec<String>,
     },
     /// A parameter without a default was not given.
     #[error("the parameter `{name}` must be given: -p {name}=…{}", listed(.choices))]
@@ -132,8 +137,14 @@ pub enum ParamError {
     },
 }
 
-fn suggestion(nearest: &Option<String>) -> String {
-    nearest.as_ref().map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
+fn suggestion(nearest: &Option<String>, known: &[String]) -> String {
+    match (nearest, known) {
+        (Some(name), _) => format!("; did you mean `{name}`?"),
+        (None, []) => "; it has none".to_owned(),
+        (None, known) => {
+            format!("; its parameters are {}", some_of(known.iter().map(String::as_str), TOLD))
+        }
+    }
 }
 
 fn listed(choices: &[String]) -> String {
@@ -214,6 +225,7 @@ fn bind_one(params: &[Param], name: &str, value: &str) -> Result<String, ParamEr
         return Err(ParamError::Unknown {
             name: name.to_owned(),
             nearest: nearest.map(str::to_owned),
+            known: params.iter().map(|param| param.name.clone()).collect(),
         });
     };
     let (name, given) = (name.to_owned(), value.to_owned());

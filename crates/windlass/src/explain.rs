@@ -8,6 +8,9 @@ use crate::capacity::Client;
 use crate::snapshot::in_words;
 use crate::state::State;
 
+/// How many reasons are told in one line; the rest is counted.
+const TOLD: usize = 8;
+
 /// Every reason why a work is not running: take them all away, and it starts.
 ///
 /// ```
@@ -42,8 +45,14 @@ impl Explanation {
 }
 
 impl fmt::Display for Explanation {
+    /// The first reasons in one line, and how many there are besides.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.lines.join("; "))
+        let (told, rest) = self.lines.split_at(self.lines.len().min(TOLD));
+        match (told, rest.len()) {
+            ([], _) => f.write_str("it does not wait"),
+            (told, 0) => f.write_str(&told.join("; ")),
+            (told, more) => write!(f, "{}; and {more} more", told.join("; ")),
+        }
     }
 }
 

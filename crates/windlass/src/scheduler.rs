@@ -134,6 +134,10 @@ impl WorkScheduler {
 
     /// Runs until every work has ended; when `cancel` is triggered, cancels them all first.
     ///
+    /// A body that runs then is asked to stop, and waited for. One that neither looks at its token nor
+    /// ends soon holds the run up for as long as it takes, unless a grace is set
+    /// ([`cancel_grace`](crate::WorkSchedulerBuilder::cancel_grace)): after that it is dropped.
+    ///
     /// ```
     /// # use std::time::Duration;
     /// # use windlass::{CancellationToken, WorkScheduler, WorkSchedulerConfig, work_fn};

@@ -60,6 +60,8 @@ pub(crate) struct Event {
     pub(crate) at_ms: u64,
     /// How long the attempt took that has ended.
     pub(crate) took: Option<Duration>,
+    /// When its next attempt may begin, in milliseconds since 1970, if one comes later.
+    pub(crate) due_ms: Option<u64>,
     pub(crate) why: Option<String>,
     /// Where the output of the attempt is.
     pub(crate) log: Option<PathBuf>,
@@ -182,24 +184,27 @@ impl Board {
 
     /// Takes in that a step waits for something.
     pub(crate) fn wait(&mut self, step: &str, why: &str, at_ms: u64) -> Event {
-        let (kind, step, why) = (Kind::Waits, self.place(step), plain(why));
+        let (kind, step) = (Kind::Waits, self.place(step));
+        // What can be done is told once; there is no room for it where lines are drawn again.
+        let short = plain(why.lines().next().unwrap_or_default());
+        let why = plain(&why.replace('\n', "; "));
         let attempt = self.attempt(step).map(|attempt| attempt.number);
         let list = if attempt.is_some() { &mut self.notes } else { &mut self.waiting };
-        list.insert(step, why.clone());
+        list.insert(step, short);
         let (attempt, why) = (attempt.unwrap_or_default(), Some(why));
-        Event { kind, step, attempt, at_ms, took: None, why, log: None }
+        Event { kind, step, attempt, at_ms, took: None, due_ms: None, why, log: None }
     }
 
     /// Takes in a change; what it means.
     pub(crate) fn apply(&mut self, change: StepChange) -> Event {
         let place = self.place(&change.step);
         let kind = meaning(&change);
-        let StepChange { attempt, at_ms, log, .. } = change;
+        let StepChange { attempt, at_ms, due_ms, log, .. } = change;
         let before = self.attempt(place).filter(|_| kind != Kind::Started);
         let took = before.map(|before| at_ms.saturating_sub(before.since_ms));
         let why = change.why.as_deref().map(plain).or_else(|| self.reason(place, kind));
         let took = took.map(Duration::from_millis);
-        let event = Event { kind, step: place, attempt, at_ms, took, why, log };
+        let event = Event { kind, step: place, attempt, at_ms, took, due_ms, why, log };
         let standing = self.standing(&event);
         self.stand(place, standing);
         if kind == Kind::Failed {

@@ -152,7 +152,16 @@ mod tests {
     fn change(step: &str, state: WorkState, attempt: u32) -> News {
         let (step, at_ms) = (step.to_owned(), 0);
         let skipped = false;
-        News::Changed(StepChange { step, state, attempt, at_ms, log: None, why: None, skipped })
+        News::Changed(StepChange {
+            step,
+            state,
+            attempt,
+            at_ms,
+            log: None,
+            due_ms: None,
+            why: None,
+            skipped,
+        })
     }
 
     fn wait(step: &str, why: &str) -> News {

@@ -60,6 +60,9 @@ struct StepEvent<'a> {
     why: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     took_ms: Option<u64>,
+    /// When the next attempt may begin, in milliseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_at: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -150,6 +153,7 @@ impl View for Json {
             at: event.at_ms,
             why: event.why.as_deref(),
             took_ms: took.map(|took| u64::try_from(took).unwrap_or(u64::MAX)),
+            retry_at: event.due_ms,
             log: event.log.as_deref().map(Path::to_string_lossy).map(Into::into),
             skipped: event.kind == Kind::Skipped,
         });

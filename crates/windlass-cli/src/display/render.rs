@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::board::{Board, Event, Kind};
 use super::estimate::{Expected, Left};
 use super::line::Line;
-use super::words::{attempt, because, rounded, stopping};
+use super::words::{attempt, because, later, rounded, stopping};
 use crate::style::{Ink, Letters, Style, columns_of, fit, pad};
 
 /// No name gets more columns than this.
@@ -79,7 +79,9 @@ pub(crate) fn finished(board: &Board, event: &Event, layout: &Layout) -> Line {
     let name = layout.name(&board.step(event.step).label);
     let said = match event.kind {
         Kind::Again if event.took.is_none() => format!("again{}", because(event)),
-        Kind::Again => format!("{}{}; again soon", attempt(board, event), because(event)),
+        Kind::Again => {
+            format!("{}{}; again{}", attempt(board, event), because(event), later(event))
+        }
         Kind::Blocked => format!("blocked{}", because(event)),
         Kind::Skipped => format!("skipped{}", because(event)),
         Kind::Cancelled => format!("cancelled{}", because(event)),

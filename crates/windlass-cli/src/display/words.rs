@@ -56,12 +56,23 @@ fn sentence(board: &Board, event: &Event) -> String {
         Kind::Waits => event.why.clone().unwrap_or_else(|| "waits".to_owned()),
         Kind::Started => format!("started{again}"),
         Kind::Again if event.took.is_none() => format!("will be tried again{why}"),
-        Kind::Again => format!("{attempt} ended{after}{why}; it will be tried again"),
+        Kind::Again => {
+            format!("{attempt} ended{after}{why}; it will be tried again{}", later(event))
+        }
         Kind::Succeeded => format!("succeeded{within}{again}"),
         Kind::Failed => format!("failed{after}{again}{why}"),
         Kind::Skipped => format!("skipped{why}"),
         Kind::Blocked => format!("blocked{why}"),
         Kind::Cancelled => format!("cancelled{after}{why}"),
+    }
+}
+
+/// In how long the next attempt comes, if that is known.
+pub(crate) fn later(event: &Event) -> String {
+    match event.due_ms.map(|due_ms| due_ms.saturating_sub(event.at_ms)) {
+        None => String::new(),
+        Some(0) => " at once".to_owned(),
+        Some(wait_ms) => format!(" in {}", span(Duration::from_millis(wait_ms))),
     }
 }
 
@@ -170,6 +181,11 @@ mod tests {
         check(
             because("exit code 6", change("fetch", Pending, 1, 1_250)),
             "fetch: attempt 1 of 3 ended after 1.2 s: exit code 6; it will be tried again",
+        );
+        check(change("fetch", Running, 2, 2_000), "fetch: started, attempt 2 of 3");
+        check(
+            StepChange { due_ms: Some(63_000), ..change("fetch", Pending, 2, 3_000) },
+            "fetch: attempt 2 of 3 ended after 1.0 s; it will be tried again in 1 min",
         );
         check(change("fetch", Running, 2, 2_000), "fetch: started, attempt 2 of 3");
         check(change("fetch", Success, 2, 14_999), "fetch: succeeded in 12 s, attempt 2 of 3");

@@ -1,5 +1,7 @@
 //! When each step ran, as bars of text.
 
+use std::ops::Range;
+
 use windlass_server::{AttemptEnd, AttemptView, RunView, StepView};
 
 use crate::style::{Ink, Letters, Style, fit, pad, plain};
@@ -76,9 +78,7 @@ fn bar(view: &RunView, step: &StepView, scale: &Scale, width: usize, style: &Sty
     for attempt in &step.attempts {
         let end = attempt.started_ms + attempt.duration_ms(view.now_ms);
         let (from, to) = scale.columns(attempt.started_ms, end, width);
-        // Two attempts that follow each other closely share a column.
-        let gap = last.unwrap_or(from).min(from)..from;
-        cells[gap].iter_mut().filter(|cell| cell.0 == ' ').for_each(|cell| {
+        cells[gap(last, from)].iter_mut().filter(|cell| cell.0 == ' ').for_each(|cell| {
             *cell = (between, Some(Ink::Dim));
         });
         cells[from..to].fill((block, ink(attempt)));
@@ -93,6 +93,11 @@ fn bar(view: &RunView, step: &StepView, scale: &Scale, width: usize, style: &Sty
     .collect()
 }
 
+/// The columns between two attempts. They may share a column, if they follow each other fast.
+fn gap(last: Option<usize>, from: usize) -> Range<usize> {
+    last.map_or(from, |last| last.min(from))..from
+}
+
 fn ink(attempt: &AttemptView) -> Option<Ink> {
     Some(match attempt.end {
         None => Ink::Cyan,
@@ -105,6 +110,13 @@ fn ink(attempt: &AttemptView) -> Option<Ink> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn attempts_that_share_a_column_have_nothing_between_them() {
+        assert_eq!((gap(None, 4), gap(Some(2), 4)), (4..4, 2..4));
+        assert!(gap(Some(4), 4).is_empty() && gap(Some(5), 4).is_empty());
+        assert!([0; 5].get(gap(Some(5), 4)).is_some(), "it can be cut out");
+    }
 
     #[test]
     fn every_stretch_takes_at_least_one_column_and_none_outside() {

@@ -66,6 +66,11 @@ impl Words<'_> {
         if step.state == StepState::Failed && !step.attempts.is_empty() {
             tail.push(format!("its output: windlass log {run}/{}", plain(&step.name)));
         }
+        let bad =
+            matches!(step.state, StepState::Failed | StepState::Blocked | StepState::Cancelled);
+        if bad && self.why.view.state.end().is_some() {
+            tail.push(format!("try again with: windlass retry {run}"));
+        }
         tail
     }
 
@@ -187,10 +192,9 @@ impl Words<'_> {
         if let Some(said) = said.as_deref().map(str::trim).filter(|said| !said.is_empty()) {
             text += &format!("; it last said: {}", plain(said));
         }
-        if *escalated {
-            let target = format!("{}/{}", self.why.view.run.id, plain(&self.why.step().name));
-            text += &format!("; a person has to decide: windlass approve {target}");
-        }
+        let target = format!("{}/{}", self.why.view.run.id, plain(&self.why.step().name));
+        let who = if *escalated { "a person has to decide" } else { "a person may decide, too" };
+        text += &format!("; {who}: windlass approve {target}, or windlass reject {target}");
         text
     }
 
@@ -223,7 +227,7 @@ impl Words<'_> {
     }
 
     fn holder(&self, holder: &HolderView, slots: bool) -> String {
-        let HolderView { name, since_ms, pid, command, weight, gone, .. } = holder;
+        let HolderView { name, since_ms, pid, command, weight, gone, usually_ms, .. } = holder;
         let step = name.contains('/');
         let mut more: Vec<_> = command
             .iter()
@@ -236,6 +240,7 @@ impl Words<'_> {
         let told = |pid: &u32| !name.ends_with(&pid.to_string());
         more.extend(pid.filter(told).map(|pid| format!("pid {pid}")));
         more.push(format!("for {}", span(self.times.since(*since_ms))));
+        more.extend(usually_ms.map(|ms| format!("usually {}", span(between(0, ms)))));
         if *gone {
             more.push("gone, so that it will be taken over".to_owned());
         }

@@ -304,8 +304,10 @@ fn check_shown(shown: &Block, output: &Output) {
     }
 }
 
-/// A line without what differs from run to run: ids, times, and which GPU it was.
+/// A line without what differs from run to run: ids, times, when it is tried again, and which GPU it
+/// was.
 fn plain(line: &str) -> String {
+    let line = line.split(" again in ").next().unwrap_or(line);
     let line = line.split(" on GPU ").next().unwrap_or(line);
     let id = |word: &str| word.len() == 8 && word.chars().all(|c| c.is_ascii_hexdigit());
     let words = line.split(' ').map(|word| match word.split_once('/') {

@@ -43,7 +43,7 @@ fn most_at_once(output: &Output, beginning: &str) -> i32 {
     let told = said.lines().filter(|line| line.starts_with(beginning));
     let changes = told.filter_map(|line| match line.split_once(": ")?.1 {
         told if told.starts_with("started") => Some(1),
-        told if told.starts_with("succeeded") || told.ends_with("it will be tried again") => {
+        told if told.starts_with("succeeded") || told.contains("it will be tried again") => {
             Some(-1)
         }
         other => panic!("unexpected: {other}"),

@@ -1,5 +1,6 @@
 //! The real binary: scenarios, kills, locks, exit codes.
 
+mod answers;
 mod before_running;
 mod bench;
 mod commits;
@@ -13,6 +14,7 @@ mod failures;
 mod guards;
 mod hardship;
 mod holding;
+mod hostile;
 mod locks;
 mod looking;
 mod outputs;

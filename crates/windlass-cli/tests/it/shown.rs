@@ -49,7 +49,7 @@ fn check(arguments: &[&str], variables: &[(&str, &str)], out: &str, err: &str) {
 const TRANSITIONS: &str = "\
 run RUN: 3 steps
 a: started
-a: attempt 1 of 2 ended after TIME: exit code 1; it will be tried again
+a: attempt 1 of 2 ended after TIME: exit code 1; it will be tried again in TIME
 a: started, attempt 2 of 2
 a: succeeded in TIME, attempt 2 of 2
 b: started
@@ -106,7 +106,7 @@ fn services_get_folds_and_annotations() {
     bench.write("flow.toml", FLOW);
     let output = run(&bench, &["--output", "group"], &[("GITHUB_ACTIONS", "true")]);
     let expected = "\
-::group::a: attempt 1 of 2 ended after TIME: exit code 1; it will be tried again
+::group::a: attempt 1 of 2 ended after TIME: exit code 1; it will be tried again in TIME
 a 1
 ::endgroup::
 ::group::a: succeeded in TIME, attempt 2 of 2
@@ -288,7 +288,11 @@ success = "exit 4"
     let output = run(&bench, &["--json"], &[]);
     let events = valid(&documented(), &stdout(&output));
     let of = |kind: &str| events.iter().find(|event| event["event"] == kind).cloned();
-    assert_eq!(of("waits").expect("it waits")["why"], "waits for guard ready: exit code 1");
+    let run = bench.run_id();
+    let why = format!(
+        "waits for guard ready: exit code 1; a person may decide, too: windlass approve {run}/a"
+    );
+    assert_eq!(of("waits").expect("it waits")["why"], why);
     let said = of("notice").expect("the hook failed")["said"].to_string();
     assert!(said.contains("on.success: exit code 4"), "{said}");
 }

@@ -35,7 +35,7 @@ impl BellWatch {
         }
         let what = "bells cannot be heard";
         let (stopped, stop) = io::pipe().map_err(|source| RunError::Io { what, source })?;
-        let thread = thread::spawn(move || {
+        let thread = thread::Builder::new().spawn(move || {
             let mut sources: Vec<&dyn AsFd> = vec![&stopped];
             sources.extend(bells.iter().map(|bell| bell as &dyn AsFd));
             while let Ok(ready) = poll(&sources, None)
@@ -46,6 +46,7 @@ impl BellWatch {
                 let _ = tell.send(News::Rang);
             }
         });
+        let thread = thread.map_err(|source| RunError::Io { what, source })?;
         Ok(Self { turn, stop: Some(stop), thread: Some(thread) })
     }
 

@@ -241,19 +241,23 @@ impl Conditions {
             }
         };
         self.rounds += 1;
-        self.checking += 1;
         let round = self.rounds;
-        wait.check = Some((round, stop));
-        wait.woken = false;
-        wait.checks += 1;
         let (tell, mark) = (self.tell.clone(), format!("{0} {0}-check-{round}", self.mark));
-        thread::spawn(move || {
+        let checking = thread::Builder::new().spawn(move || {
             let ConditionOrder { script, env, dir, .. } = &order;
             let check = Check { script, env, dir, limit, mark: &mark };
             let result = check_until_closed(&check, &stopped);
             // Nobody listens any more if the run has ended meanwhile.
             let _ = tell.send(News::Checked { work, round, result });
         });
+        if let Err(error) = checking {
+            let why = format!("its condition cannot be checked: {error}");
+            return self.conclude(work, Conclusion::Failed(why));
+        }
+        self.checking += 1;
+        wait.check = Some((round, stop));
+        wait.woken = false;
+        wait.checks += 1;
         None
     }
 

@@ -294,7 +294,10 @@ impl Coordinator {
         let Some(wait) = self.conditions.shown(work, guards) else { return };
         if wait.checks == 1 || !more.is_empty() {
             let said = wait.said.as_deref().map(|said| format!(": {said}")).unwrap_or_default();
-            self.notices.push(Notice::Waits(work, format!("guard {}{said}{more}", wait.guard)));
+            let target = format!("{}/{}", self.leader.run.id, self.schedule.step(work).name);
+            let person = format!("\na person may decide, too: windlass approve {target}");
+            let what = format!("guard {}{said}{more}{person}", wait.guard);
+            self.notices.push(Notice::Waits(work, what));
         }
         self.records.push(Record::Wait(wait));
     }

@@ -106,11 +106,12 @@ impl Coordinator {
         let bad = |phase: Phase| matches!(phase, Phase::Failed | Phase::Cancelled);
         let mut works = Vec::new();
         for step in steps {
-            let work = self.known(step)?;
-            if !self.schedule.engine().phase(work).is_some_and(bad) {
+            let mut again = self.all_known(step)?;
+            again.retain(|work| self.schedule.engine().phase(*work).is_some_and(bad));
+            if again.is_empty() {
                 return Err(RunError::NotAgain { run: run(), step: step.clone() });
             }
-            works.push(work);
+            works.extend(again);
         }
         if steps.is_empty() {
             works = self.schedule.works_in(bad);
@@ -145,6 +146,19 @@ impl Coordinator {
         self.stop = Some(Stop::Leave);
         self.forget_guards();
         Ok(())
+    }
+
+    /// The step of that name, or all that a step of the file became.
+    fn all_known(&self, step: &str) -> Result<Vec<WorkId>, RunError> {
+        if self.schedule.called(step).is_none() {
+            let steps = self.schedule.plan().steps.iter().enumerate();
+            let of_it = steps.filter(|(_, known)| known.declared == step);
+            let works: Vec<_> = of_it.map(|(place, _)| WorkId::from_index(place)).collect();
+            if !works.is_empty() {
+                return Ok(works);
+            }
+        }
+        Ok(vec![self.known(step)?])
     }
 
     fn known(&self, step: &str) -> Result<WorkId, RunError> {

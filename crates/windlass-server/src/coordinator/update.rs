@@ -14,7 +14,8 @@ pub enum Update<'a> {
     Waits {
         /// The step's name.
         step: &'a str,
-        /// What it waits for, as a phrase: "guard approved: exit code 1".
+        /// What it waits for, as a phrase: "guard approved: exit code 1". What can be done about it
+        /// stands behind a line break.
         what: &'a str,
         /// When, in nanoseconds since 1970.
         at_nanos: u64,
@@ -39,6 +40,8 @@ pub struct Change<'a> {
     pub log: Option<PathBuf>,
     /// It succeeded because it was not needed.
     pub skipped: bool,
+    /// When its next attempt may begin, in nanoseconds since 1970, if one comes later.
+    pub due_nanos: Option<u64>,
     /// What there is to say about it, as a phrase: "exit code 3".
     pub why: Option<String>,
 }

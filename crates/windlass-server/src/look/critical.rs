@@ -2,7 +2,8 @@
 
 use super::RunView;
 
-/// The chain of steps, each waiting for the one before it, that took the longest together.
+/// The chain of steps, each waiting for the one before it, that took the longest together: their own
+/// time, and that in which they stood at their guards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CriticalPath {
@@ -10,17 +11,26 @@ pub struct CriticalPath {
     pub steps: Vec<usize>,
     /// How long they took together, without the time in between.
     pub total_ms: i64,
+    /// For how long of that they stood at their guards.
+    pub guarded_ms: i64,
 }
 
 impl CriticalPath {
     /// The critical path of what has run so far.
     #[must_use]
     pub fn of(view: &RunView) -> Self {
-        let took = |place: usize| view.steps[place].duration_ms(view.now_ms);
+        let took = |place: usize| {
+            let step = &view.steps[place];
+            let (own, guarded) = (step.duration_ms(view.now_ms), step.guarded_ms);
+            own.or(guarded)?;
+            Some(own.unwrap_or_default().saturating_add(guarded.unwrap_or_default()))
+        };
         let before =
             view.steps.iter().map(|step| step.after.iter().map(|edge| edge.step).collect());
         let (steps, total_ms) = longest(&before.collect::<Vec<_>>(), took);
-        Self { steps, total_ms }
+        let guarded = steps.iter().filter_map(|place| view.steps[*place].guarded_ms);
+        let guarded_ms = guarded.fold(0, i64::saturating_add);
+        Self { steps, total_ms, guarded_ms }
     }
 }
 

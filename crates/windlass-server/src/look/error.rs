@@ -1,9 +1,13 @@
 //! Why something cannot be looked at.
 
 use thiserror::Error;
+use windlass_core::some_of;
 use windlass_store::StoreError;
 
 use crate::coordinator::RunError;
+
+/// How many steps are told to somebody who asked for one that there is not.
+const TOLD: usize = 10;
 
 /// Why something cannot be looked at.
 #[derive(Debug, Error)]
@@ -21,7 +25,7 @@ pub enum LookError {
         source: Box<RunError>,
     },
     /// There is no such run.
-    #[error("no run is called {run:?}{}", meant(nearest))]
+    #[error("no run is called {run:?}{}", meant_or_listed(nearest))]
     UnknownRun {
         /// What was asked for.
         run: String,
@@ -40,7 +44,7 @@ pub enum LookError {
     #[error("there is no run yet; start one with: windlass run FILE")]
     NoRuns,
     /// The run has no such step.
-    #[error("run {run} has no step {step:?}{}", named(nearest))]
+    #[error("run {run} has no step {step:?}{}", named(nearest, known))]
     UnknownStep {
         /// The run.
         run: String,
@@ -48,6 +52,8 @@ pub enum LookError {
         step: String,
         /// Steps that may have been meant.
         nearest: Vec<String>,
+        /// The steps that there are, as they are called in the file.
+        known: Vec<String>,
     },
     /// The step has not been tried so often.
     #[error("step {step:?} of run {run} has no attempt {attempt}: {}", tried(*attempts))]
@@ -74,13 +80,23 @@ impl LookError {
     }
 }
 
+fn meant_or_listed(runs: &[(String, String)]) -> String {
+    match runs {
+        [] => "; windlass ps and windlass history list them".to_owned(),
+        runs => meant(runs),
+    }
+}
+
 fn meant(runs: &[(String, String)]) -> String {
     let runs: Vec<_> = runs.iter().map(|(id, workflow)| format!("{id} ({workflow})")).collect();
     list(&runs)
 }
 
-fn named(steps: &[String]) -> String {
-    list(steps)
+fn named(nearest: &[String], known: &[String]) -> String {
+    match nearest {
+        [] => format!("; its steps are {}", some_of(known.iter().map(String::as_str), TOLD)),
+        nearest => list(nearest),
+    }
 }
 
 fn list(names: &[String]) -> String {

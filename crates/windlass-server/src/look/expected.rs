@@ -179,6 +179,7 @@ mod tests {
             attempts: Vec::new(),
             most_attempts: 1,
             after: after.iter().map(edge).collect(),
+            guarded_ms: None,
             unbegun: None,
         }
     }

@@ -9,6 +9,8 @@ use super::LookError;
 const LAST: &str = "last";
 /// How many of the newest runs are looked at for one that may have been meant.
 const SEARCHED: usize = 1000;
+/// Everything is like a text of fewer letters.
+const TELLING: usize = 3;
 /// How many are told.
 const TOLD: usize = 5;
 
@@ -56,7 +58,8 @@ fn newest(
 fn similar(text: &str, runs: &[(String, String)]) -> Vec<(String, String)> {
     let beginning = |id: &str| id.chars().take(text.chars().count()).collect::<String>();
     let is_near = |id: &str| nearest(text, [beginning(id).as_str()]).is_some();
-    let near: Vec<_> = runs.iter().filter(|(id, _)| !text.is_empty() && is_near(id)).collect();
+    let long_enough = text.chars().count() >= TELLING;
+    let near: Vec<_> = runs.iter().filter(|(id, _)| long_enough && is_near(id)).collect();
     let of_workflow = runs.iter().filter(|(_, workflow)| workflow == text);
     let meant: Vec<_> = if near.is_empty() { of_workflow.collect() } else { near };
     meant.into_iter().take(TOLD).cloned().collect()

@@ -1,6 +1,6 @@
 //! One run as it stands: its state, its steps and their attempts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use windlass_core::{Ending, Fact, Grant, Happening, Name, Timestamp, WorkId, WorkState, nearest};
@@ -10,6 +10,7 @@ use windlass_store::{
 };
 
 use super::find::found;
+use super::guarded::GuardTimes;
 use super::{AttemptView, LookError, StepState, StepView};
 use crate::attempt::log_path;
 use crate::coordinator::plan_of;
@@ -98,7 +99,8 @@ impl RunView {
             _ => spares::left_in(&logs),
         };
         let journal = Journal { logs: &logs, unnamed, schedule: &schedule, state, heard_ms };
-        let steps = journal.steps(&facts, attempts);
+        let mut steps = journal.steps(&facts, attempts);
+        GuardTimes::of(&facts, listing.created_ms, now_ms).tell(&schedule, &mut steps);
         Ok(Self {
             run,
             workflow,
@@ -125,8 +127,20 @@ impl RunView {
             near.extend(nearest(step, names).map(str::to_owned));
         }
         near.truncate(10);
+        let mut seen = BTreeSet::new();
+        let known = self.steps.iter().map(|step| &step.declared).filter(|name| seen.insert(*name));
+        let known = known.cloned().collect();
         let (run, step) = (self.run.id.clone(), step.to_owned());
-        Err(LookError::UnknownStep { run, step, nearest: near })
+        Err(LookError::UnknownStep { run, step, nearest: near, known })
+    }
+
+    /// The steps that wait for guards, each with the guard that has not passed.
+    #[must_use]
+    pub fn guarded(&self) -> Vec<(&str, &str)> {
+        let known = self.waits.iter().filter(|wait| wait.work.index() < self.steps.len());
+        known
+            .map(|wait| (self.steps[wait.work.index()].name.as_str(), wait.guard.as_str()))
+            .collect()
     }
 
     /// How many steps have ended.
@@ -287,6 +301,7 @@ impl Journal<'_> {
             attempts,
             most_attempts: step.retry.count.saturating_add(1),
             after: step.after.clone(),
+            guarded_ms: None,
             // What was told of a step that was tried again later is past.
             unbegun: unbegun.filter(|_| state.is_end()),
         }

@@ -22,6 +22,8 @@ pub struct StepView {
     pub most_attempts: u32,
     /// What it waits for: places in [`RunView::steps`](super::RunView::steps).
     pub after: Vec<Edge>,
+    /// For how long it has stood at its guards since all it waits for had ended.
+    pub guarded_ms: Option<i64>,
     /// When it ended without an attempt, and why, if that is known.
     pub unbegun: Option<AttemptView>,
 }

@@ -9,6 +9,7 @@ use windlass_workflow::EdgeCondition;
 use super::find::found;
 use super::holder::Attempt;
 use super::run::{Seen, millis};
+use super::turn::tell_habits;
 use super::{
     Estimate, Expectations, Expected, LookError, People, RunState, RunView, StepState, StepView,
 };
@@ -143,6 +144,8 @@ pub struct HolderView {
     pub weight: u32,
     /// Its process has ended.
     pub gone: bool,
+    /// How long it usually takes, if it is a step and its earlier runs tell.
+    pub usually_ms: Option<i64>,
 }
 
 /// A step that is to blame for a block.
@@ -172,11 +175,13 @@ impl Explanation {
         let mut view = RunView::of(seen, &dir)?;
         let place = view.place(step)?;
         let expectations = Expectations::of(store, &view.workflow, &view.run.id)?;
-        let reasons = Asking { names: &names, people: &people }.reasons(&mut view, place);
+        let mut reasons = Asking { names: &names, people: &people }.reasons(&mut view, place);
+        tell_habits(store, &mut reasons)?;
+        let estimate = Estimate::of(&view, &expectations, place).filter(|_| !reasons.is_empty());
         Ok(Self {
             causes: causes(&view.steps, place),
             skipped: skipped(&view.steps, place),
-            estimate: Estimate::of(&view, &expectations, place).filter(|_| !reasons.is_empty()),
+            estimate: estimate.or_else(|| Estimate::of_turn(&reasons, view.now_ms)),
             expected: expectations.step(&view.steps[place].name),
             reasons,
             place,
@@ -281,6 +286,7 @@ impl Asking<'_> {
             command: process.and_then(command_of),
             weight: stored.lease.weight,
             gone: process.is_some_and(Process::is_gone),
+            usually_ms: None,
         }
     }
 
@@ -294,6 +300,7 @@ impl Asking<'_> {
             command: process.and_then(command_of),
             weight: need.map_or(1, |need| need.weight),
             gone: process.is_some_and(Process::is_gone),
+            usually_ms: None,
         }
     }
 }

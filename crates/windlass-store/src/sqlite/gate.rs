@@ -81,13 +81,14 @@ impl Gate {
     fn queue(&self) -> Result<(), StoreError> {
         let (tell, heard) = mpsc::sync_channel(0);
         let file = self.file.try_clone().map_err(|source| self.io(source))?;
-        thread::spawn(move || {
+        let waiting = thread::Builder::new().spawn(move || {
             let locked = file.lock();
             // A lock that nobody waits for any more goes back at once.
             if tell.send(locked).is_err() {
                 let _ = file.unlock();
             }
         });
+        waiting.map_err(|source| self.io(source))?;
         let mut looked = Instant::now();
         let (mut inside, mut since) = (None, looked);
         loop {

@@ -155,12 +155,25 @@ pub(super) fn semaphores(file: &File, notes: &Notes) -> Vec<Semaphore> {
 /// The words that `windlass lock` and `windlass sem` read as what to do.
 const VERBS: [&str; 4] = ["acquire", "release", "heartbeat", "check"];
 
+/// The longest name that the machine shares, in bytes.
+const LONGEST_NAME: usize = 1024;
+
 /// A name that the machine shares can be given on the command line too.
 pub(super) fn shared_name_mistake(name: &str, span: Range<usize>, what: &str) -> Option<Mistake> {
     if name.trim().is_empty() {
         let message = format!("a {what} has an empty name");
         let help = "give it a name that says what it protects, such as \"deploy\"";
         return Some(Mistake::new(span, message, "no name").help(help));
+    }
+    let unfit = |why: &str, help: &str| {
+        let message = format!("the name of a {what} {why}");
+        Some(Mistake::new(span.clone(), message, "not a name").help(help))
+    };
+    if name.chars().any(char::is_control) {
+        return unfit("has a control character in it", "keep to what can be read on one line");
+    }
+    if name.len() > LONGEST_NAME {
+        return unfit(&format!("is longer than {LONGEST_NAME} bytes"), "a shorter one will do");
     }
     VERBS.contains(&name).then(|| {
         let message = format!("`{name}` cannot be the name of a {what}");

@@ -43,6 +43,14 @@ fn backoff_tells_delays_and_ends() {
 }
 
 #[test]
+fn downloads_keep_to_both_limits_and_give_up_only_where_it_is_of_no_use() {
+    let missing = "work \"alpha/404\" failed: there is no file 404";
+    let hosts = ["alpha: 2 at once", "beta: 2 at once", "gamma: 2 at once"];
+    let says = [&["3000 bytes", missing, "32 of 32 were seen to end"], hosts.as_slice()].concat();
+    check("downloads", &says);
+}
+
+#[test]
 fn adaptive_limits_follow_the_server() {
     check("adaptive_limits", &["5000 requests answered", "the server bears 5, the limit was 5"]);
 }

@@ -461,3 +461,17 @@ fn many_that_end_at_once_are_forgotten_at_once() {
         assert_eq!(scheduler.metrics().total, 1);
     });
 }
+
+#[tokio::test]
+async fn an_explanation_in_one_line_is_short_and_never_empty() {
+    let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    let parts: Vec<_> = (0..60).map(|n| add(&scheduler, ok(&format!("part {n}")))).collect();
+    let sum = add(&scheduler, ok("sum").after(parts));
+    let why = scheduler.explain(sum).expect("it is known");
+    assert_eq!(why.lines.len(), 60, "all of them are there to be read");
+    let line = why.to_string();
+    assert!(line.ends_with("it waits for \"part 7\"; and 52 more"), "{line}");
+    scheduler.run_until_done().await;
+    let why = scheduler.explain(sum).expect("it is known");
+    assert_eq!(why.to_string(), "it does not wait");
+}

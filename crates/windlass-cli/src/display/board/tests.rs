@@ -23,7 +23,7 @@ pub(crate) fn board() -> Board {
 
 pub(crate) fn change(step: &str, state: WorkState, attempt: u32, at_ms: u64) -> StepChange {
     let (step, log) = (step.to_owned(), None);
-    StepChange { step, state, attempt, at_ms, log, why: None, skipped: false }
+    StepChange { step, state, attempt, at_ms, log, due_ms: None, why: None, skipped: false }
 }
 
 pub(crate) fn because(why: &str, change: StepChange) -> StepChange {
@@ -81,7 +81,8 @@ fn a_step_waits_until_it_does_something_else() {
 fn a_step_that_has_begun_may_wait_and_still_runs() {
     let mut board = board();
     board.apply(change("build", Running, 1, 1_000));
-    let event = board.wait("build", "waits for guard site_up", 2_000);
+    let event = board.wait("build", "waits for guard site_up\nwindlass approve x", 2_000);
+    assert_eq!(event.why.as_deref(), Some("waits for guard site_up; windlass approve x"));
     assert_eq!((event.kind, event.took), (Kind::Waits, None));
     assert_eq!((board.note(1), board.counts().running), (Some("waits for guard site_up"), 1));
     assert_eq!(board.waiting().len(), 0);

@@ -108,7 +108,7 @@ fn a_finished_step_is_one_line() {
     check(
         because("exit code 6", change("fetch", Pending, 1, 1_200)),
         80,
-        "↻ fetch       1.2 s  attempt 1 of 3: exit code 6; again soon",
+        "↻ fetch       1.2 s  attempt 1 of 3: exit code 6; again",
     );
     check(change("fetch", Success, 2, 90_000), 80, "✓ fetch              attempt 2 of 3");
     check(change("build", Running, 1, 0), 80, "› build            ");

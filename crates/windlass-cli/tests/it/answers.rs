@@ -1,0 +1,142 @@
+//! What people are told who are new here: when they name what there is not, wait, or come too late.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::bench::{Bench, eventually, signal, stderr, stdout};
+
+/// Two of three steps of a name fail until there is a file `good`.
+const FANNED: &str = "[step.part]\neach = { n = [1, 2, 3] }\nrun = 'echo part {n} said; test {n} = 1 || test -e good'\n\
+    [step.whole]\nafter = ['part']\nrun = 'true'\n";
+
+#[track_caller]
+fn check_said(bench: &Bench, arguments: &[&str], code: i32, said: &str) {
+    let output = bench.call(arguments);
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
+    assert!(told.contains(said), "{arguments:?}: {told}");
+}
+
+#[test]
+fn who_names_what_there_is_not_is_told_what_there_is() {
+    let bench = Bench::new();
+    bench.write(
+        "flow.toml",
+        &format!("[params]\ndepth = 3\nwidth = 4\n{FANNED}").replace("said", "{depth} {width}"),
+    );
+    check_said(&bench, &["show", "last"], 2, "start one with: windlass run FILE");
+    assert_eq!(bench.call(&["run", "flow.toml"]).status.code(), Some(1));
+    check_said(
+        &bench,
+        &["run", "flow.toml", "x"],
+        2,
+        "has no step \"x\"; its steps are part, whole",
+    );
+    check_said(&bench, &["why", "last/x"], 2, "has no step \"x\"; its steps are part, whole");
+    check_said(&bench, &["cancel", "last/part"], 2, "has ended");
+    check_said(&bench, &["run", "flow.toml", "-p", "x=1"], 2, "its parameters are depth, width");
+    for verb in ["show", "resume", "retry", "cancel"] {
+        check_said(&bench, &[verb, "nobody"], 2, "windlass ps and windlass history list them");
+    }
+    check_said(&bench, &["resume", "last"], 1, "try again with: windlass retry");
+    let why = stdout(&bench.call(&["why", "last/whole"]));
+    assert!(why.contains("try again with: windlass retry"), "{why}");
+    let help = bench.call(&["help", "run"]);
+    assert!(stdout(&help).contains("Run a workflow"), "{}", stderr(&help));
+    check_said(&bench, &["holders"], 0, "nothing is held, and nobody waits");
+}
+
+#[test]
+fn a_retry_of_a_name_takes_all_of_it_that_failed_and_shows_nothing_old() {
+    let bench = Bench::new();
+    bench.write("flow.toml", FANNED);
+    assert_eq!(bench.call(&["run", "flow.toml"]).status.code(), Some(1));
+    let again = bench.call(&["retry", "last", "--step", "part", "--output", "prefix"]);
+    assert_eq!(again.status.code(), Some(1), "{}", stderr(&again));
+    let shown = stdout(&again);
+    let mut lines: Vec<_> = shown.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["part[2] | part 2 said", "part[3] | part 3 said"], "once each");
+    bench.write("good", "");
+    assert!(bench.call(&["retry", "last", "--step", "part"]).status.success());
+    check_said(&bench, &["retry", "last", "--step", "part"], 2, "has neither failed");
+}
+
+#[test]
+fn a_run_is_shown_though_a_step_was_tried_again_and_again_in_no_time() {
+    let bench = Bench::new();
+    let retry = "retry = { count = 9, delay = '1ms' }";
+    let flow = format!("[step.a]\nrun = 'false'\n{retry}\n[step.b]\nrun = 'sleep 0.5'\n");
+    bench.write("flow.toml", &flow);
+    assert_eq!(bench.call(&["run", "flow.toml"]).status.code(), Some(1));
+    let shown = bench.command(&["show", "last"]).env("COLUMNS", "20").output().expect("it runs");
+    assert!(shown.status.success(), "{}", stderr(&shown));
+    assert!(stdout(&shown).contains("10/10"), "{}", stdout(&shown));
+}
+
+#[test]
+fn a_step_that_has_ended_cannot_be_cancelled_though_its_run_goes_on() {
+    let bench = Bench::new();
+    bench.write(
+        "flow.toml",
+        "[step.a]\nrun = 'true'\n[step.b]\nafter = ['a']\nrun = 'touch begun; sleep 600'\n",
+    );
+    let child = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    check_said(&bench, &["cancel", "last/a"], 2, "step \"a\" of run");
+    check_said(&bench, &["cancel", "last/b"], 0, "asked run");
+    child.wait_with_output().expect("it ends");
+}
+
+#[test]
+fn a_guard_says_from_the_beginning_how_a_person_decides_and_its_time_is_on_the_critical_path() {
+    let bench = Bench::new();
+    let guard = "[guard.ok]\ncondition = 'touch checked; false'\n";
+    bench.write("flow.toml", &format!("[step.a]\nguard = ['ok']\nrun = 'true'\n{guard}"));
+    let child = bench.start(&["run", "flow.toml"]);
+    let told = |verb: &[&str]| stdout(&bench.call(verb));
+    eventually("ps tells of it", || told(&["ps"]).contains("waits: a at ok"));
+    eventually("why tells of it", || {
+        told(&["why", "last/a"]).contains("a person may decide, too: windlass approve")
+    });
+    let since = std::time::Instant::now();
+    eventually("it has waited a while", || since.elapsed().as_millis() > 150);
+    check_said(&bench, &["approve", "last/a"], 0, "a is approved");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("a person may decide, too: windlass approve"),
+        "{}",
+        stderr(&output)
+    );
+    let shown = told(&["show", "last", "--json"]);
+    let path: Value = serde_json::from_str(shown.lines().last().expect("a path")).expect("JSON");
+    assert!(path["guarded_ms"].as_i64().expect("a time") >= 150, "{path}");
+    assert!(path["ms"].as_i64() >= path["guarded_ms"].as_i64(), "{path}");
+    assert!(told(&["show", "last"]).contains(" at its guards"), "{}", told(&["show", "last"]));
+}
+
+#[test]
+fn why_tells_when_a_lock_may_come_free_by_the_habits_of_its_holder() {
+    let bench = Bench::new();
+    let flow = "name = 'holds'\n[step.h]\nlock = 'shared'\nrun = 'touch begun; test ! -e long || sleep 600; sleep 0.3'\n";
+    bench.write("holds.toml", flow);
+    bench.write("waits.toml", "[step.w]\nlock = 'shared'\nrun = 'true'\n");
+    assert!(bench.call(&["run", "holds.toml"]).status.success());
+    // The next one takes longer than usual only after its first 300 ms, so it is asked soon.
+    std::fs::remove_file(bench.path("begun")).expect("it was made");
+    bench.write("long", "");
+    let holder = bench.start(&["run", "holds.toml"]);
+    bench.await_file("begun");
+    let waiter = bench.start(&["run", "waits.toml"]);
+    let why = || stdout(&bench.call(&["why", "last/w"]));
+    eventually("the holder is told", || why().contains("/h (pid ") && why().contains(", usually "));
+    let refused = bench.call(&["lock", "shared", "--wait", "0s", "--", "true"]);
+    assert_eq!(refused.status.code(), Some(75));
+    let said = stderr(&refused);
+    assert!(said.contains("/h has it") && !said.contains("epoch"), "{said}");
+    for child in [waiter, holder] {
+        signal(&child, Signal::TERM);
+        child.wait_with_output().expect("it ends");
+    }
+}

@@ -1,0 +1,107 @@
+//! Limits of the system that leave no room: open files, file sizes, processes, directories.
+
+use super::{GOOD, call, check, script};
+use crate::bench::{Bench, stderr};
+
+fn bench() -> Bench {
+    let bench = Bench::new();
+    bench.write("flow.toml", &GOOD.replace("true", "head -c 300000 /dev/zero; true"));
+    assert_eq!(check("emit", &call(&bench, &["emit", "begun"])), 0);
+    bench
+}
+
+#[test]
+fn without_open_files_nothing_breaks_and_nothing_is_taken_from_others() {
+    let bench = bench();
+    let mut holder = bench.start(&["lock", "mine", "--", "sh", "-c", "touch held; exec sleep 600"]);
+    bench.await_file("held");
+    for files in (4..44).step_by(3) {
+        for verb in ["run flow.toml", "ps", "emit a:b", "lock free -- true"] {
+            let text = format!("ulimit -n {files}; \"$WINDLASS\" {verb}");
+            let code = check(&text, &script(&bench, &text));
+            assert!([0, 1, 69, 126].contains(&code), "{text}: {code}");
+        }
+        let text = format!("ulimit -n {files}; \"$WINDLASS\" lock mine --wait 0s -- touch stolen");
+        let code = check(&text, &script(&bench, &text));
+        assert!([69, 75].contains(&code), "{text}: {code}");
+    }
+    assert!(!bench.path("stolen").exists(), "whoever holds it lives");
+    assert!(holder.try_wait().expect("it is ours").is_none(), "it was not ended");
+    holder.kill().expect("it can be killed");
+    holder.wait().expect("it was killed");
+}
+
+#[test]
+fn a_limit_on_file_sizes_is_69_and_a_run_goes_on_without_it() {
+    let bench = bench();
+    for blocks in [0, 1, 8, 64] {
+        for verb in ["run flow.toml", "emit a:b", "ps"] {
+            let text = format!("ulimit -f {blocks}; \"$WINDLASS\" {verb}");
+            let code = check(&text, &script(&bench, &text));
+            assert!([0, 1, 69].contains(&code), "{text}: {code}");
+        }
+    }
+    let output = call(&bench, &["emit", "again"]);
+    assert_eq!(check("emit", &output), 0, "{}", stderr(&output));
+    // A command still meets the limit as it would without us.
+    let own = "ulimit -f 1; \"$WINDLASS\" lock x -- sh -c 'head -c 100000 /dev/zero > big'; echo $? > code";
+    script(&bench, own);
+    assert_ne!(bench.read("code"), "0\n");
+}
+
+#[test]
+fn a_state_directory_that_is_none_is_69_with_its_name() {
+    let bench = bench();
+    bench.write("file", "");
+    let make = "ln -s loop loop; ln -s nowhere dangling; mkdir gone; echo no > notdb; mkdir odd; mkdir odd/store.db";
+    assert!(bench.script(make).status().expect("it runs").success());
+    for state in ["file", "/dev/null", "loop", "dangling", "file/below", "/proc/nothing", "odd"] {
+        let output = call(&bench, &["--state", state, "lock", "x", "--", "touch", "ran"]);
+        assert_eq!(check(state, &output), 69, "{state}");
+        assert!(stderr(&output).contains(state), "{state}: {}", stderr(&output));
+    }
+    let text = "cd gone; rmdir ../gone; \"$WINDLASS\" run ../flow.toml";
+    let output = script(&bench, text);
+    assert_eq!(check(text, &output), 2, "{}", stderr(&output));
+    assert!(!bench.path("ran").exists());
+}
+
+/// Somebody without rights, where this test has the right to become one.
+fn as_nobody(bench: &Bench, text: &str) -> Option<std::process::Output> {
+    let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups --";
+    let open = "chmod 777 . && chmod -R a+rX .";
+    let may = format!("{open} && {nobody} \"$WINDLASS\" --version");
+    let may = bench.script(&may).output().expect("a shell runs").status.success();
+    may.then(|| script(bench, &format!("{nobody} bash -c '{text}'")))
+}
+
+#[test]
+fn without_rights_everything_is_told() {
+    let bench = bench();
+    bench.write("secret.toml", GOOD);
+    let Some(output) = as_nobody(&bench, "\"$WINDLASS\" ps") else { return };
+    assert_eq!(check("another's state", &output), 69);
+    assert!(stderr(&output).contains("Permission denied"), "{}", stderr(&output));
+    assert!(
+        bench
+            .script("chmod 000 secret.toml; mkdir own; chmod 777 own")
+            .status()
+            .expect("sh")
+            .success()
+    );
+    let own = "export WINDLASS_STATE=$PWD/own/state;";
+    let told = |text: &str| {
+        let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups --";
+        script(&bench, &format!("{nobody} bash -c '{own} {text}'"))
+    };
+    let output = told("\"$WINDLASS\" run secret.toml");
+    assert_eq!(check("an unreadable file", &output), 2);
+    assert!(stderr(&output).contains("secret.toml"), "{}", stderr(&output));
+    for processes in 1..8 {
+        for verb in ["run flow.toml", "lock x -- true", "emit a:b"] {
+            let text = format!("ulimit -u {processes}; exec \"$WINDLASS\" {verb}");
+            let code = check(&text, &told(&text));
+            assert!([0, 1, 69, 126].contains(&code), "{text}: {code}");
+        }
+    }
+}

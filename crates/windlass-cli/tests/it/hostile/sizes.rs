@@ -1,0 +1,111 @@
+//! Numbers and times that are too large, negative, or none.
+
+use super::{GOOD, call, check};
+use crate::bench::{Bench, stderr};
+
+const NUMBERS: [&str; 12] = [
+    "1000000000000000000",
+    "18446744073709551615",
+    "18446744073709551616",
+    "4294967295",
+    "4294967296",
+    "-1",
+    "0",
+    "NaN",
+    "inf",
+    "1e9",
+    "0x10",
+    "١",
+];
+
+const TIMES: [&str; 14] = [
+    "0s",
+    "1ns",
+    "99999999999999999999d",
+    "18446744073709551615ms",
+    "213503982334601d",
+    "-1s",
+    "1",
+    "s",
+    "1h1h",
+    "9223372036854775807s",
+    "1e3s",
+    "NaNs",
+    "106751991167d",
+    "584942417y",
+];
+
+/// What takes a number or a time in the place of `@`.
+const WITH_NUMBERS: [&[&str]; 8] = [
+    &["sem", "a", "--capacity=@", "--wait", "0s", "--", "true"],
+    &["sem", "b", "-n=@", "--capacity", "3", "--wait", "0s", "--", "true"],
+    &["lock", "check", "x", "--token=@"],
+    &["lock", "acquire", "y", "--holder", "@", "--pid=@"],
+    &["run", "flow.toml", "-j=@"],
+    &["history", "-n=@"],
+    &["events", "--after=@"],
+    &["prune", "--dry-run", "--keep=@"],
+];
+const WITH_TIMES: [&[&str]; 6] = [
+    &["lock", "t", "--wait=@", "--", "true"],
+    &["lock", "t", "--max-hold=@", "--", "true"],
+    &["lock", "t", "--heartbeat-timeout=@", "--", "true"],
+    &["sem", "t", "--capacity", "1", "--wait=@", "--", "true"],
+    &["prune", "--dry-run", "--older-than=@"],
+    &["guard", "flow.toml", "g", "--wait=@"],
+];
+
+fn check_all(verbs: &[&[&str]], values: &[&str]) {
+    let bench = Bench::new();
+    bench.write("flow.toml", &format!("{GOOD}[guard.g]\ncondition = 'true'\n"));
+    for value in values {
+        for verb in verbs {
+            let arguments: Vec<_> = verb.iter().map(|part| part.replace('@', value)).collect();
+            let what = arguments.join(" ");
+            let output = call(&bench, &arguments);
+            let said = stderr(&output);
+            if check(&what, &output) == 2 {
+                let (value, option) = (said.contains(value), said.contains("--"));
+                assert!(value || option || said.contains("semaphore"), "{what}: {said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn hostile_numbers_are_borne() {
+    check_all(&WITH_NUMBERS, &NUMBERS);
+}
+
+#[test]
+fn hostile_times_are_borne() {
+    check_all(&WITH_TIMES, &TIMES);
+}
+
+#[test]
+fn variables_that_are_empty_are_as_good_as_none() {
+    let bench = Bench::new();
+    bench.write("flow.toml", GOOD);
+    let all = "HOME=$PWD XDG_STATE_HOME=$PWD/xdg WINDLASS_STATE= WINDLASS_JOBS= WINDLASS_JSON= WINDLASS_OUTPUT_MODE= \
+        \"$WINDLASS\" run flow.toml && test -d xdg/windlass";
+    assert_eq!(check("empty variables", &super::script(&bench, all)), 0);
+    let output = call(&bench, &["--state", "", "ps"]);
+    assert_eq!(check("an empty --state", &output), 2, "{}", stderr(&output));
+    let jobs = super::script(&bench, "WINDLASS_JOBS=many \"$WINDLASS\" run flow.toml");
+    assert_eq!(check("WINDLASS_JOBS=many", &jobs), 2);
+    assert!(stderr(&jobs).contains("'many' for '--jobs <N>'"), "{}", stderr(&jobs));
+}
+
+/// What comes from a variable is nothing that has to be written.
+#[test]
+fn the_usage_below_an_error_shows_no_variables() {
+    let bench = Bench::new();
+    let said = stderr(&super::script(&bench, "WINDLASS_JOBS=3 WINDLASS_JSON=1 \"$WINDLASS\" run"));
+    assert!(
+        said.contains("Usage: windlass run [OPTIONS] <FILE> [STEP]...")
+            || said.contains("Usage: windlass run <FILE> [STEP]..."),
+        "{said}"
+    );
+    let said = stderr(&call(&bench, &["lock", "deploy", "./deploy.sh"]));
+    assert!(said.contains("a command stands behind `--`"), "{said}");
+}

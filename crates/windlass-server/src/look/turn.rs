@@ -1,0 +1,110 @@
+//! When the turn of a step comes that stands in line for a lock, as far as the habits of those tell
+//! who hold it and who stand before it.
+
+use std::collections::BTreeMap;
+
+use windlass_core::Name;
+use windlass_store::Store;
+
+use super::{Estimate, Expectations, HolderView, LookError, WaitReason};
+use crate::coordinator::plan_of;
+
+/// How many of a line are looked at; the turn of one further behind is anybody's guess.
+const LOOKED_AT: usize = 16;
+
+/// Tells of the steps that hold or wait for names how long they usually take, from the earlier runs
+/// of their own workflows.
+pub(super) fn tell_habits(store: &mut Store, reasons: &mut [WaitReason]) -> Result<(), LookError> {
+    let mut habits = Habits::default();
+    for reason in reasons {
+        let WaitReason::Name { holders, ahead, .. } = reason else { continue };
+        for holder in holders.iter_mut().chain(ahead).take(LOOKED_AT) {
+            holder.usually_ms = habits.of(store, &holder.name)?;
+        }
+    }
+    Ok(())
+}
+
+/// What is known of workflows that were asked for.
+#[derive(Default)]
+struct Habits {
+    workflows: BTreeMap<String, Expectations>,
+}
+
+impl Habits {
+    /// How long `RUN/STEP` usually takes; none of whoever is no step.
+    fn of(&mut self, store: &mut Store, holder: &str) -> Result<Option<i64>, LookError> {
+        let Some((run, step)) = holder.split_once('/') else { return Ok(None) };
+        let Ok(record) = store.run(run) else { return Ok(None) };
+        let Ok(plan) = plan_of(&record) else { return Ok(None) };
+        if !self.workflows.contains_key(&plan.name) {
+            let known = Expectations::of(store, &plan.name, &record.id)?;
+            self.workflows.insert(plan.name.clone(), known);
+        }
+        let known = self.workflows.get(&plan.name).and_then(|known| known.step(step));
+        Ok(known.map(|expected| expected.median_ms))
+    }
+}
+
+impl Estimate {
+    /// When the last of the locks comes free that a step stands in line for. None if it stands in
+    /// line for none, if nothing is known of somebody before it, or if a holder already takes longer
+    /// than usual, so that its habits tell nothing any more.
+    pub(super) fn of_turn(reasons: &[WaitReason], now_ms: i64) -> Option<Self> {
+        let locks = reasons.iter().filter_map(|reason| match reason {
+            WaitReason::Name { name: Name::Lock(_), holders, ahead, .. } => Some((holders, ahead)),
+            _ => None,
+        });
+        let turns = locks.map(|(holders, ahead)| turn(holders, ahead, now_ms));
+        turns.collect::<Option<Vec<_>>>()?.into_iter().max_by_key(|estimate| estimate.in_ms)
+    }
+}
+
+fn turn(holders: &[HolderView], ahead: &[HolderView], now_ms: i64) -> Option<Estimate> {
+    let left = |holder: &HolderView| {
+        let left = holder.usually_ms? - now_ms.saturating_sub(holder.since_ms).max(0);
+        (left > 0).then(|| (holder.name.clone(), left))
+    };
+    let whole = |waiter: &HolderView| Some((waiter.name.clone(), waiter.usually_ms?));
+    let path = holders.iter().map(left).chain(ahead.iter().map(whole));
+    let path = path.collect::<Option<Vec<_>>>()?;
+    let in_ms = path.iter().fold(0, |sum: i64, (_, ms)| sum.saturating_add(*ms));
+    (!path.is_empty()).then_some(Estimate { in_ms, path, attempts: 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holder(name: &str, since_ms: i64, usually_ms: Option<i64>) -> HolderView {
+        let (name, command) = (name.to_owned(), None);
+        HolderView { name, since_ms, pid: None, command, weight: 1, gone: false, usually_ms }
+    }
+
+    fn check(holders: &[HolderView], ahead: &[HolderView], expected: Option<i64>) {
+        let reason = WaitReason::Name {
+            name: Name::Lock("deploy".to_owned()),
+            holders: holders.to_vec(),
+            ahead: ahead.to_vec(),
+            since_ms: 0,
+        };
+        let estimate = Estimate::of_turn(&[reason], 100);
+        assert_eq!(estimate.map(|estimate| estimate.in_ms), expected);
+    }
+
+    #[test]
+    fn a_turn_comes_when_those_before_it_have_taken_as_long_as_usual() {
+        let first = holder("r1/deploy", 40, Some(90));
+        check(std::slice::from_ref(&first), &[], Some(30));
+        check(&[first], &[holder("r2/deploy", 0, Some(7))], Some(37));
+    }
+
+    #[test]
+    fn nothing_is_told_of_strangers_and_of_those_who_take_longer_than_usual() {
+        check(&[holder("process 17", 40, None)], &[], None);
+        check(&[holder("r1/deploy", 40, Some(50))], &[], None);
+        check(&[holder("r1/deploy", 90, Some(50))], &[holder("x", 0, None)], None);
+        assert_eq!(Estimate::of_turn(&[], 100), None);
+        assert_eq!(Estimate::of_turn(&[WaitReason::Starting], 100), None);
+    }
+}
