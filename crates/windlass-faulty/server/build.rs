@@ -1,4 +1,4 @@
-//! Switches the fault points on, for this package alone.
+//! Switches the fault points on, for this package and the one around it alone.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -19,7 +19,7 @@ impl Journal {
     /// None before a run was submitted.
     pub(crate) fn open(state: &Path) -> Option<Self> {
         let mut store = Store::open(state).expect("the store can be opened");
-        let run = store.run("").ok()?;
+        let run = store.run("last").ok()?;
         let workflow = windlass_workflow::parse(&run.file, &run.text).expect("it was read before");
         let plan = workflow.bind([]).expect("it was run before");
         let steps = plan.steps.into_iter().map(|step| step.name).collect();
