@@ -22,7 +22,7 @@ use windlass_core::{CostError, Grant, Outcome, Random, WorkId};
 use super::running::{Event, Inner, Launched, Running, panicked};
 use super::{Feed, OnError, TaskProgress, TaskProgressKind};
 use crate::source::{Ear, Pulled, Queue, Started};
-use crate::task::{ScheduledTask, TaskError, TaskResult};
+use crate::task::{Room, ScheduledTask, TaskError, TaskResult};
 
 type Told<I, O, E> = (Inner<I, O, E>, Event<I, O, E>);
 
@@ -50,6 +50,8 @@ where
     read: Vec<(ScheduledTask<I, O, E>, i64)>,
     /// What has started and was not polled yet.
     started: VecDeque<Started<ScheduledTask<I, O, E>>>,
+    /// Where the next future may be while it is polled for the first time.
+    room: Room<O, E>,
     /// How many have started since those under way were asked.
     launched: usize,
     random: Random,
@@ -114,6 +116,7 @@ where
             told: VecDeque::new(),
             read: Vec::new(),
             started: VecDeque::new(),
+            room: Room::none(),
             launched: 0,
             random: Random::new(0),
             stage: Stage::Look,
@@ -171,8 +174,8 @@ where
         while self.launched < BATCH || self.running.is_empty() {
             let Some(started) = self.started.pop_front() else { return };
             self.launched += 1;
-            match Inner::launch(started, context) {
-                Launched::Over(grant, task, result) => {
+            match Inner::launch(started, &mut self.room, context) {
+                Launched::Over(Started { grant, task }, result) => {
                     self.take_note(grant, task, result);
                     self.listen_in_turn(context);
                 }
@@ -205,6 +208,7 @@ where
         }
     }
 
+    #[inline]
     fn take_note(&mut self, grant: Grant, task: ScheduledTask<I, O, E>, result: TaskResult<O, E>) {
         match result {
             // What has ended before is told before.
@@ -213,11 +217,19 @@ where
                 self.succeeded.push(grant);
                 self.results.push_back(TaskProgress { key: task.key, task_id: grant.work, kind });
             }
-            result => {
-                let end = self.end(&task, grant, result);
-                self.ended.push(Ended { grant, task, end });
-            }
+            result => self.take_note_of_other(grant, task, result),
         }
+    }
+
+    #[inline(never)]
+    fn take_note_of_other(
+        &mut self,
+        grant: Grant,
+        task: ScheduledTask<I, O, E>,
+        result: TaskResult<O, E>,
+    ) {
+        let end = self.end(&task, grant, result);
+        self.ended.push(Ended { grant, task, end });
     }
 
     /// How many have ended and were not reported.
@@ -247,9 +259,6 @@ where
 
     /// Reports what has ended, starts what can start by that, and tells.
     fn settle(&mut self) {
-        if self.unreported() == 0 {
-            return;
-        }
         let mut ended = std::mem::take(&mut self.ended);
         let stops = self.on_error == OnError::Stop
             && ended.iter().any(|ended| matches!(ended.end, End::Badly(_)));
@@ -368,7 +377,8 @@ where
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let run = &mut *self;
         loop {
-            if run.unreported() >= BATCH || !run.told.is_empty() {
+            let unreported = run.unreported();
+            if unreported >= BATCH || unreported > 0 && !run.told.is_empty() {
                 run.settle();
             }
             if let Some(told) = run.told.pop_front() {
