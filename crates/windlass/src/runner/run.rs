@@ -21,7 +21,7 @@ use windlass_core::{CostError, Grant, Outcome, Random, WorkId};
 
 use super::running::{Event, Inner, Launched, Running, panicked};
 use super::{Feed, OnError, TaskProgress, TaskProgressKind};
-use crate::source::{Ear, Pulled, Queue, Started};
+use crate::source::{Ear, Pulled, Queue, Started, StartedTasks};
 use crate::task::{Room, ScheduledTask, TaskError, TaskResult};
 
 type Told<I, O, E> = (Inner<I, O, E>, Event<I, O, E>);
@@ -46,10 +46,10 @@ where
     ended: Vec<Ended<I, O, E>>,
     /// What was told and not given out.
     told: VecDeque<TaskProgress<I, O, E>>,
-    /// What was read ahead, with its priority, and not handed to the source.
-    read: Vec<(ScheduledTask<I, O, E>, i64)>,
+    /// What was read ahead and not handed to the source.
+    read: VecDeque<ScheduledTask<I, O, E>>,
     /// What has started and was not polled yet.
-    started: VecDeque<Started<ScheduledTask<I, O, E>>>,
+    started: StartedTasks<ScheduledTask<I, O, E>>,
     /// Where the next future may be while it is polled for the first time.
     room: Room<O, E>,
     /// How many have started since those under way were asked.
@@ -114,8 +114,8 @@ where
             results: VecDeque::new(),
             ended: Vec::new(),
             told: VecDeque::new(),
-            read: Vec::new(),
-            started: VecDeque::new(),
+            read: VecDeque::new(),
+            started: StartedTasks::default(),
             room: Room::none(),
             launched: 0,
             random: Random::new(0),
@@ -141,8 +141,7 @@ where
                 ended = true;
                 break;
             };
-            let priority = task.priority;
-            self.read.push((task, priority));
+            self.read.push_back(task);
         }
         if !self.read.is_empty() {
             self.stage = Stage::Look;
@@ -158,7 +157,8 @@ where
     fn start_what_fits(&mut self) {
         while self.stage == Stage::Look {
             self.stage = Stage::Wait;
-            let impossible = self.queue.start_what_fits(&mut self.read, &mut self.started);
+            let (new, started) = (&mut self.read, &mut self.started);
+            let impossible = self.queue.start_what_fits(new, |task| task.priority, started);
             for (work, task, error) in impossible {
                 if self.stage != Stage::Stopping {
                     self.stage = Stage::Look;
@@ -172,7 +172,7 @@ where
     /// way are to be asked.
     fn launch(&mut self, context: &mut Context<'_>) {
         while self.launched < BATCH || self.running.is_empty() {
-            let Some(started) = self.started.pop_front() else { return };
+            let Some(started) = self.started.pop() else { return };
             self.launched += 1;
             match Inner::launch(started, &mut self.room, context) {
                 Launched::Over(Started { grant, task }, result) => {
@@ -307,7 +307,7 @@ where
         self.stage = Stage::Stopping;
         self.feed = None;
         let unpolled = std::mem::take(&mut self.started);
-        self.queue.cancel_everything(unpolled.iter().map(|started| started.grant));
+        self.queue.cancel_everything(unpolled.grants());
         self.running.iter_mut().for_each(Running::stop);
     }
 
@@ -315,12 +315,9 @@ where
     fn stop_aborted(&mut self) {
         let Self { queue, running, started, .. } = self;
         let polled = |work| running.iter().any(|r| r.grant().is_some_and(|g| g.work == work));
-        let unpolled = |work| started.iter().any(|started| started.grant.work == work);
+        let unpolled = |work| started.grants().any(|grant| grant.work == work);
         let aborted = queue.take_stops(|work| polled(work) || unpolled(work));
-        while let Some(place) = started.iter().position(|s| aborted.contains(&s.grant.work)) {
-            let stopped = started.remove(place).expect("it was there just now");
-            queue.report_stopped(stopped.grant);
-        }
+        started.remove(&aborted).into_iter().for_each(|grant| queue.report_stopped(grant));
         let stopped = |running: &Running<I, O, E>| {
             running.grant().is_some_and(|grant| aborted.contains(&grant.work))
         };
@@ -435,7 +432,8 @@ where
     fn drop(&mut self) {
         let running = std::mem::take(&mut self.running);
         let unstarted = std::mem::take(&mut self.started);
-        let mut ended: Vec<_> = unstarted.into_iter().map(|started| started.grant).collect();
+        let mut ended: Vec<_> = unstarted.grants().collect();
+        drop(unstarted);
         ended.append(&mut self.succeeded);
         ended.extend(self.ended.drain(..).map(|ended| ended.grant));
         for running in running {
