@@ -94,8 +94,8 @@ impl<T> Column<T> {
         let Some(Chunk { entries, forgotten }) = self.chunks.get_mut(place) else { return false };
         let Some(entry) = entries.get(slot) else { return false };
         let (word, bit) = (slot / 64, 1 << (slot % 64));
-        let gone = |forgotten: &Box<Forgotten>| forgotten.bits[word] & bit != 0;
-        if forgotten.as_ref().is_some_and(gone) || !wanted(entry) {
+        let gone = forgotten.as_ref().is_some_and(|forgotten| forgotten.bits[word] & bit != 0);
+        if gone || !wanted(entry) {
             return false;
         }
         let forgotten = forgotten.get_or_insert_default();
