@@ -81,17 +81,31 @@ impl<T> Column<T> {
     /// If there is no such entry, or it is forgotten already.
     #[inline]
     pub(crate) fn forget(&mut self, id: usize) {
+        if !self.forget_if(id, |_| true) {
+            assert!(id >= self.len, "entry {id} is forgotten already");
+            absent(id);
+        }
+    }
+
+    /// Forgets the entry if it is there and `wanted` says so; whether that was done.
+    #[inline(always)]
+    pub(crate) fn forget_if(&mut self, id: usize, wanted: impl FnOnce(&T) -> bool) -> bool {
         let (place, slot) = (self.place(id), id % CHUNK);
-        let chunk = self.chunks.get_mut(place).filter(|chunk| slot < chunk.entries.len());
-        let chunk = chunk.unwrap_or_else(|| absent(id));
-        let forgotten = chunk.forgotten.get_or_insert_default();
-        assert!(!forgotten.has(slot), "entry {id} is forgotten already");
-        forgotten.bits[slot / 64] |= 1 << (slot % 64);
+        let Some(Chunk { entries, forgotten }) = self.chunks.get_mut(place) else { return false };
+        let Some(entry) = entries.get(slot) else { return false };
+        let (word, bit) = (slot / 64, 1 << (slot % 64));
+        let gone = forgotten.as_ref().is_some_and(|forgotten| forgotten.bits[word] & bit != 0);
+        if gone || !wanted(entry) {
+            return false;
+        }
+        let forgotten = forgotten.get_or_insert_default();
+        forgotten.bits[word] |= bit;
         forgotten.count += 1;
         // A chunk that is not full yet stays: the next entry belongs into it.
         if forgotten.count == CHUNK {
             self.drop_chunk(place);
         }
+        true
     }
 
     #[cold]

@@ -319,6 +319,13 @@ impl Dag {
         }
     }
 
+    /// Takes `node` out of the graph if it has no edges; whether that was done.
+    #[inline(always)]
+    pub(crate) fn forget_if_apart(&mut self, node: usize) -> bool {
+        let apart = |node: &Node| node.incoming.first.is_none() && node.outgoing.first.is_none();
+        self.nodes.forget_if(node, apart)
+    }
+
     fn expect_node(&self, node: usize) -> Result<(), EdgeError> {
         self.nodes.get(node).map(drop).ok_or(EdgeError::UnknownNode { node })
     }

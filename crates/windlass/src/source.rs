@@ -13,6 +13,7 @@ mod priority;
 mod priority_dependency;
 mod queue;
 mod report;
+mod started;
 mod state;
 
 pub use dependency::DependencySource;
@@ -21,7 +22,7 @@ pub use error::{EnqueueError, ReportError, SourceClosed, SourceError};
 pub use priority::PrioritySource;
 pub use priority_dependency::{PriorityDependencyOptions, PriorityDependencySource};
 pub(crate) use queue::{Pulled, Queue};
-pub(crate) use state::Started;
+pub(crate) use started::{Started, StartedTasks};
 
 /// The priority of a task that has none of its own.
 pub(crate) const PRIORITY: i64 = 1;

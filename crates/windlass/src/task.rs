@@ -3,8 +3,8 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 use thiserror::Error;
 use tokio::sync::mpsc;
@@ -12,6 +12,10 @@ use windlass_core::{ResourceCost, RetryPolicy};
 
 use crate::capacity::ImpossibleCost;
 use crate::source::PRIORITY;
+
+mod room;
+
+pub(crate) use room::{Room, TaskFuture};
 
 /// Something to run in a [`TaskPoolRunner`](crate::TaskPoolRunner). Clones run the same.
 ///
@@ -64,12 +68,14 @@ pub(crate) type TaskResult<O, E> = Result<O, TaskError<E>>;
 
 /// How a task is started.
 pub(crate) enum Body<I, O, E> {
-    Future(Arc<dyn Fn() -> TaskFuture<O, E> + Send + Sync>),
+    /// Starts it in a room and polls it for the first time.
+    Future(Arc<StartFuture<O, E>>),
     Streaming(Arc<dyn Fn(TaskSender<I>) -> TaskFuture<O, E> + Send + Sync>),
     Cpu(Arc<dyn Fn() -> Result<O, E> + Send + Sync>),
 }
 
-pub(crate) type TaskFuture<O, E> = BoxFuture<'static, TaskResult<O, E>>;
+pub(crate) type StartFuture<O, E> =
+    dyn Fn(&mut Room<O, E>, &mut Context<'_>) -> Poll<TaskResult<O, E>> + Send + Sync;
 
 /// One item of a task that is a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +139,9 @@ impl<I, O, E> ScheduledTask<I, O, E> {
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
-        let start = move || start().map(|result| result.map_err(TaskError::Failed)).boxed();
+        let start = move |room: &mut Room<O, E>, context: &mut Context<'_>| {
+            room.enter(start().map(|result| result.map_err(TaskError::Failed)), context)
+        };
         Self::of(key, Body::Future(Arc::new(start)))
     }
 
@@ -144,7 +152,9 @@ impl<I, O, E> ScheduledTask<I, O, E> {
         F: Fn(TaskSender<I>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
-        let start = move |values| start(values).map(|r| r.map_err(TaskError::Failed)).boxed();
+        let start = move |values| {
+            TaskFuture::of(start(values).map(|result| result.map_err(TaskError::Failed)))
+        };
         Self::of(key, Body::Streaming(Arc::new(start)))
     }
 
@@ -169,7 +179,7 @@ impl<I, O, E> ScheduledTask<I, O, E> {
         O: Send + 'static,
         E: Send + 'static,
     {
-        let start = move |values| forward(start(), values).boxed();
+        let start = move |values| TaskFuture::of(forward(start(), values));
         Self::of(key, Body::Streaming(Arc::new(start)))
     }
 

@@ -11,7 +11,7 @@ use crate::fact::{Ending, Fact, Happening, World};
 use crate::input::{Begun, Grant, More, Submission};
 use crate::phase::{Phase, Step, WorkState};
 use crate::queue::{Candidate, Line};
-use crate::{CostId, WorkId};
+use crate::{CostId, Transition, WorkId};
 
 /// Several works that were taken in together; their numbers follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,8 +139,8 @@ impl Engine {
         }
     }
 
-    /// Ends those of these attempts that went well and whose works concern nobody else, and forgets
-    /// their works. The others stay in `grants`, and nothing has changed for them.
+    /// Ends those of these attempts whose works have nothing to do with others, all of which went
+    /// well, and forgets their works. The others stay in `grants`, and nothing has changed for them.
     pub fn succeed_and_forget(&mut self, world: &mut World<'_>, grants: &mut Vec<Grant>) {
         self.advance(world);
         let mut given_back: Option<(CostId, u64)> = None;
@@ -170,29 +170,44 @@ impl Engine {
     #[inline]
     fn end_and_forget(&mut self, world: &mut World<'_>, grant: Grant) -> Option<CostId> {
         let Grant { work, attempt } = grant;
-        let mut entry = *self.works.get(work.index())?;
-        let plain = !entry.related && !entry.timed;
-        let runs = entry.phase == Phase::Running && entry.attempts == attempt;
-        if !plain || !runs || self.dag.has_targets(work.index()) {
-            return None;
-        }
-        let from = entry.phase;
-        entry.phase = from.after(Step::Succeed).expect("what runs may succeed");
-        let ended = Happening::Ended { work, attempt, ending: Ending::Success };
-        self.note(world, Fact { at: self.now, what: ended });
-        self.report(world, work, Some(from.state()), &entry);
-        self.note(world, Fact { at: self.now, what: Happening::Forgotten { work } });
-        self.metrics.leave(from.state());
-        self.metrics.retries_left -= u64::from(entry.retries_left);
+        let (works, dag) = (&mut self.works, &mut self.dag);
+        let mut cost = None;
+        works.forget_if(work.index(), |entry| {
+            let plain = !entry.related && !entry.timed;
+            let runs = entry.phase == Phase::Running && entry.attempts == attempt;
+            let ends = plain && runs && dag.forget_if_apart(work.index());
+            if ends {
+                cost = Some(entry.cost);
+                self.metrics.retries_left -= u64::from(entry.retries_left);
+            }
+            ends
+        });
+        let cost = cost?;
+        self.metrics.leave(Phase::Running.state());
         self.metrics.forgotten += 1;
-        self.works.forget(work.index());
-        self.dag.forget(work.index());
+        if world.facts.is_some() || world.transitions.is_some() {
+            self.tell_end(world, grant);
+        }
         if !self.policies.is_empty() {
             self.policies.remove(&work);
         }
         if !self.spent.is_empty() {
             self.spent.remove(&work);
         }
-        Some(entry.cost)
+        Some(cost)
+    }
+
+    /// A running work has succeeded, and is forgotten.
+    fn tell_end(&self, world: &mut World<'_>, grant: Grant) {
+        let Grant { work, attempt } = grant;
+        let at = self.now;
+        let ended = Happening::Ended { work, attempt, ending: Ending::Success };
+        self.note(world, Fact { at, what: ended });
+        if let Some(transitions) = &mut world.transitions {
+            let to = Phase::Running.after(Step::Succeed).expect("what runs may succeed");
+            let from = Some(Phase::Running.state());
+            transitions.push(Transition { at, work, attempt, from, to });
+        }
+        self.note(world, Fact { at, what: Happening::Forgotten { work } });
     }
 }

@@ -21,8 +21,8 @@ use windlass_core::{CostError, Grant, Outcome, Random, WorkId};
 
 use super::running::{Event, Inner, Launched, Running, panicked};
 use super::{Feed, OnError, TaskProgress, TaskProgressKind};
-use crate::source::{Ear, Pulled, Queue, Started};
-use crate::task::{ScheduledTask, TaskError, TaskResult};
+use crate::source::{Ear, Pulled, Queue, Started, StartedTasks};
+use crate::task::{Room, ScheduledTask, TaskError, TaskResult};
 
 type Told<I, O, E> = (Inner<I, O, E>, Event<I, O, E>);
 
@@ -46,10 +46,12 @@ where
     ended: Vec<Ended<I, O, E>>,
     /// What was told and not given out.
     told: VecDeque<TaskProgress<I, O, E>>,
-    /// What was read ahead, with its priority, and not handed to the source.
-    read: Vec<(ScheduledTask<I, O, E>, i64)>,
+    /// What was read ahead and not handed to the source.
+    read: VecDeque<ScheduledTask<I, O, E>>,
     /// What has started and was not polled yet.
-    started: VecDeque<Started<ScheduledTask<I, O, E>>>,
+    started: StartedTasks<ScheduledTask<I, O, E>>,
+    /// Where the next future may be while it is polled for the first time.
+    room: Room<O, E>,
     /// How many have started since those under way were asked.
     launched: usize,
     random: Random,
@@ -112,8 +114,9 @@ where
             results: VecDeque::new(),
             ended: Vec::new(),
             told: VecDeque::new(),
-            read: Vec::new(),
-            started: VecDeque::new(),
+            read: VecDeque::new(),
+            started: StartedTasks::default(),
+            room: Room::none(),
             launched: 0,
             random: Random::new(0),
             stage: Stage::Look,
@@ -138,8 +141,7 @@ where
                 ended = true;
                 break;
             };
-            let priority = task.priority;
-            self.read.push((task, priority));
+            self.read.push_back(task);
         }
         if !self.read.is_empty() {
             self.stage = Stage::Look;
@@ -155,7 +157,8 @@ where
     fn start_what_fits(&mut self) {
         while self.stage == Stage::Look {
             self.stage = Stage::Wait;
-            let impossible = self.queue.start_what_fits(&mut self.read, &mut self.started);
+            let (new, started) = (&mut self.read, &mut self.started);
+            let impossible = self.queue.start_what_fits(new, |task| task.priority, started);
             for (work, task, error) in impossible {
                 if self.stage != Stage::Stopping {
                     self.stage = Stage::Look;
@@ -169,10 +172,10 @@ where
     /// way are to be asked.
     fn launch(&mut self, context: &mut Context<'_>) {
         while self.launched < BATCH || self.running.is_empty() {
-            let Some(started) = self.started.pop_front() else { return };
+            let Some(started) = self.started.pop() else { return };
             self.launched += 1;
-            match Inner::launch(started, context) {
-                Launched::Over(grant, task, result) => {
+            match Inner::launch(started, &mut self.room, context) {
+                Launched::Over(Started { grant, task }, result) => {
                     self.take_note(grant, task, result);
                     self.listen_in_turn(context);
                 }
@@ -205,6 +208,7 @@ where
         }
     }
 
+    #[inline]
     fn take_note(&mut self, grant: Grant, task: ScheduledTask<I, O, E>, result: TaskResult<O, E>) {
         match result {
             // What has ended before is told before.
@@ -213,11 +217,19 @@ where
                 self.succeeded.push(grant);
                 self.results.push_back(TaskProgress { key: task.key, task_id: grant.work, kind });
             }
-            result => {
-                let end = self.end(&task, grant, result);
-                self.ended.push(Ended { grant, task, end });
-            }
+            result => self.take_note_of_other(grant, task, result),
         }
+    }
+
+    #[inline(never)]
+    fn take_note_of_other(
+        &mut self,
+        grant: Grant,
+        task: ScheduledTask<I, O, E>,
+        result: TaskResult<O, E>,
+    ) {
+        let end = self.end(&task, grant, result);
+        self.ended.push(Ended { grant, task, end });
     }
 
     /// How many have ended and were not reported.
@@ -247,9 +259,6 @@ where
 
     /// Reports what has ended, starts what can start by that, and tells.
     fn settle(&mut self) {
-        if self.unreported() == 0 {
-            return;
-        }
         let mut ended = std::mem::take(&mut self.ended);
         let stops = self.on_error == OnError::Stop
             && ended.iter().any(|ended| matches!(ended.end, End::Badly(_)));
@@ -298,7 +307,7 @@ where
         self.stage = Stage::Stopping;
         self.feed = None;
         let unpolled = std::mem::take(&mut self.started);
-        self.queue.cancel_everything(unpolled.iter().map(|started| started.grant));
+        self.queue.cancel_everything(unpolled.grants());
         self.running.iter_mut().for_each(Running::stop);
     }
 
@@ -306,12 +315,9 @@ where
     fn stop_aborted(&mut self) {
         let Self { queue, running, started, .. } = self;
         let polled = |work| running.iter().any(|r| r.grant().is_some_and(|g| g.work == work));
-        let unpolled = |work| started.iter().any(|started| started.grant.work == work);
+        let unpolled = |work| started.grants().any(|grant| grant.work == work);
         let aborted = queue.take_stops(|work| polled(work) || unpolled(work));
-        while let Some(place) = started.iter().position(|s| aborted.contains(&s.grant.work)) {
-            let stopped = started.remove(place).expect("it was there just now");
-            queue.report_stopped(stopped.grant);
-        }
+        started.remove(&aborted).into_iter().for_each(|grant| queue.report_stopped(grant));
         let stopped = |running: &Running<I, O, E>| {
             running.grant().is_some_and(|grant| aborted.contains(&grant.work))
         };
@@ -368,7 +374,8 @@ where
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let run = &mut *self;
         loop {
-            if run.unreported() >= BATCH || !run.told.is_empty() {
+            let unreported = run.unreported();
+            if unreported >= BATCH || unreported > 0 && !run.told.is_empty() {
                 run.settle();
             }
             if let Some(told) = run.told.pop_front() {
@@ -425,7 +432,8 @@ where
     fn drop(&mut self) {
         let running = std::mem::take(&mut self.running);
         let unstarted = std::mem::take(&mut self.started);
-        let mut ended: Vec<_> = unstarted.into_iter().map(|started| started.grant).collect();
+        let mut ended: Vec<_> = unstarted.grants().collect();
+        drop(unstarted);
         ended.append(&mut self.succeeded);
         ended.extend(self.ended.drain(..).map(|ended| ended.grant));
         for running in running {

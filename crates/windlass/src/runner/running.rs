@@ -13,7 +13,9 @@ use windlass_pool as pool;
 use windlass_pool::{JoinTask, Scheduler};
 
 use crate::source::Started;
-use crate::task::{Body, ScheduledTask, TaskError, TaskFuture, TaskResult, TaskSender};
+use crate::task::{
+    Body, Room, ScheduledTask, StartFuture, TaskError, TaskFuture, TaskResult, TaskSender,
+};
 
 /// As a future it is ready with itself and whatever happened next.
 pub(super) struct Running<I, O, E>(Option<Inner<I, O, E>>);
@@ -47,7 +49,7 @@ pub(super) enum Event<I, O, E> {
 /// What became of a task at its first poll.
 pub(super) enum Launched<I, O, E> {
     /// It was a future, and is over.
-    Over(Grant, ScheduledTask<I, O, E>, TaskResult<O, E>),
+    Over(Started<ScheduledTask<I, O, E>>, TaskResult<O, E>),
     Told(Inner<I, O, E>, Event<I, O, E>),
     UnderWay(Inner<I, O, E>),
 }
@@ -73,56 +75,43 @@ where
     O: Send + 'static,
     E: Send + 'static,
 {
-    /// Starts an attempt and polls it for the first time. A future that is over by then is never put
-    /// anywhere.
+    /// Starts an attempt and polls it for the first time. A future that is over by then leaves its
+    /// room to the next.
+    #[inline]
     pub(super) fn launch(
         started: Started<ScheduledTask<I, O, E>>,
+        room: &mut Room<O, E>,
         context: &mut Context<'_>,
     ) -> Launched<I, O, E> {
-        let mut inner = match &started.task.body {
+        let (attempt, values) = match &started.task.body {
             Body::Future(start) => {
-                let mut attempt = begin(|| Attempt::Future(start()));
-                let Started { grant, task } = started;
-                let polled = match attempt {
-                    Attempt::Over(over) => return Launched::Over(grant, task, over),
-                    _ => attempt.poll(context),
+                return match enter(start.as_ref(), room, context) {
+                    Poll::Ready(over) => Launched::Over(started, over),
+                    Poll::Pending => {
+                        let future = room.take().expect("it has just moved in");
+                        Launched::UnderWay(Self::of(started, Attempt::Future(future), None))
+                    }
                 };
-                if let Poll::Ready(over) = polled {
-                    return Launched::Over(grant, task, over);
-                }
-                let (values, waker) = (None, None);
-                let inner = Self { grant, task, attempt, values, stopped: false, waker };
-                return Launched::UnderWay(inner);
             }
-            _ => Self::start(started),
+            Body::Streaming(start) => {
+                let (sender, values) = TaskSender::channel();
+                (begin(|| Attempt::Future(start(sender))), Some(values))
+            }
+            Body::Cpu(compute) => (on_pool(Arc::clone(compute)), None),
         };
+        let mut inner = Self::of(started, attempt, values);
         match inner.poll(context) {
             Poll::Ready(event) => Launched::Told(inner, event),
             Poll::Pending => Launched::UnderWay(inner),
         }
     }
 
-    /// Starts an attempt. What goes wrong in doing so is how it ended.
-    pub(super) fn start(started: Started<ScheduledTask<I, O, E>>) -> Self {
+    fn of(
+        started: Started<ScheduledTask<I, O, E>>,
+        attempt: Attempt<O, E>,
+        values: Option<mpsc::Receiver<I>>,
+    ) -> Self {
         let Started { grant, task } = started;
-        let mut values = None;
-        let attempt = match &task.body {
-            Body::Future(start) => begin(|| Attempt::Future(start())),
-            Body::Streaming(start) => {
-                let (sender, receiver) = TaskSender::channel();
-                values = Some(receiver);
-                begin(|| Attempt::Future(start(sender)))
-            }
-            Body::Cpu(compute) => {
-                let hold = Arc::new(Hold::default());
-                let (compute, kept) = (Arc::clone(compute), Arc::clone(&hold));
-                let body = move || {
-                    let _kept = kept;
-                    compute()
-                };
-                Attempt::Cpu(Scheduler::global().spawn(body), hold)
-            }
-        };
         Self { grant, task, attempt, values, stopped: false, waker: None }
     }
 }
@@ -226,7 +215,7 @@ impl<O, E> Attempt<O, E> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<TaskResult<O, E>> {
         match self {
             Attempt::Future(future) => {
-                let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+                let polled = catch_unwind(AssertUnwindSafe(|| future.poll(context)));
                 polled.unwrap_or_else(|panic| Poll::Ready(Err(panicked(panic.as_ref()))))
             }
             Attempt::Cpu(task, _) => Pin::new(task).poll(context).map(|ended| match ended {
@@ -239,6 +228,35 @@ impl<O, E> Attempt<O, E> {
             Attempt::Over(_) | Attempt::Gone => Poll::Pending,
         }
     }
+}
+
+/// Starts a future in a room. A panic, in starting or in the first poll, is the attempt's.
+#[inline]
+fn enter<O, E>(
+    start: &StartFuture<O, E>,
+    room: &mut Room<O, E>,
+    context: &mut Context<'_>,
+) -> Poll<TaskResult<O, E>> {
+    let polled = catch_unwind(AssertUnwindSafe(|| start(room, context)));
+    polled.unwrap_or_else(|panic| {
+        // What has panicked goes at once, and its room with it.
+        drop(room.take());
+        Poll::Ready(Err(panicked(panic.as_ref())))
+    })
+}
+
+fn on_pool<O, E>(compute: Arc<dyn Fn() -> Result<O, E> + Send + Sync>) -> Attempt<O, E>
+where
+    O: Send + 'static,
+    E: Send + 'static,
+{
+    let hold = Arc::new(Hold::default());
+    let kept = Arc::clone(&hold);
+    let body = move || {
+        let _kept = kept;
+        compute()
+    };
+    Attempt::Cpu(Scheduler::global().spawn(body), hold)
 }
 
 /// A panic in starting is the attempt's.

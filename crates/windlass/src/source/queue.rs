@@ -14,7 +14,8 @@ use windlass_core::{
     Ageing, CostError, EngineConfig, Grant, Input, Phase, ResourceCost, Timestamp, WorkId, World,
 };
 
-use super::state::{Closing, Memory, Price, Reach, Started, State};
+use super::started::StartedTasks;
+use super::state::{Closing, Memory, Price, Reach, State};
 use crate::capacity::{Clock, ImpossibleCost, ResourceCapacity};
 
 /// A handle on an engine with a `T` for each work that has not ended.
@@ -110,11 +111,12 @@ impl<T> Queue<T> {
     /// what can never start. Those who listen are not told, as it is one of them who does this.
     pub(crate) fn start_what_fits(
         &self,
-        new: &mut Vec<(T, i64)>,
-        started: &mut VecDeque<Started<T>>,
+        new: &mut VecDeque<T>,
+        priority: fn(&T) -> i64,
+        started: &mut StartedTasks<T>,
     ) -> Vec<(WorkId, T, CostError)> {
         self.call(|state, world| {
-            state.add_all(world, new, started);
+            state.add_all(world, new, priority, started);
             state.start_what_fits(world, started);
             state.take_impossible(world)
         })

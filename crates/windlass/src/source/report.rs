@@ -6,7 +6,8 @@ use windlass_core::{Grant, Input, Outcome, WorkId, World};
 
 use super::error::ReportError;
 use super::queue::Queue;
-use super::state::{Entry, Hands, Started, State};
+use super::started::StartedTasks;
+use super::state::{Entry, Hands, State};
 
 impl<T> Queue<T> {
     /// The end of a task that was pulled by hand.
@@ -26,7 +27,7 @@ impl<T> Queue<T> {
         &self,
         succeeded: &mut Vec<Grant>,
         ended: impl IntoIterator<Item = (Grant, Option<T>, Outcome)>,
-        started: Option<&mut VecDeque<Started<T>>>,
+        started: Option<&mut StartedTasks<T>>,
     ) {
         self.call(|state, world| {
             state.end_well(world, succeeded);

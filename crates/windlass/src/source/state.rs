@@ -9,6 +9,7 @@ use windlass_core::{
     Transition, WorkId, World,
 };
 
+use super::started::{Started, StartedTasks};
 use crate::capacity::Client;
 use crate::entries::Entries;
 
@@ -87,12 +88,6 @@ struct Priced {
 /// The resource of which a task takes one unless it says what it takes.
 const CAPACITY: &str = "capacity";
 
-/// A task that a runner starts.
-pub(crate) struct Started<T> {
-    pub(crate) grant: Grant,
-    pub(crate) task: T,
-}
-
 impl<T> Entry<T> {
     pub(super) fn of(task: Option<T>, hands: Hands) -> Self {
         Self { task, hands, dependents: Vec::new() }
@@ -165,13 +160,15 @@ impl<T> State<T> {
     pub(super) fn add_all(
         &mut self,
         world: &mut World<'_>,
-        tasks: &mut Vec<(T, i64)>,
-        started: &mut VecDeque<Started<T>>,
+        tasks: &mut VecDeque<T>,
+        priority: fn(&T) -> i64,
+        started: &mut StartedTasks<T>,
     ) {
-        if let Some(submission) = self.alike(world.capacity, tasks) {
+        if let Some(submission) = self.alike(world.capacity, tasks.make_contiguous(), priority) {
             return self.add_alike(world, submission, tasks, started);
         }
-        for (task, priority) in tasks.drain(..) {
+        for task in tasks.drain(..) {
+            let priority = priority(&task);
             let refused = self.add(world, task, priority, &[]).err();
             self.over.extend(refused);
         }
@@ -181,42 +178,40 @@ impl<T> State<T> {
     fn alike(
         &mut self,
         capacity: &CapacityTree,
-        tasks: &[(T, i64)],
+        tasks: &[T],
+        priority: fn(&T) -> i64,
     ) -> Option<Submission<'static>> {
-        let ((first, priority), rest) = tasks.split_first()?;
+        let (first, rest) = tasks.split_first()?;
         if self.closing != Closing::Open || !self.impossible.is_empty() {
             return None;
         }
         let cost = self.priced(capacity, first).ok()?;
-        let said = (self.price)(first);
-        let like_first = |(task, other): &(T, i64)| other == priority && (self.price)(task) == said;
-        if !rest.iter().all(like_first) {
+        let said = (priority(first), (self.price)(first));
+        if !rest.iter().all(|task| (priority(task), (self.price)(task)) == said) {
             return None;
         }
-        Some(Submission { priority: *priority, retries: u32::MAX, ..Submission::of(cost) })
+        Some(Submission { priority: said.0, retries: u32::MAX, ..Submission::of(cost) })
     }
 
     fn add_alike(
         &mut self,
         world: &mut World<'_>,
         submission: Submission<'_>,
-        tasks: &mut Vec<(T, i64)>,
-        started: &mut VecDeque<Started<T>>,
+        tasks: &mut VecDeque<T>,
+        started: &mut StartedTasks<T>,
     ) {
         let world = &mut without_transitions(world);
         let Alike { first, begun } = self.engine.submit_alike(world, submission, tasks.len());
         self.added += tasks.len() as u64;
-        for (place, (task, _)) in tasks.drain(..).enumerate() {
-            let work = WorkId::from_index(first.index() + place);
-            if place >= begun {
-                self.entries.insert(work, Entry::of(Some(task), Hands::Nobody));
-                continue;
-            }
-            if self.reach == Reach::Everybody {
-                self.entries.insert(work, Entry::of(None, Hands::Runner));
-            }
-            started.push_back(Started { grant: Grant { work, attempt: 1 }, task });
+        for (place, task) in tasks.drain(begun..).enumerate() {
+            let work = WorkId::from_index(first.index() + begun + place);
+            self.entries.insert(work, Entry::of(Some(task), Hands::Nobody));
         }
+        if self.reach == Reach::Everybody {
+            let works = (first.index()..first.index() + begun).map(WorkId::from_index);
+            works.for_each(|work| self.entries.insert(work, Entry::of(None, Hands::Runner)));
+        }
+        started.append(first, tasks);
     }
 
     /// The number of what a task takes, as long as nothing was declared since the last one's.
@@ -269,11 +264,7 @@ impl<T> State<T> {
         Some(grant)
     }
 
-    pub(super) fn start_what_fits(
-        &mut self,
-        world: &mut World<'_>,
-        started: &mut VecDeque<Started<T>>,
-    ) {
+    pub(super) fn start_what_fits(&mut self, world: &mut World<'_>, started: &mut StartedTasks<T>) {
         if !self.impossible.is_empty() {
             return;
         }
@@ -283,7 +274,7 @@ impl<T> State<T> {
             let entry = entries.get_mut(grant.work).expect("a work that starts has a task");
             entry.hands = Hands::Runner;
             let task = entry.task.take().expect("nobody has a task that stands in line");
-            started.push_back(Started { grant, task });
+            started.push(Started { grant, task });
         });
     }
 

@@ -191,13 +191,13 @@ async fn every_reason_is_named() {
             },
             "2 of its children have not ended",
         ),
-        (|handle| add(handle, deaf("work")), ""),
+        (|handle| add(handle, deaf("work")), "it does not wait"),
         (
             |handle| {
                 add(handle, deaf("other"));
                 add(handle, ok("work"))
             },
-            "",
+            "it does not wait",
         ),
         (
             |handle| {

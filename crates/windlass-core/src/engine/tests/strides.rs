@@ -240,6 +240,22 @@ impl Shared {
 }
 
 #[test]
+fn only_works_apart_from_others_end_in_a_stride() {
+    let mut bench = Bench::new(4);
+    let (first, apart) = (bench.add(&[], 0), bench.add(&[], 0));
+    let second = bench.add(&[first], 0);
+    let mut grants = vec![bench.start(), bench.start()];
+    bench.call(|engine, world| engine.succeed_and_forget(world, &mut grants));
+    assert_eq!(grants, [Grant { work: first, attempt: 1 }], "somebody follows it");
+    assert_eq!(bench.engine.phase(apart), None, "it is forgotten");
+    bench.finish(grants[0], Outcome::Success).unwrap();
+    let mut grants = vec![bench.start()];
+    bench.call(|engine, world| engine.succeed_and_forget(world, &mut grants));
+    assert_eq!(grants, [Grant { work: second, attempt: 1 }], "it follows somebody");
+    assert_eq!(bench.engine.phase(second), Some(Phase::Running), "nothing has changed for it");
+}
+
+#[test]
 fn works_begin_as_they_come_in_while_there_is_room_and_nobody_is_in_line() {
     let mut shared = Shared::new();
     let cost = shared.engine.cost(&shared.capacity, &costs()[1]).expect("it fits");
