@@ -43,7 +43,7 @@ fn main() {
         (Work { shape: Shape::Chain, steps: many, jobs: 2 }, rounds.1),
     ] {
         let name = work.to_string();
-        if !words.is_empty() && !words.iter().any(|word| name == *word) {
+        if !words.is_empty() && !words.contains(&name) {
             continue;
         }
         measure_all(work, rounds, &contenders, dir.path(), &mut report);
