@@ -36,6 +36,8 @@ pub(crate) struct Next {
     pub(crate) again: bool,
     /// Whether others were woken who may stand behind it on the same thread.
     pub(crate) others_first: bool,
+    /// Whether no other runner has a body that has not waited.
+    pub(crate) is_alone: bool,
 }
 
 impl Attempt {
@@ -221,7 +223,7 @@ impl Attempt {
     /// Takes the next one. If there is a thread for one more, and that is of use, it is handed over.
     fn go_on(&mut self, visit: &mut Visit<'_>, goes_on: GoesOn, next: Option<Grant>) -> Next {
         if goes_on == GoesOn::Gone {
-            return Next { again: false, others_first: false };
+            return Next { again: false, others_first: false, is_alone: false };
         }
         let course = &mut self.course;
         course.last_end = visit.state.crew.last_end();
@@ -239,7 +241,8 @@ impl Attempt {
         if (again || goes_on == GoesOn::Spared) && visit.state.engine.in_line() > 0 {
             visit.look_in();
         }
-        Next { again, others_first }
+        let is_alone = visit.state.crew.polling <= 1;
+        Next { again, others_first, is_alone }
     }
 }
 

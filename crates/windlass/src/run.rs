@@ -8,12 +8,15 @@
 //! while all of them were busy. A body that never yields keeps its thread, and whatever the body
 //! before it on the same runner has woken last: Tokio leaves that for the same thread.
 
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::Poll;
+use std::thread;
 
 use futures::FutureExt;
 use tokio::runtime::Handle;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, coop};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{Input, WorkId};
@@ -181,12 +184,33 @@ async fn run_all(shared: Arc<Shared>, attempt: Attempt) {
         if !next.again {
             return;
         }
-        if next.others_first {
-            // Whoever was woken may stand behind this task on the same thread, where no other thread
-            // finds it, and this body may never yield.
-            tokio::task::yield_now().await;
+        // Whoever was woken may stand behind this task on the same thread, where no other thread finds
+        // it, and this body may never yield. Nor may another runner's body that stands there, too: so
+        // this task does not wait where it cannot be found because its budget is spent.
+        if next.others_first || !next.is_alone && !coop::has_budget_remaining() {
+            step_back().await;
         }
         // Bodies that never wait must not keep other tasks from this thread.
-        tokio::task::coop::consume_budget().await;
+        coop::consume_budget().await;
+    }
+}
+
+/// Lets others on this thread go first. Meanwhile the task stands where another thread finds it: one
+/// that yields as Tokio has it does not, and whoever goes first may keep the thread for long. If none
+/// has come for it, it yields all the same, and goes on when its thread has nothing else to do: those
+/// who went first may have yielded like that themselves, and would be stuck behind its body.
+async fn step_back() {
+    let stepped_from = thread::current().id();
+    let mut has_stepped_back = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_stepped_back, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+    if thread::current().id() == stepped_from {
+        tokio::task::yield_now().await;
     }
 }

@@ -244,6 +244,29 @@ fn a_gate_does_not_wait_for_a_body_that_never_yields() {
     });
 }
 
+#[test]
+fn whoever_hands_over_a_body_that_never_yields_is_not_stopped_by_it() {
+    within(secs(20), || {
+        let mut scheduler = scheduler(9);
+        let (tell, told) = mpsc::channel();
+        let first = add(&scheduler, ok("first"));
+        let frees = act("frees", move |_| {
+            tell.send(()).expect("it listens");
+            async { WorkOutcome::Success }
+        });
+        add(&scheduler, frees.after([first]).priority(1));
+        add(&scheduler, blocks("blocked", told).after([first]));
+        threads(2).block_on(async move {
+            // On a thread of the runtime: a runner that is started there begins there.
+            let run = tokio::spawn(async move {
+                scheduler.run_until_done().await;
+                scheduler.metrics().success
+            });
+            assert_eq!(run.await.expect("it runs"), 3);
+        });
+    });
+}
+
 /// Counts how often it is woken.
 #[derive(Default)]
 struct Woken(AtomicU32);
