@@ -10,6 +10,7 @@ mod families;
 mod passing_on;
 mod reasons;
 mod reopening;
+mod shared;
 mod strides;
 mod suspension;
 mod times;

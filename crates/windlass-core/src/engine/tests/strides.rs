@@ -2,22 +2,9 @@
 
 use proptest::prelude::*;
 
+use super::shared::{Shared, costs};
 use super::*;
-use crate::capacity::Place;
 use crate::input::Begun;
-
-/// An engine on a tree that others use, too.
-struct Shared {
-    engine: Engine,
-    capacity: CapacityTree,
-    other: ClientId,
-    now: Timestamp,
-    facts: Vec<Fact>,
-    transitions: Vec<Transition>,
-    wakes: Vec<ClientId>,
-    running: Vec<Grant>,
-    taken: usize,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
@@ -56,45 +43,9 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
-fn costs() -> [ResourceCost; 3] {
-    let gpu = ResourceCost::new().with("gpu", Amount::from(1));
-    [ResourceCost::new(), gpu.clone(), gpu.with(SLOTS, Amount::from(2))]
-}
-
 impl Shared {
-    fn new() -> Self {
-        let mut capacity = CapacityTree::new(&ResourceCost::of([("gpu", 5)]).expect("a name"));
-        let limits = ResourceCost::of([(SLOTS, 6), ("gpu", 4)]).expect("names");
-        let level = capacity.add_level(CapacityTree::ROOT, &limits);
-        let client = capacity.add_client(level);
-        Self {
-            engine: Engine::new(EngineConfig::default(), client),
-            other: capacity.add_client(CapacityTree::ROOT),
-            capacity,
-            now: Timestamp::ZERO,
-            facts: Vec::new(),
-            transitions: Vec::new(),
-            wakes: Vec::new(),
-            running: Vec::new(),
-            taken: 0,
-        }
-    }
-
-    fn call<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
-        let mut world = World {
-            now: self.now,
-            capacity: &mut self.capacity,
-            facts: Some(&mut self.facts),
-            transitions: Some(&mut self.transitions),
-            wakes: &mut self.wakes,
-        };
-        let result = call(&mut self.engine, &mut world);
-        self.engine.check(&self.capacity);
-        result
-    }
-
     /// How many of them begin at once is told by the one in strides, and followed by the other.
-    fn submit(&mut self, new: Submission<'_>, count: usize, begun: Option<usize>) -> usize {
+    fn submit_several(&mut self, new: Submission<'_>, count: usize, begun: Option<usize>) -> usize {
         let Some(begun) = begun else {
             let Alike { first, begun } =
                 self.call(|engine, world| engine.submit_alike(world, new, count));
@@ -130,7 +81,7 @@ impl Shared {
         self.running.extend(begun.into_iter().map(grant));
     }
 
-    fn end(&mut self, which: &[prop::sample::Index], way: Way) {
+    fn end_several(&mut self, which: &[prop::sample::Index], way: Way) {
         let mut grants = Vec::new();
         for index in which {
             if !self.running.is_empty() {
@@ -160,29 +111,24 @@ impl Shared {
         });
     }
 
-    fn apply(&mut self, call: &Call, way: Way, begun: Option<usize>) -> usize {
+    fn stride(&mut self, call: &Call, way: Way, begun: Option<usize>) -> usize {
         match call {
             Call::Submit { cost, priority, count } => {
                 let cost = self.engine.cost(&self.capacity, &costs()[*cost]);
                 // It may be more than a limit by now.
                 if let Ok(cost) = cost {
                     let new = Submission { priority: *priority, ..Submission::of(cost) };
-                    return self.submit(new, *count, begun);
+                    return self.submit_several(new, *count, begun);
                 }
             }
             Call::Fill => self.fill(way),
-            Call::End(which) => self.end(which, way),
+            Call::End(which) => self.end_several(which, way),
             Call::Cancel(index) if !self.running.is_empty() => {
                 let work = self.running[index.index(self.running.len())].work;
                 self.call(|engine, world| engine.apply(world, Input::Cancel(work)))
                     .expect("it runs");
             }
-            Call::Limit(slots) => {
-                let level = self.capacity.level_of(self.engine.client());
-                let slots = ResourceCost::new().with(SLOTS, Amount::from(*slots));
-                self.capacity.set_limits(level, &slots);
-                self.look_again();
-            }
+            Call::Limit(slots) => self.limit_slots(*slots),
             Call::Rate => {
                 let (amount, burst) = (Amount::from(1), Amount::from(3));
                 let rate = crate::Rate { amount, per: Duration::from_nanos(2), burst };
@@ -191,43 +137,12 @@ impl Shared {
                 self.look_again();
             }
             Call::OtherTakes => self.take_as_other(),
-            Call::OtherGives if self.taken > 0 => {
-                self.taken -= 1;
-                let one = self.one_gpu();
-                let wakes = self.capacity.give_back(self.other, &one);
-                self.wakes.extend(wakes);
-                self.look_again();
-            }
-            Call::OtherWatches => self.capacity.watch_everything(self.other),
-            Call::OtherLeaves => {
-                self.capacity.remove_client(self.other);
-                (self.other, self.taken) = (self.capacity.add_client(CapacityTree::ROOT), 0);
-                self.look_again();
-            }
-            _ => {}
+            Call::OtherGives => self.give_back_as_other(),
+            Call::OtherWatches => self.watch_as_other(),
+            Call::OtherLeaves => self.leave_as_other(),
+            Call::Cancel(_) => {}
         }
         0
-    }
-
-    fn look_again(&mut self) {
-        self.call(|engine, world| engine.apply(world, Input::LookAgain)).expect("a look");
-    }
-
-    /// One who is refused stands in line for it.
-    fn take_as_other(&mut self) {
-        let one = self.one_gpu();
-        match self.capacity.try_take(self.other, &one, Place::First, self.now) {
-            Ok(()) => {
-                self.taken += 1;
-                self.capacity.withdraw(self.other);
-            }
-            Err(refusal) => _ = self.capacity.stand(self.other, 1, &refusal),
-        }
-    }
-
-    fn one_gpu(&self) -> Demand {
-        let one = ResourceCost::new().with("gpu", Amount::from(1));
-        self.capacity.demand(CapacityTree::ROOT, &one).expect("it is declared")
     }
 
     /// Who was told to look again, in whatever order.
@@ -257,13 +172,13 @@ fn only_works_apart_from_others_end_in_a_stride() {
 
 #[test]
 fn works_begin_as_they_come_in_while_there_is_room_and_nobody_is_in_line() {
-    let mut shared = Shared::new();
+    let mut shared = Shared::new(6, 4, 5);
     let cost = shared.engine.cost(&shared.capacity, &costs()[1]).expect("it fits");
-    assert_eq!(shared.submit(Submission::of(cost), 3, None), 3);
-    assert_eq!(shared.submit(Submission::of(cost), 3, None), 1, "four is the limit");
+    assert_eq!(shared.submit_several(Submission::of(cost), 3, None), 3);
+    assert_eq!(shared.submit_several(Submission::of(cost), 3, None), 1, "four is the limit");
     assert_eq!((shared.engine.in_line(), shared.running.len()), (2, 4));
     let free = shared.engine.cost(&shared.capacity, &costs()[0]).expect("it fits");
-    assert_eq!(shared.submit(Submission::of(free), 1, None), 0, "others stand in line");
+    assert_eq!(shared.submit_several(Submission::of(free), 1, None), 0, "others stand in line");
     shared.fill(Way::InStrides);
     assert_eq!((shared.engine.in_line(), shared.running.len()), (2, 5), "it passes the two");
 }
@@ -273,27 +188,15 @@ proptest! {
 
     #[test]
     fn in_strides_is_as_if_one_by_one(calls in prop::collection::vec(call(), 1..60)) {
-        let mut slow = Shared::new();
-        let mut swift = Shared::new();
+        let mut slow = Shared::new(6, 4, 5);
+        let mut swift = Shared::new(6, 4, 5);
         for call in &calls {
-            let begun = swift.apply(call, Way::InStrides, None);
-            slow.apply(call, Way::OneByOne, Some(begun));
-            for shared in [&mut slow, &mut swift] {
-                shared.now = Timestamp::from_nanos(shared.now.as_nanos() + 1);
-            }
-            prop_assert_eq!(&slow.running, &swift.running);
-            prop_assert_eq!(&slow.facts, &swift.facts);
-            prop_assert_eq!(&slow.transitions, &swift.transitions);
+            let begun = swift.stride(call, Way::InStrides, None);
+            slow.stride(call, Way::OneByOne, Some(begun));
+            slow.tick();
+            swift.tick();
+            slow.expect_as(&swift)?;
             prop_assert_eq!(slow.woken(), swift.woken());
-            prop_assert_eq!(slow.engine.digest(), swift.engine.digest());
-            prop_assert_eq!(slow.engine.metrics(), swift.engine.metrics());
-            let level = slow.capacity.level_of(slow.engine.client());
-            for level in [CapacityTree::ROOT, level] {
-                let free = |shared: &Shared| shared.capacity.available(level, shared.now);
-                prop_assert_eq!(free(&slow), free(&swift));
-                let counts = |shared: &Shared| format!("{:?}", shared.capacity.counts(level));
-                prop_assert_eq!(counts(&slow), counts(&swift));
-            }
         }
     }
 }
