@@ -259,6 +259,17 @@ fn a_scope_ends_after_all_its_tasks_and_sees_what_they_did() {
     });
 }
 
+/// Runs the task that somebody is about to put there.
+fn run_what_comes(queue: &Mutex<Option<Queued>>) {
+    loop {
+        let next = queue.lock().unwrap().take();
+        if let Some(next) = next {
+            return run(next);
+        }
+        thread::yield_now();
+    }
+}
+
 #[test]
 fn a_task_completes_after_its_child_task() {
     model(|| {
@@ -274,14 +285,7 @@ fn a_task_completes_after_its_child_task() {
             *inner_queue.lock().unwrap() = Some(child.1);
         });
         let runner = thread::spawn(move || run(queued));
-        loop {
-            let child = queue.lock().unwrap().take();
-            if let Some(child) = child {
-                run(child);
-                break;
-            }
-            thread::yield_now();
-        }
+        run_what_comes(&queue);
         wait::sleep_until_complete(&parent, None);
         assert_eq!(done.load(Relaxed), 1);
         runner.join().unwrap();
@@ -308,14 +312,7 @@ fn a_scope_ends_after_the_child_of_a_task_that_nobody_holds() {
         });
         drop(parent);
         let runner = thread::spawn(move || run(queued));
-        loop {
-            let child = queue.lock().unwrap().take();
-            if let Some(child) = child {
-                run(child);
-                break;
-            }
-            thread::yield_now();
-        }
+        run_what_comes(&queue);
         if !root.end_body() {
             wait::sleep_until_complete(root.node(), None);
         }

@@ -11,11 +11,10 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use windlass_core::{Grant, Input, Phase, Timestamp, Token, Transition, WorkId, WorkState};
+use windlass_core::{Grant, Input, Phase, Timestamp, Token, WorkId, WorkState};
 use windlass_store::{Durability, Leftover, Name, RunEnd, RunRecord, Store, Topic, Tree};
 use windlass_workflow::{Plan, Step};
 
-use crate::attempt::log_path;
 use crate::ended::Ended;
 use crate::events::EventReader;
 #[cfg(windlass_faults)]
@@ -39,6 +38,7 @@ mod leader;
 mod pass;
 mod requests;
 mod starting;
+mod telling;
 mod update;
 
 use self::bells::BellWatch;
@@ -48,6 +48,7 @@ use self::items::Items;
 use self::leader::{Asking, Leader, Start, admit, declare, terms};
 use self::pass::{Record, Running};
 pub use self::requests::{Ask, ask, check_step, decide_step};
+use self::telling::Notice;
 pub use self::update::{Change, End, Update};
 
 /// How often to look though nobody rang: a holder that was killed rings for nobody.
@@ -146,12 +147,6 @@ enum News {
     Signal(i32),
     /// A bell rang.
     Rang,
-}
-
-/// Something to tell besides changes of states.
-enum Notice {
-    Waits(WorkId, String),
-    Said(String),
 }
 
 /// The plan of a run, as it was asked for.
@@ -510,18 +505,6 @@ impl Coordinator {
         Ok(Committed { starts, written })
     }
 
-    /// Tells of every step that begins to wait for a name.
-    fn note_refusals(&mut self, refusals: Vec<(WorkId, String)>, starts: &[Start]) {
-        for start in starts {
-            self.refused.remove(&start.grant.work);
-        }
-        for (work, what) in refusals {
-            if self.refused.insert(work) {
-                self.notices.push(Notice::Waits(work, what));
-            }
-        }
-    }
-
     /// Ends what dead holders of our names have left running; the names are had at the next try.
     fn end_leftovers(&mut self, leftovers: Vec<Leftover>) -> Result<(), RunError> {
         self.ended.clear();
@@ -538,60 +521,6 @@ impl Coordinator {
             Point::AfterClearing.reached();
         }
         Ok(())
-    }
-
-    /// Tells of every change; the steps that have to end, because their time is up or somebody
-    /// wants it.
-    fn show(&mut self, watch: &mut impl FnMut(&Update<'_>)) -> Vec<WorkId> {
-        let mut late = Vec::new();
-        for transition in self.schedule.take_transitions() {
-            let Transition { work, to, .. } = transition;
-            match to {
-                Phase::Cancelling { .. } => late.push(work),
-                Phase::Gated => self.begin_conditions(work),
-                _ if self.conditions.side(work) == Some(Side::Before) => {
-                    self.conditions.forget(work);
-                }
-                _ => {}
-            }
-            self.show_change(&transition, watch);
-        }
-        for notice in std::mem::take(&mut self.notices) {
-            match notice {
-                Notice::Waits(work, what) => {
-                    let step = &self.schedule.step(work).name;
-                    let at_nanos = self.schedule.now().as_nanos();
-                    watch(&Update::Waits { step, what: &what, at_nanos });
-                }
-                Notice::Said(what) => watch(&Update::Notice(&what)),
-            }
-        }
-        late
-    }
-
-    fn show_change(&mut self, transition: &Transition, watch: &mut impl FnMut(&Update<'_>)) {
-        let Transition { at, work, attempt, from, to } = *transition;
-        let state = to.state();
-        let submitted = from.is_none() && !state.is_terminal();
-        if from == Some(state) || submitted {
-            return;
-        }
-        // A start may be told together with the end that follows it, and only ends have reasons.
-        let why = match state {
-            WorkState::Running => None,
-            _ => self.whys.remove(&work).or_else(|| self.schedule.why_blocked(work)),
-        };
-        let step = self.schedule.step(work).name.as_str();
-        let log = log_path(&self.logs, Grant { work, attempt }, step);
-        let log = (attempt > 0 && !is_old(from, state)).then_some(log);
-        let skipped = to == Phase::Skipped;
-        let due_nanos = match to {
-            Phase::Delayed { due } => Some(due.as_nanos()),
-            _ => None,
-        };
-        let at_nanos = at.as_nanos();
-        let change = Change { step, state, attempt, at_nanos, log, skipped, due_nanos, why };
-        watch(&Update::Changed(change));
     }
 
     /// Waits until something happens, or time has come for something.
@@ -660,12 +589,3 @@ fn only_store(error: crate::events::EventError) -> RunError {
 
 #[cfg(test)]
 mod tests;
-
-/// Whether the latest attempt of a step was over before it changed its state, and told then: somebody
-/// has it tried again, or it ends while it waits.
-fn is_old(from: Option<WorkState>, to: WorkState) -> bool {
-    match from {
-        Some(WorkState::Pending) => matches!(to, WorkState::Blocked | WorkState::Cancelled),
-        from => from.is_some_and(WorkState::is_terminal),
-    }
-}

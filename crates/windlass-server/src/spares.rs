@@ -2,11 +2,13 @@
 //!
 //! A new file costs as much as a small part of a small process, and makes every sync after it dearer;
 //! most small steps print nothing. So an attempt begins with a *spare* file, which gets the name of
-//! its log as soon as the attempt has run for a moment, has ended and printed something, or has failed.
-//! One that is still empty at a good end serves the next attempt. Which log each spare is to become stands in the
-//! *roster* before anything can be printed, so whoever takes a killed run over, or looks at it, knows.
+//! its log as soon as the attempt has run for a moment, has ended and printed something, or has
+//! failed. One that is still empty at a good end serves the next attempt. Which log each spare is to
+//! become stands in the *roster* before anything can be printed, so whoever takes a killed run over, or
+//! looks at it, knows.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -105,27 +107,36 @@ impl Spares {
         for (log, spare) in left_in(&self.path) {
             fs::rename(spare, self.path.join(log))?;
         }
+        // Somebody who could not be ended may still print to one that is empty so far.
+        for number in 0..entries(&self.path).len() {
+            let _ = fs::remove_file(self.path.join(name(number)));
+        }
         Ok(())
     }
 }
 
-fn name(number: u32) -> String {
+fn name(number: impl Display) -> String {
     format!("spare-{number}")
 }
 
 /// The logs in `dir` that a dead leader has not given their names, and what they are called so far.
 pub(crate) fn left_in(dir: &Path) -> BTreeMap<String, PathBuf> {
-    let roster = fs::read(dir.join(ROSTER)).unwrap_or_default();
     let mut left = BTreeMap::new();
-    for (number, entry) in (0..).zip(roster.chunks_exact(ENTRY)) {
+    for (number, log) in entries(dir).into_iter().enumerate() {
         let spare = dir.join(name(number));
         let has_output = fs::metadata(&spare).is_ok_and(|file| file.len() > 0);
-        let log = str::from_utf8(entry).map(str::trim_end).unwrap_or_default();
         if has_output && !log.is_empty() && !log.contains('/') {
-            left.insert(log.to_owned(), spare);
+            left.insert(log, spare);
         }
     }
     left
+}
+
+/// Which log each spare in `dir` is to become, by number.
+fn entries(dir: &Path) -> Vec<String> {
+    let roster = fs::read(dir.join(ROSTER)).unwrap_or_default();
+    let log = |entry| str::from_utf8(entry).map(str::trim_end).unwrap_or_default().to_owned();
+    roster.chunks_exact(ENTRY).map(log).collect()
 }
 
 #[cfg(test)]
@@ -178,7 +189,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let mut spares = Spares::of(dir.path()).expect("it is there");
         let (_, mut printed) = spares.lend(&dir.path().join("1-a.1.log")).expect("a file");
-        let (_, _) = spares.lend(&dir.path().join("2-b.1.log")).expect("a file");
+        let (_, mut silent) = spares.lend(&dir.path().join("2-b.1.log")).expect("a file");
         printed.write_all(b"hello").expect("there is room");
         drop(spares);
         let left = left_in(dir.path());
@@ -187,8 +198,11 @@ mod tests {
         let mut spares = Spares::of(dir.path()).expect("it is there");
         assert_eq!(fs::read(dir.path().join("1-a.1.log")).expect("it is there"), b"hello");
         assert!(left_in(dir.path()).is_empty());
-        let (_, file) = spares.lend(&dir.path().join("1-a.2.log")).expect("a file");
-        assert_eq!(file.metadata().expect("it is open").len(), 0);
+        silent.write_all(b"late").expect("there is room");
+        for log in ["1-a.2.log", "2-b.2.log"] {
+            let (_, file) = spares.lend(&dir.path().join(log)).expect("a file");
+            assert_eq!(file.metadata().expect("it is open").len(), 0, "it is its own");
+        }
     }
 
     #[test]

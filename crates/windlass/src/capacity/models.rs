@@ -48,16 +48,18 @@ fn expect_whole(capacity: &ResourceCapacity, limit: u32) {
     assert_eq!((metrics.waiting, metrics.in_flight), (0, 0));
 }
 
+/// Somebody gives back the only one while another begins to wait for it.
+fn wait_while_it_is_given_back(capacity: &ResourceCapacity) {
+    let held = capacity.try_acquire(&cpus(1)).expect("everything is free");
+    let giver = thread::spawn(move || drop(held));
+    wait_for_one(capacity);
+    giver.join().expect("no panic");
+    expect_whole(capacity, 1);
+}
+
 #[test]
 fn a_release_is_never_missed_by_one_who_begins_to_wait() {
-    check(|| {
-        let capacity = ResourceCapacity::new(cpus(1));
-        let held = capacity.try_acquire(&cpus(1)).expect("everything is free");
-        let giver = thread::spawn(move || drop(held));
-        wait_for_one(&capacity);
-        giver.join().expect("no panic");
-        expect_whole(&capacity, 1);
-    });
+    check(|| wait_while_it_is_given_back(&ResourceCapacity::new(cpus(1))));
 }
 
 #[test]
@@ -139,14 +141,7 @@ fn the_last_one_is_given_once_past_the_lock_and_everything_is_counted() {
 
 #[test]
 fn a_return_past_the_lock_is_never_missed_by_one_who_begins_to_wait() {
-    check(|| {
-        let capacity = with_lane(1);
-        let held = capacity.try_acquire(&cpus(1)).expect("everything is free");
-        let giver = thread::spawn(move || drop(held));
-        wait_for_one(&capacity);
-        giver.join().expect("no panic");
-        expect_whole(&capacity, 1);
-    });
+    check(|| wait_while_it_is_given_back(&with_lane(1)));
 }
 
 #[test]
