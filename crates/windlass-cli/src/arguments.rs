@@ -1,7 +1,6 @@
 //! What can be asked for.
 
 use std::ffi::{OsStr, OsString};
-use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,24 +8,25 @@ use clap::builder::{
     EnumValueParser, FalseyValueParser, OsStringValueParser, PossibleValue, TypedValueParser,
 };
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
-use windlass_server::{LeaseTerms, Name, check_name};
+use clap::{Arg, Command, CommandFactory, Parser, Subcommand, ValueEnum};
 use windlass_workflow::{DurationError, EventPattern};
 
 use crate::completions;
 use crate::talk::tame;
 
+mod holding;
 mod looking;
 
+pub(crate) use holding::{
+    AcquireArguments, CheckArguments, Holding, Kind, LockArguments, LockPrimitive, SemArguments,
+    SemPrimitive, Slots, TokenArguments,
+};
 pub(crate) use looking::{
     HistoryArguments, LogArguments, ManArguments, PruneArguments, Shell, ShowArguments,
     WhyArguments,
 };
 
 use crate::display::OutputMode;
-
-/// The shortest time between heartbeats that makes sense on a busy machine.
-const SHORTEST: Duration = Duration::from_millis(100);
 
 /// Runs shell workflows and coordinates processes on one machine, durably.
 #[derive(Parser)]
@@ -336,193 +336,6 @@ pub(crate) enum Verb {
     Holders,
 }
 
-#[derive(Args)]
-pub(crate) struct LockArguments {
-    #[command(subcommand)]
-    pub(crate) primitive: Option<LockPrimitive>,
-
-    /// The locks, taken together or not at all
-    #[arg(required = true, value_name = "NAME", value_parser = lock_name)]
-    pub(crate) names: Vec<Name>,
-
-    #[command(flatten)]
-    pub(crate) holding: Holding,
-}
-
-#[derive(Args)]
-pub(crate) struct SemArguments {
-    #[command(subcommand)]
-    pub(crate) primitive: Option<SemPrimitive>,
-
-    /// The semaphore
-    #[arg(required = true, value_name = "NAME", value_parser = semaphore_name)]
-    pub(crate) name: Option<Name>,
-
-    #[command(flatten)]
-    pub(crate) slots: Slots,
-
-    #[command(flatten)]
-    pub(crate) holding: Holding,
-}
-
-/// How a wrapper holds what it holds.
-#[derive(Args)]
-pub(crate) struct Holding {
-    /// How long to wait, such as 30s or 1h 30m [default: as long as it takes]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub(crate) wait: Option<Duration>,
-
-    #[command(flatten)]
-    pub(crate) terms: Terms,
-
-    /// The command and its arguments, behind `--`
-    #[arg(required = true, last = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<OsString>,
-}
-
-#[derive(Args)]
-pub(crate) struct Slots {
-    /// How many slots to take
-    #[arg(short = 'n', long, default_value_t = 1)]
-    pub(crate) weight: u32,
-
-    /// How many slots there are; needed on first use
-    #[arg(long, value_name = "SLOTS")]
-    pub(crate) capacity: Option<u32>,
-}
-
-#[derive(Args)]
-pub(crate) struct Terms {
-    /// How long to hold at most; then the command is ended
-    #[arg(long, value_name = "DURATION", value_parser = some_time)]
-    max_hold: Option<Duration>,
-
-    /// After how long without a heartbeat others may take over
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = some_time)]
-    heartbeat_timeout: Duration,
-}
-
-impl From<&Terms> for LeaseTerms {
-    fn from(terms: &Terms) -> Self {
-        let Terms { max_hold, heartbeat_timeout } = *terms;
-        LeaseTerms { heartbeat_timeout, max_hold }
-    }
-}
-
-#[derive(Subcommand)]
-pub(crate) enum LockPrimitive {
-    /// Take a lock and keep it; prints how it was had, and the token
-    Acquire(AcquireArguments<LockKind>),
-    /// Give a lock back
-    Release(TokenArguments<LockKind>),
-    /// Say that the holder is still there
-    Heartbeat(TokenArguments<LockKind>),
-    /// Ask whether a token is still good
-    Check(CheckArguments<LockKind>),
-}
-
-#[derive(Subcommand)]
-pub(crate) enum SemPrimitive {
-    /// Take slots and keep them; prints how they were had, and the token
-    Acquire {
-        #[command(flatten)]
-        acquire: AcquireArguments<SemKind>,
-
-        #[command(flatten)]
-        slots: Slots,
-    },
-    /// Give slots back
-    Release(TokenArguments<SemKind>),
-    /// Say that the holder is still there
-    Heartbeat(TokenArguments<SemKind>),
-    /// Ask whether a token is still good
-    Check(CheckArguments<SemKind>),
-}
-
-/// Of what a primitive is.
-pub(crate) trait Kind: Clone + Send + Sync + 'static {
-    fn name(text: &str) -> Result<Name, String>;
-}
-
-#[derive(Clone)]
-pub(crate) struct LockKind;
-
-#[derive(Clone)]
-pub(crate) struct SemKind;
-
-impl Kind for LockKind {
-    fn name(text: &str) -> Result<Name, String> {
-        lock_name(text)
-    }
-}
-
-impl Kind for SemKind {
-    fn name(text: &str) -> Result<Name, String> {
-        semaphore_name(text)
-    }
-}
-
-#[derive(Args)]
-pub(crate) struct AcquireArguments<K: Kind> {
-    /// What to take
-    #[arg(value_parser = K::name)]
-    pub(crate) name: Name,
-
-    /// Who takes it: any text that stands for one life of one holder
-    #[arg(long, value_name = "ID")]
-    pub(crate) holder: String,
-
-    /// A process without which the hold is void
-    #[arg(long)]
-    pub(crate) pid: Option<u32>,
-
-    /// How long to wait for it
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
-    pub(crate) wait: Duration,
-
-    #[command(flatten)]
-    pub(crate) terms: Terms,
-
-    #[arg(skip = PhantomData)]
-    kind: PhantomData<K>,
-}
-
-#[derive(Args)]
-pub(crate) struct TokenArguments<K: Kind> {
-    /// What is held
-    #[arg(value_parser = K::name)]
-    pub(crate) name: Name,
-
-    /// Who holds it
-    #[arg(long, value_name = "ID")]
-    pub(crate) holder: String,
-
-    /// The token that `acquire` printed
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) token: u64,
-
-    #[arg(skip = PhantomData)]
-    kind: PhantomData<K>,
-}
-
-#[derive(Args)]
-pub(crate) struct CheckArguments<K: Kind> {
-    /// What is held
-    #[arg(value_parser = K::name)]
-    pub(crate) name: Name,
-
-    /// Who should hold it [default: whoever has the token]
-    #[arg(long, value_name = "ID")]
-    pub(crate) holder: Option<String>,
-
-    /// The token
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) token: u64,
-
-    #[arg(skip = PhantomData)]
-    kind: PhantomData<K>,
-}
-
 /// How many steps may run at once, if that is said.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Jobs(pub(crate) Option<u32>);
@@ -595,19 +408,6 @@ fn jobs(text: &str) -> Result<Jobs, String> {
     }
 }
 
-fn lock_name(text: &str) -> Result<Name, String> {
-    checked(Name::Lock(text.to_owned()))
-}
-
-fn semaphore_name(text: &str) -> Result<Name, String> {
-    checked(Name::Semaphore(text.to_owned()))
-}
-
-fn checked(name: Name) -> Result<Name, String> {
-    check_name(&name).map_err(|error| error.to_string())?;
-    Ok(name)
-}
-
 fn duration(text: &str) -> Result<Duration, String> {
     windlass_workflow::parse_duration(text).map_err(|error| match error {
         DurationError::Malformed { .. } => {
@@ -615,15 +415,6 @@ fn duration(text: &str) -> Result<Duration, String> {
         }
         _ => error.to_string(),
     })
-}
-
-/// A time that a process can keep.
-fn some_time(text: &str) -> Result<Duration, String> {
-    let time = duration(text)?;
-    if time < SHORTEST {
-        return Err(format!("{text} is too short: write {SHORTEST:?} or more"));
-    }
-    Ok(time)
 }
 
 fn target(text: &str) -> Result<Target, String> {
