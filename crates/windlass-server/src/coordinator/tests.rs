@@ -6,6 +6,8 @@ use windlass_store::{Answer, HolderId, Process, StoreError};
 
 use super::*;
 
+mod order;
+
 fn eventually(what: &str, holds: impl Fn() -> bool) {
     let began = Instant::now();
     while !holds() {

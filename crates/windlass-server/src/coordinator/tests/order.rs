@@ -1,0 +1,107 @@
+//! In which order the disk, the steps and those who watch hear of an end.
+
+use std::fs::File;
+use std::io::Write;
+use std::sync::Arc;
+
+use windlass_store::{Act, Backend, Bell, BootClock, Memory, Opener};
+
+use super::*;
+
+/// Memory that writes down when it was synced.
+struct Noted {
+    memory: Memory,
+    record: PathBuf,
+}
+
+impl Backend for Noted {
+    fn sync(&mut self) -> Result<(), StoreError> {
+        note(&self.record, SYNCED);
+        self.memory.sync()
+    }
+
+    fn transact(&mut self, durability: Durability, act: Act<'_>) -> Result<(), StoreError> {
+        self.memory.transact(durability, act)
+    }
+
+    fn look(&mut self, act: Act<'_>) -> Result<(), StoreError> {
+        self.memory.look(act)
+    }
+
+    fn opener(&self) -> Opener {
+        self.memory.opener()
+    }
+
+    fn hang(&self, topic: &Topic) -> Result<Bell, StoreError> {
+        self.memory.hang(topic)
+    }
+
+    fn ring(&self, topic: &Topic, bell: &str) {
+        self.memory.ring(topic, bell);
+    }
+
+    fn ring_all(&self, topic: &Topic) {
+        self.memory.ring_all(topic);
+    }
+
+    fn interrupt_when(&mut self, stop: Box<dyn Fn() -> bool + Send>) {
+        self.memory.interrupt_when(stop);
+    }
+}
+
+const SYNCED: &str = "synced";
+
+fn note(record: &Path, line: &str) {
+    let file = File::options().create(true).append(true).open(record);
+    writeln!(file.expect("a file"), "{line}").expect("room for a line");
+}
+
+/// What happened in a run of this file, whose steps write their names: every step, every sync, and
+/// when the end of each step was told.
+fn record_of(text: &str) -> Vec<String> {
+    let dir = tempfile::tempdir().expect("a directory");
+    let record = dir.path().join("record");
+    let backend = Noted { memory: Memory::default(), record: record.clone() };
+    let clock = Arc::new(BootClock::start().expect("this is Linux"));
+    let store = Store::new(Box::new(backend), clock, &dir.path().join("state"));
+    let order = RunRecord {
+        file: "flow.toml".to_owned(),
+        text: text.to_owned(),
+        dir: dir.path().to_owned(),
+        ..RunRecord::default()
+    };
+    let coordinator = Coordinator::submit(store, order).expect("it can be submitted");
+    let end = coordinator.lead(|update| match update {
+        Update::Changed(change) if change.state == WorkState::Success => {
+            note(&record, &format!("{} is told", change.step));
+        }
+        _ => {}
+    });
+    assert_eq!(end.expect("it is led to its end"), End::Succeeded);
+    let record = fs::read_to_string(&record).expect("everybody wrote there");
+    record.lines().map(str::to_owned).collect()
+}
+
+#[track_caller]
+fn assert_synced_between(record: &[String], first: &str, then: &str) {
+    let place = |wanted: &str| record.iter().position(|line| line == wanted);
+    let (first, then) = (place(first).expect("it ran"), place(then).expect("it followed"));
+    assert!(record[first..then].iter().any(|line| line == SYNCED), "{record:#?}");
+}
+
+#[test]
+fn what_follows_an_end_waits_until_the_disk_is_sure_of_it() {
+    let chain = "[step.a]\nrun = 'echo a >> record'\n\
+        [step.b]\nrun = 'echo b >> record'\nafter = ['a']\n";
+    // The end of the first step is in the store, and not yet synced, when the other one begins.
+    let beside = "concurrency = 1\n\
+        [step.a]\nrun = 'echo a >> record'\n\
+        [step.other]\nrun = 'echo other >> record'\n\
+        [step.b]\nrun = 'echo b >> record'\nafter = ['a']\n";
+    for text in [chain, beside] {
+        let record = record_of(text);
+        assert_synced_between(&record, "a", "b");
+        assert_synced_between(&record, "a", "a is told");
+        assert_synced_between(&record, "b", "b is told");
+    }
+}
