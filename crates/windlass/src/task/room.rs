@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -23,6 +24,9 @@ trait Place<O, E>: Send {
 
     /// Once the future is over it is gone.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<TaskResult<O, E>>;
+
+    /// Drops the future, if it is there.
+    fn clear(self: Pin<&mut Self>);
 }
 
 impl<O, E, F> Place<O, E> for Option<F>
@@ -45,6 +49,10 @@ where
         }
         polled
     }
+
+    fn clear(mut self: Pin<&mut Self>) {
+        self.set(None);
+    }
 }
 
 impl<O, E> TaskFuture<O, E> {
@@ -57,6 +65,13 @@ impl<O, E> TaskFuture<O, E> {
     /// Not to be called after it was ready.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<TaskResult<O, E>> {
         self.0.as_mut().poll(context)
+    }
+}
+
+impl<O, E> Drop for TaskFuture<O, E> {
+    /// What is dropped before it is over has been stopped: nobody wants to know whether it panics.
+    fn drop(&mut self) {
+        let _ = catch_unwind(AssertUnwindSafe(|| self.0.as_mut().clear()));
     }
 }
 
@@ -95,7 +110,6 @@ impl<O, E> Room<O, E> {
 #[cfg(test)]
 mod tests {
     use std::future::{pending, poll_fn, ready};
-    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
     use std::task::Waker;
 

@@ -1,5 +1,7 @@
 //! Tasks that fail: what that means for the others, for the source, and when it is tried again.
 
+use std::task::Poll;
+
 use super::*;
 
 /// a fails; b and c wait for it one after the other, d for nobody.
@@ -180,6 +182,51 @@ async fn a_panic_in_a_task_is_its_error_and_is_not_tried_again() {
     let told = lines(run(&source_of([broken]), &capacity(1), OnError::Stop)).await;
     assert_eq!(told, ["broken! the task panicked: out of ink"]);
     assert_eq!(tries.load(Ordering::Relaxed), 1);
+}
+
+/// Panics when it is dropped.
+struct Brittle(&'static str);
+
+impl Drop for Brittle {
+    fn drop(&mut self) {
+        panic!("{}", self.0);
+    }
+}
+
+/// A task that drops what is brittle only with itself, once it is over, after so many yields.
+fn brittle(key: &'static str, yields: usize) -> Task {
+    Task::new(key, move || {
+        let (held, mut left) = (Brittle("it broke"), yields);
+        std::future::poll_fn(move |context| {
+            let _held = &held;
+            if left == 0 {
+                return Poll::Ready(Ok("done"));
+            }
+            left -= 1;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_the_drop_of_a_future_that_is_over_is_the_tasks_error() {
+    for yields in [0, 2] {
+        let one = capacity(1);
+        let tasks = [brittle("brittle", yields), takes("next", 1)];
+        let told = lines(run(&source_of(tasks), &one, OnError::Continue)).await;
+        assert_eq!(told, ["brittle! the task panicked: it broke", "next: done"]);
+        assert_eq!(one.available(), cost([("capacity", 1)]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_the_drop_of_a_future_that_is_stopped_concerns_nobody() {
+    let two = capacity(2);
+    let tasks = [brittle("brittle", usize::MAX), fails("fails")];
+    let told = lines(run(&source_of(tasks), &two, OnError::Stop)).await;
+    assert_eq!(told, ["fails! on purpose"]);
+    assert_eq!(two.available(), cost([("capacity", 2)]));
 }
 
 /// Fails until its last try.
