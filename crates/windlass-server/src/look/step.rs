@@ -127,7 +127,11 @@ impl AttemptView {
     /// For how long it has run, until it ended or until now.
     #[must_use]
     pub fn duration_ms(&self, now_ms: i64) -> i64 {
-        self.ended_ms.unwrap_or(now_ms).saturating_sub(self.started_ms).max(0)
+        self.until_ms(self.ended_ms.unwrap_or(now_ms))
+    }
+
+    fn until_ms(&self, end_ms: i64) -> i64 {
+        end_ms.saturating_sub(self.started_ms).max(0)
     }
 }
 
@@ -145,11 +149,62 @@ impl StepView {
         last.filter(|_| self.state.is_end()).and_then(|attempt| attempt.ended_ms)
     }
 
-    /// How long it took from its first start to its end, or to the end of its last attempt, or to
-    /// now while one is under way.
+    /// How long its attempts took together, with the waits between one that failed and the next. Time
+    /// in which nobody tried does not count (between its end and a retry that somebody asked for, or
+    /// until an interrupted run goes on), nor does an attempt whose end nobody saw.
     #[must_use]
     pub fn duration_ms(&self, now_ms: i64) -> Option<i64> {
-        let last = self.attempts.last()?;
-        Some(last.started_ms + last.duration_ms(now_ms) - self.attempts.first()?.started_ms)
+        (!self.attempts.is_empty()).then(|| time_of(&self.attempts, now_ms))
+    }
+}
+
+fn time_of(attempts: &[AttemptView], now_ms: i64) -> i64 {
+    let mut later = attempts.iter().skip(1);
+    let times = attempts.iter().map(|attempt| match (attempt.end, later.next()) {
+        (Some(AttemptEnd::Lost), _) => 0,
+        (Some(AttemptEnd::Retry), Some(next)) => attempt.until_ms(next.started_ms),
+        _ => attempt.duration_ms(now_ms),
+    });
+    times.fold(0, i64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempt(number: u32, started_ms: i64, ended_ms: i64, end: AttemptEnd) -> AttemptView {
+        AttemptView {
+            work: WorkId::from_index(0),
+            number,
+            started_ms,
+            ended_ms: Some(ended_ms),
+            end: Some(end),
+            code: None,
+            signal: None,
+            why: None,
+            peak_kib: None,
+            cpu_ms: None,
+            log: PathBuf::new(),
+        }
+    }
+
+    #[track_caller]
+    fn check(attempts: &[(i64, i64, AttemptEnd)], expected: i64) {
+        let attempts = attempts.iter().zip(1..);
+        let attempts = attempts.map(|(&(from, to, end), number)| attempt(number, from, to, end));
+        assert_eq!(time_of(&attempts.collect::<Vec<_>>(), 5_000), expected);
+    }
+
+    #[test]
+    fn what_counts_is_the_time_in_which_somebody_tried() {
+        use AttemptEnd::{Failed, Interrupted, Lost, Retry, Success};
+        check(&[(10, 40, Success)], 30);
+        // A wait for the next attempt belongs to it.
+        check(&[(0, 5, Retry), (15, 20, Success)], 20);
+        // Asked for again the next day, or gone on with.
+        check(&[(0, 5, Failed), (1_000, 1_007, Success)], 12);
+        check(&[(0, 5, Interrupted), (1_000, 1_007, Success)], 12);
+        // Noticed the next day: nobody knows when it ended.
+        check(&[(0, 1_000, Lost), (1_000, 1_007, Success)], 7);
     }
 }
