@@ -6,9 +6,9 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use windlass::ResourceCapacity;
+use windlass_bench_report::{Report, Row, Run};
 
 use crate::one_of;
-use crate::report::{Report, Row, Run};
 
 const TURNS: u64 = 100_000;
 

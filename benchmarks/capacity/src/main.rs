@@ -9,38 +9,17 @@
 //! result is checked.
 
 mod hand_over;
-mod report;
 mod runner;
 mod source;
 mod take;
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-};
-
-use crate::report::{Report, Rounds};
-
 fn main() {
-    let (flags, names): (Vec<_>, Vec<_>) =
-        env::args().skip(1).partition(|argument| argument.starts_with("--"));
-    let quick = flags.iter().any(|flag| flag == "--quick");
-    let rounds = match flags.iter().any(|flag| flag == "--once") {
-        true => Rounds::Once,
-        false => Rounds::Measured(if quick { 3 } else { 11 }),
-    };
-    let mut report = Report::new(names, rounds);
-    take::run(&mut report);
-    hand_over::run(&mut report);
-    runner::run(&mut report);
-    source::run(&mut report);
-    println!("{}", report.markdown());
-    let told = flags.iter().find_map(|flag| flag.strip_prefix("--json=")).map(PathBuf::from);
-    let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("results.json");
-    let whole = rounds == Rounds::Measured(11) && report.is_complete();
-    if let Some(file) = told.or_else(|| whole.then(usual)) {
-        fs::write(file, report.json()).expect("the results can be written");
-    }
+    windlass_bench_report::report(env!("CARGO_MANIFEST_DIR"), |report| {
+        take::run(report);
+        hand_over::run(report);
+        runner::run(report);
+        source::run(report);
+    });
 }
 
 /// Amounts by name, one of each.

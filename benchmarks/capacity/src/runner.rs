@@ -8,8 +8,7 @@ use windlass::{
     Amount, OnError, PrioritySource, ResourceCapacity, ResourceCost, ScheduledTask, TaskPoolRunner,
     TaskProgressKind,
 };
-
-use crate::report::{Report, Row, Run};
+use windlass_bench_report::{Report, Row, Run};
 
 const TASKS: u64 = 100_000;
 const AT_ONCE: u32 = 64;

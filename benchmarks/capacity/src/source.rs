@@ -2,8 +2,7 @@
 
 use futures::{FutureExt, StreamExt};
 use windlass::{Ageing, PrioritySource};
-
-use crate::report::{Report, Row, Run};
+use windlass_bench_report::{Report, Row, Run};
 
 const TIMES: u64 = 20_000;
 

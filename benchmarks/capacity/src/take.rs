@@ -5,9 +5,9 @@ use std::thread;
 
 use tokio::sync::Semaphore;
 use windlass::{Amount, ResourceCapacity, ResourceCost};
+use windlass_bench_report::{Report, Row, Run};
 
 use crate::one_of;
-use crate::report::{Report, Row, Run};
 
 const TIMES: u64 = 200_000;
 const THREADS: u64 = 2;

@@ -8,9 +8,8 @@ use std::{
     thread,
 };
 
+use windlass_bench_report::{Report, Row};
 use windlass_pool::body::{Body, Routine};
-
-use crate::report::{Report, Row};
 
 const MANY: u64 = 100_000;
 

@@ -10,9 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use windlass_bench_report::Report;
 use windlass_pool::{cancelled, with_deadline_on, with_scope};
 
-use crate::{pools::Pools, report::Report};
+use crate::pools::Pools;
 
 pub(crate) fn run(pools: &Pools, report: &mut Report) {
     let samples = report.rounds() * 40;

@@ -14,12 +14,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use windlass_bench_report::{Report, Row};
 use windlass_pool::with_scope;
 
-use crate::{
-    pools::Pools,
-    report::{Report, Row},
-};
+use crate::pools::Pools;
 
 const BLOCKS: u64 = 2_000;
 

@@ -7,12 +7,10 @@ use std::{
 };
 
 use rayon::prelude::*;
+use windlass_bench_report::{Report, Row};
 use windlass_pool::{Scheduler, Scope, join, map, map_reduce, with_scope};
 
-use crate::{
-    pools::Pools,
-    report::{Report, Row},
-};
+use crate::pools::Pools;
 
 const FIB: u64 = 32;
 const SPAWNS: u64 = 1_000_000;
