@@ -21,4 +21,25 @@ impl Clock {
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::ZERO.after(self.wall + self.began.elapsed())
     }
+
+    /// Goes on from `time`, unless it stands behind that already.
+    pub(crate) fn catch_up(&mut self, time: Timestamp) {
+        self.wall += time.since(self.now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_catches_up_and_never_goes_back() {
+        let mut clock = Clock::start();
+        let tomorrow = clock.now().after(Duration::from_secs(86_400));
+        clock.catch_up(tomorrow);
+        assert!(clock.now() >= tomorrow);
+        clock.catch_up(Timestamp::ZERO);
+        assert!(clock.now() >= tomorrow);
+        assert!(clock.now().since(tomorrow) < Duration::from_secs(3_600), "it goes on as before");
+    }
 }

@@ -105,6 +105,9 @@ impl Schedule {
             self.call_at(fact.at, |engine, world| engine.evolve(world, fact));
         }
         self.transitions.clear();
+        // The wall clock may have been set back since: what is to happen in a minute still does.
+        let last = facts.last().map_or(Timestamp::ZERO, |last| last.at);
+        self.clock.catch_up(last);
     }
 
     pub(crate) fn step(&self, work: WorkId) -> &Step {
@@ -392,4 +395,31 @@ fn slots(plan: &Plan) -> u32 {
 
 fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn plan() -> Plan {
+        let text = "[step.a]\nrun = 'true'\ntimeout = '1m'\n";
+        let file = windlass_workflow::parse("flow.toml", text).expect("it can be read");
+        file.bind([]).expect("it has no parameters")
+    }
+
+    #[test]
+    fn a_timeout_is_kept_though_the_wall_clock_was_set_back_by_a_day_before_the_run_went_on() {
+        let mut before = Schedule::new(plan());
+        before.clock.catch_up(before.now().after(Duration::from_secs(86_400)));
+        before.submit_all();
+
+        let mut after = Schedule::new(plan());
+        after.replay(&before.take_facts());
+        let grant = after.take_next().expect("nothing stands in its way");
+        after.begin(grant).expect("it was granted");
+        let due = after.engine().next_wakeup().expect("it has a timeout");
+        assert!(due.since(after.now()) <= Duration::from_secs(60));
+    }
 }
