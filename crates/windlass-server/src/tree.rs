@@ -6,9 +6,10 @@
 //! only by whoever it was given to; see `orphans`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -22,6 +23,8 @@ use crate::poll::poll;
 pub(crate) const MARKS: &str = "WINDLASS_LEASES";
 /// How long killed processes may take to be gone.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a process may take to become another program. Hardly any takes a millisecond.
+const BECOMING: Duration = Duration::from_secs(1);
 
 /// What to put into [`MARKS`] for a process that works for `words` as well as for what we work for.
 pub(crate) fn marks_with(words: &str) -> String {
@@ -168,22 +171,65 @@ pub(crate) fn look(pid: u32) -> Option<Process> {
 
 /// A process, and whether it lives.
 pub(crate) fn stat(pid: u32) -> Option<(Process, bool)> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name in the second field may contain anything, also blanks and parentheses.
-    let behind_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
-    let fields: Vec<_> = str::from_utf8(&stat[behind_name..]).ok()?.split_whitespace().collect();
+    let fields = stat_fields(pid)?;
     let number = |place: usize| fields.get(place)?.parse::<u32>().ok();
     let started = fields.get(19)?.parse().ok()?;
-    let lives = !matches!(*fields.first()?, "Z" | "X");
+    let lives = !matches!(fields.first()?.as_str(), "Z" | "X");
     let (parent, group, session) = (number(1)?, number(2)?, number(3)?);
     Some((Process { pid, parent, group, session, started }, lives))
 }
 
+/// What the system tells of a process, from its state on.
+fn stat_fields(pid: u32) -> Option<Vec<String>> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name before that may contain anything, also blanks and parentheses.
+    let behind_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
+    let fields = str::from_utf8(&stat[behind_name..]).ok()?.split_whitespace();
+    Some(fields.map(str::to_owned).collect())
+}
+
 /// The words that a process carries in `variable`.
 pub(crate) fn words(pid: u32, variable: &str) -> Vec<Vec<u8>> {
-    // Other users' processes cannot be read, and carry nothing of ours.
-    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    words_of(&environment, variable).map(<[u8]>::to_vec).collect()
+    words_of(&environment(pid), variable).map(<[u8]>::to_vec).collect()
+}
+
+/// What a process was started with; nothing of what other users' processes were, which carry nothing of
+/// ours. One that is just becoming another program has nothing for a moment, and then the same again.
+fn environment(pid: u32) -> Vec<u8> {
+    let began = Instant::now();
+    loop {
+        let Ok(environment) = read_at_once(&format!("/proc/{pid}/environ")) else {
+            return Vec::new();
+        };
+        if !environment.is_empty() || !has_environment(pid) || began.elapsed() > BECOMING {
+            return environment;
+        }
+        thread::sleep(Duration::from_micros(50));
+    }
+}
+
+/// The content of a file as it was at one moment. Of what a process had before it became another program,
+/// a second call would read nothing.
+fn read_at_once(path: &str) -> io::Result<Vec<u8>> {
+    let mut content = vec![0; 16 << 10];
+    loop {
+        let length = File::open(path)?.read(&mut content)?;
+        if length < content.len() {
+            content.truncate(length);
+            return Ok(content);
+        }
+        content.resize(length * 2, 0);
+    }
+}
+
+/// Whether a process has an environment, or will have one when it has become another program.
+fn has_environment(pid: u32) -> bool {
+    let fields = stat_fields(pid).unwrap_or_default();
+    let number = |place: usize| fields.get(place).and_then(|field| field.parse::<u64>().ok());
+    let [memory, start, end] = [20, 47, 48].map(|place| number(place).unwrap_or(0));
+    // One that is about to end has no memory; one that becomes another program does not have its
+    // environment in there yet.
+    memory > 0 && (end == 0 || start < end)
 }
 
 fn words_of<'e>(environment: &'e [u8], variable: &str) -> impl Iterator<Item = &'e [u8]> {
@@ -208,8 +254,7 @@ impl<'a> Marks<'a> {
     }
 
     fn carried_by(&self, pid: u32) -> Vec<usize> {
-        // Other users' processes cannot be read, and are not ours.
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let environment = environment(pid);
         let carried = self.0.iter().flat_map(|(variable, words)| {
             words_of(&environment, variable).filter_map(|word| words.get(word)).flatten()
         });

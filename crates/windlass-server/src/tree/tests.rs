@@ -88,3 +88,25 @@ fn what_an_ended_leader_left_in_its_group_is_found() {
     assert!(found(&tree).expect("they can be listed").is_empty());
     child.wait().expect("it has ended");
 }
+
+#[test]
+fn a_process_that_is_just_becoming_another_program_carries_its_mark_all_the_same() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let script = dir.path().join("again.sh");
+    fs::write(&script, "exec sh \"$0\"\n").expect("room for a line");
+    let mut child = start("tree-test-7", &format!("echo; exec sh {}", script.display()));
+    let (pid, word) = (child.id(), own("tree-test-7").into_bytes());
+    for look in 0..2000 {
+        assert!(words(pid, MARKS).contains(&word), "look {look}");
+    }
+    end(&tree("tree-test-7")).expect("it ends");
+    child.wait().expect("it was killed");
+}
+
+#[test]
+fn a_process_without_an_environment_carries_nothing() {
+    let mut child = start("tree-test-8", "exec env -i sh -c 'echo; sleep 600'");
+    assert!(words(child.id(), MARKS).is_empty());
+    child.kill().expect("it can be killed");
+    child.wait().expect("it was killed");
+}
