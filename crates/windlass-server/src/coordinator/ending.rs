@@ -15,7 +15,7 @@ use crate::ended::Exit;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::order::Order;
-use crate::processes::{Job, Log, Traces};
+use crate::processes::{Job, Log, NotStarted, Traces};
 use crate::tree;
 
 /// How long something that does not say so may take to end once it was asked to.
@@ -253,9 +253,10 @@ impl Coordinator {
         let marks = tree::marks_with(&format!("{} {mark}", self.leader.mark()));
         order.env.push((tree::MARKS.to_owned(), marks));
         let traces = Traces { mark, log: Log::AtOnce(log), output: None };
-        match self.processes.start(Job::Hook(self.called), &order, traces) {
+        let prepared = self.processes.prepare(Job::Hook(self.called), order, traces);
+        match prepared.and_then(|prepared| self.processes.start(prepared)) {
             Ok(()) => drop(self.hooks.insert(self.called, name)),
-            Err(error) => {
+            Err(NotStarted { error, .. }) => {
                 self.notices.push(Notice::Said(format!("{name} cannot be started: {error}")));
             }
         }

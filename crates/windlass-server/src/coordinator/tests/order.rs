@@ -105,3 +105,28 @@ fn what_follows_an_end_waits_until_the_disk_is_sure_of_it() {
         assert_synced_between(&record, "b", "b is told");
     }
 }
+
+#[test]
+fn what_is_made_ready_and_cannot_be_started_is_told() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = Store::open(&dir.path().join("state")).expect("it can be made");
+    let text = "[step.a]\nrun = 'true'\n\
+        [step.b]\nrun = ['/no/such/program']\nafter = ['a']\n";
+    let order = RunRecord {
+        file: "flow.toml".to_owned(),
+        text: text.to_owned(),
+        dir: dir.path().to_owned(),
+        ..RunRecord::default()
+    };
+    let coordinator = Coordinator::submit(store, order).expect("it can be submitted");
+    let mut said = Vec::new();
+    let end = coordinator.lead(|update| {
+        if let Update::Changed(Change { step: "b", why: Some(why), log: Some(log), .. }) = update {
+            said.push((why.clone(), fs::read_to_string(log).expect("there is a log")));
+        }
+    });
+    assert_eq!(end.expect("it is led to its end"), End::Failed);
+    let [(why, log)] = &said[..] else { panic!("{said:?}") };
+    assert_eq!(why, "exit code 127");
+    assert!(log.contains("the step cannot be started: /no/such/program: "), "{log}");
+}
