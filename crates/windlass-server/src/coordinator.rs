@@ -354,6 +354,9 @@ impl Coordinator {
             let news = self.take_in()?;
             let mut follow = self.act(news)?;
             loop {
+                if let Some(end) = self.plain_end() {
+                    return self.finish_at_once(end, &mut watch);
+                }
                 if !self.may_linger(&follow) {
                     self.make_known(std::mem::take(&mut follow), &mut watch)?;
                     if let Some(end) = self.end() {

@@ -8,7 +8,7 @@ use windlass_store::{Act, Backend, Bell, BootClock, Memory, Opener};
 
 use super::*;
 
-/// Memory that writes down when it was synced.
+/// Memory that writes down when it was synced, by itself or with a commit.
 struct Noted {
     memory: Memory,
     record: PathBuf,
@@ -21,7 +21,11 @@ impl Backend for Noted {
     }
 
     fn transact(&mut self, durability: Durability, act: Act<'_>) -> Result<(), StoreError> {
-        self.memory.transact(durability, act)
+        let committed = self.memory.transact(durability, act);
+        if durability == Durability::Full {
+            note(&self.record, SYNCED);
+        }
+        committed
     }
 
     fn look(&mut self, act: Act<'_>) -> Result<(), StoreError> {
@@ -104,6 +108,13 @@ fn what_follows_an_end_waits_until_the_disk_is_sure_of_it() {
         assert_synced_between(&record, "a", "a is told");
         assert_synced_between(&record, "b", "b is told");
     }
+}
+
+#[test]
+fn the_last_steps_share_a_sync_with_the_end_of_the_run() {
+    let record = record_of("[step.a]\nrun = 'echo a >> record'\n");
+    let after = record.iter().skip_while(|line| *line != "a").collect::<Vec<_>>();
+    assert_eq!(after, ["a", SYNCED, "a is told"]);
 }
 
 #[test]
