@@ -1,7 +1,6 @@
 //! One attempt of a step: a process in a group of its own, with its output in a log file.
 
 use std::env;
-use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
@@ -16,7 +15,7 @@ use rustix::process::Pid;
 use windlass_core::{Grant, Token};
 use windlass_workflow::{Shell, plain_words};
 
-use crate::launch::{Launched, Launcher, Program, nul};
+use crate::launch::{Launched, Launcher, Program};
 use crate::order::Order;
 
 /// The variable that tells every process of a run which run it is.
@@ -24,34 +23,29 @@ pub(crate) const RUN_VARIABLE: &str = "WINDLASS_RUN";
 /// The variable that carries the tokens of the names that an attempt holds.
 pub(crate) const FENCE_VARIABLE: &str = "WINDLASS_FENCE";
 
-/// Starts a process of a run, with its output in `log`.
-pub(crate) fn start(launcher: &mut Launcher, order: &Order, log: &File) -> io::Result<Launched> {
-    if let Some(words) = order.plain_words()
-        && let Some(file) = find(&words[0])
-        && let Ok(started) = order
-            .launch(launcher, &Call { file: &file, name: &words[0], arguments: &words[1..], log })
-    {
-        return Ok(started);
-    }
-    // What cannot be executed is the shell's affair: it knows more ways, and what to say.
-    let name = order.program.as_str();
-    if !order.sets("PATH")
-        && let Some(file) = find(name)
-        && let Ok(started) =
-            order.launch(launcher, &Call { file: &file, name, arguments: &order.arguments, log })
-    {
-        return Ok(started);
-    }
-    // The standard library looks everywhere, and says what is wrong.
-    order.spawn(log)
+/// A process of a run that can be started at once.
+pub(crate) struct Ready {
+    pub(crate) order: Order,
+    /// What to start without asking a shell, where that is known.
+    program: Option<Program>,
+    log: File,
 }
 
-/// A program in a file, and how it is called.
-struct Call<'a> {
-    file: &'a Path,
-    name: &'a str,
-    arguments: &'a [String],
-    log: &'a File,
+impl Ready {
+    /// Makes ready what prints to `log`.
+    pub(crate) fn new(order: Order, log: File) -> Self {
+        Self { program: order.plain_program().or_else(|| order.shell()), order, log }
+    }
+
+    /// Starts it.
+    pub(crate) fn start(&self, launcher: &mut Launcher) -> io::Result<Launched> {
+        let mut launch = |program: &Program| launcher.launch(program, self.log.as_fd()).ok();
+        let started = self.program.as_ref().and_then(&mut launch);
+        // What cannot be executed is the shell's affair: it knows more ways, and what to say.
+        let started = started.or_else(|| launch(&self.order.shell()?));
+        // The standard library looks everywhere, and says what is wrong.
+        started.map_or_else(|| self.order.spawn(&self.log), Ok)
+    }
 }
 
 /// The file of a program, as a shell would find it.
@@ -71,6 +65,19 @@ fn find(program: &str) -> Option<PathBuf> {
 }
 
 impl Order {
+    /// The program of a command line with which a shell would do nothing but start it.
+    fn plain_program(&self) -> Option<Program> {
+        let words = self.plain_words()?;
+        self.in_file(&find(&words[0])?, words.iter().map(String::as_str))
+    }
+
+    /// The program that the order names: the shell, for a command line.
+    fn shell(&self) -> Option<Program> {
+        let name = self.program.as_str();
+        let file = if self.sets("PATH") { None } else { find(name) };
+        self.in_file(&file?, [name].into_iter().chain(self.arguments.iter().map(String::as_str)))
+    }
+
     /// The program and its arguments, where a shell would do nothing but start it.
     fn plain_words(&self) -> Option<Vec<String>> {
         let (text, before) = self.arguments.split_last()?;
@@ -87,19 +94,13 @@ impl Order {
         self.env.iter().any(|(name, _)| name == variable)
     }
 
-    fn launch(&self, launcher: &mut Launcher, call: &Call<'_>) -> io::Result<Launched> {
-        let text = |text: &[u8]| CString::new(text).map_err(nul);
-        let words = [call.name].into_iter().chain(call.arguments.iter().map(String::as_str));
+    /// The program in a file, as the order wants it.
+    fn in_file<'a>(&self, file: &Path, words: impl Iterator<Item = &'a str>) -> Option<Program> {
         let pwd = plain_path(&self.dir);
-        let own = self.env.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-        launcher.launch(&Program {
-            file: text(call.file.as_os_str().as_bytes())?,
-            arguments: words.map(|word| text(word.as_bytes())).collect::<io::Result<_>>()?,
-            // What a shell would set, for programs that are started without one.
-            env: [(&b"PWD"[..], pwd.as_os_str().as_bytes())].into_iter().chain(own).collect(),
-            dir: text(self.dir.as_os_str().as_bytes())?,
-            output: call.log.as_fd(),
-        })
+        let own = self.env.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        // What a shell would set, for programs that are started without one.
+        let env: Vec<_> = [("PWD", pwd.as_os_str().as_bytes())].into_iter().chain(own).collect();
+        Program::new(file, words, &env, &self.dir).ok()
     }
 
     fn spawn(&self, log: &File) -> io::Result<Launched> {

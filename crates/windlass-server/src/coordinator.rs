@@ -23,10 +23,11 @@ use crate::guard::CheckResult;
 use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::order::Order;
 use crate::presence;
-use crate::processes::{Job, Processes};
+use crate::processes::{Job, Prepared, Processes};
 use crate::pulse::Pulse;
 use crate::schedule::Schedule;
 use crate::signals::SignalWatch;
+use crate::spawn::begin_writing;
 use crate::tree;
 
 mod bells;
@@ -353,6 +354,9 @@ impl Coordinator {
             let news = self.take_in()?;
             let mut follow = self.act(news)?;
             loop {
+                if let Some(end) = self.plain_end() {
+                    return self.finish_at_once(end, &mut watch);
+                }
                 if !self.may_linger(&follow) {
                     self.make_known(std::mem::take(&mut follow), &mut watch)?;
                     if let Some(end) = self.end() {
@@ -369,22 +373,26 @@ impl Coordinator {
     }
 
     /// Stores what has happened, and starts what may start at once: what does not follow an end that
-    /// may be lost with the power. Those that do are returned.
-    fn act(&mut self, news: Vec<News>) -> Result<Vec<Start>, RunError> {
+    /// may be lost with the power. Those that do are returned, ready to start.
+    fn act(&mut self, news: Vec<News>) -> Result<Vec<Prepared>, RunError> {
         let Committed { starts, written } = self.commit(news)?;
         if written == Written::Something {
             self.unsynced.get_or_insert_with(Instant::now);
         }
         let ended = self.schedule.just_ended();
         let follows = |start: &Start| self.follows(start, &ended);
-        let (follow, free): (Vec<_>, _) = starts.into_iter().partition(follows);
+        let (follow, free): (Vec<_>, Vec<_>) = starts.into_iter().partition(follows);
+        if !follow.is_empty() {
+            // The disk can begin while those are made ready.
+            self.store.log().into_iter().for_each(begin_writing);
+        }
         free.into_iter().for_each(|start| self.start(start));
-        Ok(follow)
+        Ok(follow.into_iter().filter_map(|start| self.prepare(start)).collect())
     }
 
     /// Whether a sync can wait a moment for what comes next: nothing depends on it, and there is
     /// nothing to tell that anybody waits for.
-    fn may_linger(&self, follow: &[Start]) -> bool {
+    fn may_linger(&self, follow: &[Prepared]) -> bool {
         let young = self.unsynced.is_some_and(|since| since.elapsed() < LINGER);
         let due = !follow.is_empty()
             || !self.due_finally.is_empty()
@@ -399,13 +407,13 @@ impl Coordinator {
     /// Syncs what was written, starts what has to follow that, and tells everybody.
     fn make_known(
         &mut self,
-        follow: Vec<Start>,
+        follow: Vec<Prepared>,
         watch: &mut impl FnMut(&Update<'_>),
     ) -> Result<(), RunError> {
         if self.unsynced.take().is_some() {
             self.store.sync()?;
         }
-        follow.into_iter().for_each(|start| self.start(start));
+        follow.into_iter().for_each(|prepared| self.begin(prepared));
         let late = self.show(watch);
         late.into_iter().try_for_each(|work| self.ask_to_end(work))?;
         self.clean_up();

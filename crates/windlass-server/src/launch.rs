@@ -7,12 +7,13 @@
 #![allow(unsafe_code)]
 
 use std::env;
-use std::ffi::{CStr, CString, NulError, OsString, c_char, c_int, c_void};
+use std::ffi::{CString, OsString, c_char, c_int, c_void};
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::process::Command;
 use std::ptr;
 
@@ -80,16 +81,44 @@ impl Drop for Launched {
 }
 
 /// A program and what it is started with.
-pub(crate) struct Program<'a> {
+pub(crate) struct Program {
     /// The file, from where the process is to be.
-    pub(crate) file: CString,
+    file: CString,
     /// With the name under which it is called.
-    pub(crate) arguments: Vec<CString>,
-    /// The variables that it has besides ours, or instead of them; of two, the latter counts.
-    pub(crate) env: Vec<(&'a [u8], &'a [u8])>,
-    pub(crate) dir: CString,
-    /// Where what it prints goes.
-    pub(crate) output: BorrowedFd<'a>,
+    arguments: Vec<CString>,
+    /// The variables that it has besides ours, or instead of them, with the lengths of their names.
+    env: Vec<(usize, CString)>,
+    dir: CString,
+}
+
+impl Program {
+    /// The program in `file`; `words` begin with the name under which it is called. Of two variables
+    /// of one name, the latter counts.
+    pub(crate) fn new<'a>(
+        file: &Path,
+        words: impl Iterator<Item = &'a str>,
+        env: &[(&str, &[u8])],
+        dir: &Path,
+    ) -> io::Result<Self> {
+        let mut last = Vec::with_capacity(env.len());
+        for (place, (name, value)) in env.iter().enumerate() {
+            if env[place + 1..].iter().all(|(later, _)| later != name) {
+                last.push((name.len(), text([name.as_bytes(), b"=", value].concat())?));
+            }
+        }
+        Ok(Self {
+            file: text(file.as_os_str().as_bytes())?,
+            arguments: words.map(text).collect::<io::Result<_>>()?,
+            env: last,
+            dir: text(dir.as_os_str().as_bytes())?,
+        })
+    }
+}
+
+/// As the standard library says it.
+fn text(text: impl Into<Vec<u8>>) -> io::Result<CString> {
+    let nul = |_| io::Error::new(io::ErrorKind::InvalidInput, "nul byte found in provided data");
+    CString::new(text).map_err(nul)
 }
 
 /// Starts processes in groups of their own, with nothing to read.
@@ -121,17 +150,19 @@ impl Launcher {
         })
     }
 
-    /// Starts a process. An error is the program's, or that of its directory.
-    pub(crate) fn launch(&mut self, program: &Program<'_>) -> io::Result<Launched> {
-        let env = self.environment(&program.env).map_err(nul)?;
-        let strings = |texts: &mut dyn Iterator<Item = &CStr>| -> Vec<*const c_char> {
-            texts.map(CStr::as_ptr).chain([ptr::null()]).collect()
+    /// Starts a process that prints to `output`. An error is the program's, or that of its directory.
+    pub(crate) fn launch(
+        &mut self,
+        program: &Program,
+        output: BorrowedFd<'_>,
+    ) -> io::Result<Launched> {
+        let strings = |texts: &mut dyn Iterator<Item = &CString>| -> Vec<*const c_char> {
+            texts.map(|text| text.as_ptr()).chain([ptr::null()]).collect()
         };
         let (input, output) =
-            (clear_of_standard(self.nothing.as_fd())?, clear_of_standard(program.output)?);
-        let own = env.own.iter().map(CString::as_c_str);
-        let variables = strings(&mut env.inherited.into_iter().chain(own));
-        let arguments = strings(&mut program.arguments.iter().map(CString::as_c_str));
+            (clear_of_standard(self.nothing.as_fd())?, clear_of_standard(output)?);
+        let variables = strings(&mut self.environment(program));
+        let arguments = strings(&mut program.arguments.iter());
         let caught = self.caught.get_or_insert_with(caught_signals);
         let mut birth = Birth {
             file: program.file.as_ptr(),
@@ -160,31 +191,15 @@ impl Launcher {
         }
     }
 
-    /// Our own variables, as far as `own` does not replace them, and those.
-    fn environment(&self, own: &[(&[u8], &[u8])]) -> Result<Environment<'_>, NulError> {
-        let replaced = |(length, text): &&(usize, CString)| {
-            own.iter().any(|(name, _)| *name == &text.as_bytes()[..*length])
+    /// Our own variables, as far as the program does not replace them, and its own.
+    fn environment<'a>(&'a self, program: &'a Program) -> impl Iterator<Item = &'a CString> {
+        let name = |(length, text): &'a (usize, CString)| &text.as_bytes()[..*length];
+        let replaced = move |ours: &'a (usize, CString)| {
+            program.env.iter().any(|own| own.0 == ours.0 && name(own) == name(ours))
         };
-        let inherited = self.inherited.iter().filter(|variable| !replaced(variable));
-        let inherited = inherited.map(|(_, text)| text.as_c_str()).collect();
-        let mut last = Vec::with_capacity(own.len());
-        for (place, (name, value)) in own.iter().enumerate() {
-            if own[place + 1..].iter().all(|(later, _)| later != name) {
-                last.push(CString::new([name, &b"="[..], value].concat())?);
-            }
-        }
-        Ok(Environment { inherited, own: last })
+        let inherited = self.inherited.iter().filter(move |variable| !replaced(variable));
+        inherited.chain(&program.env).map(|(_, text)| text)
     }
-}
-
-struct Environment<'a> {
-    inherited: Vec<&'a CStr>,
-    own: Vec<CString>,
-}
-
-/// As the standard library says it.
-pub(crate) fn nul(_: NulError) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "nul byte found in provided data")
 }
 
 /// An open file whose number is not one that the child gives to another one.
@@ -311,7 +326,6 @@ fn set_signals(blocked: &libc::sigset_t) {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
 
     use super::*;
     use crate::ended::Exit;
@@ -320,17 +334,11 @@ mod tests {
     fn said(dir: &Path, script: &str, env: &[(&str, &str)]) -> String {
         let log = dir.join("log");
         let file = File::create(&log).expect("a file");
-        let words = ["called", "-c", script].map(|word| CString::new(word).expect("no zero"));
-        let env = env.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
-        let program = Program {
-            file: c"/bin/sh".to_owned(),
-            arguments: words.to_vec(),
-            env,
-            dir: CString::new(dir.as_os_str().as_bytes()).expect("no zero"),
-            output: file.as_fd(),
-        };
+        let words = ["called", "-c", script].into_iter();
+        let env: Vec<_> = env.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
+        let program = Program::new(Path::new("/bin/sh"), words, &env, dir).expect("no zero");
         let mut launcher = Launcher::new().expect("it can be made ready");
-        let launched = launcher.launch(&program).expect("there is a shell");
+        let launched = launcher.launch(&program, file.as_fd()).expect("there is a shell");
         assert!(crate::spawn::is_spawned(launched.id()));
         crate::poll::poll(&[&launched], None).expect("it can be waited for");
         let ended = reap(pid(launched.id()).expect("a number")).expect("it is a child of ours");
@@ -368,18 +376,13 @@ mod tests {
     fn what_cannot_be_executed_is_an_error_and_leaves_nothing() {
         let log = tempfile::tempfile().expect("a file");
         let mut launcher = Launcher::new().expect("it can be made ready");
-        let mut error = |file: &CStr, dir: &CStr| {
-            let program = Program {
-                file: file.to_owned(),
-                arguments: vec![file.to_owned()],
-                env: Vec::new(),
-                dir: dir.to_owned(),
-                output: log.as_fd(),
-            };
-            launcher.launch(&program).err().expect("it is none").kind()
+        let mut error = |file: &str, dir: &str| {
+            let program = Program::new(Path::new(file), [file].into_iter(), &[], Path::new(dir));
+            let program = program.expect("no zero");
+            launcher.launch(&program, log.as_fd()).err().expect("it is none").kind()
         };
-        assert_eq!(error(c"/no/such/program", c"/"), io::ErrorKind::NotFound);
-        assert_eq!(error(c"/dev/null", c"/"), io::ErrorKind::PermissionDenied);
-        assert_eq!(error(c"/bin/true", c"/no/such/place"), io::ErrorKind::NotFound);
+        assert_eq!(error("/no/such/program", "/"), io::ErrorKind::NotFound);
+        assert_eq!(error("/dev/null", "/"), io::ErrorKind::PermissionDenied);
+        assert_eq!(error("/bin/true", "/no/such/place"), io::ErrorKind::NotFound);
     }
 }

@@ -8,13 +8,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::param::clock_ticks_per_second;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
@@ -22,7 +23,7 @@ use rustix::time::{ClockId, clock_gettime};
 use windlass_core::WorkId;
 use windlass_store::Tree;
 
-use crate::attempt::{self, pid};
+use crate::attempt::{Ready, pid};
 use crate::ended::{Ended, Exit};
 use crate::ender::{Condemned, Ender, Gone, Mercy};
 #[cfg(windlass_faults)]
@@ -90,6 +91,14 @@ struct Running {
     tree: TreeState,
 }
 
+/// What has happened besides the ends of processes.
+#[derive(Default)]
+struct Happened {
+    news: bool,
+    /// One of our own threads has something to say.
+    words: bool,
+}
+
 /// What is known of the processes that an attempt has started.
 enum TreeState {
     /// They are left alone.
@@ -124,6 +133,32 @@ impl Log {
     pub(crate) fn path(&self) -> &Path {
         let (Log::AtOnce(path) | Log::Soon(path)) = self;
         path
+    }
+}
+
+/// An attempt for whose process everything is ready.
+pub(crate) struct Prepared {
+    job: Job,
+    ready: Ready,
+    traces: Traces,
+    /// What it will print to, as long as that is not called its log.
+    spare: Option<Lent>,
+}
+
+/// A process that could not be started.
+pub(crate) struct NotStarted {
+    pub(crate) job: Job,
+    pub(crate) program: String,
+    /// Where it was to be.
+    pub(crate) dir: PathBuf,
+    pub(crate) log: PathBuf,
+    pub(crate) error: io::Error,
+}
+
+impl NotStarted {
+    fn new(job: Job, order: Order, log: Log, error: io::Error) -> Self {
+        let (Log::AtOnce(log) | Log::Soon(log)) = log;
+        Self { job, program: order.program, dir: order.dir, log, error }
     }
 }
 
@@ -173,23 +208,36 @@ impl Processes {
         })
     }
 
+    /// Makes everything ready for the process of an attempt, so that nothing is left to do but to start
+    /// it.
+    pub(crate) fn prepare(
+        &mut self,
+        job: Job,
+        order: Order,
+        traces: Traces,
+    ) -> Result<Prepared, NotStarted> {
+        match self.open_log(&traces.log) {
+            Ok((spare, log)) => Ok(Prepared { job, ready: Ready::new(order, log), traces, spare }),
+            Err(error) => Err(NotStarted::new(job, order, traces.log, error)),
+        }
+    }
+
     /// Starts the process of an attempt.
-    pub(crate) fn start(&mut self, job: Job, order: &Order, traces: Traces) -> io::Result<()> {
+    pub(crate) fn start(&mut self, prepared: Prepared) -> Result<(), NotStarted> {
+        let Prepared { job, ready, traces, spare } = prepared;
         let born = ticks();
         #[cfg(windlass_faults)]
         Point::BeforeSpawn.reached();
-        let (spare, log) = self.open_log(&traces.log)?;
-        let started = attempt::start(&mut self.launcher, order, &log).and_then(|process| {
+        let started = ready.start(&mut self.launcher).and_then(|process| {
             #[cfg(windlass_faults)]
             Point::AfterSpawn.reached();
             self.watch(&process).map(|()| process)
         });
-        let process = match (started, &spare) {
-            (Ok(process), _) => process,
-            (Err(error), None) => return Err(error),
-            (Err(error), Some(spare)) => {
-                self.spares.take_back(spare);
-                return Err(error);
+        let process = match started {
+            Ok(process) => process,
+            Err(error) => {
+                spare.iter().for_each(|spare| self.spares.take_back(spare));
+                return Err(NotStarted::new(job, ready.order, traces.log, error));
             }
         };
         let number = process.id();
@@ -215,7 +263,8 @@ impl Processes {
 
     fn watch(&self, process: &Launched) -> io::Result<()> {
         let name = EventData::new_u64(process.id().into());
-        epoll::add(&self.table, process, name, EventFlags::IN).map_err(|error| {
+        let once = EventFlags::IN | EventFlags::ONESHOT;
+        epoll::add(&self.table, process, name, once).map_err(|error| {
             // One that cannot be waited for with the others must not go on.
             process.abandon().err().unwrap_or_else(|| error.into())
         })
@@ -253,10 +302,10 @@ impl Processes {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             let sweep = (!self.running.is_empty()).then_some(SWEEP);
             let nameless = self.until_name();
-            let news = self.sleep([left, sweep, nameless].into_iter().flatten().min())?;
-            let over = self.look()?;
+            let happened = self.sleep([left, sweep, nameless].into_iter().flatten().min())?;
+            let over = self.look(&happened)?;
             self.name_logs();
-            if news || !over.is_empty() || left.is_some_and(|left| left.is_zero()) {
+            if happened.news || !over.is_empty() || left.is_some_and(|left| left.is_zero()) {
                 return Ok(over);
             }
         }
@@ -304,31 +353,30 @@ impl Processes {
         }
     }
 
-    /// Sleeps until something happens. Whether there are news.
-    fn sleep(&mut self, patience: Option<Duration>) -> io::Result<bool> {
-        let mut events = Vec::with_capacity(AT_ONCE);
+    /// Sleeps until something happens.
+    fn sleep(&mut self, patience: Option<Duration>) -> io::Result<Happened> {
+        let mut room = [MaybeUninit::uninit(); AT_ONCE];
         let timeout = patience.map(timespec);
-        match epoll::wait(&self.table, spare_capacity(&mut events), timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
+        let events = match epoll::wait(&self.table, &mut room, timeout.as_ref()) {
+            Ok((events, _)) => events,
+            Err(Errno::INTR) => &mut [],
             Err(error) => return Err(error.into()),
-        }
-        let names = events.iter().map(|event| event.data.u64());
-        let mut news = false;
-        for name in names {
-            news |= name == NEWS;
+        };
+        let mut happened = Happened::default();
+        for name in events.iter().map(|event| event.data.u64()) {
+            happened.news |= name == NEWS;
+            happened.words |= name == WORDS;
             let job = u32::try_from(name).ok().and_then(|number| self.jobs.get(&number));
-            if let Some((job, running)) = job.and_then(|job| self.running.get_key_value(job)) {
-                self.exited.insert(*job);
-                epoll::delete(&self.table, &running.process)?;
-            }
+            self.exited.extend(job);
         }
-        Ok(news)
+        Ok(happened)
     }
 
     /// Sees what has become of the attempts. Those that are over.
-    fn look(&mut self) -> io::Result<Vec<(Job, Ended)>> {
+    fn look(&mut self, happened: &Happened) -> io::Result<Vec<(Job, Ended)>> {
         let mut over = Vec::new();
-        for word in self.words.take() {
+        let words = if happened.words { self.words.take() } else { Vec::new() };
+        for word in words {
             match word {
                 Word::Over(job, ended) => over.push((job, ended)),
                 Word::Gone(Gone { job, left }) => {
@@ -440,7 +488,10 @@ impl Processes {
             outputs::complain(traces.log.path(), &what);
             ended.exit = failed(ended.exit);
         }
-        match traces.output.filter(|output| ended.exit.is_success() && output.exists()) {
+        match traces
+            .output
+            .filter(|output| ended.exit.is_success() && access(output, Access::EXISTS).is_ok())
+        {
             None => Some((job, ended)),
             Some(output) => {
                 self.read_output(job, ended, traces.log, output);

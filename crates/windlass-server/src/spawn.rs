@@ -1,14 +1,15 @@
 //! Starts processes, and reaps them.
 //!
 //! With `launch`, the only file with unsafe code: what happens between the fork and the new program,
-//! and the one way to learn what a process took. Descendants of a process are found elsewhere; see
-//! `tree`.
+//! the one way to learn what a process took, and the one to have the disk begin before a start that
+//! waits for it. Descendants of a process are found elsewhere; see `tree`.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeSet;
 use std::io::{self, stdin};
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -119,6 +120,13 @@ pub(crate) fn keep_ends() {
         // system.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     }
+}
+
+/// Has the disk begin with what was written to a file, without waiting for it.
+pub(crate) fn begin_writing(file: BorrowedFd<'_>) {
+    // SAFETY: the file is open as long as it is borrowed, and no memory of ours is involved. What
+    // goes wrong is told by the sync that has to follow.
+    unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
 }
 
 /// Reaps a child of this process that has ended; none if it still runs.

@@ -3,6 +3,8 @@
 //! No call here is one that only a single machine could serve: transactions, a way to be woken, and
 //! further connections. Times come from the clock that the store was opened with.
 
+use std::os::fd::BorrowedFd;
+
 use crate::bell::{Bell, Topic};
 use crate::error::StoreError;
 use crate::records::Records;
@@ -31,6 +33,12 @@ pub trait Backend: Send {
 
     /// Whatever was committed before survives a loss of power, once this has returned.
     fn sync(&mut self) -> Result<(), StoreError>;
+
+    /// The file in which commits lie until they are synced, if there is one: whoever has something to
+    /// do before a sync can have the disk begin with it.
+    fn log(&mut self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// Looks at one consistent state, without waiting for those who write.
     fn look(&mut self, act: Act<'_>) -> Result<(), StoreError>;

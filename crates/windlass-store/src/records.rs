@@ -131,6 +131,11 @@ pub trait Records: RunRecords {
 
     /// The holds on one name, or on all.
     fn leases(&self, name: Option<&Name>) -> Result<Vec<StoredLease>, StoreError>;
+    /// Whether a name is held under this token. Asked at every commit of a run, so a backend may have a
+    /// shorter way than to look at the holds.
+    fn is_held_as(&self, name: &Name, token: Token) -> Result<bool, StoreError> {
+        Ok(self.leases(Some(name))?.iter().any(|stored| stored.lease.token == token))
+    }
     /// Puts a hold in the place of the same holder's on the same name.
     fn put_lease(&self, lease: &StoredLease) -> Result<(), StoreError>;
     /// Takes a hold away.

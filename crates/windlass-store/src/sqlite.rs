@@ -13,6 +13,7 @@ mod runs;
 mod schema;
 
 use std::fs;
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -134,6 +135,10 @@ impl Backend for Sqlite {
 
     fn sync(&mut self) -> Result<(), StoreError> {
         self.log.sync().map_err(|error| self.judge(error))
+    }
+
+    fn log(&mut self) -> Option<BorrowedFd<'_>> {
+        self.log.file()
     }
 
     fn look(&mut self, act: Act<'_>) -> Result<(), StoreError> {

@@ -1,5 +1,6 @@
 //! The store as its users see it: transactions over one backend, and bells rung once they hold.
 
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -126,6 +127,12 @@ impl Store {
     /// commit with [`Durability::Process`] and have something to do that needs no more.
     pub fn sync(&mut self) -> Result<(), StoreError> {
         self.backend.sync()
+    }
+
+    /// The file in which commits lie until they are synced, if there is one: whoever has something to
+    /// do before [`Store::sync`] can have the disk begin with it. It is for nothing else.
+    pub fn log(&mut self) -> Option<BorrowedFd<'_>> {
+        self.backend.log()
     }
 
     /// Looks at one consistent state, without waiting for those who write. What `act` changes is

@@ -455,8 +455,7 @@ impl<'a> Transaction<'a> {
     /// Adds to the journal of a run. Refused unless `epoch` is the token under which the run is led
     /// now.
     pub fn append(&self, run: &str, epoch: Token, facts: &[Fact]) -> Result<(), StoreError> {
-        let leads = |stored: &StoredLease| stored.lease.token == epoch;
-        if !self.records.leases(Some(&Name::Run(run.to_owned())))?.iter().any(leads) {
+        if !self.records.is_held_as(&Name::Run(run.to_owned()), epoch)? {
             return Err(StoreError::StaleEpoch { run: run.to_owned() });
         }
         self.records.append_facts(run, epoch, facts)

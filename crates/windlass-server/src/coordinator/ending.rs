@@ -15,7 +15,7 @@ use crate::ended::Exit;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::order::Order;
-use crate::processes::{Job, Log, Traces};
+use crate::processes::{Job, Log, NotStarted, Traces};
 use crate::tree;
 
 /// How long something that does not say so may take to end once it was asked to.
@@ -168,6 +168,31 @@ impl Coordinator {
         }
     }
 
+    /// How the run ends, if everything has ended and nothing is to follow but that the store knows.
+    pub(super) fn plain_end(&self) -> Option<End> {
+        let under_way =
+            !self.running.is_empty() || !self.hooks.is_empty() || !self.inbox.is_empty();
+        let due = !self.due_hooks.is_empty() || !self.uncleaned.is_empty();
+        if under_way || due || self.closing.is_some() || !self.schedule.engine().is_done() {
+            return None;
+        }
+        let end = self.outcome();
+        self.end_hook(end).is_none().then_some(end)
+    }
+
+    /// Ends the run with one sync for its last steps and for its end.
+    pub(super) fn finish_at_once(
+        mut self,
+        end: End,
+        watch: &mut impl FnMut(&Update<'_>),
+    ) -> Result<End, RunError> {
+        self.step_down(end)?;
+        #[cfg(windlass_faults)]
+        Point::AfterStepDown.reached();
+        self.show(watch);
+        Ok(end)
+    }
+
     /// Gives up the run, and every place in line that it still has.
     pub(super) fn finish(
         mut self,
@@ -179,18 +204,20 @@ impl Coordinator {
                 watch(&Update::Notice(&what));
             }
         }
-        self.processes.finish().map_err(cannot_end)?;
-        #[cfg(windlass_faults)]
-        Point::BeforeStepDown.reached();
         self.step_down(end)?;
         #[cfg(windlass_faults)]
         Point::AfterStepDown.reached();
         Ok(end)
     }
 
-    fn step_down(&mut self, end: End) -> Result<(), StoreError> {
+    /// Sees everything gone that was started, and stores the end.
+    fn step_down(&mut self, end: End) -> Result<(), RunError> {
+        self.processes.finish().map_err(cannot_end)?;
+        #[cfg(windlass_faults)]
+        Point::BeforeStepDown.reached();
         let at_ms = millis(self.schedule.now());
-        self.give_up(stored(end).map(|outcome| RunEnd { at_ms, outcome }))
+        self.give_up(stored(end).map(|outcome| RunEnd { at_ms, outcome }))?;
+        Ok(())
     }
 
     /// Gives up the lead of the run, which has ended like that, if it has.
@@ -212,13 +239,8 @@ impl Coordinator {
 
     /// Calls the hook for the end of the run, if there is one.
     fn call_end_hook(&mut self, end: End) {
-        let hooks = &self.schedule.plan().hooks;
-        let (name, command) = match end {
-            End::Succeeded => ("on.success", hooks.success.clone()),
-            End::Failed | End::TooLate => ("on.failure", hooks.failure.clone()),
-            End::Cancelled | End::Interrupted { .. } | End::Left => return,
-        };
-        let Some(command) = command else { return };
+        let Some((name, command)) = self.end_hook(end) else { return };
+        let command = command.clone();
         let failed: Vec<_> = self.schedule.works_in(|phase| phase == Phase::Failed);
         let failed: Vec<_> =
             failed.into_iter().map(|work| self.schedule.step(work).name.as_str()).collect();
@@ -230,6 +252,16 @@ impl Coordinator {
             &[("WINDLASS_OUTCOME", outcome), ("WINDLASS_FAILED", &failed)],
         );
         self.clean_up();
+    }
+
+    /// The hook that hears of such an end, if there is one.
+    fn end_hook(&self, end: End) -> Option<(&'static str, &Command)> {
+        let hooks = &self.schedule.plan().hooks;
+        match end {
+            End::Succeeded => Some(("on.success", hooks.success.as_ref()?)),
+            End::Failed | End::TooLate => Some(("on.failure", hooks.failure.as_ref()?)),
+            End::Cancelled | End::Interrupted { .. } | End::Left => None,
+        }
     }
 
     /// Has a hook run after the next commit.
@@ -253,9 +285,10 @@ impl Coordinator {
         let marks = tree::marks_with(&format!("{} {mark}", self.leader.mark()));
         order.env.push((tree::MARKS.to_owned(), marks));
         let traces = Traces { mark, log: Log::AtOnce(log), output: None };
-        match self.processes.start(Job::Hook(self.called), &order, traces) {
+        let prepared = self.processes.prepare(Job::Hook(self.called), order, traces);
+        match prepared.and_then(|prepared| self.processes.start(prepared)) {
             Ok(()) => drop(self.hooks.insert(self.called, name)),
-            Err(error) => {
+            Err(NotStarted { error, .. }) => {
                 self.notices.push(Notice::Said(format!("{name} cannot be started: {error}")));
             }
         }

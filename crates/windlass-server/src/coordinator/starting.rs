@@ -12,7 +12,7 @@ use crate::attempt::{FENCE_VARIABLE, RUN_VARIABLE, fence, log_path};
 use crate::ended::Exit;
 use crate::order::{Order, Unready};
 use crate::outputs;
-use crate::processes::{CANNOT_START, Job, Log, Traces};
+use crate::processes::{CANNOT_START, Job, Log, NotStarted, Prepared, Traces};
 use crate::tree;
 
 /// What a shell says of a command that cannot be found.
@@ -23,12 +23,19 @@ const OUTPUT_VARIABLE: &str = "WINDLASS_OUTPUT";
 const DEADLINE_VARIABLE: &str = "WINDLASS_DEADLINE";
 
 /// Why a process is not there, with the code that a shell would give.
-type NotStarted = (i32, String);
+type Why = (i32, String);
 
 impl Coordinator {
     /// Starts the command of an attempt that the store knows about. One that cannot be started has
     /// ended with 126 or 127, as a shell would say.
     pub(super) fn start(&mut self, start: Start) {
+        if let Some(prepared) = self.prepare(start) {
+            self.begin(prepared);
+        }
+    }
+
+    /// Makes everything ready for that, as far as the command can be started at all.
+    pub(super) fn prepare(&mut self, start: Start) -> Option<Prepared> {
         let grant = start.grant;
         let step = self.schedule.step(grant.work);
         if step.finally.is_some() {
@@ -45,7 +52,7 @@ impl Coordinator {
         self.running.insert(grant.work, Running::new(start, self.schedule.now()));
         let traces =
             Traces { mark: self.leader.mark_of(grant), log: Log::Soon(log), output: Some(output) };
-        self.start_process(grant, order, &tokens, traces);
+        self.prepare_process(grant, order, &tokens, traces)
     }
 
     /// Starts what follows a step in any case.
@@ -59,7 +66,16 @@ impl Coordinator {
         let tokens = self.running[&work].start.tokens();
         let traces =
             Traces { mark: self.leader.mark_of(grant), log: Log::AtOnce(log), output: None };
-        self.start_process(grant, order, &tokens, traces);
+        if let Some(prepared) = self.prepare_process(grant, order, &tokens, traces) {
+            self.begin(prepared);
+        }
+    }
+
+    /// Starts a process of a step for which everything is ready.
+    pub(super) fn begin(&mut self, prepared: Prepared) {
+        if let Err(not) = self.processes.start(prepared) {
+            self.never_began(not.job, &not.log, why_not(&not));
+        }
     }
 
     fn command_order(&self, grant: Grant, output: &Path) -> Result<Order, Unready> {
@@ -73,26 +89,33 @@ impl Coordinator {
         Ok(order)
     }
 
-    /// Starts a process of a step; one that could not be started has ended.
-    fn start_process(
+    /// Makes a process of a step ready; one that cannot be has ended.
+    fn prepare_process(
         &mut self,
         grant: Grant,
         order: Result<Order, Unready>,
         tokens: &[Token],
         traces: Traces,
-    ) {
-        let (job, log) = (Job::Work(grant.work), traces.log.path().to_owned());
-        let order = order.map_err(|unready| (CANNOT_START, unready.to_string()));
-        let started = order.and_then(|mut order| {
-            self.introduce(&mut order, grant, tokens, &traces.mark);
-            let started = self.processes.start(job, &order, traces);
-            started.map_err(|error| not_started(&order, &error))
-        });
-        if let Err((code, why)) = started {
-            outputs::complain(&log, &format!("the step cannot be started: {why}"));
-            let ended = Exit::Code(code).into();
-            self.tell.send(News::Exited { job, ended }).expect("we listen ourselves");
+    ) -> Option<Prepared> {
+        let job = Job::Work(grant.work);
+        match order {
+            Ok(mut order) => {
+                self.introduce(&mut order, grant, tokens, &traces.mark);
+                let prepared = self.processes.prepare(job, order, traces);
+                prepared.map_err(|not| self.never_began(job, &not.log, why_not(&not))).ok()
+            }
+            Err(unready) => {
+                self.never_began(job, traces.log.path(), (CANNOT_START, unready.to_string()));
+                None
+            }
         }
+    }
+
+    /// A process that cannot be started has ended as a shell would say.
+    fn never_began(&mut self, job: Job, log: &Path, (code, why): Why) {
+        outputs::complain(log, &format!("the step cannot be started: {why}"));
+        let ended = Exit::Code(code).into();
+        self.tell.send(News::Exited { job, ended }).expect("we listen ourselves");
     }
 
     /// Tells a process who it is.
@@ -114,10 +137,10 @@ impl Start {
     }
 }
 
-fn not_started(order: &Order, error: &io::Error) -> NotStarted {
-    if let Err(error) = order.dir.read_dir() {
-        return (CANNOT_START, format!("its directory {}: {error}", order.dir.display()));
+fn why_not(NotStarted { program, dir, error, .. }: &NotStarted) -> Why {
+    if let Err(error) = dir.read_dir() {
+        return (CANNOT_START, format!("its directory {}: {error}", dir.display()));
     }
     let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_START };
-    (code, format!("{}: {error}", order.program))
+    (code, format!("{program}: {error}"))
 }

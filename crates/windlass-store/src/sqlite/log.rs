@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
@@ -31,6 +32,11 @@ impl Log {
             let reason = format!("what was written cannot be synced: {error}");
             StoreError::Fatal { path: self.store.clone(), reason }
         })
+    }
+
+    /// The file, if there is one.
+    pub(super) fn file(&mut self) -> Option<BorrowedFd<'_>> {
+        self.open().ok().map(File::as_fd)
     }
 
     fn open(&mut self) -> io::Result<&File> {

@@ -124,6 +124,12 @@ impl Records for SqliteRecords<'_> {
         }
     }
 
+    fn is_held_as(&self, name: &Name, token: Token) -> Result<bool, StoreError> {
+        let query = "SELECT 1 FROM lease WHERE kind = +?1 AND name = +?2 AND token = ?3";
+        let found = self.one(query, params![name.kind(), name.text(), token.0], |_| Ok(()))?;
+        Ok(found.is_some())
+    }
+
     fn put_lease(&self, stored: &StoredLease) -> Result<(), StoreError> {
         let upsert = format!(
             "INSERT OR REPLACE INTO lease ({LEASE}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,

@@ -32,6 +32,17 @@ fn refused(dir: &Path) -> StoreError {
 }
 
 #[test]
+fn what_waits_for_a_sync_lies_in_the_log() {
+    let dir = made();
+    let mut store = Store::open(dir.path()).expect("it is there");
+    let log = store.log().expect("it has one").try_clone_to_owned().expect("a file");
+    let found = fs::File::from(log).metadata().expect("it is open");
+    let named = fs::metadata(dir.path().join("store.db-wal")).expect("it is there");
+    assert_eq!((found.dev(), found.ino()), (named.dev(), named.ino()));
+    assert!(Store::in_memory().expect("it can be made").log().is_none());
+}
+
+#[test]
 fn files_of_others_and_of_the_future_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let foreign = Connection::open(dir.path().join("store.db")).expect("a file");

@@ -8,7 +8,7 @@ use windlass_store::{Act, Backend, Bell, BootClock, Memory, Opener};
 
 use super::*;
 
-/// Memory that writes down when it was synced.
+/// Memory that writes down when it was synced, by itself or with a commit.
 struct Noted {
     memory: Memory,
     record: PathBuf,
@@ -21,7 +21,11 @@ impl Backend for Noted {
     }
 
     fn transact(&mut self, durability: Durability, act: Act<'_>) -> Result<(), StoreError> {
-        self.memory.transact(durability, act)
+        let committed = self.memory.transact(durability, act);
+        if durability == Durability::Full {
+            note(&self.record, SYNCED);
+        }
+        committed
     }
 
     fn look(&mut self, act: Act<'_>) -> Result<(), StoreError> {
@@ -104,4 +108,36 @@ fn what_follows_an_end_waits_until_the_disk_is_sure_of_it() {
         assert_synced_between(&record, "a", "a is told");
         assert_synced_between(&record, "b", "b is told");
     }
+}
+
+#[test]
+fn the_last_steps_share_a_sync_with_the_end_of_the_run() {
+    let record = record_of("[step.a]\nrun = 'echo a >> record'\n");
+    let after = record.iter().skip_while(|line| *line != "a").collect::<Vec<_>>();
+    assert_eq!(after, ["a", SYNCED, "a is told"]);
+}
+
+#[test]
+fn what_is_made_ready_and_cannot_be_started_is_told() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = Store::open(&dir.path().join("state")).expect("it can be made");
+    let text = "[step.a]\nrun = 'true'\n\
+        [step.b]\nrun = ['/no/such/program']\nafter = ['a']\n";
+    let order = RunRecord {
+        file: "flow.toml".to_owned(),
+        text: text.to_owned(),
+        dir: dir.path().to_owned(),
+        ..RunRecord::default()
+    };
+    let coordinator = Coordinator::submit(store, order).expect("it can be submitted");
+    let mut said = Vec::new();
+    let end = coordinator.lead(|update| {
+        if let Update::Changed(Change { step: "b", why: Some(why), log: Some(log), .. }) = update {
+            said.push((why.clone(), fs::read_to_string(log).expect("there is a log")));
+        }
+    });
+    assert_eq!(end.expect("it is led to its end"), End::Failed);
+    let [(why, log)] = &said[..] else { panic!("{said:?}") };
+    assert_eq!(why, "exit code 127");
+    assert!(log.contains("the step cannot be started: /no/such/program: "), "{log}");
 }
