@@ -180,9 +180,13 @@ impl Drop for Display {
 /// Shows what comes until the end comes, and that the run was `asked` to stop.
 fn show(feed: &Feed, asked: &AtomicBool, mut board: Board, view: &mut dyn View) {
     view.begin(&board);
+    let mut stopping = false;
     loop {
         // Pairs with the store in the signal's handler, and orders nothing else.
-        if asked.swap(false, Ordering::Relaxed) && board.counts().running > 0 {
+        stopping |= asked.swap(false, Ordering::Relaxed);
+        // A signal may be here before the start of the step that it ends.
+        if stopping && board.counts().running > 0 {
+            stopping = false;
             view.stopping(&board);
         }
         let patience = view.tick(&board);
@@ -230,4 +234,52 @@ fn view(options: Options) -> Box<dyn View> {
     let keep = if no_colours { Keep::Nothing } else { Keep::Colours };
     let (tails, next_look) = (BTreeMap::new(), Duration::ZERO);
     Box::new(Plain { verb, output, out, err, style, keep, service, clock, tails, next_look })
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_server::WorkState;
+
+    use super::board::Event;
+    use super::board::tests::{board, change};
+    use super::*;
+
+    /// Ends its feed with the first change, and counts how often a stop was told.
+    struct Counting<'a> {
+        feed: &'a Feed,
+        stops: usize,
+    }
+
+    impl View for Counting<'_> {
+        fn begin(&mut self, _: &Board) {}
+
+        fn event(&mut self, _: &Board, _: &Event) {
+            self.feed.end(Ending::Interrupted);
+        }
+
+        fn notice(&mut self, _: &Board, _: &str) {}
+
+        fn left_out(&mut self, _: &Board, _: u64) {}
+
+        fn stopping(&mut self, _: &Board) {
+            self.stops += 1;
+        }
+
+        fn tick(&mut self, _: &Board) -> Duration {
+            SIGNALS
+        }
+
+        fn end(&mut self, _: &Board, _: Ending) {}
+    }
+
+    #[test]
+    fn a_stop_that_is_asked_for_before_the_first_start_is_known_is_told_then() {
+        for (state, stops) in [(WorkState::Running, 1), (WorkState::Success, 0)] {
+            let feed = Feed::new();
+            feed.tell(News::Changed(change("fetch", state, 1, 0)));
+            let mut view = Counting { feed: &feed, stops: 0 };
+            show(&feed, &AtomicBool::new(true), board(), &mut view);
+            assert_eq!(view.stops, stops, "{state}");
+        }
+    }
 }
