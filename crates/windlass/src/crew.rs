@@ -32,6 +32,11 @@ pub(crate) struct Crew {
     seen_at: Timestamp,
     /// Whether the run looks in.
     is_watched: bool,
+    /// Whether there was a stint since it last did.
+    has_seen_stints: bool,
+    /// How many works a runner is given ahead in a test, as if bodies took next to no time.
+    #[cfg(test)]
+    pub(crate) ahead_in_test: Option<usize>,
 }
 
 /// What a runner remembers of its own last end.
@@ -45,6 +50,10 @@ const BRISK_NS: u64 = 1_200;
 const LONG_NS: u64 = 4 * BRISK_NS;
 /// How many ends the pace is about.
 const MEMORY: u64 = 8;
+/// For how long a runner may be gone with works that others could have, about.
+const STINT_NS: u64 = 8_000;
+/// How many works those are at most.
+const STINT: u64 = 16;
 /// How often the run looks in while somebody rests.
 pub(crate) const LOOK_IN: Duration = Duration::from_millis(1);
 
@@ -88,15 +97,36 @@ impl Crew {
         self.has_room() && !self.is_brisk()
     }
 
-    /// Whether the run has to look in from now on, because somebody rests who could help.
-    pub(crate) fn has_to_be_watched(&mut self) -> bool {
-        self.has_room() && self.is_brisk() && !std::mem::replace(&mut self.is_watched, true)
+    /// How many works a runner may be given ahead. None where there is one thread: if a body blocks it,
+    /// nobody else is there to see what has ended before.
+    pub(crate) fn ahead(&self) -> usize {
+        #[cfg(test)]
+        if let Some(ahead) = self.ahead_in_test {
+            return ahead;
+        }
+        let together = (STINT_NS / self.pace_ns.max(1)).clamp(1, STINT);
+        if self.threads > 1 { together as usize - 1 } else { 0 }
+    }
+
+    /// How many others may want to run something.
+    pub(crate) fn others(&self) -> usize {
+        self.threads.saturating_sub(1)
+    }
+
+    /// Whether the run has to look in from now on, because somebody rests who could help, or has been
+    /// given works ahead.
+    pub(crate) fn has_to_be_watched(&mut self, in_stint: bool) -> bool {
+        self.has_seen_stints |= in_stint;
+        let rests = self.has_room() && self.is_brisk();
+        (rests || in_stint) && !std::mem::replace(&mut self.is_watched, true)
     }
 
     /// How many runners the run has to find work for. At least one, unless all get along so well:
     /// whoever has a thread may be busy with a body that never yields.
     pub(crate) fn missing(&mut self, now: Timestamp) -> usize {
-        self.is_watched = self.polling > 0 && self.is_brisk() && !self.is_stuck(now);
+        let stints = std::mem::take(&mut self.has_seen_stints) && !self.has_room();
+        let gets_along = self.polling > 0 && (self.is_brisk() || stints);
+        self.is_watched = gets_along && !self.is_stuck(now);
         if self.is_watched { 0 } else { self.threads.saturating_sub(self.polling).max(1) }
     }
 
@@ -119,6 +149,10 @@ impl Crew {
 
     /// Where there is one thread, nobody is in anybody's way.
     fn is_brisk(&self) -> bool {
+        #[cfg(test)]
+        if self.ahead_in_test.is_some() {
+            return true;
+        }
         self.threads > 1 && self.pace_ns < BRISK_NS
     }
 }
@@ -166,8 +200,8 @@ mod tests {
     #[test]
     fn while_somebody_rests_the_run_looks_in_and_sends_for_help_if_nothing_ends() {
         let mut crew = crew(2, 1, TINY);
-        assert!(crew.has_to_be_watched());
-        assert!(!crew.has_to_be_watched(), "once is enough");
+        assert!(crew.has_to_be_watched(false));
+        assert!(!crew.has_to_be_watched(false), "once is enough");
         let [now, soon, later] = [5, 5, 6].map(Timestamp::from_millis);
         assert_eq!((crew.missing(now), crew.looks_in()), (0, true));
         crew.note_end(TINY);
@@ -179,7 +213,7 @@ mod tests {
     #[test]
     fn on_one_thread_nobody_rests() {
         let mut crew = crew(1, 1, TINY);
-        assert!(!crew.has_to_be_watched() && !crew.wants_help());
+        assert!(!crew.has_to_be_watched(false) && !crew.wants_help());
         assert_eq!((crew.missing(Timestamp::ZERO), crew.looks_in()), (1, false));
     }
 }

@@ -112,6 +112,11 @@ impl Entry {
     pub(crate) fn start(&mut self, cell: Arc<AttemptCell>, now: Timestamp) -> Box<dyn Work> {
         cell.begin(now);
         self.attempt = Some(cell);
+        self.take_body()
+    }
+
+    /// Its body, for whoever runs it.
+    pub(crate) fn take_body(&mut self) -> Box<dyn Work> {
         self.body.take().expect("a body is there between attempts")
     }
 
@@ -126,12 +131,22 @@ impl Entry {
             rare.abandoned = false;
         }
         let attempt = self.attempt.take()?;
+        self.note_attempt(now.since(attempt.began_at()));
+        Some(attempt)
+    }
+
+    /// An attempt has come and gone before anybody has looked.
+    pub(crate) fn stop_unseen(&mut self, body: Box<dyn Work>, took: Duration) {
+        self.body = Some(body);
+        self.note_attempt(took);
+    }
+
+    fn note_attempt(&mut self, took: Duration) {
         if std::mem::replace(&mut self.has_tried, true) {
             let last_ns = self.last_duration_ns;
             let earlier_ns = &mut self.rare_mut().earlier_ns;
             *earlier_ns = earlier_ns.saturating_add(last_ns);
         }
-        self.last_duration_ns = now.as_nanos().saturating_sub(attempt.began_at().as_nanos());
-        Some(attempt)
+        self.last_duration_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
     }
 }

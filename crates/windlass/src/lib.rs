@@ -126,6 +126,7 @@ mod snapshot;
 mod source;
 mod spec;
 mod state;
+mod stint;
 mod sync;
 mod task;
 mod visit;

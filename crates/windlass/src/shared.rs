@@ -65,7 +65,17 @@ impl Shared {
 
     /// Looks at the state, without changing it.
     pub(crate) fn look(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
+        loop {
+            let state = self.state.lock();
+            if !state.stints.are_on() {
+                return state;
+            }
+            // They rest for a while then, so there is an end to this.
+            self.visit_at(state, self.client.capacity.now(), |visit| {
+                visit.settle_all();
+                visit.nothing_new();
+            });
+        }
     }
 
     /// Looks at the state after everything that time alone has changed.
@@ -80,8 +90,11 @@ impl Shared {
 
     /// Visits the state; then, with the lock free, wakes whoever has to hear of it.
     pub(crate) fn visit<T>(&self, call: impl FnOnce(&mut Visit<'_>) -> T) -> T {
-        let state = self.look();
-        self.visit_at(state, self.client.capacity.now(), call)
+        let state = self.state.lock();
+        self.visit_at(state, self.client.capacity.now(), |visit| {
+            visit.settle_all();
+            call(visit)
+        })
     }
 
     /// Hands in that an attempt went well, as its body has been told. If the lock is taken, its holder

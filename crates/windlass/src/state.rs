@@ -13,6 +13,7 @@ use crate::entry::{Entry, Rare};
 use crate::event::Watchers;
 use crate::gate::Gate;
 use crate::reference::End;
+use crate::stint::Stints;
 use crate::work::Work;
 
 pub(crate) struct State {
@@ -23,6 +24,8 @@ pub(crate) struct State {
     pub(crate) watchers: Watchers,
     pub(crate) mode: Mode,
     pub(crate) crew: Crew,
+    /// Works that runners have been given ahead; to be settled before anybody else looks.
+    pub(crate) stints: Stints,
     /// Works at a gate that nobody watches yet.
     pub(crate) gates: Vec<WorkId>,
     /// How many ended works to keep.
@@ -146,6 +149,7 @@ impl State {
             watchers,
             mode: Mode::Open,
             crew: Crew::default(),
+            stints: Stints::default(),
             gates: Vec::new(),
             keep_ended,
             ended: VecDeque::new(),

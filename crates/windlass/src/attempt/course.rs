@@ -80,6 +80,13 @@ impl Course {
         visit.start(grant, Arc::clone(&self.ctx.cell))
     }
 
+    /// The same in a stint: the state need not know yet.
+    pub(super) fn go_on_to(&mut self, grant: Grant, now: Timestamp) {
+        (self.ctx.id, self.ctx.attempt) = (grant.work, grant.attempt);
+        self.polled_at = now;
+        self.told = None;
+    }
+
     /// Polls a body that has waited once, until it returns or has been asked to stop and does not.
     pub(super) async fn go_on(&mut self, run: &mut Run<'_>) -> std::thread::Result<WorkOutcome> {
         self.wait();
