@@ -115,6 +115,7 @@ mod gate;
 mod handle;
 mod inputs;
 mod metrics;
+mod name;
 mod reference;
 mod relay;
 mod run;

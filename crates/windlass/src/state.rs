@@ -104,6 +104,11 @@ impl Aftermath {
         self.deeds().rubbish.push(rubbish);
     }
 
+    #[inline]
+    pub(crate) fn is_something(&self) -> bool {
+        self.has_ended || self.deeds.is_some()
+    }
+
     pub(crate) fn has_rubbish(&self) -> bool {
         self.deeds.as_ref().is_some_and(|deeds| !deeds.rubbish.is_empty())
     }
@@ -163,6 +168,11 @@ impl State {
         self.entries.get_mut(work).expect("every work that the engine knows has an entry")
     }
 
+    /// Whether it matters when a work comes in: somebody is told, or something else may come first.
+    pub(crate) fn minds_the_time(&self) -> bool {
+        self.watchers.are_there() || self.engine.minds_the_time()
+    }
+
     /// Keeps everything in step with what the engine has done.
     pub(crate) fn follow(&mut self, transitions: &[Transition], after: &mut Aftermath) {
         for transition in transitions {
@@ -177,7 +187,11 @@ impl State {
             }
             // Children whose parent is tried again are forgotten in the same breath.
             let Some(entry) = self.entries.get_mut(transition.work) else { continue };
-            self.watchers.tell(transition, &entry.name);
+            if self.watchers.are_there() {
+                self.watchers.tell(transition, entry.name.shared());
+            } else {
+                self.watchers.count();
+            }
             match transition.to {
                 Phase::Gated => self.gates.push(transition.work),
                 Phase::Suspended | Phase::Running

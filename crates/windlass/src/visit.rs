@@ -48,7 +48,15 @@ pub(crate) struct Heard {
     pub(crate) changed: bool,
 }
 
+impl Heard {
+    #[inline]
+    pub(crate) fn is_something(&self) -> bool {
+        self.changed || !self.wakes.is_empty() || self.after.is_something()
+    }
+}
+
 impl<'a> Visit<'a> {
+    #[inline]
     pub(crate) fn new(state: MutexGuard<'a, State>, client: &'a Client, now: Timestamp) -> Self {
         Self {
             state,
@@ -64,6 +72,7 @@ impl<'a> Visit<'a> {
     }
 
     /// Frees the lock; what has to be heard of outside.
+    #[inline]
     pub(crate) fn leave(self) -> Heard {
         let Visit { mut state, tree, after, wakes, changed, .. } = self;
         // A run that comes later begins with a look.

@@ -205,7 +205,7 @@ impl Course {
             _ => None,
         };
         let entry = state.entries.get(self.ctx.id);
-        let retries = entry.map_or(0, |entry| entry.retries);
+        let retries = state.engine.retries(self.ctx.id).unwrap_or(0);
         let timeout = entry.and_then(|entry| entry.rare()?.timeout);
         let (text, final_anyway) = match (why, outcome) {
             (Some(Why::Deadline), _) => ("its deadline passed".to_owned(), true),
