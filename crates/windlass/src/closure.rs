@@ -38,8 +38,8 @@ where
     Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
 {
     let name = Name::new(&name.into());
-    let body = FnWork { name, body, brought: Brought::nothing_yet() };
-    WorkSpec::bringing(Box::new(body), |body| {
+    let body = FnWork { name: name.clone(), body, brought: Brought::nothing_yet() };
+    WorkSpec::bringing(Box::new(body), Some(name), |body| {
         promise_of(body, |own: &mut FnWork<T, F>| &mut own.brought)
     })
 }

@@ -38,8 +38,9 @@ where
     F: Fn(&WorkContext) -> Result<T, WorkError> + Send + Sync + 'static,
 {
     let name = Name::new(&name.into());
-    let body = CpuWork { name, body: Arc::new(body), brought: Brought::nothing_yet() };
-    WorkSpec::bringing(Box::new(body), |body| {
+    let body =
+        CpuWork { name: name.clone(), body: Arc::new(body), brought: Brought::nothing_yet() };
+    WorkSpec::bringing(Box::new(body), Some(name), |body| {
         promise_of(body, |own: &mut CpuWork<T, F>| &mut own.brought)
     })
 }

@@ -202,7 +202,7 @@ impl Shared {
             deadline: deadline.map(|at| self.timestamp(at)),
             retry: policy,
         };
-        let name = Name::new(spec.body.name());
+        let name = spec.known_as.take().unwrap_or_else(|| Name::new(spec.body.name()));
         let (after, priority, retries) = (&spec.after, spec.priority, spec.retries);
         let state = self.state.lock();
         let now = match more.deadline.is_some() || state.minds_the_time() {
