@@ -44,14 +44,16 @@ pub(crate) struct Crew {
 pub(crate) struct LastEnd(u64);
 
 /// A body that takes less costs less than to have somebody else run it.
-const BRISK_NS: u64 = 1_200;
+const BRISK_NS: u64 = 1_000;
 /// Bodies that take longer count as if they took so long, so that they are soon forgotten: two of
 /// them are noticed, and one that was only held up is not.
 const LONG_NS: u64 = 4 * BRISK_NS;
 /// How many ends the pace is about.
 const MEMORY: u64 = 8;
-/// For how long a runner may be gone with works that others could have, about.
-const STINT_NS: u64 = 8_000;
+/// Works whose bodies take longer are not given ahead: others could have them meanwhile.
+const SHORT_NS: u64 = 2 * BRISK_NS;
+/// For how long a runner may be gone with such works, about.
+const STINT_NS: u64 = 16_000;
 /// How many works those are at most.
 const STINT: u64 = 16;
 /// How often the run looks in while somebody rests.
@@ -104,8 +106,10 @@ impl Crew {
         if let Some(ahead) = self.ahead_in_test {
             return ahead;
         }
-        let together = (STINT_NS / self.pace_ns.max(1)).clamp(1, STINT);
-        if self.threads > 1 { together as usize - 1 } else { 0 }
+        if self.threads < 2 || self.pace_ns > SHORT_NS {
+            return 0;
+        }
+        (STINT_NS / self.pace_ns.max(1)).min(STINT) as usize - 1
     }
 
     /// How many others may want to run something.
@@ -208,6 +212,15 @@ mod tests {
         assert_eq!((crew.missing(now), crew.looks_in()), (0, true), "it gets along");
         assert_eq!((crew.missing(soon), crew.looks_in()), (0, true), "no time has passed");
         assert_eq!((crew.missing(later), crew.looks_in()), (1, false), "it is stuck");
+    }
+
+    #[test]
+    fn works_are_given_ahead_while_bodies_are_short_and_somebody_else_is_there() {
+        assert_eq!(crew(2, 1, TINY).ahead(), 15);
+        assert_eq!(crew(2, 2, Duration::from_nanos(1_600)).ahead(), 9);
+        assert_eq!(crew(2, 2, Duration::from_micros(3)).ahead(), 0, "others could have them");
+        assert_eq!(crew(2, 2, LARGE).ahead(), 0);
+        assert_eq!(crew(1, 1, TINY).ahead(), 0, "nobody would see to it if one blocks");
     }
 
     #[test]
