@@ -1,9 +1,9 @@
 //! A stint: a few works that one runner runs one after the other before it comes back to the state.
 //!
 //! Those that have not begun are granted, and their bodies are with the stint. Whoever else comes to
-//! the state settles every stint first ([`Visit::settle`](crate::visit::Visit::settle)): what has
-//! ended is put down, what is under way has begun, and the others are back in line. So nobody ever
-//! sees that they were gone, and nobody waits for a runner that is held up.
+//! the state settles every stint first (`visit/stints`): what has ended is put down, what is under
+//! way has begun, and the others are back in line. So nobody ever sees that they were gone, and nobody
+//! waits for a runner that is held up.
 //!
 //! Its lock is taken after the scheduler's, for a moment at a time; nothing of the user's runs or is
 //! dropped under it.
