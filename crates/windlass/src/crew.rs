@@ -23,8 +23,10 @@ pub(crate) struct Crew {
     pub(crate) run: u64,
     /// When the run looks again by itself.
     pub(crate) wakes_at: Option<Timestamp>,
-    /// How long bodies take of late, in nanoseconds.
+    /// How long bodies take of late, in nanoseconds; with the visit before each, unless in stints.
     pace_ns: u64,
+    /// Whether the last ones that ended were in a stint.
+    in_stints: bool,
     /// How many have ended without having waited.
     ended: u64,
     /// The same when the run last looked in and found that some had.
@@ -43,8 +45,10 @@ pub(crate) struct Crew {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LastEnd(u64);
 
-/// A body that takes less costs less than to have somebody else run it.
-const BRISK_NS: u64 = 1_000;
+/// A body that takes less, with the visit before it, costs less than to have somebody else run it.
+const BRISK_NS: u64 = 1_200;
+/// The same in stints, where the state goes from core to core once for several bodies.
+const BRISK_IN_STINT_NS: u64 = 600;
 /// Bodies that take longer count as if they took so long, so that they are soon forgotten: two of
 /// them are noticed, and one that was only held up is not.
 const LONG_NS: u64 = 4 * BRISK_NS;
@@ -77,6 +81,17 @@ impl Crew {
 
     /// A body that has not waited has ended, and took so long.
     pub(crate) fn note_end(&mut self, took: Duration) {
+        self.in_stints = false;
+        self.note(took);
+    }
+
+    /// So has one in a stint.
+    pub(crate) fn note_end_in_stint(&mut self, took: Duration) {
+        self.in_stints = true;
+        self.note(took);
+    }
+
+    fn note(&mut self, took: Duration) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(LONG_NS).min(LONG_NS);
         self.pace_ns = (self.pace_ns * (MEMORY - 1) + took) / MEMORY;
         self.ended += 1;
@@ -157,7 +172,8 @@ impl Crew {
         if self.ahead_in_test.is_some() {
             return true;
         }
-        self.threads > 1 && self.pace_ns < BRISK_NS
+        let brisk_ns = if self.in_stints { BRISK_IN_STINT_NS } else { BRISK_NS };
+        self.threads > 1 && self.pace_ns < brisk_ns
     }
 }
 
@@ -221,6 +237,17 @@ mod tests {
         assert_eq!(crew(2, 2, Duration::from_micros(3)).ahead(), 0, "others could have them");
         assert_eq!(crew(2, 2, LARGE).ahead(), 0);
         assert_eq!(crew(1, 1, TINY).ahead(), 0, "nobody would see to it if one blocks");
+    }
+
+    #[test]
+    fn in_stints_help_is_wanted_earlier() {
+        let took = Duration::from_nanos(800);
+        let mut crew = crew(2, 1, took);
+        assert!(!crew.wants_help());
+        crew.note_end_in_stint(took);
+        assert!(crew.wants_help());
+        crew.note_end(took);
+        assert!(!crew.wants_help(), "there are none any more");
     }
 
     #[test]

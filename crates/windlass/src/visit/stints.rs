@@ -77,7 +77,10 @@ impl Visit<'_> {
             self.engine_alone(|engine, world| engine.succeed_alike(world, grants));
         for Ended { grant, body, took } in ended.drain(..) {
             self.state.entry(grant.work).stop_unseen(body, took);
-            self.state.crew.note_end(took);
+            // With the first one its runner made the visit in which it got all of them.
+            if grant.work != first {
+                self.state.crew.note_end_in_stint(took);
+            }
         }
         self.follow(transitions);
         cell
