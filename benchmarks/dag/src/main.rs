@@ -3,8 +3,8 @@
 //! `cargo run --release -p windlass-bench-dag -- [ROUNDS] [SECTION…] [--who=CONTENDER…] [--shape=SHAPE…]`
 //! writes one JSON object: nanoseconds per node for building, running and dropping a graph, as median and
 //! spread. Contenders take turns, and every run is checked: each node ran once, and after those it
-//! follows. Without sections it runs all but `million`. `-- --table FILE` prints the figures of such
-//! a file as Markdown.
+//! follows. Without sections it runs all but `million`. A part of a contender's name is enough, or
+//! `--who==NAME` means that one alone. `-- --table FILE` prints the figures of such a file as Markdown.
 
 mod case;
 mod contenders;
@@ -39,7 +39,7 @@ fn main() {
 /// What to measure.
 struct Wish {
     rounds: usize,
-    /// Parts of the names of contenders; none means all.
+    /// Parts of the names of contenders, or with `=` before them whole names; none means all.
     who: Vec<String>,
     /// Names of shapes; none means all.
     shapes: Vec<String>,
@@ -76,7 +76,11 @@ impl Wish {
     }
 
     fn wants_of(&self, contender: &Contender) -> bool {
-        self.who.is_empty() || self.who.iter().any(|name| contender.name.contains(name))
+        let is_meant = |wish: &String| match wish.strip_prefix('=') {
+            Some(name) => contender.name == name,
+            None => contender.name.contains(wish),
+        };
+        self.who.is_empty() || self.who.iter().any(is_meant)
     }
 }
 

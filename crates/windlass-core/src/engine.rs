@@ -28,6 +28,7 @@ mod explain;
 mod family;
 mod reopen;
 mod step;
+mod stint;
 mod stride;
 mod timers;
 mod times;
@@ -39,6 +40,7 @@ pub use config::{EngineConfig, Order};
 use costs::RecentCosts;
 pub use family::Children;
 use family::Families;
+use stint::Urgency;
 pub use stride::Alike;
 use timers::Timers;
 use times::Times;
@@ -88,6 +90,7 @@ pub struct Engine {
     lines: Lines,
     /// The next ticket of the lines.
     tickets: Ticket,
+    urgency: Urgency,
     /// When something happens by time alone.
     timers: Timers,
     /// Of those works that have times of their own.
@@ -125,6 +128,7 @@ impl Engine {
             works: Column::default(),
             dag: Dag::new(),
             tickets: Ticket::MIN,
+            urgency: Urgency::default(),
             timers: Timers::new(),
             times: BTreeMap::new(),
             policies: BTreeMap::new(),

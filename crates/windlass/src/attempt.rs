@@ -15,6 +15,7 @@ use crate::context::WorkContext;
 use crate::crew::LastEnd;
 use crate::shared::{Shared, Succeeded};
 use crate::state::Mode;
+use crate::stint::{Ended, Stint};
 use crate::visit::Visit;
 use crate::work::{Work, WorkOutcome};
 
@@ -28,6 +29,12 @@ pub(crate) struct Attempt {
     /// Until it is handed in.
     body: Option<Box<dyn Work>>,
     course: Course,
+    /// What its runner was given ahead, if it ever was.
+    stint: Option<Arc<Stint>>,
+    /// How many works of it are left, unless it was settled.
+    left: usize,
+    /// Whether it is on, unless it was settled.
+    in_stint: bool,
 }
 
 /// What a runner does after an attempt.
@@ -38,6 +45,11 @@ pub(crate) struct Next {
     pub(crate) others_first: bool,
     /// Whether no other runner has a body that has not waited.
     pub(crate) is_alone: bool,
+}
+
+impl Next {
+    /// The state need not know of it yet.
+    const IN_STINT: Self = Self { again: true, others_first: false, is_alone: false };
 }
 
 impl Attempt {
@@ -56,7 +68,7 @@ impl Attempt {
             has_waited: false,
             is_over: false,
         };
-        Self { body: Some(body), course }
+        Self { body: Some(body), course, stint: None, left: 0, in_stint: false }
     }
 
     /// Its runner is there from now on; until then it was on its way, and no body took that long.
@@ -80,6 +92,10 @@ impl Attempt {
         if outcome == WorkOutcome::Success && self.course.is_untroubled() {
             match self.call_hook(Ending::Success) {
                 Ok(()) => {
+                    if self.goes_on_in_stint(shared) {
+                        tracing::debug!(?outcome, "attempt over");
+                        return (self, Next::IN_STINT);
+                    }
                     let Succeeded { attempt, next } = shared.succeed(self);
                     if let Some(next) = next {
                         tracing::debug!(?outcome, "attempt over");
@@ -115,7 +131,7 @@ impl Attempt {
 
     /// Polls the body until it returns, or has been asked to stop and does not.
     async fn run_body(&mut self) -> WorkOutcome {
-        let Self { body, course } = self;
+        let Self { body, course, .. } = self;
         let (body, ctx) = (body.as_deref_mut().expect(IS_HERE), course.ctx.clone());
         let made = catch_unwind(AssertUnwindSafe(|| {
             body.on_reset();
@@ -149,11 +165,35 @@ impl Attempt {
         }))
     }
 
+    /// Whether the attempt, which went well, has another one after it that the state need not know of
+    /// yet. Not if somebody else has something of it.
+    fn goes_on_in_stint(&mut self, shared: &Shared) -> bool {
+        if self.left == 0 || !self.course.ctx.cell.is_quiet() {
+            return false;
+        }
+        let now = shared.now();
+        let (Some(stint), took) = (&self.stint, now.since(self.course.polled_at)) else {
+            return false;
+        };
+        let cell = &self.course.ctx.cell;
+        let Some(next) = stint.go_on(&mut self.body, took, || cell.begin(now)) else {
+            return false;
+        };
+        self.left -= 1;
+        self.course.go_on_to(next, now);
+        true
+    }
+
     /// The attempt went well, as its body has been told. None if something came between the two, or
     /// there is more to it.
     pub(crate) fn succeed(&mut self, visit: &mut Visit<'_>, ended_at: Timestamp) -> Option<Next> {
-        let grant = self.course.ctx.grant();
+        visit.settle_held_up();
         let goes_on = self.course.goes_on(&visit.state.crew);
+        if self.in_stint && self.reports_stint(visit, ended_at) {
+            let next = if goes_on == GoesOn::Yes { visit.begin_next() } else { None };
+            return Some(self.go_on(visit, goes_on, next));
+        }
+        let grant = self.course.ctx.grant();
         let (begun, transitions) = visit.engine_alone(|engine, world| match goes_on {
             GoesOn::Yes => engine.succeed_and_begin_next(world, grant),
             _ => engine.succeed(world, grant).then_some(None),
@@ -163,10 +203,31 @@ impl Attempt {
         let next = match begun? {
             Some(Begun::Started(grant)) => Some(grant),
             Some(Begun::Resumed(_)) => visit.begin_next(),
+            None if goes_on == GoesOn::Yes && visit.state.stints.are_on() => visit.begin_next(),
             None => None,
         };
         self.course.close(&mut visit.state.crew, ended_at);
         Some(self.go_on(visit, goes_on, next))
+    }
+
+    /// Reports everything that has ended in a stint, with this attempt. False if the state knows of it
+    /// already.
+    fn reports_stint(&mut self, visit: &mut Visit<'_>, ended_at: Timestamp) -> bool {
+        let Some(stint) = &self.stint else { return false };
+        visit.state.stints.end(stint);
+        let mut books = stint.books();
+        let Some((grant, is_known)) = books.close() else { return false };
+        visit.hand_back(&mut books);
+        let body = if is_known { None } else { self.body.take() };
+        let Some(body) = body else { return false };
+        let took = ended_at.since(self.course.polled_at);
+        books.ended.push(Ended { grant, body, took });
+        let cell = visit.put_down(&mut books.ended);
+        // Those are ours and the one that was the entry's.
+        visit.after.release(cell.filter(|cell| Arc::strong_count(cell) > 2));
+        self.course.is_over = true;
+        visit.state.crew.polling -= 1;
+        true
     }
 
     /// Hands the body in.
@@ -228,19 +289,26 @@ impl Attempt {
         let course = &mut self.course;
         course.last_end = visit.state.crew.last_end();
         let again = next.is_some();
+        self.left = 0;
         if let Some(grant) = next {
             self.body = Some(course.begin(visit, grant));
+            let ahead = visit.state.crew.ahead();
+            if ahead > 0 {
+                let stint = self.stint.get_or_insert_default();
+                self.left = visit.begin_stint(stint, grant, ahead);
+            }
         }
+        self.in_stint = self.left > 0;
         let handed_over = again && visit.state.crew.wants_help() && {
             let other = visit.next_attempt(course.shared());
             other.map(|other| course.shared().hand_over(other)).is_some()
         };
         let needs_the_run = visit.needs_the_run();
-        let others_first = handed_over || visit.after.has_resumed || needs_the_run;
         visit.nothing_new_but(needs_the_run);
-        if (again || goes_on == GoesOn::Spared) && visit.state.engine.in_line() > 0 {
-            visit.look_in();
-        }
+        let is_left = visit.state.engine.in_line() > 0 || self.in_stint;
+        let is_busy = again || goes_on == GoesOn::Spared;
+        let wakes_the_run = needs_the_run || is_busy && is_left && visit.look_in(self.in_stint);
+        let others_first = handed_over || visit.after.has_resumed || wakes_the_run;
         let is_alone = visit.state.crew.polling <= 1;
         Next { again, others_first, is_alone }
     }

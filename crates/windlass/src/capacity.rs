@@ -141,6 +141,11 @@ impl ResourceCapacity {
         self.level.shared.clock.now()
     }
 
+    /// The time at the last look: for what has to be in order, but need not be exact.
+    pub(crate) fn last_time(&self) -> Timestamp {
+        self.level.shared.clock.last()
+    }
+
     /// When `at` is on the runtime's clock; none if that is beyond it.
     pub(crate) fn instant(&self, at: Timestamp) -> Option<Instant> {
         self.level.shared.clock.instant(at)

@@ -1,13 +1,12 @@
 //! Works from closures that return what they bring.
 
 use std::future::Future;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use crate::context::WorkContext;
-use crate::entry::shared_name;
 use crate::error::WorkError;
+use crate::name::Name;
 use crate::spec::{Brought, WorkSpec, promise_of, publish_on_success};
 use crate::work::{Work, WorkOutcome};
 
@@ -38,15 +37,15 @@ where
     F: FnMut(WorkContext) -> Fut + Send + 'static,
     Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
 {
-    let name = shared_name(&name.into());
-    let body = FnWork { name, body, brought: Brought::nothing_yet() };
-    WorkSpec::bringing(Box::new(body), |body| {
+    let name = Name::new(&name.into());
+    let body = FnWork { name: name.clone(), body, brought: Brought::nothing_yet() };
+    WorkSpec::bringing(Box::new(body), Some(name), |body| {
         promise_of(body, |own: &mut FnWork<T, F>| &mut own.brought)
     })
 }
 
 struct FnWork<T, F> {
-    name: Arc<str>,
+    name: Name,
     body: F,
     brought: Brought<T>,
 }
@@ -59,7 +58,7 @@ where
     Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
 {
     fn name(&self) -> &str {
-        &self.name
+        self.name.as_str()
     }
 
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {

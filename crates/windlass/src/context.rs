@@ -109,6 +109,21 @@ impl AttemptCell {
         quiet && idle && cell.token.get().is_none() && cell.rare.get().is_none()
     }
 
+    /// The same for one that its entry and its runner have, and nobody else: under whatever keeps
+    /// others from the entry.
+    pub(crate) fn is_quiet(self: &Arc<Self>) -> bool {
+        if Arc::strong_count(self) != 2 {
+            return false;
+        }
+        // With the release of whoever had it last.
+        fence(Ordering::Acquire);
+        let moved = self.waits.load(Ordering::Relaxed) + self.in_line.load(Ordering::Relaxed) > 0;
+        let marked = self.stopped.load(Ordering::Relaxed)
+            || self.has_children.load(Ordering::Relaxed)
+            || !self.holds.load(Ordering::Relaxed);
+        !moved && !marked && self.token.get().is_none() && self.rare.get().is_none()
+    }
+
     /// Relaxed, here and in `began_at`: both are called under the scheduler's lock.
     pub(crate) fn begin(&self, now: Timestamp) {
         self.began_at_ns.store(now.as_nanos(), Ordering::Relaxed);

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use windlass_pool::{JoinTask, Scheduler, TaskError};
 
 use crate::context::WorkContext;
-use crate::entry::shared_name;
 use crate::error::WorkError;
+use crate::name::Name;
 use crate::spec::{Brought, WorkSpec, promise_of, publish_on_success};
 use crate::work::{Work, WorkOutcome};
 
@@ -37,15 +37,16 @@ where
     T: Send + Sync + 'static,
     F: Fn(&WorkContext) -> Result<T, WorkError> + Send + Sync + 'static,
 {
-    let name = shared_name(&name.into());
-    let body = CpuWork { name, body: Arc::new(body), brought: Brought::nothing_yet() };
-    WorkSpec::bringing(Box::new(body), |body| {
+    let name = Name::new(&name.into());
+    let body =
+        CpuWork { name: name.clone(), body: Arc::new(body), brought: Brought::nothing_yet() };
+    WorkSpec::bringing(Box::new(body), Some(name), |body| {
         promise_of(body, |own: &mut CpuWork<T, F>| &mut own.brought)
     })
 }
 
 struct CpuWork<T, F> {
-    name: Arc<str>,
+    name: Name,
     body: Arc<F>,
     brought: Brought<T>,
 }
@@ -57,7 +58,7 @@ where
     F: Fn(&WorkContext) -> Result<T, WorkError> + Send + Sync + 'static,
 {
     fn name(&self) -> &str {
-        &self.name
+        self.name.as_str()
     }
 
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {

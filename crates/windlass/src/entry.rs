@@ -2,7 +2,6 @@
 //!
 //! There is one for every work until it is forgotten, so what few works have is kept apart.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,24 +11,25 @@ use windlass_core::Timestamp;
 
 use crate::context::AttemptCell;
 use crate::gate::Gate;
+use crate::name::Name;
 use crate::reference::End;
 use crate::work::Work;
 
 /// In one cache line of its own: works are looked at in any order.
 #[repr(align(64))]
 pub(crate) struct Entry {
-    pub(crate) name: Arc<str>,
+    pub(crate) name: Name,
     /// Absent while an attempt is under way.
     pub(crate) body: Option<Box<dyn Work>>,
     /// The attempt under way.
     pub(crate) attempt: Option<Arc<AttemptCell>>,
     rare: Option<Box<Rare>>,
+    /// Of the latest attempt that has returned, or was lost.
     last_duration_ns: u64,
-    /// How often it may be tried again in all.
-    pub(crate) retries: u32,
-    /// Whether an attempt has returned, or was lost.
-    has_tried: bool,
 }
+
+/// No attempt has returned so far.
+const NEVER: u64 = u64::MAX;
 
 const _: () = assert!(size_of::<Option<Entry>>() == 64);
 
@@ -50,32 +50,9 @@ pub(crate) struct Rare {
     earlier_ns: u64,
 }
 
-thread_local! {
-    /// Of the work that came last: many have the same, the name of their type.
-    static LAST_NAME: RefCell<Arc<str>> = RefCell::default();
-}
-
-/// A name as it is kept.
-pub(crate) fn shared_name(name: &str) -> Arc<str> {
-    LAST_NAME.with_borrow_mut(|last| {
-        if **last != *name {
-            *last = name.into();
-        }
-        Arc::clone(last)
-    })
-}
-
 impl Entry {
-    pub(crate) fn new(name: Arc<str>, body: Box<dyn Work>, retries: u32) -> Self {
-        Self {
-            name,
-            body: Some(body),
-            attempt: None,
-            rare: None,
-            last_duration_ns: 0,
-            retries,
-            has_tried: false,
-        }
+    pub(crate) fn new(name: Name, body: Box<dyn Work>) -> Self {
+        Self { name, body: Some(body), attempt: None, rare: None, last_duration_ns: NEVER }
     }
 
     /// What few works have, if this one ever had something of it.
@@ -99,19 +76,26 @@ impl Entry {
 
     /// How long the latest attempt took.
     pub(crate) fn last_duration(&self) -> Option<Duration> {
-        self.has_tried.then(|| Duration::from_nanos(self.last_duration_ns))
+        let known = self.last_duration_ns != NEVER;
+        known.then(|| Duration::from_nanos(self.last_duration_ns))
     }
 
     /// How long all attempts took together.
     pub(crate) fn total_duration(&self) -> Duration {
         let earlier_ns = self.rare().map_or(0, |rare| rare.earlier_ns);
-        Duration::from_nanos(earlier_ns.saturating_add(self.last_duration_ns))
+        let last = self.last_duration().unwrap_or_default();
+        Duration::from_nanos(earlier_ns).saturating_add(last)
     }
 
     /// An attempt begins.
     pub(crate) fn start(&mut self, cell: Arc<AttemptCell>, now: Timestamp) -> Box<dyn Work> {
         cell.begin(now);
         self.attempt = Some(cell);
+        self.take_body()
+    }
+
+    /// Its body, for whoever runs it.
+    pub(crate) fn take_body(&mut self) -> Box<dyn Work> {
         self.body.take().expect("a body is there between attempts")
     }
 
@@ -126,12 +110,22 @@ impl Entry {
             rare.abandoned = false;
         }
         let attempt = self.attempt.take()?;
-        if std::mem::replace(&mut self.has_tried, true) {
-            let last_ns = self.last_duration_ns;
+        self.note_attempt(now.since(attempt.began_at()));
+        Some(attempt)
+    }
+
+    /// An attempt has come and gone before anybody has looked.
+    pub(crate) fn stop_unseen(&mut self, body: Box<dyn Work>, took: Duration) {
+        self.body = Some(body);
+        self.note_attempt(took);
+    }
+
+    fn note_attempt(&mut self, took: Duration) {
+        let took_ns = u64::try_from(took.as_nanos()).unwrap_or(NEVER).min(NEVER - 1);
+        let last_ns = std::mem::replace(&mut self.last_duration_ns, took_ns);
+        if last_ns != NEVER {
             let earlier_ns = &mut self.rare_mut().earlier_ns;
             *earlier_ns = earlier_ns.saturating_add(last_ns);
         }
-        self.last_duration_ns = now.as_nanos().saturating_sub(attempt.began_at().as_nanos());
-        Some(attempt)
     }
 }

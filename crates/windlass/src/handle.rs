@@ -8,7 +8,6 @@ use windlass_core::{
     Amount, Dependency, DependencyError, Input, Rejected, ResourceCost, SLOTS, WorkId, WorkState,
 };
 
-use crate::entry::shared_name;
 use crate::event::Subscription;
 use crate::explain::Explanation;
 use crate::metrics::WorkSchedulerMetrics;
@@ -83,7 +82,7 @@ impl WorkHandle {
     /// [`WorkRef`] shows.
     pub fn spawn<T>(&self, mut spec: WorkSpec<T>) -> Result<WorkRef<T>, SubmitError> {
         let (tell, end) = oneshot::channel();
-        let (name, brings) = (shared_name(spec.name()), (spec.brings)(&mut *spec.body));
+        let (name, brings) = (spec.name().into(), (spec.brings)(&mut *spec.body));
         let id = self.shared.submit(spec, None, Some(tell))?;
         Ok(WorkRef::new(id, name, brings, end))
     }

@@ -108,10 +108,16 @@ impl<S, N, A> Relay<S, N, A> {
         Turn::Held(state, news, Waited::Yes)
     }
 
+    /// Whether somebody has left a note.
+    #[inline]
+    pub(crate) fn has_notes(&self) -> bool {
+        // With the release in `leave_note`.
+        self.count.load(Ordering::Acquire) > 0
+    }
+
     /// All notes that were left, for one who holds the lock and answers them.
     pub(crate) fn take_notes(&self, _held: &MutexGuard<'_, S>) -> Vec<Note<N, A>> {
-        // With the release in `leave_note`.
-        if self.count.load(Ordering::Acquire) == 0 {
+        if !self.has_notes() {
             return Vec::new();
         }
         let mut notes = self.notes();

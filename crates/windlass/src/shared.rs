@@ -15,7 +15,8 @@ use windlass_core::{
 
 use crate::attempt::{Attempt, Next};
 use crate::capacity::Client;
-use crate::entry::{Entry, shared_name};
+use crate::entry::Entry;
+use crate::name::Name;
 use crate::reference::End;
 use crate::relay::{Relay, Turn, Waited};
 use crate::spec::{Rare, SubmitError, WorkSpec};
@@ -65,7 +66,17 @@ impl Shared {
 
     /// Looks at the state, without changing it.
     pub(crate) fn look(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
+        loop {
+            let state = self.state.lock();
+            if !state.stints.are_on() {
+                return state;
+            }
+            // They rest for a while then, so there is an end to this.
+            self.visit_at(state, self.client.capacity.now(), |visit| {
+                visit.settle_all();
+                visit.nothing_new();
+            });
+        }
     }
 
     /// Looks at the state after everything that time alone has changed.
@@ -80,8 +91,11 @@ impl Shared {
 
     /// Visits the state; then, with the lock free, wakes whoever has to hear of it.
     pub(crate) fn visit<T>(&self, call: impl FnOnce(&mut Visit<'_>) -> T) -> T {
-        let state = self.look();
-        self.visit_at(state, self.client.capacity.now(), call)
+        let state = self.state.lock();
+        self.visit_at(state, self.client.capacity.now(), |visit| {
+            visit.settle_all();
+            call(visit)
+        })
     }
 
     /// Hands in that an attempt went well, as its body has been told. If the lock is taken, its holder
@@ -114,13 +128,16 @@ impl Shared {
         let result = call(&mut visit);
         visit.tidy_up();
         for _ in 0..ROUNDS {
-            notes.extend(self.state.take_notes(&visit.state));
-            if notes.is_empty() {
+            if !self.state.has_notes() {
                 break;
             }
+            notes.extend(self.state.take_notes(&visit.state));
             visit.answer(&mut notes);
         }
-        self.carry_out(visit.leave());
+        let heard = visit.leave();
+        if heard.is_something() {
+            self.carry_out(heard);
+        }
         result
     }
 
@@ -185,13 +202,19 @@ impl Shared {
             deadline: deadline.map(|at| self.timestamp(at)),
             retry: policy,
         };
-        let name = shared_name(spec.body.name());
+        let name = spec.known_as.take().unwrap_or_else(|| Name::new(spec.body.name()));
         let (after, priority, retries) = (&spec.after, spec.priority, spec.retries);
-        self.visit(|visit| {
+        let state = self.state.lock();
+        let now = match more.deadline.is_some() || state.minds_the_time() {
+            true => self.client.capacity.now(),
+            false => self.client.capacity.last_time(),
+        };
+        self.visit_at(state, now, |visit| {
+            visit.settle_all();
             let accepted = visit.accept(parent, &spec.needs);
             let submission = |cost| Submission { after, cost, priority, retries, more };
             let taken_in = accepted.and_then(|cost| visit.take_in(submission(cost)));
-            let mut entry = Entry::new(name, spec.body, retries);
+            let mut entry = Entry::new(name, spec.body);
             if gate.is_some() || timeout.is_some() || end.is_some() {
                 let rare = entry.rare_mut();
                 (rare.gate, rare.timeout, rare.end) = (gate, timeout, end);
@@ -208,7 +231,7 @@ impl Shared {
 
     /// What people call it.
     pub(crate) fn name(&self, work: WorkId) -> Arc<str> {
-        self.look().entries.get(work).map(|entry| Arc::clone(&entry.name)).unwrap_or_default()
+        self.look().entries.get(work).map(|entry| entry.name.to_shared()).unwrap_or_default()
     }
 
     pub(crate) fn forget(&self, work: WorkId) -> bool {

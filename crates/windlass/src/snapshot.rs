@@ -83,7 +83,7 @@ impl WorkSnapshot {
         let waited_for = deps.iter().filter(|dep| open(dep)).filter_map(|dep| entries.get(*dep));
         Some(Self {
             id,
-            name: entry.name.clone(),
+            name: entry.name.to_shared(),
             state: phase.state(),
             phase,
             skipped: phase == Phase::Skipped,
@@ -95,8 +95,8 @@ impl WorkSnapshot {
             total_duration: entry.total_duration(),
             retry_at,
             children: engine.children(id),
-            waits_for: waited_for.map(|entry| entry.name.clone()).collect(),
-            most_attempts: entry.retries.saturating_add(1),
+            waits_for: waited_for.map(|entry| entry.name.to_shared()).collect(),
+            most_attempts: engine.retries(id)?.saturating_add(1),
             taken_at: Instant::now(),
             deps,
         })

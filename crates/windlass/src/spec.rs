@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use windlass_core::{CostError, Dependency, ResourceCost, RetryPolicy};
 
 use crate::gate::Gate;
+use crate::name::Name;
 use crate::work::Work;
 
 /// What to submit: a work, whom it follows, what it needs. `T` is what it brings, if it brings
@@ -31,6 +32,8 @@ use crate::work::Work;
 #[must_use = "a spec does nothing until it is submitted"]
 pub struct WorkSpec<T = ()> {
     pub(crate) body: Box<dyn Work>,
+    /// Its name, if that is known without asking it.
+    pub(crate) known_as: Option<Name>,
     pub(crate) after: Vec<Dependency>,
     pub(crate) retries: u32,
     pub(crate) priority: i64,
@@ -177,14 +180,19 @@ impl WorkSpec {
     }
 
     pub(crate) fn boxed(body: Box<dyn Work>) -> Self {
-        Self::bringing(body, |_| Brings::Nothing(|| Arc::new(())))
+        Self::bringing(body, None, |_| Brings::Nothing(|| Arc::new(())))
     }
 }
 
 impl<T> WorkSpec<T> {
-    pub(crate) fn bringing(body: Box<dyn Work>, brings: Promise<T>) -> Self {
+    pub(crate) fn bringing(
+        body: Box<dyn Work>,
+        known_as: Option<Name>,
+        brings: Promise<T>,
+    ) -> Self {
         Self {
             body,
+            known_as,
             after: Vec::new(),
             retries: 0,
             priority: 0,
@@ -221,7 +229,13 @@ impl<T> WorkSpec<T> {
     /// # }
     /// ```
     pub fn after<D: Into<Dependency>>(mut self, works: impl IntoIterator<Item = D>) -> Self {
-        self.after.extend(works.into_iter().map(Into::into));
+        let works = works.into_iter().map(Into::into);
+        if self.after.is_empty() {
+            // Most specs are told once, and how many they are is known then.
+            self.after = works.collect();
+        } else {
+            self.after.extend(works);
+        }
         self
     }
 

@@ -13,6 +13,7 @@ use crate::entry::{Entry, Rare};
 use crate::event::Watchers;
 use crate::gate::Gate;
 use crate::reference::End;
+use crate::stint::Stints;
 use crate::work::Work;
 
 pub(crate) struct State {
@@ -23,6 +24,8 @@ pub(crate) struct State {
     pub(crate) watchers: Watchers,
     pub(crate) mode: Mode,
     pub(crate) crew: Crew,
+    /// Works that runners have been given ahead; to be settled before anybody else looks.
+    pub(crate) stints: Stints,
     /// Works at a gate that nobody watches yet.
     pub(crate) gates: Vec<WorkId>,
     /// How many ended works to keep.
@@ -101,6 +104,11 @@ impl Aftermath {
         self.deeds().rubbish.push(rubbish);
     }
 
+    #[inline]
+    pub(crate) fn is_something(&self) -> bool {
+        self.has_ended || self.deeds.is_some()
+    }
+
     pub(crate) fn has_rubbish(&self) -> bool {
         self.deeds.as_ref().is_some_and(|deeds| !deeds.rubbish.is_empty())
     }
@@ -146,6 +154,7 @@ impl State {
             watchers,
             mode: Mode::Open,
             crew: Crew::default(),
+            stints: Stints::default(),
             gates: Vec::new(),
             keep_ended,
             ended: VecDeque::new(),
@@ -157,6 +166,11 @@ impl State {
 
     pub(crate) fn entry(&mut self, work: WorkId) -> &mut Entry {
         self.entries.get_mut(work).expect("every work that the engine knows has an entry")
+    }
+
+    /// Whether it matters when a work comes in: somebody is told, or something else may come first.
+    pub(crate) fn minds_the_time(&self) -> bool {
+        self.watchers.are_there() || self.engine.minds_the_time()
     }
 
     /// Keeps everything in step with what the engine has done.
@@ -173,7 +187,11 @@ impl State {
             }
             // Children whose parent is tried again are forgotten in the same breath.
             let Some(entry) = self.entries.get_mut(transition.work) else { continue };
-            self.watchers.tell(transition, &entry.name);
+            if self.watchers.are_there() {
+                self.watchers.tell(transition, entry.name.shared());
+            } else {
+                self.watchers.count();
+            }
             match transition.to {
                 Phase::Gated => self.gates.push(transition.work),
                 Phase::Suspended | Phase::Running

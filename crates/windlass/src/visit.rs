@@ -21,6 +21,8 @@ use crate::state::{Aftermath, Mode, State};
 use crate::sync::MutexGuard;
 use crate::work::Work;
 
+mod stints;
+
 /// One visit to the state: everything that happens in it is heard of when it is over.
 pub(crate) struct Visit<'a> {
     pub(crate) state: MutexGuard<'a, State>,
@@ -47,7 +49,15 @@ pub(crate) struct Heard {
     pub(crate) changed: bool,
 }
 
+impl Heard {
+    #[inline]
+    pub(crate) fn is_something(&self) -> bool {
+        self.changed || !self.wakes.is_empty() || self.after.is_something()
+    }
+}
+
 impl<'a> Visit<'a> {
+    #[inline]
     pub(crate) fn new(state: MutexGuard<'a, State>, client: &'a Client, now: Timestamp) -> Self {
         Self {
             state,
@@ -63,6 +73,7 @@ impl<'a> Visit<'a> {
     }
 
     /// Frees the lock; what has to be heard of outside.
+    #[inline]
     pub(crate) fn leave(self) -> Heard {
         let Visit { mut state, tree, after, wakes, changed, .. } = self;
         // A run that comes later begins with a look.
@@ -259,9 +270,12 @@ impl Visit<'_> {
         self.asked_for_the_run = true;
     }
 
-    /// Somebody rests who could help: the run looks in from now on.
-    pub(crate) fn look_in(&mut self) {
-        self.changed |= self.state.crew.has_to_be_watched();
+    /// Somebody rests who could help, or is gone with works: the run looks in from now on; whether it
+    /// is told so now.
+    pub(crate) fn look_in(&mut self, in_stint: bool) -> bool {
+        let has_to = self.state.crew.has_to_be_watched(in_stint);
+        self.changed |= has_to;
+        has_to
     }
 
     /// It is the run that visits, and there is nothing left for it to do.
@@ -282,9 +296,12 @@ impl Visit<'_> {
     /// Begins the next attempt; works that go on after a wait have heard it by then.
     pub(crate) fn begin_next(&mut self) -> Option<Grant> {
         loop {
-            match self.engine(Engine::begin_next)? {
-                Begun::Started(grant) => return Some(grant),
-                Begun::Resumed(_) => {}
+            match self.engine(Engine::begin_next) {
+                Some(Begun::Started(grant)) => return Some(grant),
+                Some(Begun::Resumed(_)) => {}
+                // What others were given ahead, or what follows them, may be had.
+                None if self.state.stints.are_on() => self.settle_all(),
+                None => return None,
             }
         }
     }

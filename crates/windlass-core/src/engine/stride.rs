@@ -58,6 +58,7 @@ impl Engine {
     fn admit_begun(&mut self, world: &mut World<'_>, new: Submission<'_>) {
         let work = WorkId::from_index(self.dag.add_node());
         let mut entry = Work::new(new);
+        self.urgency.note(entry.priority);
         entry.join_line(self.tickets, self.now);
         self.tickets = self.tickets.saturating_add(1);
         self.note(world, Fact { at: self.now, what: Happening::Submitted { work } });

@@ -11,6 +11,7 @@ mod passing_on;
 mod reasons;
 mod reopening;
 mod shared;
+mod stints;
 mod strides;
 mod suspension;
 mod times;

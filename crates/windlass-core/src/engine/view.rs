@@ -5,7 +5,7 @@ use crate::capacity::Demand;
 use crate::input::Dependency;
 use crate::metrics::Metrics;
 use crate::phase::{Phase, WorkState};
-use crate::{ClientId, WorkId};
+use crate::{Ageing, ClientId, WorkId};
 
 impl Engine {
     /// Where `work` stands; none if this engine never gave it out, or has forgotten it.
@@ -24,6 +24,13 @@ impl Engine {
     #[must_use]
     pub fn retries_left(&self, work: WorkId) -> Option<u32> {
         self.works.get(work.index()).map(|entry| entry.retries_left)
+    }
+
+    /// How often `work` may be tried again in all.
+    #[must_use]
+    pub fn retries(&self, work: WorkId) -> Option<u32> {
+        let spent = self.spent.get(&work).copied().unwrap_or(0);
+        Some(self.retries_left(work)?.saturating_add(spent))
     }
 
     /// Whether `work` has a gate that has not opened.
@@ -72,6 +79,13 @@ impl Engine {
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// Whether the time makes any difference, as long as no work starts: something comes due, or works
+    /// age.
+    #[must_use]
+    pub fn minds_the_time(&self) -> bool {
+        self.config.ageing != Ageing::NONE || self.next_wakeup().is_some()
     }
 
     /// The client as which this engine takes from its capacity.

@@ -73,6 +73,7 @@ impl Engine {
         let node = self.dag.add_node();
         assert_eq!(work.index(), node, "works are numbered one by one");
         let mut entry = Work::new(new);
+        self.urgency.note(entry.priority);
         let mut blocked = false;
         for &after in after {
             blocked |= self.follow(after, node, &mut entry);

@@ -80,6 +80,13 @@ impl Course {
         visit.start(grant, Arc::clone(&self.ctx.cell))
     }
 
+    /// The same in a stint: the state need not know yet.
+    pub(super) fn go_on_to(&mut self, grant: Grant, now: Timestamp) {
+        (self.ctx.id, self.ctx.attempt) = (grant.work, grant.attempt);
+        self.polled_at = now;
+        self.told = None;
+    }
+
     /// Polls a body that has waited once, until it returns or has been asked to stop and does not.
     pub(super) async fn go_on(&mut self, run: &mut Run<'_>) -> std::thread::Result<WorkOutcome> {
         self.wait();
@@ -198,7 +205,7 @@ impl Course {
             _ => None,
         };
         let entry = state.entries.get(self.ctx.id);
-        let retries = entry.map_or(0, |entry| entry.retries);
+        let retries = state.engine.retries(self.ctx.id).unwrap_or(0);
         let timeout = entry.and_then(|entry| entry.rare()?.timeout);
         let (text, final_anyway) = match (why, outcome) {
             (Some(Why::Deadline), _) => ("its deadline passed".to_owned(), true),

@@ -1,0 +1,114 @@
+//! Works that are granted ahead and reported together fare as they would one by one.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::input::Begun;
+
+/// A runner is given up to so many works ahead, and gets through so many of them before it is settled.
+#[derive(Clone, Copy, Debug)]
+struct Stint {
+    ahead: usize,
+    runs: usize,
+}
+
+impl Bench {
+    fn begin(&mut self) -> Option<Grant> {
+        match self.call(Engine::begin_next)? {
+            Begun::Started(grant) | Begun::Resumed(grant) => Some(grant),
+        }
+    }
+
+    /// How many it ran, with the one it has under way then.
+    fn run_stint(&mut self, first: Grant, stint: Stint) -> (usize, Grant) {
+        let Stint { ahead, runs } = stint;
+        let next = self.call(|engine, world| engine.take_alike(world, first, ahead, 0));
+        let all: Vec<_> = std::iter::once(first).chain(next).collect();
+        let ran = runs.min(all.len() - 1);
+        let ended = all[..ran].iter().copied();
+        self.call(|engine, world| engine.succeed_alike(world, ended));
+        if ran > 0 {
+            self.apply(Input::Begin(all[ran])).expect("it was granted");
+        }
+        let rest = all[ran + 1..].iter().copied();
+        self.call(|engine, world| engine.hand_back_alike(world, rest));
+        (ran, all[ran])
+    }
+
+    fn run_one_by_one(&mut self, mut current: Grant, count: usize) -> Grant {
+        for _ in 0..count {
+            self.finish(current, Outcome::Success).expect("it runs");
+            current = self.begin().expect("the other one had another one, too");
+        }
+        current
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn stints_leave_the_same_facts_in_the_same_order(
+        works in prop::collection::vec(prop::option::of(any::<prop::sample::Index>()), 1..40),
+        stints in prop::collection::vec((0..8usize, 0..8usize), 1..40),
+        slots in 1..12u32,
+    ) {
+        let (mut own, mut other) = (Bench::new(slots), Bench::new(slots));
+        let mut known = Vec::new();
+        for follows in works {
+            let after = follows.filter(|_| !known.is_empty()).map(|index| *index.get(&known));
+            let after: Vec<_> = after.into_iter().collect();
+            known.push(own.add(&after, 0));
+            other.add(&after, 0);
+        }
+        for (ahead, runs) in stints {
+            let Some(first) = own.begin() else { break };
+            prop_assert_eq!(Some(first), other.begin());
+            let (ran, current) = own.run_stint(first, Stint { ahead, runs });
+            prop_assert_eq!(current, other.run_one_by_one(first, ran));
+            own.finish(current, Outcome::Success).expect("it runs");
+            other.finish(current, Outcome::Success).expect("it runs");
+            prop_assert_eq!(&own.facts, &other.facts);
+            prop_assert_eq!(&own.transitions, &other.transitions);
+            prop_assert_eq!(own.engine.digest(), other.engine.digest());
+        }
+    }
+}
+
+/// How many are granted ahead after the first of these.
+fn ahead(mut bench: Bench, others: usize) -> usize {
+    let first = bench.begin().expect("something is ready");
+    bench.call(|engine, world| engine.take_alike(world, first, 8, others)).len()
+}
+
+fn bench(slots: u32, works: usize) -> Bench {
+    let mut bench = Bench::new(slots);
+    (0..works).for_each(|_| _ = bench.add(&[], 0));
+    bench
+}
+
+#[test]
+fn no_more_are_granted_than_fit_and_others_can_do_without() {
+    assert_eq!(ahead(bench(100, 100), 0), 8);
+    assert_eq!(ahead(bench(4, 100), 0), 3, "one has begun");
+    assert_eq!(ahead(bench(5, 100), 1), 2, "half of what fits");
+    assert_eq!(ahead(bench(1, 100), 0), 0);
+    assert_eq!(ahead(bench(100, 7), 1), 3, "half of those in line");
+}
+
+#[test]
+fn none_is_granted_ahead_where_the_order_could_change() {
+    let mut urgent = bench(100, 10);
+    let cost = urgent.engine.cost(&urgent.capacity, &ResourceCost::new()).expect("a slot");
+    let (first, after) = (WorkId::from_index(0), &[Dependency::from(WorkId::from_index(0))]);
+    let new = Submission { after, priority: 1, ..Submission::of(cost) };
+    urgent.call(|engine, world| engine.submit(world, new)).expect("it is known");
+    assert_eq!(urgent.engine.phase(first), Some(Phase::Ready));
+    assert_eq!(ahead(urgent, 0), 0, "one that follows the first goes before the others");
+
+    let mut timed = bench(100, 1);
+    let timeout = Some(Duration::from_secs(1));
+    timed.add_with(&[], More { timeout, ..More::default() });
+    (0..8).for_each(|_| _ = timed.add(&[], 0));
+    assert_eq!(ahead(timed, 0), 0, "the next one has a time of its own");
+}

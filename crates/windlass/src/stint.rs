@@ -1,0 +1,148 @@
+//! A stint: a few works that one runner runs one after the other before it comes back to the state.
+//!
+//! Those that have not begun are granted, and their bodies are with the stint. Whoever else comes to
+//! the state settles every stint first (`visit/stints`): what has ended is put down, what is under
+//! way has begun, and the others are back in line. So nobody ever sees that they were gone, and nobody
+//! waits for a runner that is held up.
+//!
+//! Its lock is taken after the scheduler's, for a moment at a time; nothing of the user's runs or is
+//! dropped under it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use windlass_core::{Grant, Timestamp};
+
+use crate::work::Work;
+
+/// What its runner and the state have in common.
+#[derive(Default)]
+pub(crate) struct Stint(Mutex<Books>);
+
+/// What has become of the works of a stint.
+#[derive(Default)]
+pub(crate) struct Books {
+    /// The attempt under way; none if there is no stint, and the state knows everything.
+    current: Option<Grant>,
+    /// Those that have ended well, in order. The state knows that the first of them has begun.
+    pub(crate) ended: Vec<Ended>,
+    /// Those that are yet to begin, the first one last.
+    pub(crate) next: Vec<(Grant, Box<dyn Work>)>,
+}
+
+/// An attempt that has ended well, with its body.
+pub(crate) struct Ended {
+    pub(crate) grant: Grant,
+    pub(crate) body: Box<dyn Work>,
+    pub(crate) took: Duration,
+}
+
+/// Those that are on, and since when.
+#[derive(Default)]
+pub(crate) struct Stints {
+    on: Vec<(Arc<Stint>, Timestamp)>,
+    /// How many ends have to be reported before there is another one.
+    rest: u32,
+    /// How many works were ever given ahead.
+    #[cfg(all(test, not(windlass_loom)))]
+    given: usize,
+}
+
+/// A stint that takes longer than this is held up, and others may have what is left of it.
+const HELD_UP: Duration = Duration::from_micros(50);
+/// After somebody has had to settle them, and after one that could not be had.
+const REST: u32 = if cfg!(test) { 1 } else { 16 };
+
+impl Stint {
+    pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The stint begins with an attempt that the state knows of.
+    fn begin(&self, current: Grant, next: impl Iterator<Item = (Grant, Box<dyn Work>)>) {
+        let mut books = self.books();
+        books.current = Some(current);
+        books.next.extend(next);
+        books.next.reverse();
+    }
+
+    /// The attempt under way has ended well, and the next one begins. Nothing has changed if there is
+    /// none.
+    pub(crate) fn go_on(
+        &self,
+        body: &mut Option<Box<dyn Work>>,
+        took: Duration,
+        begun: impl FnOnce(),
+    ) -> Option<Grant> {
+        let mut books = self.books();
+        let (next, next_body) = books.next.pop()?;
+        begun();
+        let grant = books.current.replace(next).expect("what is to begin follows something");
+        let body = body.replace(next_body).expect("a body is handed in at the end");
+        books.ended.push(Ended { grant, body, took });
+        Some(next)
+    }
+}
+
+impl Books {
+    /// The stint is over, if it was on: the attempt under way, and whether the state knows that it has
+    /// begun.
+    pub(crate) fn close(&mut self) -> Option<(Grant, bool)> {
+        Some((self.current.take()?, self.ended.is_empty()))
+    }
+}
+
+impl Stints {
+    pub(crate) fn are_on(&self) -> bool {
+        !self.on.is_empty()
+    }
+
+    /// Whether there may be one now; to be asked once with each end that is reported.
+    pub(crate) fn may_begin(&mut self) -> bool {
+        let rest = self.rest;
+        self.rest = rest.saturating_sub(1);
+        rest == 0
+    }
+
+    pub(crate) fn begin(
+        &mut self,
+        stint: &Arc<Stint>,
+        now: Timestamp,
+        current: Grant,
+        next: impl Iterator<Item = (Grant, Box<dyn Work>)>,
+    ) {
+        stint.begin(current, next);
+        #[cfg(all(test, not(windlass_loom)))]
+        {
+            self.given += stint.books().next.len();
+        }
+        self.on.push((Arc::clone(stint), now));
+    }
+
+    /// There are none for a while.
+    pub(crate) fn rest(&mut self) {
+        self.rest = REST;
+    }
+
+    /// This one is reported by its own runner.
+    pub(crate) fn end(&mut self, own: &Arc<Stint>) {
+        self.on.retain(|(stint, _)| !Arc::ptr_eq(stint, own));
+    }
+
+    /// One of them, which somebody has to settle.
+    pub(crate) fn take(&mut self) -> Option<Arc<Stint>> {
+        let (stint, _) = self.on.pop()?;
+        self.rest();
+        Some(stint)
+    }
+
+    /// One that is held up.
+    pub(crate) fn take_held_up(&mut self, now: Timestamp) -> Option<Arc<Stint>> {
+        let held_up = |(_, since): &(_, Timestamp)| now.since(*since) > HELD_UP;
+        let place = self.on.iter().position(held_up)?;
+        Some(self.on.swap_remove(place).0)
+    }
+}
+
+#[cfg(all(test, not(windlass_loom)))]
+mod tests;
