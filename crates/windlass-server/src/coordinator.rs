@@ -410,8 +410,11 @@ impl Coordinator {
         follow: Vec<Prepared>,
         watch: &mut impl FnMut(&Update<'_>),
     ) -> Result<(), RunError> {
-        if self.unsynced.take().is_some() {
-            self.store.sync()?;
+        if self.unsynced.take().is_some()
+            && let Err(error) = self.store.sync()
+        {
+            follow.into_iter().for_each(|prepared| self.processes.give_up(prepared));
+            return Err(error.into());
         }
         follow.into_iter().for_each(|prepared| self.begin(prepared));
         let late = self.show(watch);

@@ -250,6 +250,12 @@ impl Processes {
         Ok(())
     }
 
+    /// An attempt that was made ready does not begin.
+    pub(crate) fn give_up(&mut self, prepared: Prepared) {
+        let Prepared { spare, .. } = prepared;
+        spare.iter().for_each(|spare| self.spares.take_back(spare));
+    }
+
     fn open_log(&mut self, log: &Log) -> io::Result<(Option<Lent>, File)> {
         match log {
             Log::Soon(log) => {

@@ -151,6 +151,12 @@ impl ResourceCapacity {
         self.level.shared.clock.instant(at)
     }
 
+    /// Whether this is the only handle on anything of the tree, so that nobody else can look at it or
+    /// change it.
+    pub(crate) fn is_private(&self) -> bool {
+        Arc::strong_count(&self.level) == 1 && Arc::strong_count(&self.level.shared) == 1
+    }
+
     /// Whether both are of one tree.
     pub(crate) fn is_related(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.level.shared, &other.level.shared)

@@ -110,6 +110,8 @@ impl Engine {
         world: &mut World<'_>,
         grants: impl IntoIterator<Item = Grant>,
     ) {
+        // What time alone has changed by now is told.
+        self.advance(world);
         untold(world, |world| {
             for grant in grants {
                 let back = self.apply(world, Input::HandBack(grant));

@@ -4,12 +4,13 @@
 use std::future::{Future, poll_fn};
 use std::mem::Discriminant;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use futures::FutureExt;
+use futures::future::{Either, select};
 use windlass_core::{Ending, Grant, Input, Outcome, Phase, Timestamp, Why, WorkId};
 
 use crate::context::{AttemptCell, WorkContext};
@@ -93,10 +94,11 @@ impl Course {
         self.suspend_again();
         let ctx = self.ctx.clone();
         let paced = AssertUnwindSafe(self.paced(run)).catch_unwind();
-        tokio::select! {
-            biased;
-            outcome = paced => outcome,
-            () = overstayed(&ctx) => Ok(WorkOutcome::Cancelled),
+        // Not Tokio's `select!`: that polls nothing where the task has used up its turn, and then the
+        // body, which may have been put off for the same reason, would not be polled the next time.
+        match select(pin!(paced), pin!(overstayed(&ctx))).await {
+            Either::Left((outcome, _)) => outcome,
+            Either::Right(((), _)) => Ok(WorkOutcome::Cancelled),
         }
     }
 

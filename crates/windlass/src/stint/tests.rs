@@ -2,17 +2,26 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
 
-use crate::{Phase, WorkContext, WorkError, WorkHandle, WorkId, WorkScheduler, WorkState, work_fn};
+use crate::{
+    Phase, ResourceCapacity, ResourceCost, WorkContext, WorkError, WorkHandle, WorkId,
+    WorkScheduler, WorkSchedulerBuilder, WorkState, work_fn,
+};
 
 /// How many works a runner is given ahead, whatever bodies take.
 const AHEAD: usize = 7;
 const WORKS: usize = 40;
 
 fn scheduler(max_concurrency: usize) -> WorkScheduler {
-    let builder = WorkScheduler::builder().max_concurrency(max_concurrency);
+    build(WorkScheduler::builder().max_concurrency(max_concurrency))
+}
+
+fn build(builder: WorkSchedulerBuilder) -> WorkScheduler {
     let scheduler = builder.build().expect("settings that make sense");
     scheduler.shared.look().crew.ahead_in_test = Some(AHEAD);
     let start = scheduler.submit(work_fn("start", |_| async { Ok(()) })).expect("it can run");
@@ -326,4 +335,51 @@ fn limits_that_change_in_the_middle_hold_at_once() {
     let scheduler = run_in_turn(scheduler);
     expect_stints(&scheduler);
     assert_eq!((handle.metrics().success, ran.load(SeqCst)), (WORKS + 1, WORKS));
+}
+
+#[test]
+fn what_time_alone_changes_in_the_middle_is_told() {
+    let scheduler = scheduler(100);
+    let start = Instant::now();
+    let due = move |place: usize| start + Duration::from_millis(2 * (place as u64 + 1));
+    let ids = submit(&scheduler, move |place, ctx| {
+        while Instant::now() <= due(place) {
+            std::thread::yield_now();
+        }
+        // Whoever looks settles what is on: every now and then that has just begun.
+        assert!(ctx.handle().metrics().running > 0);
+        Ok(())
+    });
+    let late = (0..WORKS).map(|place| {
+        let work = work_fn(format!("late {place}"), |_| async { Ok(()) });
+        scheduler.spawn(work.after([ids[WORKS - 1]]).deadline(due(place))).expect("it can run")
+    });
+    let late: Vec<_> = late.collect();
+    let scheduler = run_in_turn(scheduler);
+    expect_stints(&scheduler);
+    assert_eq!(scheduler.metrics().failed, WORKS);
+    for late in late {
+        let told = late.now_or_never().expect("whoever waits for its end is told");
+        assert!(told.is_err());
+    }
+}
+
+#[test]
+fn whoever_looks_at_the_capacity_in_the_middle_sees_what_is_true() {
+    let gpus = |n| ResourceCost::of([("gpu", n)]).expect("a cost");
+    let machine = ResourceCapacity::new(gpus(20));
+    let scheduler = build(WorkScheduler::builder().capacity(&machine).max_concurrency(100));
+    for place in 0..WORKS {
+        let machine = machine.clone();
+        let work = work_fn(format!("work {place}"), move |_| {
+            assert_eq!(machine.available(), gpus(19), "one runs at a time");
+            machine.set_limits(&gpus(1));
+            assert_eq!(machine.available(), gpus(0));
+            machine.set_limits(&gpus(20));
+            async { Ok(()) }
+        });
+        scheduler.submit(work.needs(gpus(1)).after([START])).expect("it can run");
+    }
+    let scheduler = run_in_turn(scheduler);
+    assert_eq!((scheduler.metrics().success, scheduler.metrics().failed), (WORKS + 1, 0));
 }

@@ -14,6 +14,8 @@ impl Visit<'_> {
     pub(crate) fn begin_stint(&mut self, stint: &Arc<Stint>, current: Grant, most: usize) -> usize {
         let State { watchers, mode, keep_ended, stints, .. } = &mut *self.state;
         let is_alone = !watchers.are_there() && *mode == Mode::Open && keep_ended.is_none();
+        // Whoever has the capacity sees what is taken from it, and changes it, without coming here.
+        let is_alone = is_alone && self.client.capacity.is_private();
         if !is_alone || !stints.may_begin() || self.state.entry(current.work).rare().is_some() {
             return 0;
         }

@@ -295,3 +295,34 @@ async fn looking_at_an_idle_scheduler_wakes_nobody() {
     add(&handle, ok("another"));
     assert_eq!(woken.0.load(Ordering::Relaxed), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_first_waits_when_its_runner_has_used_up_its_turn_is_woken() {
+    // Somewhere in this range the bodies before it leave nothing of what Tokio allows a task at a time.
+    for before in 0..300 {
+        let mut scheduler = scheduler(1);
+        (0..before)
+            .for_each(|_| _ = add(&scheduler, act("quick", |_| async { WorkOutcome::Success })));
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let mut told = Some(told);
+        let waits = act("waits", move |_| {
+            let told = told.take().expect("it is tried once");
+            async move {
+                told.await.expect("somebody tells it");
+                WorkOutcome::Success
+            }
+        });
+        let waits = add(&scheduler, waits);
+        let handle = scheduler.handle();
+        let tells = async {
+            while handle.state(waits) != Some(WorkState::Running) {
+                yield_now().await;
+            }
+            tokio::time::sleep(secs(1)).await;
+            tell.send(()).expect("it listens");
+        };
+        let both = async { tokio::join!(scheduler.run_until_done(), tells) };
+        let ended = tokio::time::timeout(secs(60), both).await;
+        assert!(ended.is_ok(), "after {before} others");
+    }
+}

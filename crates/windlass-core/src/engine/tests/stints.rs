@@ -112,3 +112,18 @@ fn none_is_granted_ahead_where_the_order_could_change() {
     (0..8).for_each(|_| _ = timed.add(&[], 0));
     assert_eq!(ahead(timed, 0), 0, "the next one has a time of its own");
 }
+
+#[test]
+fn what_time_has_changed_when_they_are_handed_back_is_told() {
+    let mut bench = bench(100, 3);
+    let deadline = Some(Timestamp::from_millis(5));
+    let last = Dependency::from(WorkId::from_index(2));
+    let late = bench.add_with(&[last], More { deadline, ..More::default() });
+    let first = bench.begin().expect("something is ready");
+    let next = bench.call(|engine, world| engine.take_alike(world, first, 8, 0));
+    assert_eq!(next.len(), 2);
+    bench.now = Timestamp::from_millis(5);
+    bench.call(|engine, world| engine.hand_back_alike(world, next));
+    let told = bench.transitions.last().expect("something was told");
+    assert_eq!((told.work, told.to), (late, Phase::Failed));
+}

@@ -8,7 +8,8 @@ use windlass_store::{Act, Backend, Bell, BootClock, Memory, Opener};
 
 use super::*;
 
-/// Memory that writes down when it was synced, by itself or with a commit.
+/// Memory that writes down when it was synced, by itself or with a commit. Beside a file called
+/// `broken` it cannot be.
 struct Noted {
     memory: Memory,
     record: PathBuf,
@@ -16,6 +17,10 @@ struct Noted {
 
 impl Backend for Noted {
     fn sync(&mut self) -> Result<(), StoreError> {
+        let path = self.record.with_file_name("broken");
+        if path.exists() {
+            return Err(StoreError::Fatal { path, reason: "the disk is gone".to_owned() });
+        }
         note(&self.record, SYNCED);
         self.memory.sync()
     }
@@ -60,22 +65,26 @@ fn note(record: &Path, line: &str) {
     writeln!(file.expect("a file"), "{line}").expect("room for a line");
 }
 
+/// A run of this file in `dir`, where everybody writes to `record`.
+fn coordinator(dir: &Path, text: &str) -> Coordinator {
+    let backend = Noted { memory: Memory::default(), record: dir.join("record") };
+    let clock = Arc::new(BootClock::start().expect("this is Linux"));
+    let store = Store::new(Box::new(backend), clock, &dir.join("state"));
+    let order = RunRecord {
+        file: "flow.toml".to_owned(),
+        text: text.to_owned(),
+        dir: dir.to_owned(),
+        ..RunRecord::default()
+    };
+    Coordinator::submit(store, order).expect("it can be submitted")
+}
+
 /// What happened in a run of this file, whose steps write their names: every step, every sync, and
 /// when the end of each step was told.
 fn record_of(text: &str) -> Vec<String> {
     let dir = tempfile::tempdir().expect("a directory");
     let record = dir.path().join("record");
-    let backend = Noted { memory: Memory::default(), record: record.clone() };
-    let clock = Arc::new(BootClock::start().expect("this is Linux"));
-    let store = Store::new(Box::new(backend), clock, &dir.path().join("state"));
-    let order = RunRecord {
-        file: "flow.toml".to_owned(),
-        text: text.to_owned(),
-        dir: dir.path().to_owned(),
-        ..RunRecord::default()
-    };
-    let coordinator = Coordinator::submit(store, order).expect("it can be submitted");
-    let end = coordinator.lead(|update| match update {
+    let end = coordinator(dir.path(), text).lead(|update| match update {
         Update::Changed(change) if change.state == WorkState::Success => {
             note(&record, &format!("{} is told", change.step));
         }
@@ -140,4 +149,19 @@ fn what_is_made_ready_and_cannot_be_started_is_told() {
     let [(why, log)] = &said[..] else { panic!("{said:?}") };
     assert_eq!(why, "exit code 127");
     assert!(log.contains("the step cannot be started: /no/such/program: "), "{log}");
+}
+
+#[test]
+fn what_is_made_ready_and_never_begins_leaves_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let text = "[step.a]\nrun = 'touch broken'\n\
+        [step.b]\nrun = 'touch begun'\nafter = ['a']\n";
+    let coordinator = coordinator(dir.path(), text);
+    let logs = coordinator.logs.clone();
+    let end = coordinator.lead(|_| {});
+    assert!(matches!(end, Err(RunError::Store(StoreError::Fatal { .. }))), "{end:?}");
+    assert!(!dir.path().join("begun").exists(), "the disk is not sure of what is before it");
+    let left = fs::read_dir(logs).expect("it is there").map(|file| file.expect("a file"));
+    let left: Vec<_> = left.map(|file| file.file_name()).collect();
+    assert_eq!(left, ["leader"], "neither a log nor a file that was to become one");
 }
