@@ -187,7 +187,7 @@ impl Attempt {
     /// The attempt went well, as its body has been told. None if something came between the two, or
     /// there is more to it.
     pub(crate) fn succeed(&mut self, visit: &mut Visit<'_>, ended_at: Timestamp) -> Option<Next> {
-        visit.settle_held_up();
+        visit.settle_unless(self.stint.as_ref());
         let goes_on = self.course.goes_on(&visit.state.crew);
         if self.in_stint && self.reports_stint(visit, ended_at) {
             let next = if goes_on == GoesOn::Yes { visit.begin_next() } else { None };
@@ -203,7 +203,6 @@ impl Attempt {
         let next = match begun? {
             Some(Begun::Started(grant)) => Some(grant),
             Some(Begun::Resumed(_)) => visit.begin_next(),
-            None if goes_on == GoesOn::Yes && visit.state.stints.are_on() => visit.begin_next(),
             None => None,
         };
         self.course.close(&mut visit.state.crew, ended_at);
@@ -214,7 +213,7 @@ impl Attempt {
     /// already.
     fn reports_stint(&mut self, visit: &mut Visit<'_>, ended_at: Timestamp) -> bool {
         let Some(stint) = &self.stint else { return false };
-        visit.state.stints.end(stint);
+        visit.state.stints.end();
         let mut books = stint.books();
         let Some((grant, is_known)) = books.close() else { return false };
         visit.hand_back(&mut books);
@@ -307,7 +306,7 @@ impl Attempt {
         visit.nothing_new_but(needs_the_run);
         let is_left = visit.state.engine.in_line() > 0 || self.in_stint;
         let is_busy = again || goes_on == GoesOn::Spared;
-        let wakes_the_run = needs_the_run || is_busy && is_left && visit.look_in(self.in_stint);
+        let wakes_the_run = needs_the_run || is_busy && is_left && visit.look_in();
         let others_first = handed_over || visit.after.has_resumed || wakes_the_run;
         let is_alone = visit.state.crew.polling <= 1;
         Next { again, others_first, is_alone }

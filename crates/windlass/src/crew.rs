@@ -34,8 +34,6 @@ pub(crate) struct Crew {
     seen_at: Timestamp,
     /// Whether the run looks in.
     is_watched: bool,
-    /// Whether there was a stint since it last did.
-    has_seen_stints: bool,
     /// How many works a runner is given ahead in a test, as if bodies took next to no time.
     #[cfg(test)]
     pub(crate) ahead_in_test: Option<usize>,
@@ -47,18 +45,16 @@ pub(crate) struct LastEnd(u64);
 
 /// A body that takes less, with the visit before it, costs less than to have somebody else run it.
 const BRISK_NS: u64 = 1_200;
-/// The same in stints, where the state goes from core to core once for several bodies.
-const BRISK_IN_STINT_NS: u64 = 600;
+/// The same in stints, where the visit does not count.
+const BRISK_IN_STINT_NS: u64 = 700;
 /// Bodies that take longer count as if they took so long, so that they are soon forgotten: two of
 /// them are noticed, and one that was only held up is not.
 const LONG_NS: u64 = 4 * BRISK_NS;
 /// How many ends the pace is about.
 const MEMORY: u64 = 8;
-/// Works whose bodies take longer are not given ahead: others could have them meanwhile.
-const SHORT_NS: u64 = 2 * BRISK_NS;
-/// For how long a runner may be gone with such works, about.
-const STINT_NS: u64 = 16_000;
-/// How many works those are at most.
+/// For how long a runner may be gone with works that it was given ahead, about.
+const STINT_NS: u64 = 8_000;
+/// How many works a stint has at most.
 const STINT: u64 = 16;
 /// How often the run looks in while somebody rests.
 pub(crate) const LOOK_IN: Duration = Duration::from_millis(1);
@@ -114,38 +110,29 @@ impl Crew {
         self.has_room() && !self.is_brisk()
     }
 
-    /// How many works a runner may be given ahead. None where there is one thread: if a body blocks it,
-    /// nobody else is there to see what has ended before.
+    /// How many works a runner may be given ahead. None unless it is alone: another one would begin what
+    /// stands behind them, and might wait for them. None either where there is one thread: if a body
+    /// blocks it, nobody is there to see what has ended before.
     pub(crate) fn ahead(&self) -> usize {
+        if self.polling > 1 || !self.is_brisk() {
+            return 0;
+        }
         #[cfg(test)]
         if let Some(ahead) = self.ahead_in_test {
             return ahead;
         }
-        if self.threads < 2 || self.pace_ns > SHORT_NS {
-            return 0;
-        }
         (STINT_NS / self.pace_ns.max(1)).min(STINT) as usize - 1
     }
 
-    /// How many others may want to run something.
-    pub(crate) fn others(&self) -> usize {
-        self.threads.saturating_sub(1)
-    }
-
-    /// Whether the run has to look in from now on, because somebody rests who could help, or has been
-    /// given works ahead.
-    pub(crate) fn has_to_be_watched(&mut self, in_stint: bool) -> bool {
-        self.has_seen_stints |= in_stint;
-        let rests = self.has_room() && self.is_brisk();
-        (rests || in_stint) && !std::mem::replace(&mut self.is_watched, true)
+    /// Whether the run has to look in from now on, because somebody rests who could help.
+    pub(crate) fn has_to_be_watched(&mut self) -> bool {
+        self.has_room() && self.is_brisk() && !std::mem::replace(&mut self.is_watched, true)
     }
 
     /// How many runners the run has to find work for. At least one, unless all get along so well:
     /// whoever has a thread may be busy with a body that never yields.
     pub(crate) fn missing(&mut self, now: Timestamp) -> usize {
-        let stints = std::mem::take(&mut self.has_seen_stints) && !self.has_room();
-        let gets_along = self.polling > 0 && (self.is_brisk() || stints);
-        self.is_watched = gets_along && !self.is_stuck(now);
+        self.is_watched = self.polling > 0 && self.is_brisk() && !self.is_stuck(now);
         if self.is_watched { 0 } else { self.threads.saturating_sub(self.polling).max(1) }
     }
 
@@ -220,8 +207,8 @@ mod tests {
     #[test]
     fn while_somebody_rests_the_run_looks_in_and_sends_for_help_if_nothing_ends() {
         let mut crew = crew(2, 1, TINY);
-        assert!(crew.has_to_be_watched(false));
-        assert!(!crew.has_to_be_watched(false), "once is enough");
+        assert!(crew.has_to_be_watched());
+        assert!(!crew.has_to_be_watched(), "once is enough");
         let [now, soon, later] = [5, 5, 6].map(Timestamp::from_millis);
         assert_eq!((crew.missing(now), crew.looks_in()), (0, true));
         crew.note_end(TINY);
@@ -231,11 +218,11 @@ mod tests {
     }
 
     #[test]
-    fn works_are_given_ahead_while_bodies_are_short_and_somebody_else_is_there() {
+    fn works_are_given_ahead_while_bodies_are_brisk_and_their_runner_is_alone() {
         assert_eq!(crew(2, 1, TINY).ahead(), 15);
-        assert_eq!(crew(2, 2, Duration::from_nanos(1_600)).ahead(), 9);
-        assert_eq!(crew(2, 2, Duration::from_micros(3)).ahead(), 0, "others could have them");
-        assert_eq!(crew(2, 2, LARGE).ahead(), 0);
+        assert_eq!(crew(2, 1, Duration::from_nanos(1_000)).ahead(), 7);
+        assert_eq!(crew(2, 2, TINY).ahead(), 0, "the other one would begin what is behind them");
+        assert_eq!(crew(2, 1, LARGE).ahead(), 0, "others could have them");
         assert_eq!(crew(1, 1, TINY).ahead(), 0, "nobody would see to it if one blocks");
     }
 
@@ -253,7 +240,7 @@ mod tests {
     #[test]
     fn on_one_thread_nobody_rests() {
         let mut crew = crew(1, 1, TINY);
-        assert!(!crew.has_to_be_watched(false) && !crew.wants_help());
+        assert!(!crew.has_to_be_watched() && !crew.wants_help());
         assert_eq!((crew.missing(Timestamp::ZERO), crew.looks_in()), (1, false));
     }
 }

@@ -73,7 +73,7 @@ impl Shared {
             }
             // They rest for a while then, so there is an end to this.
             self.visit_at(state, self.client.capacity.now(), |visit| {
-                visit.settle_all();
+                visit.settle_stint();
                 visit.nothing_new();
             });
         }
@@ -93,7 +93,7 @@ impl Shared {
     pub(crate) fn visit<T>(&self, call: impl FnOnce(&mut Visit<'_>) -> T) -> T {
         let state = self.state.lock();
         self.visit_at(state, self.client.capacity.now(), |visit| {
-            visit.settle_all();
+            visit.settle_stint();
             call(visit)
         })
     }
@@ -210,7 +210,7 @@ impl Shared {
             false => self.client.capacity.last_time(),
         };
         self.visit_at(state, now, |visit| {
-            visit.settle_all();
+            visit.settle_stint();
             let accepted = visit.accept(parent, &spec.needs);
             let submission = |cost| Submission { after, cost, priority, retries, more };
             let taken_in = accepted.and_then(|cost| visit.take_in(submission(cost)));

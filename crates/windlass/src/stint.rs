@@ -1,7 +1,7 @@
 //! A stint: a few works that one runner runs one after the other before it comes back to the state.
 //!
 //! Those that have not begun are granted, and their bodies are with the stint. Whoever else comes to
-//! the state settles every stint first (`visit/stints`): what has ended is put down, what is under
+//! the state settles it first (`visit/stints`): what has ended is put down, what is under
 //! way has begun, and the others are back in line. So nobody ever sees that they were gone, and nobody
 //! waits for a runner that is held up.
 //!
@@ -11,7 +11,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use windlass_core::{Grant, Timestamp};
+use windlass_core::Grant;
 
 use crate::work::Work;
 
@@ -37,10 +37,11 @@ pub(crate) struct Ended {
     pub(crate) took: Duration,
 }
 
-/// Those that are on, and since when.
+/// The one that is on. There is one at most, and nobody but its runner begins anything meanwhile: so works
+/// begin in the order of their line.
 #[derive(Default)]
 pub(crate) struct Stints {
-    on: Vec<(Arc<Stint>, Timestamp)>,
+    on: Option<Arc<Stint>>,
     /// How many ends have to be reported before there is another one.
     rest: u32,
     /// How many works were ever given ahead.
@@ -48,9 +49,7 @@ pub(crate) struct Stints {
     given: usize,
 }
 
-/// A stint that takes longer than this is held up, and others may have what is left of it.
-const HELD_UP: Duration = Duration::from_micros(50);
-/// After somebody has had to settle them, and after one that could not be had.
+/// After somebody has had to settle it, and after one that could not be had.
 const REST: u32 = if cfg!(test) { 1 } else { 16 };
 
 impl Stint {
@@ -93,21 +92,26 @@ impl Books {
 }
 
 impl Stints {
+    /// Whether one is on.
     pub(crate) fn are_on(&self) -> bool {
-        !self.on.is_empty()
+        self.on.is_some()
+    }
+
+    /// Whether it is this one.
+    pub(crate) fn is_on(&self, own: &Arc<Stint>) -> bool {
+        self.on.as_ref().is_some_and(|on| Arc::ptr_eq(on, own))
     }
 
     /// Whether there may be one now; to be asked once with each end that is reported.
     pub(crate) fn may_begin(&mut self) -> bool {
         let rest = self.rest;
         self.rest = rest.saturating_sub(1);
-        rest == 0
+        rest == 0 && self.on.is_none()
     }
 
     pub(crate) fn begin(
         &mut self,
         stint: &Arc<Stint>,
-        now: Timestamp,
         current: Grant,
         next: impl Iterator<Item = (Grant, Box<dyn Work>)>,
     ) {
@@ -116,7 +120,7 @@ impl Stints {
         {
             self.given += stint.books().next.len();
         }
-        self.on.push((Arc::clone(stint), now));
+        self.on = Some(Arc::clone(stint));
     }
 
     /// There are none for a while.
@@ -124,23 +128,16 @@ impl Stints {
         self.rest = REST;
     }
 
-    /// This one is reported by its own runner.
-    pub(crate) fn end(&mut self, own: &Arc<Stint>) {
-        self.on.retain(|(stint, _)| !Arc::ptr_eq(stint, own));
+    /// It is reported by its own runner.
+    pub(crate) fn end(&mut self) {
+        self.on = None;
     }
 
-    /// One of them, which somebody has to settle.
+    /// The one that is on, which somebody else has to settle.
     pub(crate) fn take(&mut self) -> Option<Arc<Stint>> {
-        let (stint, _) = self.on.pop()?;
+        let stint = self.on.take()?;
         self.rest();
         Some(stint)
-    }
-
-    /// One that is held up.
-    pub(crate) fn take_held_up(&mut self, now: Timestamp) -> Option<Arc<Stint>> {
-        let held_up = |(_, since): &(_, Timestamp)| now.since(*since) > HELD_UP;
-        let place = self.on.iter().position(held_up)?;
-        Some(self.on.swap_remove(place).0)
     }
 }
 

@@ -270,10 +270,9 @@ impl Visit<'_> {
         self.asked_for_the_run = true;
     }
 
-    /// Somebody rests who could help, or is gone with works: the run looks in from now on; whether it
-    /// is told so now.
-    pub(crate) fn look_in(&mut self, in_stint: bool) -> bool {
-        let has_to = self.state.crew.has_to_be_watched(in_stint);
+    /// Somebody rests who could help: the run looks in from now on; whether it is told so now.
+    pub(crate) fn look_in(&mut self) -> bool {
+        let has_to = self.state.crew.has_to_be_watched();
         self.changed |= has_to;
         has_to
     }
@@ -299,8 +298,6 @@ impl Visit<'_> {
             match self.engine(Engine::begin_next) {
                 Some(Begun::Started(grant)) => return Some(grant),
                 Some(Begun::Resumed(_)) => {}
-                // What others were given ahead, or what follows them, may be had.
-                None if self.state.stints.are_on() => self.settle_all(),
                 None => return None,
             }
         }

@@ -28,27 +28,21 @@ impl Urgency {
 
 impl Engine {
     /// Grants those who come next after `begun`, which is under way: so many at most, as long as they
-    /// cost the same and leave as much room for each of so many `others`.
+    /// cost the same.
     ///
     /// None are granted where what happens until they begin could put somebody else before them, or
     /// where they have times or a family. That they are granted is not told.
-    pub fn take_alike(
-        &mut self,
-        world: &mut World<'_>,
-        begun: Grant,
-        most: usize,
-        others: usize,
-    ) -> Vec<Grant> {
+    pub fn take_alike(&mut self, world: &mut World<'_>, begun: Grant, most: usize) -> Vec<Grant> {
         self.advance(world);
         self.lines.advance(self.now);
         let cost = self.works[begun.work.index()].cost;
-        let most = most.min(self.lines.len() / (others + 1));
+        let most = most.min(self.lines.len());
         if most == 0 || self.urgency.differs || self.ages() || !self.is_plain(begun.work) {
             return Vec::new();
         }
         let demand = &self.costs[cost.index()];
         let room = world.capacity.takes_at_ease(self.client, demand).unwrap_or(0);
-        let room = usize::try_from(room).unwrap_or(usize::MAX) / (others + 1);
+        let room = usize::try_from(room).unwrap_or(usize::MAX);
         if room == 0 || world.capacity.is_shared() {
             return Vec::new();
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::{Engine, Grant, Input, World};
+use windlass_core::{Grant, Input};
 
 use super::Visit;
 use crate::context::AttemptCell;
@@ -19,11 +19,7 @@ impl Visit<'_> {
         if !is_alone || !stints.may_begin() || self.state.entry(current.work).rare().is_some() {
             return 0;
         }
-        let others = self.state.crew.others();
-        let take = |engine: &mut Engine, world: &mut World<'_>| {
-            engine.take_alike(world, current, most, others)
-        };
-        let mut grants = self.engine(take);
+        let mut grants = self.engine(|engine, world| engine.take_alike(world, current, most));
         // Whoever waits for its end has to hear of it at once.
         let entries = &self.state.entries;
         let awaited = |grant: &Grant| entries.get(grant.work).is_none_or(|e| e.rare().is_some());
@@ -31,7 +27,6 @@ impl Visit<'_> {
             let rest = grants.split_off(place);
             self.engine(|engine, world| engine.hand_back_alike(world, rest));
         }
-        let now = self.now;
         let State { stints, entries, .. } = &mut *self.state;
         if grants.is_empty() {
             stints.rest();
@@ -39,22 +34,23 @@ impl Visit<'_> {
         }
         let count = grants.len();
         let body = |grant: Grant| (grant, entries.get_mut(grant.work).expect(KNOWN).take_body());
-        stints.begin(stint, now, current, grants.into_iter().map(body));
+        stints.begin(stint, current, grants.into_iter().map(body));
         count
     }
 
-    /// Settles every stint, so that everything is as if there had been none.
+    /// Settles the stint that is on, if one is: everything is as if there had been none.
     #[inline]
-    pub(crate) fn settle_all(&mut self) {
-        while let Some(stint) = self.state.stints.take() {
+    pub(crate) fn settle_stint(&mut self) {
+        if let Some(stint) = self.state.stints.take() {
             self.settle(&stint);
         }
     }
 
-    /// Settles those stints that are held up.
-    pub(crate) fn settle_held_up(&mut self) {
-        while let Some(stint) = self.state.stints.take_held_up(self.now) {
-            self.settle(&stint);
+    /// The same, unless it is one's own.
+    #[inline]
+    pub(crate) fn settle_unless(&mut self, own: Option<&Arc<Stint>>) {
+        if !own.is_some_and(|own| self.state.stints.is_on(own)) {
+            self.settle_stint();
         }
     }
 

@@ -22,7 +22,7 @@ impl Bench {
     /// How many it ran, with the one it has under way then.
     fn run_stint(&mut self, first: Grant, stint: Stint) -> (usize, Grant) {
         let Stint { ahead, runs } = stint;
-        let next = self.call(|engine, world| engine.take_alike(world, first, ahead, 0));
+        let next = self.call(|engine, world| engine.take_alike(world, first, ahead));
         let all: Vec<_> = std::iter::once(first).chain(next).collect();
         let ran = runs.min(all.len() - 1);
         let ended = all[..ran].iter().copied();
@@ -76,9 +76,9 @@ proptest! {
 }
 
 /// How many are granted ahead after the first of these.
-fn ahead(mut bench: Bench, others: usize) -> usize {
+fn ahead(mut bench: Bench) -> usize {
     let first = bench.begin().expect("something is ready");
-    bench.call(|engine, world| engine.take_alike(world, first, 8, others)).len()
+    bench.call(|engine, world| engine.take_alike(world, first, 8)).len()
 }
 
 fn bench(slots: u32, works: usize) -> Bench {
@@ -88,12 +88,11 @@ fn bench(slots: u32, works: usize) -> Bench {
 }
 
 #[test]
-fn no_more_are_granted_than_fit_and_others_can_do_without() {
-    assert_eq!(ahead(bench(100, 100), 0), 8);
-    assert_eq!(ahead(bench(4, 100), 0), 3, "one has begun");
-    assert_eq!(ahead(bench(5, 100), 1), 2, "half of what fits");
-    assert_eq!(ahead(bench(1, 100), 0), 0);
-    assert_eq!(ahead(bench(100, 7), 1), 3, "half of those in line");
+fn no_more_are_granted_than_fit() {
+    assert_eq!(ahead(bench(100, 100)), 8);
+    assert_eq!(ahead(bench(4, 100)), 3, "one has begun");
+    assert_eq!(ahead(bench(1, 100)), 0);
+    assert_eq!(ahead(bench(100, 7)), 6, "there are no more");
 }
 
 #[test]
@@ -104,13 +103,13 @@ fn none_is_granted_ahead_where_the_order_could_change() {
     let new = Submission { after, priority: 1, ..Submission::of(cost) };
     urgent.call(|engine, world| engine.submit(world, new)).expect("it is known");
     assert_eq!(urgent.engine.phase(first), Some(Phase::Ready));
-    assert_eq!(ahead(urgent, 0), 0, "one that follows the first goes before the others");
+    assert_eq!(ahead(urgent), 0, "one that follows the first goes before the others");
 
     let mut timed = bench(100, 1);
     let timeout = Some(Duration::from_secs(1));
     timed.add_with(&[], More { timeout, ..More::default() });
     (0..8).for_each(|_| _ = timed.add(&[], 0));
-    assert_eq!(ahead(timed, 0), 0, "the next one has a time of its own");
+    assert_eq!(ahead(timed), 0, "the next one has a time of its own");
 }
 
 #[test]
@@ -120,7 +119,7 @@ fn what_time_has_changed_when_they_are_handed_back_is_told() {
     let last = Dependency::from(WorkId::from_index(2));
     let late = bench.add_with(&[last], More { deadline, ..More::default() });
     let first = bench.begin().expect("something is ready");
-    let next = bench.call(|engine, world| engine.take_alike(world, first, 8, 0));
+    let next = bench.call(|engine, world| engine.take_alike(world, first, 8));
     assert_eq!(next.len(), 2);
     bench.now = Timestamp::from_millis(5);
     bench.call(|engine, world| engine.hand_back_alike(world, next));
