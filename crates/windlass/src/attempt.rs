@@ -168,14 +168,12 @@ impl Attempt {
     /// Whether the attempt, which went well, has another one after it that the state need not know of
     /// yet. Not if somebody else has something of it.
     fn goes_on_in_stint(&mut self, shared: &Shared) -> bool {
-        if self.left == 0 || !self.course.ctx.cell.is_quiet() {
-            return false;
-        }
-        let now = shared.now();
-        let (Some(stint), took) = (&self.stint, now.since(self.course.polled_at)) else {
+        let cell = &self.course.ctx.cell;
+        let Some(stint) = self.stint.as_ref().filter(|_| self.left > 0 && cell.is_quiet()) else {
             return false;
         };
-        let cell = &self.course.ctx.cell;
+        let now = shared.now();
+        let took = now.since(self.course.polled_at);
         let Some(next) = stint.go_on(&mut self.body, took, || cell.begin(now)) else {
             return false;
         };

@@ -71,7 +71,7 @@ impl Shared {
             if !state.stints.are_on() {
                 return state;
             }
-            // They rest for a while then, so there is an end to this.
+            // There is none for a while then, so there is an end to this.
             self.visit_at(state, self.client.capacity.now(), |visit| {
                 visit.settle_stint();
                 visit.nothing_new();

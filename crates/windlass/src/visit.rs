@@ -295,10 +295,9 @@ impl Visit<'_> {
     /// Begins the next attempt; works that go on after a wait have heard it by then.
     pub(crate) fn begin_next(&mut self) -> Option<Grant> {
         loop {
-            match self.engine(Engine::begin_next) {
-                Some(Begun::Started(grant)) => return Some(grant),
-                Some(Begun::Resumed(_)) => {}
-                None => return None,
+            match self.engine(Engine::begin_next)? {
+                Begun::Started(grant) => return Some(grant),
+                Begun::Resumed(_) => {}
             }
         }
     }
