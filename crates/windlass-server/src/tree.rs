@@ -226,10 +226,10 @@ fn read_at_once(path: &str) -> io::Result<Vec<u8>> {
 fn has_environment(pid: u32) -> bool {
     let fields = stat_fields(pid).unwrap_or_default();
     let number = |place: usize| fields.get(place).and_then(|field| field.parse::<u64>().ok());
-    let [memory, start, end] = [20, 47, 48].map(|place| number(place).unwrap_or(0));
-    // One that is about to end has no memory; one that becomes another program does not have its
-    // environment in there yet.
-    memory > 0 && (end == 0 || start < end)
+    let [memory, code, start, end] = [20, 23, 47, 48].map(|place| number(place).unwrap_or(0));
+    // One that is about to end has no memory. One that becomes another program is told where its code is
+    // only after its environment was laid out, of which nothing is to be seen until then.
+    memory > 0 && (code == 0 || start < end)
 }
 
 fn words_of<'e>(environment: &'e [u8], variable: &str) -> impl Iterator<Item = &'e [u8]> {

@@ -94,7 +94,9 @@ fn a_process_that_is_just_becoming_another_program_carries_its_mark_all_the_same
     let dir = tempfile::tempdir().expect("a directory");
     let script = dir.path().join("again.sh");
     fs::write(&script, "exec sh \"$0\"\n").expect("room for a line");
-    let mut child = start("tree-test-7", &format!("echo; exec sh {}", script.display()));
+    // The more it carries, the longer it takes to become another.
+    let load = "eval \"$(seq -f 'export V%.0f=x' 3000)\"";
+    let mut child = start("tree-test-7", &format!("{load}; echo; exec sh {}", script.display()));
     let (pid, word) = (child.id(), own("tree-test-7").into_bytes());
     for look in 0..2000 {
         assert!(words(pid, MARKS).contains(&word), "look {look}");
@@ -105,7 +107,7 @@ fn a_process_that_is_just_becoming_another_program_carries_its_mark_all_the_same
 
 #[test]
 fn a_process_without_an_environment_carries_nothing() {
-    let mut child = start("tree-test-8", "exec env -i sh -c 'echo; sleep 600'");
+    let mut child = start("tree-test-8", "exec env -i sh -c 'echo; exec sleep 600'");
     assert!(words(child.id(), MARKS).is_empty());
     child.kill().expect("it can be killed");
     child.wait().expect("it was killed");
