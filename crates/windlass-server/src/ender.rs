@@ -14,6 +14,7 @@ use rustix::process::{Signal, kill_process_group};
 use windlass_store::Tree;
 
 use crate::attempt::pid;
+use crate::files;
 use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::poll::poll;
 use crate::processes::Job;
@@ -136,13 +137,15 @@ impl<T: Fn(Gone)> Ending<T> {
             return;
         }
         let wanted: Vec<_> = self.trees.values().map(|dying| dying.condemned.wanted()).collect();
-        // Without a list of processes there is nobody to end; what is left is seen by whoever has
-        // its orphans.
-        let found = tree::members(&wanted).unwrap_or_else(|_| vec![Vec::new(); wanted.len()]);
-        let works: Vec<_> = self.trees.keys().copied().collect();
-        for (job, members) in works.into_iter().zip(found) {
+        let found = tree::members(&wanted);
+        let jobs: Vec<_> = self.trees.keys().copied().collect();
+        for (place, job) in jobs.into_iter().enumerate() {
             let dying = self.trees.get_mut(&job).expect("it is one of them");
-            if let Some(left) = dying.press(&members) {
+            let over = match &found {
+                Ok(found) => dying.press(&found[place]),
+                Err(_) => dying.press_unseen(),
+            };
+            if let Some(left) = over {
                 self.trees.remove(&job);
                 (self.tell)(Gone { job, left });
             }
@@ -215,9 +218,9 @@ impl Dying {
             let first = self.asked.insert((process.pid, process.started));
             let told = !killing && (!first || self.is_in_group(process.pid));
             match tree::signal(process, if told { &[] } else { signals }) {
-                Ok(Reach::In(handle)) => self.watched.push(handle),
+                Ok(Reach::In(handle)) => self.watched.extend(files::to_keep(handle)),
                 Ok(Reach::Out(handle)) => {
-                    self.watched.push(handle);
+                    self.watched.extend(files::to_keep(handle));
                     out_of_reach += 1;
                 }
                 // It has ended meanwhile, so another look is due.
@@ -227,6 +230,18 @@ impl Dying {
         let in_vain = out_of_reach == members.len() || now > self.kill_at + PATIENCE;
         let over = members.is_empty() || (killing && in_vain);
         over.then(|| members.iter().map(|process| process.pid).collect())
+    }
+
+    /// Does what can be done while the processes cannot be listed. When that has lasted too long: who may
+    /// be left.
+    fn press_unseen(&mut self) -> Option<Vec<u32>> {
+        self.watched.clear();
+        let now = Instant::now();
+        if now >= self.kill_at {
+            self.signal_group(&[Signal::KILL]);
+        }
+        let known = self.condemned.roots.iter().map(|process| process.pid);
+        (now > self.kill_at + PATIENCE).then(|| known.collect())
     }
 
     /// The whole group at once, so that none of it acts on the end of another.

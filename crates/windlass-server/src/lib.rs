@@ -45,6 +45,7 @@ mod ender;
 mod events;
 #[cfg(windlass_faults)]
 pub mod fault;
+mod files;
 mod guard;
 mod hold;
 mod launch;

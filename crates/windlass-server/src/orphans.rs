@@ -12,7 +12,7 @@ use rustix::process::{getpgrp, getpid, set_child_subreaper};
 
 use crate::attempt::pid;
 use crate::spawn::{is_spawned, reap};
-use crate::tree::{self, Process};
+use crate::tree::{self, MARKS, Process};
 
 /// The orphans of this process.
 pub(crate) struct Orphans {
@@ -20,6 +20,13 @@ pub(crate) struct Orphans {
     list: Option<File>,
     /// Our own group. Attempts have groups of their own, so whoever is in ours is none of theirs.
     group: u32,
+}
+
+/// One that lives.
+pub(crate) struct Orphan {
+    pub(crate) process: Process,
+    /// The words that mark it.
+    pub(crate) words: Vec<Vec<u8>>,
 }
 
 impl Orphans {
@@ -33,20 +40,22 @@ impl Orphans {
     }
 
     /// The orphans that live; those that have ended are reaped.
-    pub(crate) fn look(&self) -> io::Result<Vec<Process>> {
-        let mut living = Vec::new();
-        for child in self.children()?.into_iter().filter(|&child| !is_spawned(child)) {
-            let Some((process, lives)) = tree::stat(child) else { continue };
-            if process.group == self.group {
-                continue;
+    pub(crate) fn look(&self) -> io::Result<Vec<Orphan>> {
+        let children = self.children()?.into_iter().filter(|&child| !is_spawned(child));
+        children.filter_map(|child| self.look_at(child).transpose()).collect()
+    }
+
+    fn look_at(&self, child: u32) -> io::Result<Option<Orphan>> {
+        match tree::stat(child)? {
+            Some((process, true)) if process.group != self.group => {
+                Ok(Some(Orphan { process, words: tree::words(child, MARKS)? }))
             }
-            if lives {
-                living.push(process);
-            } else if let Some(number) = pid(child) {
-                reap(number)?;
+            Some((process, false)) if process.group != self.group => {
+                pid(child).map_or(Ok(None), reap)?;
+                Ok(None)
             }
+            _ => Ok(None),
         }
-        Ok(living)
     }
 
     fn children(&self) -> io::Result<Vec<u32>> {

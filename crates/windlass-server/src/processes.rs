@@ -18,7 +18,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::param::clock_ticks_per_second;
-use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 use windlass_core::WorkId;
 use windlass_store::Tree;
@@ -28,10 +28,11 @@ use crate::ended::{Ended, Exit};
 use crate::ender::{Condemned, Ender, Gone, Mercy};
 #[cfg(windlass_faults)]
 use crate::fault::Point;
+use crate::files;
 use crate::launch::{Launched, Launcher};
 use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::order::Order;
-use crate::orphans::Orphans;
+use crate::orphans::{Orphan, Orphans};
 use crate::outputs;
 use crate::poll::{poll, timespec};
 use crate::spares::{Lent, Spares};
@@ -187,7 +188,7 @@ impl Processes {
         news: &impl AsFd,
         logs: &Path,
     ) -> io::Result<Self> {
-        allow_files(at_once as u64);
+        files::allow(at_once);
         let table = epoll::create(CreateFlags::CLOEXEC)?;
         let (tell, words) = mailbox()?;
         epoll::add(&table, news, EventData::new_u64(NEWS), EventFlags::IN)?;
@@ -228,7 +229,8 @@ impl Processes {
         let born = ticks();
         #[cfg(windlass_faults)]
         Point::BeforeSpawn.reached();
-        let started = ready.start(&mut self.launcher).and_then(|process| {
+        let room = files::room(&self.table).map_err(io::Error::from);
+        let started = room.and_then(|()| ready.start(&mut self.launcher)).and_then(|process| {
             #[cfg(windlass_faults)]
             Point::AfterSpawn.reached();
             self.watch(&process).map(|()| process)
@@ -260,10 +262,14 @@ impl Processes {
         match log {
             Log::Soon(log) => {
                 let (spare, file) = self.spares.lend(log)?;
+                let file = files::to_keep(file).inspect_err(|_| self.spares.take_back(&spare))?;
                 Ok((Some(spare), file))
             }
             // Whatever else opens it, nobody writes over others.
-            Log::AtOnce(log) => Ok((None, File::options().create(true).append(true).open(log)?)),
+            Log::AtOnce(log) => {
+                let file = File::options().create(true).append(true).open(log)?;
+                Ok((None, files::to_keep(file)?))
+            }
         }
     }
 
@@ -414,23 +420,22 @@ impl Processes {
     }
 
     /// The orphans that live, and whose they are.
-    fn orphans(&self) -> io::Result<Vec<(Process, Owner)>> {
+    fn orphans(&mut self) -> io::Result<Vec<(Process, Owner)>> {
         let living = self.orphans.look()?;
-        Ok(living.into_iter().map(|orphan| (orphan, self.owner(&orphan))).collect())
+        Ok(living.into_iter().map(|orphan| (orphan.process, self.owner(&orphan))).collect())
     }
 
-    fn owner(&self, orphan: &Process) -> Owner {
-        let carried = tree::words(orphan.pid, MARKS);
-        let carries = |mark: &str| carried.iter().any(|word| word == mark.as_bytes());
+    fn owner(&self, orphan: &Orphan) -> Owner {
+        let carries = |mark: &str| orphan.words.iter().any(|word| word == mark.as_bytes());
         let marked = self.running.iter().find(|(_, running)| carries(&running.traces.mark));
         let marked = marked.map(|(job, _)| *job);
-        match marked.or_else(|| self.jobs.get(&orphan.group).copied()) {
+        match marked.or_else(|| self.jobs.get(&orphan.process.group).copied()) {
             Some(job) => Owner::Job(job),
             None if carries(&self.mark) => Owner::Unknown,
             None => {
                 let ours = std::env::var(MARKS).unwrap_or_default();
                 let inherited = |word: &Vec<u8>| ours.split(' ').any(|w| w.as_bytes() == word);
-                if carried.iter().all(inherited) { Owner::Unknown } else { Owner::Stranger }
+                if orphan.words.iter().all(inherited) { Owner::Unknown } else { Owner::Stranger }
             }
         }
     }
@@ -466,8 +471,10 @@ impl Processes {
         };
         running.tree = TreeState::Ending;
         let number = running.process.id();
-        roots.extend(tree::stat(number).map(|(process, _)| process));
-        let tree = Tree { mark: tree::mark(&running.traces.mark), group: tree::group_of(number) };
+        let main = tree::stat(number)?.map(|(process, _)| process);
+        roots.extend(main);
+        let group = main.and_then(Process::leads);
+        let tree = Tree { mark: tree::mark(&running.traces.mark), group };
         ender.end(Condemned { job, tree, roots, mercy });
         Ok(())
     }
@@ -527,19 +534,6 @@ impl Drop for Processes {
         // There is nobody left to tell.
         let _ = self.finish();
         self.spares.clear();
-    }
-}
-
-/// Makes room for a handle on each of so many processes. Those that are started inherit the limit, so
-/// it is left alone where it suffices.
-fn allow_files(at_once: u64) {
-    // The store, bells and logs are open besides, and a second handle on whoever has to end.
-    let needed = at_once.saturating_mul(2).saturating_add(128);
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current.is_some_and(|current| current < needed) {
-        let current = Some(maximum.map_or(needed, |maximum| maximum.min(needed)));
-        // Without it, those that find no room cannot be started, and say so.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
     }
 }
 

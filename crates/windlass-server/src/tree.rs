@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -48,6 +49,14 @@ pub(crate) struct Process {
     pub(crate) session: u32,
     /// In ticks since boot; tells one life of a number from another.
     pub(crate) started: u64,
+}
+
+impl Process {
+    /// The group that it leads, if it leads one.
+    pub(crate) fn leads(self) -> Option<Group> {
+        let Self { pid: leader, group, session, started, .. } = self;
+        (leader == group).then_some(Group { leader, started, session })
+    }
 }
 
 /// Which processes are looked for.
@@ -110,7 +119,7 @@ pub(crate) fn members(wanted: &[Wanted<'_>]) -> io::Result<Vec<Vec<Process>>> {
     let mut children: BTreeMap<u32, Vec<Process>> = BTreeMap::new();
     for (process, _) in all.iter().filter(|(process, lives)| *lives && process.pid != this) {
         children.entry(process.parent).or_default().push(*process);
-        for place in marks.carried_by(process.pid) {
+        for place in marks.carried_by(process.pid)? {
             found[place].insert(*process);
         }
     }
@@ -147,9 +156,7 @@ fn is_reused(group: Group, all: &[(Process, bool)]) -> bool {
 /// The group that a child of ours leads, also if it has ended: until it is reaped its number is its
 /// own, and others may live on in its group.
 pub(crate) fn group_of(child: u32) -> Option<Group> {
-    let (process, _) = stat(child)?;
-    let leads = process.group == child;
-    leads.then_some(Group { leader: child, started: process.started, session: process.session })
+    stat(child).ok()??.0.leads()
 }
 
 /// Every process, ordered by number, and whether it lives.
@@ -157,8 +164,9 @@ pub(crate) fn all() -> io::Result<Vec<(Process, bool)>> {
     let mut all = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
-        let number = name.to_str().and_then(|name| name.parse().ok());
-        all.extend(number.and_then(stat));
+        if let Some(number) = name.to_str().and_then(|name| name.parse().ok()) {
+            all.extend(stat(number)?);
+        }
     }
     all.sort_unstable();
     Ok(all)
@@ -166,43 +174,74 @@ pub(crate) fn all() -> io::Result<Vec<(Process, bool)>> {
 
 /// A process as it is now; none if there is none, or it has ended and only waits to be reaped.
 pub(crate) fn look(pid: u32) -> Option<Process> {
-    stat(pid).and_then(|(process, lives)| lives.then_some(process))
+    stat(pid).ok()?.and_then(|(process, lives)| lives.then_some(process))
 }
 
-/// A process, and whether it lives.
-pub(crate) fn stat(pid: u32) -> Option<(Process, bool)> {
-    let fields = stat_fields(pid)?;
-    let number = |place: usize| fields.get(place)?.parse::<u32>().ok();
-    let started = fields.get(19)?.parse().ok()?;
-    let lives = !matches!(fields.first()?.as_str(), "Z" | "X");
-    let (parent, group, session) = (number(1)?, number(2)?, number(3)?);
-    Some((Process { pid, parent, group, session, started }, lives))
+/// A process, and whether it lives; none if there is none. Where there is no
+/// room to look, there may be one all the same.
+pub(crate) fn stat(pid: u32) -> io::Result<Option<(Process, bool)>> {
+    Ok(Stat::read(pid)?.and_then(|stat| stat.process(pid)))
 }
 
 /// What the system tells of a process, from its state on.
-fn stat_fields(pid: u32) -> Option<Vec<String>> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name before that may contain anything, also blanks and parentheses.
-    let behind_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
-    let fields = str::from_utf8(&stat[behind_name..]).ok()?.split_whitespace();
-    Some(fields.map(str::to_owned).collect())
+struct Stat(Vec<String>);
+
+impl Stat {
+    fn read(pid: u32) -> io::Result<Option<Self>> {
+        let stat = match fs::read(format!("/proc/{pid}/stat")) {
+            Err(error) if !is_for_want_of_room(&error) => return Ok(None),
+            stat => stat?,
+        };
+        // The name before that may contain anything, also blanks and parentheses.
+        let behind_name = stat.rsplit(|byte| *byte == b')').next().unwrap_or_default();
+        let fields = String::from_utf8_lossy(behind_name);
+        Ok(Some(Self(fields.split_whitespace().map(str::to_owned).collect())))
+    }
+
+    fn number<N: FromStr>(&self, place: usize) -> Option<N> {
+        self.0.get(place)?.parse().ok()
+    }
+
+    fn process(&self, pid: u32) -> Option<(Process, bool)> {
+        let [parent, group, session] = [self.number(1)?, self.number(2)?, self.number(3)?];
+        let lives = !matches!(self.0.first()?.as_str(), "Z" | "X");
+        Some((Process { pid, parent, group, session, started: self.number(19)? }, lives))
+    }
+
+    /// Whether the process has an environment, or will have one when it has become another program.
+    fn has_environment(&self) -> bool {
+        let number = |place| self.number::<u64>(place).unwrap_or(0);
+        let [memory, code, start, end] = [20, 23, 47, 48].map(number);
+        // One that is about to end has no memory. One that becomes another program is told where its code
+        // is only after its environment was laid out, of which nothing is to be seen until then.
+        memory > 0 && (code == 0 || start < end)
+    }
+}
+
+/// Whether it is for want of room that something could not be read. Else it has ended, or is another
+/// user's whom we must not look at.
+fn is_for_want_of_room(error: &io::Error) -> bool {
+    let number = error.raw_os_error().unwrap_or(0);
+    [Errno::MFILE, Errno::NFILE, Errno::NOMEM].map(Errno::raw_os_error).contains(&number)
 }
 
 /// The words that a process carries in `variable`.
-pub(crate) fn words(pid: u32, variable: &str) -> Vec<Vec<u8>> {
-    words_of(&environment(pid), variable).map(<[u8]>::to_vec).collect()
+pub(crate) fn words(pid: u32, variable: &str) -> io::Result<Vec<Vec<u8>>> {
+    Ok(words_of(&environment(pid)?, variable).map(<[u8]>::to_vec).collect())
 }
 
 /// What a process was started with; nothing of what other users' processes were, which carry nothing of
 /// ours. One that is just becoming another program has nothing for a moment, and then the same again.
-fn environment(pid: u32) -> Vec<u8> {
+fn environment(pid: u32) -> io::Result<Vec<u8>> {
     let began = Instant::now();
     loop {
-        let Ok(environment) = read_at_once(&format!("/proc/{pid}/environ")) else {
-            return Vec::new();
+        let environment = match read_at_once(&format!("/proc/{pid}/environ")) {
+            Err(error) if !is_for_want_of_room(&error) => return Ok(Vec::new()),
+            environment => environment?,
         };
-        if !environment.is_empty() || !has_environment(pid) || began.elapsed() > BECOMING {
-            return environment;
+        let found = !environment.is_empty() || began.elapsed() > BECOMING;
+        if found || !Stat::read(pid)?.as_ref().is_some_and(Stat::has_environment) {
+            return Ok(environment);
         }
         thread::sleep(Duration::from_micros(50));
     }
@@ -220,16 +259,6 @@ fn read_at_once(path: &str) -> io::Result<Vec<u8>> {
         }
         content.resize(length * 2, 0);
     }
-}
-
-/// Whether a process has an environment, or will have one when it has become another program.
-fn has_environment(pid: u32) -> bool {
-    let fields = stat_fields(pid).unwrap_or_default();
-    let number = |place: usize| fields.get(place).and_then(|field| field.parse::<u64>().ok());
-    let [memory, code, start, end] = [20, 23, 47, 48].map(|place| number(place).unwrap_or(0));
-    // One that is about to end has no memory. One that becomes another program is told where its code is
-    // only after its environment was laid out, of which nothing is to be seen until then.
-    memory > 0 && (code == 0 || start < end)
 }
 
 fn words_of<'e>(environment: &'e [u8], variable: &str) -> impl Iterator<Item = &'e [u8]> {
@@ -253,12 +282,12 @@ impl<'a> Marks<'a> {
         Self(marks)
     }
 
-    fn carried_by(&self, pid: u32) -> Vec<usize> {
-        let environment = environment(pid);
+    fn carried_by(&self, pid: u32) -> io::Result<Vec<usize>> {
+        let environment = environment(pid)?;
         let carried = self.0.iter().flat_map(|(variable, words)| {
             words_of(&environment, variable).filter_map(|word| words.get(word)).flatten()
         });
-        carried.copied().collect()
+        Ok(carried.copied().collect())
     }
 }
 

@@ -364,3 +364,19 @@ fn more_steps_may_run_at_a_time_than_files_may_be_open() {
     let output = bench.script(few).output().expect("sh runs");
     assert!(output.status.success(), "{}", stderr(&output));
 }
+
+#[test]
+fn steps_that_find_no_file_to_open_fail_and_the_others_still_leave_nothing() {
+    let bench = Bench::new();
+    let steps: Vec<_> = (0..60).map(|n| n.to_string()).collect();
+    let flow = "concurrency = 60\non_failure = 'finish'\n\
+                [step.s]\neach = { n = [STEPS] }\nrun = '''(setsid sleep 600 &); sleep 0.3'''\n\
+                [step.look]\nafter = { s = 'done' }\n\
+                run = 'test \"$(cat /proc/$PPID/task/$PPID/children)\" = \"$$ \" && echo alone'\n";
+    bench.write("flow.toml", &flow.replace("STEPS", &steps.join(",")));
+    let few = "ulimit -n 48; exec \"$WINDLASS\" run flow.toml";
+    let output = bench.script(few).output().expect("sh runs");
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("exit code 126"), "{}", stderr(&output));
+    assert!(stdout(&output).contains("look | alone"), "{}", stderr(&output));
+}

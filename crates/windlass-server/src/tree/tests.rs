@@ -99,7 +99,7 @@ fn a_process_that_is_just_becoming_another_program_carries_its_mark_all_the_same
     let mut child = start("tree-test-7", &format!("{load}; echo; exec sh {}", script.display()));
     let (pid, word) = (child.id(), own("tree-test-7").into_bytes());
     for look in 0..2000 {
-        assert!(words(pid, MARKS).contains(&word), "look {look}");
+        assert!(words(pid, MARKS).expect("it can be read").contains(&word), "look {look}");
     }
     end(&tree("tree-test-7")).expect("it ends");
     child.wait().expect("it was killed");
@@ -108,7 +108,7 @@ fn a_process_that_is_just_becoming_another_program_carries_its_mark_all_the_same
 #[test]
 fn a_process_without_an_environment_carries_nothing() {
     let mut child = start("tree-test-8", "exec env -i sh -c 'echo; exec sleep 600'");
-    assert!(words(child.id(), MARKS).is_empty());
+    assert!(words(child.id(), MARKS).expect("it can be read").is_empty());
     child.kill().expect("it can be killed");
     child.wait().expect("it was killed");
 }
