@@ -102,12 +102,12 @@ struct Happened {
 
 /// What is known of the processes that an attempt has started.
 enum TreeState {
-    /// They are left alone.
-    Untouched,
+    /// They are left alone, or whoever was found of them has ended.
+    Free,
     /// They are being ended.
     Ending,
-    /// They have ended, except for these.
-    Ended { left: Vec<u32> },
+    /// These cannot be ended.
+    Stuck { left: Vec<u32> },
 }
 
 /// What an attempt can be recognised by, and leaves behind.
@@ -247,7 +247,7 @@ impl Processes {
             self.nameless.push_back((Instant::now() + NAMELESS, job, number));
         }
         self.jobs.insert(number, job);
-        let tree = TreeState::Untouched;
+        let tree = TreeState::Free;
         self.running.insert(job, Running { process, born, traces, spare, tree });
         Ok(())
     }
@@ -393,7 +393,10 @@ impl Processes {
                 Word::Over(job, ended) => over.push((job, ended)),
                 Word::Gone(Gone { job, left }) => {
                     if let Some(running) = self.running.get_mut(&job) {
-                        running.tree = TreeState::Ended { left };
+                        running.tree = match left.is_empty() {
+                            true => TreeState::Free,
+                            false => TreeState::Stuck { left },
+                        };
                     }
                 }
             }
@@ -402,7 +405,8 @@ impl Processes {
         let orphans = self.orphans()?;
         for job in self.exited.iter().copied().collect::<Vec<_>>() {
             match &self.running[&job].tree {
-                TreeState::Untouched => {
+                // Also after a search, which can miss those that others start meanwhile.
+                TreeState::Free => {
                     let left = self.left_by(job, &orphans);
                     match left.is_empty() {
                         true => over.extend(self.conclude(job, &[])),
@@ -410,7 +414,7 @@ impl Processes {
                     }
                 }
                 TreeState::Ending => {}
-                TreeState::Ended { left } => {
+                TreeState::Stuck { left } => {
                     let left = left.clone();
                     over.extend(self.conclude(job, &left));
                 }
@@ -457,7 +461,7 @@ impl Processes {
     /// Has everything that belongs to an attempt ended, unless that is under way.
     fn condemn(&mut self, job: Job, mercy: Mercy, mut roots: Vec<Process>) -> io::Result<()> {
         let Some(running) = self.running.get_mut(&job) else { return Ok(()) };
-        if !matches!(running.tree, TreeState::Untouched) {
+        if !matches!(running.tree, TreeState::Free) {
             return Ok(());
         }
         let ender = match &self.ender {
