@@ -93,11 +93,13 @@ fn one_run(dice: &mut Dice, quota: &mut Quota) {
             break;
         }
         after_the_end -= u64::from(complete);
-        let chosen = quota.choose(dice, |chance| match chance {
-            Chance::Begin => !submitted,
-            Chance::Resume => submitted,
-            Chance::Under => submitted && !complete,
-            Chance::End => false,
+        let begins = quota.choose(dice, |chance| chance == Chance::Begin && !submitted);
+        let chosen = begins.or_else(|| {
+            quota.choose(dice, |chance| match chance {
+                Chance::Resume => submitted,
+                Chance::Under => !complete,
+                Chance::Begin | Chance::End => false,
+            })
         });
         if let Some(died_at) = lives.die_at(&quota.deaths(dice, chosen)) {
             quota.count(died_at);
