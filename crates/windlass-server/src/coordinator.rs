@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use windlass_core::{Grant, Input, Phase, Timestamp, Token, WorkId, WorkState};
 use windlass_store::{Durability, Leftover, Name, RunEnd, RunRecord, Store, Topic, Tree};
-use windlass_workflow::{Plan, Step};
+use windlass_workflow::{Plan, Step, Workflow};
 
 use crate::ended::Ended;
 use crate::events::EventReader;
@@ -152,9 +152,13 @@ enum News {
 
 /// The plan of a run, as it was asked for.
 pub(crate) fn plan_of(run: &RunRecord) -> Result<Plan, RunError> {
+    plan_as_asked(windlass_workflow::parse(&run.file, &run.text)?, run)
+}
+
+/// The plan of a run, whose text was parsed before.
+fn plan_as_asked(workflow: Workflow, run: &RunRecord) -> Result<Plan, RunError> {
     let given = run.params.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let plan = windlass_workflow::parse(&run.file, &run.text)?.bind(given)?;
-    let mut plan = plan.only(&run.steps)?;
+    let mut plan = workflow.into_plan(given)?.only(&run.steps)?;
     plan.concurrency = run.jobs.or(plan.concurrency);
     Ok(plan)
 }
@@ -170,8 +174,18 @@ fn expect_open(store: &mut Store, run: &RunRecord) -> Result<(), RunError> {
 impl Coordinator {
     /// Stores a new run and leads it. The record's id is given to it here, and so is the
     /// workflow's name.
-    pub fn submit(mut store: Store, run: RunRecord) -> Result<Self, RunError> {
-        let plan = plan_of(&run)?;
+    pub fn submit(store: Store, run: RunRecord) -> Result<Self, RunError> {
+        let workflow = windlass_workflow::parse(&run.file, &run.text)?;
+        Self::submit_parsed(store, run, workflow)
+    }
+
+    /// As [`Coordinator::submit`], for those who have parsed the record's text already.
+    pub fn submit_parsed(
+        mut store: Store,
+        run: RunRecord,
+        workflow: Workflow,
+    ) -> Result<Self, RunError> {
+        let plan = plan_as_asked(workflow, &run)?;
         let workflow = plan.name.clone();
         let mut schedule = Schedule::new(plan);
         schedule.submit_all();
