@@ -23,7 +23,7 @@ use crate::guard::CheckResult;
 use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::order::Order;
 use crate::presence;
-use crate::processes::{Job, Prepared, Processes};
+use crate::processes::{Job, Prepared, Processes, Woken};
 use crate::pulse::Pulse;
 use crate::schedule::Schedule;
 use crate::signals::SignalWatch;
@@ -42,7 +42,7 @@ mod starting;
 mod telling;
 mod update;
 
-use self::bells::BellWatch;
+use self::bells::Bells;
 use self::condition::{Conclusion, Conditions, Side, Told};
 pub use self::error::RunError;
 use self::items::Items;
@@ -54,6 +54,9 @@ pub use self::update::{Change, End, Update};
 
 /// How often to look though nobody rang: a holder that was killed rings for nobody.
 const NET: Duration = Duration::from_secs(1);
+/// How long a run lasts before others can reach it, though they could have left something for it: most
+/// small ones are over by then, and need neither bells nor a pulse.
+const BRIEF: Duration = Duration::from_millis(5);
 /// How long a sync may wait for more to sync. Nobody sees the difference, and steps that take less time
 /// than a sync need not wait for one each.
 const LINGER: Duration = Duration::from_millis(20);
@@ -95,8 +98,10 @@ pub struct Coordinator {
     /// Stale holds whose processes were ended here, so that their names can be taken.
     ended: Vec<(Name, Token)>,
     _signals: SignalWatch,
-    _pulse: Pulse,
-    bells: BellWatch,
+    began: Instant,
+    /// Beats once the run has lasted for a moment.
+    pulse: Option<Pulse>,
+    bells: Bells,
     /// Since when there is something in the store that a loss of power would take.
     unsynced: Option<Instant>,
     stop: Option<Stop>,
@@ -289,11 +294,11 @@ impl Coordinator {
         });
         let what = "signals cannot be watched";
         let _signals = signals.map_err(|source| RunError::Io { what, source })?;
-        let (process, terms) = (leader.process.clone(), terms(schedule.plan()));
-        let what = "heartbeats cannot be sent";
-        let pulse = Pulse::of_process(store.opener(), process, terms);
-        let _pulse = pulse.map_err(|source| RunError::Io { what, source })?;
-        let bells = BellWatch::start(&store, topics(schedule.plan()), tell.clone())?;
+        // Steps that wait for others are called by them, from the beginning.
+        let bells = match topics(schedule.plan()) {
+            topics if topics == [Topic::Requests] => Bells::default(),
+            topics => Bells::hang(&store, topics)?,
+        };
         let events = match heeds_events(schedule.plan()) {
             true => {
                 let mut reader = store.another()?;
@@ -326,7 +331,8 @@ impl Coordinator {
             called: 0,
             ended: Vec::new(),
             _signals,
-            _pulse,
+            began: Instant::now(),
+            pulse: None,
             bells,
             unsynced: None,
             stop: None,
@@ -384,6 +390,24 @@ impl Coordinator {
                 }
             }
         }
+    }
+
+    /// Is there for others from now on.
+    fn be_there(&mut self) -> Result<(), RunError> {
+        let (process, terms) = (self.leader.process.clone(), terms(self.schedule.plan()));
+        let what = "heartbeats cannot be sent";
+        let pulse = Pulse::of_process(self.store.opener(), process, terms);
+        self.pulse = Some(pulse.map_err(|source| RunError::Io { what, source })?);
+        if self.bells.is_empty() {
+            self.bells = Bells::hang(&self.store, topics(self.schedule.plan()))?;
+        }
+        let what = "bells cannot be heard";
+        let heard = self.bells.iter().try_for_each(|bell| self.processes.hear(bell));
+        heard.map_err(|source| RunError::Io { what, source })?;
+        // Whoever was earlier has rung for nobody.
+        let missed = self.requests()?;
+        self.inbox.extend(missed.into_iter().map(News::Request));
+        Ok(())
     }
 
     /// Stores what has happened, and starts what may start at once: what does not follow an end that
@@ -550,6 +574,9 @@ impl Coordinator {
 
     /// Waits until something happens, or time has come for something.
     fn wait(&mut self) -> Result<(), RunError> {
+        if self.until_there() == Some(Duration::ZERO) {
+            self.be_there()?;
+        }
         if !self.inbox.is_empty() {
             return Ok(());
         }
@@ -557,13 +584,19 @@ impl Coordinator {
         let linger = self.unsynced.map(|since| LINGER.saturating_sub(since.elapsed()));
         let patience = self.patience();
         let lingers = linger.is_some_and(|linger| patience.is_none_or(|other| linger < other));
-        let over = self.processes.wait(if lingers { linger } else { patience });
-        let over = over.map_err(|source| RunError::Io { what, source })?;
+        let woken = self.processes.wait(if lingers { linger } else { patience });
+        let Woken { over, news, rang } = woken.map_err(|source| RunError::Io { what, source })?;
         let exited = over.into_iter().map(|(job, ended)| News::Exited { job, ended });
         self.inbox.extend(exited);
-        self.inbox.extend(self.news.take());
+        if news {
+            self.inbox.extend(self.news.take());
+        }
+        if rang {
+            self.bells.hush();
+            self.inbox.push(News::Rang);
+        }
         // Nobody rang in time, which may be because nobody could.
-        if self.inbox.is_empty() && !lingers {
+        if self.inbox.is_empty() && !lingers && self.pulse.is_some() {
             self.inbox.push(News::Rang);
         }
         Ok(())
@@ -577,7 +610,12 @@ impl Coordinator {
         let kill = kill.map(|at| at.saturating_duration_since(Instant::now()));
         // What was cleared away just now is had by asking again, and nobody rings for it.
         let cleared = (!self.ended.is_empty()).then_some(Duration::ZERO);
-        [due, nets.then_some(NET), kill, cleared].into_iter().flatten().min()
+        [due, nets.then_some(NET), kill, cleared, self.until_there()].into_iter().flatten().min()
+    }
+
+    /// How long until others can reach the run; none if they can.
+    fn until_there(&self) -> Option<Duration> {
+        self.pulse.is_none().then(|| BRIEF.saturating_sub(self.began.elapsed()))
     }
 
     /// The attempt of a step that is under way, or the last one.
