@@ -59,7 +59,7 @@ const NET: Duration = Duration::from_secs(1);
 const BRIEF: Duration = Duration::from_millis(5);
 /// How long a sync may wait for more to sync. Nobody sees the difference, and steps that take less time
 /// than a sync need not wait for one each.
-const LINGER: Duration = Duration::from_millis(20);
+const LINGER: Duration = Duration::from_millis(50);
 
 /// Leads one run to its end.
 pub struct Coordinator {
