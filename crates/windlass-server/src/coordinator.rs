@@ -56,7 +56,7 @@ pub use self::update::{Change, End, Update};
 const NET: Duration = Duration::from_secs(1);
 /// How long a run lasts before others can reach it, though they could have left something for it: most
 /// small ones are over by then, and need neither bells nor a pulse.
-const BRIEF: Duration = Duration::from_millis(5);
+const BRIEF: Duration = Duration::from_millis(20);
 /// How long a sync may wait for more to sync. Nobody sees the difference, and steps that take less time
 /// than a sync need not wait for one each.
 const LINGER: Duration = Duration::from_millis(50);
@@ -613,9 +613,11 @@ impl Coordinator {
         [due, nets.then_some(NET), kill, cleared, self.until_there()].into_iter().flatten().min()
     }
 
-    /// How long until others can reach the run; none if they can.
+    /// How long until others can reach the run; none if they can. One that deals with others does not
+    /// put that off.
     fn until_there(&self) -> Option<Duration> {
-        self.pulse.is_none().then(|| BRIEF.saturating_sub(self.began.elapsed()))
+        let brief = if self.bells.is_empty() { BRIEF } else { Duration::ZERO };
+        self.pulse.is_none().then(|| brief.saturating_sub(self.began.elapsed()))
     }
 
     /// The attempt of a step that is under way, or the last one.
