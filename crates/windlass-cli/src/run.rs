@@ -52,10 +52,10 @@ pub(crate) fn run(
     arguments: &RunArguments<'_>,
     shown: Shown,
 ) -> Result<Exit, Box<dyn Error>> {
-    let Some(WorkflowFile { name, text, .. }) = WorkflowFile::open(arguments.file, shown.form)?
-    else {
+    let Some(read) = WorkflowFile::open(arguments.file, shown.form)? else {
         return Ok(Exit::Usage);
     };
+    let WorkflowFile { name, text, workflow } = read;
     let order = RunRecord {
         file: name,
         text,
@@ -67,7 +67,7 @@ pub(crate) fn run(
     };
     let store = state::open(state)?;
     let options = shown.options(Verb::Run, &store);
-    lead(Coordinator::submit(store, order)?, options)
+    lead(Coordinator::submit_parsed(store, order, workflow)?, options)
 }
 
 pub(crate) fn resume(

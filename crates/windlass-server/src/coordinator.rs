@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use windlass_core::{Grant, Input, Phase, Timestamp, Token, WorkId, WorkState};
 use windlass_store::{Durability, Leftover, Name, RunEnd, RunRecord, Store, Topic, Tree};
-use windlass_workflow::{Plan, Step};
+use windlass_workflow::{Plan, Step, Workflow};
 
 use crate::ended::Ended;
 use crate::events::EventReader;
@@ -23,7 +23,7 @@ use crate::guard::CheckResult;
 use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::order::Order;
 use crate::presence;
-use crate::processes::{Job, Prepared, Processes};
+use crate::processes::{Job, Prepared, Processes, Woken};
 use crate::pulse::Pulse;
 use crate::schedule::Schedule;
 use crate::signals::SignalWatch;
@@ -42,7 +42,7 @@ mod starting;
 mod telling;
 mod update;
 
-use self::bells::BellWatch;
+use self::bells::Bells;
 use self::condition::{Conclusion, Conditions, Side, Told};
 pub use self::error::RunError;
 use self::items::Items;
@@ -54,9 +54,12 @@ pub use self::update::{Change, End, Update};
 
 /// How often to look though nobody rang: a holder that was killed rings for nobody.
 const NET: Duration = Duration::from_secs(1);
+/// How long a run lasts before others can reach it, though they could have left something for it: most
+/// small ones are over by then, and need neither bells nor a pulse.
+const BRIEF: Duration = Duration::from_millis(20);
 /// How long a sync may wait for more to sync. Nobody sees the difference, and steps that take less time
 /// than a sync need not wait for one each.
-const LINGER: Duration = Duration::from_millis(20);
+const LINGER: Duration = Duration::from_millis(50);
 
 /// Leads one run to its end.
 pub struct Coordinator {
@@ -95,8 +98,10 @@ pub struct Coordinator {
     /// Stale holds whose processes were ended here, so that their names can be taken.
     ended: Vec<(Name, Token)>,
     _signals: SignalWatch,
-    _pulse: Pulse,
-    bells: BellWatch,
+    began: Instant,
+    /// Beats once the run has lasted for a moment.
+    pulse: Option<Pulse>,
+    bells: Bells,
     /// Since when there is something in the store that a loss of power would take.
     unsynced: Option<Instant>,
     stop: Option<Stop>,
@@ -152,9 +157,13 @@ enum News {
 
 /// The plan of a run, as it was asked for.
 pub(crate) fn plan_of(run: &RunRecord) -> Result<Plan, RunError> {
+    plan_as_asked(windlass_workflow::parse(&run.file, &run.text)?, run)
+}
+
+/// The plan of a run, whose text was parsed before.
+fn plan_as_asked(workflow: Workflow, run: &RunRecord) -> Result<Plan, RunError> {
     let given = run.params.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let plan = windlass_workflow::parse(&run.file, &run.text)?.bind(given)?;
-    let mut plan = plan.only(&run.steps)?;
+    let mut plan = workflow.into_plan(given)?.only(&run.steps)?;
     plan.concurrency = run.jobs.or(plan.concurrency);
     Ok(plan)
 }
@@ -170,8 +179,18 @@ fn expect_open(store: &mut Store, run: &RunRecord) -> Result<(), RunError> {
 impl Coordinator {
     /// Stores a new run and leads it. The record's id is given to it here, and so is the
     /// workflow's name.
-    pub fn submit(mut store: Store, run: RunRecord) -> Result<Self, RunError> {
-        let plan = plan_of(&run)?;
+    pub fn submit(store: Store, run: RunRecord) -> Result<Self, RunError> {
+        let workflow = windlass_workflow::parse(&run.file, &run.text)?;
+        Self::submit_parsed(store, run, workflow)
+    }
+
+    /// As [`Coordinator::submit`], for those who have parsed the record's text already.
+    pub fn submit_parsed(
+        mut store: Store,
+        run: RunRecord,
+        workflow: Workflow,
+    ) -> Result<Self, RunError> {
+        let plan = plan_as_asked(workflow, &run)?;
         let workflow = plan.name.clone();
         let mut schedule = Schedule::new(plan);
         schedule.submit_all();
@@ -275,11 +294,14 @@ impl Coordinator {
         });
         let what = "signals cannot be watched";
         let _signals = signals.map_err(|source| RunError::Io { what, source })?;
-        let (process, terms) = (leader.process.clone(), terms(schedule.plan()));
-        let what = "heartbeats cannot be sent";
-        let pulse = Pulse::of_process(store.opener(), process, terms);
-        let _pulse = pulse.map_err(|source| RunError::Io { what, source })?;
-        let bells = BellWatch::start(&store, topics(schedule.plan()), tell.clone())?;
+        // Steps that wait for others are called by them, from the beginning.
+        let bells = match topics(schedule.plan()) {
+            topics if topics == [Topic::Requests] => {
+                let what = "bells cannot be heard";
+                Bells::later().map_err(|source| RunError::Io { what, source })?
+            }
+            topics => Bells::hang(&store, topics)?,
+        };
         let events = match heeds_events(schedule.plan()) {
             true => {
                 let mut reader = store.another()?;
@@ -312,7 +334,8 @@ impl Coordinator {
             called: 0,
             ended: Vec::new(),
             _signals,
-            _pulse,
+            began: Instant::now(),
+            pulse: None,
             bells,
             unsynced: None,
             stop: None,
@@ -370,6 +393,26 @@ impl Coordinator {
                 }
             }
         }
+    }
+
+    /// Is there for others from now on.
+    fn be_there(&mut self) -> Result<(), RunError> {
+        let (process, terms) = (self.leader.process.clone(), terms(self.schedule.plan()));
+        let what = "heartbeats cannot be sent";
+        let pulse = Pulse::of_process(self.store.opener(), process, terms);
+        self.pulse = Some(pulse.map_err(|source| RunError::Io { what, source })?);
+        if self.bells.is_empty() {
+            // Makes the room free that was kept for them.
+            self.bells = Bells::default();
+            self.bells = Bells::hang(&self.store, topics(self.schedule.plan()))?;
+        }
+        let what = "bells cannot be heard";
+        let heard = self.bells.iter().try_for_each(|bell| self.processes.hear(bell));
+        heard.map_err(|source| RunError::Io { what, source })?;
+        // Whoever was earlier has rung for nobody.
+        let missed = self.requests()?;
+        self.inbox.extend(missed.into_iter().map(News::Request));
+        Ok(())
     }
 
     /// Stores what has happened, and starts what may start at once: what does not follow an end that
@@ -536,6 +579,9 @@ impl Coordinator {
 
     /// Waits until something happens, or time has come for something.
     fn wait(&mut self) -> Result<(), RunError> {
+        if self.until_there() == Some(Duration::ZERO) {
+            self.be_there()?;
+        }
         if !self.inbox.is_empty() {
             return Ok(());
         }
@@ -543,13 +589,19 @@ impl Coordinator {
         let linger = self.unsynced.map(|since| LINGER.saturating_sub(since.elapsed()));
         let patience = self.patience();
         let lingers = linger.is_some_and(|linger| patience.is_none_or(|other| linger < other));
-        let over = self.processes.wait(if lingers { linger } else { patience });
-        let over = over.map_err(|source| RunError::Io { what, source })?;
+        let woken = self.processes.wait(if lingers { linger } else { patience });
+        let Woken { over, news, rang } = woken.map_err(|source| RunError::Io { what, source })?;
         let exited = over.into_iter().map(|(job, ended)| News::Exited { job, ended });
         self.inbox.extend(exited);
-        self.inbox.extend(self.news.take());
+        if news {
+            self.inbox.extend(self.news.take());
+        }
+        if rang {
+            self.bells.hush();
+            self.inbox.push(News::Rang);
+        }
         // Nobody rang in time, which may be because nobody could.
-        if self.inbox.is_empty() && !lingers {
+        if self.inbox.is_empty() && !lingers && self.pulse.is_some() {
             self.inbox.push(News::Rang);
         }
         Ok(())
@@ -563,7 +615,14 @@ impl Coordinator {
         let kill = kill.map(|at| at.saturating_duration_since(Instant::now()));
         // What was cleared away just now is had by asking again, and nobody rings for it.
         let cleared = (!self.ended.is_empty()).then_some(Duration::ZERO);
-        [due, nets.then_some(NET), kill, cleared].into_iter().flatten().min()
+        [due, nets.then_some(NET), kill, cleared, self.until_there()].into_iter().flatten().min()
+    }
+
+    /// How long until others can reach the run; none if they can. One that deals with others does not
+    /// put that off.
+    fn until_there(&self) -> Option<Duration> {
+        let brief = if self.bells.is_empty() { BRIEF } else { Duration::ZERO };
+        self.pulse.is_none().then(|| brief.saturating_sub(self.began.elapsed()))
     }
 
     /// The attempt of a step that is under way, or the last one.

@@ -60,6 +60,7 @@ mod presence;
 mod primitive;
 mod processes;
 mod pulse;
+mod roster;
 mod schedule;
 mod signals;
 mod spares;

@@ -68,10 +68,11 @@ impl Orphans {
         let mut chunk = [0; 4096];
         loop {
             let length = list.read_at(&mut chunk, text.len() as u64)?;
-            if length == 0 {
+            text.extend(&chunk[..length]);
+            // Only the end leaves so much room.
+            if length < chunk.len() / 2 {
                 break;
             }
-            text.extend(&chunk[..length]);
         }
         let numbers = text.split(|byte| *byte == b' ').filter_map(|word| str::from_utf8(word).ok());
         Ok(numbers.filter_map(|word| word.parse().ok()).collect())

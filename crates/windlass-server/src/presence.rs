@@ -7,7 +7,7 @@
 //! has started carries its mark, or is gone.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use windlass_store::{Process, Tree};
 
+use crate::roster;
 use crate::tree::{self, MARKS};
 
 /// How long a process may take from its beginning to its program.
@@ -36,11 +37,10 @@ impl Presence {
     pub(crate) fn take(state: &Path, run: &str, process: &Process) -> io::Result<Self> {
         let path = path(state, run);
         fs::create_dir_all(path.parent().expect("it lies in the directory of a run"))?;
-        let mut file = File::options().append(true).create(true).open(path)?;
+        let file = File::options().write(true).create(true).truncate(false).open(path)?;
         wait(|| try_lock(&file, FlockOperation::NonBlockingLockExclusive))?;
-        file.set_len(0)?;
         let Process { pid, started, boot, namespace } = process;
-        file.write_all(format!("{pid} {started} {boot} {namespace}").as_bytes())?;
+        roster::write(&file, 0, &format!("{pid} {started} {boot} {namespace}"))?;
         Ok(Self { locked: file })
     }
 }
@@ -55,22 +55,20 @@ pub(crate) fn end_leftover(state: &Path, tree: &Tree) -> io::Result<()> {
 
 /// Waits until no child of a dead leader is without its mark.
 fn await_marks(path: &Path) -> io::Result<()> {
-    let mut file = match File::open(path) {
+    let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         file => file?,
     };
     wait(|| {
         let free = try_lock(&file, FlockOperation::NonBlockingLockShared)?;
         // One that lives has had the lock after the dead one's children.
-        Ok(free || leader(&mut file)?.is_some_and(|leader| !leader.is_gone()))
+        Ok(free || leader(&file)?.is_some_and(|leader| !leader.is_gone()))
     })
 }
 
 /// Who had the lock last.
-fn leader(file: &mut File) -> io::Result<Option<Process>> {
-    let mut text = String::new();
-    file.seek(SeekFrom::Start(0))?;
-    file.read_to_string(&mut text)?;
+fn leader(file: &File) -> io::Result<Option<Process>> {
+    let text = roster::read(file, 0)?;
     let mut words = text.split(' ');
     let process = (|| {
         let (pid, started) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
@@ -87,7 +85,7 @@ fn run_of(tree: &Tree) -> Option<&str> {
 }
 
 fn path(state: &Path, run: &str) -> PathBuf {
-    state.join("runs").join(run).join("leader")
+    state.join("runs").join(run).join(roster::NAME)
 }
 
 fn try_lock(file: &File, how: FlockOperation) -> io::Result<bool> {

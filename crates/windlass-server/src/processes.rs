@@ -48,9 +48,10 @@ const SWEEP: Duration = Duration::from_secs(1);
 const NAMELESS: Duration = Duration::from_millis(20);
 /// How many ends one wait can tell of.
 const AT_ONCE: usize = 256;
-/// What the table calls what is no process's end: news from outside, and from our own threads.
+/// What the table calls what is no process's end: news from outside, from our own threads, and bells.
 const NEWS: u64 = 0;
 const WORDS: u64 = u64::MAX;
+const BELL: u64 = u64::MAX - 1;
 
 /// Whose process it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,8 +97,19 @@ struct Running {
 #[derive(Default)]
 struct Happened {
     news: bool,
+    rang: bool,
     /// One of our own threads has something to say.
     words: bool,
+}
+
+/// What has ended a wait.
+pub(crate) struct Woken {
+    /// The attempts that are over; nothing of them is left.
+    pub(crate) over: Vec<(Job, Ended)>,
+    /// There are news.
+    pub(crate) news: bool,
+    /// A bell rings.
+    pub(crate) rang: bool,
 }
 
 /// What is known of the processes that an attempt has started.
@@ -306,9 +318,13 @@ impl Processes {
             .try_for_each(|job| self.kill(job))
     }
 
-    /// Waits until an attempt is over, or there are news, or `patience` is over. The attempts that
-    /// are over now; nothing of them is left.
-    pub(crate) fn wait(&mut self, patience: Option<Duration>) -> io::Result<Vec<(Job, Ended)>> {
+    /// Has a bell end a wait, too.
+    pub(crate) fn hear(&self, bell: &impl AsFd) -> io::Result<()> {
+        Ok(epoll::add(&self.table, bell, EventData::new_u64(BELL), EventFlags::IN)?)
+    }
+
+    /// Waits until an attempt is over, or there are news, or a bell rings, or `patience` is over.
+    pub(crate) fn wait(&mut self, patience: Option<Duration>) -> io::Result<Woken> {
         let until = patience.and_then(|patience| Instant::now().checked_add(patience));
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -317,8 +333,9 @@ impl Processes {
             let happened = self.sleep([left, sweep, nameless].into_iter().flatten().min())?;
             let over = self.look(&happened)?;
             self.name_logs();
-            if happened.news || !over.is_empty() || left.is_some_and(|left| left.is_zero()) {
-                return Ok(over);
+            let Happened { news, rang, .. } = happened;
+            if news || rang || !over.is_empty() || left.is_some_and(|left| left.is_zero()) {
+                return Ok(Woken { over, news, rang });
             }
         }
     }
@@ -378,6 +395,7 @@ impl Processes {
         for name in events.iter().map(|event| event.data.u64()) {
             happened.news |= name == NEWS;
             happened.words |= name == WORDS;
+            happened.rang |= name == BELL;
             let job = u32::try_from(name).ok().and_then(|number| self.jobs.get(&number));
             self.exited.extend(job);
         }

@@ -12,21 +12,17 @@ use std::fmt::Display;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, statat, unlinkat};
 
-/// The name of the roster.
-const ROSTER: &str = "spares";
-/// How long an entry of the roster is. No name of a log is longer.
-const ENTRY: usize = 128;
+use crate::roster;
 
 /// The spare files of a run.
 pub(crate) struct Spares {
     path: PathBuf,
     dir: OwnedFd,
-    /// Made with the first of them.
+    /// Opened with the first of them.
     roster: Option<File>,
     made: u32,
     /// Those that nobody uses.
@@ -87,20 +83,21 @@ impl Spares {
         for number in self.free.drain(..) {
             let _ = unlinkat(&self.dir, name(number), AtFlags::empty());
         }
-        if self.roster.take().is_some() {
-            let _ = unlinkat(&self.dir, ROSTER, AtFlags::empty());
+        if let Some(roster) = self.roster.take() {
+            let _ = roster.set_len(roster::LINE as u64);
         }
     }
 
     fn enter(&mut self, number: u32, log: &str) -> io::Result<()> {
         let roster = match &self.roster {
             Some(roster) => roster,
-            None => self.roster.insert(File::create(self.path.join(ROSTER))?),
+            None => {
+                let mut options = File::options();
+                options.write(true).create(true).truncate(false);
+                self.roster.insert(options.open(self.path.join(roster::NAME))?)
+            }
         };
-        let mut entry = [b'\n'; ENTRY];
-        let place = entry.get_mut(..log.len()).ok_or(io::ErrorKind::InvalidFilename)?;
-        place.copy_from_slice(log.as_bytes());
-        roster.write_all_at(&entry, u64::from(number) * ENTRY as u64)
+        roster::write(roster, number + 1, log)
     }
 
     fn adopt(&self) -> io::Result<()> {
@@ -134,9 +131,8 @@ pub(crate) fn left_in(dir: &Path) -> BTreeMap<String, PathBuf> {
 
 /// Which log each spare in `dir` is to become, by number.
 fn entries(dir: &Path) -> Vec<String> {
-    let roster = fs::read(dir.join(ROSTER)).unwrap_or_default();
-    let log = |entry| str::from_utf8(entry).map(str::trim_end).unwrap_or_default().to_owned();
-    roster.chunks_exact(ENTRY).map(log).collect()
+    let roster = fs::read(dir.join(roster::NAME)).unwrap_or_default();
+    roster.chunks_exact(roster::LINE).skip(1).map(roster::text).collect()
 }
 
 #[cfg(test)]
@@ -150,7 +146,7 @@ mod tests {
         let name = |entry: io::Result<fs::DirEntry>| {
             entry.expect("it can be listed").file_name().into_string().expect("plain")
         };
-        let mut names: Vec<_> = entries.map(name).filter(|name| name != ROSTER).collect();
+        let mut names: Vec<_> = entries.map(name).filter(|name| name != roster::NAME).collect();
         names.sort();
         names
     }
@@ -166,7 +162,7 @@ mod tests {
         }
         spares.clear();
         assert_eq!(names(dir.path()), [] as [&str; 0]);
-        assert!(!dir.path().join(ROSTER).exists());
+        assert_eq!(entries(dir.path()), [] as [&str; 0]);
     }
 
     #[test]

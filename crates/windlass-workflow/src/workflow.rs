@@ -62,4 +62,13 @@ impl Workflow {
         let params = param::bind(&self.params, given)?;
         Ok(Plan { params, ..self.plan.clone() })
     }
+
+    /// As [`Workflow::bind`], for those who need the workflow no more: nothing is copied.
+    pub fn into_plan<'a>(
+        self,
+        given: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Plan, ParamErrors> {
+        let params = param::bind(&self.params, given)?;
+        Ok(Plan { params, ..self.plan })
+    }
 }

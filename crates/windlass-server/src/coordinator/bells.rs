@@ -1,67 +1,53 @@
-//! Listens to the bells of a run, and tells when one has rung.
+//! The bells of a run, which ring when somebody wants something of it.
 
-use std::io::{self, PipeWriter};
-use std::os::fd::AsFd;
-use std::thread;
+use std::fs::File;
+use std::io;
 
-use windlass_store::{Bell, Store, Topic};
+use windlass_store::{Bell, Store, StoreError, Topic};
 
-use super::{News, RunError};
-use crate::mailbox::Sender;
-use crate::poll::poll;
-
-/// Listens until it is dropped.
-pub(super) struct BellWatch {
+/// The bells of a run that hang.
+#[derive(Default)]
+pub(super) struct Bells {
+    hung: Vec<Bell>,
     turn: Option<String>,
-    /// Closed to end the thread.
-    stop: Option<PipeWriter>,
-    thread: Option<thread::JoinHandle<()>>,
+    /// The number of an open file for one that is to hang later, so that steps do not take it.
+    _room: Option<File>,
 }
 
-impl BellWatch {
-    pub(super) fn start(
-        store: &Store,
-        topics: Vec<Topic>,
-        tell: Sender<News>,
-    ) -> Result<Self, RunError> {
-        let mut bells = Vec::new();
-        let mut turn = None;
+impl Bells {
+    /// There is room for one that is to hang later.
+    pub(super) fn later() -> io::Result<Self> {
+        Ok(Self { _room: Some(File::open("/dev/null")?), ..Self::default() })
+    }
+
+    /// Hangs one for each topic.
+    pub(super) fn hang(store: &Store, topics: Vec<Topic>) -> Result<Self, StoreError> {
+        let mut bells = Self::default();
         for topic in topics {
             let bell = store.hang(&topic)?;
             if topic == Topic::Turn {
-                turn = Some(bell.name().to_owned());
+                bells.turn = Some(bell.name().to_owned());
             }
-            bells.push(bell);
+            bells.hung.push(bell);
         }
-        let what = "bells cannot be heard";
-        let (stopped, stop) = io::pipe().map_err(|source| RunError::Io { what, source })?;
-        let thread = thread::Builder::new().spawn(move || {
-            let mut sources: Vec<&dyn AsFd> = vec![&stopped];
-            sources.extend(bells.iter().map(|bell| bell as &dyn AsFd));
-            while let Ok(ready) = poll(&sources, None)
-                && !ready[0]
-            {
-                bells.iter().for_each(Bell::hush);
-                // Nobody listens any more once the run has ended.
-                let _ = tell.send(News::Rang);
-            }
-        });
-        let thread = thread.map_err(|source| RunError::Io { what, source })?;
-        Ok(Self { turn, stop: Some(stop), thread: Some(thread) })
+        Ok(bells)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.hung.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Bell> {
+        self.hung.iter()
+    }
+
+    /// They have been heard.
+    pub(super) fn hush(&self) {
+        self.hung.iter().for_each(Bell::hush);
     }
 
     /// By which whoever gives a name back rings; none where no step needs names.
     pub(super) fn turn(&self) -> Option<&str> {
         self.turn.as_deref()
-    }
-}
-
-impl Drop for BellWatch {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // It does nothing that could panic.
-            let _ = thread.join();
-        }
     }
 }

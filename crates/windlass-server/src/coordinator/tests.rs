@@ -58,3 +58,27 @@ fn a_run_that_cannot_go_on_leaves_no_step_running() {
     let pid = fs::read_to_string(path("pid")).expect("step b wrote it");
     eventually("step b has ended", || !runs(&pid));
 }
+
+#[test]
+fn a_request_is_heard_however_early_it_comes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let open = || Store::open(&dir.path().join("state")).expect("a store");
+    let order = RunRecord {
+        file: "flow.toml".to_owned(),
+        text: "[step.a]\nrun = 'touch begun; sleep 600'\n".to_owned(),
+        dir: dir.path().to_owned(),
+        ..RunRecord::default()
+    };
+    let coordinator = Coordinator::submit(open(), order).expect("it can be submitted");
+    let run = coordinator.run_id().to_owned();
+    let mut store = open();
+    let leading = thread::spawn(move || coordinator.lead(|_| {}));
+    // The step runs, and the bells of the run may not hang yet.
+    let begun = dir.path().join("begun");
+    while !begun.exists() {
+        thread::yield_now();
+    }
+    ask(&mut store, &run, &Ask::Cancel(None)).expect("the store works");
+    let end = leading.join().expect("it does not panic").expect("it is led to its end");
+    assert_eq!(end, End::Cancelled);
+}
