@@ -296,10 +296,7 @@ impl Coordinator {
         let _signals = signals.map_err(|source| RunError::Io { what, source })?;
         // Steps that wait for others are called by them, from the beginning.
         let bells = match topics(schedule.plan()) {
-            topics if topics == [Topic::Requests] => {
-                let what = "bells cannot be heard";
-                Bells::later().map_err(|source| RunError::Io { what, source })?
-            }
+            topics if topics == [Topic::Requests] => Bells::default(),
             topics => Bells::hang(&store, topics)?,
         };
         let events = match heeds_events(schedule.plan()) {
@@ -402,8 +399,6 @@ impl Coordinator {
         let pulse = Pulse::of_process(self.store.opener(), process, terms);
         self.pulse = Some(pulse.map_err(|source| RunError::Io { what, source })?);
         if self.bells.is_empty() {
-            // Makes the room free that was kept for them.
-            self.bells = Bells::default();
             self.bells = Bells::hang(&self.store, topics(self.schedule.plan()))?;
         }
         let what = "bells cannot be heard";

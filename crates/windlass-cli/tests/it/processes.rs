@@ -374,7 +374,7 @@ fn steps_that_find_no_file_to_open_fail_and_the_others_still_leave_nothing() {
                 [step.look]\nafter = { s = 'done' }\n\
                 run = 'test \"$(cat /proc/$PPID/task/$PPID/children)\" = \"$$ \" && echo alone'\n";
     bench.write("flow.toml", &flow.replace("STEPS", &steps.join(",")));
-    let few = "ulimit -n 48; exec \"$WINDLASS\" run flow.toml";
+    let few = "ulimit -n 64; exec \"$WINDLASS\" run flow.toml";
     let output = bench.script(few).output().expect("sh runs");
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("exit code 126"), "{}", stderr(&output));

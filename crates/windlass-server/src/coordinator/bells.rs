@@ -1,8 +1,5 @@
 //! The bells of a run, which ring when somebody wants something of it.
 
-use std::fs::File;
-use std::io;
-
 use windlass_store::{Bell, Store, StoreError, Topic};
 
 /// The bells of a run that hang.
@@ -10,16 +7,9 @@ use windlass_store::{Bell, Store, StoreError, Topic};
 pub(super) struct Bells {
     hung: Vec<Bell>,
     turn: Option<String>,
-    /// The number of an open file for one that is to hang later, so that steps do not take it.
-    _room: Option<File>,
 }
 
 impl Bells {
-    /// There is room for one that is to hang later.
-    pub(super) fn later() -> io::Result<Self> {
-        Ok(Self { _room: Some(File::open("/dev/null")?), ..Self::default() })
-    }
-
     /// Hangs one for each topic.
     pub(super) fn hang(store: &Store, topics: Vec<Topic>) -> Result<Self, StoreError> {
         let mut bells = Self::default();
