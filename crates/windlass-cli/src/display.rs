@@ -51,8 +51,6 @@ pub(crate) use self::outline::Outline;
 
 /// How long a reader may take to read the rest, once a signal has asked us to end.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long it may take to tell of a signal.
-const SIGNALS: Duration = Duration::from_millis(500);
 
 /// How a run is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -120,17 +118,16 @@ impl Display {
     pub(crate) fn start(outline: Outline, options: Options) -> io::Result<Self> {
         let feed = Arc::new(Feed::new());
         let over = Arc::new(AtomicBool::new(false));
-        let (asked, signalled) = (Arc::default(), Arc::default());
+        let signalled = Arc::default();
         for signal in ENDING.into_iter().filter(|signal| is_heeded(*signal)) {
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&over))?;
-            flag::register(signal, Arc::clone(&asked))?;
             flag::register(signal, Arc::clone(&signalled))?;
         }
         let (showing, shown) = mpsc::channel();
         let (heard, board) = (Arc::clone(&feed), Board::new(outline));
         let show = move || {
             let _showing = showing;
-            show(&heard, &asked, board, &mut *view(options));
+            show(&heard, board, &mut *view(options));
         };
         let thread = thread::Builder::new().name("display".to_owned()).spawn(show);
         let thread = thread.map_err(|error| {
@@ -177,20 +174,12 @@ impl Drop for Display {
     }
 }
 
-/// Shows what comes until the end comes, and that the run was `asked` to stop.
-fn show(feed: &Feed, asked: &AtomicBool, mut board: Board, view: &mut dyn View) {
+/// Shows what comes until the end comes.
+fn show(feed: &Feed, mut board: Board, view: &mut dyn View) {
     view.begin(&board);
-    let mut stopping = false;
     loop {
-        // Pairs with the store in the signal's handler, and orders nothing else.
-        stopping |= asked.swap(false, Ordering::Relaxed);
-        // A signal may be here before the start of the step that it ends.
-        if stopping && board.counts().running > 0 {
-            stopping = false;
-            view.stopping(&board);
-        }
         let patience = view.tick(&board);
-        let batch = feed.take(patience.min(SIGNALS));
+        let batch = feed.take(patience);
         if batch.left_out > 0 {
             view.left_out(&board, batch.left_out);
         }
@@ -198,6 +187,12 @@ fn show(feed: &Feed, asked: &AtomicBool, mut board: Board, view: &mut dyn View) 
             let event = match news {
                 News::Changed(change) => board.apply(change),
                 News::Waits { step, why, at_ms } => board.wait(&step, &why, at_ms),
+                News::Stopping => {
+                    if board.counts().running > 0 {
+                        view.stopping(&board);
+                    }
+                    continue;
+                }
                 News::Notice(said) => {
                     view.notice(&board, &said);
                     continue;
@@ -234,52 +229,4 @@ fn view(options: Options) -> Box<dyn View> {
     let keep = if no_colours { Keep::Nothing } else { Keep::Colours };
     let (tails, next_look) = (BTreeMap::new(), Duration::ZERO);
     Box::new(Plain { verb, output, out, err, style, keep, service, clock, tails, next_look })
-}
-
-#[cfg(test)]
-mod tests {
-    use windlass_server::WorkState;
-
-    use super::board::Event;
-    use super::board::tests::{board, change};
-    use super::*;
-
-    /// Ends its feed with the first change, and counts how often a stop was told.
-    struct Counting<'a> {
-        feed: &'a Feed,
-        stops: usize,
-    }
-
-    impl View for Counting<'_> {
-        fn begin(&mut self, _: &Board) {}
-
-        fn event(&mut self, _: &Board, _: &Event) {
-            self.feed.end(Ending::Interrupted);
-        }
-
-        fn notice(&mut self, _: &Board, _: &str) {}
-
-        fn left_out(&mut self, _: &Board, _: u64) {}
-
-        fn stopping(&mut self, _: &Board) {
-            self.stops += 1;
-        }
-
-        fn tick(&mut self, _: &Board) -> Duration {
-            SIGNALS
-        }
-
-        fn end(&mut self, _: &Board, _: Ending) {}
-    }
-
-    #[test]
-    fn a_stop_that_is_asked_for_before_the_first_start_is_known_is_told_then() {
-        for (state, stops) in [(WorkState::Running, 1), (WorkState::Success, 0)] {
-            let feed = Feed::new();
-            feed.tell(News::Changed(change("fetch", state, 1, 0)));
-            let mut view = Counting { feed: &feed, stops: 0 };
-            show(&feed, &AtomicBool::new(true), board(), &mut view);
-            assert_eq!(view.stops, stops, "{state}");
-        }
-    }
 }

@@ -17,6 +17,8 @@ pub(crate) enum News {
         /// Milliseconds since 1970.
         at_ms: u64,
     },
+    /// Everything that runs was asked to end.
+    Stopping,
     /// A sentence about the run itself.
     Notice(String),
 }
@@ -52,6 +54,7 @@ impl News {
                 why: format!("waits for {what}"),
                 at_ms: at_nanos / 1_000_000,
             },
+            Update::Stopping => News::Stopping,
             Update::Notice(what) => News::Notice((*what).to_owned()),
             _ => return None,
         })

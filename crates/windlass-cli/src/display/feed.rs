@@ -132,7 +132,7 @@ impl Later {
             News::Waits { step, .. } => {
                 !self.changed.contains(step) && self.wait.insert(step.clone())
             }
-            News::Notice(_) => true,
+            News::Stopping | News::Notice(_) => true,
         }
     }
 }

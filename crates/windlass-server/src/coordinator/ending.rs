@@ -29,8 +29,9 @@ impl Coordinator {
     /// The first signal asks everything to end, the second one kills it.
     pub(super) fn heed_signal(&mut self, signal: i32) -> Result<(), RunError> {
         let before = self.stop.replace(Stop::Signal(signal));
-        if matches!(before, Some(Stop::Signal(_))) {
-            self.processes.kill_all().map_err(cannot_end)?;
+        match before {
+            Some(Stop::Signal(_)) => self.processes.kill_all().map_err(cannot_end)?,
+            _ => self.notices.push(Notice::Stopping),
         }
         for work in self.running.keys().copied().collect::<Vec<_>>() {
             self.ask_to_end(work)?;

@@ -10,6 +10,7 @@ use crate::attempt::log_path;
 /// Something to tell besides changes of states.
 pub(super) enum Notice {
     Waits(WorkId, String),
+    Stopping,
     Said(String),
 }
 
@@ -49,6 +50,7 @@ impl Coordinator {
                     let at_nanos = self.schedule.now().as_nanos();
                     watch(&Update::Waits { step, what: &what, at_nanos });
                 }
+                Notice::Stopping => watch(&Update::Stopping),
                 Notice::Said(what) => watch(&Update::Notice(&what)),
             }
         }

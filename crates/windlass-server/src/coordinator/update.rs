@@ -20,6 +20,8 @@ pub enum Update<'a> {
         /// When, in nanoseconds since 1970.
         at_nanos: u64,
     },
+    /// A signal has come: everything that runs was asked to end.
+    Stopping,
     /// A sentence about the run itself.
     Notice(&'a str),
 }
