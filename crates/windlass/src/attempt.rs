@@ -12,7 +12,7 @@ use tracing::Instrument;
 use windlass_core::{Begun, Ending, Grant, Input, Outcome, Rejected, Timestamp};
 
 use crate::context::WorkContext;
-use crate::crew::LastEnd;
+use crate::crew::{self, LastEnd};
 use crate::shared::{Shared, Succeeded};
 use crate::state::Mode;
 use crate::stint::{Ended, Stint};
@@ -45,11 +45,17 @@ pub(crate) struct Next {
     pub(crate) others_first: bool,
     /// Whether no other runner has a body that has not waited.
     pub(crate) is_alone: bool,
+    /// Whether it has made a visit for it.
+    pub(crate) has_visited: bool,
 }
 
 impl Next {
+    /// Its run is over.
+    const NONE: Self =
+        Self { again: false, others_first: false, is_alone: false, has_visited: true };
     /// The state need not know of it yet.
-    const IN_STINT: Self = Self { again: true, others_first: false, is_alone: false };
+    const IN_STINT: Self =
+        Self { again: true, others_first: false, is_alone: false, has_visited: false };
 }
 
 impl Attempt {
@@ -74,6 +80,12 @@ impl Attempt {
     /// Its runner is there from now on; until then it was on its way, and no body took that long.
     pub(crate) fn arrive(&mut self, now: Timestamp) {
         self.course.polled_at = now;
+    }
+
+    /// Its runner polls it from now on; until then it made its visit, and may have let others go first.
+    pub(crate) fn leave_visit(&mut self, now: Timestamp) {
+        let course = &mut self.course;
+        course.polled_at = course.polled_at.max(crew::before_brief_visit(now));
     }
 
     /// Runs the attempt and reports its end; what its runner does next.
@@ -173,7 +185,7 @@ impl Attempt {
             return false;
         };
         let now = shared.now();
-        let took = now.since(self.course.polled_at);
+        let took = now.since(cell.began_at());
         let Some(next) = stint.go_on(&mut self.body, took, || cell.begin(now)) else {
             return false;
         };
@@ -217,7 +229,7 @@ impl Attempt {
         visit.hand_back(&mut books);
         let body = if is_known { None } else { self.body.take() };
         let Some(body) = body else { return false };
-        let took = ended_at.since(self.course.polled_at);
+        let took = ended_at.since(self.course.ctx.cell.began_at());
         books.ended.push(Ended { grant, body, took });
         let cell = visit.put_down(&mut books.ended);
         // Those are ours and the one that was the entry's.
@@ -281,7 +293,7 @@ impl Attempt {
     /// Takes the next one. If there is a thread for one more, and that is of use, it is handed over.
     fn go_on(&mut self, visit: &mut Visit<'_>, goes_on: GoesOn, next: Option<Grant>) -> Next {
         if goes_on == GoesOn::Gone {
-            return Next { again: false, others_first: false, is_alone: false };
+            return Next::NONE;
         }
         let course = &mut self.course;
         course.last_end = visit.state.crew.last_end();
@@ -307,7 +319,7 @@ impl Attempt {
         let wakes_the_run = needs_the_run || is_busy && is_left && visit.look_in();
         let others_first = handed_over || visit.after.has_resumed || wakes_the_run;
         let is_alone = visit.state.crew.polling <= 1;
-        Next { again, others_first, is_alone }
+        Next { again, others_first, is_alone, has_visited: true }
     }
 }
 

@@ -50,6 +50,9 @@ const BRISK_IN_STINT_NS: u64 = 700;
 /// Bodies that take longer count as if they took so long, so that they are soon forgotten: two of
 /// them are noticed, and one that was only held up is not.
 const LONG_NS: u64 = 4 * BRISK_NS;
+/// As much of a visit counts. What takes longer is that others are in the way, or that there is more to
+/// be told and compared: to have somebody else come to the same state makes neither shorter.
+const BRIEF_NS: u64 = 500;
 /// How many ends the pace is about.
 const MEMORY: u64 = 8;
 /// For how long a runner may be gone with works that it was given ahead, about.
@@ -58,6 +61,11 @@ const STINT_NS: u64 = 8_000;
 const STINT: u64 = 16;
 /// How often the run looks in while somebody rests.
 pub(crate) const LOOK_IN: Duration = Duration::from_millis(1);
+
+/// When a visit that is over by `now` would have begun if it had been brief.
+pub(crate) fn before_brief_visit(now: Timestamp) -> Timestamp {
+    Timestamp::from_nanos(now.as_nanos().saturating_sub(BRIEF_NS))
+}
 
 impl Crew {
     /// A run begins, on a runtime with so many threads.

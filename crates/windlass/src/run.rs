@@ -192,6 +192,9 @@ async fn run_all(shared: Arc<Shared>, attempt: Attempt) {
         }
         // Bodies that never wait must not keep other tasks from this thread.
         coop::consume_budget().await;
+        if next.has_visited {
+            attempt.leave_visit(shared.now());
+        }
     }
 }
 

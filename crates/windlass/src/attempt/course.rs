@@ -39,7 +39,7 @@ pub(super) struct Course {
     pub(super) ctx: WorkContext,
     /// The run that it belongs to.
     pub(super) run: u64,
-    /// Since when its runner has it.
+    /// Since when its runner has it; not counting what was long about the visit in which it got it.
     pub(super) polled_at: Timestamp,
     /// Of its runner.
     pub(super) last_end: LastEnd,
