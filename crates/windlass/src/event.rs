@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use windlass_core::{Phase, Timestamp, Transition, WorkId, WorkState};
 
 use crate::board::{Board, Reader, Told};
+use crate::name::Name;
 
 /// A work changed its state.
 ///
@@ -110,14 +111,33 @@ pub enum Notice {
 /// ```
 #[derive(Debug)]
 pub struct Subscription {
-    changes: Reader<WorkChange>,
+    changes: Reader<Change>,
+}
+
+/// A change on its way to a subscriber. Its name is no shared one yet if it is short: whoever hears of the
+/// changes is elsewhere, and to count together who has a name would hold up both sides.
+#[derive(Clone, Debug)]
+struct Change {
+    id: WorkId,
+    name: Name,
+    phase: Phase,
+    attempt: u32,
+    number: u64,
+    at: Timestamp,
+}
+
+impl From<Change> for WorkChange {
+    fn from(change: Change) -> Self {
+        let Change { id, name, phase, attempt, number, at } = change;
+        Self { id, name: name.to_shared(), phase, attempt, number, at }
+    }
 }
 
 impl Subscription {
     /// The next change; none once the scheduler is gone.
     pub async fn recv(&mut self) -> Option<Notice> {
         Some(match self.changes.next().await? {
-            Told::One(change) => Notice::Change(change),
+            Told::One(change) => Notice::Change(change.into()),
             Told::Missed(missed) => Notice::Missed(missed),
         })
     }
@@ -133,9 +153,9 @@ impl Subscription {
 pub(crate) struct Watchers {
     pub(crate) event_tx: Option<mpsc::Sender<WorkEvent>>,
     pub(crate) events_dropped: u64,
-    changes: Option<Arc<Board<WorkChange>>>,
+    changes: Option<Arc<Board<Change>>>,
     /// What is to be posted there when the visit is over.
-    unposted: Vec<WorkChange>,
+    unposted: Vec<Change>,
     closed: bool,
     number: u64,
 }
@@ -175,7 +195,7 @@ impl Watchers {
         self.number += 1;
     }
 
-    pub(crate) fn tell(&mut self, transition: &Transition, name: &Arc<str>) {
+    pub(crate) fn tell(&mut self, transition: &Transition, name: &mut Name) {
         self.number += 1;
         self.tell_subscribers(transition, name);
         let state = transition.to.state();
@@ -185,7 +205,8 @@ impl Watchers {
         }
         let Some(event_tx) = &self.event_tx else { return };
         let Transition { at, work: id, attempt, .. } = *transition;
-        let event = WorkEvent { id, name: name.clone(), state, attempt, number: self.number, at };
+        let name = Arc::clone(name.shared());
+        let event = WorkEvent { id, name, state, attempt, number: self.number, at };
         if event_tx.try_send(event).is_err() {
             self.events_dropped += 1;
         }
@@ -201,12 +222,12 @@ impl Watchers {
         }
     }
 
-    fn tell_subscribers(&mut self, transition: &Transition, name: &Arc<str>) {
+    fn tell_subscribers(&mut self, transition: &Transition, name: &Name) {
         if self.changes.is_none() {
             return;
         }
         let Transition { at, work: id, attempt, to: phase, .. } = *transition;
-        let change = WorkChange { id, name: name.clone(), phase, attempt, number: self.number, at };
-        self.unposted.push(change);
+        let (name, number) = (name.clone(), self.number);
+        self.unposted.push(Change { id, name, phase, attempt, number, at });
     }
 }
