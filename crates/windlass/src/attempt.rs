@@ -45,17 +45,17 @@ pub(crate) struct Next {
     pub(crate) others_first: bool,
     /// Whether no other runner has a body that has not waited.
     pub(crate) is_alone: bool,
-    /// Whether it has made a visit for it.
-    pub(crate) has_visited: bool,
+    /// Whether it matters how much of the time until then is the visit's.
+    pub(crate) is_in_doubt: bool,
 }
 
 impl Next {
     /// Its run is over.
     const NONE: Self =
-        Self { again: false, others_first: false, is_alone: false, has_visited: true };
+        Self { again: false, others_first: false, is_alone: false, is_in_doubt: false };
     /// The state need not know of it yet.
     const IN_STINT: Self =
-        Self { again: true, others_first: false, is_alone: false, has_visited: false };
+        Self { again: true, others_first: false, is_alone: false, is_in_doubt: false };
 }
 
 impl Attempt {
@@ -319,7 +319,8 @@ impl Attempt {
         let wakes_the_run = needs_the_run || is_busy && is_left && visit.look_in();
         let others_first = handed_over || visit.after.has_resumed || wakes_the_run;
         let is_alone = visit.state.crew.polling <= 1;
-        Next { again, others_first, is_alone, has_visited: true }
+        let is_in_doubt = visit.state.crew.is_in_doubt();
+        Next { again, others_first, is_alone, is_in_doubt }
     }
 }
 

@@ -132,6 +132,12 @@ impl Crew {
         (STINT_NS / self.pace_ns.max(1)).min(STINT) as usize - 1
     }
 
+    /// Whether it takes another look at the clock to tell bodies from the visits before them: whatever
+    /// is this quick is brisk, visits and all.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.threads > 1 && self.pace_ns >= BRISK_NS / 2
+    }
+
     /// Whether the run has to look in from now on, because somebody rests who could help.
     pub(crate) fn has_to_be_watched(&mut self) -> bool {
         self.has_room() && self.is_brisk() && !std::mem::replace(&mut self.is_watched, true)
