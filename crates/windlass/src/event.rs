@@ -112,6 +112,8 @@ pub enum Notice {
 #[derive(Debug)]
 pub struct Subscription {
     changes: Reader<Change>,
+    /// The work of which it was told last, and its name: changes of one work often follow each other.
+    last: Option<(WorkId, Arc<str>)>,
 }
 
 /// A change on its way to a subscriber. Its name is no shared one yet if it is short: whoever hears of the
@@ -126,20 +128,26 @@ struct Change {
     at: Timestamp,
 }
 
-impl From<Change> for WorkChange {
-    fn from(change: Change) -> Self {
-        let Change { id, name, phase, attempt, number, at } = change;
-        Self { id, name: name.to_shared(), phase, attempt, number, at }
-    }
-}
-
 impl Subscription {
     /// The next change; none once the scheduler is gone.
     pub async fn recv(&mut self) -> Option<Notice> {
         Some(match self.changes.next().await? {
-            Told::One(change) => Notice::Change(change.into()),
+            Told::One(change) => Notice::Change(self.named(change)),
             Told::Missed(missed) => Notice::Missed(missed),
         })
+    }
+
+    fn named(&mut self, change: Change) -> WorkChange {
+        let Change { id, name, phase, attempt, number, at } = change;
+        let name = match &self.last {
+            Some((last, known)) if *last == id => Arc::clone(known),
+            _ => {
+                let name = name.to_shared();
+                self.last = Some((id, Arc::clone(&name)));
+                name
+            }
+        };
+        WorkChange { id, name, phase, attempt, number, at }
     }
 
     /// The same as a stream.
@@ -170,7 +178,7 @@ impl Watchers {
         if self.closed {
             board.close();
         }
-        Subscription { changes: board.read() }
+        Subscription { changes: board.read(), last: None }
     }
 
     /// There is nothing to be told any more: whoever listens hears the end.
@@ -198,12 +206,12 @@ impl Watchers {
     pub(crate) fn tell(&mut self, transition: &Transition, name: &mut Name) {
         self.number += 1;
         self.tell_subscribers(transition, name);
+        let Some(event_tx) = &self.event_tx else { return };
         let state = transition.to.state();
         let first_seen_waiting = transition.from.is_none() && !state.is_terminal();
         if transition.from == Some(state) || first_seen_waiting {
             return;
         }
-        let Some(event_tx) = &self.event_tx else { return };
         let Transition { at, work: id, attempt, .. } = *transition;
         let name = Arc::clone(name.shared());
         let event = WorkEvent { id, name, state, attempt, number: self.number, at };
