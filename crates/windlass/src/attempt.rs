@@ -12,7 +12,7 @@ use tracing::Instrument;
 use windlass_core::{Begun, Ending, Grant, Input, Outcome, Rejected, Timestamp};
 
 use crate::context::WorkContext;
-use crate::crew::{self, LastEnd};
+use crate::crew::LastEnd;
 use crate::shared::{Shared, Succeeded};
 use crate::state::Mode;
 use crate::stint::{Ended, Stint};
@@ -45,17 +45,17 @@ pub(crate) struct Next {
     pub(crate) others_first: bool,
     /// Whether no other runner has a body that has not waited.
     pub(crate) is_alone: bool,
-    /// Whether it matters how much of the time until then is the visit's.
-    pub(crate) is_in_doubt: bool,
+    /// Whether somebody wants to know how long the visit took.
+    measures_visit: bool,
 }
 
 impl Next {
     /// Its run is over.
     const NONE: Self =
-        Self { again: false, others_first: false, is_alone: false, is_in_doubt: false };
+        Self { again: false, others_first: false, is_alone: false, measures_visit: false };
     /// The state need not know of it yet.
     const IN_STINT: Self =
-        Self { again: true, others_first: false, is_alone: false, is_in_doubt: false };
+        Self { again: true, others_first: false, is_alone: false, measures_visit: false };
 }
 
 impl Attempt {
@@ -69,6 +69,7 @@ impl Attempt {
             ctx,
             run,
             polled_at,
+            visit: None,
             last_end: LastEnd::default(),
             told: None,
             has_waited: false,
@@ -82,10 +83,9 @@ impl Attempt {
         self.course.polled_at = now;
     }
 
-    /// Its runner polls it from now on; until then it made its visit, and may have let others go first.
-    pub(crate) fn leave_visit(&mut self, now: Timestamp) {
-        let course = &mut self.course;
-        course.polled_at = course.polled_at.max(crew::before_brief_visit(now));
+    /// The visit in which its runner got it is over.
+    fn leave_visit(&mut self, now: Timestamp) {
+        self.course.visit = Some(now.since(self.course.polled_at));
     }
 
     /// Runs the attempt and reports its end; what its runner does next.
@@ -108,8 +108,11 @@ impl Attempt {
                         tracing::debug!(?outcome, "attempt over");
                         return (self, Next::IN_STINT);
                     }
-                    let Succeeded { attempt, next } = shared.succeed(self);
+                    let Succeeded { mut attempt, next } = shared.succeed(self);
                     if let Some(next) = next {
+                        if next.measures_visit {
+                            attempt.leave_visit(shared.now());
+                        }
                         tracing::debug!(?outcome, "attempt over");
                         return (attempt, next);
                     }
@@ -185,7 +188,7 @@ impl Attempt {
             return false;
         };
         let now = shared.now();
-        let took = now.since(cell.began_at());
+        let took = now.since(self.course.polled_at);
         let Some(next) = stint.go_on(&mut self.body, took, || cell.begin(now)) else {
             return false;
         };
@@ -229,7 +232,7 @@ impl Attempt {
         visit.hand_back(&mut books);
         let body = if is_known { None } else { self.body.take() };
         let Some(body) = body else { return false };
-        let took = ended_at.since(self.course.ctx.cell.began_at());
+        let took = ended_at.since(self.course.polled_at);
         books.ended.push(Ended { grant, body, took });
         let cell = visit.put_down(&mut books.ended);
         // Those are ours and the one that was the entry's.
@@ -319,8 +322,8 @@ impl Attempt {
         let wakes_the_run = needs_the_run || is_busy && is_left && visit.look_in();
         let others_first = handed_over || visit.after.has_resumed || wakes_the_run;
         let is_alone = visit.state.crew.polling <= 1;
-        let is_in_doubt = visit.state.crew.is_in_doubt();
-        Next { again, others_first, is_alone, is_in_doubt }
+        let measures_visit = again && visit.state.crew.measures_visit();
+        Next { again, others_first, is_alone, measures_visit }
     }
 }
 

@@ -192,9 +192,6 @@ async fn run_all(shared: Arc<Shared>, attempt: Attempt) {
         }
         // Bodies that never wait must not keep other tasks from this thread.
         coop::consume_budget().await;
-        if next.is_in_doubt {
-            attempt.leave_visit(shared.now());
-        }
     }
 }
 
