@@ -193,9 +193,7 @@ impl Dag {
     /// constant time. Otherwise the search stays between the places of the two, from both sides at
     /// once, and ends with the side that is finished first.
     pub fn add_edge(&mut self, from: usize, to: usize, kind: EdgeKind) -> Result<(), EdgeError> {
-        self.expect_node(from)?;
-        self.expect_node(to)?;
-        if self.nodes[from].place >= self.nodes[to].place {
+        if self.expect_node(from)?.place >= self.expect_node(to)?.place {
             self.reorder(from, to)?;
         }
         self.connect(from, to, kind);
@@ -326,8 +324,8 @@ impl Dag {
         self.nodes.forget_if(node, apart)
     }
 
-    fn expect_node(&self, node: usize) -> Result<(), EdgeError> {
-        self.nodes.get(node).map(drop).ok_or(EdgeError::UnknownNode { node })
+    fn expect_node(&self, node: usize) -> Result<&Node, EdgeError> {
+        self.nodes.get(node).ok_or(EdgeError::UnknownNode { node })
     }
 
     fn incoming(&self, node: usize) -> impl Iterator<Item = &Link> {
@@ -340,9 +338,13 @@ impl Dag {
     }
 
     fn connect(&mut self, from: usize, to: usize, kind: EdgeKind) {
-        self.link_up(from, to, kind, Role::Wait);
-        self.nodes[to].in_degree += 1;
-        self.nodes[to].unmet += 1;
+        let id = self.store(Link::new(from, to, kind, Role::Wait));
+        let target = &mut self.nodes[to];
+        target.in_degree += 1;
+        target.unmet += 1;
+        let before = target.incoming.append(id);
+        self.chain_incoming(before, id);
+        self.append_outgoing(from, id);
     }
 
     fn link_up(&mut self, from: usize, to: usize, kind: EdgeKind, role: Role) {
@@ -352,18 +354,19 @@ impl Dag {
     }
 
     fn append_incoming(&mut self, to: usize, id: LinkId) {
-        let list = &mut self.nodes[to].incoming;
-        match list.append(id) {
-            Some(last) => self.link_mut(last).next_in = Some(id),
-            None => list.first = Some(id),
+        let before = self.nodes[to].incoming.append(id);
+        self.chain_incoming(before, id);
+    }
+
+    fn chain_incoming(&mut self, before: Option<LinkId>, id: LinkId) {
+        if let Some(before) = before {
+            self.link_mut(before).next_in = Some(id);
         }
     }
 
     fn append_outgoing(&mut self, from: usize, id: LinkId) {
-        let list = &mut self.nodes[from].outgoing;
-        match list.append(id) {
-            Some(last) => self.link_mut(last).next_out = Some(id),
-            None => list.first = Some(id),
+        if let Some(before) = self.nodes[from].outgoing.append(id) {
+            self.link_mut(before).next_out = Some(id);
         }
     }
 
@@ -435,9 +438,13 @@ impl Number {
 }
 
 impl List {
-    /// Makes `id` the last one; the one that has to point to it now.
+    /// Makes `id` the last one; the one that has to point to it now, if it is not the first one, too.
     fn append(&mut self, id: LinkId) -> Option<LinkId> {
-        self.last.replace(id)
+        let before = self.last.replace(id);
+        if before.is_none() {
+            self.first = Some(id);
+        }
+        before
     }
 }
 

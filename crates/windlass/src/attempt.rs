@@ -45,11 +45,17 @@ pub(crate) struct Next {
     pub(crate) others_first: bool,
     /// Whether no other runner has a body that has not waited.
     pub(crate) is_alone: bool,
+    /// Whether somebody wants to know how long the visit took.
+    measures_visit: bool,
 }
 
 impl Next {
+    /// Its run is over.
+    const NONE: Self =
+        Self { again: false, others_first: false, is_alone: false, measures_visit: false };
     /// The state need not know of it yet.
-    const IN_STINT: Self = Self { again: true, others_first: false, is_alone: false };
+    const IN_STINT: Self =
+        Self { again: true, others_first: false, is_alone: false, measures_visit: false };
 }
 
 impl Attempt {
@@ -63,6 +69,7 @@ impl Attempt {
             ctx,
             run,
             polled_at,
+            visit: None,
             last_end: LastEnd::default(),
             told: None,
             has_waited: false,
@@ -74,6 +81,11 @@ impl Attempt {
     /// Its runner is there from now on; until then it was on its way, and no body took that long.
     pub(crate) fn arrive(&mut self, now: Timestamp) {
         self.course.polled_at = now;
+    }
+
+    /// The visit in which its runner got it is over.
+    fn leave_visit(&mut self, now: Timestamp) {
+        self.course.visit = Some(now.since(self.course.polled_at));
     }
 
     /// Runs the attempt and reports its end; what its runner does next.
@@ -96,8 +108,11 @@ impl Attempt {
                         tracing::debug!(?outcome, "attempt over");
                         return (self, Next::IN_STINT);
                     }
-                    let Succeeded { attempt, next } = shared.succeed(self);
+                    let Succeeded { mut attempt, next } = shared.succeed(self);
                     if let Some(next) = next {
+                        if next.measures_visit {
+                            attempt.leave_visit(shared.now());
+                        }
                         tracing::debug!(?outcome, "attempt over");
                         return (attempt, next);
                     }
@@ -281,7 +296,7 @@ impl Attempt {
     /// Takes the next one. If there is a thread for one more, and that is of use, it is handed over.
     fn go_on(&mut self, visit: &mut Visit<'_>, goes_on: GoesOn, next: Option<Grant>) -> Next {
         if goes_on == GoesOn::Gone {
-            return Next { again: false, others_first: false, is_alone: false };
+            return Next::NONE;
         }
         let course = &mut self.course;
         course.last_end = visit.state.crew.last_end();
@@ -307,7 +322,8 @@ impl Attempt {
         let wakes_the_run = needs_the_run || is_busy && is_left && visit.look_in();
         let others_first = handed_over || visit.after.has_resumed || wakes_the_run;
         let is_alone = visit.state.crew.polling <= 1;
-        Next { again, others_first, is_alone }
+        let measures_visit = again && visit.state.crew.measures_visit();
+        Next { again, others_first, is_alone, measures_visit }
     }
 }
 

@@ -100,8 +100,10 @@ impl<T: Clone> Board<T> {
         if posted.readers > 0 {
             posted.count += changes.len() as u64;
             posted.latest.extend(changes.drain(..));
-            let too_many = posted.latest.len().saturating_sub(KEPT);
-            posted.latest.drain(..too_many);
+            if posted.latest.len() > KEPT {
+                let too_many = posted.latest.len() - KEPT;
+                posted.latest.drain(..too_many);
+            }
             // Relaxed: whoever sees it takes the lock, and whoever does not waits for the bell.
             self.count.store(posted.count, Ordering::Relaxed);
         }

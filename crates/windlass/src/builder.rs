@@ -216,8 +216,12 @@ impl WorkSchedulerBuilder {
         if slots == 0 {
             return Err(BuildError::NoConcurrency);
         }
-        let capacity = self.capacity.unwrap_or_else(|| ResourceCapacity::new(ResourceCost::new()));
-        let client = capacity.join(&self.limits.with(SLOTS, Amount::from(slots)));
+        let limits = self.limits.with(SLOTS, Amount::from(slots));
+        let client = match self.capacity {
+            Some(capacity) => capacity.join(&limits),
+            None => ResourceCapacity::of_one(&limits),
+        };
+        let capacity = &client.capacity;
         let (mut tree, now) = (capacity.lock(), capacity.now());
         for (name, rate) in self.rates {
             tree.set_rate(client.level, &name, rate, now)?;

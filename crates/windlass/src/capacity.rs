@@ -124,6 +124,11 @@ impl ResourceCapacity {
         Client::join(self.clone(), limits)
     }
 
+    /// Someone who takes from a tree of its own, with these limits.
+    pub(crate) fn of_one(limits: &ResourceCost) -> Client {
+        Client::alone(limits)
+    }
+
     /// The tree. An engine's lock is taken before this one, never after it; who should look again
     /// is rung once both are free.
     pub(crate) fn lock(&self) -> TreeGuard<'_> {

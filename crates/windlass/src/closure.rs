@@ -39,7 +39,7 @@ where
 {
     let name = Name::new(&name.into());
     let body = FnWork { name: name.clone(), body, brought: Brought::nothing_yet() };
-    WorkSpec::bringing(Box::new(body), Some(name), |body| {
+    WorkSpec::bringing(Box::new(body), name, |body| {
         promise_of(body, |own: &mut FnWork<T, F>| &mut own.brought)
     })
 }

@@ -40,7 +40,7 @@ where
     let name = Name::new(&name.into());
     let body =
         CpuWork { name: name.clone(), body: Arc::new(body), brought: Brought::nothing_yet() };
-    WorkSpec::bringing(Box::new(body), Some(name), |body| {
+    WorkSpec::bringing(Box::new(body), name, |body| {
         promise_of(body, |own: &mut CpuWork<T, F>| &mut own.brought)
     })
 }

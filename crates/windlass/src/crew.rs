@@ -25,6 +25,10 @@ pub(crate) struct Crew {
     pub(crate) wakes_at: Option<Timestamp>,
     /// How long bodies take of late, in nanoseconds; with the visit before each, unless in stints.
     pace_ns: u64,
+    /// How much longer than brief the usual visit takes of late, in nanoseconds.
+    excess_ns: u64,
+    /// How many there were since the last one that was measured.
+    visits: u32,
     /// Whether the last ones that ended were in a stint.
     in_stints: bool,
     /// How many have ended without having waited.
@@ -50,6 +54,14 @@ const BRISK_IN_STINT_NS: u64 = 700;
 /// Bodies that take longer count as if they took so long, so that they are soon forgotten: two of
 /// them are noticed, and one that was only held up is not.
 const LONG_NS: u64 = 4 * BRISK_NS;
+/// As much of a visit counts. What takes longer is that others are in the way, or that there is more to
+/// be told and compared: to have somebody else come to the same state makes neither shorter.
+const BRIEF_NS: u64 = 500;
+/// One in so many visits is measured.
+const MEASURED: u32 = 8;
+/// By how much one that was measured changes what is usual: one that was held up changes no more than
+/// any other.
+const STRIDE_NS: u64 = 100;
 /// How many ends the pace is about.
 const MEMORY: u64 = 8;
 /// For how long a runner may be gone with works that it was given ahead, about.
@@ -66,6 +78,7 @@ impl Crew {
         self.run += 1;
         self.is_running = true;
         self.pace_ns = LONG_NS;
+        self.excess_ns = 0;
         self.is_watched = false;
     }
 
@@ -78,7 +91,16 @@ impl Crew {
     /// A body that has not waited has ended, and took so long.
     pub(crate) fn note_end(&mut self, took: Duration) {
         self.in_stints = false;
-        self.note(took);
+        self.note(took.saturating_sub(Duration::from_nanos(self.excess_ns)));
+    }
+
+    /// A visit took so long; it is part of what is told of the next end.
+    pub(crate) fn note_visit(&mut self, took: Duration) {
+        let is_longer = took > Duration::from_nanos(BRIEF_NS + self.excess_ns);
+        self.excess_ns = match is_longer {
+            true => self.excess_ns + STRIDE_NS,
+            false => self.excess_ns.saturating_sub(STRIDE_NS),
+        };
     }
 
     /// So has one in a stint.
@@ -122,6 +144,12 @@ impl Crew {
             return ahead;
         }
         (STINT_NS / self.pace_ns.max(1)).min(STINT) as usize - 1
+    }
+
+    /// Whether the next visit is one of those that are measured.
+    pub(crate) fn measures_visit(&mut self) -> bool {
+        self.visits = (self.visits + 1) % MEASURED;
+        self.threads > 1 && self.visits == 0
     }
 
     /// Whether the run has to look in from now on, because somebody rests who could help.
@@ -235,6 +263,20 @@ mod tests {
         assert!(crew.wants_help());
         crew.note_end(took);
         assert!(!crew.wants_help(), "there are none any more");
+    }
+
+    #[test]
+    fn what_is_long_about_visits_makes_no_body_long() {
+        let visit = Duration::from_nanos(1_500);
+        let mut crew = crew(2, 1, visit + TINY);
+        assert!(crew.wants_help());
+        for _ in 0..20 {
+            crew.note_visit(visit);
+            crew.note_end(visit + TINY);
+        }
+        assert!(!crew.wants_help(), "whoever helped would have to make such visits, too");
+        (0..20).for_each(|_| crew.note_end(visit + LARGE));
+        assert!(crew.wants_help());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use windlass_core::{Phase, Timestamp, Transition, WorkId, WorkState};
 
 use crate::board::{Board, Reader, Told};
+use crate::name::Name;
 
 /// A work changed its state.
 ///
@@ -110,16 +111,43 @@ pub enum Notice {
 /// ```
 #[derive(Debug)]
 pub struct Subscription {
-    changes: Reader<WorkChange>,
+    changes: Reader<Change>,
+    /// The work of which it was told last, and its name: changes of one work often follow each other.
+    last: Option<(WorkId, Arc<str>)>,
+}
+
+/// A change on its way to a subscriber. Its name is no shared one yet if it is short: whoever hears of the
+/// changes is elsewhere, and to count together who has a name would hold up both sides.
+#[derive(Clone, Debug)]
+struct Change {
+    id: WorkId,
+    name: Name,
+    phase: Phase,
+    attempt: u32,
+    number: u64,
+    at: Timestamp,
 }
 
 impl Subscription {
     /// The next change; none once the scheduler is gone.
     pub async fn recv(&mut self) -> Option<Notice> {
         Some(match self.changes.next().await? {
-            Told::One(change) => Notice::Change(change),
+            Told::One(change) => Notice::Change(self.named(change)),
             Told::Missed(missed) => Notice::Missed(missed),
         })
+    }
+
+    fn named(&mut self, change: Change) -> WorkChange {
+        let Change { id, name, phase, attempt, number, at } = change;
+        let name = match &self.last {
+            Some((last, known)) if *last == id => Arc::clone(known),
+            _ => {
+                let name = name.to_shared();
+                self.last = Some((id, Arc::clone(&name)));
+                name
+            }
+        };
+        WorkChange { id, name, phase, attempt, number, at }
     }
 
     /// The same as a stream.
@@ -133,9 +161,9 @@ impl Subscription {
 pub(crate) struct Watchers {
     pub(crate) event_tx: Option<mpsc::Sender<WorkEvent>>,
     pub(crate) events_dropped: u64,
-    changes: Option<Arc<Board<WorkChange>>>,
+    changes: Option<Arc<Board<Change>>>,
     /// What is to be posted there when the visit is over.
-    unposted: Vec<WorkChange>,
+    unposted: Vec<Change>,
     closed: bool,
     number: u64,
 }
@@ -150,7 +178,7 @@ impl Watchers {
         if self.closed {
             board.close();
         }
-        Subscription { changes: board.read() }
+        Subscription { changes: board.read(), last: None }
     }
 
     /// There is nothing to be told any more: whoever listens hears the end.
@@ -175,17 +203,18 @@ impl Watchers {
         self.number += 1;
     }
 
-    pub(crate) fn tell(&mut self, transition: &Transition, name: &Arc<str>) {
+    pub(crate) fn tell(&mut self, transition: &Transition, name: &mut Name) {
         self.number += 1;
         self.tell_subscribers(transition, name);
+        let Some(event_tx) = &self.event_tx else { return };
         let state = transition.to.state();
         let first_seen_waiting = transition.from.is_none() && !state.is_terminal();
         if transition.from == Some(state) || first_seen_waiting {
             return;
         }
-        let Some(event_tx) = &self.event_tx else { return };
         let Transition { at, work: id, attempt, .. } = *transition;
-        let event = WorkEvent { id, name: name.clone(), state, attempt, number: self.number, at };
+        let name = Arc::clone(name.shared());
+        let event = WorkEvent { id, name, state, attempt, number: self.number, at };
         if event_tx.try_send(event).is_err() {
             self.events_dropped += 1;
         }
@@ -201,12 +230,12 @@ impl Watchers {
         }
     }
 
-    fn tell_subscribers(&mut self, transition: &Transition, name: &Arc<str>) {
+    fn tell_subscribers(&mut self, transition: &Transition, name: &Name) {
         if self.changes.is_none() {
             return;
         }
         let Transition { at, work: id, attempt, to: phase, .. } = *transition;
-        let change = WorkChange { id, name: name.clone(), phase, attempt, number: self.number, at };
-        self.unposted.push(change);
+        let (name, number) = (name.clone(), self.number);
+        self.unposted.push(Change { id, name, phase, attempt, number, at });
     }
 }

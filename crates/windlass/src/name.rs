@@ -58,7 +58,7 @@ impl Name {
         }
     }
 
-    /// The same for one who only looks.
+    /// The same for one who only looks, or has a copy of its own.
     pub(crate) fn to_shared(&self) -> Arc<str> {
         match &self.0 {
             Kept::Shared(name) => Arc::clone(name),

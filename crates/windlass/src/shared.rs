@@ -16,7 +16,6 @@ use windlass_core::{
 use crate::attempt::{Attempt, Next};
 use crate::capacity::Client;
 use crate::entry::Entry;
-use crate::name::Name;
 use crate::reference::End;
 use crate::relay::{Relay, Turn, Waited};
 use crate::spec::{Rare, SubmitError, WorkSpec};
@@ -202,7 +201,6 @@ impl Shared {
             deadline: deadline.map(|at| self.timestamp(at)),
             retry: policy,
         };
-        let name = spec.known_as.take().unwrap_or_else(|| Name::new(spec.body.name()));
         let (after, priority, retries) = (&spec.after, spec.priority, spec.retries);
         let state = self.state.lock();
         let now = match more.deadline.is_some() || state.minds_the_time() {
@@ -211,10 +209,10 @@ impl Shared {
         };
         self.visit_at(state, now, |visit| {
             visit.settle_stint();
-            let accepted = visit.accept(parent, &spec.needs);
+            let accepted = visit.accept(parent, spec.needs.as_ref());
             let submission = |cost| Submission { after, cost, priority, retries, more };
             let taken_in = accepted.and_then(|cost| visit.take_in(submission(cost)));
-            let mut entry = Entry::new(name, spec.body);
+            let mut entry = Entry::new(spec.name, spec.body);
             if gate.is_some() || timeout.is_some() || end.is_some() {
                 let rare = entry.rare_mut();
                 (rare.gate, rare.timeout, rare.end) = (gate, timeout, end);

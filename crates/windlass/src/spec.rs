@@ -32,12 +32,12 @@ use crate::work::Work;
 #[must_use = "a spec does nothing until it is submitted"]
 pub struct WorkSpec<T = ()> {
     pub(crate) body: Box<dyn Work>,
-    /// Its name, if that is known without asking it.
-    pub(crate) known_as: Option<Name>,
+    pub(crate) name: Name,
     pub(crate) after: Vec<Dependency>,
     pub(crate) retries: u32,
     pub(crate) priority: i64,
-    pub(crate) needs: ResourceCost,
+    /// More than a slot.
+    pub(crate) needs: Option<ResourceCost>,
     rare: Option<Box<Rare>>,
     /// What its body brings, for somebody who will ask.
     pub(crate) brings: Promise<T>,
@@ -180,23 +180,20 @@ impl WorkSpec {
     }
 
     pub(crate) fn boxed(body: Box<dyn Work>) -> Self {
-        Self::bringing(body, None, |_| Brings::Nothing(|| Arc::new(())))
+        let name = Name::new(body.name());
+        Self::bringing(body, name, |_| Brings::Nothing(|| Arc::new(())))
     }
 }
 
 impl<T> WorkSpec<T> {
-    pub(crate) fn bringing(
-        body: Box<dyn Work>,
-        known_as: Option<Name>,
-        brings: Promise<T>,
-    ) -> Self {
+    pub(crate) fn bringing(body: Box<dyn Work>, name: Name, brings: Promise<T>) -> Self {
         Self {
             body,
-            known_as,
+            name,
             after: Vec::new(),
             retries: 0,
             priority: 0,
-            needs: ResourceCost::new(),
+            needs: None,
             rare: None,
             brings,
         }
@@ -205,7 +202,7 @@ impl<T> WorkSpec<T> {
     /// What people call it.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.body.name()
+        self.name.as_str()
     }
 
     /// It starts only after all of these have succeeded, or have ended as a [`Dependency`] says.
@@ -278,7 +275,7 @@ impl<T> WorkSpec<T> {
 
     /// What it takes while it runs, besides a slot.
     pub fn needs(mut self, cost: ResourceCost) -> Self {
-        self.needs = cost;
+        self.needs = Some(cost).filter(|cost| !cost.is_empty());
         self
     }
 
@@ -363,7 +360,8 @@ impl<T> fmt::Debug for WorkSpec<T> {
         let mut shown = f.debug_struct("WorkSpec");
         shown.field("name", &self.name()).field("after", &self.after);
         shown.field("retries", &self.retries).field("priority", &self.priority);
-        shown.field("needs", &format_args!("{}", self.needs));
+        let needs = self.needs.clone().unwrap_or_default();
+        shown.field("needs", &format_args!("{needs}"));
         let rare = self.rare.as_deref();
         shown.field("timeout", &rare.and_then(|rare| rare.timeout));
         shown.field("deadline", &rare.and_then(|rare| rare.deadline));

@@ -188,7 +188,7 @@ impl State {
             // Children whose parent is tried again are forgotten in the same breath.
             let Some(entry) = self.entries.get_mut(transition.work) else { continue };
             if self.watchers.are_there() {
-                self.watchers.tell(transition, entry.name.shared());
+                self.watchers.tell(transition, &mut entry.name);
             } else {
                 self.watchers.count();
             }

@@ -129,7 +129,7 @@ impl Visit<'_> {
     pub(crate) fn accept(
         &mut self,
         parent: Option<Grant>,
-        needs: &ResourceCost,
+        needs: Option<&ResourceCost>,
     ) -> Result<CostId, SubmitError> {
         if self.state.mode == Mode::Closed {
             return Err(SubmitError::ShutDown);
@@ -139,9 +139,7 @@ impl Visit<'_> {
         {
             return Err(windlass_core::SubmitError::NoParent { parent }.into());
         }
-        if needs.is_empty() {
-            return Ok(self.state.one_slot);
-        }
+        let Some(needs) = needs else { return Ok(self.state.one_slot) };
         let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
         Ok(self.state.engine.cost(tree, needs)?)
     }

@@ -50,12 +50,26 @@ impl Engine {
     /// As [`Engine::take_next`], for whoever begins what it is granted in any case: the attempt has
     /// begun already.
     pub fn begin_next(&mut self, world: &mut World<'_>) -> Option<Begun> {
-        let (line, next) = self.find_next(world)?;
-        let work = next.work;
-        Some(match line {
-            Line::Starting => self.begin(world, work),
-            Line::Resuming => Begun::Resumed(self.resume(world, work)),
-        })
+        let found = self.find_next(world)?;
+        Some(self.begin_found(world, found))
+    }
+
+    /// The same for one who knows already who is the first of all.
+    pub(super) fn begin_next_after(
+        &mut self,
+        world: &mut World<'_>,
+        first: (Line, Candidate),
+    ) -> Option<Begun> {
+        let found = self.find_after(world, first)?;
+        Some(self.begin_found(world, found))
+    }
+
+    #[inline]
+    fn begin_found(&mut self, world: &mut World<'_>, (line, next): (Line, Candidate)) -> Begun {
+        match line {
+            Line::Starting => self.begin(world, next.work),
+            Line::Resuming => Begun::Resumed(self.resume(world, next.work)),
+        }
     }
 
     #[inline]
@@ -76,7 +90,17 @@ impl Engine {
     fn find_next(&mut self, world: &mut World<'_>) -> Option<(Line, Candidate)> {
         self.advance(world);
         self.lines.advance(self.now);
-        let (line, first) = self.lines.first(self.now)?;
+        let first = self.lines.first(self.now)?;
+        self.find_after(world, first)
+    }
+
+    /// The same, where `first` is the first of all.
+    #[inline]
+    fn find_after(
+        &mut self,
+        world: &mut World<'_>,
+        (line, first): (Line, Candidate),
+    ) -> Option<(Line, Candidate)> {
         if self.is_worth_a_try(world, line, first) && self.fits(world, line, first, Turn::First) {
             return Some((line, first));
         }

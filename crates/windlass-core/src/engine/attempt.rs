@@ -151,7 +151,8 @@ impl Engine {
     /// Begins the next attempt with what was kept, or gives that back first.
     fn pass_on(&mut self, world: &mut World<'_>, cost: CostId) -> Option<Begun> {
         self.lines.advance(self.now);
-        if let Some((Line::Starting, first)) = self.lines.first(self.now)
+        let first = self.lines.first(self.now);
+        if let Some((Line::Starting, first)) = first
             && first.cost == cost
             && first.parked.is_none()
         {
@@ -160,7 +161,7 @@ impl Engine {
         self.kept = None;
         let wakes = world.capacity.give_back(self.client, &self.costs[cost.index()]);
         self.wake(world, &wakes);
-        self.begin_next(world)
+        self.begin_next_after(world, first?)
     }
 
     /// Whether the attempt is under way, and its end concerns nobody but those who follow it.

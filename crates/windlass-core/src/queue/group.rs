@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::buckets::Buckets;
 use super::lane::{Lane, Waiting};
-use super::rank::{Best, LaneId, Ticket};
+use super::rank::{Best, LaneId, Standing, Ticket};
 use super::tournament::{Contestant, Tournament};
 use crate::ageing::Ageing;
 use crate::{CostId, Timestamp};
@@ -61,27 +61,23 @@ impl Group {
     pub(crate) fn best(&self) -> Best {
         match &self.order {
             Order::Contest(contest) => contest.heads.best(),
-            Order::Fixed(buckets) => {
-                let best = buckets.first().map(|place| self.head(buckets.lane(place)));
-                best.unwrap_or_default()
-            }
+            Order::Fixed(_) => self.foremost().map(Best::from).unwrap_or_default(),
         }
     }
 
-    /// The best lane, if waiting changes nothing.
+    /// Where its first work stands, if waiting changes nothing.
     #[inline]
-    pub(crate) fn best_lane(&self) -> Option<LaneId> {
+    pub(crate) fn foremost(&self) -> Option<Standing> {
         let Order::Fixed(buckets) = &self.order else { return None };
-        let place = buckets.first()?;
-        Some(LaneId { cost: self.cost, lane: buckets.lane(place) })
+        self.head(buckets.lane(buckets.first()?))
     }
 
-    /// What a lane brings if waiting changes nothing.
-    fn head(&self, number: u32) -> Best {
+    /// Where the first work of a lane stands, if waiting changes nothing.
+    #[inline]
+    fn head(&self, number: u32) -> Option<Standing> {
         let lane = &self.lanes[number as usize];
         let id = LaneId { cost: self.cost, lane: number };
-        let best = |first: &Waiting| Best::fixed(id, lane.priority, first.ticket);
-        lane.first().map(best).unwrap_or_default()
+        Some(Standing::of(lane.priority, lane.first()?.ticket, id))
     }
 
     #[inline]
@@ -215,7 +211,8 @@ impl Group {
         let mut contest = Contest { by_priority: buckets.iter().collect(), ..Contest::default() };
         let Order::Fixed(buckets) = &self.order else { unreachable!("it was just now") };
         for (_, number) in buckets.iter() {
-            contest.heads.set(Contestant { size: 0, number }, self.head(number));
+            let best = self.head(number).map(Best::from).unwrap_or_default();
+            contest.heads.set(Contestant { size: 0, number }, best);
         }
         self.order = Order::Contest(Box::new(contest));
     }

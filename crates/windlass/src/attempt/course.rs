@@ -8,6 +8,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{Either, select};
@@ -41,6 +42,8 @@ pub(super) struct Course {
     pub(super) run: u64,
     /// Since when its runner has it.
     pub(super) polled_at: Timestamp,
+    /// How much of that was the visit in which it got it, if somebody wants to know.
+    pub(super) visit: Option<Duration>,
     /// Of its runner.
     pub(super) last_end: LastEnd,
     /// The end for which the hook was called.
@@ -77,7 +80,7 @@ impl Course {
         }
         (self.ctx.id, self.ctx.attempt) = (grant.work, grant.attempt);
         self.polled_at = visit.now();
-        (self.told, self.has_waited, self.is_over) = (None, false, false);
+        (self.told, self.visit, self.has_waited, self.is_over) = (None, None, false, false);
         visit.start(grant, Arc::clone(&self.ctx.cell))
     }
 
@@ -188,6 +191,9 @@ impl Course {
         self.is_over = true;
         if !self.has_waited {
             crew.polling -= 1;
+            if let Some(visit) = self.visit {
+                crew.note_visit(visit);
+            }
             crew.note_end(ended_at.since(self.polled_at));
         }
     }

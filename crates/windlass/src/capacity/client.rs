@@ -10,7 +10,7 @@ use super::ResourceCapacity;
 /// A client of a capacity's tree, at a level of its own. Dropped, it gives back all that it holds,
 /// leaves its place in line, and its level goes.
 pub(crate) struct Client {
-    /// Where it takes part; its own level stands under this one.
+    /// Where it takes part; its own level stands under this one, unless the tree is its own.
     pub(crate) capacity: ResourceCapacity,
     pub(crate) id: ClientId,
     pub(crate) level: LevelId,
@@ -26,6 +26,16 @@ impl Client {
         let id = tree.add_client(level);
         tree.remove_level(level);
         drop(tree);
+        capacity.level.shared.hang(id, &bell);
+        Self { capacity, id, level, bell }
+    }
+
+    /// One that has a tree for itself: a level above its own would be asked in vain for everything it
+    /// takes.
+    pub(super) fn alone(limits: &ResourceCost) -> Self {
+        let (capacity, bell) = (ResourceCapacity::new(limits), Arc::new(Notify::new()));
+        let level = capacity.level.id;
+        let id = capacity.lock().add_client(level);
         capacity.level.shared.hang(id, &bell);
         Self { capacity, id, level, bell }
     }
