@@ -23,7 +23,7 @@ use group::{Changed, Group};
 pub(crate) use lane::Waiting;
 pub(crate) use lines::{Line, Lines};
 pub(crate) use rank::Ticket;
-use rank::{Best, LaneId, Standing};
+use rank::{Best, LaneId};
 use tournament::{Contestant, Tournament};
 
 #[derive(Clone, Debug, Default)]
@@ -33,17 +33,15 @@ pub(crate) struct ReadyQueue {
     groups: Vec<Group>,
     /// Where each group stands, by cost: none if it was not refused.
     parked: Vec<Option<Parked>>,
-    /// The groups that were not refused, unless all groups are few.
+    /// The groups that were not refused, unless there is only one.
     open: Tournament,
+    /// The only group with works, if it was not refused: it need not be listed anywhere.
+    sole: Option<CostId>,
     lots: Vec<Lot>,
     /// When the first work of a lane reaches the cap of its ageing.
     tops: BTreeSet<(Timestamp, LaneId)>,
     len: usize,
 }
-
-/// So many groups are looked through one by one: to list each of them anew whenever its first work changes
-/// costs more.
-const FEW: usize = if cfg!(test) { 2 } else { 8 };
 
 /// One resource at one level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,27 +97,31 @@ impl ReadyQueue {
         if self.groups.len() <= cost.index() {
             self.know(cost);
         }
+        if self.len == 0 {
+            self.open.clear();
+            self.sole = Some(cost);
+        } else if self.sole.is_some_and(|sole| sole != cost) {
+            self.list_sole();
+        }
         self.len += 1;
         if let Some(changed) = self.groups[cost.index()].insert(priority, waiting) {
             self.relist(cost, &changed, now);
         }
     }
 
+    /// The only group with works has to be compared with others, or was refused.
+    fn list_sole(&mut self) {
+        if let Some(sole) = self.sole.take() {
+            self.list(sole);
+        }
+    }
+
     #[cold]
     fn know(&mut self, cost: CostId) {
-        let were_few = self.are_few();
         for number in self.groups.len()..=cost.index() {
             self.groups.push(Group::new(CostId::at(number), &self.ageing));
             self.parked.push(None);
         }
-        if were_few && !self.are_few() {
-            (0..self.groups.len()).for_each(|number| self.list(CostId::at(number)));
-        }
-    }
-
-    #[inline]
-    fn are_few(&self) -> bool {
-        self.groups.len() <= FEW
     }
 
     /// Lets a work go, whether it starts or leaves.
@@ -164,8 +166,8 @@ impl ReadyQueue {
         if self.len == 0 {
             return None;
         }
-        let foremost = self.foremost_of_few(|_| true).map(|standing| standing.lane);
-        self.candidate(foremost.or_else(|| self.best().at(&self.ageing, now))?)
+        let best = self.sole.and_then(|sole| self.groups[sole.index()].best_lane());
+        self.candidate(best.or_else(|| self.best().at(&self.ageing, now))?)
     }
 
     /// The first in line that was not refused, or that may fit by now. `room` tells how much there
@@ -189,6 +191,7 @@ impl ReadyQueue {
 
     /// Sets a refused group aside until there may be as much of `cell` as it wants.
     pub(crate) fn park(&mut self, cost: CostId, cell: Cell, wanted: Amount) {
+        self.list_sole();
         self.unlist(cost);
         let lot = self.lot(cell);
         self.lots[lot as usize].open = true;
@@ -276,31 +279,10 @@ impl ReadyQueue {
     }
 
     fn best_open(&self) -> Best {
-        if !self.are_few() {
-            return self.open.best();
+        match self.sole {
+            Some(sole) => self.groups[sole.index()].best(),
+            None => self.open.best(),
         }
-        if let Some(standing) = self.foremost_of_few(|parked| parked.is_none()) {
-            return standing.into();
-        }
-        let groups = self.groups.iter().zip(&self.parked);
-        let open = groups.filter(|(group, parked)| parked.is_none() && group.len() > 0);
-        open.fold(Best::default(), |best, (group, _)| best.or(group.best()))
-    }
-
-    /// The first of all in groups that stand where they are asked for; none if groups are many, or
-    /// waiting changes something.
-    #[inline]
-    fn foremost_of_few(&self, asked_for: impl Fn(Option<Parked>) -> bool) -> Option<Standing> {
-        if !self.are_few() {
-            return None;
-        }
-        let mut foremost = None;
-        for (group, parked) in self.groups.iter().zip(&self.parked) {
-            if group.len() > 0 && asked_for(*parked) {
-                foremost = foremost.max(Some(group.foremost()?));
-            }
-        }
-        foremost
     }
 
     #[inline]
@@ -336,7 +318,7 @@ impl ReadyQueue {
     /// Lists a group under its first work. One without works is not listed, unless it is alone and
     /// so costs nothing.
     fn list(&mut self, cost: CostId) {
-        if self.are_few() && self.parked[cost.index()].is_none() {
+        if self.sole.is_some() {
             return;
         }
         let group = &self.groups[cost.index()];
@@ -372,7 +354,12 @@ impl ReadyQueue {
         }
         self.unlist(cost);
         self.parked[cost.index()] = None;
-        self.list(cost);
+        if self.len > 0 && self.is_all_of(cost) {
+            self.open.clear();
+            self.sole = Some(cost);
+        } else {
+            self.list(cost);
+        }
     }
 
     fn lot(&mut self, cell: Cell) -> u32 {

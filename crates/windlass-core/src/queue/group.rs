@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::buckets::Buckets;
 use super::lane::{Lane, Waiting};
-use super::rank::{Best, LaneId, Standing, Ticket};
+use super::rank::{Best, LaneId, Ticket};
 use super::tournament::{Contestant, Tournament};
 use crate::ageing::Ageing;
 use crate::{CostId, Timestamp};
@@ -61,23 +61,27 @@ impl Group {
     pub(crate) fn best(&self) -> Best {
         match &self.order {
             Order::Contest(contest) => contest.heads.best(),
-            Order::Fixed(_) => self.foremost().map(Best::from).unwrap_or_default(),
+            Order::Fixed(buckets) => {
+                let best = buckets.first().map(|place| self.head(buckets.lane(place)));
+                best.unwrap_or_default()
+            }
         }
     }
 
-    /// Where its first work stands, if waiting changes nothing.
+    /// The best lane, if waiting changes nothing.
     #[inline]
-    pub(crate) fn foremost(&self) -> Option<Standing> {
+    pub(crate) fn best_lane(&self) -> Option<LaneId> {
         let Order::Fixed(buckets) = &self.order else { return None };
-        self.head(buckets.lane(buckets.first()?))
+        let place = buckets.first()?;
+        Some(LaneId { cost: self.cost, lane: buckets.lane(place) })
     }
 
-    /// Where the first work of a lane stands, if waiting changes nothing.
-    #[inline]
-    fn head(&self, number: u32) -> Option<Standing> {
+    /// What a lane brings if waiting changes nothing.
+    fn head(&self, number: u32) -> Best {
         let lane = &self.lanes[number as usize];
         let id = LaneId { cost: self.cost, lane: number };
-        Some(Standing::of(lane.priority, lane.first()?.ticket, id))
+        let best = |first: &Waiting| Best::fixed(id, lane.priority, first.ticket);
+        lane.first().map(best).unwrap_or_default()
     }
 
     #[inline]
@@ -211,8 +215,7 @@ impl Group {
         let mut contest = Contest { by_priority: buckets.iter().collect(), ..Contest::default() };
         let Order::Fixed(buckets) = &self.order else { unreachable!("it was just now") };
         for (_, number) in buckets.iter() {
-            let best = self.head(number).map(Best::from).unwrap_or_default();
-            contest.heads.set(Contestant { size: 0, number }, best);
+            contest.heads.set(Contestant { size: 0, number }, self.head(number));
         }
         self.order = Order::Contest(Box::new(contest));
     }

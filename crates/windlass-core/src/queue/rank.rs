@@ -25,14 +25,6 @@ pub(crate) struct LaneId {
     pub(crate) lane: u32,
 }
 
-/// The first of a lane where waiting changes nothing: larger is earlier in line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Standing {
-    priority: i64,
-    ticket: Reverse<Ticket>,
-    pub(crate) lane: LaneId,
-}
-
 /// The best below the cap and the best at it. Only an instant can tell which of the two is first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Best {
@@ -45,21 +37,6 @@ pub(crate) struct Best {
 struct Rank {
     priority: i128,
     ticket: Reverse<Ticket>,
-}
-
-impl Standing {
-    #[inline]
-    pub(crate) fn of(priority: i64, ticket: Ticket, lane: LaneId) -> Self {
-        Self { priority, ticket: Reverse(ticket), lane }
-    }
-}
-
-impl From<Standing> for Best {
-    fn from(standing: Standing) -> Self {
-        let Standing { priority, ticket, lane } = standing;
-        let key = Ageing::NONE.rising(priority, Timestamp::ZERO);
-        Self { rising: Some(Head { key, ticket, lane }), topped: None }
-    }
 }
 
 impl Best {
@@ -76,6 +53,12 @@ impl Best {
             return Self { rising: None, topped: head(ageing.topped(priority)) };
         }
         Self { rising: head(ageing.rising(priority, since)), topped: None }
+    }
+
+    /// The same where waiting changes nothing.
+    pub(crate) fn fixed(lane: LaneId, priority: i64, ticket: Ticket) -> Self {
+        let key = Ageing::NONE.rising(priority, Timestamp::ZERO);
+        Self { rising: Some(Head { key, ticket: Reverse(ticket), lane }), topped: None }
     }
 
     #[inline]

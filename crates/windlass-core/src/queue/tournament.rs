@@ -82,6 +82,16 @@ impl Tournament {
         self.refresh_path();
     }
 
+    /// Has everybody leave.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        if self.root != NONE {
+            self.nodes.clear();
+            self.free.clear();
+            self.root = NONE;
+        }
+    }
+
     pub(crate) fn best(&self) -> Best {
         self.best_of(self.root)
     }
