@@ -266,8 +266,9 @@ fn leaks_nothing(flow: &str) {
         let number = line.and_then(|line| line.trim().parse::<usize>().ok());
         number.unwrap_or_else(|| panic!("{step} said no number"))
     };
-    // Those of a start may still be open while its step looks.
-    assert!(open("last") < open("first") + 8, "files that are open: {seen}");
+    // Those of a start may still be open while its step looks, and some come when a run has lasted for a
+    // moment: its bell, and the store for its heartbeat. There are many more steps than that.
+    assert!(open("last") < open("first") + 16, "files that are open: {seen}");
 }
 
 #[test]
@@ -290,7 +291,7 @@ fn many_steps_with_daemons_leave_neither_files_open_nor_processes_unreaped() {
     let first = |_| "first".to_owned();
     let run = "(setsid sleep 600 &) ; sleep 600 & true";
     // What ends them stays open once it was needed.
-    let flow = crowd(rounds(20, 500), first, run, "concurrency = 8");
+    let flow = crowd(rounds(40, 500), first, run, "concurrency = 8");
     let flow = flow.replace(
         "[step.first]\n",
         "[step.zero]\nrun = 'sleep 600 & true'\n[step.first]\nafter = ['zero']\n",
