@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use windlass_core::{Grant, Input, Phase, Timestamp, Token, WorkId, WorkState};
 use windlass_store::{Durability, Leftover, Name, RunEnd, RunRecord, Store, Topic, Tree};
@@ -23,7 +23,7 @@ use crate::guard::CheckResult;
 use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::order::Order;
 use crate::presence;
-use crate::processes::{Job, Prepared, Processes, Woken};
+use crate::processes::{Job, Prepared, Processes};
 use crate::pulse::Pulse;
 use crate::schedule::Schedule;
 use crate::signals::SignalWatch;
@@ -41,25 +41,18 @@ mod requests;
 mod starting;
 mod telling;
 mod update;
+mod waiting;
 
 use self::bells::Bells;
 use self::condition::{Conclusion, Conditions, Side, Told};
 pub use self::error::RunError;
 use self::items::Items;
-use self::leader::{Asking, Leader, Start, admit, declare, terms};
+use self::leader::{Asking, Leader, Start, admit, declare};
 use self::pass::{Record, Running};
 pub use self::requests::{Ask, ask, check_step, decide_step};
 use self::telling::Notice;
 pub use self::update::{Change, End, Update};
-
-/// How often to look though nobody rang: a holder that was killed rings for nobody.
-const NET: Duration = Duration::from_secs(1);
-/// How long a run lasts before others can reach it, though they could have left something for it: most
-/// small ones are over by then, and need neither bells nor a pulse.
-const BRIEF: Duration = Duration::from_millis(20);
-/// How long a sync may wait for more to sync. Nobody sees the difference, and steps that take less time
-/// than a sync need not wait for one each.
-const LINGER: Duration = Duration::from_millis(50);
+use self::waiting::topics;
 
 /// Leads one run to its end.
 pub struct Coordinator {
@@ -392,24 +385,6 @@ impl Coordinator {
         }
     }
 
-    /// Is there for others from now on.
-    fn be_there(&mut self) -> Result<(), RunError> {
-        let (process, terms) = (self.leader.process.clone(), terms(self.schedule.plan()));
-        let what = "heartbeats cannot be sent";
-        let pulse = Pulse::of_process(self.store.opener(), process, terms);
-        self.pulse = Some(pulse.map_err(|source| RunError::Io { what, source })?);
-        if self.bells.is_empty() {
-            self.bells = Bells::hang(&self.store, topics(self.schedule.plan()))?;
-        }
-        let what = "bells cannot be heard";
-        let heard = self.bells.iter().try_for_each(|bell| self.processes.hear(bell));
-        heard.map_err(|source| RunError::Io { what, source })?;
-        // Whoever was earlier has rung for nobody.
-        let missed = self.requests()?;
-        self.inbox.extend(missed.into_iter().map(News::Request));
-        Ok(())
-    }
-
     /// Stores what has happened, and starts what may start at once: what does not follow an end that
     /// may be lost with the power. Those that do are returned, ready to start.
     fn act(&mut self, news: Vec<News>) -> Result<Vec<Prepared>, RunError> {
@@ -426,20 +401,6 @@ impl Coordinator {
         }
         free.into_iter().for_each(|start| self.start(start));
         Ok(follow.into_iter().filter_map(|start| self.prepare(start)).collect())
-    }
-
-    /// Whether a sync can wait a moment for what comes next: nothing depends on it, and there is
-    /// nothing to tell that anybody waits for.
-    fn may_linger(&self, follow: &[Prepared]) -> bool {
-        let young = self.unsynced.is_some_and(|since| since.elapsed() < LINGER);
-        let due = !follow.is_empty()
-            || !self.due_finally.is_empty()
-            || !self.due_hooks.is_empty()
-            || !self.uncleaned.is_empty()
-            || !self.conditions.is_empty();
-        let told = !self.whys.is_empty() || !self.notices.is_empty();
-        let ends = self.running.is_empty() || self.stop.is_some() || self.closing.is_some();
-        young && !due && !told && !ends && self.schedule.all_is_well()
     }
 
     /// Syncs what was written, starts what has to follow that, and tells everybody.
@@ -572,66 +533,11 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Waits until something happens, or time has come for something.
-    fn wait(&mut self) -> Result<(), RunError> {
-        if self.until_there() == Some(Duration::ZERO) {
-            self.be_there()?;
-        }
-        if !self.inbox.is_empty() {
-            return Ok(());
-        }
-        let what = "processes cannot be waited for";
-        let linger = self.unsynced.map(|since| LINGER.saturating_sub(since.elapsed()));
-        let patience = self.patience();
-        let lingers = linger.is_some_and(|linger| patience.is_none_or(|other| linger < other));
-        let woken = self.processes.wait(if lingers { linger } else { patience });
-        let Woken { over, news, rang } = woken.map_err(|source| RunError::Io { what, source })?;
-        let exited = over.into_iter().map(|(job, ended)| News::Exited { job, ended });
-        self.inbox.extend(exited);
-        if news {
-            self.inbox.extend(self.news.take());
-        }
-        if rang {
-            self.bells.hush();
-            self.inbox.push(News::Rang);
-        }
-        // Nobody rang in time, which may be because nobody could.
-        if self.inbox.is_empty() && !lingers && self.pulse.is_some() {
-            self.inbox.push(News::Rang);
-        }
-        Ok(())
-    }
-
-    fn patience(&self) -> Option<Duration> {
-        let looks = [self.schedule.engine().next_wakeup(), self.conditions.next_look()];
-        let due = looks.into_iter().flatten().min().map(|due| due.since(self.schedule.now()));
-        let nets = self.schedule.waits_outside() || self.conditions.heeds_events();
-        let kill = self.running.values().filter_map(Running::kill_at).min();
-        let kill = kill.map(|at| at.saturating_duration_since(Instant::now()));
-        // What was cleared away just now is had by asking again, and nobody rings for it.
-        let cleared = (!self.ended.is_empty()).then_some(Duration::ZERO);
-        [due, nets.then_some(NET), kill, cleared, self.until_there()].into_iter().flatten().min()
-    }
-
-    /// How long until others can reach the run; none if they can. One that deals with others does not
-    /// put that off.
-    fn until_there(&self) -> Option<Duration> {
-        let brief = if self.bells.is_empty() { BRIEF } else { Duration::ZERO };
-        self.pulse.is_none().then(|| brief.saturating_sub(self.began.elapsed()))
-    }
-
     /// The attempt of a step that is under way, or the last one.
     fn latest(&self, work: WorkId) -> Grant {
         let attempt = self.schedule.engine().attempts(work).expect("it is one of its works");
         Grant { work, attempt }
     }
-}
-
-/// The bells that matter to a run of `plan`.
-fn topics(plan: &Plan) -> Vec<Topic> {
-    let names = plan.steps.iter().any(needs_names).then_some(Topic::Turn);
-    let events = heeds_events(plan).then_some(Topic::Events);
-    [Some(Topic::Requests), names, events].into_iter().flatten().collect()
 }
 
 /// Whether events can make a guard of the plan worth another look.
