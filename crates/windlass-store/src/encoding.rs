@@ -27,8 +27,9 @@ pub enum DecodeError {
     },
 }
 
+/// A fact as it is stored.
 #[derive(Serialize, Deserialize)]
-struct StoredFact {
+pub(crate) struct StoredFact {
     /// Nanoseconds on the run's clock.
     at: u64,
     #[serde(flatten)]
@@ -84,7 +85,17 @@ enum StoredKind {
 /// If the fact is of a kind that this version of the store has no form for.
 #[must_use]
 pub fn encode(fact: &Fact) -> String {
-    let what = match fact.what {
+    serde_json::to_string(&StoredFact::from(fact)).expect("numbers and names are always JSON")
+}
+
+impl From<&Fact> for StoredFact {
+    fn from(fact: &Fact) -> Self {
+        StoredFact { at: fact.at.as_nanos(), what: stored(fact.what) }
+    }
+}
+
+fn stored(happening: Happening) -> Stored {
+    match happening {
         Happening::Submitted { work } => Stored::Submitted { work: work.get() },
         Happening::EdgeAdded { from, to, kind } => {
             Stored::EdgeAdded { from: from.get(), to: to.get(), kind: kind.into() }
@@ -107,9 +118,7 @@ pub fn encode(fact: &Fact) -> String {
         },
         Happening::Forgotten { work } => Stored::Forgotten { work: work.get() },
         other => unreachable!("no stored form for {other:?}"),
-    };
-    let stored = StoredFact { at: fact.at.as_nanos(), what };
-    serde_json::to_string(&stored).expect("numbers and names are always JSON")
+    }
 }
 
 fn ended(work: u64, attempt: u32, ending: Ending) -> Stored {
@@ -127,9 +136,14 @@ fn ended(work: u64, attempt: u32, ending: Ending) -> Stored {
 pub fn decode(text: &str) -> Result<Fact, DecodeError> {
     let malformed = |source| DecodeError::Malformed { text: text.to_owned(), source };
     let stored: StoredFact = serde_json::from_str(text).map_err(malformed)?;
-    let no_work = || DecodeError::NoWork { text: text.to_owned() };
-    let what = happening(stored.what).ok_or_else(no_work)?;
-    Ok(Fact { at: Timestamp::from_nanos(stored.at), what })
+    stored.fact().ok_or_else(|| DecodeError::NoWork { text: text.to_owned() })
+}
+
+impl StoredFact {
+    /// The fact, unless it names work 0.
+    pub(crate) fn fact(self) -> Option<Fact> {
+        Some(Fact { at: Timestamp::from_nanos(self.at), what: happening(self.what)? })
+    }
 }
 
 /// What is stored, unless it names work 0.

@@ -51,6 +51,7 @@ mod name;
 mod process;
 mod records;
 mod run;
+mod slate;
 mod sqlite;
 mod store;
 mod transaction;
@@ -71,6 +72,7 @@ pub use records::{
 pub use run::{
     AttemptEnd, AttemptRecord, GuardWait, RunEnd, RunListing, RunOutcome, RunRecord, RunRecords,
 };
+pub use slate::{Extent, Jotting, Slate};
 pub use sqlite::{Network, Sqlite};
 pub use store::{Store, StoreOpener};
 pub use transaction::{Claim, Claimed, NameView, Patience, Refused, Transaction};
