@@ -142,6 +142,11 @@ pub(crate) fn fence(tokens: &[Token]) -> String {
     tokens.iter().map(Token::to_string).collect::<Vec<_>>().join(" ")
 }
 
+/// Where the files of a run are.
+pub(crate) fn run_dir(state: &Path, run: &str) -> PathBuf {
+    state.join("runs").join(run)
+}
+
 /// Where the output of an attempt goes.
 pub(crate) fn log_path(dir: &Path, grant: Grant, step: &str) -> PathBuf {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');

@@ -2,8 +2,9 @@
 //!
 //! The order of durable writes is what makes a run survive a kill at any point. The plan is stored
 //! before the run is announced. The start of an attempt, with the names it holds, is stored before
-//! its process exists. Its end is stored before any dependent starts, in the same commit. A resumed
-//! run first sees the processes of the old one gone, then counts their attempts as interrupted.
+//! its process exists. Its end is stored before any dependent starts, in the same commit. What needs
+//! no names may stand on the run's slate instead until the store has it. A resumed run first takes over
+//! the slate and sees the processes of the old one gone, then counts their attempts as interrupted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,10 +12,11 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use windlass_core::{Grant, Input, Phase, Timestamp, Token, WorkId, WorkState};
-use windlass_store::{Durability, Leftover, Name, RunEnd, RunRecord, Store, Topic, Tree};
+use windlass_core::{Fact, Grant, Phase, Timestamp, Token, WorkId, WorkState};
+use windlass_store::{Extent, Name, RunEnd, RunRecord, Store, Topic, Tree};
 use windlass_workflow::{Plan, Step, Workflow};
 
+use crate::attempt::run_dir;
 use crate::ended::Ended;
 use crate::events::EventReader;
 #[cfg(windlass_faults)]
@@ -22,12 +24,10 @@ use crate::fault::Point;
 use crate::guard::CheckResult;
 use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::order::Order;
-use crate::presence;
 use crate::processes::{Job, Prepared, Processes};
 use crate::pulse::Pulse;
 use crate::schedule::Schedule;
 use crate::signals::SignalWatch;
-use crate::spawn::begin_writing;
 use crate::tree;
 
 mod bells;
@@ -35,6 +35,7 @@ mod condition;
 mod ending;
 mod error;
 mod items;
+mod keeping;
 mod leader;
 mod pass;
 mod requests;
@@ -47,7 +48,9 @@ use self::bells::Bells;
 use self::condition::{Conclusion, Conditions, Side, Told};
 pub use self::error::RunError;
 use self::items::Items;
-use self::leader::{Asking, Leader, Start, admit, declare};
+pub(crate) use self::keeping::left_on_slate;
+use self::keeping::{Keeper, complete_journal};
+use self::leader::{Leader, Start, declare};
 use self::pass::{Record, Running};
 pub use self::requests::{Ask, ask, check_step, decide_step};
 use self::telling::Notice;
@@ -95,26 +98,12 @@ pub struct Coordinator {
     /// Beats once the run has lasted for a moment.
     pulse: Option<Pulse>,
     bells: Bells,
-    /// Since when there is something in the store that a loss of power would take.
-    unsynced: Option<Instant>,
+    keeper: Keeper,
     stop: Option<Stop>,
     /// Somebody has asked for the end of the whole run.
     cancelled: bool,
     /// Everything has ended like this, except for the hook that is told so.
     closing: Option<End>,
-}
-
-/// What came of a commit.
-struct Committed {
-    starts: Vec<Start>,
-    written: Written,
-}
-
-/// Whether there is anything to sync.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Written {
-    Nothing,
-    Something,
 }
 
 /// Why nothing starts any more.
@@ -187,20 +176,20 @@ impl Coordinator {
         let workflow = plan.name.clone();
         let mut schedule = Schedule::new(plan);
         schedule.submit_all();
-        let mut leader = store.transact(|transaction| {
+        let (mut leader, facts) = store.transact(|transaction| {
             let run = RunRecord { id: transaction.new_run_id()?, workflow, ..run };
             declare(transaction, schedule.plan())?;
             transaction.insert_run(&run)?;
             let leader = Leader::take_over(transaction, run)?.expect("nobody else knows it yet");
-            leader.append(transaction, &mut schedule)?;
+            let facts = leader.append(transaction, &mut schedule)?;
             #[cfg(windlass_faults)]
             Point::BeforeSubmit.reached();
-            Ok(leader)
+            Ok((leader, facts))
         })?;
         #[cfg(windlass_faults)]
         Point::AfterSubmit.committed();
         leader.attend(store.dir())?;
-        Self::new(store, schedule, leader)
+        Self::new(store, schedule, leader, &facts)
     }
 
     /// Goes on with a run that was interrupted. `run` may be the beginning of its id.
@@ -264,14 +253,21 @@ impl Coordinator {
         #[cfg(windlass_faults)]
         Point::AfterLeftovers.reached();
         let mut schedule = Schedule::new(plan);
-        schedule.replay(&store.facts(&leader.run.id)?);
-        let mut coordinator = Self::new(store, schedule, leader)?;
+        let facts = complete_journal(&mut store, &leader)?;
+        schedule.replay(&facts);
+        let mut coordinator = Self::new(store, schedule, leader, &facts)?;
         coordinator.pick_up()?;
         Ok(coordinator)
     }
 
-    fn new(store: Store, schedule: Schedule, leader: Leader) -> Result<Self, RunError> {
-        let logs = store.dir().join("runs").join(&leader.run.id);
+    /// Leads a run whose journal has these facts.
+    fn new(
+        store: Store,
+        schedule: Schedule,
+        leader: Leader,
+        facts: &[Fact],
+    ) -> Result<Self, RunError> {
+        let logs = run_dir(store.dir(), &leader.run.id);
         let what = "the directory for logs cannot be made";
         fs::create_dir_all(&logs).map_err(|source| RunError::Io { what, source })?;
         let what = "processes cannot be waited for";
@@ -304,6 +300,7 @@ impl Coordinator {
             conditions: Conditions::new(tell.clone(), &leader.mark()),
             events,
             items: Items::of(schedule.plan()),
+            keeper: Keeper::new(&logs, &schedule, Extent::default().with(facts)),
             store,
             schedule,
             leader,
@@ -327,7 +324,6 @@ impl Coordinator {
             began: Instant::now(),
             pulse: None,
             bells,
-            unsynced: None,
             stop: None,
             cancelled: false,
             closing: None,
@@ -388,16 +384,13 @@ impl Coordinator {
     /// Stores what has happened, and starts what may start at once: what does not follow an end that
     /// may be lost with the power. Those that do are returned, ready to start.
     fn act(&mut self, news: Vec<News>) -> Result<Vec<Prepared>, RunError> {
-        let Committed { starts, written } = self.commit(news)?;
-        if written == Written::Something {
-            self.unsynced.get_or_insert_with(Instant::now);
-        }
+        let starts = self.keep(news)?;
         let ended = self.schedule.just_ended();
         let follows = |start: &Start| self.follows(start, &ended);
         let (follow, free): (Vec<_>, Vec<_>) = starts.into_iter().partition(follows);
         if !follow.is_empty() {
-            // The disk can begin while those are made ready.
-            self.store.log().into_iter().for_each(begin_writing);
+            // While those are made ready.
+            self.begin_sync();
         }
         free.into_iter().for_each(|start| self.start(start));
         Ok(follow.into_iter().filter_map(|start| self.prepare(start)).collect())
@@ -409,11 +402,9 @@ impl Coordinator {
         follow: Vec<Prepared>,
         watch: &mut impl FnMut(&Update<'_>),
     ) -> Result<(), RunError> {
-        if self.unsynced.take().is_some()
-            && let Err(error) = self.store.sync()
-        {
+        if let Err(error) = self.sync(!follow.is_empty()) {
             follow.into_iter().for_each(|prepared| self.processes.give_up(prepared));
-            return Err(error.into());
+            return Err(error);
         }
         follow.into_iter().for_each(|prepared| self.begin(prepared));
         let late = self.show(watch);
@@ -479,58 +470,6 @@ impl Coordinator {
     fn follows(&self, start: &Start, ended: &BTreeSet<WorkId>) -> bool {
         let mut before = self.schedule.engine().dependencies(start.grant.work);
         before.any(|on| ended.contains(&on.work))
-    }
-
-    /// Applies all news, decides what starts, and stores all of it in one commit, so that it survives
-    /// a kill; what is told or built upon needs a sync first.
-    fn commit(&mut self, news: Vec<News>) -> Result<Committed, RunError> {
-        self.schedule.apply(Input::Tick).expect("time passes");
-        news.into_iter().for_each(|news| self.apply(news));
-        self.schedule.heed_failures();
-        let records = std::mem::take(&mut self.records);
-        let Self { store, schedule, leader, logs, ended, stop, bells, .. } = self;
-        let (mut leftovers, mut refusals) = (Vec::new(), Vec::new());
-        let stopping = stop.is_some();
-        let (starts, facts) = store.transact_with(Durability::Process, |transaction| {
-            records.iter().try_for_each(|record| record.store(transaction, leader))?;
-            leader.leave_lines(transaction, schedule, |phase| phase.state().is_terminal())?;
-            let mut starts = Vec::new();
-            if !stopping {
-                let bell = bells.turn();
-                let (leftovers, refusals) = (&mut leftovers, &mut refusals);
-                let mut asking = Asking { ended, leftovers, bell, refusals };
-                starts = admit(schedule, leader, logs, transaction, &mut asking)?;
-            }
-            let facts = leader.append(transaction, schedule)?;
-            #[cfg(windlass_faults)]
-            Point::BeforeCommit.reached();
-            Ok((starts, facts))
-        })?;
-        #[cfg(windlass_faults)]
-        Point::AfterCommit.committed();
-        self.end_leftovers(leftovers)?;
-        self.note_refusals(refusals, &starts);
-        let nothing = records.is_empty() && facts == Written::Nothing;
-        let written = if nothing { Written::Nothing } else { Written::Something };
-        Ok(Committed { starts, written })
-    }
-
-    /// Ends what dead holders of our names have left running; the names are had at the next try.
-    fn end_leftovers(&mut self, leftovers: Vec<Leftover>) -> Result<(), RunError> {
-        self.ended.clear();
-        for Leftover { name, token, tree, .. } in leftovers {
-            // Everybody who wants a name says the same of it, and a look at all processes is long.
-            if self.ended.contains(&(name.clone(), token)) {
-                continue;
-            }
-            let what = "what a dead holder has left running cannot be ended";
-            let ended = presence::end_leftover(self.store.dir(), &tree);
-            ended.map_err(|source| RunError::Io { what, source })?;
-            self.ended.push((name, token));
-            #[cfg(windlass_faults)]
-            Point::AfterClearing.reached();
-        }
-        Ok(())
     }
 
     /// The attempt of a step that is under way, or the last one.

@@ -16,10 +16,11 @@ use std::time::Duration;
 use std::{env, fs, thread};
 
 use rustix::process::{Signal, getpid, kill_process};
-use windlass_core::{Input, Timestamp};
+use windlass_core::{Fact, Input, Timestamp};
 use windlass_store::{Store, StoreError};
 
-use crate::coordinator::plan_of;
+use crate::attempt::run_dir;
+use crate::coordinator::{left_on_slate, plan_of};
 use crate::schedule::Schedule;
 
 /// Says where to die.
@@ -38,6 +39,10 @@ pub enum Point {
     AfterTakeOver,
     /// What the old leader left is gone, and the journal does not know it.
     AfterLeftovers,
+    /// Ends and starts are to be jotted down.
+    BeforeJotting,
+    /// Ends and starts stand on the slate and not in the store, and no process exists.
+    AfterJotting,
     /// Ends and starts are written and not committed.
     BeforeCommit,
     /// Starts are committed, and no process exists.
@@ -58,11 +63,13 @@ pub enum Point {
 
 impl Point {
     /// All of them, in the order of a life.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::BeforeSubmit,
         Self::AfterSubmit,
         Self::AfterTakeOver,
         Self::AfterLeftovers,
+        Self::BeforeJotting,
+        Self::AfterJotting,
         Self::BeforeCommit,
         Self::AfterCommit,
         Self::BeforeSpawn,
@@ -81,6 +88,8 @@ impl Point {
             Self::AfterSubmit => "after-submit",
             Self::AfterTakeOver => "after-take-over",
             Self::AfterLeftovers => "after-leftovers",
+            Self::BeforeJotting => "before-jotting",
+            Self::AfterJotting => "after-jotting",
             Self::BeforeCommit => "before-commit",
             Self::AfterCommit => "after-commit",
             Self::BeforeSpawn => "before-spawn",
@@ -164,11 +173,19 @@ fn report(point: Point) {
     fs::write(path, format!("{}\n{committed}", point.name())).expect("the report can be written");
 }
 
+/// The journal of a run, with what its leader has left on the slate.
+pub fn journal(store: &mut Store, run: &str) -> Result<Vec<Fact>, StoreError> {
+    let mut facts = store.facts(run)?;
+    let left = left_on_slate(&run_dir(store.dir(), run), &facts).expect("it can be read");
+    facts.extend(left.facts);
+    Ok(facts)
+}
+
 /// The digest that the journal of a run leads to, at a time in nanoseconds.
 pub fn replay(store: &mut Store, run: &str, time: u64) -> Result<u64, StoreError> {
     let record = store.run(run)?;
     let mut schedule = Schedule::new(plan_of(&record).expect("it was run before"));
-    schedule.replay(&store.facts(&record.id)?);
+    schedule.replay(&journal(store, run)?);
     let time = Timestamp::ZERO.after(Duration::from_nanos(time));
     let ticked = schedule.call_at(time, |engine, world| engine.apply(world, Input::Tick));
     ticked.expect("time passes");

@@ -16,6 +16,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use windlass_store::{Process, Tree};
 
+use crate::attempt::run_dir;
 use crate::roster;
 use crate::tree::{self, MARKS};
 
@@ -85,7 +86,7 @@ fn run_of(tree: &Tree) -> Option<&str> {
 }
 
 fn path(state: &Path, run: &str) -> PathBuf {
-    state.join("runs").join(run).join(roster::NAME)
+    run_dir(state, run).join(roster::NAME)
 }
 
 fn try_lock(file: &File, how: FlockOperation) -> io::Result<bool> {

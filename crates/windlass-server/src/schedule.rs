@@ -308,6 +308,11 @@ impl Schedule {
         self.apply(Input::Ring(work)).expect("it was refused before");
     }
 
+    /// The facts that nobody has taken so far.
+    pub(crate) fn facts(&self) -> &[Fact] {
+        &self.facts
+    }
+
     /// The facts since the last call.
     pub(crate) fn take_facts(&mut self) -> Vec<Fact> {
         std::mem::take(&mut self.facts)

@@ -1,12 +1,14 @@
 //! A workflow of a hundred steps, in every shape that a kill could disturb.
 //!
 //! A chain; one that fans out and in; steps that stand alone and share a resource; steps that fail
-//! at first; holders of locks, of two locks at once, and of slots; steps that hand on what they
-//! wrote, and steps that leave processes behind; steps behind conditions and guards, and steps that
-//! clean up after themselves.
+//! at first; steps that hand on what they wrote, and steps that leave processes behind; steps behind
+//! conditions and guards, and steps that clean up after themselves. And holders of locks, of two locks
+//! at once, and of slots, or else steps that need no names, for a run that can use a slate.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+
+use crate::dice::Dice;
 
 /// A step, as the checker knows it.
 #[derive(Default)]
@@ -18,6 +20,19 @@ pub(crate) struct Step {
     acts: Vec<String>,
     /// Whether it cleans up in the end.
     pub(crate) cleans: bool,
+}
+
+/// Whether steps hold names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Names {
+    With,
+    Without,
+}
+
+impl Names {
+    pub(crate) fn thrown(dice: &mut Dice) -> Self {
+        [Self::With, Self::Without][usize::from(dice.below(2) == 0)]
+    }
 }
 
 /// What stands before the steps. One guard holds only after the first step of the fan has begun.
@@ -47,13 +62,16 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    pub(crate) fn of_a_hundred() -> Self {
+    pub(crate) fn of_a_hundred(names: Names) -> Self {
         let mut flow = Self { steps: BTreeMap::new(), order: Vec::new() };
         flow.chain();
         flow.fan();
         flow.alone();
         flow.failing();
-        flow.names();
+        match names {
+            Names::With => flow.names(),
+            Names::Without => flow.brief(),
+        }
         assert_eq!(flow.steps.len(), 100);
         flow
     }
@@ -136,6 +154,16 @@ impl Flow {
             let before = format!("failing{}", number / 3);
             let after: &[&str] = if number < 3 { &[] } else { &[&before] };
             self.add(name, after, retry, &[&fails, "millis=1"]);
+        }
+    }
+
+    /// Ten chains, of which each crosses the next.
+    fn brief(&mut self) {
+        for number in 0..30_usize {
+            let (before, beside) = (number.wrapping_sub(10), number.wrapping_sub(9));
+            let (before, beside) = (format!("brief{before}"), format!("brief{beside}"));
+            let after: &[&str] = if number < 10 { &[] } else { &[&before, &beside] };
+            self.add(format!("brief{number}"), after, "", &["millis=0"]);
         }
     }
 

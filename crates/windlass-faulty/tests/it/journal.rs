@@ -5,7 +5,7 @@ use std::path::Path;
 
 use windlass_core::{Ending, Happening};
 use windlass_server::fault;
-use windlass_store::{RunOutcome, Store};
+use windlass_store::{AttemptEnd, RunOutcome, Store};
 
 /// The journal of the only run of a store.
 pub(crate) struct Journal {
@@ -39,7 +39,7 @@ impl Journal {
     /// The steps whose success is stored, each with the attempt that succeeded.
     pub(crate) fn finished(&mut self) -> BTreeMap<String, u32> {
         let mut finished = BTreeMap::new();
-        for fact in self.store.facts(&self.run).expect("the journal can be read") {
+        for fact in fault::journal(&mut self.store, &self.run).expect("it can be read") {
             match fact.what {
                 Happening::Ended { work, attempt, ending: Ending::Success } => {
                     let before = finished.insert(self.steps[work.index()].clone(), attempt);
@@ -53,6 +53,14 @@ impl Journal {
             }
         }
         finished
+    }
+
+    /// The successes that are told to those who ask about the run, each with its attempt.
+    pub(crate) fn told(&mut self) -> BTreeMap<String, u32> {
+        let attempts = self.store.look(|transaction| transaction.attempts(&self.run));
+        let attempts = attempts.expect("the store can be read").into_iter();
+        let successes = attempts.filter(|record| record.end == AttemptEnd::Success);
+        successes.map(|record| (record.step, record.attempt)).collect()
     }
 
     /// What a replay comes to, which is the same every time.

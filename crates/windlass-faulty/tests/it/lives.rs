@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use windlass_server::fault::{FAULT_VARIABLE, Point, REPORT_VARIABLE};
 use windlass_store::RunOutcome;
 
-use crate::flow::Flow;
+use crate::flow::{Flow, Names};
 use crate::journal::Journal;
 use crate::record;
 
@@ -30,9 +30,9 @@ pub(crate) struct Lives {
 }
 
 impl Lives {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(names: Names) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let flow = Flow::of_a_hundred();
+        let flow = Flow::of_a_hundred(names);
         let text = flow.text(env!("CARGO_BIN_EXE_windlass-step"));
         fs::write(dir.path().join("flow.toml"), text).expect("a file");
         fs::create_dir(dir.path().join("held")).expect("a directory");
@@ -107,8 +107,9 @@ impl Lives {
         assert!(status.success(), "{}", self.read("said"));
         assert!(self.read("said").contains("has ended"), "{}", self.read("said"));
         assert_eq!(self.read("record"), record, "nothing runs any more");
-        let outcome = self.journal().and_then(|mut journal| journal.end());
-        assert_eq!(outcome, Some(RunOutcome::Succeeded));
+        let mut journal = self.journal().expect("it was submitted");
+        assert_eq!(journal.end(), Some(RunOutcome::Succeeded));
+        assert_eq!(journal.told(), self.finished, "how each step went is known");
     }
 
     /// Begins the run, or goes on with it.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use crate::dice::{Dice, rounds};
+use crate::flow::Names;
 use crate::lives::Lives;
 
 /// How long a life may be at most, to begin with. A machine that gets nothing done in that time is
@@ -20,7 +21,7 @@ fn a_run_that_is_killed_at_any_moment_goes_on() {
     let mut dice = Dice::thrown();
     let (wanted, mut kills, mut runs) = (rounds(12, 1000), 0, 0);
     while kills < wanted {
-        let mut lives = Lives::new();
+        let mut lives = Lives::new(Names::thrown(&mut dice));
         let mut longest = LIFE;
         while !lives.is_complete() && kills < wanted {
             let before = lives.progress();
@@ -54,7 +55,7 @@ fn a_run_that_is_killed_in_the_middle_of_a_commit_goes_on() {
     let mut dice = Dice::thrown();
     let (wanted, mut kills, mut runs) = (rounds(6, 200), 0, 0);
     while kills < wanted {
-        let mut lives = Lives::new();
+        let mut lives = Lives::new(Names::thrown(&mut dice));
         while !lives.is_complete() && kills < wanted {
             let long = |name: &str| fs::metadata(lives.path(name)).map_or(0, |file| file.len());
             let log = long("state/store.db-wal").max(long("state/store.db"));

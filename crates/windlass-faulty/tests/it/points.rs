@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use windlass_server::fault::Point;
 
 use crate::dice::{Dice, rounds};
+use crate::flow::Names;
 use crate::lives::Lives;
 
 /// When a point can be reached at all.
@@ -13,6 +14,10 @@ enum Chance {
     Begin,
     Resume,
     Under,
+    /// Under way, where steps hold names.
+    Named,
+    /// Under way, where none does.
+    Nameless,
     End,
 }
 
@@ -21,6 +26,8 @@ fn chance(point: Point) -> Chance {
         Point::BeforeSubmit | Point::AfterSubmit => Chance::Begin,
         Point::AfterTakeOver | Point::AfterLeftovers => Chance::Resume,
         Point::BeforeStepDown | Point::AfterStepDown => Chance::End,
+        Point::AfterClearing => Chance::Named,
+        Point::BeforeJotting | Point::AfterJotting => Chance::Nameless,
         _ => Chance::Under,
     }
 }
@@ -71,8 +78,10 @@ impl Quota {
             Some(Point::AfterClearing) => {
                 vec![(Point::AfterClearing, 1), (Point::AfterExit, time), (end, 1)]
             }
-            Some(point) if chance(point) == Chance::Under => vec![(point, time), (end, 1)],
-            Some(point) => vec![(point, 1)],
+            Some(point) => match chance(point) {
+                Chance::Under | Chance::Named | Chance::Nameless => vec![(point, time), (end, 1)],
+                Chance::Begin | Chance::Resume | Chance::End => vec![(point, 1)],
+            },
         }
     }
 
@@ -85,7 +94,8 @@ impl Quota {
 
 /// One run, killed again and again until it is complete, and some more.
 fn one_run(dice: &mut Dice, quota: &mut Quota) {
-    let mut lives = Lives::new();
+    let names = Names::thrown(dice);
+    let mut lives = Lives::new(names);
     let mut after_the_end = dice.below(20);
     loop {
         let (submitted, complete) = (lives.is_submitted(), lives.is_complete());
@@ -98,6 +108,8 @@ fn one_run(dice: &mut Dice, quota: &mut Quota) {
             quota.choose(dice, |chance| match chance {
                 Chance::Resume => submitted,
                 Chance::Under => !complete,
+                Chance::Named => !complete && names == Names::With,
+                Chance::Nameless => !complete && names == Names::Without,
                 Chance::Begin | Chance::End => false,
             })
         });

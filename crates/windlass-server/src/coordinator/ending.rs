@@ -214,10 +214,12 @@ impl Coordinator {
     /// Sees everything gone that was started, and stores the end.
     fn step_down(&mut self, end: End) -> Result<(), RunError> {
         self.processes.finish().map_err(cannot_end)?;
+        self.store_rest()?;
         #[cfg(windlass_faults)]
         Point::BeforeStepDown.reached();
         let at_ms = millis(self.schedule.now());
         self.give_up(stored(end).map(|outcome| RunEnd { at_ms, outcome }))?;
+        self.keep_no_longer();
         Ok(())
     }
 

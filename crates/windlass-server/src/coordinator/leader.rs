@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use windlass_core::{Grant, HolderId, Phase, Token, WorkId};
+use windlass_core::{Fact, Grant, HolderId, Phase, Token, WorkId};
 use windlass_store::{
     Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, RunRecord, StoreError, Transaction,
     Tree,
 };
 use windlass_workflow::Plan;
 
-use super::{RunError, Written};
+use super::RunError;
 use crate::order::{Orders, Unready};
 use crate::presence::Presence;
 use crate::schedule::Schedule;
@@ -64,19 +64,19 @@ impl Leader {
         Ok(())
     }
 
+    /// Adds what has happened to the journal.
     pub(super) fn append(
         &self,
         transaction: &Transaction<'_>,
         schedule: &mut Schedule,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<Vec<Fact>, StoreError> {
         let facts = schedule.take_facts();
         #[cfg(windlass_faults)]
         crate::fault::note_digest(schedule.engine().digest());
-        if facts.is_empty() {
-            return Ok(Written::Nothing);
+        if !facts.is_empty() {
+            transaction.append(&self.run.id, self.epoch, &facts)?;
         }
-        transaction.append(&self.run.id, self.epoch, &facts)?;
-        Ok(Written::Something)
+        Ok(facts)
     }
 
     /// Has the steps in a phase that `fits` stand in no line any more.

@@ -64,6 +64,19 @@ pub(super) enum Record {
 }
 
 impl Record {
+    /// Whether nobody but the run itself has to do with it.
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self, Record::Attempt { names, .. } if names.is_empty())
+    }
+
+    /// How an attempt went, if it is that.
+    pub(super) fn attempt(&self) -> Option<&AttemptRecord> {
+        match self {
+            Record::Attempt { record, .. } => Some(record),
+            _ => None,
+        }
+    }
+
     pub(super) fn store(
         &self,
         transaction: &Transaction<'_>,

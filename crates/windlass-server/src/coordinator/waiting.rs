@@ -25,7 +25,7 @@ impl Coordinator {
     /// Whether a sync can wait a moment for what comes next: nothing depends on it, and there is
     /// nothing to tell that anybody waits for.
     pub(super) fn may_linger(&self, follow: &[Prepared]) -> bool {
-        let young = self.unsynced.is_some_and(|since| since.elapsed() < LINGER);
+        let young = self.keeper.unsynced.is_some_and(|since| since.elapsed() < LINGER);
         let due = !follow.is_empty()
             || !self.due_finally.is_empty()
             || !self.due_hooks.is_empty()
@@ -38,6 +38,7 @@ impl Coordinator {
 
     /// Waits until something happens, or time has come for something.
     pub(super) fn wait(&mut self) -> Result<(), RunError> {
+        self.store_when_due()?;
         if self.until_there() == Some(Duration::ZERO) {
             self.be_there()?;
         }
@@ -45,10 +46,12 @@ impl Coordinator {
             return Ok(());
         }
         let what = "processes cannot be waited for";
-        let linger = self.unsynced.map(|since| LINGER.saturating_sub(since.elapsed()));
-        let pause = [linger, self.until_there()].into_iter().flatten().min();
+        let linger = self.keeper.unsynced.map(|since| LINGER.saturating_sub(since.elapsed()));
+        let pauses = [linger, self.keeper.until_stored(), self.until_there()];
+        let pause = pauses.into_iter().flatten().min();
         let patience = self.patience();
-        // After which there is something to sync, or somebody to be there for, and nothing to take in.
+        // After which there is something to store or sync, or somebody to be there for, and nothing to
+        // take in.
         let pauses = pause.is_some_and(|pause| patience.is_none_or(|other| pause < other));
         let woken = self.processes.wait(if pauses { pause } else { patience });
         let Woken { over, news, rang } = woken.map_err(|source| RunError::Io { what, source })?;

@@ -12,8 +12,8 @@ use windlass_store::{
 use super::find::found;
 use super::guarded::GuardTimes;
 use super::{AttemptView, LookError, StepState, StepView};
-use crate::attempt::log_path;
-use crate::coordinator::plan_of;
+use crate::attempt::{log_path, run_dir};
+use crate::coordinator::{left_on_slate, plan_of};
 use crate::schedule::Schedule;
 use crate::spares;
 
@@ -86,14 +86,18 @@ impl RunView {
     }
 
     pub(super) fn of(seen: Seen, dir: &Path) -> Result<Self, LookError> {
-        let Seen { run, listing, facts, attempts, waits, leader, heard_ms, now_ms } = seen;
+        let Seen { run, listing, mut facts, mut attempts, waits, leader, heard_ms, now_ms } = seen;
+        let logs = run_dir(dir, &run.id);
+        // Where it cannot be read, that is for whoever leads the run next to say.
+        let left = left_on_slate(&logs, &facts).unwrap_or_default();
+        facts.extend(left.facts);
+        attempts.extend(left.attempts);
         let unreadable = |source| LookError::Plan { run: run.id.clone(), source: Box::new(source) };
         let plan = plan_of(&run).map_err(unreadable)?;
         let workflow = plan.name.clone();
         let mut schedule = Schedule::new(plan);
         schedule.replay(&facts);
         let state = state_of(&schedule, &listing, leader.as_ref(), facts.last());
-        let logs = dir.join("runs").join(&run.id);
         let unnamed = match state {
             RunState::UnderWay { .. } => BTreeMap::new(),
             _ => spares::left_in(&logs),
