@@ -3,8 +3,8 @@
 //! The order of durable writes is what makes a run survive a kill at any point. The plan is stored
 //! before the run is announced. The start of an attempt, with the names it holds, is stored before
 //! its process exists. Its end is stored before any dependent starts, in the same commit. What needs
-//! no names may stand on the run's slate instead until the store has it. A resumed run first takes over
-//! the slate and sees the processes of the old one gone, then counts their attempts as interrupted.
+//! no names may stand on the run's slate instead until the store has it. A resumed run first sees the
+//! processes of the old one gone and takes over the slate, then counts lost attempts as interrupted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -48,7 +48,7 @@ use self::bells::Bells;
 use self::condition::{Conclusion, Conditions, Side, Told};
 pub use self::error::RunError;
 use self::items::Items;
-pub(crate) use self::keeping::left_on_slate;
+pub(crate) use self::keeping::read_slate;
 use self::keeping::{Keeper, complete_journal};
 use self::leader::{Leader, Start, declare};
 use self::pass::{Record, Running};
@@ -402,7 +402,8 @@ impl Coordinator {
         follow: Vec<Prepared>,
         watch: &mut impl FnMut(&Update<'_>),
     ) -> Result<(), RunError> {
-        if let Err(error) = self.sync(!follow.is_empty()) {
+        let synced = if follow.is_empty() { self.sync() } else { self.sync_quickly() };
+        if let Err(error) = synced {
             follow.into_iter().for_each(|prepared| self.processes.give_up(prepared));
             return Err(error);
         }

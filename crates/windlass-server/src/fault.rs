@@ -20,7 +20,7 @@ use windlass_core::{Fact, Input, Timestamp};
 use windlass_store::{Store, StoreError};
 
 use crate::attempt::run_dir;
-use crate::coordinator::{left_on_slate, plan_of};
+use crate::coordinator::{plan_of, read_slate};
 use crate::schedule::Schedule;
 
 /// Says where to die.
@@ -175,9 +175,9 @@ fn report(point: Point) {
 
 /// The journal of a run, with what its leader has left on the slate.
 pub fn journal(store: &mut Store, run: &str) -> Result<Vec<Fact>, StoreError> {
+    let slate = read_slate(&run_dir(store.dir(), run)).expect("it can be read");
     let mut facts = store.facts(run)?;
-    let left = left_on_slate(&run_dir(store.dir(), run), &facts).expect("it can be read");
-    facts.extend(left.facts);
+    facts.extend(slate.after(&facts).facts);
     Ok(facts)
 }
 
@@ -185,7 +185,7 @@ pub fn journal(store: &mut Store, run: &str) -> Result<Vec<Fact>, StoreError> {
 pub fn replay(store: &mut Store, run: &str, time: u64) -> Result<u64, StoreError> {
     let record = store.run(run)?;
     let mut schedule = Schedule::new(plan_of(&record).expect("it was run before"));
-    schedule.replay(&journal(store, run)?);
+    schedule.replay(&journal(store, &record.id)?);
     let time = Timestamp::ZERO.after(Duration::from_nanos(time));
     let ticked = schedule.call_at(time, |engine, world| engine.apply(world, Input::Tick));
     ticked.expect("time passes");

@@ -72,7 +72,7 @@ pub use records::{
 pub use run::{
     AttemptEnd, AttemptRecord, GuardWait, RunEnd, RunListing, RunOutcome, RunRecord, RunRecords,
 };
-pub use slate::{Extent, Jotting, Slate};
+pub use slate::{Extent, Jotting, Slate, SlateCopy};
 pub use sqlite::{Network, Sqlite};
 pub use store::{Store, StoreOpener};
 pub use transaction::{Claim, Claimed, NameView, Patience, Refused, Transaction};

@@ -19,10 +19,9 @@ use serde::{Deserialize, Serialize};
 use windlass_core::{Fact, WorkId};
 
 use crate::encoding::StoredFact;
-use crate::error::StoreError;
 use crate::run::{AttemptEnd, AttemptRecord};
 
-/// How much there is room for: more than happens from one sync of the store to the next.
+/// How much there is room for; once it is full, the store has to be synced.
 const SIZE: usize = 128 * 1024;
 /// Before each jotting: how long it is, and its checksum.
 const HEADER: usize = 8;
@@ -63,35 +62,28 @@ pub struct Slate {
     at: usize,
     /// Whether it is as long as it gets: overwriting what is there is sooner on the disk than more.
     filled: bool,
+    /// Whether it has not failed so far.
+    usable: bool,
 }
+
+/// A copy of what stands on a slate.
+#[derive(Clone, Debug, Default)]
+pub struct SlateCopy(Vec<u8>);
 
 impl Slate {
     /// A clean slate in the file at `path`. What stands there from before has to be in the store.
     #[must_use]
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), file: None, at: 0, filled: false }
+        Self { path: path.to_owned(), file: None, at: 0, filled: false, usable: true }
     }
 
-    /// What stands on the slate at `path` that comes after `journal`.
-    pub fn read(path: &Path, journal: &[Fact]) -> io::Result<Jotting> {
-        let text = match fs::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Jotting::default()),
-            text => text?,
-        };
-        let mut all = Jotting::default();
-        let mut reached = Extent::default().with(journal);
-        let mut rest = text.as_slice();
-        while let Some((entry, behind)) = Entry::first_of(rest) {
-            rest = behind;
-            if entry.after == reached {
-                all.extend(entry);
-                reached = Extent::default().with(journal).with(&all.facts);
-            } else if entry.after.facts >= reached.facts {
-                break;
-            }
-            // Else it is in the journal.
+    /// What stands on the slate at `path`. To be read before the journal: what gets from here to there
+    /// in between is known twice, which does no harm, and not never.
+    pub fn read(path: &Path) -> io::Result<SlateCopy> {
+        match fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(SlateCopy(Vec::new())),
+            text => text.map(SlateCopy),
         }
-        Ok(all)
     }
 
     /// Jots down what happened once the journal went that far: at least one fact. It survives this
@@ -105,7 +97,7 @@ impl Slate {
         let facts = facts.iter().map(StoredFact::from).collect();
         let entry = Entry { after, facts, attempts: attempts.map(StoredAttempt::from).collect() };
         let entry = entry.framed();
-        let room = SIZE - self.at >= entry.len();
+        let room = self.usable && SIZE - self.at >= entry.len();
         let written =
             room && self.file().is_ok_and(|(file, at)| file.write_all_at(&entry, at).is_ok());
         if written {
@@ -114,13 +106,12 @@ impl Slate {
         written
     }
 
-    /// What stands here survives a loss of power, once this has returned.
-    pub fn sync(&mut self) -> Result<(), StoreError> {
+    /// What stands here survives a loss of power, once this has returned; not if it cannot be synced,
+    /// which is not tried again. Then the store has to have it.
+    pub fn sync(&mut self) -> bool {
         let synced = self.fill().and_then(|()| self.file.as_ref().map_or(Ok(()), File::sync_data));
-        synced.map_err(|error| {
-            let reason = format!("what was written cannot be synced: {error}");
-            StoreError::Fatal { path: self.path.clone(), reason }
-        })
+        self.usable &= synced.is_ok();
+        self.usable
     }
 
     /// The file, for those who have the disk begin before they sync.
@@ -161,6 +152,27 @@ impl Slate {
             self.filled = true;
         }
         Ok(())
+    }
+}
+
+impl SlateCopy {
+    /// What comes after `journal`.
+    #[must_use]
+    pub fn after(&self, journal: &[Fact]) -> Jotting {
+        let mut all = Jotting::default();
+        let stored = Extent::default().with(journal);
+        let mut rest = self.0.as_slice();
+        while let Some((entry, behind)) = Entry::first_of(rest) {
+            rest = behind;
+            let reached = stored.with(&all.facts);
+            if entry.after == reached {
+                all.extend(entry);
+            } else if entry.after.facts >= reached.facts {
+                break;
+            }
+            // Else it is in the journal.
+        }
+        all
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use windlass_core::{Fact, Input};
-use windlass_store::{Durability, Extent, Jotting, Leftover, Slate, Store};
+use windlass_store::{Durability, Extent, Leftover, Slate, SlateCopy, Store};
 
 use super::leader::{Asking, Leader, Start, admit};
 use super::pass::Record;
@@ -18,30 +18,49 @@ use crate::presence;
 use crate::schedule::Schedule;
 use crate::spawn::begin_writing;
 
-/// How long something may stand on the slate before the store takes it over. Where kills are tried,
-/// as much as can be stands there.
-const SOON: Duration = Duration::from_millis(if cfg!(windlass_faults) { 200 } else { 10 });
-/// How often in a row something has to happen within that time before a slate is worth its file.
-const BRISK: u32 = if cfg!(windlass_faults) { 1 } else { 8 };
+/// When a slate is used.
+#[derive(Clone, Copy)]
+pub(super) struct Pace {
+    /// How long something may stand on the slate before the store takes it over.
+    pub(super) soon: Duration,
+    /// How often in a row news have to come within that time before a slate is worth its file.
+    pub(super) brisk: u32,
+}
+
+impl Pace {
+    const USUAL: Self = Self { soon: Duration::from_millis(10), brisk: 8 };
+    /// Where kills are tried, as much as can be stands there.
+    const TRIED: Self = Self { soon: Duration::from_millis(200), brisk: 0 };
+}
 
 /// How far what has happened is kept.
 pub(super) struct Keeper {
     slate: Slate,
+    pub(super) pace: Pace,
     /// Whether steps need names, which only the store can give.
     names: bool,
     /// How far the journal in the store goes.
     stored: Extent,
-    /// How much of what is not in the store stands on the slate: facts, and records beside them.
-    jotted: (usize, usize),
-    /// Since when something stands there.
-    since: Option<Instant>,
-    /// Since when there is something that a loss of power would take.
-    pub(super) unsynced: Option<Instant>,
-    /// There is something of that which does not stand on the slate.
-    beside: bool,
-    /// When something happened last, and how often in a row it was soon after what came before.
+    jotted: Option<Jotted>,
+    unsynced: Option<Unsynced>,
+    /// When news came last, and how often in a row they came soon after those before.
     last: Option<Instant>,
     brisk: u32,
+}
+
+/// What stands on the slate and not in the store.
+struct Jotted {
+    facts: usize,
+    /// Beside them.
+    records: usize,
+    since: Instant,
+}
+
+/// Something that a loss of power would take.
+struct Unsynced {
+    since: Instant,
+    /// Not all of it stands on the slate.
+    beside: bool,
 }
 
 impl Keeper {
@@ -49,39 +68,53 @@ impl Keeper {
     pub(super) fn new(dir: &Path, schedule: &Schedule, stored: Extent) -> Self {
         Self {
             slate: Slate::new(&path(dir)),
+            pace: if cfg!(windlass_faults) { Pace::TRIED } else { Pace::USUAL },
             names: schedule.plan().steps.iter().any(needs_names),
             stored,
-            jotted: (0, 0),
-            since: None,
+            jotted: None,
             unsynced: None,
-            beside: false,
             last: None,
             brisk: 0,
         }
     }
 
-    /// Something happens: whether it is one of many things.
-    fn is_brisk(&mut self) -> bool {
+    fn note_news(&mut self) {
         let now = Instant::now();
-        let soon = self.last.replace(now).is_some_and(|last| now.duration_since(last) < SOON);
+        let soon = |last| now.duration_since(last) < self.pace.soon;
+        let soon = self.last.replace(now).is_some_and(soon);
         self.brisk = if soon { self.brisk.saturating_add(1) } else { 0 };
-        self.brisk >= BRISK
     }
 
-    /// How long until the store takes over what stands on the slate; none if nothing does.
-    pub(super) fn until_stored(&self) -> Option<Duration> {
-        self.since.map(|since| SOON.saturating_sub(since.elapsed()))
+    /// How many of the facts and records that are not in the store stand on the slate.
+    fn jotted(&self) -> (usize, usize) {
+        self.jotted.as_ref().map_or((0, 0), |jotted| (jotted.facts, jotted.records))
+    }
+
+    /// The slate has so many facts and records that the store does not have.
+    fn note_jotted(&mut self, facts: usize, records: usize) {
+        let since = self.jotted.as_ref().map_or_else(Instant::now, |jotted| jotted.since);
+        self.jotted = Some(Jotted { facts, records, since });
+        self.unsynced.get_or_insert(Unsynced { since, beside: false });
     }
 
     /// The store has these facts, and so many records.
     fn note_stored(&mut self, facts: &[Fact], records: usize) {
-        if (facts.len(), records) != self.jotted {
-            self.beside = true;
-            self.unsynced.get_or_insert_with(Instant::now);
+        if (facts.len(), records) != self.jotted() {
+            let now = Instant::now();
+            self.unsynced.get_or_insert(Unsynced { since: now, beside: true }).beside = true;
         }
         self.stored = self.stored.with(facts);
-        self.jotted = (0, 0);
-        self.since = None;
+        self.jotted = None;
+    }
+
+    /// How long until the store takes over what stands on the slate; none if nothing does.
+    pub(super) fn until_stored(&self) -> Option<Duration> {
+        self.jotted.as_ref().map(|jotted| self.pace.soon.saturating_sub(jotted.since.elapsed()))
+    }
+
+    /// For how long there has been something that a loss of power would take; none if there is not.
+    pub(super) fn unsynced_for(&self) -> Option<Duration> {
+        self.unsynced.as_ref().map(|unsynced| unsynced.since.elapsed())
     }
 }
 
@@ -90,18 +123,19 @@ fn path(dir: &Path) -> PathBuf {
     dir.join("slate")
 }
 
-/// What stands on the slate of a run that has its files in `dir`, and not in its journal.
-pub(crate) fn left_on_slate(dir: &Path, journal: &[Fact]) -> io::Result<Jotting> {
-    Slate::read(&path(dir), journal)
+/// What stands on the slate of a run that has its files in `dir`. To be read before the journal.
+pub(crate) fn read_slate(dir: &Path) -> io::Result<SlateCopy> {
+    Slate::read(&path(dir))
 }
 
 /// The journal of a run, once the store has what a dead leader has left on the slate.
 pub(super) fn complete_journal(store: &mut Store, leader: &Leader) -> Result<Vec<Fact>, RunError> {
     let run = &leader.run.id;
-    let mut facts = store.facts(run)?;
     let what = "what the last leader of the run has left cannot be read";
-    let left = left_on_slate(&run_dir(store.dir(), run), &facts);
-    let left = left.map_err(|source| RunError::Io { what, source })?;
+    let slate = read_slate(&run_dir(store.dir(), run));
+    let slate = slate.map_err(|source| RunError::Io { what, source })?;
+    let mut facts = store.facts(run)?;
+    let left = slate.after(&facts);
     if !left.is_empty() {
         store.transact(|transaction| {
             let mut attempts = left.attempts.iter();
@@ -120,6 +154,7 @@ impl Coordinator {
         self.schedule.apply(Input::Tick).expect("time passes");
         news.into_iter().for_each(|news| self.apply(news));
         self.schedule.heed_failures();
+        self.keeper.note_news();
         if !self.may_jot() {
             return self.commit();
         }
@@ -132,10 +167,12 @@ impl Coordinator {
 
     /// Whether what happens now can stand on the slate: many things happen, and none of them that
     /// others have to hear of, or that ends the run.
-    fn may_jot(&mut self) -> bool {
-        let plain = self.records.iter().skip(self.keeper.jotted.1).all(Record::is_plain);
+    fn may_jot(&self) -> bool {
+        let Self { keeper, records, .. } = self;
+        let brisk = keeper.brisk >= keeper.pace.brisk;
+        let plain = records.iter().skip(keeper.jotted().1).all(Record::is_plain);
         let goes_on = self.stop.is_none() && !self.schedule.engine().is_done();
-        self.keeper.is_brisk() && !self.keeper.names && plain && goes_on
+        brisk && plain && goes_on && !keeper.names
     }
 
     /// Begins every work that fits inside the run, which needs no names.
@@ -151,25 +188,23 @@ impl Coordinator {
     /// Jots down what has happened; not if there is no room for it.
     fn jot(&mut self) -> bool {
         let Self { keeper, schedule, records, .. } = self;
-        let (before, new) = schedule.facts().split_at(keeper.jotted.0);
-        let attempts = records.iter().skip(keeper.jotted.1).filter_map(Record::attempt);
+        let (facts, known) = keeper.jotted();
+        let (before, new) = schedule.facts().split_at(facts);
         if new.is_empty() {
-            return records.len() == keeper.jotted.1;
+            return records.len() == known;
         }
         #[cfg(windlass_faults)]
         fault::note_digest(schedule.engine().digest());
         #[cfg(windlass_faults)]
         Point::BeforeJotting.reached();
-        if !keeper.slate.write(keeper.stored.with(before), new, attempts) {
-            return false;
+        let attempts = records.iter().skip(known).filter_map(Record::attempt);
+        let written = keeper.slate.write(keeper.stored.with(before), new, attempts);
+        if written {
+            #[cfg(windlass_faults)]
+            Point::AfterJotting.committed();
+            keeper.note_jotted(schedule.facts().len(), records.len());
         }
-        #[cfg(windlass_faults)]
-        Point::AfterJotting.committed();
-        keeper.jotted = (schedule.facts().len(), records.len());
-        let now = Instant::now();
-        keeper.since.get_or_insert(now);
-        keeper.unsynced.get_or_insert(now);
-        true
+        written
     }
 
     /// Stores all that has happened in one commit, and begins the works whose names can be had in it.
@@ -215,32 +250,36 @@ impl Coordinator {
 
     /// The disk can begin with what is to be synced.
     pub(super) fn begin_sync(&mut self) {
-        match self.keeper.beside {
-            true => self.store.log().into_iter().for_each(begin_writing),
-            false => self.keeper.slate.file_to_sync().into_iter().for_each(begin_writing),
-        }
+        let Self { keeper, store, .. } = self;
+        let beside = keeper.unsynced.as_ref().is_some_and(|unsynced| unsynced.beside);
+        let file = if beside { store.log() } else { keeper.slate.file_to_sync() };
+        file.into_iter().for_each(begin_writing);
     }
 
-    /// Whatever has happened survives a loss of power from now on. Those who are in a hurry need not
-    /// wait until the store has what stands on the slate.
-    pub(super) fn sync(&mut self, in_a_hurry: bool) -> Result<(), RunError> {
-        if self.keeper.unsynced.take().is_none() {
-            return Ok(());
+    /// Whatever has happened survives a loss of power from now on, for those who follow and do not wait
+    /// until the store has what stands on the slate.
+    pub(super) fn sync_quickly(&mut self) -> Result<(), RunError> {
+        let Keeper { unsynced, slate, .. } = &mut self.keeper;
+        if unsynced.as_ref().is_some_and(|unsynced| !unsynced.beside) && slate.sync() {
+            *unsynced = None;
         }
-        if in_a_hurry && !self.keeper.beside {
-            return Ok(self.keeper.slate.sync()?);
+        self.sync()
+    }
+
+    /// Whatever has happened survives a loss of power from now on, and the slate is clean.
+    pub(super) fn sync(&mut self) -> Result<(), RunError> {
+        if self.keeper.unsynced.is_some() {
+            self.store_rest()?;
+            self.store.sync()?;
+            self.keeper.unsynced = None;
+            self.keeper.slate.wipe();
         }
-        self.store_rest()?;
-        self.store.sync()?;
-        self.keeper.unsynced = None;
-        self.keeper.beside = false;
-        self.keeper.slate.wipe();
         Ok(())
     }
 
     /// The store has everything from now on.
     pub(super) fn store_rest(&mut self) -> Result<(), RunError> {
-        match self.keeper.since {
+        match self.keeper.jotted {
             Some(_) => self.store_all(false).map(drop),
             None => Ok(()),
         }

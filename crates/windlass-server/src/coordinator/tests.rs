@@ -7,6 +7,7 @@ use windlass_store::{Answer, HolderId, Process, StoreError};
 use super::*;
 
 mod order;
+mod power;
 
 fn eventually(what: &str, holds: impl Fn() -> bool) {
     let began = Instant::now();

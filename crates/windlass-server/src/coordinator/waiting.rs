@@ -25,7 +25,7 @@ impl Coordinator {
     /// Whether a sync can wait a moment for what comes next: nothing depends on it, and there is
     /// nothing to tell that anybody waits for.
     pub(super) fn may_linger(&self, follow: &[Prepared]) -> bool {
-        let young = self.keeper.unsynced.is_some_and(|since| since.elapsed() < LINGER);
+        let young = self.keeper.unsynced_for().is_some_and(|long| long < LINGER);
         let due = !follow.is_empty()
             || !self.due_finally.is_empty()
             || !self.due_hooks.is_empty()
@@ -46,7 +46,7 @@ impl Coordinator {
             return Ok(());
         }
         let what = "processes cannot be waited for";
-        let linger = self.keeper.unsynced.map(|since| LINGER.saturating_sub(since.elapsed()));
+        let linger = self.keeper.unsynced_for().map(|long| LINGER.saturating_sub(long));
         let pauses = [linger, self.keeper.until_stored(), self.until_there()];
         let pause = pauses.into_iter().flatten().min();
         let patience = self.patience();

@@ -2,7 +2,7 @@
 
 use windlass_store::{RunEnd, RunListing, Store, Transaction};
 
-use super::run::Seen;
+use super::run::{Seen, slate_of};
 use super::{LookError, RunState, RunView};
 
 /// A run in a list.
@@ -68,8 +68,9 @@ fn named(mut listing: RunListing) -> RunListing {
 pub(super) fn look_at(store: &mut Store, listing: RunListing) -> Result<Option<Listed>, LookError> {
     let RunListing { id, workflow, file, created_ms, .. } = listing;
     let dir = store.dir().to_owned();
+    let slate = slate_of(store, &id);
     let seen = store.look(|transaction| match transaction.run(&id) {
-        Ok(run) if run.id == id => Ok(Some(Seen::of(transaction, run)?)),
+        Ok(run) if run.id == id => Ok(Some(Seen::of(transaction, run, &slate)?)),
         _ => Ok(None),
     })?;
     let Some(seen) = seen else { return Ok(None) };

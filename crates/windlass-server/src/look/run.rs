@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use windlass_core::{Ending, Fact, Grant, Happening, Name, Timestamp, WorkId, WorkState, nearest};
 use windlass_store::{
     AttemptEnd, AttemptRecord, GuardWait, Moment, Process, RunEnd, RunListing, RunOutcome,
-    RunRecord, Store, StoreError, StoredLease, Transaction,
+    RunRecord, SlateCopy, Store, StoreError, StoredLease, Transaction,
 };
 
 use super::find::found;
 use super::guarded::GuardTimes;
 use super::{AttemptView, LookError, StepState, StepView};
 use crate::attempt::{log_path, run_dir};
-use crate::coordinator::{left_on_slate, plan_of};
+use crate::coordinator::{plan_of, read_slate};
 use crate::schedule::Schedule;
 use crate::spares;
 
@@ -78,20 +78,15 @@ impl RunView {
     /// The run that `text` stands for: the beginning of its id, or `last` for the newest.
     pub fn find(store: &mut Store, text: &str) -> Result<Self, LookError> {
         let dir = store.dir().to_owned();
-        let seen = store.look(|transaction| match found(transaction, text)? {
-            Ok(run) => Ok(Ok(Seen::of(transaction, run)?)),
-            Err(missing) => Ok(Err(missing)),
-        })?;
-        Self::of(seen?, &dir)
+        let run = store.look(|transaction| found(transaction, text))??;
+        let slate = slate_of(store, &run.id);
+        let seen = store.look(|transaction| Seen::of(transaction, run, &slate))?;
+        Self::of(seen, &dir)
     }
 
     pub(super) fn of(seen: Seen, dir: &Path) -> Result<Self, LookError> {
-        let Seen { run, listing, mut facts, mut attempts, waits, leader, heard_ms, now_ms } = seen;
+        let Seen { run, listing, facts, attempts, waits, leader, heard_ms, now_ms } = seen;
         let logs = run_dir(dir, &run.id);
-        // Where it cannot be read, that is for whoever leads the run next to say.
-        let left = left_on_slate(&logs, &facts).unwrap_or_default();
-        facts.extend(left.facts);
-        attempts.extend(left.attempts);
         let unreadable = |source| LookError::Plan { run: run.id.clone(), source: Box::new(source) };
         let plan = plan_of(&run).map_err(unreadable)?;
         let workflow = plan.name.clone();
@@ -181,12 +176,22 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn of(transaction: &Transaction<'_>, run: RunRecord) -> Result<Self, StoreError> {
+    /// `slate` was read before.
+    pub(super) fn of(
+        transaction: &Transaction<'_>,
+        run: RunRecord,
+        slate: &SlateCopy,
+    ) -> Result<Self, StoreError> {
         let listing = transaction.listing(&run.id)?;
+        let mut facts = transaction.facts(&run.id)?;
+        let mut attempts = transaction.attempts(&run.id)?;
+        let more = slate.after(&facts);
+        facts.extend(more.facts);
+        attempts.extend(more.attempts);
         Ok(Self {
             listing,
-            facts: transaction.facts(&run.id)?,
-            attempts: transaction.attempts(&run.id)?,
+            facts,
+            attempts,
             waits: transaction.waits(&run.id)?,
             leader: leader_of(transaction, &run.id)?,
             heard_ms: heard_ms(transaction, &run.id)?,
@@ -194,6 +199,12 @@ impl Seen {
             run,
         })
     }
+}
+
+/// What stands on the slate of a run. Where it cannot be read, that is for whoever leads the run next
+/// to say.
+pub(super) fn slate_of(store: &Store, run: &str) -> SlateCopy {
+    read_slate(&run_dir(store.dir(), run)).unwrap_or_default()
 }
 
 /// The hold of the process that leads a run, if it lives.

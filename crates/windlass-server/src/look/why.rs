@@ -8,7 +8,7 @@ use windlass_workflow::EdgeCondition;
 
 use super::find::found;
 use super::holder::Attempt;
-use super::run::{Seen, millis};
+use super::run::{Seen, millis, slate_of};
 use super::turn::tell_habits;
 use super::{
     Estimate, Expectations, Expected, LookError, People, RunState, RunView, StepState, StepView,
@@ -162,16 +162,13 @@ impl Explanation {
     /// Why the step called `step` of the run that `run` stands for is where it is.
     pub fn of(store: &mut Store, run: &str, step: &str) -> Result<Self, LookError> {
         let dir = store.dir().to_owned();
-        let seen = store.look(|transaction| {
-            let run = match found(transaction, run)? {
-                Ok(run) => run,
-                Err(missing) => return Ok(Err(missing)),
-            };
+        let run = store.look(|transaction| found(transaction, run))??;
+        let slate = slate_of(store, &run.id);
+        let (seen, names, people) = store.look(|transaction| {
             let names = transaction.overview()?;
             let people = people(transaction, &names)?;
-            Ok(Ok((Seen::of(transaction, run)?, names, people)))
+            Ok((Seen::of(transaction, run, &slate)?, names, people))
         })?;
-        let (seen, names, people) = seen?;
         let mut view = RunView::of(seen, &dir)?;
         let place = view.place(step)?;
         let expectations = Expectations::of(store, &view.workflow, &view.run.id)?;

@@ -57,7 +57,8 @@ impl Desk {
 
     /// What the next leader finds.
     fn left(&self) -> Vec<Fact> {
-        Slate::read(&self.dir.path().join("slate"), &self.journal).expect("it can be read").facts
+        let copy = Slate::read(&self.dir.path().join("slate")).expect("it can be read");
+        copy.after(&self.journal).facts
     }
 
     fn change(&self, change: impl FnOnce(&mut Vec<u8>)) {
@@ -76,7 +77,7 @@ fn what_was_jotted_down_is_read_as_it_was() {
         Jotting { facts: vec![fact(1), fact(2)], attempts: vec![attempt(1), attempt(2)] };
     let Jotting { facts, attempts } = &expected;
     assert!(Slate::new(&path).write(Extent::default(), facts, attempts.iter()));
-    assert_eq!(Slate::read(&path, &[]).expect("it can be read"), expected);
+    assert_eq!(Slate::read(&path).expect("it can be read").after(&[]), expected);
 }
 
 #[test]
@@ -174,12 +175,34 @@ fn there_is_room_again_once_it_was_wiped() {
 #[test]
 fn a_sync_changes_nothing_that_is_read() {
     let mut desk = Desk::new();
-    desk.slate.sync().expect("there is nothing to sync");
+    assert!(desk.slate.sync(), "there is nothing to sync");
     assert!(desk.jot([2]));
-    desk.slate.sync().expect("it can be synced");
+    assert!(desk.slate.sync());
     assert!(desk.jot([3]));
-    desk.slate.sync().expect("it can be synced");
+    assert!(desk.slate.sync());
     assert_eq!(desk.left(), [fact(2), fact(3)]);
+}
+
+#[test]
+fn what_is_stored_while_somebody_reads_is_not_missed() {
+    let mut desk = Desk::new();
+    assert!(desk.jot([2]) && desk.jot([3]));
+    let copy = Slate::read(&desk.dir.path().join("slate")).expect("it can be read");
+    desk.store();
+    desk.slate.wipe();
+    assert!(desk.jot([4]));
+    assert_eq!(copy.after(&desk.journal).facts, [], "the journal has it all");
+    assert_eq!(copy.after(&desk.journal[..2]).facts, [fact(3)]);
+}
+
+#[test]
+fn one_that_cannot_be_synced_takes_no_more() {
+    let mut desk = Desk::new();
+    assert!(desk.jot([2]));
+    desk.slate.file = Some(File::open("/dev/null").expect("it is always there"));
+    assert!(!desk.slate.sync(), "it cannot be written to");
+    assert!(!desk.jot([3]));
+    assert!(!desk.slate.sync(), "it is not tried again");
 }
 
 #[test]

@@ -1,0 +1,149 @@
+//! What a loss of power leaves: the store as it was synced last, and the slate as it was synced last.
+//!
+//! Whenever the store is synced, its files are copied. Every step of a chain begins by putting that copy
+//! and the slate aside: this is what the disk is sure of at that moment. Whoever looks at it must find
+//! that all steps before this one have succeeded.
+
+use std::process::Command;
+use std::sync::Arc;
+
+use windlass_store::{Act, Backend, Bell, BootClock, Durability, Network, Opener, Sqlite};
+
+use super::super::keeping::Pace;
+use super::*;
+use crate::look::{RunView, StepState, StepView};
+
+const STEPS: usize = 24;
+/// Puts aside what the disk is sure of. The first sync of a slate makes it as long as it gets.
+const ASIDE: &str = "rm -rf then-$1
+cp -r sure then-$1
+cd state
+find runs -name slate -size 128k -exec cp --parents '{}' ../then-$1 ';'
+";
+
+/// A store whose files are copied to `sure` as soon as the disk is sure of them.
+struct Synced {
+    sqlite: Sqlite,
+    dir: PathBuf,
+    sure: PathBuf,
+}
+
+impl Synced {
+    fn copy(&self) {
+        for file in ["store.db", "store.db-wal"] {
+            fs::copy(self.dir.join(file), self.sure.join(file)).expect("there is room");
+        }
+    }
+}
+
+impl Backend for Synced {
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.sqlite.sync()?;
+        self.copy();
+        Ok(())
+    }
+
+    fn transact(&mut self, durability: Durability, act: Act<'_>) -> Result<(), StoreError> {
+        self.sqlite.transact(durability, act)?;
+        if durability == Durability::Full {
+            self.copy();
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, act: Act<'_>) -> Result<(), StoreError> {
+        self.sqlite.look(act)
+    }
+
+    fn opener(&self) -> Opener {
+        self.sqlite.opener()
+    }
+
+    fn hang(&self, topic: &Topic) -> Result<Bell, StoreError> {
+        self.sqlite.hang(topic)
+    }
+
+    fn ring(&self, topic: &Topic, bell: &str) {
+        self.sqlite.ring(topic, bell);
+    }
+
+    fn ring_all(&self, topic: &Topic) {
+        self.sqlite.ring_all(topic);
+    }
+
+    fn interrupt_when(&mut self, stop: Box<dyn Fn() -> bool + Send>) {
+        self.sqlite.interrupt_when(stop);
+    }
+}
+
+/// A chain in which each step puts aside what the disk is sure of. Some fail at first, so that there are
+/// commits between the jottings.
+fn chain() -> String {
+    let mut text = String::new();
+    for step in 0..STEPS {
+        let after = step.checked_sub(1).map(|before| format!("after = ['s{before}']\n"));
+        let keys = match step % 7 {
+            3 => "retry = { count = 1 }\n",
+            5 => "when = 'true'\n",
+            _ => "",
+        };
+        text += &format!("[step.s{step}]\n{}{keys}", after.unwrap_or_default());
+        let fails = if step % 7 == 3 { "test \"$WINDLASS_ATTEMPT\" = 2" } else { "true" };
+        text += &format!("run = 'sh aside {step}; {fails}'\n");
+    }
+    text
+}
+
+/// How many of the steps before `step` had succeeded for sure when it began, and how many of those only
+/// the slate knew.
+fn sure_of(dir: &Path, step: usize) -> (usize, usize) {
+    let state = dir.join(format!("then-{step}"));
+    let successes = || {
+        let mut store = Store::open(&state).expect("it can be opened");
+        let view = RunView::find(&mut store, "last").expect("it was submitted");
+        let succeeded = |step: &&StepView| matches!(step.state, StepState::Success);
+        view.steps.iter().filter(succeeded).count()
+    };
+    let all = successes();
+    let removed =
+        Command::new("sh").arg("-c").arg("rm -f runs/*/slate").current_dir(&state).status();
+    assert!(removed.expect("there is a shell").success());
+    (all, all - successes())
+}
+
+fn check(pace: Pace) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (state, sure) = (dir.path().join("state"), dir.path().join("sure"));
+    fs::create_dir(&sure).expect("a directory");
+    fs::write(dir.path().join("aside"), ASIDE).expect("a file");
+    let sqlite = Sqlite::open(&state, Network::Refuse).expect("it can be made");
+    let backend = Synced { sqlite, dir: state.clone(), sure };
+    let clock = Arc::new(BootClock::start().expect("this is Linux"));
+    let store = Store::new(Box::new(backend), clock, &state);
+    let order = RunRecord {
+        file: "flow.toml".to_owned(),
+        text: chain(),
+        dir: dir.path().to_owned(),
+        ..RunRecord::default()
+    };
+    let mut coordinator = Coordinator::submit(store, order).expect("it can be submitted");
+    coordinator.keeper.pace = pace;
+    assert_eq!(coordinator.lead(|_| {}).expect("it is led to its end"), End::Succeeded);
+    let mut only_slate = 0;
+    for step in 0..STEPS {
+        let (all, slate) = sure_of(dir.path(), step);
+        assert_eq!(all, step, "what s{step} follows");
+        only_slate += slate;
+    }
+    assert!(only_slate > 0, "the slate was of use");
+}
+
+#[test]
+fn what_a_step_follows_survives_a_loss_of_power_where_the_store_is_late() {
+    check(Pace { soon: Duration::from_secs(600), brisk: 0 });
+}
+
+#[test]
+fn what_a_step_follows_survives_a_loss_of_power_where_the_store_is_quick() {
+    check(Pace { soon: Duration::from_millis(1), brisk: 0 });
+}
