@@ -48,7 +48,7 @@ struct FnWork<T, F> {
     body: F,
     brought: Brought<T>,
     /// Only once it was taken back: until then its scheduler keeps the name, and there may be very many.
-    name: Option<Box<String>>,
+    name: Option<Box<Name>>,
 }
 
 #[async_trait]
@@ -73,7 +73,7 @@ where
     }
 
     fn be_called(&mut self, name: &str) {
-        self.name = Some(Box::new(name.to_owned()));
+        self.name = Some(Box::new(Name::new(name)));
     }
 
     publish_on_success!(this => this.brought);
