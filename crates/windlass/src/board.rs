@@ -20,12 +20,13 @@ const TAKEN: usize = 64;
 /// How long a reader that has read something lets more come in before it sees whether it does: some ten
 /// microseconds.
 const WHILE: usize = 400;
-/// For how long it does so at most, as long as some does.
+/// How often it does so at most, as long as much does.
 const WHILES: usize = 5;
 /// So many are enough to be read.
 const ENOUGH: u64 = KEPT as u64 / 8;
-/// How many have to be posted meanwhile: as many as where bodies take next to no time.
-const MANY: u64 = 8;
+/// How many have to be posted meanwhile: as many as where bodies take next to no time. Where they do not,
+/// somebody else has more use for the thread.
+const MANY: u64 = 16;
 /// A pause in vain says little: the one who posts may have been held up.
 const FEW_IN_VAIN: u32 = 3;
 /// After more of them it does not pause for up to two to the power of this many reads.
@@ -169,15 +170,17 @@ impl<T: Clone> Reader<T> {
         if unread >= ENOUGH || !self.patience.is_there() {
             return consume_budget().await;
         }
-        for _ in 0..WHILES {
+        let mut worth_it = 0;
+        while worth_it < WHILES && unread < ENOUGH {
             (0..WHILE).for_each(|_| std::hint::spin_loop());
             consume_budget().await;
             let before = std::mem::replace(&mut unread, self.board.count_past(self.seen));
-            if unread == before || unread >= ENOUGH {
+            if unread < before + MANY {
                 break;
             }
+            worth_it += 1;
         }
-        self.patience.note(unread >= MANY);
+        self.patience.note(worth_it > 0);
     }
 
     fn look(&mut self) -> Looked {
