@@ -83,6 +83,11 @@ impl Attempt {
         self.course.polled_at = now;
     }
 
+    /// Since when its runner has it.
+    pub(crate) fn polled_at(&self) -> Timestamp {
+        self.course.polled_at
+    }
+
     /// The visit in which its runner got it is over.
     fn leave_visit(&mut self, now: Timestamp) {
         self.course.visit = Some(now.since(self.course.polled_at));

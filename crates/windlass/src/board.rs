@@ -17,11 +17,19 @@ use tokio::task::coop::consume_budget;
 const KEPT: usize = 4096;
 /// How many a reader takes at a time, unless it is the only one.
 const TAKEN: usize = 64;
-/// How long a reader that has read something pauses: a few microseconds.
-const PAUSE: usize = 200;
-/// How many have to be posted meanwhile: as many as where bodies take next to no time.
-const MANY: u64 = 8;
-/// After pauses in vain it does not pause for up to two to the power of this many reads.
+/// How long a reader that has read something lets more come in before it sees whether it does: some ten
+/// microseconds.
+const WHILE: usize = 400;
+/// How often it does so at most, as long as much does.
+const WHILES: usize = 5;
+/// So many are enough to be read.
+const ENOUGH: u64 = KEPT as u64 / 8;
+/// How many have to be posted meanwhile: as many as where bodies take next to no time. Where they do not,
+/// somebody else has more use for the thread.
+const MANY: u64 = 16;
+/// A pause in vain says little: the one who posts may have been held up.
+const FEW_IN_VAIN: u32 = 3;
+/// After more of them it does not pause for up to two to the power of this many reads.
 const MOST_IN_VAIN: u32 = 6;
 
 #[derive(Debug)]
@@ -114,8 +122,9 @@ impl<T: Clone> Board<T> {
         }
     }
 
-    fn is_far_from(&self, seen: u64) -> bool {
-        self.count.load(Ordering::Relaxed) >= seen + MANY
+    /// How many were posted since one has seen or missed so many.
+    fn count_past(&self, seen: u64) -> u64 {
+        self.count.load(Ordering::Relaxed).saturating_sub(seen)
     }
 
     /// Nothing more will be posted.
@@ -137,9 +146,7 @@ impl<T: Clone> Reader<T> {
                 return Some(Told::One(one));
             }
             if std::mem::take(&mut self.has_read) {
-                self.patience.pause(|| self.board.is_far_from(self.seen));
-                // There may always be more, and others have to have this thread, too.
-                consume_budget().await;
+                self.pause().await;
             }
             let board = Arc::clone(&self.board);
             let rung = board.bell.notified();
@@ -153,6 +160,27 @@ impl<T: Clone> Reader<T> {
                 Looked::Closed => return None,
             }
         }
+    }
+
+    /// Lets more come in, for as long as it does: to ring for each of it, and to take the board away again
+    /// and again from the one who posts, costs that one more than all the rest. There may always be
+    /// more, and others have to have this thread, too.
+    async fn pause(&mut self) {
+        let mut unread = self.board.count_past(self.seen);
+        if unread >= ENOUGH || !self.patience.is_there() {
+            return consume_budget().await;
+        }
+        let mut worth_it = 0;
+        while worth_it < WHILES && unread < ENOUGH {
+            (0..WHILE).for_each(|_| std::hint::spin_loop());
+            consume_budget().await;
+            let before = std::mem::replace(&mut unread, self.board.count_past(self.seen));
+            if unread < before + MANY {
+                break;
+            }
+            worth_it += 1;
+        }
+        self.patience.note(worth_it > 0);
     }
 
     fn look(&mut self) -> Looked {
@@ -185,18 +213,22 @@ impl<T: Clone> Reader<T> {
 }
 
 impl Patience {
-    /// Waits a moment for others, unless that was in vain of late.
-    fn pause(&mut self, is_worth_it: impl Fn() -> bool) {
-        if self.rest > 0 {
-            self.rest -= 1;
+    /// Whether there is a pause this time.
+    fn is_there(&mut self) -> bool {
+        let rest = self.rest;
+        self.rest = rest.saturating_sub(1);
+        rest == 0
+    }
+
+    /// There was a pause, worth it or not.
+    fn note(&mut self, was_worth_it: bool) {
+        if was_worth_it {
+            self.in_vain = 0;
             return;
         }
-        (0..PAUSE).for_each(|_| std::hint::spin_loop());
-        if is_worth_it() {
-            self.in_vain = 0;
-        } else {
-            self.in_vain = (self.in_vain + 1).min(MOST_IN_VAIN);
-            self.rest = 1 << self.in_vain;
+        self.in_vain = (self.in_vain + 1).min(FEW_IN_VAIN + MOST_IN_VAIN);
+        if self.in_vain >= FEW_IN_VAIN {
+            self.rest = 1 << (self.in_vain - FEW_IN_VAIN);
         }
     }
 }

@@ -38,16 +38,17 @@ where
     Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
 {
     let name = Name::new(&name.into());
-    let body = FnWork { name: name.clone(), body, brought: Brought::nothing_yet() };
+    let body = FnWork { body, brought: Brought::nothing_yet(), name: None };
     WorkSpec::bringing(Box::new(body), name, |body| {
         promise_of(body, |own: &mut FnWork<T, F>| &mut own.brought)
     })
 }
 
 struct FnWork<T, F> {
-    name: Name,
     body: F,
     brought: Brought<T>,
+    /// Only once it was taken back: until then its scheduler keeps the name, and there may be very many.
+    name: Option<Box<Name>>,
 }
 
 #[async_trait]
@@ -58,7 +59,7 @@ where
     Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
 {
     fn name(&self) -> &str {
-        self.name.as_str()
+        self.name.as_ref().map_or("closure", |name| name.as_str())
     }
 
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
@@ -69,6 +70,10 @@ where
             }
             Err(error) => error.into_outcome(&ctx),
         }
+    }
+
+    fn be_called(&mut self, name: &str) {
+        self.name = Some(Box::new(Name::new(name)));
     }
 
     publish_on_success!(this => this.brought);

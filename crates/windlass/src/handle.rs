@@ -235,9 +235,14 @@ impl WorkHandle {
     /// ```
     #[must_use]
     pub fn take_work(&self, id: WorkId) -> Option<Box<dyn Work>> {
-        let mut state = self.shared.look();
-        state.engine.phase(id).filter(|phase| phase.state().is_terminal())?;
-        state.entries.get_mut(id)?.body.take()
+        let (mut body, name) = {
+            let mut state = self.shared.look();
+            state.engine.phase(id).filter(|phase| phase.state().is_terminal())?;
+            let entry = state.entries.get_mut(id)?;
+            (entry.body.take()?, entry.name.clone())
+        };
+        body.be_called(name.as_str());
+        Some(body)
     }
 
     /// Has an ended work that failed or was cancelled tried again, with everything that follows it.

@@ -62,6 +62,22 @@ async fn a_body_can_be_taken_back_after_every_end() {
     assert!(scheduler.take_work(nobody()).is_none());
 }
 
+#[tokio::test]
+async fn a_closure_that_is_taken_back_has_its_name_and_can_be_added_again() {
+    for name in ["short", "one that is too long to be kept in place"] {
+        let mut scheduler = scheduler(1);
+        let first = add(&scheduler, work_fn(name, |_| async { Ok(()) }));
+        scheduler.run_until_done().await;
+        let body = scheduler.take_work(first).expect("it has ended");
+        assert_eq!(body.name(), name);
+        let again = scheduler.add_work(body, vec![], 0);
+        scheduler.run_until_done().await;
+        assert_eq!(*look(&scheduler, again).name, *name);
+        assert_eq!(scheduler.take_work(again).expect("it has ended").name(), name);
+        assert_eq!(scheduler.metrics().success, 2);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn attempts_durations_and_errors_are_kept_on_every_path() {
     let builder = WorkScheduler::builder().cancel_grace(ms(3)).max_concurrency(10);

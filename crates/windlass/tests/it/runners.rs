@@ -92,9 +92,16 @@ fn endless(handle: &WorkHandle, count: &Arc<AtomicU32>) -> WorkSpec {
 
 #[test]
 fn works_that_never_wait_keep_nobody_from_a_thread() {
-    within(secs(20), || {
+    for time_stands_still in [false, true] {
+        works_that_never_wait_keep_nobody_from_it(time_stands_still);
+    }
+}
+
+fn works_that_never_wait_keep_nobody_from_it(time_stands_still: bool) {
+    within(secs(20), move || {
         let mut builder = tokio::runtime::Builder::new_current_thread();
-        let runtime = builder.enable_time().build().expect("a runtime");
+        let runtime = builder.enable_time().start_paused(time_stands_still).build();
+        let runtime = runtime.expect("a runtime");
         runtime.block_on(async {
             let builder = WorkScheduler::builder().max_concurrency(2).keep_ended(10);
             let mut scheduler = builder.build().expect("slots");
@@ -299,7 +306,7 @@ async fn looking_at_an_idle_scheduler_wakes_nobody() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_first_waits_when_its_runner_has_used_up_its_turn_is_woken() {
     // Somewhere in this range the bodies before it leave nothing of what Tokio allows a task at a time.
-    for before in 0..300 {
+    for before in 0..600 {
         let mut scheduler = scheduler(1);
         (0..before)
             .for_each(|_| _ = add(&scheduler, act("quick", |_| async { WorkOutcome::Success })));
