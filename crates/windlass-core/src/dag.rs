@@ -99,15 +99,14 @@ fn arrows(path: &[usize]) -> String {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor(Option<LinkId>);
 
-/// Never in two cache lines: nodes are looked at in any order.
+/// There are very many, so nothing is kept here that can be found: what is asked for seldom is.
 #[derive(Clone, Debug)]
-#[repr(align(32))]
 struct Node {
     /// Its place in line: above those of its sources, below those of its targets.
     place: i64,
-    incoming: List,
+    /// The last of its incoming links, which leads to the first.
+    last_in: Option<LinkId>,
     outgoing: List,
-    in_degree: u32,
     unmet: u32,
 }
 
@@ -124,6 +123,7 @@ struct List {
 struct Link {
     from: Number,
     to: Number,
+    /// After the last one comes the first one; none if it is the only one.
     next_in: Option<LinkId>,
     next_out: Option<LinkId>,
     kind: EdgeKind,
@@ -154,7 +154,7 @@ enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LinkId(std::num::NonZeroU32);
 
-const _: () = assert!(size_of::<Node>() == 32);
+const _: () = assert!(size_of::<Node>() == 24);
 const _: () = assert!(size_of::<Link>() <= 24);
 
 /// How far apart the places of new nodes are: room for those that have to move in between.
@@ -183,8 +183,7 @@ impl Dag {
     #[inline]
     pub fn add_node(&mut self) -> usize {
         let place = spaced(self.nodes.len());
-        let (incoming, outgoing) = (List::default(), List::default());
-        self.nodes.push(Node { place, incoming, outgoing, in_degree: 0, unmet: 0 })
+        self.nodes.push(Node { place, last_in: None, outgoing: List::default(), unmet: 0 })
     }
 
     /// Lets `to` follow `from`. Two nodes may have several edges; each counts.
@@ -243,14 +242,14 @@ impl Dag {
         })
     }
 
-    /// How many edges lead to `node`: as many as it has [`Dag::sources`].
+    /// How many edges lead to `node`: as many as it has [`Dag::sources`], which are counted.
     ///
     /// # Panics
     ///
     /// If there is no such node.
     #[must_use]
     pub fn in_degree(&self, node: usize) -> usize {
-        self.nodes[node].in_degree as usize
+        self.sources(node).count()
     }
 
     /// Whether any edge leads out of `node`, or did.
@@ -286,7 +285,6 @@ impl Dag {
         let role = Role::Settled;
         let id = self.store(Link { ends: 1, said, ..Link::new(from, to, kind, role) });
         self.append_incoming(to, id);
-        self.nodes[to].in_degree += 1;
     }
 
     /// A number that is larger than those of all whom `node` follows.
@@ -309,18 +307,19 @@ impl Dag {
     /// Takes `node` out of the graph. Its edges go as soon as their other ends are forgotten too.
     #[inline]
     pub(crate) fn forget(&mut self, node: usize) {
-        let Node { incoming, outgoing, .. } = self.nodes[node];
-        self.nodes.forget(node);
-        if incoming.first.is_some() || outgoing.first.is_some() {
-            self.release(incoming.first, |link| link.next_in);
-            self.release(outgoing.first, |link| link.next_out);
+        let Node { last_in, outgoing, .. } = self.nodes[node];
+        if last_in.is_some() || outgoing.first.is_some() {
+            let next_in = |id, link: &Link| link.next_in.filter(|_| Some(id) != last_in);
+            self.release(self.first_in(node), next_in);
+            self.release(outgoing.first, |_, link| link.next_out);
         }
+        self.nodes.forget(node);
     }
 
     /// Takes `node` out of the graph if it has no edges; whether that was done.
     #[inline(always)]
     pub(crate) fn forget_if_apart(&mut self, node: usize) -> bool {
-        let apart = |node: &Node| node.incoming.first.is_none() && node.outgoing.first.is_none();
+        let apart = |node: &Node| node.last_in.is_none() && node.outgoing.first.is_none();
         self.nodes.forget_if(node, apart)
     }
 
@@ -329,20 +328,29 @@ impl Dag {
     }
 
     fn incoming(&self, node: usize) -> impl Iterator<Item = &Link> {
-        let mut next = self.nodes[node].incoming.first;
+        let mut next = self.first_in(node);
         std::iter::from_fn(move || {
-            let link = self.link(next?);
-            next = link.next_in;
-            Some(link)
+            let id = next?;
+            next = self.next_in(id);
+            Some(self.link(id))
         })
+    }
+
+    fn first_in(&self, node: usize) -> Option<LinkId> {
+        self.nodes[node].last_in.map(|last| self.link(last).next_in.unwrap_or(last))
+    }
+
+    /// The one after `id` of those with the same target.
+    fn next_in(&self, id: LinkId) -> Option<LinkId> {
+        let link = self.link(id);
+        link.next_in.filter(|_| self.nodes[link.to()].last_in != Some(id))
     }
 
     fn connect(&mut self, from: usize, to: usize, kind: EdgeKind) {
         let id = self.store(Link::new(from, to, kind, Role::Wait));
         let target = &mut self.nodes[to];
-        target.in_degree += 1;
         target.unmet += 1;
-        let before = target.incoming.append(id);
+        let before = target.last_in.replace(id);
         self.chain_incoming(before, id);
         self.append_outgoing(from, id);
     }
@@ -354,13 +362,14 @@ impl Dag {
     }
 
     fn append_incoming(&mut self, to: usize, id: LinkId) {
-        let before = self.nodes[to].incoming.append(id);
+        let before = self.nodes[to].last_in.replace(id);
         self.chain_incoming(before, id);
     }
 
     fn chain_incoming(&mut self, before: Option<LinkId>, id: LinkId) {
         if let Some(before) = before {
-            self.link_mut(before).next_in = Some(id);
+            let first = self.link_mut(before).next_in.replace(id);
+            self.link_mut(id).next_in = first.or(Some(before));
         }
     }
 
@@ -380,12 +389,12 @@ impl Dag {
     }
 
     /// One end of each link in the list is forgotten; those that lose their last end are free.
-    fn release(&mut self, first: Option<LinkId>, next: impl Fn(&Link) -> Option<LinkId>) {
+    fn release(&mut self, first: Option<LinkId>, next: impl Fn(LinkId, &Link) -> Option<LinkId>) {
         let mut following = first;
         while let Some(id) = following {
             let free = self.free;
             let link = self.link_mut(id);
-            following = next(link);
+            following = next(id, link);
             link.ends -= 1;
             if link.ends == 0 {
                 link.next_out = free;

@@ -16,7 +16,11 @@ use std::time::Duration;
 /// assert_eq!(start.after(Duration::from_secs(1)), Timestamp::from_millis(1250));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+// There is one in every work and every fact: packed, it needs no room beyond its own there.
+#[repr(packed)]
 pub struct Timestamp(u64);
+
+const _: () = assert!(size_of::<Option<Timestamp>>() == 9);
 
 impl Timestamp {
     /// The origin.

@@ -1,6 +1,6 @@
 //! Parents end after their children: edges that only the search for cycles sees.
 
-use super::{Dag, EdgeError, EdgeKind, List, Role};
+use super::{Dag, EdgeError, EdgeKind, Role};
 
 impl Dag {
     /// Has `before` stand before `after` in the order, as an edge would, without an edge. Refused
@@ -22,13 +22,13 @@ impl Dag {
     /// Lets go of what `parent` still keeps of its forgotten children. Takes time in proportion to
     /// all edges into it.
     pub(crate) fn prune_children(&mut self, parent: usize) {
-        let mut next = self.nodes[parent].incoming.first;
-        self.nodes[parent].incoming = List::default();
+        let mut next = self.first_in(parent);
+        let last = self.nodes[parent].last_in.take();
         while let Some(id) = next {
             let free = self.free;
             let known = self.nodes.get(self.link(id).from()).is_some();
             let link = self.link_mut(id);
-            next = link.next_in.take();
+            next = link.next_in.take().filter(|_| Some(id) != last);
             if known || link.role != Role::Family {
                 self.append_incoming(parent, id);
                 continue;

@@ -58,9 +58,9 @@ impl Dag {
     /// they were settled when they were added.
     pub(crate) fn reopen_edges(&mut self, node: usize, is_open: impl Fn(usize) -> bool) {
         let mut unmet = 0;
-        let mut next = self.nodes[node].incoming.first;
+        let mut next = self.first_in(node);
         while let Some(id) = next {
-            next = self.link(id).next_in;
+            next = self.next_in(id);
             if self.link(id).role == Role::Family || !is_open(self.link(id).from()) {
                 continue;
             }

@@ -92,7 +92,7 @@ impl Sweep {
         };
         self.link = match self.direction {
             Direction::Up => link.next_out,
-            Direction::Down => link.next_in,
+            Direction::Down => dag.next_in(id),
         };
         if link.role == Role::Settled {
             return Progress::Going;
@@ -109,7 +109,7 @@ impl Sweep {
         self.height = self.moves[&node].height;
         self.link = match self.direction {
             Direction::Up => dag.nodes[node].outgoing.first,
-            Direction::Down => dag.nodes[node].incoming.first,
+            Direction::Down => dag.first_in(node),
         };
         Progress::Going
     }

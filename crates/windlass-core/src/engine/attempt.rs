@@ -168,7 +168,7 @@ impl Engine {
     #[inline]
     fn runs_plainly(&self, grant: Grant) -> bool {
         self.works.get(grant.work.index()).is_some_and(|entry| {
-            entry.phase == Phase::Running && entry.attempts == grant.attempt && !entry.related
+            entry.phase == Phase::Running && entry.attempts == grant.attempt && !entry.is_related()
         })
     }
 

@@ -66,7 +66,7 @@ impl Engine {
 
     /// Nobody ends before their children, and children are counted right.
     fn check_families(&self) {
-        for (index, entry) in self.works.iter().filter(|(_, entry)| entry.related) {
+        for (index, entry) in self.works.iter().filter(|(_, entry)| entry.is_related()) {
             let work = WorkId::from_index(index);
             let counts = self.children(work);
             let known: Vec<_> = self.families.children(work).collect();

@@ -44,7 +44,7 @@ impl Engine {
             digest.add(work.get());
             digest.add(times.left.as_nanos() as u64);
         }
-        for work in self.works().filter(|work| self.works[work.index()].related) {
+        for work in self.works().filter(|work| self.works[work.index()].is_related()) {
             let children = self.children(work);
             digest.add(children.succeeded as u64);
             digest.add(children.failed as u64);

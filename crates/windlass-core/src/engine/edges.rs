@@ -89,7 +89,7 @@ impl Engine {
     /// in turn, level by level.
     pub(super) fn settle(&mut self, world: &mut World<'_>, work: WorkId) {
         let entry = &self.works[work.index()];
-        if !entry.related && !self.dag.has_targets(work.index()) {
+        if !entry.is_related() && !self.dag.has_targets(work.index()) {
             return;
         }
         if entry.phase.state().is_terminal() {
@@ -111,7 +111,7 @@ impl Engine {
     fn tell_of(&mut self, world: &mut World<'_>, work: WorkId, ended: &mut VecDeque<WorkId>) {
         let entry = &self.works[work.index()];
         let source = entry.phase;
-        if entry.related {
+        if entry.is_related() {
             self.tell_family(world, work, ended);
         }
         let mut cursor = self.dag.first_target(work.index());

@@ -232,7 +232,7 @@ impl Engine {
 
     /// The attempt that had these children is over, and there will be another: they are forgotten.
     pub(super) fn disband(&mut self, work: WorkId) {
-        if !self.works[work.index()].related {
+        if !self.works[work.index()].is_related() {
             return;
         }
         for descendant in self.descendants(work).into_iter().rev() {

@@ -43,7 +43,7 @@ impl Engine {
         }
         hold(self, world, from, step, &entry);
         self.enter(work, &entry);
-        if entry.timed {
+        if entry.is_timed() {
             self.keep_time(work, from, entry.phase);
         }
         self.report(world, work, Some(from.state()), &entry);

@@ -114,10 +114,8 @@ impl Engine {
         });
     }
 
-    /// Whether nothing but its end concerns anybody.
     fn is_plain(&self, work: WorkId) -> bool {
-        let entry = &self.works[work.index()];
-        !entry.timed && !entry.related
+        self.works[work.index()].is_plain()
     }
 
     fn ages(&self) -> bool {

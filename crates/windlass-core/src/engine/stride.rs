@@ -174,7 +174,7 @@ impl Engine {
         let (works, dag) = (&mut self.works, &mut self.dag);
         let mut cost = None;
         works.forget_if(work.index(), |entry| {
-            let plain = !entry.related && !entry.timed;
+            let plain = entry.is_plain();
             let runs = entry.phase == Phase::Running && entry.attempts == attempt;
             let ends = plain && runs && dag.forget_if_apart(work.index());
             if ends {

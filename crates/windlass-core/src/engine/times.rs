@@ -44,7 +44,7 @@ impl Engine {
             Phase::Delayed { due } => Some(due),
             _ => None,
         };
-        let times = self.times.get(&work).filter(|_| entry.timed);
+        let times = self.times.get(&work).filter(|_| entry.is_timed());
         let expires = times.and_then(|times| times.expires);
         let open = !entry.phase.state().is_terminal();
         let deadline = times.and_then(|times| times.deadline).filter(|_| open);

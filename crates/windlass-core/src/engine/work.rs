@@ -19,9 +19,8 @@ pub(super) struct Staged {
     pub(super) more: More,
 }
 
-/// In one cache line of its own: works are looked at in any order.
+/// There is one for every work until it is forgotten, and fresh memory is what a new one costs most.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
 pub(super) struct Work {
     pub(super) phase: Phase,
     pub(super) priority: i64,
@@ -34,10 +33,16 @@ pub(super) struct Work {
     /// A work that it is only needed after in case of failure has succeeded.
     pub(super) unneeded: bool,
     pub(super) gate: Gate,
-    /// It has times of its own.
-    pub(super) timed: bool,
-    /// It is or was somebody's child or parent.
-    pub(super) related: bool,
+    pub(super) besides: Besides,
+}
+
+/// What few works have: times of their own, and kin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Besides {
+    Nothing,
+    Times,
+    Kin,
+    TimesAndKin,
 }
 
 /// What stands before a work besides those it follows.
@@ -48,7 +53,7 @@ pub(super) enum Gate {
     Open,
 }
 
-const _: () = assert!(size_of::<Work>() == 64);
+const _: () = assert!(size_of::<Work>() == 48);
 
 impl Engine {
     /// Lays a submission beside the fact that will take it in: for replay, in the order of the
@@ -104,7 +109,7 @@ impl Engine {
         if let Some(parent) = parent {
             let added = self.dag.add_child(work.index(), parent.index());
             added.expect("whom it follows stands before its parent");
-            self.works[parent.index()].related = true;
+            self.works[parent.index()].add_kin();
             self.families.add(work, parent);
             self.settle(world, work);
         }
@@ -130,12 +135,12 @@ impl Engine {
         let ended = "only what has ended is forgotten";
         self.dag.leave_word(work.index(), |kind| verdict(kind, entry.phase).expect(ended));
         self.dag.forget(work.index());
-        if entry.timed {
+        if entry.is_timed() {
             self.times.remove(&work);
         }
         self.policies.remove(&work);
         self.spent.remove(&work);
-        let crowded = if entry.related { self.families.forget(work) } else { None };
+        let crowded = if entry.is_related() { self.families.forget(work) } else { None };
         if let Some(parent) = crowded.filter(|parent| self.works.get(parent.index()).is_some()) {
             self.dag.prune_children(parent.index());
         }
@@ -157,8 +162,7 @@ impl Work {
             cost,
             unneeded: false,
             gate: if more.gated { Gate::Shut } else { Gate::None },
-            timed: more.timeout.is_some() || more.deadline.is_some(),
-            related: more.parent.is_some(),
+            besides: Besides::of(more),
         }
     }
 
@@ -173,6 +177,29 @@ impl Work {
         self.gate == Gate::Shut
     }
 
+    /// Whether it has times of its own.
+    #[inline]
+    pub(super) fn is_timed(&self) -> bool {
+        matches!(self.besides, Besides::Times | Besides::TimesAndKin)
+    }
+
+    /// Whether it is or was somebody's child or parent.
+    #[inline]
+    pub(super) fn is_related(&self) -> bool {
+        matches!(self.besides, Besides::Kin | Besides::TimesAndKin)
+    }
+
+    /// Whether nothing but its end concerns anybody.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.besides == Besides::Nothing
+    }
+
+    /// It is somebody's parent from now on.
+    fn add_kin(&mut self) {
+        self.besides = if self.is_timed() { Besides::TimesAndKin } else { Besides::Kin };
+    }
+
     pub(super) fn is_open(&self) -> bool {
         !self.phase.state().is_terminal()
     }
@@ -180,5 +207,17 @@ impl Work {
     #[inline]
     pub(super) fn listing(&self) -> Listing {
         Listing { cost: self.cost, priority: self.priority }
+    }
+}
+
+impl Besides {
+    #[inline]
+    fn of(more: More) -> Self {
+        match (more.timeout.is_some() || more.deadline.is_some(), more.parent.is_some()) {
+            (false, false) => Self::Nothing,
+            (true, false) => Self::Times,
+            (false, true) => Self::Kin,
+            (true, true) => Self::TimesAndKin,
+        }
     }
 }

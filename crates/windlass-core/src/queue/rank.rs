@@ -62,8 +62,20 @@ impl Best {
     }
 
     #[inline]
-    pub(crate) fn or(self, other: Self) -> Self {
-        Self { rising: self.rising.max(other.rising), topped: self.topped.max(other.topped) }
+    pub(crate) fn or(mut self, other: Self) -> Self {
+        self.take_better(&other);
+        self
+    }
+
+    /// Becomes the best of both.
+    #[inline]
+    pub(crate) fn take_better(&mut self, other: &Self) {
+        if other.rising > self.rising {
+            self.rising = other.rising;
+        }
+        if other.topped > self.topped {
+            self.topped = other.topped;
+        }
     }
 
     /// The lane whose first work is the first in line at `now`.

@@ -218,8 +218,13 @@ impl Tournament {
     }
 
     fn refresh(&mut self, at: u32) {
-        let Node { left, right, own, .. } = self.nodes[at as usize];
-        self.nodes[at as usize].best = own.or(self.best_of(left)).or(self.best_of(right));
+        let Node { left, right, own: mut best, .. } = self.nodes[at as usize];
+        for below in [left, right] {
+            if let Some(below) = self.nodes.get(below as usize) {
+                best.take_better(&below.best);
+            }
+        }
+        self.nodes[at as usize].best = best;
     }
 
     fn best_of(&self, at: u32) -> Best {
