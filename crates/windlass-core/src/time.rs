@@ -17,7 +17,7 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 // There is one in every work and every fact: packed, it needs no room beyond its own there.
-#[repr(packed)]
+#[repr(Rust, packed)]
 pub struct Timestamp(u64);
 
 const _: () = assert!(size_of::<Option<Timestamp>>() == 9);
