@@ -213,6 +213,7 @@ impl Coordinator {
         self.store_all(admits)
     }
 
+    /// Stores all that has happened in one commit; nobody begins in it unless it `admits`.
     fn store_all(&mut self, admits: bool) -> Result<Vec<Start>, RunError> {
         let records = std::mem::take(&mut self.records);
         let Self { store, schedule, leader, logs, ended, bells, .. } = self;
@@ -243,7 +244,7 @@ impl Coordinator {
     /// Has the store take over what has stood on the slate for long enough.
     pub(super) fn store_when_due(&mut self) -> Result<(), RunError> {
         match self.keeper.until_stored() {
-            Some(Duration::ZERO) => self.store_all(false).map(drop),
+            Some(Duration::ZERO) => self.store_rest(),
             _ => Ok(()),
         }
     }

@@ -8,6 +8,7 @@ use super::*;
 
 mod order;
 mod power;
+mod watched;
 
 fn eventually(what: &str, holds: impl Fn() -> bool) {
     let began = Instant::now();

@@ -3,62 +3,11 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::symlink;
-use std::sync::Arc;
 
-use windlass_store::{Act, Backend, Bell, BootClock, Durability, Memory, Opener};
+use windlass_store::Memory;
 
 use super::super::keeping::Pace;
 use super::*;
-
-/// Memory that writes down when it was synced, by itself or with a commit. Beside a file called
-/// `broken` it cannot be.
-struct Noted {
-    memory: Memory,
-    record: PathBuf,
-}
-
-impl Backend for Noted {
-    fn sync(&mut self) -> Result<(), StoreError> {
-        let path = self.record.with_file_name("broken");
-        if path.exists() {
-            return Err(StoreError::Fatal { path, reason: "the disk is gone".to_owned() });
-        }
-        note(&self.record, SYNCED);
-        self.memory.sync()
-    }
-
-    fn transact(&mut self, durability: Durability, act: Act<'_>) -> Result<(), StoreError> {
-        let committed = self.memory.transact(durability, act);
-        if durability == Durability::Full {
-            note(&self.record, SYNCED);
-        }
-        committed
-    }
-
-    fn look(&mut self, act: Act<'_>) -> Result<(), StoreError> {
-        self.memory.look(act)
-    }
-
-    fn opener(&self) -> Opener {
-        self.memory.opener()
-    }
-
-    fn hang(&self, topic: &Topic) -> Result<Bell, StoreError> {
-        self.memory.hang(topic)
-    }
-
-    fn ring(&self, topic: &Topic, bell: &str) {
-        self.memory.ring(topic, bell);
-    }
-
-    fn ring_all(&self, topic: &Topic) {
-        self.memory.ring_all(topic);
-    }
-
-    fn interrupt_when(&mut self, stop: Box<dyn Fn() -> bool + Send>) {
-        self.memory.interrupt_when(stop);
-    }
-}
 
 const SYNCED: &str = "synced";
 
@@ -67,11 +16,18 @@ fn note(record: &Path, line: &str) {
     writeln!(file.expect("a file"), "{line}").expect("room for a line");
 }
 
-/// A run of this file in `dir`, where everybody writes to `record`.
+/// A run of this file in `dir`, where everybody writes to `record`: the steps, and the store when it is
+/// synced. Beside a file called `broken` it cannot be.
 fn coordinator(dir: &Path, text: &str) -> Coordinator {
-    let backend = Noted { memory: Memory::default(), record: dir.join("record") };
-    let clock = Arc::new(BootClock::start().expect("this is Linux"));
-    let store = Store::new(Box::new(backend), clock, &dir.join("state"));
+    let (record, path) = (dir.join("record"), dir.join("broken"));
+    let store = watched::store(&dir.join("state"), Memory::default(), move || {
+        if path.exists() {
+            let reason = "the disk is gone".to_owned();
+            return Err(StoreError::Fatal { path: path.clone(), reason });
+        }
+        note(&record, SYNCED);
+        Ok(())
+    });
     let order = RunRecord {
         file: "flow.toml".to_owned(),
         text: text.to_owned(),

@@ -5,9 +5,8 @@
 //! that all steps before this one have succeeded.
 
 use std::process::Command;
-use std::sync::Arc;
 
-use windlass_store::{Act, Backend, Bell, BootClock, Durability, Network, Opener, Sqlite};
+use windlass_store::{Network, Sqlite};
 
 use super::super::keeping::Pace;
 use super::*;
@@ -20,61 +19,6 @@ cp -r sure then-$1
 cd state
 find runs -name slate -size 128k -exec cp --parents '{}' ../then-$1 ';'
 ";
-
-/// A store whose files are copied to `sure` as soon as the disk is sure of them.
-struct Synced {
-    sqlite: Sqlite,
-    dir: PathBuf,
-    sure: PathBuf,
-}
-
-impl Synced {
-    fn copy(&self) {
-        for file in ["store.db", "store.db-wal"] {
-            fs::copy(self.dir.join(file), self.sure.join(file)).expect("there is room");
-        }
-    }
-}
-
-impl Backend for Synced {
-    fn sync(&mut self) -> Result<(), StoreError> {
-        self.sqlite.sync()?;
-        self.copy();
-        Ok(())
-    }
-
-    fn transact(&mut self, durability: Durability, act: Act<'_>) -> Result<(), StoreError> {
-        self.sqlite.transact(durability, act)?;
-        if durability == Durability::Full {
-            self.copy();
-        }
-        Ok(())
-    }
-
-    fn look(&mut self, act: Act<'_>) -> Result<(), StoreError> {
-        self.sqlite.look(act)
-    }
-
-    fn opener(&self) -> Opener {
-        self.sqlite.opener()
-    }
-
-    fn hang(&self, topic: &Topic) -> Result<Bell, StoreError> {
-        self.sqlite.hang(topic)
-    }
-
-    fn ring(&self, topic: &Topic, bell: &str) {
-        self.sqlite.ring(topic, bell);
-    }
-
-    fn ring_all(&self, topic: &Topic) {
-        self.sqlite.ring_all(topic);
-    }
-
-    fn interrupt_when(&mut self, stop: Box<dyn Fn() -> bool + Send>) {
-        self.sqlite.interrupt_when(stop);
-    }
-}
 
 /// A chain in which each step puts aside what the disk is sure of. Some fail at first, so that there are
 /// commits between the jottings.
@@ -117,9 +61,13 @@ fn check(pace: Pace) {
     fs::create_dir(&sure).expect("a directory");
     fs::write(dir.path().join("aside"), ASIDE).expect("a file");
     let sqlite = Sqlite::open(&state, Network::Refuse).expect("it can be made");
-    let backend = Synced { sqlite, dir: state.clone(), sure };
-    let clock = Arc::new(BootClock::start().expect("this is Linux"));
-    let store = Store::new(Box::new(backend), clock, &state);
+    let files = ["store.db", "store.db-wal"].map(|file| (state.join(file), sure.join(file)));
+    let store = watched::store(&state, sqlite, move || {
+        for (from, to) in &files {
+            fs::copy(from, to).expect("there is room");
+        }
+        Ok(())
+    });
     let order = RunRecord {
         file: "flow.toml".to_owned(),
         text: chain(),
