@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use rustix::io::Errno;
 use rustix::process::{getpgrp, getpid, set_child_subreaper};
 
 use crate::attempt::pid;
@@ -51,8 +52,13 @@ impl Orphans {
                 Ok(Some(Orphan { process, words: tree::words(child, MARKS)? }))
             }
             Some((process, false)) if process.group != self.group => {
-                pid(child).map_or(Ok(None), reap)?;
-                Ok(None)
+                match pid(child).map_or(Ok(None), reap) {
+                    // Another run in this process may have been faster.
+                    Err(error) if error.raw_os_error() != Some(Errno::CHILD.raw_os_error()) => {
+                        Err(error)
+                    }
+                    _ => Ok(None),
+                }
             }
             _ => Ok(None),
         }
@@ -76,5 +82,36 @@ impl Orphans {
         }
         let numbers = text.split(|byte| *byte == b' ').filter_map(|word| str::from_utf8(word).ok());
         Ok(numbers.filter_map(|word| word.parse().ok()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::thread;
+
+    use super::*;
+    use crate::spawn::{GroupChoice, spawn};
+
+    #[test]
+    fn whoever_else_looks_may_reap_an_orphan_first() {
+        let all_started = AtomicBool::new(false);
+        let look = || {
+            let orphans = Orphans::receive().expect("they are given to us");
+            while !all_started.load(Relaxed) {
+                orphans.look().expect("the others do no harm");
+            }
+        };
+        thread::scope(|scope| {
+            let looking = [scope.spawn(look), scope.spawn(look)];
+            let mut shell = Command::new("sh");
+            shell.args(["-c", "for i in $(seq 300); do (true &); done"]);
+            let mut shell = spawn(&mut shell, GroupChoice::Own).expect("it starts");
+            let ended = shell.wait();
+            all_started.store(true, Relaxed);
+            assert!(ended.expect("it ends").success());
+            looking.map(|looking| looking.join().expect("it goes on"));
+        });
     }
 }

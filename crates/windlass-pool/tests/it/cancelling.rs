@@ -250,14 +250,19 @@ fn a_panic_in_a_callback_goes_on_in_the_owner_of_its_scope() {
 fn a_race_is_won_by_the_first_to_return_and_cancels_the_other() {
     must_end(|| {
         let scheduler = Scheduler::new(2);
-        let stopped = Signal::default();
+        let (begun, stopped) = (Signal::default(), Signal::default());
         let winner = scheduler.run(|| {
             let endless = || {
+                begun.raise();
                 while !cancelled() {}
                 stopped.raise();
                 "endless"
             };
-            race(endless, || "quick")
+            let quick = || {
+                begun.wait();
+                "quick"
+            };
+            race(endless, quick)
         });
         assert_eq!(winner, "quick");
         assert!(stopped.is_raised(), "it is waited for");
