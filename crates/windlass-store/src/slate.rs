@@ -1,7 +1,7 @@
 //! The slate of a run: what has happened and is not in the store yet.
 //!
 //! A commit takes as long as a part of a small process. Whoever leads a run of many small steps jots
-//! down in a file of its own what happens, and has the store take it over a few milliseconds later,
+//! down in a file of its own what happens, and has the store take it over a moment later,
 //! many things in one commit. What stands there survives the leader, and, once synced, a loss of
 //! power; whoever leads the run next, or looks at it, reads it after the journal.
 //!

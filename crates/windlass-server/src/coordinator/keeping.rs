@@ -18,19 +18,22 @@ use crate::presence;
 use crate::schedule::Schedule;
 use crate::spawn::begin_writing;
 
+/// How soon after those before news come quickly.
+const QUICKLY: Duration = Duration::from_millis(10);
+
 /// When a slate is used.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
-    /// How long something may stand on the slate before the store takes it over.
-    pub(super) soon: Duration,
-    /// How often in a row news have to come within that time before a slate is worth its file.
+    /// How often in a row news have to come quickly before a slate is worth its file.
     pub(super) brisk: u32,
+    /// How long something may stand on the slate before the store takes it over.
+    pub(super) stand: Duration,
 }
 
 impl Pace {
-    const USUAL: Self = Self { soon: Duration::from_millis(10), brisk: 8 };
+    const USUAL: Self = Self { brisk: 8, stand: Duration::from_millis(50) };
     /// Where kills are tried, as much as can be stands there.
-    const TRIED: Self = Self { soon: Duration::from_millis(200), brisk: 0 };
+    const TRIED: Self = Self { brisk: 0, stand: Duration::from_millis(200) };
 }
 
 /// How far what has happened is kept.
@@ -43,7 +46,7 @@ pub(super) struct Keeper {
     stored: Extent,
     jotted: Option<Jotted>,
     unsynced: Option<Unsynced>,
-    /// When news came last, and how often in a row they came soon after those before.
+    /// When news came last, and how often in a row they came quickly.
     last: Option<Instant>,
     brisk: u32,
 }
@@ -80,9 +83,9 @@ impl Keeper {
 
     fn note_news(&mut self) {
         let now = Instant::now();
-        let soon = |last| now.duration_since(last) < self.pace.soon;
-        let soon = self.last.replace(now).is_some_and(soon);
-        self.brisk = if soon { self.brisk.saturating_add(1) } else { 0 };
+        let last = self.last.replace(now);
+        let quickly = last.is_some_and(|last| now.duration_since(last) < QUICKLY);
+        self.brisk = if quickly { self.brisk.saturating_add(1) } else { 0 };
     }
 
     /// How many of the facts and records that are not in the store stand on the slate.
@@ -109,7 +112,7 @@ impl Keeper {
 
     /// How long until the store takes over what stands on the slate; none if nothing does.
     pub(super) fn until_stored(&self) -> Option<Duration> {
-        self.jotted.as_ref().map(|jotted| self.pace.soon.saturating_sub(jotted.since.elapsed()))
+        self.jotted.as_ref().map(|jotted| self.pace.stand.saturating_sub(jotted.since.elapsed()))
     }
 
     /// For how long there has been something that a loss of power would take; none if there is not.

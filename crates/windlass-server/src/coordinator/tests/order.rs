@@ -85,7 +85,7 @@ fn where_a_slate_cannot_be_synced_the_store_is() {
     };
     let text = [step("a", ""), step("b", "'a'"), step("c", "'b'"), step("d", "'c'")].concat();
     let mut coordinator = coordinator(dir.path(), &text);
-    coordinator.keeper.pace = Pace { soon: Duration::from_secs(600), brisk: 0 };
+    coordinator.keeper.pace = Pace { brisk: 0, stand: Duration::from_secs(600) };
     // It takes everything, and is sure of nothing.
     symlink("/dev/null", coordinator.logs.join("slate")).expect("a link");
     assert_eq!(coordinator.lead(|_| {}).expect("it is led to its end"), End::Succeeded);

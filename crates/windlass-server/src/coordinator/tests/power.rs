@@ -88,10 +88,10 @@ fn check(pace: Pace) {
 
 #[test]
 fn what_a_step_follows_survives_a_loss_of_power_where_the_store_is_late() {
-    check(Pace { soon: Duration::from_secs(600), brisk: 0 });
+    check(Pace { brisk: 0, stand: Duration::from_secs(600) });
 }
 
 #[test]
 fn what_a_step_follows_survives_a_loss_of_power_where_the_store_is_quick() {
-    check(Pace { soon: Duration::from_millis(1), brisk: 0 });
+    check(Pace { brisk: 0, stand: Duration::from_millis(1) });
 }
