@@ -111,7 +111,9 @@ mod tests {
             let ended = shell.wait();
             all_started.store(true, Relaxed);
             assert!(ended.expect("it ends").success());
-            looking.map(|looking| looking.join().expect("it goes on"));
+            for looking in looking {
+                looking.join().expect("it goes on");
+            }
         });
     }
 }
