@@ -106,7 +106,8 @@ mod tests {
         thread::scope(|scope| {
             let looking = [scope.spawn(look), scope.spawn(look)];
             let mut shell = Command::new("sh");
-            shell.args(["-c", "for i in $(seq 300); do (true &); done"]);
+            // Marked, so that no run of another test takes what it leaves for its own.
+            shell.args(["-c", "for i in $(seq 300); do (true &); done"]).env(MARKS, "a-stranger");
             let mut shell = spawn(&mut shell, GroupChoice::Own).expect("it starts");
             let ended = shell.wait();
             all_started.store(true, Relaxed);
