@@ -76,8 +76,10 @@ pub struct Coordinator {
     tell: Sender<News>,
     /// What is to be taken in before anything else is waited for.
     inbox: Vec<News>,
-    /// Why steps ended as they did, until that is shown.
-    whys: BTreeMap<WorkId, String>,
+    /// Why attempts ended as they did, and steps after them, until that is shown.
+    whys: BTreeMap<(WorkId, u32), String>,
+    /// For how many changes that are not shown yet it was noted why, where that has to be.
+    explained: usize,
     /// What else there is to tell.
     notices: Vec<Notice>,
     /// The steps that wait for names, as was told.
@@ -196,7 +198,7 @@ impl Coordinator {
     pub fn resume(mut store: Store, run: &str) -> Result<Self, RunError> {
         let run = store.run(run)?;
         expect_open(&mut store, &run)?;
-        Self::take_over(store, run)
+        Self::take_over(store, run, None)
     }
 
     /// Has the steps of an ended run that failed or were cancelled tried again, with all that
@@ -204,7 +206,7 @@ impl Coordinator {
     pub fn retry(mut store: Store, run: &str, steps: &[String]) -> Result<Self, RunError> {
         let run = store.run(run)?;
         let end = store.look(|transaction| transaction.run_end(&run.id))?;
-        let mut coordinator = Self::take_over(store, run)?;
+        let mut coordinator = Self::take_over(store, run, end)?;
         let reopened = match end {
             Some(_) => coordinator.reopen(steps),
             None => Err(RunError::NotOver { run: coordinator.leader.run.id.clone() }),
@@ -216,7 +218,7 @@ impl Coordinator {
     pub fn cancel(mut store: Store, run: &str, step: Option<&str>) -> Result<Self, RunError> {
         let run = store.run(run)?;
         expect_open(&mut store, &run)?;
-        let mut coordinator = Self::take_over(store, run)?;
+        let mut coordinator = Self::take_over(store, run, None)?;
         let cancelled = coordinator.cancel_now(step);
         coordinator.or_give_up(cancelled, None)
     }
@@ -236,8 +238,8 @@ impl Coordinator {
         }
     }
 
-    /// Leads a run that is stored.
-    fn take_over(mut store: Store, run: RunRecord) -> Result<Self, RunError> {
+    /// Leads a run that is stored, and has ended like that, if it has.
+    fn take_over(mut store: Store, run: RunRecord, end: Option<RunEnd>) -> Result<Self, RunError> {
         let plan = plan_of(&run)?;
         let leader = store.transact(|transaction| {
             declare(transaction, &plan)?;
@@ -255,6 +257,7 @@ impl Coordinator {
         let mut schedule = Schedule::new(plan);
         let facts = complete_journal(&mut store, &leader)?;
         schedule.replay(&facts);
+        end.into_iter().for_each(|end| schedule.replay_end(end));
         let mut coordinator = Self::new(store, schedule, leader, &facts)?;
         coordinator.pick_up()?;
         Ok(coordinator)
@@ -312,6 +315,7 @@ impl Coordinator {
             tell,
             inbox: vec![News::Rang],
             whys: BTreeMap::new(),
+            explained: 0,
             notices: Vec::new(),
             refused: BTreeSet::new(),
             records: Vec::new(),
@@ -336,12 +340,14 @@ impl Coordinator {
         &self.leader.run.id
     }
 
-    /// The states of the steps, in the order of the plan. Only a resumed run begins with steps that
-    /// have ended.
+    /// The states of the steps, in the order of the plan. Those have ended whose end was told when the
+    /// run was led before; of those that end only now, [`Coordinator::lead`] will tell.
     #[must_use]
     pub fn states(&self) -> Vec<WorkState> {
-        let engine = self.schedule.engine();
-        let phases = (0..self.schedule.len()).map(|place| engine.phase(WorkId::from_index(place)));
+        let (engine, ending) = (self.schedule.engine(), self.schedule.just_ended());
+        let works = (0..self.schedule.len()).map(WorkId::from_index);
+        let known = |work: &WorkId| !ending.contains(work);
+        let phases = works.map(|work| engine.phase(work).filter(|_| known(&work)));
         phases.map(|phase| phase.map_or(WorkState::Pending, Phase::state)).collect()
     }
 

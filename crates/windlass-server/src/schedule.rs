@@ -4,18 +4,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 use windlass_core::{
     Amount, CapacityTree, Dependency, EdgeKind, Engine, EngineConfig, Fact, Grant, Happening,
     Input, More, Outcome, Phase, Rate, Rejected, ResourceCost, SLOTS, Submission, Timestamp,
     Transition, WorkId, WorkState, World,
 };
+use windlass_store::RunEnd;
 use windlass_workflow::{Edge, EdgeCondition, OnFailure, Plan, ResourceKind, Step};
 
 use crate::clock::Clock;
 use crate::outputs;
 
 mod explaining;
+
+/// Why a step fails for which the whole run has no more time.
+pub(crate) const TOO_LATE: &str = "past the deadline of the run";
 
 pub(crate) struct Schedule {
     plan: Plan,
@@ -108,6 +113,15 @@ impl Schedule {
         // The wall clock may have been set back since: what is to happen in a minute still does.
         let last = facts.last().map_or(Timestamp::ZERO, |last| last.at);
         self.clock.catch_up(last);
+    }
+
+    /// Goes on to the end of a run that was journaled and has ended then: what follows from the passing
+    /// of time alone, such as that a deadline has passed, stands in no fact.
+    pub(crate) fn replay_end(&mut self, end: RunEnd) {
+        // It is told in whole milliseconds.
+        let at = Timestamp::from_millis(end.at_ms.unsigned_abs()).after(Duration::from_millis(1));
+        self.call_at(at, |engine, world| engine.apply(world, Input::Tick)).expect("time passes");
+        self.transitions.clear();
     }
 
     pub(crate) fn step(&self, work: WorkId) -> &Step {
@@ -230,6 +244,18 @@ impl Schedule {
         self.engine.dependencies(work).find(blocks).map(|on| on.work)
     }
 
+    /// Why steps are cancelled though nobody has asked for it: one has failed, and that stops the others.
+    pub(crate) fn why_stopped(&self) -> Option<String> {
+        let how = match self.plan.on_failure {
+            OnFailure::Finish => return None,
+            OnFailure::Stop => "stop",
+            OnFailure::Cancel => "cancel",
+        };
+        let mut works = self.engine.works();
+        let failed = works.find(|work| self.engine.phase(*work) == Some(Phase::Failed))?;
+        Some(format!("{} failed, and on_failure is \"{how}\"", self.step(failed).name))
+    }
+
     /// The works that have ended since transitions were last taken.
     pub(crate) fn just_ended(&self) -> BTreeSet<WorkId> {
         let ended = self.transitions.iter().filter(|change| change.to.state().is_terminal());
@@ -318,6 +344,11 @@ impl Schedule {
         std::mem::take(&mut self.facts)
     }
 
+    /// The transitions that nobody has taken so far.
+    pub(crate) fn transitions(&self) -> &[Transition] {
+        &self.transitions
+    }
+
     /// The transitions since the last call.
     pub(crate) fn take_transitions(&mut self) -> Vec<Transition> {
         std::mem::take(&mut self.transitions)
@@ -404,8 +435,6 @@ fn cpus() -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn plan() -> Plan {

@@ -1,6 +1,6 @@
 //! What becomes of the other steps when one has failed.
 
-use crate::bench::{Bench, runs, stderr};
+use crate::bench::{Bench, runs, stderr, stdout};
 
 /// One fails while another runs and a third waits for its turn.
 const FLOW: &str = r#"
@@ -50,6 +50,44 @@ fn nothing_new_starts_after_a_failure_if_it_is_to_stop() {
 #[test]
 fn everything_ends_after_a_failure_if_it_is_to_be_cancelled() {
     check("cancel", 1, "");
+}
+
+#[test]
+fn what_is_cancelled_because_another_step_failed_says_so() {
+    let flow = r#"
+concurrency = 2
+
+[step.fails]
+run = "until test -e begun; do sleep 0.01; done; exit 3"
+
+[step.runs]
+run = "touch begun; exec sleep 600"
+
+[step.waits]
+after = ["runs"]
+run   = "true"
+"#;
+    let bench = Bench::new();
+    bench.write("flow.toml", &format!("on_failure = 'cancel'\n{flow}"));
+    let output = bench.call(&["run", "flow.toml"]);
+    let why = r#"fails failed, and on_failure is "cancel""#;
+    for (step, why) in [("runs", format!("while it ran: {why}")), ("waits", why.to_owned())] {
+        let told = stderr(&output);
+        let line = told.lines().find(|line| line.starts_with(&format!("{step}: cancelled")));
+        assert!(line.is_some_and(|line| line.ends_with(&why)), "{told}");
+        let told = stdout(&bench.call(&["why", &format!("last/{step}")]));
+        assert!(told.contains(&why), "{told}");
+    }
+}
+
+#[test]
+fn a_failure_that_is_tried_again_has_its_reason_where_it_fails() {
+    let (bench, output) = Bench::run("[step.a]\nrun = 'exit $((WINDLASS_ATTEMPT + 2))'\n");
+    assert!(stderr(&output).contains("a: failed after 0.0 s: exit code 3"), "{}", stderr(&output));
+    let again = stderr(&bench.call(&["retry", "last"]));
+    let lines: Vec<_> = again.lines().collect();
+    assert_eq!(lines[1..3], ["a: will be tried again", "a: started, attempt 2 of 2"], "{again}");
+    assert!(lines[3].ends_with("attempt 2 of 2: exit code 4"), "{again}");
 }
 
 #[test]

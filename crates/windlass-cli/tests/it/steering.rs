@@ -120,9 +120,11 @@ fn a_run_that_nobody_leads_is_cancelled_by_whoever_asks() {
     assert_eq!(bench.call(&["cancel", &format!("{run}/c")]).status.code(), Some(2));
     let output = bench.call(&["cancel", &format!("{run}/b")]);
     assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("2 steps\n"), "none has ended before: {}", stderr(&output));
     assert!(stderr(&output).contains("b: cancelled"), "{}", stderr(&output));
     let output = bench.call(&["cancel", &run]);
     assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("2 steps, 1 done before\n"), "{}", stderr(&output));
     assert!(stderr(&output).contains("a: cancelled"), "{}", stderr(&output));
     assert_eq!(bench.call(&["resume", &run]).status.code(), Some(3));
 }

@@ -1,6 +1,8 @@
 //! Timeouts, grace, deadlines and slots of semaphores in a run.
 
-use crate::bench::{Bench, runs, stderr};
+use std::time::Duration;
+
+use crate::bench::{Bench, runs, stderr, stdout};
 
 #[test]
 fn a_step_that_takes_too_long_is_ended_and_tried_again() {
@@ -60,6 +62,60 @@ run = "touch never"
     );
     assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
     assert!(!bench.path("never").exists(), "it failed while it waited");
+}
+
+#[test]
+fn steps_that_wait_when_the_deadline_passes_have_failed_and_can_be_tried_again() {
+    let flow = r#"
+deadline = "300ms"
+
+[step.guarded]
+guard = ["open"]
+run   = "true"
+
+[step.delayed]
+retry = { count = 1, delay = "1h" }
+run   = "test -e open"
+
+[guard.open]
+condition = "test -e open"
+"#;
+    let (bench, output) = Bench::run(flow);
+    assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
+    let why = "past the deadline of the run";
+    let shown = stdout(&bench.call(&["show", "last"]));
+    for step in ["guarded", "delayed"] {
+        let told = stderr(&output);
+        let line = told.lines().find(|line| line.starts_with(&format!("{step}: failed")));
+        assert!(line.is_some_and(|line| line.ends_with(why)), "{told}");
+        let row = shown.lines().find(|line| line.starts_with(step)).expect("it has a row");
+        assert!(row.contains("failed") && row.contains(why), "{row}");
+        let told = stdout(&bench.call(&["why", &format!("last/{step}")]));
+        assert!(told.contains(why), "{told}");
+    }
+    bench.write("open", "");
+    let again = bench.call(&["retry", "last"]);
+    assert!(again.status.success(), "{}", stderr(&again));
+    let shown = stdout(&bench.call(&["show", "last"]));
+    assert!(!shown.contains(why), "that is past: {shown}");
+}
+
+#[test]
+fn a_run_that_went_on_after_its_deadline_can_be_tried_again() {
+    let bench = Bench::new();
+    let flow = "deadline = '1s'\n[step.a]\nrun = 'touch begun; test -e again || sleep 600'\n";
+    bench.write("flow.toml", flow);
+    let mut run = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    run.kill().expect("it runs");
+    run.wait().expect("it was killed");
+    // The rest of its time.
+    std::thread::sleep(Duration::from_secs(1));
+    let late = bench.call(&["resume", "last"]);
+    assert_eq!(late.status.code(), Some(124), "{}", stderr(&late));
+    bench.write("again", "");
+    let again = bench.call(&["retry", "last"]);
+    assert!(again.status.success(), "{}", stderr(&again));
 }
 
 #[test]

@@ -157,6 +157,7 @@ impl Coordinator {
         self.schedule.apply(Input::Tick).expect("time passes");
         news.into_iter().for_each(|news| self.apply(news));
         self.schedule.heed_failures();
+        self.explain_ends();
         self.keeper.note_news();
         if !self.may_jot() {
             return self.commit();
@@ -283,9 +284,9 @@ impl Coordinator {
 
     /// The store has everything from now on.
     pub(super) fn store_rest(&mut self) -> Result<(), RunError> {
-        match self.keeper.jotted {
-            Some(_) => self.store_all(false).map(drop),
-            None => Ok(()),
+        match self.keeper.jotted.is_some() || !self.records.is_empty() {
+            true => self.store_all(false).map(drop),
+            false => Ok(()),
         }
     }
 

@@ -6,11 +6,13 @@
 
 use std::time::Instant;
 
-use windlass_core::{Ending, Grant, Input, Outcome, Phase, Timestamp, Why, WorkId};
+use windlass_core::{
+    Ending, Grant, Input, Outcome, Phase, Timestamp, Transition, Why, WorkId, WorkState,
+};
 use windlass_store::{
     AttemptEnd, AttemptRecord, GuardWait, HolderId, Name, StoreError, Token, Transaction,
 };
-use windlass_workflow::Retry;
+use windlass_workflow::{OnFailure, Retry};
 
 use super::condition::{Conclusion, Condition, Orders, Side};
 use super::ending::{GRACE, cannot_end};
@@ -20,6 +22,7 @@ use super::{Coordinator, News, RunError};
 use crate::ended::{Ended, Exit};
 use crate::guard::Verdict;
 use crate::processes::Job;
+use crate::schedule::TOO_LATE;
 
 /// A pass that is under way.
 pub(super) struct Running {
@@ -265,7 +268,7 @@ impl Coordinator {
         };
         let record = running.record(&step, self.schedule.now(), end);
         self.schedule.apply(Input::Finished { grant, outcome }).expect("an attempt ends once");
-        self.whys.extend(running.why.map(|why| (work, why)));
+        self.whys.extend(running.why.map(|why| ((work, grant.attempt), why)));
         let (holder, names) = (self.leader.holder_of(grant), running.start.names);
         self.records.push(Record::Attempt { record, holder, names });
     }
@@ -277,8 +280,13 @@ impl Coordinator {
         };
         Some(match (why, self.schedule.step(work).timeout) {
             (Why::Timeout, Some(timeout)) => format!("timed out after {timeout:?}"),
-            (Why::Deadline, _) => "past the deadline of the run".to_owned(),
-            _ => "while it ran".to_owned(),
+            (Why::Deadline, _) => TOO_LATE.to_owned(),
+            _ => match self.schedule.why_stopped().filter(|_| !self.cancelled) {
+                Some(why) if self.schedule.plan().on_failure == OnFailure::Cancel => {
+                    format!("while it ran: {why}")
+                }
+                _ => "while it ran".to_owned(),
+            },
         })
     }
 
@@ -318,7 +326,7 @@ impl Coordinator {
             }
             (Side::Before, Conclusion::Skip) => {
                 if self.schedule.apply(Input::Skip(work)).is_ok() {
-                    self.whys.insert(work, "when says so".to_owned());
+                    self.note_why(work, "when says so".to_owned());
                 }
             }
             (Side::Before, Conclusion::Failed(why)) => self.reject(work, why),
@@ -328,17 +336,56 @@ impl Coordinator {
 
     /// The step never begins.
     fn reject(&mut self, work: WorkId, why: String) {
-        if self.schedule.apply(Input::Reject(work)).is_err() {
-            return;
+        if self.schedule.apply(Input::Reject(work)).is_ok() {
+            self.record_why(work, AttemptEnd::Failed, why);
         }
+    }
+
+    /// Notes why steps have ended that the run itself ends between their attempts.
+    pub(super) fn explain_ends(&mut self) {
+        let new = &self.schedule.transitions()[self.explained..];
+        self.explained += new.len();
+        let ended = |phase: Phase| {
+            let idle = |change: &&Transition| change.from == Some(WorkState::Pending);
+            let ended = new.iter().filter(idle).filter(|change| change.to == phase);
+            ended.map(|change| change.work).collect::<Vec<_>>()
+        };
+        let (failed, cancelled) = (ended(Phase::Failed), ended(Phase::Cancelled));
+        if !failed.is_empty() && self.schedule.is_too_late() {
+            self.explain(&failed, AttemptEnd::Failed, TOO_LATE);
+        }
+        if !cancelled.is_empty()
+            && !self.cancelled
+            && let Some(why) = self.schedule.why_stopped()
+        {
+            self.explain(&cancelled, AttemptEnd::Cancelled, &why);
+        }
+    }
+
+    /// Those have ended like that, unless another reason is known.
+    fn explain(&mut self, works: &[WorkId], end: AttemptEnd, why: &str) {
+        for &work in works {
+            if !self.whys.contains_key(&(work, self.latest(work).attempt)) {
+                self.record_why(work, end, why.to_owned());
+            }
+        }
+    }
+
+    /// Why a step ends between its attempts, for those who look later, too.
+    fn record_why(&mut self, work: WorkId, end: AttemptEnd, why: String) {
         let (step, now) = (self.schedule.step(work), self.schedule.now());
-        let start = Start { grant: Grant { work, attempt: 0 }, names: Vec::new(), broken: None };
-        let mut never = Running::new(start, now);
+        let grant = Grant { work, attempt: 0 };
+        let mut never = Running::new(Start { grant, names: Vec::new(), broken: None }, now);
         never.why = Some(why.clone());
-        let record = never.record(&step.name, now, AttemptEnd::Failed);
-        let holder = self.leader.holder_of(Grant { work, attempt: 0 });
+        let (record, holder) = (never.record(&step.name, now, end), self.leader.holder_of(grant));
         self.records.push(Record::Attempt { record, holder, names: Vec::new() });
-        self.whys.insert(work, why);
+        self.note_why(work, why);
+    }
+
+    /// Why a step ends between its attempts.
+    fn note_why(&mut self, work: WorkId, why: String) {
+        let Grant { attempt, .. } = self.latest(work);
+        self.whys.insert((work, attempt), why);
     }
 
     /// What the step has to ensure is decided.

@@ -30,6 +30,8 @@ impl Coordinator {
     /// Tells of every change; the steps that have to end, because their time is up or somebody
     /// wants it.
     pub(super) fn show(&mut self, watch: &mut impl FnMut(&Update<'_>)) -> Vec<WorkId> {
+        self.explain_ends();
+        self.explained = 0;
         let mut late = Vec::new();
         for transition in self.schedule.take_transitions() {
             let Transition { work, to, .. } = transition;
@@ -67,7 +69,10 @@ impl Coordinator {
         // A start may be told together with the end that follows it, and only ends have reasons.
         let why = match state {
             WorkState::Running => None,
-            _ => self.whys.remove(&work).or_else(|| self.schedule.why_blocked(work)),
+            _ => {
+                let why = self.whys.remove(&(work, attempt));
+                why.or_else(|| self.schedule.why_blocked(work))
+            }
         };
         let step = self.schedule.step(work).name.as_str();
         let log = log_path(&self.logs, Grant { work, attempt }, step);

@@ -92,6 +92,7 @@ impl RunView {
         let workflow = plan.name.clone();
         let mut schedule = Schedule::new(plan);
         schedule.replay(&facts);
+        listing.end.into_iter().for_each(|end| schedule.replay_end(end));
         let state = state_of(&schedule, &listing, leader.as_ref(), facts.last());
         let unnamed = match state {
             RunState::UnderWay { .. } => BTreeMap::new(),
@@ -309,6 +310,7 @@ impl Journal<'_> {
             StepState::Running if !led => StepState::Interrupted,
             state => state,
         };
+        let last = attempts.last().map(|last| last.started_ms);
         StepView {
             name: step.name.clone(),
             declared: step.declared.clone(),
@@ -317,8 +319,7 @@ impl Journal<'_> {
             most_attempts: step.retry.count.saturating_add(1),
             after: step.after.clone(),
             guarded_ms: None,
-            // What was told of a step that was tried again later is past.
-            unbegun: unbegun.filter(|_| state.is_end()),
+            unbegun: unbegun.filter(|unbegun| is_latest(unbegun, state, last)),
         }
     }
 
@@ -388,6 +389,16 @@ impl Journal<'_> {
             ..self.begun(grant, record.started_ms)
         }
     }
+}
+
+/// Whether a step has ended between its attempts as was told, and was not tried again since: its last
+/// attempt began before.
+fn is_latest(unbegun: &AttemptView, state: StepState, last: Option<i64>) -> bool {
+    let as_told = match unbegun.end {
+        Some(AttemptEnd::Cancelled) => state == StepState::Cancelled,
+        _ => state == StepState::Failed,
+    };
+    as_told && last <= unbegun.ended_ms
 }
 
 fn end_of(ending: Ending) -> AttemptEnd {
