@@ -69,18 +69,35 @@ pub struct Usage {
 }
 
 /// How an attempt ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ended {
     /// How its process ended; what a shell would say of one that could not be started.
     pub exit: Exit,
     /// What it took.
     pub usage: Usage,
+    /// What is wrong besides: why it could not be started, or what it has left behind.
+    pub flaw: Option<String>,
+}
+
+impl Ended {
+    /// Whether its process ended well, and nothing else is wrong.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.exit.is_success() && self.flaw.is_none()
+    }
+
+    /// What is wrong; nothing if it is a success.
+    #[must_use]
+    pub fn why(&self) -> Option<String> {
+        let exit = (!self.exit.is_success()).then(|| self.exit.to_string());
+        self.flaw.clone().or(exit)
+    }
 }
 
 impl From<Exit> for Ended {
     /// An end that took nothing.
     fn from(exit: Exit) -> Self {
-        Self { exit, usage: Usage::default() }
+        Self { exit, usage: Usage::default(), flaw: None }
     }
 }

@@ -521,11 +521,11 @@ impl Processes {
         if !left.is_empty() {
             let what = format!("processes {left:?} that it has started cannot be ended");
             outputs::complain(traces.log.path(), &what);
-            ended.exit = failed(ended.exit);
+            ended.flaw = Some(what);
         }
         match traces
             .output
-            .filter(|output| ended.exit.is_success() && access(output, Access::EXISTS).is_ok())
+            .filter(|output| ended.is_success() && access(output, Access::EXISTS).is_ok())
         {
             None => Some((job, ended)),
             Some(output) => {
@@ -542,7 +542,7 @@ impl Processes {
             if let Err(error) = outputs::read(&output) {
                 let what = format!("what it wrote to $WINDLASS_OUTPUT: {error}");
                 outputs::complain(log.path(), &what);
-                ended.exit = failed(ended.exit);
+                ended.flaw = Some(what);
             }
             // Nobody listens any more if the run has failed meanwhile.
             let _ = tell.send(Word::Over(job, ended));
@@ -557,11 +557,6 @@ impl Drop for Processes {
         let _ = self.finish();
         self.spares.clear();
     }
-}
-
-/// What an end becomes when something about it went wrong.
-fn failed(exit: Exit) -> Exit {
-    if exit.is_success() { Exit::Code(1) } else { exit }
 }
 
 /// Now, in ticks since boot, as the kernel counts the starts of processes.

@@ -144,7 +144,7 @@ pub(crate) fn reap(child: Pid) -> io::Result<Option<Ended>> {
             // has filled it in.
             let usage = unsafe { usage.assume_init() };
             let exit = ExitStatus::from_raw(status).into();
-            Ok(Some(Ended { exit, usage: usage_of(&usage) }))
+            Ok(Some(Ended { exit, usage: usage_of(&usage), flaw: None }))
         }
     }
 }

@@ -73,7 +73,8 @@ run   = "echo {writes.a} > seen"
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let told = stdout(&output) + &stderr(&output);
     let why = "the step cannot be started: it needs {writes.b}, which no step has written";
-    assert_eq!(told.matches(why).count(), 2, "{told}");
+    assert_eq!(told.matches(&format!("windlass: {why}")).count(), 2, "in the logs: {told}");
+    assert_eq!(told.matches(&format!(" s: {why}")).count(), 4, "and wherever it is told: {told}");
     assert!(!bench.path("never").exists());
     assert_eq!(bench.read("seen"), "1\n");
 }
@@ -83,7 +84,8 @@ fn an_output_that_cannot_be_read_fails_the_step_that_wrote_it() {
     let (bench, output) = Bench::run(
         r#"
 [step.writes]
-run = "echo nonsense > \"$WINDLASS_OUTPUT\""
+run   = "echo nonsense > \"$WINDLASS_OUTPUT\""
+retry = { count = 1, on_exit = [1] }
 
 [step.reads]
 after = ["writes"]
@@ -92,7 +94,10 @@ run   = "touch never"
     );
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let told = stdout(&output) + &stderr(&output);
-    assert!(told.contains("$WINDLASS_OUTPUT: line 1 is not of the form key=value"), "{told}");
+    let why = "what it wrote to $WINDLASS_OUTPUT: line 1 is not of the form key=value";
+    assert!(told.contains(&format!("writes: failed after 0.0 s: {why}")), "{told}");
+    let shown = stdout(&bench.call(&["show", "last", "--json"]));
+    assert!(shown.contains(r#""end":"failed","code":0"#) && shown.contains(why), "{shown}");
     assert!(!bench.path("never").exists());
 }
 
@@ -149,7 +154,8 @@ run   = "echo well > seen"
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let told = stdout(&output) + &stderr(&output);
     let why = "the step cannot be started: its lock cannot be called so: ";
-    assert_eq!(told.matches(why).count(), 2, "{told}");
+    assert_eq!(told.matches(&format!("windlass: {why}")).count(), 2, "in the logs: {told}");
+    assert_eq!(told.matches(&format!(" s: {why}")).count(), 4, "and wherever it is told: {told}");
     assert!(!bench.path("never").exists());
     assert_eq!(bench.read("seen"), "well\n");
 }

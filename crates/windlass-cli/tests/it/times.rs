@@ -168,7 +168,7 @@ timeout = "600ms"
     bench.await_file("begun-1");
     child.kill().expect("it can be killed");
     child.wait().expect("it was killed");
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    std::thread::sleep(Duration::from_millis(700));
     bench.write("go", "");
     let output = bench.call(&["resume", &bench.run_id()]);
     assert!(output.status.success(), "{}", stderr(&output));

@@ -11,7 +11,7 @@ use super::condition::Side;
 use super::leader::Start;
 use super::pass::{Record, Running, Stage, millis};
 use super::{Coordinator, End, Notice, RunError, Stop, Update};
-use crate::ended::Exit;
+use crate::ended::Ended;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::order::Order;
@@ -297,10 +297,10 @@ impl Coordinator {
         }
     }
 
-    pub(super) fn hook_ended(&mut self, hook: u32, exit: Exit) {
-        if let Some(name) = self.hooks.remove(&hook).filter(|_| !exit.is_success()) {
+    pub(super) fn hook_ended(&mut self, hook: u32, ended: &Ended) {
+        if let Some((name, why)) = self.hooks.remove(&hook).zip(ended.why()) {
             let log = self.logs.join(format!("{name}.log"));
-            let what = format!("{name}: {exit}; its output: {}", log.display());
+            let what = format!("{name}: {why}; its output: {}", log.display());
             self.notices.push(Notice::Said(what));
         }
     }

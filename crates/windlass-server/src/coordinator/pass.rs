@@ -122,7 +122,9 @@ impl Running {
             (None, signal) => signal.map(Exit::Signal),
         };
         let outcome = match exit {
-            Some(exit) if record.why.is_none() || !exit.is_success() => outcome(exit, retry, false),
+            Some(exit) if record.why.is_none() || !exit.is_success() => {
+                outcome(&exit.into(), retry, false)
+            }
             _ => Outcome::Failed,
         };
         let began = Timestamp::from_millis(record.started_ms.unsigned_abs());
@@ -136,12 +138,12 @@ impl Running {
     }
 
     fn record(&self, step: &str, now: Timestamp, end: AttemptEnd) -> AttemptRecord {
-        let (code, signal) = match self.ended.map(|ended| ended.exit) {
+        let (code, signal) = match self.ended.as_ref().map(|ended| ended.exit) {
             Some(Exit::Code(code)) => (Some(code), None),
             Some(Exit::Signal(signal)) => (None, Some(signal)),
             None => (None, None),
         };
-        let usage = self.ended.map(|ended| ended.usage);
+        let usage = self.ended.as_ref().map(|ended| ended.usage);
         let Grant { work, attempt } = self.start.grant;
         AttemptRecord {
             work,
@@ -167,8 +169,8 @@ impl Coordinator {
     /// Takes one piece of news in.
     pub(super) fn apply(&mut self, news: News) {
         match news {
-            News::Exited { job: Job::Work(work), ended } => self.exited(work, ended),
-            News::Exited { job: Job::Hook(hook), ended } => self.hook_ended(hook, ended.exit),
+            News::Exited { job: Job::Work(work), ended } => self.exited(work, &ended),
+            News::Exited { job: Job::Hook(hook), ended } => self.hook_ended(hook, &ended),
             News::Concluded(work, side, conclusion) => self.concluded(work, side, conclusion),
             News::Request(wish) => self.grant_wish(wish),
             News::Checked { .. } | News::Signal(_) | News::Rang => {
@@ -178,16 +180,16 @@ impl Coordinator {
     }
 
     /// A process of the step has ended.
-    fn exited(&mut self, work: WorkId, ended: Ended) {
+    fn exited(&mut self, work: WorkId, ended: &Ended) {
         let running = self.running.get_mut(&work).expect("it runs");
         running.kill_at = None;
         match running.stage {
             Stage::Command => {
-                running.ended = Some(ended);
-                self.command_over(work, ended.exit);
+                running.ended = Some(ended.clone());
+                self.command_over(work, ended);
             }
             Stage::Ensuring => unreachable!("nothing of it runs"),
-            Stage::Finally => self.finally_over(work, ended.exit),
+            Stage::Finally => self.finally_over(work, ended),
             Stage::CleanUp => {
                 self.uncleaned.remove(&work);
                 self.running.remove(&work);
@@ -196,21 +198,20 @@ impl Coordinator {
     }
 
     /// The command of the step has ended: it has to be ensured, or that was it.
-    fn command_over(&mut self, work: WorkId, exit: Exit) {
+    fn command_over(&mut self, work: WorkId, ended: &Ended) {
         let grant = self.latest(work);
         let step = self.schedule.step(work);
         let asked = matches!(self.schedule.engine().phase(work), Some(Phase::Cancelling { .. }));
         let stopping = self.stop.is_some();
-        if exit.is_success() && !step.ensures.is_empty() && !asked && !stopping {
+        if ended.is_success() && !step.ensures.is_empty() && !asked && !stopping {
             let orders = self.condition_orders(grant, Side::After);
             self.let_go(work);
             self.running.get_mut(&work).expect("it runs").stage = Stage::Ensuring;
             self.conditions.begin(work, Side::After, orders, self.schedule.now());
             return;
         }
-        let outcome = outcome(exit, &step.retry, stopping);
-        let why = (!exit.is_success()).then(|| exit.to_string());
-        self.settle(work, outcome, why);
+        let outcome = outcome(ended, &step.retry, stopping);
+        self.settle(work, outcome, ended.why());
     }
 
     /// How the attempt ends is decided, unless the engine knows better; what follows in any case
@@ -238,12 +239,12 @@ impl Coordinator {
     }
 
     /// What follows in any case has run: the attempt ends.
-    fn finally_over(&mut self, work: WorkId, exit: Exit) {
+    fn finally_over(&mut self, work: WorkId, ended: &Ended) {
         self.uncleaned.remove(&work);
         let running = self.running.get_mut(&work).expect("it runs");
-        if !exit.is_success() && running.outcome == Outcome::Success {
+        if let Some(why) = ended.why().filter(|_| running.outcome == Outcome::Success) {
             running.outcome = Outcome::Failed;
-            running.why = Some(format!("finally: {exit}"));
+            running.why = Some(format!("finally: {why}"));
         }
         self.complete(work);
     }
@@ -467,14 +468,15 @@ impl Coordinator {
     }
 }
 
-/// What comes of an exit, as far as the step says.
-fn outcome(exit: Exit, retry: &Retry, stopping: bool) -> Outcome {
-    let named = retry.on_exit.as_ref().is_none_or(|codes| codes.contains(&exit.code()));
-    match exit {
-        exit if exit.is_success() => Outcome::Success,
-        _ if stopping => Outcome::Interrupted,
+/// What comes of an end, as far as the step says.
+fn outcome(ended: &Ended, retry: &Retry, stopping: bool) -> Outcome {
+    let named = |codes: &Vec<i32>| codes.contains(&ended.exit.code());
+    let again = retry.count > 0 && retry.on_exit.as_ref().is_none_or(named);
+    match ended.is_success() {
+        true => Outcome::Success,
+        false if stopping => Outcome::Interrupted,
         // The delay is what the step's policy says.
-        _ if retry.count > 0 && named => Outcome::Retry { delay: std::time::Duration::ZERO },
-        _ => Outcome::Failed,
+        false if again => Outcome::Retry { delay: std::time::Duration::ZERO },
+        false => Outcome::Failed,
     }
 }

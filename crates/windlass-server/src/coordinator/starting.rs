@@ -9,7 +9,7 @@ use super::leader::Start;
 use super::pass::Running;
 use super::{Coordinator, News};
 use crate::attempt::{FENCE_VARIABLE, RUN_VARIABLE, fence, log_path};
-use crate::ended::Exit;
+use crate::ended::{Ended, Exit};
 use crate::order::{Order, Unready};
 use crate::outputs;
 use crate::processes::{CANNOT_START, Job, Log, NotStarted, Prepared, Traces};
@@ -113,8 +113,9 @@ impl Coordinator {
 
     /// A process that cannot be started has ended as a shell would say.
     fn never_began(&mut self, job: Job, log: &Path, (code, why): Why) {
-        outputs::complain(log, &format!("the step cannot be started: {why}"));
-        let ended = Exit::Code(code).into();
+        let why = format!("the step cannot be started: {why}");
+        outputs::complain(log, &why);
+        let ended = Ended { flaw: Some(why), ..Exit::Code(code).into() };
         self.tell.send(News::Exited { job, ended }).expect("we listen ourselves");
     }
 
