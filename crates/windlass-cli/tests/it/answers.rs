@@ -140,3 +140,28 @@ fn why_tells_when_a_lock_may_come_free_by_the_habits_of_its_holder() {
         child.wait_with_output().expect("it ends");
     }
 }
+
+#[test]
+fn why_names_no_lock_that_is_there_for_whoever_asks() {
+    let bench = Bench::new();
+    bench.write("flow.toml", "[step.w]\nlock = ['kept', 'let-go']\nrun = 'true'\n");
+    let hold = |name: &str| {
+        let command = format!("touch {name}; exec sleep 600");
+        let holder = bench.start(&["lock", name, "--", "sh", "-c", &command]);
+        bench.await_file(name);
+        holder
+    };
+    let (keeps, lets_go) = (hold("kept"), hold("let-go"));
+    let waiter = bench.start(&["run", "flow.toml"]);
+    let why = || stdout(&bench.call(&["why", "last/w"]));
+    eventually("both are held", || {
+        why().contains("\"kept\" is held by") && why().contains("\"let-go\" is held by")
+    });
+    signal(&lets_go, Signal::TERM);
+    lets_go.wait_with_output().expect("it ends");
+    assert!(why().contains("\"kept\" is held by") && !why().contains("let-go"), "{}", why());
+    for child in [waiter, keeps] {
+        signal(&child, Signal::TERM);
+        child.wait_with_output().expect("it ends");
+    }
+}

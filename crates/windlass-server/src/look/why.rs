@@ -263,7 +263,9 @@ impl Asking<'_> {
             };
             let Some(place) = seen.tickets.iter().position(own) else { continue };
             let ticket = &seen.tickets[place];
-            if ticket.ticket.refused.contains(&seen.name) {
+            // It may have been refused, and be there for it by now, while it waits for others.
+            let is_there = seen.leases.is_empty() && place == 0;
+            if ticket.ticket.refused.contains(&seen.name) && !is_there {
                 let holders = seen.leases.iter().map(|lease| self.holder(lease)).collect();
                 let ahead = seen.tickets[..place].iter();
                 let ahead = ahead.map(|stored| self.waiter(&seen.name, stored)).collect();
