@@ -6,6 +6,7 @@ use std::path::Path;
 
 use windlass_server::{
     Hold, HoldError, HolderId, LeaseTerms, Need, People, Refused, StoreOpener, hold,
+    waits_for_its_own,
 };
 
 use crate::arguments::{Form, Holding, LockArguments, SemArguments};
@@ -61,10 +62,18 @@ fn run(
     }
 }
 
-/// Tells a person for what the command waits; scripts would only log it.
+/// Tells a person for what the command waits; scripts would only log it. One that may wait for itself says
+/// so in any case.
 pub(crate) fn tell(store: &StoreOpener, refused: &Refused) {
-    if io::stderr().is_terminal() {
-        let (name, by) = refused.first();
+    let own = store.open().ok().and_then(|mut store| waits_for_its_own(&mut store, refused).ok());
+    let (name, by) = refused.first();
+    if own == Some(true) {
+        let by = called(store, by);
+        eprintln!(
+            "windlass: waiting for {name}: {by} has it, and has started this command; if it waits \
+             for this one, both wait for ever"
+        );
+    } else if io::stderr().is_terminal() {
         let by = called(store, by);
         eprintln!("windlass: waiting for {name}: {by} has it or stands before us");
     }

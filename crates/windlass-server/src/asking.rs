@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{PidfdFlags, pidfd_open};
 use windlass_core::{Hold, HolderId, LeaseTerms, Name, Need, Token};
 use windlass_store::{
-    Bell, Claim, Claimed, Patience, Process, Refused, Store, StoreError, Topic, Tree,
+    Bell, Claim, Claimed, Patience, Process, Refused, Store, StoreError, StoredLease, Topic, Tree,
 };
 
 use crate::attempt::pid;
@@ -19,6 +19,7 @@ use crate::hold::HoldError;
 use crate::poll::poll;
 use crate::presence;
 use crate::signals::SignalPipe;
+use crate::tree;
 
 /// How often the first in line looks again though nobody rang.
 const NET: Duration = Duration::from_secs(2);
@@ -182,6 +183,23 @@ impl Asking<'_> {
             None => Ok(()),
         }
     }
+}
+
+/// Whether whoever has started this process holds one of the locks that were refused, so that the two may
+/// wait for each other.
+pub fn waits_for_its_own(store: &mut Store, refused: &Refused) -> Result<bool, StoreError> {
+    let marked = |lease: &StoredLease| {
+        lease.owner.tree.as_ref().is_some_and(|tree| tree::carries(&tree.mark))
+    };
+    let locks = refused.refusals.iter().filter(|refusal| matches!(refusal.name, Name::Lock(_)));
+    store.look(|transaction| {
+        for refusal in locks {
+            if transaction.leases(&refusal.name)?.iter().any(marked) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    })
 }
 
 /// Something that can be read once a process has ended. None if it cannot be seen, or has ended:

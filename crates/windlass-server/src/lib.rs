@@ -67,6 +67,7 @@ mod spares;
 mod spawn;
 mod tree;
 
+pub use asking::waits_for_its_own;
 pub use coordinator::{
     Ask, Change, Coordinator, End, RunError, Update, ask, check_step, decide_step,
 };

@@ -40,6 +40,13 @@ pub(crate) fn mark(word: &str) -> String {
     format!("{MARKS}={word}")
 }
 
+/// Whether this process works for whoever has that mark.
+pub(crate) fn carries(mark: &str) -> bool {
+    let word = mark.strip_prefix(MARKS).and_then(|rest| rest.strip_prefix('='));
+    let words = std::env::var(MARKS).unwrap_or_default();
+    word.is_some_and(|word| words.split(' ').any(|own| own == word))
+}
+
 /// A process as it was when it was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Process {

@@ -73,6 +73,26 @@ fn a_run_that_waits_for_a_lock_can_be_cancelled() {
 }
 
 #[test]
+fn a_lock_that_is_held_by_who_asks_for_it_says_so() {
+    let bench = Bench::new();
+    let nested = r#""$WINDLASS" lock x --wait 100ms -- true"#;
+    let output = bench.call(&["lock", "x", "--", "sh", "-c", nested]);
+    assert_eq!(output.status.code(), Some(75), "{}", stderr(&output));
+    assert!(stderr(&output).contains("both wait for ever"), "{}", stderr(&output));
+
+    bench.write("flow.toml", &format!("[step.a]\nlock = 'x'\nrun = '{nested}'\n"));
+    let output = bench.call(&["run", "flow.toml"]);
+    let told = stdout(&output);
+    assert!(told.contains("/a has it, and has started this command; if it waits"), "{told}");
+
+    let mut holder = held(&bench);
+    let other = bench.call(&["lock", "x", "--wait", "0s", "--", "true"]);
+    assert!(!stderr(&other).contains("for ever"), "{}", stderr(&other));
+    bench.write("release", "");
+    holder.wait().expect("it ends");
+}
+
+#[test]
 fn a_lock_that_is_not_had_in_time_is_75() {
     let bench = Bench::new();
     let mut holder = held(&bench);
