@@ -4,8 +4,8 @@ use std::path::Path;
 
 use windlass_core::{Fact, Grant, HolderId, Phase, Token, WorkId};
 use windlass_store::{
-    Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, RunRecord, StoreError, Transaction,
-    Tree,
+    Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, Refused, RunRecord, StoreError,
+    Transaction, Tree,
 };
 use windlass_workflow::Plan;
 
@@ -167,8 +167,7 @@ pub(super) fn admit(
                 starts.push(Start { grant, names, broken: None });
             }
             Claimed::Refused(refused) => {
-                let (name, holder) = refused.first();
-                asking.refusals.push((grant.work, format!("{name}, which {} has", brief(holder))));
+                asking.refusals.push((grant.work, waits_for(&refused)));
                 asking.leftovers.extend(refused.leftovers);
                 schedule.refuse(grant).expect(known);
             }
@@ -221,6 +220,15 @@ impl Asking<'_> {
     }
 }
 
+/// The first name that was refused, and who is in the way.
+fn waits_for(refused: &Refused) -> String {
+    let (name, first) = refused.first();
+    match refused.refusals[0].holders.is_empty() {
+        false => format!("{name}, which {} has", brief(first)),
+        true => format!("{name}, for which {} stands in line before it", brief(first)),
+    }
+}
+
 /// A holder without what only tells its lives apart: a process, or a run.
 fn brief(holder: &HolderId) -> &str {
     let whole = holder.as_str();
@@ -249,4 +257,27 @@ pub(super) fn terms(plan: &Plan) -> LeaseTerms {
     let heartbeat_timeout =
         asked.min().map_or(usual.heartbeat_timeout, |asked| asked.min(usual.heartbeat_timeout));
     LeaseTerms { heartbeat_timeout, ..usual }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::NameRefusal;
+
+    use super::*;
+
+    #[test]
+    fn whoever_only_stands_in_line_has_nothing_yet() {
+        let said = |holders: &[&str], ahead: &[&str]| {
+            let all = |ids: &[&str]| ids.iter().map(|id| HolderId::new(*id)).collect();
+            let name = Name::Lock("x".to_owned());
+            let refusal =
+                NameRefusal { name, available: 0, holders: all(holders), ahead: all(ahead) };
+            let refusals = vec![refusal];
+            waits_for(&Refused { refusals, leftovers: Vec::new(), blockers: Vec::new(), ahead: 0 })
+        };
+        let (first, second) = ("run 1a2b/3@1 epoch 4", "process 7 (boot)");
+        assert_eq!(said(&[first], &[second]), "lock \"x\", which run 1a2b has");
+        let waits = "lock \"x\", for which process 7 stands in line before it";
+        assert_eq!(said(&[], &[second, first]), waits);
+    }
 }
