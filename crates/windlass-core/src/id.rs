@@ -3,7 +3,10 @@
 use std::fmt;
 use std::num::NonZeroU64;
 
-/// A work of one engine. Numbers start at 1 and are never used again.
+/// A work of one engine, or one scheduler. Numbers start at 1 and are never used again there.
+///
+/// It does not say whose it is: given to another one, it stands for whatever work has this number
+/// there, or for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkId(NonZeroU64);
 

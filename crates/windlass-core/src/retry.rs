@@ -50,26 +50,30 @@ const MOST_DOUBLINGS: u32 = 9;
 
 impl Default for RetryPolicy {
     /// Exponential and spread: the n-th delay is anywhere from `u/2 + 1` to `u` seconds, with `u` =
-    /// 2, 4, 8 … 512.
+    /// 2, 4, 8 … 512. Five retries, so six attempts, unless [`times`](RetryPolicy::times) says
+    /// otherwise.
     fn default() -> Self {
         Self::growing(Backoff::Spread)
     }
 }
 
 impl RetryPolicy {
-    /// The same delay every time.
+    /// The same delay every time. Five retries, so six attempts, unless
+    /// [`times`](RetryPolicy::times) says otherwise.
     #[must_use]
     pub const fn fixed(delay: Duration) -> Self {
         Self::growing(Backoff::Fixed(delay))
     }
 
-    /// `step` the first time, twice `step` the second time, and so on.
+    /// `step` the first time, twice `step` the second time, and so on. Five retries, so six attempts,
+    /// unless [`times`](RetryPolicy::times) says otherwise.
     #[must_use]
     pub const fn linear(step: Duration) -> Self {
         Self::growing(Backoff::Linear(step))
     }
 
-    /// `first` the first time, and twice as long every further time.
+    /// `first` the first time, and twice as long every further time. Five retries, so six attempts,
+    /// unless [`times`](RetryPolicy::times) says otherwise.
     #[must_use]
     pub const fn exponential(first: Duration) -> Self {
         Self::growing(Backoff::Exponential(first))
@@ -159,6 +163,17 @@ mod tests {
         let policy = RetryPolicy::exponential(Duration::from_nanos(1));
         let delay = policy.delay(41, &mut Random::new(1));
         assert_eq!(delay, Duration::from_nanos(1 << 40));
+    }
+
+    #[test]
+    fn a_policy_that_does_not_say_how_often_means_five_times() {
+        let policies = [
+            RetryPolicy::default(),
+            RetryPolicy::fixed(SECOND),
+            RetryPolicy::linear(SECOND),
+            RetryPolicy::exponential(SECOND),
+        ];
+        assert_eq!(policies.map(|policy| policy.retries()), [5; 4]);
     }
 
     #[test]

@@ -39,20 +39,20 @@ pub struct ShellText {
 }
 
 impl ShellText {
-    /// Rewrites a text. A `{name}` that is not `known` is left as it is.
+    /// Rewrites a text. A `{name}` that is not `known` is left as it is; the first one that
+    /// cannot have a value where it stands is the error.
     pub fn parse(
         text: &str,
-        mut known: impl FnMut(&str) -> Option<Variable>,
+        known: impl FnMut(&str) -> Option<Variable>,
     ) -> Result<Self, Misplaced> {
-        Self::parse_at(text, |name, _| known(name))
+        let mut names = FirstRefused { known, refused: None };
+        let rewritten = Self::parse_with(text, &mut names);
+        rewritten.ok_or_else(|| names.refused.expect("a text without refusals is rewritten"))
     }
 
-    /// As [`ShellText::parse`]; `known` is told where in the text each name stands, braces included.
-    pub(crate) fn parse_at(
-        text: &str,
-        known: impl FnMut(&str, Range<usize>) -> Option<Variable>,
-    ) -> Result<Self, Misplaced> {
-        lexer::rewrite(text, known)
+    /// As [`ShellText::parse`]; `names` is told of every `{name}` that is refused.
+    pub(crate) fn parse_with(text: &str, names: &mut impl Names) -> Option<Self> {
+        lexer::rewrite(text, names)
     }
 
     /// The text to hand to the shell.
@@ -72,6 +72,37 @@ impl ShellText {
     #[must_use]
     pub fn variables(&self) -> &[Variable] {
         &self.variables
+    }
+}
+
+/// What the names in a text stand for, and who hears of those that are refused.
+pub(crate) trait Names {
+    /// What a text refers to by `{name}` at `range`, braces included.
+    fn look_up(&mut self, name: &str, range: Range<usize>) -> Option<Variable>;
+
+    /// Whether `{name}` would refer to something; the text does not refer to it.
+    fn is_known(&mut self, name: &str) -> bool;
+
+    /// A name that was looked up stands where no value can.
+    fn refuse(&mut self, misplaced: Misplaced);
+}
+
+struct FirstRefused<K> {
+    known: K,
+    refused: Option<Misplaced>,
+}
+
+impl<K: FnMut(&str) -> Option<Variable>> Names for FirstRefused<K> {
+    fn look_up(&mut self, name: &str, _: Range<usize>) -> Option<Variable> {
+        (self.known)(name)
+    }
+
+    fn is_known(&mut self, name: &str) -> bool {
+        (self.known)(name).is_some()
+    }
+
+    fn refuse(&mut self, misplaced: Misplaced) {
+        self.refused.get_or_insert(misplaced);
     }
 }
 

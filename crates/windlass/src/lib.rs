@@ -17,7 +17,8 @@
 //!     .limits(ResourceCost::of([("gpu", 2)])?)
 //!     .build()?;
 //!
-//! // Tried again after about 100, 200, 400 ms …; no attempt takes longer than 30 seconds.
+//! // Tried again after about 100, 200, 400 ms …, five times unless `.times(n)` says otherwise; no
+//! // attempt takes longer than 30 seconds.
 //! let patiently = RetryPolicy::exponential(Duration::from_millis(100)).jitter();
 //! let data = work_fn("fetch", |_ctx| async { Ok(fetch("data.bin").await?) });
 //! let data = scheduler.spawn(data.retry(patiently).timeout(Duration::from_secs(30)))?;

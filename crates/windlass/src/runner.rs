@@ -22,7 +22,9 @@ pub enum OnError {
     /// Stop: cancel everything else, give what was sent before, and end.
     #[default]
     Stop,
-    /// Go on with all that does not depend on it.
+    /// Go on with all that does not depend on it. What does, at any depth, never starts and never
+    /// appears in the stream: the source's `state(key)` tells it, as
+    /// [`Aborted`](windlass_core::NodeState::Aborted).
     Continue,
 }
 

@@ -207,6 +207,9 @@ impl<T> WorkSpec<T> {
 
     /// It starts only after all of these have succeeded, or have ended as a [`Dependency`] says.
     ///
+    /// They have to be works of the scheduler that it is submitted to. An id of another scheduler is
+    /// only noticed if this one knows no such number; else it stands for an unrelated work.
+    ///
     /// ```
     /// use windlass::{Dependency, WorkError, WorkScheduler, WorkSchedulerConfig, WorkState, work_fn};
     ///

@@ -220,7 +220,7 @@ const INSTEAD: &[(&str, &str)] = &[
     (
         "windlass run examples/release.toml -p version=1.4.0",
         "windlass run examples/release.toml -p version=1.4.0 &
-         until test -s examples/out/release/inbox; do sleep 0.01; done",
+         until windlass why last/publish | grep -q 'has not passed'; do sleep 0.01; done",
     ),
     // Never ends by itself.
     ("windlass events -f 'approval:**'", "windlass events 'approval:**'"),

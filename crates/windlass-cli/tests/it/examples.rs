@@ -110,11 +110,19 @@ fn hello_says_hello_and_goodbye_in_this_order() {
     assert_eq!(stdout(&output), "greet | hello from greet\nwork | done\nfarewell | bye\n");
 }
 
+/// Returns once the release stands at its guard, which can be decided from then on.
+fn await_approval(bench: &Bench) {
+    let waits = || stdout(&bench.call(&["why", "last/publish"])).contains("has not passed");
+    eventually("it waits to be approved", waits);
+}
+
 #[test]
 fn a_release_waits_for_a_person_and_then_publishes_what_was_built() {
     let bench = bench("release.toml");
     let child = bench.start(&["run", "release.toml", "-p", "version=1.4.0"]);
-    eventually("it asks", || bench.read("out/release/inbox").contains("publish waits"));
+    await_approval(&bench);
+    let asked = bench.read("out/release/inbox");
+    assert!(asked.contains("publish waits"), "{asked}");
     assert!(!bench.path("out/release/staging").exists(), "nobody has approved it");
     assert_eq!(stdout(&bench.call(&["holders"])).matches("release-staging").count(), 0);
 
@@ -127,10 +135,22 @@ fn a_release_waits_for_a_person_and_then_publishes_what_was_built() {
 }
 
 #[test]
+fn a_script_approves_a_release_that_waits_by_a_file_and_an_event() {
+    let bench = bench("release.toml");
+    let child = bench.start(&["run", "release.toml", "-p", "version=1.4.0"]);
+    await_approval(&bench);
+    bench.write("out/release/approved-1.4.0", "");
+    check(&bench, &["emit", "release:1.4.0:approved"], 0);
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "publish | published 1.4.0 to staging\n");
+}
+
+#[test]
 fn a_release_that_was_rejected_publishes_nothing() {
     let bench = bench("release.toml");
     let child = bench.start(&["run", "release.toml"]);
-    eventually("it asks", || !bench.read("out/release/inbox").is_empty());
+    await_approval(&bench);
     check(&bench, &["reject", &format!("{}/publish", bench.run_id())], 0);
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));

@@ -8,7 +8,7 @@ use super::declared::Declared;
 use crate::mistake::Mistake;
 use crate::notes::{Notes, near};
 use crate::param::Param;
-use crate::shell::ShellText;
+use crate::shell::{Misplaced, Names, ShellText};
 use crate::template::Template;
 use crate::variable::{BUILT_IN, Variable};
 
@@ -124,7 +124,7 @@ impl<'a> Texts<'a> {
         self.source.contains(word)
     }
 
-    /// Shell text; none if a value cannot be put where it stands.
+    /// Shell text; none if a value cannot be put where it stands, which is told of each.
     pub(super) fn shell(
         &self,
         text: &str,
@@ -132,22 +132,7 @@ impl<'a> Texts<'a> {
         scope: &Scope<'_>,
     ) -> Option<ShellText> {
         self.warn_of_instances(text, &span, scope);
-        let parsed = ShellText::parse_at(text, |name, range| {
-            let place = self.within(&span, text, range);
-            self.lookup(name, place, scope, Unknown::LeaveAlone)
-        });
-        match parsed {
-            Ok(text) => Some(text),
-            Err(misplaced) => {
-                let message = format!("{}: {misplaced}", scope.owner);
-                let place = self.within(&span, text, misplaced.range.clone());
-                let help =
-                    misplaced.place.advice().replace("{name}", &format!("{{{}}}", misplaced.name));
-                let label = "no quoting is safe here";
-                self.notes.mistake(Mistake::new(place, message, label).help(help));
-                None
-            }
-        }
+        ShellText::parse_with(text, &mut ShellNames { texts: self, text, span, scope })
     }
 
     /// Text in which a value stands as it is.
@@ -186,6 +171,16 @@ impl<'a> Texts<'a> {
             self.unknown(name, place, scope, unknown);
         }
         variable
+    }
+
+    /// Whether [`lookup`](Self::lookup) would take `name` for something, be it a mistake.
+    fn is_known(&self, name: &str, scope: &Scope<'_>) -> bool {
+        match name.split_once('.') {
+            Some((step, _)) => self.declared.place(step).is_some(),
+            None => {
+                scope.has_each(name) || self.params.contains_key(name) || BUILT_IN.contains(&name)
+            }
+        }
     }
 
     fn unknown(&self, name: &str, place: Range<usize>, scope: &Scope<'_>, unknown: Unknown) {
@@ -309,6 +304,38 @@ impl<'a> Texts<'a> {
             Some(verbatim) if verbatim == text => start + part.start..start + part.end,
             _ => span.clone(),
         }
+    }
+}
+
+/// The names in one shell text.
+struct ShellNames<'a> {
+    texts: &'a Texts<'a>,
+    text: &'a str,
+    span: Range<usize>,
+    scope: &'a Scope<'a>,
+}
+
+impl ShellNames<'_> {
+    fn place(&self, range: Range<usize>) -> Range<usize> {
+        self.texts.within(&self.span, self.text, range)
+    }
+}
+
+impl Names for ShellNames<'_> {
+    fn look_up(&mut self, name: &str, range: Range<usize>) -> Option<Variable> {
+        self.texts.lookup(name, self.place(range), self.scope, Unknown::LeaveAlone)
+    }
+
+    fn is_known(&mut self, name: &str) -> bool {
+        self.texts.is_known(name, self.scope)
+    }
+
+    fn refuse(&mut self, misplaced: Misplaced) {
+        let message = format!("{}: {misplaced}", self.scope.owner);
+        let Misplaced { name, range, place } = misplaced;
+        let help = place.advice().replace("{name}", &format!("{{{name}}}"));
+        let mistake = Mistake::new(self.place(range), message, "no quoting is safe here");
+        self.texts.notes.mistake(mistake.help(help));
     }
 }
 

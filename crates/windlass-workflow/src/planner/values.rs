@@ -68,7 +68,11 @@ pub(super) fn script(
     shell: &Shell,
     texts: &Texts<'_>,
 ) -> Option<Script> {
-    let read = texts.shell(text, span.clone(), scope)?;
+    let mut read = texts.shell(text, span.clone(), scope)?;
+    if !shell.is_posix() {
+        // What quotes and backslashes mean to it is not known here.
+        read.text.clone_from(&read.written);
+    }
     if let Some(variable) = read.variables.first().filter(|_| !shell.is_posix()) {
         let owner = &scope.owner;
         let message = format!("{owner} uses `{{{variable}}}` in text for `{}`", shell.program);

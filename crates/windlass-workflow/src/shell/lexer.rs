@@ -8,20 +8,19 @@ mod here_document;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::{Misplaced, ShellPlace, ShellText};
+use super::{Misplaced, Names, ShellPlace, ShellText};
 use crate::template::placeholder;
 use crate::variable::Variable;
 use here_document::HereDocument;
 
-pub(super) fn rewrite(
-    text: &str,
-    known: impl FnMut(&str, Range<usize>) -> Option<Variable>,
-) -> Result<ShellText, Misplaced> {
-    let mut lexer = Lexer::new(text, known);
+/// None if a `{v}` was refused; `names` is told of each.
+pub(super) fn rewrite(text: &str, names: &mut impl Names) -> Option<ShellText> {
+    let mut lexer = Lexer::new(text, names);
     while lexer.at < text.len() {
-        lexer.step()?;
+        lexer.step();
     }
-    Ok(ShellText { text: lexer.out, written: text.to_owned(), variables: lexer.variables })
+    let Lexer { out, variables, refused, .. } = lexer;
+    (!refused).then(|| ShellText { text: out, written: text.to_owned(), variables })
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,38 +44,44 @@ enum Frame {
     HereDocument(HereDocument),
 }
 
-struct Lexer<'t, K> {
+struct Lexer<'t, 'n, N> {
     text: &'t str,
     at: usize,
     out: String,
-    known: K,
+    names: &'n mut N,
     variables: Vec<Variable>,
+    /// Whether some `{v}` stands where no value can.
+    refused: bool,
     frames: Vec<Frame>,
     /// The here-documents whose bodies begin on the next line.
     pending: VecDeque<HereDocument>,
     /// Where the present word of a command begins.
     word: usize,
+    /// What stands behind the last `$` that is nothing but itself.
+    behind_dollar: Option<usize>,
     /// Why the frames may not be right any more.
     doubt: Option<ShellPlace>,
 }
 
-impl<'t, K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'t, K> {
-    fn new(text: &'t str, known: K) -> Self {
+impl<'t, 'n, N: Names> Lexer<'t, 'n, N> {
+    fn new(text: &'t str, names: &'n mut N) -> Self {
         let whole = Frame::Command { substitution: false, parens: 0, cases: Vec::new() };
         Self {
             text,
             at: 0,
             out: String::with_capacity(text.len()),
-            known,
+            names,
             variables: Vec::new(),
+            refused: false,
             frames: vec![whole],
             pending: VecDeque::new(),
             word: 0,
+            behind_dollar: None,
             doubt: None,
         }
     }
 
-    fn step(&mut self) -> Result<(), Misplaced> {
+    fn step(&mut self) {
         match self.frames.last().expect("the whole text is a frame") {
             Frame::Command { .. } => self.command(),
             Frame::Double => self.double(),
@@ -85,7 +90,7 @@ impl<'t, K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'t, K> {
             Frame::Backquotes => self.backquotes(),
             Frame::HereDocument(document) => {
                 let body = document.body;
-                self.here_document(body)
+                self.here_document(body);
             }
         }
     }
@@ -119,7 +124,7 @@ impl<'t, K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'t, K> {
         self.frames.pop();
     }
 
-    fn command(&mut self) -> Result<(), Misplaced> {
+    fn command(&mut self) {
         let rest = self.rest();
         let at_word = self.word == self.at;
         if at_word {
@@ -127,23 +132,22 @@ impl<'t, K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'t, K> {
         }
         match rest.as_bytes()[0] {
             b'\\' => self.copy(2),
-            b'\'' => return self.single(),
+            b'\'' => self.single(),
             b'"' => self.push(Frame::Double, 1),
             b'`' => self.push(Frame::Backquotes, 1),
-            b'$' => return self.dollar(),
+            b'$' => self.dollar(),
             b'#' if at_word => self.copy(rest.find('\n').unwrap_or(rest.len())),
             b'(' if at_word && rest.starts_with("((") => {
                 self.push(Frame::Arithmetic { parens: 2 }, 2);
             }
             b'(' | b')' => self.parenthesis(),
             b'<' if rest.starts_with("<<<") => self.separator(3),
-            b'<' if rest.starts_with("<<") => return self.here_operator(),
+            b'<' if rest.starts_with("<<") => self.here_operator(),
             b'\n' => self.newline(),
-            b'{' => return self.placeholder(Self::quoted),
+            b'{' => self.placeholder(Self::quoted),
             b' ' | b'\t' | b';' | b'&' | b'|' | b'<' | b'>' => self.separator(1),
             _ => self.copy_char(),
         }
-        Ok(())
     }
 
     fn separator(&mut self, bytes: usize) {
@@ -194,11 +198,11 @@ impl<'t, K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'t, K> {
     }
 
     /// Single quotes end at the next one, whatever stands between.
-    fn single(&mut self) -> Result<(), Misplaced> {
+    fn single(&mut self) {
         self.copy_char();
         while let Some(next) = self.rest().chars().next() {
             match next {
-                '{' => self.placeholder(Self::in_single)?,
+                '{' => self.placeholder(Self::in_single),
                 '\'' => {
                     self.copy_char();
                     break;
@@ -206,55 +210,70 @@ impl<'t, K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'t, K> {
                 _ => self.copy_char(),
             }
         }
-        Ok(())
     }
 
-    fn double(&mut self) -> Result<(), Misplaced> {
+    fn double(&mut self) {
         match self.rest().as_bytes()[0] {
             b'"' => self.pop(),
-            _ => return self.expanding(b"$`\"\\\n"),
+            _ => self.expanding(b"$`\"\\\n"),
         }
-        Ok(())
     }
 
     /// What is alike in double quotes and here-documents; `escaped` are those that a backslash
     /// takes the meaning from.
-    fn expanding(&mut self, escaped: &[u8]) -> Result<(), Misplaced> {
+    fn expanding(&mut self, escaped: &[u8]) {
         let rest = self.rest().as_bytes();
         match rest[0] {
             b'\\' if rest.get(1).is_some_and(|next| escaped.contains(next)) => self.copy(2),
+            b'\\' => self.backslash(),
             b'`' => self.push(Frame::Backquotes, 1),
-            b'$' => return self.dollar(),
-            b'{' => return self.placeholder(Self::in_double),
+            b'$' => self.dollar(),
+            b'{' => self.placeholder(Self::in_double),
             _ => self.copy_char(),
         }
-        Ok(())
     }
 
-    fn dollar(&mut self) -> Result<(), Misplaced> {
+    /// A backslash that the shell leaves where it is. Before a `{v}` it is ours, and takes the
+    /// meaning from that.
+    fn backslash(&mut self) {
+        let name = placeholder(&self.rest()[1..]);
+        if !name.is_some_and(|name| self.names.is_known(name)) {
+            return self.copy_char();
+        }
+        if self.behind_dollar == Some(self.at) {
+            // Without the backslash between them, `${` would begin something.
+            self.out.insert(self.out.len() - 1, '\\');
+        }
+        self.at += 1;
+        self.copy_char();
+    }
+
+    fn dollar(&mut self) {
         let rest = self.rest();
         let substitution = Frame::Command { substitution: true, parens: 0, cases: Vec::new() };
-        if rest.starts_with("$((") {
+        if rest.starts_with("$$") {
+            self.copy(2);
+        } else if rest.starts_with("$((") {
             self.push(Frame::Arithmetic { parens: 2 }, 3);
         } else if rest.starts_with("$(") {
             self.push(substitution, 2);
         } else if rest.starts_with("${") {
             self.push(Frame::Parameter, 2);
         } else if rest.starts_with("$'") && self.is_command() {
-            return self.ansi_quotes();
+            self.ansi_quotes();
         } else {
             self.copy_char();
+            self.behind_dollar = Some(self.at);
         }
-        Ok(())
     }
 
     /// `$'…'`: shells that know it read `\'` as a quote within, others as the end.
-    fn ansi_quotes(&mut self) -> Result<(), Misplaced> {
+    fn ansi_quotes(&mut self) {
         self.copy(2);
         let end = self.rest().find('\'').map_or(self.text.len(), |end| self.at + end);
         while self.at < end {
             if self.rest().starts_with('{') {
-                self.refuse_known(self.at, ShellPlace::AnsiQuotes)?;
+                self.refuse_known(self.at, ShellPlace::AnsiQuotes);
             }
             self.copy_char();
         }
@@ -262,26 +281,25 @@ impl<'t, K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'t, K> {
             self.doubt = self.doubt.or(Some(ShellPlace::AnsiQuotes));
         }
         self.copy(1);
-        Ok(())
     }
 
     fn is_command(&self) -> bool {
         matches!(self.frames.last(), Some(Frame::Command { .. }))
     }
 
-    fn parameter(&mut self) -> Result<(), Misplaced> {
+    fn parameter(&mut self) {
         let rest = self.rest();
         match rest.as_bytes()[0] {
             b'}' => self.pop(),
+            b'\\' if rest.starts_with("\\{") && self.is_within_double() => self.backslash(),
             b'\\' => self.copy(2),
             b'"' => self.push(Frame::Double, 1),
-            b'\'' if !self.is_within_double() => return self.single(),
+            b'\'' if !self.is_within_double() => self.single(),
             b'`' => self.push(Frame::Backquotes, 1),
-            b'$' => return self.dollar(),
-            b'{' => return self.placeholder(Self::in_double),
+            b'$' => self.dollar(),
+            b'{' => self.placeholder(Self::in_double),
             _ => self.copy_char(),
         }
-        Ok(())
     }
 
     /// Whether the innermost `${ }` stands in double quotes, where a single quote means nothing.
@@ -290,19 +308,18 @@ impl<'t, K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'t, K> {
         matches!(outer, Some(Frame::Double | Frame::HereDocument(_)))
     }
 
-    fn arithmetic(&mut self) -> Result<(), Misplaced> {
+    fn arithmetic(&mut self) {
         match self.rest().as_bytes()[0] {
             b'(' => self.count_parens(1),
             b')' => self.count_parens(-1),
             b'"' => self.push(Frame::Double, 1),
-            b'\'' => return self.single(),
+            b'\'' => self.single(),
             b'\\' => self.copy(2),
             b'`' => self.push(Frame::Backquotes, 1),
-            b'$' => return self.dollar(),
-            b'{' => return self.placeholder(Self::in_double),
+            b'$' => self.dollar(),
+            b'{' => self.placeholder(Self::in_double),
             _ => self.copy_char(),
         }
-        Ok(())
     }
 
     fn count_parens(&mut self, change: i32) {
@@ -311,45 +328,44 @@ impl<'t, K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'t, K> {
         if *parens == 0 { self.pop() } else { self.copy_char() }
     }
 
-    fn backquotes(&mut self) -> Result<(), Misplaced> {
+    fn backquotes(&mut self) {
         match self.rest().as_bytes()[0] {
             b'`' => self.pop(),
             b'\\' => self.copy(2),
-            b'{' => return self.placeholder(Self::in_double),
+            b'{' => self.placeholder(Self::in_double),
             _ => self.copy_char(),
         }
-        Ok(())
     }
 
     /// A brace: the beginning of `{v}`, or just a brace.
-    fn placeholder(&mut self, reference: fn(&str) -> String) -> Result<(), Misplaced> {
-        let Some(name) = placeholder(self.rest()) else {
-            self.copy_char();
-            return Ok(());
-        };
+    fn placeholder(&mut self, reference: fn(&str) -> String) {
+        let Some(name) = placeholder(self.rest()) else { return self.copy_char() };
         let range = self.at..self.at + name.len() + 2;
-        let Some(variable) = (self.known)(name, range.clone()) else {
-            self.copy_char();
-            return Ok(());
+        let Some(variable) = self.names.look_up(name, range.clone()) else {
+            return self.copy_char();
         };
         if let Some(place) = self.unsafe_place() {
-            return Err(Misplaced { name: name.to_owned(), range, place });
+            self.copy(range.len());
+            return self.refuse(name, range, place);
         }
         self.out.push_str(&reference(&variable.environment_name()));
         self.at = range.end;
         if !self.variables.contains(&variable) {
             self.variables.push(variable);
         }
-        Ok(())
     }
 
-    fn refuse_known(&mut self, at: usize, place: ShellPlace) -> Result<(), Misplaced> {
-        let Some(name) = placeholder(&self.text[at..]) else { return Ok(()) };
+    fn refuse_known(&mut self, at: usize, place: ShellPlace) {
+        let Some(name) = placeholder(&self.text[at..]) else { return };
         let range = at..at + name.len() + 2;
-        match (self.known)(name, range.clone()) {
-            Some(_) => Err(Misplaced { name: name.to_owned(), range, place }),
-            None => Ok(()),
+        if self.names.look_up(name, range.clone()).is_some() {
+            self.refuse(name, range, place);
         }
+    }
+
+    fn refuse(&mut self, name: &str, range: Range<usize>, place: ShellPlace) {
+        self.refused = true;
+        self.names.refuse(Misplaced { name: name.to_owned(), range, place });
     }
 
     fn unsafe_place(&self) -> Option<ShellPlace> {

@@ -84,6 +84,29 @@ fn the_shell_keeps_what_is_its_own() {
 }
 
 #[test]
+fn a_backslash_keeps_a_name_from_being_a_value() {
+    check(r#"echo "x\{v}y" {v}"#, r#"echo "x{v}y" "${V}""#);
+    check(r#"echo "\\{v} \\\{v}""#, r#"echo "\\${V} \\{v}""#);
+    check(r#"echo "\{other} \{v,w}""#, r#"echo "\{other} \{v,w}""#);
+    check(r#"echo "${x:-\{v}}""#, r#"echo "${x:-{v}}""#);
+    check("cat <<E\n\\{v} {v}\nE", "cat <<E\n{v} ${V}\nE");
+    check("cat <<'E'\n\\{v} \\{w}\nE", "cat <<'E'\n{v} \\{w}\nE");
+    check(r"echo '\{v}'", r#"echo '\'"${V}"''"#);
+}
+
+#[test]
+fn a_backslash_less_makes_no_parameter_of_a_dollar() {
+    check(r#"echo "$\{v} \$\{v}""#, r#"echo "\${v} \${v}""#);
+    check(r#"echo "$$\{v} $$$\{v}""#, r#"echo "$${v} $$\${v}""#);
+    check("cat <<E\n$\\{v}\nE", "cat <<E\n\\${v}\nE");
+}
+
+#[test]
+fn the_number_of_the_process_begins_nothing() {
+    check(r#"echo "$$({v})" $${v}"#, r#"echo "$$(${V})" $$"${V}""#);
+}
+
+#[test]
 fn where_no_quoting_is_safe_a_value_is_refused() {
     refused("echo ${x:-{v}}", ShellPlace::Parameter);
     refused("echo \"${x:-$(echo {v})}\"", ShellPlace::Parameter);

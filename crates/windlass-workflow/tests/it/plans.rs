@@ -192,3 +192,11 @@ fn a_shell_that_is_not_posix_reads_run_and_sh_the_rest() {
     assert_eq!(step.when.as_ref().map(|when| when.shell.clone()), Some(Shell::default()));
     assert!(matches!(&step.finally, Some(Command::Script(f)) if f.shell == Shell::default()));
 }
+
+#[test]
+fn text_for_a_shell_that_is_not_posix_stays_as_it_is_written() {
+    let run = r#"print("\{v}")"#;
+    let text = format!("[params]\nv = 1\n[step.a]\nshell = ['python3', '-c']\nrun = '{run}'");
+    let Command::Script(script) = &plan(&text).steps[0].run else { panic!("it is shell text") };
+    assert_eq!(script.text.text(), run);
+}

@@ -89,6 +89,41 @@ fn values_that_look_like_shell_text_are_just_values() {
     }
 }
 
+#[test]
+fn a_name_behind_a_backslash_is_just_text() {
+    let places = [
+        (r"printf %s x\{v}y", "x{v}y"),
+        (r#"printf %s "x\{v}y""#, "x{v}y"),
+        (r#"printf %s "$(printf %s "\{v}" \{v})""#, "{v}{v}"),
+        (r#"printf %s "${none:-\{v}}""#, "{v}"),
+        (r#"printf %s "$\{v}" $\{v}"#, "${v}${v}"),
+        (r#"printf %s "\\\{v}" "\\{v}""#, "\\{v}\\VALUE"),
+        (r"printf %s '\{v}'", "\\VALUE"),
+        ("cat <<END\n\\{v}$\\{v}{v}\nEND", "{v}${v}VALUE\n"),
+        ("cat <<'END'\n\\{v}$\\{v}\nEND", "{v}${v}\n"),
+        ("cat <<-END\n\t\\{v}\n\tEND", "{v}\n"),
+    ];
+    let known = |name: &str| (name == "v").then(|| Variable::Param("v".to_owned()));
+    for (text, expected) in places {
+        let script = ShellText::parse(text, known).expect("every place is safe");
+        for shell in shells() {
+            let got = received(shell, script.text(), OsStr::new("VALUE"));
+            assert_eq!(String::from_utf8_lossy(&got), expected, "{shell}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_value_behind_the_number_of_the_process_stays_in_its_quotes() {
+    let known = |name: &str| (name == "v").then(|| Variable::Param("v".to_owned()));
+    let text = r#"x="$$({v})"; printf %s "${x#$$}""#;
+    let script = ShellText::parse(text, known).expect("it is safe");
+    for shell in shells() {
+        let got = received(shell, script.text(), OsStr::new("a  * b"));
+        assert_eq!(String::from_utf8_lossy(&got), "(a  * b)", "{shell}");
+    }
+}
+
 /// Shell text that stands in a word, and what it comes out as.
 #[derive(Clone, Debug)]
 struct Piece {

@@ -1,10 +1,7 @@
 //! Here-documents: their operators, bodies and end marks.
 
-use std::ops::Range;
-
 use super::{Frame, Lexer};
-use crate::shell::{Misplaced, ShellPlace};
-use crate::variable::Variable;
+use crate::shell::{Names, ShellPlace};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HereDocument {
@@ -23,9 +20,9 @@ pub(super) enum Body {
     Literal,
 }
 
-impl<K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'_, K> {
+impl<N: Names> Lexer<'_, '_, N> {
     /// `<<` and the end mark behind it.
-    pub(super) fn here_operator(&mut self) -> Result<(), Misplaced> {
+    pub(super) fn here_operator(&mut self) {
         self.copy(2);
         let dashed = self.rest().starts_with('-');
         self.copy(usize::from(dashed));
@@ -35,29 +32,28 @@ impl<K: FnMut(&str, Range<usize>) -> Option<Variable>> Lexer<'_, K> {
         let end = mark_length(word);
         let written = &word[..end];
         for (open, _) in written.match_indices('{') {
-            self.refuse_known(self.at + open, ShellPlace::EndMark)?;
+            self.refuse_known(self.at + open, ShellPlace::EndMark);
         }
         self.copy(end);
         let quote = |c: char| matches!(c, '\'' | '"' | '\\');
         let body = if written.contains(quote) { Body::Literal } else { Body::Expanding };
         self.pending.push_back(HereDocument { mark: written.replace(quote, ""), dashed, body });
-        Ok(())
     }
 
-    pub(super) fn here_document(&mut self, body: Body) -> Result<(), Misplaced> {
+    pub(super) fn here_document(&mut self, body: Body) {
         if self.rest().starts_with('\n') {
             self.copy_char();
-            self.end_mark();
-            return Ok(());
+            return self.end_mark();
         }
         if body == Body::Expanding {
             return self.expanding(b"$`\\\n");
         }
-        if self.rest().starts_with('{') {
-            self.refuse_known(self.at, ShellPlace::QuotedHereDocument)?;
+        match self.rest().as_bytes()[0] {
+            b'\\' => return self.backslash(),
+            b'{' => self.refuse_known(self.at, ShellPlace::QuotedHereDocument),
+            _ => {}
         }
         self.copy_char();
-        Ok(())
     }
 
     /// At the beginning of a line: ends the here-documents whose mark it is.

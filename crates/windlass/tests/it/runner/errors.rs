@@ -2,6 +2,8 @@
 
 use std::task::Poll;
 
+use windlass::core::NodeState;
+
 use super::*;
 
 /// a fails; b and c wait for it one after the other, d for nobody.
@@ -88,6 +90,9 @@ async fn under_continue_the_dependents_of_a_failed_task_never_run_and_the_stream
     let source = chain_that_fails();
     let run = TaskPoolRunner::new("on", &source, &capacity(2)).run_tasks(OnError::Continue);
     assert_eq!(lines(run).await, ["a! on purpose", "d: done"]);
+    for key in ["b", "c"] {
+        assert_eq!(source.state(&key), Some(NodeState::Aborted), "{key}");
+    }
 }
 
 #[test]
