@@ -150,7 +150,7 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  windlass run examples/hello.toml\n  windlass run nightly.toml report -p env=prod -j 8"
     )]
     Run {
-        /// The workflow file
+        /// The workflow file; `-` is standard input
         file: PathBuf,
 
         /// Only these steps, and what they need
@@ -195,7 +195,7 @@ pub(crate) enum Verb {
     /// Say everything that is wrong with a workflow, without running anything
     #[command(after_help = "Example:\n  windlass check nightly.toml -p env=prod")]
     Check {
-        /// The workflow file
+        /// The workflow file; `-` is standard input
         file: PathBuf,
 
         /// A value for a parameter; once one is given, all that have no default must be
@@ -207,7 +207,7 @@ pub(crate) enum Verb {
         after_help = "Example:\n  windlass graph nightly.toml --format dot | dot -Tsvg > nightly.svg"
     )]
     Graph {
-        /// The workflow file
+        /// The workflow file; `-` is standard input
         file: PathBuf,
 
         /// How to show it [default: text, or json with --json]
@@ -239,7 +239,7 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  windlass guard deploy.toml approved -p env=prod\n  windlass guard deploy.toml site_up --wait 0s"
     )]
     Guard {
-        /// The workflow file
+        /// The workflow file; `-` is standard input
         file: PathBuf,
 
         /// The guard's name
