@@ -7,6 +7,9 @@ mod shells;
 pub(crate) mod stage;
 mod steering;
 
+use std::path::Path;
+use std::process::Command;
+
 use trycmd::TestCases;
 
 use self::stage::{LIVE, NIGHTLY, Stage};
@@ -17,7 +20,7 @@ fn check(stage: &Stage, name: &str, more: &[(&str, &str)]) {
     let cases = TestCases::new();
     let path = |path: std::path::PathBuf| path.to_str().expect("a plain path").to_owned();
     let file = repository().join(format!("crates/windlass-cli/tests/looking/{name}.trycmd"));
-    cases.register_bin("windlass", std::path::Path::new(env!("CARGO_BIN_EXE_windlass")));
+    cases.register_bin("windlass", Path::new(env!("CARGO_BIN_EXE_windlass")));
     cases.env("WINDLASS_STATE", path(stage.bench.path("state")));
     for (name, value) in [("TZ", "UTC"), ("LC_ALL", "C.UTF-8"), ("COLUMNS", "80")] {
         cases.env(name, value);
@@ -55,6 +58,44 @@ fn attempts_that_follow_each_other_closely_share_a_column() {
         let bar = said.lines().find(|line| line.contains("##")).expect("a bar");
         assert!(!bar.contains('.'), "nothing lies between: {bar}");
     }
+}
+
+#[test]
+fn times_are_those_of_the_time_zone_of_the_caller() {
+    let mut stage = Stage::new();
+    nightly(&mut stage);
+    // Where the machine knows no zones by name, their times are told as in Greenwich.
+    let known =
+        ["/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo", "/usr/share/lib/zoneinfo"];
+    let known = known.iter().any(|dir| Path::new(dir).join("Asia/Tokyo").exists());
+    let (greenwich, tokyo) = ("3 Jan 2024 17:45:00", "4 Jan 2024 02:45:00");
+    let named = if known { tokyo } else { greenwich };
+    for (zone, time) in [
+        ("Asia/Tokyo", named),
+        (":Asia/Tokyo", named),
+        ("JST-9", tokyo),
+        ("UTC", greenwich),
+        ("", greenwich),
+        ("No/Such_Place", greenwich),
+    ] {
+        let mut show = stage.bench.command(&["show", "3fa9c2d1"]);
+        let output = show.env("TZ", zone).output().expect("the binary runs");
+        let (said, began) = (crate::bench::stdout(&output), format!("  began   {time}\n"));
+        assert!(said.contains(&began), "TZ={zone:?}, zones by name: {known}: {said}");
+    }
+}
+
+#[test]
+fn times_are_those_of_the_machine_where_no_zone_is_named() {
+    let mut stage = Stage::new();
+    nightly(&mut stage);
+    let mut date = Command::new("date");
+    date.args(["-d", "@1704303900", "+%-d %b %Y %H:%M:%S"]).env_remove("TZ").env("LC_ALL", "C");
+    let here = crate::bench::stdout(&date.output().expect("there is a date"));
+    let mut show = stage.bench.command(&["show", "3fa9c2d1"]);
+    let output = show.env_remove("TZ").output().expect("the binary runs");
+    let said = crate::bench::stdout(&output);
+    assert!(said.contains(&format!("  began   {here}")), "{here}: {said}");
 }
 
 #[test]
