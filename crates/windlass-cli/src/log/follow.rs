@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use windlass_server::{LookError, RunState, RunView, Store};
 
-use super::{Piece, Wanted, has_ended};
+use super::{Opened, Piece, Wanted, has_ended};
 use crate::arguments::Form;
 use crate::style::Style;
 
@@ -23,12 +23,13 @@ const LOOK_AT_RUN: Duration = Duration::from_millis(500);
 /// How much is read of one log before it is the others' turn.
 const MOUTHFUL: u64 = 1 << 20;
 
+/// Prints what comes; how many logs cannot be read in the end.
 pub(super) fn follow(
     store: &mut Store,
     view: RunView,
     wanted: &Wanted,
     form: Form,
-) -> Result<io::Result<()>, LookError> {
+) -> Result<io::Result<usize>, LookError> {
     let (mut tails, mut view) = (Vec::new(), view);
     loop {
         let looked = Instant::now();
@@ -40,7 +41,7 @@ pub(super) fn follow(
                 Ok(true) => {}
                 Ok(false) if over => {
                     tell_end(&view);
-                    return Ok(Ok(()));
+                    return Ok(Ok(lost(&tails, &view)));
                 }
                 Ok(false) => thread::sleep(LOOK),
                 Err(error) => return Ok(Err(error)),
@@ -68,6 +69,12 @@ fn tell_end(view: &RunView) {
         let id = &view.run.id;
         eprintln!("run {id} was interrupted; go on with: windlass resume {id}");
     }
+}
+
+/// How many logs never came. Each is told.
+fn lost(tails: &[Tail], view: &RunView) -> usize {
+    let unread = tails.iter().filter(|tail| tail.read == 0);
+    unread.filter(|tail| matches!(tail.piece.open(view), Opened::Lost)).count()
 }
 
 /// Takes in what has begun since, and what has ended.
