@@ -169,7 +169,7 @@ pub(crate) enum Verb {
     #[command(after_help = "Example:\n  windlass resume 3fa9c2d1")]
     Resume {
         /// The run: its id, the beginning of it, or `last`
-        #[arg(add = completions::runs())]
+        #[arg(value_parser = run_to_resume, add = completions::runs())]
         run: String,
     },
     /// Try what failed or was cancelled in a run again, and everything that follows it
@@ -178,7 +178,7 @@ pub(crate) enum Verb {
     )]
     Retry {
         /// The run: its id, the beginning of it, or `last`
-        #[arg(add = completions::runs())]
+        #[arg(value_parser = run_to_retry, add = completions::runs())]
         run: String,
 
         /// Only this step, and what follows it
@@ -406,6 +406,18 @@ fn jobs(text: &str) -> Result<Jobs, String> {
         Ok(1_u32..) => Ok(Jobs(text.parse().ok())),
         _ => Err("write a whole number from 1 on".to_owned()),
     }
+}
+
+fn run_to_resume(text: &str) -> Result<String, String> {
+    let tip = |run: &str, _: &str| format!("a whole run goes on: windlass resume {run}");
+    looking::whole_run(text, tip)
+}
+
+fn run_to_retry(text: &str) -> Result<String, String> {
+    let tip = |run: &str, step: &str| {
+        format!("a step stands behind --step: windlass retry {run} --step {step}")
+    };
+    looking::whole_run(text, tip)
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
