@@ -9,10 +9,11 @@ use clap::builder::{
 };
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, CommandFactory, Parser, Subcommand, ValueEnum};
+use windlass_server::{Name, check_name};
 use windlass_workflow::{DurationError, EventPattern};
 
 use crate::completions;
-use crate::talk::tame;
+use crate::talk::{quoted, tame};
 
 mod holding;
 mod looking;
@@ -112,6 +113,9 @@ fn plainer(error: clap::Error, words: &[OsString]) -> clap::Error {
     if !error.use_stderr() {
         return error;
     }
+    if let Some(reserved) = reserved_name(&error, words) {
+        return Arguments::command().error(ErrorKind::InvalidValue, reserved);
+    }
     let unset = |arg: Arg| arg.env(None::<&'static str>);
     let verb = |verb: Command| verb.mut_args(unset);
     let command = Arguments::command().mut_args(unset).mut_subcommands(verb);
@@ -123,7 +127,27 @@ fn plainer(error: clap::Error, words: &[OsString]) -> clap::Error {
         let tip = "a command stands behind `--`, as in: windlass lock deploy -- ./deploy.sh";
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
+    for kind in [ContextKind::InvalidValue, ContextKind::InvalidArg] {
+        if let Some(ContextValue::String(given)) = error.get(kind) {
+            let given = quoted(given);
+            error.insert(kind, ContextValue::String(given));
+        }
+    }
     error
+}
+
+/// Why a lock or a semaphore cannot be called like a primitive, if somebody seems to have tried: no
+/// primitive has a command behind `--`.
+fn reserved_name(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    let kinds = [ErrorKind::UnknownArgument, ErrorKind::MissingRequiredArgument];
+    let verb = words.iter().position(|word| word == "lock" || word == "sem")?;
+    let (name, rest) = words.get(verb + 1..)?.split_first()?;
+    let name = name.to_str().filter(|name| LockPrimitive::has_subcommand(name))?;
+    if !kinds.contains(&error.kind()) || !rest.iter().any(|word| word == "--") {
+        return None;
+    }
+    let why = check_name(&Name::Lock(name.to_owned())).err()?;
+    Some(format!("{why}, and takes no command behind `--`"))
 }
 
 /// Whether it is the command that a wrapper misses.
