@@ -61,6 +61,33 @@ fn attempts_that_follow_each_other_closely_share_a_column() {
 }
 
 #[test]
+fn a_long_critical_path_is_named_by_its_ends() {
+    let check = |count: usize, line: &str| {
+        let mut stage = Stage::new();
+        let step = |n: usize| match n {
+            1 => "[step.s1]\nrun = 'a'\n".to_owned(),
+            n => format!("[step.s{n}]\nrun = 'a'\nafter = ['s{}']\n", n - 1),
+        };
+        stage.submit("5555eeee", "chain", &(1..=count).map(step).collect::<String>());
+        let second = |n| format!("{} start s{n}\n{} success s{n}", (n - 1) * 1000, n * 1000);
+        stage.journal(&(1..=count).map(second).collect::<Vec<_>>().join("\n"));
+        stage.end(1_000_000, "succeeded");
+        let said = crate::bench::stdout(&stage.bench.call(&["show", "last"]));
+        assert!(said.ends_with(&format!(": {line}\n")), "{count}: {said}");
+        let told = crate::bench::stdout(&stage.bench.call(&["show", "last", "--json"]));
+        let path = told.lines().last().expect("a line");
+        let path: serde_json::Value = serde_json::from_str(path).expect("JSON");
+        assert_eq!(path["steps"].as_array().map(Vec::len), Some(count));
+    };
+    let named = |steps: std::ops::RangeInclusive<usize>| {
+        steps.map(|n| format!("s{n} (1.0 s)")).collect::<Vec<_>>().join(" -> ")
+    };
+    check(9, &named(1..=9));
+    check(10, &format!("{} -> ... 2 more ... -> {}", named(1..=4), named(7..=10)));
+    check(60, &format!("{} -> ... 52 more ... -> {}", named(1..=4), named(57..=60)));
+}
+
+#[test]
 fn times_are_those_of_the_time_zone_of_the_caller() {
     let mut stage = Stage::new();
     nightly(&mut stage);
