@@ -39,7 +39,8 @@ pub(crate) fn guard(
     };
     let params = params.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let plan = file.workflow.bind(params)?;
-    let alone = Alone { plan: &plan, guard: find(&plan, name, &file)?, dir: file.dir()? };
+    let (guard, dir) = (find(&plan, name, &file)?, file.dir()?);
+    let alone = Alone { plan: &plan, guard, dir, wait };
     let (env, wake_on) = (alone.env()?, alone.wake_on()?);
     let target = format!("guard/{name}");
     let order = Watch {
@@ -98,6 +99,7 @@ struct Alone<'a> {
     plan: &'a Plan,
     guard: &'a Guard,
     dir: PathBuf,
+    wait: Option<Duration>,
 }
 
 impl Alone<'_> {
@@ -138,6 +140,8 @@ impl Alone<'_> {
     fn tell(&self, news: GuardNews<'_>, target: &str, env: &[(String, String)]) {
         let name = &self.guard.name;
         match news {
+            // The only check is told as the end.
+            GuardNews::NotYet(_) if self.checks_once() => {}
             GuardNews::NotYet(why) => eprintln!("{name}: not yet: {why}"),
             GuardNews::Blocked => eprintln!("{name}: its time is over; it is still checked"),
             GuardNews::Escalated => {
@@ -148,6 +152,10 @@ impl Alone<'_> {
             }
             _ => {}
         }
+    }
+
+    fn checks_once(&self) -> bool {
+        self.wait == Some(Duration::ZERO)
     }
 
     /// Runs the hook that tells a person. Whether it succeeds changes nothing about the wait.
@@ -194,8 +202,12 @@ impl Alone<'_> {
         match form {
             Form::Json => print(&Told { schema: 1, event: "guard", name, result: word, why }),
             Form::Text => match why {
-                Some(why) if exit != Exit::NotHad => eprintln!("{name}: {word}: {why}"),
-                _ => eprintln!("{name}: {word}"),
+                // That was told with the check before it.
+                Some(_) if exit == Exit::NotHad && !self.checks_once() => {
+                    eprintln!("{name}: {word}, and the wait is over");
+                }
+                Some(why) => eprintln!("{name}: {word}: {why}"),
+                None => eprintln!("{name}: {word}"),
             },
         }
         exit
