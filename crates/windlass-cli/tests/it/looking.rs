@@ -61,6 +61,23 @@ fn attempts_that_follow_each_other_closely_share_a_column() {
 }
 
 #[test]
+fn a_history_has_as_many_runs_as_were_asked_for() {
+    let mut stage = Stage::new();
+    nightly(&mut stage);
+    for run in ["6666aaaa", "6666bbbb"] {
+        stage.submit(run, "nightly", NIGHTLY);
+        stage.abandon();
+    }
+    for (number, shown) in [("0", 0), ("1", 1), ("2", 2), ("3", 3), ("9", 3)] {
+        let output = stage.bench.call(&["history", "-n", number, "--json"]);
+        assert_eq!(crate::bench::stdout(&output).lines().count(), shown, "-n {number}");
+    }
+    let output = stage.bench.call(&["history", "-n", "0"]);
+    let said = (crate::bench::stdout(&output), crate::bench::stderr(&output));
+    assert_eq!((output.status.code(), said), (Some(0), Default::default()));
+}
+
+#[test]
 fn a_long_critical_path_is_named_by_its_ends() {
     let check = |count: usize, line: &str| {
         let mut stage = Stage::new();

@@ -51,14 +51,14 @@ pub fn history(
     })??;
     let mut ended = Vec::new();
     for listing in newest {
+        if ended.len() == limit {
+            break;
+        }
         let end = match listing.end {
             Some(end) => Some(end),
             None => look_at(store, listing.clone())?.and_then(|run| run.end()),
         };
         ended.extend(end.map(|end| (named(listing), end)));
-        if ended.len() == limit {
-            break;
-        }
     }
     Ok(ended)
 }
