@@ -428,7 +428,7 @@ fn jobs(text: &str) -> Result<Jobs, String> {
     match text.parse() {
         _ if text.is_empty() && variable_is_empty("WINDLASS_JOBS") => Ok(Jobs(None)),
         Ok(1_u32..) => Ok(Jobs(text.parse().ok())),
-        _ => Err("write a whole number from 1 on".to_owned()),
+        _ => Err(format!("write a whole number from 1 to {}", u32::MAX)),
     }
 }
 

@@ -121,3 +121,15 @@ fn what_is_too_long_to_quote_is_cut_and_the_reason_is_not() {
     let output = bench.call(&["lock", &long, "--", "true"]);
     assert!(stderr(&output).len() < 400, "{}", stderr(&output));
 }
+
+#[test]
+fn who_asks_for_too_many_slots_is_told_how_many_there_may_be() {
+    let (bench, _) = Bench::run("[step.a]\nrun = 'true'\n");
+    for jobs in ["0", "4294967296", "99999999999", "many"] {
+        let output = bench.call(&["run", "flow.toml", "-j", jobs]);
+        assert_eq!(output.status.code(), Some(2), "{jobs}");
+        let how = "write a whole number from 1 to 4294967295";
+        assert!(stderr(&output).contains(how), "{}", stderr(&output));
+    }
+    assert!(bench.call(&["run", "flow.toml", "-j", "4294967295"]).status.success());
+}
