@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -16,7 +16,12 @@ use crate::state;
 use crate::style::{Style, plain};
 
 mod follow;
+mod part;
 
+use self::part::{Last, Part};
+
+/// How much is read of one log before it is told, and the others' turn.
+const MOUTHFUL: u64 = 1 << 20;
 /// The hooks of a run, as their logs are called.
 const HOOKS: [&str; 3] = ["on.escalate", "on.success", "on.failure"];
 
@@ -159,9 +164,10 @@ impl Piece {
         parts.join(" ")
     }
 
-    /// One line of it; what is not UTF-8 is replaced.
-    fn line_json(&self, run: &str, line: &[u8]) -> String {
-        let text = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(line));
+    /// One line of it, or a part of one; what is not UTF-8 is replaced.
+    fn line_json(&self, run: &str, part: &Part<'_>) -> String {
+        let line = part.bytes.strip_suffix(b"\n").unwrap_or(part.bytes);
+        let text = String::from_utf8_lossy(line);
         json(&LineJson {
             schema: 1,
             event: "log_line",
@@ -170,6 +176,7 @@ impl Piece {
             attempt: self.step.as_ref().map(|(_, attempt)| *attempt),
             part: self.part,
             text: &text,
+            more: part.goes_on,
         })
     }
 }
@@ -195,6 +202,8 @@ struct LineJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<&'static str>,
     text: &'a str,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    more: bool,
 }
 
 /// Whether an attempt has ended, with all that follows it.
@@ -234,7 +243,7 @@ fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<usize> {
             (Opened::Lost, _) => lost += 1,
             (Opened::Log(mut file), Form::Text) => drop(io::copy(&mut file, &mut stdout)?),
             (Opened::Log(file), Form::Json) => {
-                print_lines(&mut stdout, &view.run.id, piece, file)?;
+                print_lines(&mut stdout, &view.run.id, piece, &file)?;
             }
         }
     }
@@ -242,12 +251,18 @@ fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<usize> {
     Ok(lost)
 }
 
-fn print_lines(out: &mut impl Write, run: &str, piece: &Piece, file: File) -> io::Result<()> {
-    let mut reader = BufReader::new(file);
-    let mut line = Vec::new();
-    while reader.read_until(b'\n', &mut line)? > 0 {
-        out.write_all(piece.line_json(run, &line).as_bytes())?;
-        line.clear();
+fn print_lines(out: &mut impl Write, run: &str, piece: &Piece, file: &File) -> io::Result<()> {
+    let mut unread = Vec::new();
+    loop {
+        let read = Read::take(file, MOUTHFUL).read_to_end(&mut unread)?;
+        let mut done = 0;
+        while let Some(part) = Part::first(&unread[done..], Last(read == 0)) {
+            out.write_all(piece.line_json(run, &part).as_bytes())?;
+            done += part.bytes.len();
+        }
+        unread.drain(..done);
+        if read == 0 {
+            return Ok(());
+        }
     }
-    Ok(())
 }

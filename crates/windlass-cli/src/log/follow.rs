@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use windlass_server::{LookError, RunState, RunView, Store};
 
-use super::{Opened, Piece, Wanted, has_ended};
+use super::{Last, MOUTHFUL, Opened, Part, Piece, Wanted, has_ended};
 use crate::arguments::Form;
 use crate::style::Style;
 
@@ -20,8 +20,6 @@ use crate::style::Style;
 const LOOK: Duration = Duration::from_millis(100);
 /// How often the run is looked at.
 const LOOK_AT_RUN: Duration = Duration::from_millis(500);
-/// How much is read of one log before it is the others' turn.
-const MOUTHFUL: u64 = 1 << 20;
 
 /// Prints what comes; how many logs cannot be read in the end.
 pub(super) fn follow(
@@ -110,7 +108,10 @@ fn catch_up(
         any |= more;
         match (form, wanted.step) {
             (Form::Text, Some(_)) => tail.print_raw(&mut stdout)?,
-            _ => tail.print_lines(&mut stdout, run, form, (over || tail.piece.ended) && !more)?,
+            _ => {
+                let last = Last((over || tail.piece.ended) && !more);
+                tail.print_lines(&mut stdout, run, form, last)?;
+            }
         }
     }
     stdout.flush()?;
@@ -160,20 +161,32 @@ impl Tail {
         out: &mut impl Write,
         run: &str,
         form: Form,
-        last: bool,
+        last: Last,
     ) -> io::Result<()> {
+        match form {
+            Form::Json => self.print_json(out, run, last),
+            Form::Text => self.print_prefixed(out, last),
+        }
+    }
+
+    fn print_json(&mut self, out: &mut impl Write, run: &str, last: Last) -> io::Result<()> {
+        let mut done = 0;
+        while let Some(part) = Part::first(&self.rest[done..], last) {
+            out.write_all(self.piece.line_json(run, &part).as_bytes())?;
+            done += part.bytes.len();
+        }
+        self.rest.drain(..done);
+        Ok(())
+    }
+
+    fn print_prefixed(&mut self, out: &mut impl Write, last: Last) -> io::Result<()> {
         let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let whole = if last { self.rest.len() } else { whole };
+        let whole = if last.0 { self.rest.len() } else { whole };
         let name = self.piece.prefix();
         for line in self.rest[..whole].split_inclusive(|byte| *byte == b'\n') {
-            match form {
-                Form::Json => out.write_all(self.piece.line_json(run, line).as_bytes())?,
-                Form::Text => {
-                    write!(out, "{name} | ")?;
-                    out.write_all(line.strip_suffix(b"\n").unwrap_or(line))?;
-                    writeln!(out)?;
-                }
-            }
+            write!(out, "{name} | ")?;
+            out.write_all(line.strip_suffix(b"\n").unwrap_or(line))?;
+            writeln!(out)?;
         }
         self.rest.drain(..whole);
         Ok(())
