@@ -100,3 +100,23 @@ fn a_guard_of_standard_input_is_checked_where_the_command_was_called() {
     let output = given(&bench, &["guard", "-", "ready", "--wait", "0s"], flow);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), "ready: passed\n"));
 }
+
+#[test]
+fn a_run_that_came_through_a_pipe_goes_on_where_it_ran_after_a_kill() {
+    let bench = Bench::new();
+    let flow = "[step.a]\nrun = 'pwd -P >> record; touch begun; test -e go || sleep 600'\n";
+    bench.write("flow.toml", flow);
+    let mut command = bench.command(&["run", "-"]);
+    command.stdin(fs::File::open(bench.path("flow.toml")).expect("it is there"));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
+    bench.await_file("begun");
+    child.kill().expect("it can be killed");
+    child.wait().expect("it was killed");
+    bench.write("go", "");
+    fs::create_dir(bench.path("elsewhere")).expect("it can be made");
+    let mut resume = bench.command(&["resume", "last"]);
+    let output = resume.current_dir(bench.path("elsewhere")).output().expect("the binary runs");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let dir = fs::canonicalize(bench.path(".")).expect("it is there");
+    assert_eq!(bench.read("record"), format!("{0}\n{0}\n", dir.display()));
+}
