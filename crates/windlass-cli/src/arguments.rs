@@ -9,10 +9,11 @@ use clap::builder::{
 };
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, CommandFactory, Parser, Subcommand, ValueEnum};
+use windlass_server::{Name, check_name};
 use windlass_workflow::{DurationError, EventPattern};
 
 use crate::completions;
-use crate::talk::tame;
+use crate::talk::{quoted, tame};
 
 mod holding;
 mod looking;
@@ -112,6 +113,9 @@ fn plainer(error: clap::Error, words: &[OsString]) -> clap::Error {
     if !error.use_stderr() {
         return error;
     }
+    if let Some(reserved) = reserved_name(&error, words) {
+        return Arguments::command().error(ErrorKind::InvalidValue, reserved);
+    }
     let unset = |arg: Arg| arg.env(None::<&'static str>);
     let verb = |verb: Command| verb.mut_args(unset);
     let command = Arguments::command().mut_args(unset).mut_subcommands(verb);
@@ -123,7 +127,27 @@ fn plainer(error: clap::Error, words: &[OsString]) -> clap::Error {
         let tip = "a command stands behind `--`, as in: windlass lock deploy -- ./deploy.sh";
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
+    for kind in [ContextKind::InvalidValue, ContextKind::InvalidArg] {
+        if let Some(ContextValue::String(given)) = error.get(kind) {
+            let given = quoted(given);
+            error.insert(kind, ContextValue::String(given));
+        }
+    }
     error
+}
+
+/// Why a lock or a semaphore cannot be called like a primitive, if somebody seems to have tried: no
+/// primitive has a command behind `--`.
+fn reserved_name(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    let kinds = [ErrorKind::UnknownArgument, ErrorKind::MissingRequiredArgument];
+    let verb = words.iter().position(|word| word == "lock" || word == "sem")?;
+    let (name, rest) = words.get(verb + 1..)?.split_first()?;
+    let name = name.to_str().filter(|name| LockPrimitive::has_subcommand(name))?;
+    if !kinds.contains(&error.kind()) || !rest.iter().any(|word| word == "--") {
+        return None;
+    }
+    let why = check_name(&Name::Lock(name.to_owned())).err()?;
+    Some(format!("{why}, and takes no command behind `--`"))
 }
 
 /// Whether it is the command that a wrapper misses.
@@ -150,7 +174,7 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  windlass run examples/hello.toml\n  windlass run nightly.toml report -p env=prod -j 8"
     )]
     Run {
-        /// The workflow file
+        /// The workflow file; `-` is standard input
         file: PathBuf,
 
         /// Only these steps, and what they need
@@ -169,7 +193,7 @@ pub(crate) enum Verb {
     #[command(after_help = "Example:\n  windlass resume 3fa9c2d1")]
     Resume {
         /// The run: its id, the beginning of it, or `last`
-        #[arg(add = completions::runs())]
+        #[arg(value_parser = run_to_resume, add = completions::runs())]
         run: String,
     },
     /// Try what failed or was cancelled in a run again, and everything that follows it
@@ -178,7 +202,7 @@ pub(crate) enum Verb {
     )]
     Retry {
         /// The run: its id, the beginning of it, or `last`
-        #[arg(add = completions::runs())]
+        #[arg(value_parser = run_to_retry, add = completions::runs())]
         run: String,
 
         /// Only this step, and what follows it
@@ -195,7 +219,7 @@ pub(crate) enum Verb {
     /// Say everything that is wrong with a workflow, without running anything
     #[command(after_help = "Example:\n  windlass check nightly.toml -p env=prod")]
     Check {
-        /// The workflow file
+        /// The workflow file; `-` is standard input
         file: PathBuf,
 
         /// A value for a parameter; once one is given, all that have no default must be
@@ -207,7 +231,7 @@ pub(crate) enum Verb {
         after_help = "Example:\n  windlass graph nightly.toml --format dot | dot -Tsvg > nightly.svg"
     )]
     Graph {
-        /// The workflow file
+        /// The workflow file; `-` is standard input
         file: PathBuf,
 
         /// How to show it [default: text, or json with --json]
@@ -239,7 +263,7 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  windlass guard deploy.toml approved -p env=prod\n  windlass guard deploy.toml site_up --wait 0s"
     )]
     Guard {
-        /// The workflow file
+        /// The workflow file; `-` is standard input
         file: PathBuf,
 
         /// The guard's name
@@ -404,8 +428,20 @@ fn jobs(text: &str) -> Result<Jobs, String> {
     match text.parse() {
         _ if text.is_empty() && variable_is_empty("WINDLASS_JOBS") => Ok(Jobs(None)),
         Ok(1_u32..) => Ok(Jobs(text.parse().ok())),
-        _ => Err("write a whole number from 1 on".to_owned()),
+        _ => Err(format!("write a whole number from 1 to {}", u32::MAX)),
     }
+}
+
+fn run_to_resume(text: &str) -> Result<String, String> {
+    let tip = |run: &str, _: &str| format!("a whole run goes on: windlass resume {run}");
+    looking::whole_run(text, tip)
+}
+
+fn run_to_retry(text: &str) -> Result<String, String> {
+    let tip = |run: &str, step: &str| {
+        format!("a step stands behind --step: windlass retry {run} --step {step}")
+    };
+    looking::whole_run(text, tip)
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

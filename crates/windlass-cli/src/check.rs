@@ -12,16 +12,17 @@ pub(crate) fn check(
     params: &[(String, String)],
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let Some(WorkflowFile { name, workflow, .. }) = WorkflowFile::open(path, form)? else {
+    let Some(file) = WorkflowFile::open(path, form)? else {
         return Ok(Exit::Usage);
     };
+    let workflow = &file.workflow;
     if !params.is_empty() {
         workflow.bind(params.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
     }
     if form == Form::Text {
         let steps = workflow.plan().steps.len();
         let noun = if steps == 1 { "step" } else { "steps" };
-        eprintln!("{name}: {steps} {noun}, no mistakes");
+        eprintln!("{}: {steps} {noun}, no mistakes", file.called());
     }
     Ok(Exit::Success)
 }

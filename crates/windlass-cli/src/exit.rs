@@ -12,9 +12,8 @@ use windlass_workflow::{Mistakes, ParamErrors};
 use crate::guard::LoneGuardError;
 use crate::init::InitError;
 use crate::man::ManError;
-use crate::run::DirError;
 use crate::show::PictureError;
-use crate::workflow_file::FileError;
+use crate::workflow_file::{DirError, FileError};
 
 /// How the command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

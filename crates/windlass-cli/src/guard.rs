@@ -1,8 +1,6 @@
 //! `windlass guard`, and what a person decides about one that waits.
 
 use std::error::Error;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 use std::time::Duration;
@@ -26,8 +24,6 @@ pub(crate) enum LoneGuardError {
     Unknown { file: String, name: String, hint: String },
     #[error("guard {guard:?} uses {{{variable}}}, which only a step of a run knows")]
     Unfilled { guard: String, variable: String },
-    #[error("the directory of {path} cannot be found: {source}")]
-    Dir { path: PathBuf, source: io::Error },
 }
 
 pub(crate) fn guard(
@@ -38,11 +34,13 @@ pub(crate) fn guard(
     wait: Option<Duration>,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let Some(WorkflowFile { workflow, name: file, .. }) = WorkflowFile::open(path, form)? else {
+    let Some(file) = WorkflowFile::open(path, form)? else {
         return Ok(Exit::Usage);
     };
-    let plan = workflow.bind(params.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
-    let alone = Alone::new(&plan, path, name, &file)?;
+    let params = params.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let plan = file.workflow.bind(params)?;
+    let (guard, dir) = (find(&plan, name, &file)?, file.dir()?);
+    let alone = Alone { plan: &plan, guard, dir, wait };
     let (env, wake_on) = (alone.env()?, alone.wake_on()?);
     let target = format!("guard/{name}");
     let order = Watch {
@@ -85,30 +83,26 @@ fn decided(verdict: Verdict) -> &'static str {
     }
 }
 
+fn find<'a>(plan: &'a Plan, name: &str, file: &WorkflowFile) -> Result<&'a Guard, LoneGuardError> {
+    plan.guards.iter().find(|guard| guard.name == name).ok_or_else(|| {
+        let known: Vec<_> = plan.guards.iter().map(|guard| guard.name.as_str()).collect();
+        let hint = match known.as_slice() {
+            [] => "; it has none".to_owned(),
+            known => format!("; it has {}", known.join(", ")),
+        };
+        LoneGuardError::Unknown { file: file.called(), name: name.to_owned(), hint }
+    })
+}
+
 /// A guard without a step.
 struct Alone<'a> {
     plan: &'a Plan,
     guard: &'a Guard,
     dir: PathBuf,
+    wait: Option<Duration>,
 }
 
-impl<'a> Alone<'a> {
-    fn new(plan: &'a Plan, path: &Path, name: &str, file: &str) -> Result<Self, LoneGuardError> {
-        let unknown = || {
-            let known: Vec<_> = plan.guards.iter().map(|guard| guard.name.as_str()).collect();
-            let hint = match known.as_slice() {
-                [] => "; it has none".to_owned(),
-                known => format!("; it has {}", known.join(", ")),
-            };
-            LoneGuardError::Unknown { file: file.to_owned(), name: name.to_owned(), hint }
-        };
-        let guard = plan.guards.iter().find(|guard| guard.name == name).ok_or_else(unknown)?;
-        let beside = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let dir = fs::canonicalize(beside.unwrap_or(Path::new(".")));
-        let dir = dir.map_err(|source| LoneGuardError::Dir { path: path.to_owned(), source })?;
-        Ok(Self { plan, guard, dir })
-    }
-
+impl Alone<'_> {
     fn value(&self, variable: &Variable) -> Option<String> {
         match variable {
             Variable::Param(name) => self.plan.params.get(name).cloned(),
@@ -146,6 +140,8 @@ impl<'a> Alone<'a> {
     fn tell(&self, news: GuardNews<'_>, target: &str, env: &[(String, String)]) {
         let name = &self.guard.name;
         match news {
+            // The only check is told as the end.
+            GuardNews::NotYet(_) if self.checks_once() => {}
             GuardNews::NotYet(why) => eprintln!("{name}: not yet: {why}"),
             GuardNews::Blocked => eprintln!("{name}: its time is over; it is still checked"),
             GuardNews::Escalated => {
@@ -156,6 +152,10 @@ impl<'a> Alone<'a> {
             }
             _ => {}
         }
+    }
+
+    fn checks_once(&self) -> bool {
+        self.wait == Some(Duration::ZERO)
     }
 
     /// Runs the hook that tells a person. Whether it succeeds changes nothing about the wait.
@@ -202,8 +202,12 @@ impl<'a> Alone<'a> {
         match form {
             Form::Json => print(&Told { schema: 1, event: "guard", name, result: word, why }),
             Form::Text => match why {
-                Some(why) if exit != Exit::NotHad => eprintln!("{name}: {word}: {why}"),
-                _ => eprintln!("{name}: {word}"),
+                // That was told with the check before it.
+                Some(_) if exit == Exit::NotHad && !self.checks_once() => {
+                    eprintln!("{name}: {word}, and the wait is over");
+                }
+                Some(why) => eprintln!("{name}: {word}: {why}"),
+                None => eprintln!("{name}: {word}"),
             },
         }
         exit

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -16,7 +16,12 @@ use crate::state;
 use crate::style::{Style, plain};
 
 mod follow;
+mod part;
 
+use self::part::{Last, Part};
+
+/// How much is read of one log before it is told, and the others' turn.
+const MOUTHFUL: u64 = 1 << 20;
 /// The hooks of a run, as their logs are called.
 const HOOKS: [&str; 3] = ["on.escalate", "on.success", "on.failure"];
 
@@ -41,7 +46,9 @@ pub(crate) fn log(
         // A closed pipe, as of `head`, is no failure.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Success),
         Err(error) => Err(format!("the log cannot be printed: {error}").into()),
-        Ok(()) => Ok(Exit::Success),
+        Ok(0) => Ok(Exit::Success),
+        // Each was told when it was missed.
+        Ok(_) => Ok(Exit::Unavailable),
     }
 }
 
@@ -106,6 +113,8 @@ struct Piece {
     heading: String,
     /// Nothing more will be written to it.
     ended: bool,
+    /// An attempt that was not successful leaves a log, whether it printed anything or not.
+    sure: bool,
 }
 
 impl Piece {
@@ -113,11 +122,13 @@ impl Piece {
         let own = Some((step.name.clone(), attempt.number));
         let (path, heading) = (attempt.log.clone(), heading(step, attempt));
         let ended = has_ended(attempt);
-        let mut pieces = vec![Self { path, step: own.clone(), part: None, heading, ended }];
+        let sure = attempt.code.is_some_and(|code| code != 0) || attempt.signal.is_some();
+        let mut pieces = vec![Self { path, step: own.clone(), part: None, heading, ended, sure }];
         let path = attempt.log.with_extension("finally.log");
         if path.exists() {
             let heading = plain(&format!("==> {}, finally <==", step.name));
-            pieces.push(Self { path, step: own, part: Some("finally"), heading, ended });
+            let part = Some("finally");
+            pieces.push(Self { path, step: own, part, heading, ended, sure: true });
         }
         pieces
     }
@@ -125,7 +136,25 @@ impl Piece {
     fn of_hook(view: &RunView, hook: &'static str) -> Option<Self> {
         let path = view.logs.join(format!("{hook}.log"));
         let heading = format!("==> {hook} <==");
-        path.exists().then_some(Self { path, step: None, part: Some(hook), heading, ended: false })
+        let (part, ended, sure) = (Some(hook), false, true);
+        path.exists().then_some(Self { path, step: None, part, heading, ended, sure })
+    }
+
+    /// Opens it, and tells if that cannot be done.
+    fn open(&self, view: &RunView) -> Opened {
+        match File::open(&self.path) {
+            Ok(file) => Opened::Log(file),
+            // Whoever printed nothing may have left no log, where there are logs.
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && !self.sure && view.logs.is_dir() =>
+            {
+                Opened::Nothing
+            }
+            Err(error) => {
+                eprintln!("windlass: {} cannot be read: {error}", self.path.display());
+                Opened::Lost
+            }
+        }
     }
 
     /// What its lines begin with among others.
@@ -135,9 +164,10 @@ impl Piece {
         parts.join(" ")
     }
 
-    /// One line of it; what is not UTF-8 is replaced.
-    fn line_json(&self, run: &str, line: &[u8]) -> String {
-        let text = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(line));
+    /// One line of it, or a part of one; what is not UTF-8 is replaced.
+    fn line_json(&self, run: &str, part: &Part<'_>) -> String {
+        let line = part.bytes.strip_suffix(b"\n").unwrap_or(part.bytes);
+        let text = String::from_utf8_lossy(line);
         json(&LineJson {
             schema: 1,
             event: "log_line",
@@ -146,8 +176,18 @@ impl Piece {
             attempt: self.step.as_ref().map(|(_, attempt)| *attempt),
             part: self.part,
             text: &text,
+            more: part.goes_on,
         })
     }
+}
+
+/// What there is of a log.
+enum Opened {
+    Log(File),
+    /// None was written.
+    Nothing,
+    /// It should be there and cannot be read, which was told.
+    Lost,
 }
 
 #[derive(Serialize)]
@@ -162,6 +202,8 @@ struct LineJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<&'static str>,
     text: &'a str,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    more: bool,
 }
 
 /// Whether an attempt has ended, with all that follows it.
@@ -181,8 +223,8 @@ fn heading(step: &StepView, attempt: &AttemptView) -> String {
     plain(&format!("==> {}{number}: {end}{more} <==", step.name))
 }
 
-/// Prints every log as a whole, one after the other.
-fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<()> {
+/// Prints every log as a whole, one after the other; how many cannot be read.
+fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<usize> {
     let style = Style::of_stdout();
     let pieces = wanted.of(view);
     if pieces.is_empty() {
@@ -190,30 +232,37 @@ fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<()> {
     }
     let alone = wanted.step.is_some() && pieces.len() == 1;
     let mut stdout = io::stdout().lock();
+    let mut lost = 0;
     for (place, piece) in pieces.iter().enumerate() {
         if form == Form::Text && !alone {
             let gap = if place > 0 { "\n" } else { "" };
             writeln!(stdout, "{gap}{}", style.bold(&piece.heading))?;
         }
-        match (File::open(&piece.path), form) {
-            // An attempt that printed nothing may have left no log, where there are logs.
-            (Err(error), _) if error.kind() == io::ErrorKind::NotFound && view.logs.is_dir() => {}
-            (Err(error), _) => {
-                eprintln!("windlass: {} cannot be read: {error}", piece.path.display());
+        match (piece.open(view), form) {
+            (Opened::Nothing, _) => {}
+            (Opened::Lost, _) => lost += 1,
+            (Opened::Log(mut file), Form::Text) => drop(io::copy(&mut file, &mut stdout)?),
+            (Opened::Log(file), Form::Json) => {
+                print_lines(&mut stdout, &view.run.id, piece, &file)?;
             }
-            (Ok(mut file), Form::Text) => drop(io::copy(&mut file, &mut stdout)?),
-            (Ok(file), Form::Json) => print_lines(&mut stdout, &view.run.id, piece, file)?,
         }
     }
-    stdout.flush()
+    stdout.flush()?;
+    Ok(lost)
 }
 
-fn print_lines(out: &mut impl Write, run: &str, piece: &Piece, file: File) -> io::Result<()> {
-    let mut reader = BufReader::new(file);
-    let mut line = Vec::new();
-    while reader.read_until(b'\n', &mut line)? > 0 {
-        out.write_all(piece.line_json(run, &line).as_bytes())?;
-        line.clear();
+fn print_lines(out: &mut impl Write, run: &str, piece: &Piece, file: &File) -> io::Result<()> {
+    let mut unread = Vec::new();
+    loop {
+        let read = Read::take(file, MOUTHFUL).read_to_end(&mut unread)?;
+        let mut done = 0;
+        while let Some(part) = Part::first(&unread[done..], Last(read == 0)) {
+            out.write_all(piece.line_json(run, &part).as_bytes())?;
+            done += part.bytes.len();
+        }
+        unread.drain(..done);
+        if read == 0 {
+            return Ok(());
+        }
     }
-    Ok(())
 }

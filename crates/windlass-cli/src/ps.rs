@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::look::{RunJson, outcome_ink, run_ink, running};
 use crate::output::{json, print};
 use crate::state;
-use crate::style::{Ink, Style};
+use crate::style::{Ink, Style, plain};
 use crate::table::{Cell, Table};
 use crate::times::{Times, between, span};
 
@@ -46,6 +46,8 @@ pub(crate) fn history(
                 &runs.iter().map(|(run, end)| json(&RunJson::ended(run, *end))).collect::<String>(),
             );
         }
+        // Nothing is what was asked for.
+        Form::Text if *number == 0 => {}
         Form::Text => {
             let times = Times::now();
             let mut table = Table::new(["RUN", "WORKFLOW", "OUTCOME", "BEGAN", "TOOK"]);
@@ -58,7 +60,8 @@ pub(crate) fn history(
                     Cell::from(span(between(run.created_ms, end.at_ms))),
                 ]);
             }
-            show(&table, "no run has ended");
+            let of = workflow.as_ref().map(|workflow| format!(" of {workflow:?}"));
+            show(&table, &format!("no run{} has ended", plain(&of.unwrap_or_default())));
         }
     }
     Ok(Exit::Success)

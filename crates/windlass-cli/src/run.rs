@@ -1,11 +1,8 @@
 //! The verbs that lead a run, and have it shown: `run`, `resume`, `retry`, `cancel`.
 
 use std::error::Error;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use thiserror::Error as ThisError;
 use windlass_server::{
     Ask, Coordinator, End, RunError, RunOutcome, RunRecord, RunView, Store, ask, check_step,
     find_run,
@@ -23,14 +20,6 @@ pub(crate) struct RunArguments<'a> {
     pub(crate) steps: &'a [String],
     pub(crate) params: &'a [(String, String)],
     pub(crate) jobs: Option<u32>,
-}
-
-/// Why there is no directory for steps to run in.
-#[derive(Debug, ThisError)]
-#[error("the directory {}, in which the steps would run, cannot be had: {source}", dir.display())]
-pub(crate) struct DirError {
-    dir: PathBuf,
-    source: io::Error,
 }
 
 /// How a run is shown.
@@ -55,11 +44,12 @@ pub(crate) fn run(
     let Some(read) = WorkflowFile::open(arguments.file, shown.form)? else {
         return Ok(Exit::Usage);
     };
-    let WorkflowFile { name, text, workflow } = read;
+    let dir = read.dir()?;
+    let WorkflowFile { name, text, workflow, .. } = read;
     let order = RunRecord {
         file: name,
         text,
-        dir: working_dir(arguments.file)?,
+        dir,
         params: arguments.params.iter().cloned().collect(),
         steps: arguments.steps.to_vec(),
         jobs: arguments.jobs,
@@ -140,13 +130,6 @@ fn refuse_ended(store: &mut Store, run: &str, step: Option<&str>) -> Result<(), 
         return Err(RunError::StepOver { run, step }.into());
     }
     Ok(())
-}
-
-/// Steps run beside their workflow file, wherever the command was called.
-fn working_dir(file: &Path) -> Result<PathBuf, DirError> {
-    let beside = file.parent().filter(|dir| !dir.as_os_str().is_empty());
-    let beside = beside.unwrap_or(Path::new("."));
-    fs::canonicalize(beside).map_err(|source| DirError { dir: beside.to_owned(), source })
 }
 
 fn lead(coordinator: Coordinator, options: Options) -> Result<Exit, Box<dyn Error>> {

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::look::{RunJson, StepJson, ending, run_ink, step_ink, took};
 use crate::output::{json, print};
 use crate::state;
-use crate::style::{Style, plain};
+use crate::style::{Letters, Style, plain};
 use crate::table::{Cell, Table};
 use crate::times::{Times, between, span};
 
@@ -23,6 +23,8 @@ mod timeline;
 
 /// Up to so many steps are all shown.
 const ALL: usize = 50;
+/// How many steps of a long critical path are named at its beginning, and how many at its end.
+const ENDS: usize = 4;
 /// A shorter time at guards is not worth telling.
 const TOLD_MS: i64 = 100;
 
@@ -191,9 +193,9 @@ impl Page<'_> {
         if steps.is_empty() {
             return String::new();
         }
-        let arrow = match self.style.letters {
-            crate::style::Letters::Unicode => " → ",
-            crate::style::Letters::Ascii => " -> ",
+        let (arrow, gap) = match self.style.letters {
+            Letters::Unicode => (" → ", "…"),
+            Letters::Ascii => (" -> ", "..."),
         };
         let step = |place: &usize| {
             let step = &self.view.steps[*place];
@@ -203,7 +205,14 @@ impl Page<'_> {
             let times = format!("({})", times.join(", "));
             format!("{} {}", plain(&step.name), self.style.dim(&times))
         };
-        let chain: Vec<_> = steps.iter().map(step).collect();
+        let chain: Vec<_> = match steps.len().saturating_sub(2 * ENDS) {
+            0 | 1 => steps.iter().map(step).collect(),
+            more => {
+                let (begin, end) = (&steps[..ENDS], &steps[steps.len() - ENDS..]);
+                let gap = format!("{gap} {more} more {gap}");
+                begin.iter().map(step).chain([gap]).chain(end.iter().map(step)).collect()
+            }
+        };
         let total = span(between(0, *total_ms));
         format!("\ncritical path, {total}: {}\n", chain.join(arrow))
     }

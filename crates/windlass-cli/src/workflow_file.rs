@@ -1,6 +1,6 @@
-//! A workflow file: read from disk, and what is wrong with it told.
+//! A workflow file: read from disk, a pipe or standard input, and what is wrong with it told.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -14,35 +14,58 @@ use crate::output::{json, print};
 /// No workflow is larger. Some files never end.
 const LARGEST: u64 = 64 << 20;
 
+/// What stands for standard input in the place of a file.
+const STANDARD_INPUT: &str = "-";
+
 /// A workflow without mistakes, with the text it was read from.
 pub(crate) struct WorkflowFile {
     pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) workflow: Workflow,
+    path: PathBuf,
+    source: Source,
+}
+
+/// Where a text comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// A file that lies in a directory.
+    File,
+    /// Standard input, a pipe, a device: something that lies nowhere.
+    Stream,
 }
 
 /// Why a file has no text to look at.
 #[derive(Debug, Error)]
 pub(crate) enum FileError {
-    #[error("{} cannot be read: {source}", path.display())]
-    Io { path: PathBuf, source: io::Error },
+    #[error("{file} cannot be read: {source}")]
+    Io { file: String, source: io::Error },
     #[error(
-        "{} is not text in UTF-8: line {line} has a byte that does not belong there; save it as UTF-8",
-        path.display()
+        "{file} is not text in UTF-8: line {line} has a byte that does not belong there; save it as UTF-8"
     )]
-    NotUtf8 { path: PathBuf, line: usize },
-    #[error("{} is larger than {} MiB, which is more than a workflow may be", path.display(), LARGEST >> 20)]
-    TooLarge { path: PathBuf },
+    NotUtf8 { file: String, line: usize },
+    #[error("{file} is larger than {} MiB, which is more than a workflow may be", LARGEST >> 20)]
+    TooLarge { file: String },
+}
+
+/// Why there is no directory for steps to run in.
+#[derive(Debug, Error)]
+#[error("the directory {}, in which the steps would run, cannot be had: {source}", dir.display())]
+pub(crate) struct DirError {
+    dir: PathBuf,
+    source: io::Error,
 }
 
 impl WorkflowFile {
     /// Reads a file, and tells its mistakes and warnings. None if it has mistakes.
     pub(crate) fn open(path: &Path, form: Form) -> Result<Option<Self>, FileError> {
-        let (name, text) = (path.display().to_string(), read(path)?);
+        let name = path.display().to_string();
+        let (text, source) = read(path)?;
         match windlass_workflow::parse(&name, &text) {
             Ok(workflow) => {
                 form.tell_warnings(&name, workflow.warnings());
-                Ok(Some(Self { name, text, workflow }))
+                let path = path.to_owned();
+                Ok(Some(Self { name, text, workflow, path, source }))
             }
             Err(mistakes) => {
                 form.tell_mistakes(&name, &mistakes);
@@ -51,22 +74,69 @@ impl WorkflowFile {
             }
         }
     }
+
+    /// Steps run beside their workflow file, wherever the command was called; where it was called if
+    /// what was read lies nowhere.
+    pub(crate) fn dir(&self) -> Result<PathBuf, DirError> {
+        let dir = match self.source {
+            Source::File => beside(&self.path),
+            Source::Stream => Path::new("."),
+        };
+        fs::canonicalize(dir).map_err(|source| DirError { dir: dir.to_owned(), source })
+    }
+
+    /// What it is called in a sentence.
+    pub(crate) fn called(&self) -> String {
+        called(&self.path)
+    }
 }
 
-fn read(path: &Path) -> Result<String, FileError> {
-    let path_buf = || path.to_owned();
+fn read(path: &Path) -> Result<(String, Source), FileError> {
+    let file = || called(path);
+    let (reader, source) = open(path).map_err(|source| FileError::Io { file: file(), source })?;
     let mut bytes = Vec::new();
-    let file = File::open(path).map(|file| file.take(LARGEST + 1));
-    let read = file.and_then(|mut file| file.read_to_end(&mut bytes));
-    let size = read.map_err(|source| FileError::Io { path: path_buf(), source })?;
+    let read = reader.take(LARGEST + 1).read_to_end(&mut bytes);
+    let size = read.map_err(|source| FileError::Io { file: file(), source })?;
     if u64::try_from(size).is_ok_and(|size| size > LARGEST) {
-        return Err(FileError::TooLarge { path: path_buf() });
+        return Err(FileError::TooLarge { file: file() });
     }
-    String::from_utf8(bytes).map_err(|error| {
+    let text = String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
-        FileError::NotUtf8 { path: path_buf(), line }
-    })
+        FileError::NotUtf8 { file: file(), line }
+    })?;
+    Ok((text, source))
+}
+
+fn open(path: &Path) -> io::Result<(Box<dyn Read>, Source)> {
+    if path == Path::new(STANDARD_INPUT) {
+        return Ok((Box::new(io::stdin().lock()), Source::Stream));
+    }
+    let file = File::open(path)?;
+    let lies_somewhere = file.metadata()?.is_file() && !is_descriptor(path);
+    let source = if lies_somewhere { Source::File } else { Source::Stream };
+    Ok((Box::new(file), source))
+}
+
+/// Whether a path only stands for a file that is open already, as `/dev/stdin` and `/proc/self/fd/3`
+/// do. Files may well lie below `/dev`, in `/dev/shm`.
+fn is_descriptor(path: &Path) -> bool {
+    let dir = fs::canonicalize(beside(path));
+    dir.is_ok_and(|dir| dir == Path::new("/dev") || dir.starts_with("/proc"))
+}
+
+/// The directory that a path leads to.
+fn beside(path: &Path) -> &Path {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    dir.unwrap_or(Path::new("."))
+}
+
+/// What a file is called in a sentence.
+fn called(path: &Path) -> String {
+    match path == Path::new(STANDARD_INPUT) {
+        true => "standard input".to_owned(),
+        false => path.display().to_string(),
+    }
 }
 
 /// One mistake or warning, for programs.

@@ -21,7 +21,7 @@ pub(crate) struct HistoryArguments {
 #[derive(Args)]
 pub(crate) struct ShowArguments {
     /// The run: its id, the beginning of it, or `last`
-    #[arg(add = completions::runs())]
+    #[arg(value_parser = run_to_show, add = completions::runs())]
     pub(crate) run: String,
 
     /// Every step, also where there are many
@@ -83,6 +83,24 @@ pub(crate) enum Shell {
     Bash,
     Zsh,
     Fish,
+}
+
+/// A run, which has no step behind it.
+fn run_to_show(text: &str) -> Result<String, String> {
+    let tip = |_: &str, _: &str| {
+        format!(
+            "`show` takes a run; of a step tell `windlass why {text}` and `windlass log {text}`"
+        )
+    };
+    whole_run(text, tip)
+}
+
+/// A run; the tip is for those who have named a step of it as well.
+pub(super) fn whole_run(text: &str, tip: impl Fn(&str, &str) -> String) -> Result<String, String> {
+    match text.split_once('/') {
+        Some((run, step)) => Err(tip(run, step)),
+        None => Ok(text.to_owned()),
+    }
 }
 
 fn step(text: &str) -> Result<(String, String), String> {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use windlass_server::{LookError, RunState, RunView, Store};
 
-use super::{Piece, Wanted, has_ended};
+use super::{Last, MOUTHFUL, Opened, Part, Piece, Wanted, has_ended};
 use crate::arguments::Form;
 use crate::style::Style;
 
@@ -20,15 +20,14 @@ use crate::style::Style;
 const LOOK: Duration = Duration::from_millis(100);
 /// How often the run is looked at.
 const LOOK_AT_RUN: Duration = Duration::from_millis(500);
-/// How much is read of one log before it is the others' turn.
-const MOUTHFUL: u64 = 1 << 20;
 
+/// Prints what comes; how many logs cannot be read in the end.
 pub(super) fn follow(
     store: &mut Store,
     view: RunView,
     wanted: &Wanted,
     form: Form,
-) -> Result<io::Result<()>, LookError> {
+) -> Result<io::Result<usize>, LookError> {
     let (mut tails, mut view) = (Vec::new(), view);
     loop {
         let looked = Instant::now();
@@ -40,7 +39,7 @@ pub(super) fn follow(
                 Ok(true) => {}
                 Ok(false) if over => {
                     tell_end(&view);
-                    return Ok(Ok(()));
+                    return Ok(Ok(lost(&tails, &view)));
                 }
                 Ok(false) => thread::sleep(LOOK),
                 Err(error) => return Ok(Err(error)),
@@ -68,6 +67,12 @@ fn tell_end(view: &RunView) {
         let id = &view.run.id;
         eprintln!("run {id} was interrupted; go on with: windlass resume {id}");
     }
+}
+
+/// How many logs never came. Each is told.
+fn lost(tails: &[Tail], view: &RunView) -> usize {
+    let unread = tails.iter().filter(|tail| tail.read == 0);
+    unread.filter(|tail| matches!(tail.piece.open(view), Opened::Lost)).count()
 }
 
 /// Takes in what has begun since, and what has ended.
@@ -103,7 +108,10 @@ fn catch_up(
         any |= more;
         match (form, wanted.step) {
             (Form::Text, Some(_)) => tail.print_raw(&mut stdout)?,
-            _ => tail.print_lines(&mut stdout, run, form, (over || tail.piece.ended) && !more)?,
+            _ => {
+                let last = Last((over || tail.piece.ended) && !more);
+                tail.print_lines(&mut stdout, run, form, last)?;
+            }
         }
     }
     stdout.flush()?;
@@ -153,20 +161,32 @@ impl Tail {
         out: &mut impl Write,
         run: &str,
         form: Form,
-        last: bool,
+        last: Last,
     ) -> io::Result<()> {
+        match form {
+            Form::Json => self.print_json(out, run, last),
+            Form::Text => self.print_prefixed(out, last),
+        }
+    }
+
+    fn print_json(&mut self, out: &mut impl Write, run: &str, last: Last) -> io::Result<()> {
+        let mut done = 0;
+        while let Some(part) = Part::first(&self.rest[done..], last) {
+            out.write_all(self.piece.line_json(run, &part).as_bytes())?;
+            done += part.bytes.len();
+        }
+        self.rest.drain(..done);
+        Ok(())
+    }
+
+    fn print_prefixed(&mut self, out: &mut impl Write, last: Last) -> io::Result<()> {
         let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let whole = if last { self.rest.len() } else { whole };
+        let whole = if last.0 { self.rest.len() } else { whole };
         let name = self.piece.prefix();
         for line in self.rest[..whole].split_inclusive(|byte| *byte == b'\n') {
-            match form {
-                Form::Json => out.write_all(self.piece.line_json(run, line).as_bytes())?,
-                Form::Text => {
-                    write!(out, "{name} | ")?;
-                    out.write_all(line.strip_suffix(b"\n").unwrap_or(line))?;
-                    writeln!(out)?;
-                }
-            }
+            write!(out, "{name} | ")?;
+            out.write_all(line.strip_suffix(b"\n").unwrap_or(line))?;
+            writeln!(out)?;
         }
         self.rest.drain(..whole);
         Ok(())

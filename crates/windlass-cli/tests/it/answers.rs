@@ -47,6 +47,43 @@ fn who_names_what_there_is_not_is_told_what_there_is() {
 }
 
 #[test]
+fn who_asks_for_the_history_of_a_workflow_that_never_ran_is_told_which_did() {
+    let bench = Bench::new();
+    check_said(&bench, &["history"], 0, "no run has ended");
+    check_said(&bench, &["history", "x"], 2, "no run of a workflow \"x\" is known\n");
+    for name in ["nightly", "release"] {
+        bench.write("flow.toml", &format!("name = '{name}'\n[step.a]\nrun = 'true'\n"));
+        assert!(bench.call(&["run", "flow.toml"]).status.success());
+    }
+    let known =
+        "no run of a workflow \"nosuchflow\" is known; there are runs of release, nightly\n";
+    check_said(&bench, &["history", "nosuchflow"], 2, known);
+    check_said(&bench, &["history", "nosuchflow", "--json"], 2, known);
+    check_said(&bench, &["history", "nihgtly"], 2, "did you mean nightly?");
+    check_said(&bench, &["history", "flows/nightly.toml"], 2, "did you mean nightly?");
+}
+
+#[test]
+fn a_workflow_whose_runs_have_not_ended_is_known() {
+    let bench = Bench::new();
+    bench.write("flow.toml", "[step.a]\nrun = 'touch begun; sleep 600'\n");
+    let mut child = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    check_said(&bench, &["history", "flow"], 0, "no run of \"flow\" has ended\n");
+    signal(&child, Signal::TERM);
+    child.wait().expect("it ends");
+}
+
+#[test]
+fn who_names_a_step_where_a_run_is_meant_is_told_how_to_ask_for_it() {
+    let bench = Bench::new();
+    let show = "`show` takes a run; of a step tell `windlass why last/x` and `windlass log last/x`";
+    check_said(&bench, &["show", "last/x"], 2, show);
+    check_said(&bench, &["retry", "last/x"], 2, "windlass retry last --step x");
+    check_said(&bench, &["resume", "last/x"], 2, "windlass resume last");
+}
+
+#[test]
 fn a_retry_of_a_name_takes_all_of_it_that_failed_and_shows_nothing_old() {
     let bench = Bench::new();
     bench.write("flow.toml", FANNED);

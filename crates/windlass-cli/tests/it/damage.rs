@@ -101,3 +101,28 @@ fn a_read_only_store_is_69() {
     assert_eq!(stdout(&output), "69\n", "{}", stderr(&output));
     assert!(!bench.path("ran").exists());
 }
+
+#[test]
+fn a_log_that_is_lost_is_told_and_nobody_takes_it_for_an_empty_one() {
+    let flow =
+        "[step.a]\nrun = 'echo a; exit 1'\n[step.b]\nrun = 'echo b'\n[step.c]\nrun = 'true'\n";
+    let (bench, _) = Bench::run(flow);
+    let logs = bench.path("state/runs").join(bench.run_id());
+    fs::remove_file(logs.join("1-a.1.log")).expect("there is a log");
+    let check = |target: &str, printed: &str, code| {
+        for flags in [&["--json"][..], &["-f"], &["-f", "--json"], &[]] {
+            let output = bench.call(&[&["log", target], flags].concat());
+            let said = stderr(&output);
+            assert_eq!(output.status.code(), Some(code), "{target} {flags:?}: {said}");
+            assert_eq!(said.contains("1-a.1.log cannot be read: "), code == 69, "{said}");
+            assert!(stdout(&output).contains(printed), "{target}: {}", stdout(&output));
+        }
+    };
+    check("last", "b", 69);
+    check("last/a", "", 69);
+    check("last/a@1", "", 69);
+    check("last/b", "b", 0);
+    check("last/c", "", 0);
+    fs::remove_dir_all(logs).expect("there are logs");
+    check("last/a", "", 69);
+}

@@ -7,6 +7,9 @@ mod shells;
 pub(crate) mod stage;
 mod steering;
 
+use std::path::Path;
+use std::process::Command;
+
 use trycmd::TestCases;
 
 use self::stage::{LIVE, NIGHTLY, Stage};
@@ -17,7 +20,7 @@ fn check(stage: &Stage, name: &str, more: &[(&str, &str)]) {
     let cases = TestCases::new();
     let path = |path: std::path::PathBuf| path.to_str().expect("a plain path").to_owned();
     let file = repository().join(format!("crates/windlass-cli/tests/looking/{name}.trycmd"));
-    cases.register_bin("windlass", std::path::Path::new(env!("CARGO_BIN_EXE_windlass")));
+    cases.register_bin("windlass", Path::new(env!("CARGO_BIN_EXE_windlass")));
     cases.env("WINDLASS_STATE", path(stage.bench.path("state")));
     for (name, value) in [("TZ", "UTC"), ("LC_ALL", "C.UTF-8"), ("COLUMNS", "80")] {
         cases.env(name, value);
@@ -55,6 +58,88 @@ fn attempts_that_follow_each_other_closely_share_a_column() {
         let bar = said.lines().find(|line| line.contains("##")).expect("a bar");
         assert!(!bar.contains('.'), "nothing lies between: {bar}");
     }
+}
+
+#[test]
+fn a_history_has_as_many_runs_as_were_asked_for() {
+    let mut stage = Stage::new();
+    nightly(&mut stage);
+    for run in ["6666aaaa", "6666bbbb"] {
+        stage.submit(run, "nightly", NIGHTLY);
+        stage.abandon();
+    }
+    for (number, shown) in [("0", 0), ("1", 1), ("2", 2), ("3", 3), ("9", 3)] {
+        let output = stage.bench.call(&["history", "-n", number, "--json"]);
+        assert_eq!(crate::bench::stdout(&output).lines().count(), shown, "-n {number}");
+    }
+    let output = stage.bench.call(&["history", "-n", "0"]);
+    let said = (crate::bench::stdout(&output), crate::bench::stderr(&output));
+    assert_eq!((output.status.code(), said), (Some(0), Default::default()));
+}
+
+#[test]
+fn a_long_critical_path_is_named_by_its_ends() {
+    let check = |count: usize, line: &str| {
+        let mut stage = Stage::new();
+        let step = |n: usize| match n {
+            1 => "[step.s1]\nrun = 'a'\n".to_owned(),
+            n => format!("[step.s{n}]\nrun = 'a'\nafter = ['s{}']\n", n - 1),
+        };
+        stage.submit("5555eeee", "chain", &(1..=count).map(step).collect::<String>());
+        let second = |n| format!("{} start s{n}\n{} success s{n}", (n - 1) * 1000, n * 1000);
+        stage.journal(&(1..=count).map(second).collect::<Vec<_>>().join("\n"));
+        stage.end(1_000_000, "succeeded");
+        let said = crate::bench::stdout(&stage.bench.call(&["show", "last"]));
+        assert!(said.ends_with(&format!(": {line}\n")), "{count}: {said}");
+        let told = crate::bench::stdout(&stage.bench.call(&["show", "last", "--json"]));
+        let path = told.lines().last().expect("a line");
+        let path: serde_json::Value = serde_json::from_str(path).expect("JSON");
+        assert_eq!(path["steps"].as_array().map(Vec::len), Some(count));
+    };
+    let named = |steps: std::ops::RangeInclusive<usize>| {
+        steps.map(|n| format!("s{n} (1.0 s)")).collect::<Vec<_>>().join(" -> ")
+    };
+    check(9, &named(1..=9));
+    check(10, &format!("{} -> ... 2 more ... -> {}", named(1..=4), named(7..=10)));
+    check(60, &format!("{} -> ... 52 more ... -> {}", named(1..=4), named(57..=60)));
+}
+
+#[test]
+fn times_are_those_of_the_time_zone_of_the_caller() {
+    let mut stage = Stage::new();
+    nightly(&mut stage);
+    // Where the machine knows no zones by name, their times are told as in Greenwich.
+    let known =
+        ["/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo", "/usr/share/lib/zoneinfo"];
+    let known = known.iter().any(|dir| Path::new(dir).join("Asia/Tokyo").exists());
+    let (greenwich, tokyo) = ("3 Jan 2024 17:45:00", "4 Jan 2024 02:45:00");
+    let named = if known { tokyo } else { greenwich };
+    for (zone, time) in [
+        ("Asia/Tokyo", named),
+        (":Asia/Tokyo", named),
+        ("JST-9", tokyo),
+        ("UTC", greenwich),
+        ("", greenwich),
+        ("No/Such_Place", greenwich),
+    ] {
+        let mut show = stage.bench.command(&["show", "3fa9c2d1"]);
+        let output = show.env("TZ", zone).output().expect("the binary runs");
+        let (said, began) = (crate::bench::stdout(&output), format!("  began   {time}\n"));
+        assert!(said.contains(&began), "TZ={zone:?}, zones by name: {known}: {said}");
+    }
+}
+
+#[test]
+fn times_are_those_of_the_machine_where_no_zone_is_named() {
+    let mut stage = Stage::new();
+    nightly(&mut stage);
+    let mut date = Command::new("date");
+    date.args(["-d", "@1704303900", "+%-d %b %Y %H:%M:%S"]).env_remove("TZ").env("LC_ALL", "C");
+    let here = crate::bench::stdout(&date.output().expect("there is a date"));
+    let mut show = stage.bench.command(&["show", "3fa9c2d1"]);
+    let output = show.env_remove("TZ").output().expect("the binary runs");
+    let said = crate::bench::stdout(&output);
+    assert!(said.contains(&format!("  began   {here}")), "{here}: {said}");
 }
 
 #[test]

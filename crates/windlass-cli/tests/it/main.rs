@@ -19,6 +19,7 @@ mod locks;
 mod looking;
 mod outputs;
 mod pictures;
+mod piped;
 mod primitives;
 mod processes;
 mod resume;

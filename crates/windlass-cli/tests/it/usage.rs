@@ -84,3 +84,52 @@ fn values_are_given_on_the_command_line_and_checked_before_anything_runs() {
     assert!(bench.call(&["run", "flow.toml", "-p", "tag=b"]).status.success());
     assert_eq!(bench.read("ran"), "b\n");
 }
+
+#[test]
+fn a_lock_that_is_called_like_a_primitive_is_told_why_it_cannot_be() {
+    let bench = Bench::new();
+    for verb in ["lock", "sem"] {
+        for name in ["acquire", "release", "heartbeat", "check"] {
+            for more in [&["--", "echo", "hi"][..], &["--", "echo"], &["--wait", "5s", "--", "x"]] {
+                let output = bench.call(&[&[verb, name], more].concat());
+                assert_eq!(output.status.code(), Some(2));
+                let why = format!("{name:?} cannot be a name: it is a verb of `windlass lock`");
+                assert!(stderr(&output).contains(&why), "{}", stderr(&output));
+            }
+        }
+    }
+    let output = bench.call(&["lock", "check", "deploy"]);
+    assert!(stderr(&output).contains("--token <NUMBER>"), "{}", stderr(&output));
+}
+
+#[test]
+fn what_is_too_long_to_quote_is_cut_and_the_reason_is_not() {
+    let bench = Bench::new();
+    let long = "long name ".repeat(500);
+    for (arguments, reason) in [
+        (&["lock", &long, "--", "true"][..], "cannot be longer than 1024 bytes"),
+        (&["lock", "acquire", &long, "--holder", "me"], "cannot be longer than 1024 bytes"),
+        (&["lock", "x", "--wait", &long, "--", "true"], "such as 30s or 1h 30m"),
+        (&["why", &long], "write it as RUN/STEP"),
+        (&["resume", &long], "windlass ps and windlass history list them"),
+    ] {
+        let output = bench.call(arguments);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(reason) && said.len() < 1500, "{reason}: {said}");
+    }
+    let output = bench.call(&["lock", &long, "--", "true"]);
+    assert!(stderr(&output).len() < 400, "{}", stderr(&output));
+}
+
+#[test]
+fn who_asks_for_too_many_slots_is_told_how_many_there_may_be() {
+    let (bench, _) = Bench::run("[step.a]\nrun = 'true'\n");
+    for jobs in ["0", "4294967296", "99999999999", "many"] {
+        let output = bench.call(&["run", "flow.toml", "-j", jobs]);
+        assert_eq!(output.status.code(), Some(2), "{jobs}");
+        let how = "write a whole number from 1 to 4294967295";
+        assert!(stderr(&output).contains(how), "{}", stderr(&output));
+    }
+    assert!(bench.call(&["run", "flow.toml", "-j", "4294967295"]).status.success());
+}

@@ -40,6 +40,16 @@ pub enum LookError {
         /// The newest of them, with their workflows.
         candidates: Vec<(String, String)>,
     },
+    /// There is no run of such a workflow.
+    #[error("no run of a workflow {workflow:?} is known{}", workflows(nearest.as_ref(), known))]
+    UnknownWorkflow {
+        /// What was asked for.
+        workflow: String,
+        /// The workflow that may have been meant.
+        nearest: Option<String>,
+        /// Workflows of which there are runs, those of the newest runs first.
+        known: Vec<String>,
+    },
     /// There is no run at all.
     #[error("there is no run yet; start one with: windlass run FILE")]
     NoRuns,
@@ -90,6 +100,14 @@ fn meant_or_listed(runs: &[(String, String)]) -> String {
 fn meant(runs: &[(String, String)]) -> String {
     let runs: Vec<_> = runs.iter().map(|(id, workflow)| format!("{id} ({workflow})")).collect();
     list(&runs)
+}
+
+fn workflows(nearest: Option<&String>, known: &[String]) -> String {
+    match nearest {
+        Some(name) => format!("; did you mean {name}?"),
+        None if known.is_empty() => String::new(),
+        None => format!("; there are runs of {}", some_of(known.iter().map(String::as_str), TOLD)),
+    }
 }
 
 fn named(nearest: &[String], known: &[String]) -> String {

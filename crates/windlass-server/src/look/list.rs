@@ -1,9 +1,13 @@
 //! Lists of runs: those that have not ended, and those that have.
 
-use windlass_store::{RunEnd, RunListing, Store, Transaction};
+use windlass_core::nearest;
+use windlass_store::{RunEnd, RunListing, Store, StoreError, Transaction};
 
 use super::run::{Seen, slate_of};
 use super::{LookError, RunState, RunView};
+
+/// How many of the newest runs are looked at for a workflow that may have been meant.
+const SEARCHED: usize = 1000;
 
 /// A run in a list.
 #[non_exhaustive]
@@ -37,23 +41,48 @@ pub fn history(
     workflow: Option<&str>,
     limit: usize,
 ) -> Result<Vec<(RunListing, RunEnd)>, LookError> {
-    // All that have not ended may stand before those that have.
     let newest = store.look(|transaction| {
+        if let Some(unknown) = unknown(transaction, workflow)? {
+            return Ok(Err(unknown));
+        }
+        // All that have not ended may stand before those that have.
         let open = transaction.open_runs()?.len();
-        transaction.latest_runs(workflow, limit.saturating_add(open))
-    })?;
+        transaction.latest_runs(workflow, limit.saturating_add(open)).map(Ok)
+    })??;
     let mut ended = Vec::new();
     for listing in newest {
+        if ended.len() == limit {
+            break;
+        }
         let end = match listing.end {
             Some(end) => Some(end),
             None => look_at(store, listing.clone())?.and_then(|run| run.end()),
         };
         ended.extend(end.map(|end| (named(listing), end)));
-        if ended.len() == limit {
-            break;
-        }
     }
     Ok(ended)
+}
+
+/// Why there can be no history of a workflow, if nothing of that name has ever run.
+fn unknown(
+    transaction: &Transaction<'_>,
+    workflow: Option<&str>,
+) -> Result<Option<LookError>, StoreError> {
+    let Some(workflow) = workflow else { return Ok(None) };
+    if !transaction.latest_runs(Some(workflow), 1)?.is_empty() {
+        return Ok(None);
+    }
+    let mut known: Vec<String> = Vec::new();
+    for run in transaction.latest_runs(None, SEARCHED)? {
+        if !known.contains(&run.workflow) && !run.workflow.is_empty() {
+            known.push(run.workflow);
+        }
+    }
+    // Many give the file, which a workflow is called by unless it says otherwise.
+    let stem = workflow.rsplit('/').next().unwrap_or(workflow);
+    let stem = stem.strip_suffix(".toml").unwrap_or(stem);
+    let nearest = nearest(stem, known.iter().map(String::as_str)).map(str::to_owned);
+    Ok(Some(LookError::UnknownWorkflow { workflow: workflow.to_owned(), nearest, known }))
 }
 
 /// A run that was stored before workflows were goes by its file.

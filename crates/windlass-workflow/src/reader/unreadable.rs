@@ -9,6 +9,9 @@ use super::Path;
 use crate::mistake::Mistake;
 use crate::notes::near;
 
+/// How a duration is written.
+const DURATION: &str = "\"30s\"";
+
 #[derive(Debug)]
 pub(crate) struct Unreadable {
     kind: Kind,
@@ -18,7 +21,7 @@ pub(crate) struct Unreadable {
 
 #[derive(Debug)]
 enum Kind {
-    WrongType { found: &'static str, expected: String },
+    WrongType { found: &'static str, number: Option<u64>, expected: String },
     UnknownWord { word: String, words: &'static [&'static str] },
     Refused { reason: String },
 }
@@ -38,7 +41,8 @@ impl Unreadable {
     }
 
     pub(super) fn date(expected: &dyn Expected) -> Self {
-        Self::new(Kind::WrongType { found: "a date", expected: expected_words(expected) })
+        let expected = expected_words(expected);
+        Self::new(Kind::WrongType { found: "a date", number: None, expected })
     }
 
     pub(super) fn unknown_word(word: &str, words: &'static [&'static str]) -> Self {
@@ -53,7 +57,7 @@ impl Unreadable {
             "array" => "a list",
             _ => "a table",
         };
-        Self::new(Kind::WrongType { found, expected: one_of(words) })
+        Self::new(Kind::WrongType { found, number: None, expected: one_of(words) })
     }
 
     pub(super) fn or_at(mut self, span: Range<usize>) -> Self {
@@ -66,12 +70,12 @@ impl Unreadable {
         let span = self.span.clone().unwrap_or(span);
         let place = described(&path.keys());
         match &self.kind {
-            Kind::WrongType { found, expected } => Mistake::new(
-                span,
-                format!("{place} is {found}, not {expected}"),
-                format!("expected {expected}"),
-            )
-            .help(example(&path.keys()).unwrap_or_else(|| format!("write {expected} here"))),
+            Kind::WrongType { found, number, expected } => {
+                let message = format!("{place} is {found}, not {expected}");
+                let help = in_seconds(&path.keys(), *number).or_else(|| example(&path.keys()));
+                let help = help.unwrap_or_else(|| format!("write {expected} here"));
+                Mistake::new(span, message, format!("expected {expected}")).help(help)
+            }
             Kind::UnknownWord { word, words } => {
                 let near = near(word, words.iter().copied());
                 let help = near.map(|near| format!("did you mean \"{near}\"?"));
@@ -101,7 +105,13 @@ impl Error for Unreadable {
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new(Kind::WrongType { found: found_word(&found), expected: expected_words(expected) })
+        let number = match found {
+            Unexpected::Unsigned(number) => Some(number),
+            Unexpected::Signed(number) => number.try_into().ok(),
+            _ => None,
+        };
+        let (found, expected) = (found_word(&found), expected_words(expected));
+        Self::new(Kind::WrongType { found, number, expected })
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
@@ -197,6 +207,12 @@ fn example(keys: &[&str]) -> Option<String> {
     keys.last().map(|key| format!("write: {key} = {value}"))
 }
 
+/// How a number is written where a duration belongs: most have seconds in mind.
+fn in_seconds(keys: &[&str], number: Option<u64>) -> Option<String> {
+    let (key, number) = (keys.last()?, number.filter(|number| *number > 0)?);
+    (key_example(key)? == DURATION).then(|| format!("write: {key} = \"{number}s\""))
+}
+
 fn key_example(key: &str) -> Option<&'static str> {
     Some(match key {
         "name" | "description" => "\"nightly build\"",
@@ -205,7 +221,7 @@ fn key_example(key: &str) -> Option<&'static str> {
         "run" | "success" | "failure" | "escalate" | "finally" => "\"make all\"",
         "when" | "condition" => "\"test -f ready\"",
         "deadline" | "timeout" | "grace" | "delay" | "max_delay" | "interval"
-        | "heartbeat_timeout" => "\"30s\"",
+        | "heartbeat_timeout" => DURATION,
         "after" => "[\"build\"], or after = { build = \"done\" }",
         "guard" | "ensure" => "[\"approved\"]",
         "each" => "{ os = [\"linux\", \"macos\"] }",

@@ -167,3 +167,29 @@ fn events(schema: &Value) -> BTreeSet<String> {
     let event = |kind: &Value| kind["properties"]["event"]["const"].as_str().map(str::to_owned);
     kinds.iter().map(|kind| event(kind).expect("each has a name")).collect()
 }
+
+#[test]
+fn a_line_without_an_end_comes_in_parts() {
+    let mut stage = Stage::new();
+    stage.submit("5555eeee", "long", "[step.a]\nrun = 'a'\n");
+    stage.journal("0 start a\n1000 success a");
+    stage.end(1000, "succeeded");
+    let lines = ["\0".repeat(200_000), "short".to_owned(), "é".repeat(200_000), "x".repeat(65_537)];
+    stage.log("a", 1, &lines.join("\n"));
+    let schema = Lines::new().schema;
+    for flags in [&[][..], &["-f"]] {
+        let output = stage.bench.call(&[&["log", "last", "--json"], flags].concat());
+        let mut joined = vec![String::new()];
+        for line in stdout(&output).lines() {
+            assert!(line.len() < 6 * 65_536 + 200, "{} bytes in a line", line.len());
+            let told: Value = serde_json::from_str(line).expect("each line is JSON");
+            assert!(schema.validate(&told).is_ok(), "{flags:?}: it is known");
+            *joined.last_mut().expect("one") += told["text"].as_str().expect("a text");
+            if told["more"] != true {
+                joined.push(String::new());
+            }
+        }
+        assert_eq!(joined.pop().as_deref(), Some(""), "the last part says that it is");
+        assert!(joined == lines, "{flags:?}: put together, the parts are what was printed");
+    }
+}
