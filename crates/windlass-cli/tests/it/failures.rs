@@ -110,3 +110,12 @@ run       = "true"
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("go on with: windlass resume "), "{}", stderr(&output));
 }
+
+#[test]
+fn a_step_that_printed_nothing_before_its_guard_failed_it_has_no_log_to_look_at() {
+    let flow = "[step.a]\nrun = 'true'\nensure = 'no'\n\
+        [guard.no]\ncondition = 'false'\nretry = { max = 1, interval = '1ms' }\non_timeout = 'fail'";
+    let (_, output) = Bench::run(flow);
+    let told = stderr(&output);
+    assert!(told.contains("a: failed") && !told.contains("log:"), "{told}");
+}

@@ -76,7 +76,10 @@ impl Coordinator {
         };
         let step = self.schedule.step(work).name.as_str();
         let log = log_path(&self.logs, Grant { work, attempt }, step);
+        // Of an attempt that has printed nothing and ended well there is none, whatever became of its step.
+        let well = matches!(state, WorkState::Running | WorkState::Success);
         let log = (attempt > 0 && !is_old(from, state)).then_some(log);
+        let log = log.filter(|log| well || log.exists());
         let skipped = to == Phase::Skipped;
         let due_nanos = match to {
             Phase::Delayed { due } => Some(due.as_nanos()),
