@@ -107,7 +107,10 @@ impl<T: Clone> Board<T> {
         let is_awaited = std::mem::take(&mut posted.is_awaited);
         if posted.readers > 0 {
             posted.count += changes.len() as u64;
-            posted.latest.extend(changes.drain(..));
+            // As lists of one kind all of them are copied at once.
+            let mut all = VecDeque::from(std::mem::take(changes));
+            posted.latest.append(&mut all);
+            *changes = all.into();
             if posted.latest.len() > KEPT {
                 let too_many = posted.latest.len() - KEPT;
                 posted.latest.drain(..too_many);
