@@ -105,8 +105,8 @@ impl Aftermath {
     }
 
     #[inline]
-    pub(crate) fn is_something(&self) -> bool {
-        self.has_ended || self.deeds.is_some()
+    pub(crate) fn has_deeds(&self) -> bool {
+        self.deeds.is_some()
     }
 
     pub(crate) fn has_rubbish(&self) -> bool {

@@ -49,11 +49,12 @@ pub(crate) struct Heard {
     pub(crate) changed: bool,
 }
 
-impl Heard {
-    #[inline]
-    pub(crate) fn is_something(&self) -> bool {
-        self.changed || !self.wakes.is_empty() || self.after.is_something()
-    }
+/// What a visit leaves to be done. Mostly it is so little that nothing has to be carried out of it.
+pub(crate) enum Left {
+    Nothing,
+    /// A work has ended; nobody but those who listen to that has to hear of it.
+    AnEnd,
+    More(Heard),
 }
 
 impl<'a> Visit<'a> {
@@ -74,14 +75,17 @@ impl<'a> Visit<'a> {
 
     /// Frees the lock; what has to be heard of outside.
     #[inline]
-    pub(crate) fn leave(self) -> Heard {
+    pub(crate) fn leave(self) -> Left {
         let Visit { mut state, tree, after, wakes, changed, .. } = self;
         // A run that comes later begins with a look.
         let changed = changed && state.crew.is_running;
         state.clearing += usize::from(after.has_rubbish());
         drop(tree);
         drop(state);
-        Heard { after, wakes, changed }
+        if changed || !wakes.is_empty() || after.has_deeds() {
+            return Left::More(Heard { after, wakes, changed });
+        }
+        if after.has_ended { Left::AnEnd } else { Left::Nothing }
     }
 }
 
