@@ -219,7 +219,7 @@ impl Shared {
                 (rare.gate, rare.timeout, rare.end) = (gate, timeout, end);
             }
             match taken_in {
-                Ok((id, transitions)) => Ok(visit.enter(id, entry, transitions)),
+                Ok(id) => Ok(visit.enter(id, entry)),
                 Err(refused) => {
                     visit.after.throw_away(Rubbish::Entry(Some(Box::new(entry))));
                     Err(refused)

@@ -36,8 +36,8 @@ pub(crate) struct State {
     orphaned: Vec<WorkId>,
     /// How many visits have yet to drop what is the user's.
     pub(crate) clearing: usize,
-    /// Kept for the next visit, so that it need not be made anew.
-    pub(crate) scratch: Vec<Transition>,
+    /// What the engine has done and everything else has yet to follow.
+    pub(crate) transitions: Vec<Transition>,
 }
 
 /// Whether works are taken in.
@@ -160,7 +160,7 @@ impl State {
             ended: VecDeque::new(),
             orphaned: Vec::new(),
             clearing: 0,
-            scratch: Vec::new(),
+            transitions: Vec::new(),
         }
     }
 
