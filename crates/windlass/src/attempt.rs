@@ -152,10 +152,11 @@ impl Attempt {
     /// Polls the body until it returns, or has been asked to stop and does not.
     async fn run_body(&mut self) -> WorkOutcome {
         let Self { body, course, .. } = self;
-        let (body, ctx) = (body.as_deref_mut().expect(IS_HERE), course.ctx.clone());
-        let made = catch_unwind(AssertUnwindSafe(|| {
+        let (body, ctx) = (body.as_deref_mut().expect(IS_HERE), &course.ctx);
+        let made = catch_unwind(AssertUnwindSafe(move || {
+            let body = body;
             body.on_reset();
-            body.run(ctx)
+            body.run(ctx.clone())
         }));
         let mut run = match made {
             Ok(run) => run,
@@ -212,12 +213,12 @@ impl Attempt {
             return Some(self.go_on(visit, goes_on, next));
         }
         let grant = self.course.ctx.grant();
-        let (begun, transitions) = visit.engine_alone(|engine, world| match goes_on {
+        let begun = visit.engine_alone(|engine, world| match goes_on {
             GoesOn::Yes => engine.succeed_and_begin_next(world, grant),
             _ => engine.succeed(world, grant).then_some(None),
         });
         let begun = begun.inspect(|_| self.stop(visit, ended_at));
-        visit.follow(transitions);
+        visit.follow();
         let next = match begun? {
             Some(Begun::Started(grant)) => Some(grant),
             Some(Begun::Resumed(_)) => visit.begin_next(),

@@ -15,6 +15,8 @@ use tokio::task::coop::consume_budget;
 
 /// How many changes a reader may be behind.
 const KEPT: usize = 4096;
+/// How many are enough to be put with the others.
+const FRESH: usize = 64;
 /// How many a reader takes at a time, unless it is the only one.
 const TAKEN: usize = 64;
 /// How long a reader that has read something lets more come in before it sees whether it does: some ten
@@ -43,7 +45,10 @@ pub(crate) struct Board<T> {
 
 #[derive(Debug)]
 struct Posted<T> {
-    /// The latest; the last one is number `count`.
+    /// The latest of all; the last one is number `count`. They stand where readers seldom look: what a reader has
+    /// looked at is with another core, and to get it back takes as long for many as for one.
+    fresh: Vec<T>,
+    /// Those before them.
     latest: VecDeque<T>,
     count: u64,
     readers: usize,
@@ -84,6 +89,7 @@ pub(crate) enum Told<T> {
 impl<T: Clone> Board<T> {
     pub(crate) fn new() -> Arc<Self> {
         let posted = Posted {
+            fresh: Vec::new(),
             latest: VecDeque::new(),
             count: 0,
             readers: 0,
@@ -107,10 +113,9 @@ impl<T: Clone> Board<T> {
         let is_awaited = std::mem::take(&mut posted.is_awaited);
         if posted.readers > 0 {
             posted.count += changes.len() as u64;
-            posted.latest.extend(changes.drain(..));
-            if posted.latest.len() > KEPT {
-                let too_many = posted.latest.len() - KEPT;
-                posted.latest.drain(..too_many);
+            posted.fresh.append(changes);
+            if posted.fresh.len() >= FRESH {
+                posted.put_together();
             }
             // Relaxed: whoever sees it takes the lock, and whoever does not waits for the bell.
             self.count.store(posted.count, Ordering::Relaxed);
@@ -135,6 +140,20 @@ impl<T: Clone> Board<T> {
 
     fn lock(&self) -> MutexGuard<'_, Posted<T>> {
         self.posted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Posted<T> {
+    /// Puts the fresh ones with the others; what is too old makes way.
+    fn put_together(&mut self) {
+        // As lists of one kind they are copied all at once.
+        let mut fresh = VecDeque::from(std::mem::take(&mut self.fresh));
+        self.latest.append(&mut fresh);
+        self.fresh = fresh.into();
+        if self.latest.len() > KEPT {
+            let too_many = self.latest.len() - KEPT;
+            self.latest.drain(..too_many);
+        }
     }
 }
 
@@ -185,6 +204,7 @@ impl<T: Clone> Reader<T> {
 
     fn look(&mut self) -> Looked {
         let mut posted = self.board.lock();
+        posted.put_together();
         let oldest = posted.count - posted.latest.len() as u64;
         let missed = oldest.saturating_sub(self.seen);
         if missed > 0 {
@@ -246,7 +266,7 @@ impl<T> Drop for Reader<T> {
         posted.readers -= 1;
         if posted.readers == 0 {
             // Nobody is there to miss what is posted meanwhile.
-            posted.latest = VecDeque::new();
+            (posted.fresh, posted.latest) = (Vec::new(), VecDeque::new());
         }
     }
 }

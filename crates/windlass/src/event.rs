@@ -1,5 +1,6 @@
 //! What a scheduler tells those who watch it: every change, numbered, in order.
 
+use std::iter;
 use std::sync::Arc;
 
 use futures::Stream;
@@ -7,7 +8,7 @@ use tokio::sync::mpsc;
 use windlass_core::{Phase, Timestamp, Transition, WorkId, WorkState};
 
 use crate::board::{Board, Reader, Told};
-use crate::name::Name;
+use crate::name::{Label, Name};
 
 /// A work changed its state.
 ///
@@ -121,7 +122,7 @@ pub struct Subscription {
 #[derive(Clone, Debug)]
 struct Change {
     id: WorkId,
-    name: Name,
+    name: Label,
     phase: Phase,
     attempt: u32,
     number: u64,
@@ -142,7 +143,7 @@ impl Subscription {
         let name = match &self.last {
             Some((last, known)) if *last == id => Arc::clone(known),
             _ => {
-                let name = name.to_shared();
+                let name = Name::from(name).to_shared();
                 self.last = Some((id, Arc::clone(&name)));
                 name
             }
@@ -235,7 +236,9 @@ impl Watchers {
             return;
         }
         let Transition { at, work: id, attempt, to: phase, .. } = *transition;
-        let (name, number) = (name.clone(), self.number);
-        self.unposted.push(Change { id, name, phase, attempt, number, at });
+        let number = self.number;
+        let change = || Change { id, name: name.label(), phase, attempt, number, at };
+        // Made where it stands, once there is room for it.
+        self.unposted.extend(iter::once_with(change));
     }
 }

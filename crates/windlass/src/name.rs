@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 /// A name as it is kept.
@@ -11,7 +12,8 @@ pub(crate) struct Name(Kept);
 
 #[derive(Clone)]
 enum Kept {
-    Here { len: u8, bytes: [u8; HERE] },
+    /// The text, and in the last byte its length and one.
+    Here([u8; HERE + 1]),
     Shared(Arc<str>),
 }
 
@@ -20,6 +22,17 @@ const HERE: usize = 22;
 
 const _: () = assert!(size_of::<Name>() == 24);
 
+/// A name on its way to somebody else. It is in words, because a processor is held up by whatever is read
+/// in other pieces than it has just been written in.
+#[derive(Clone, Debug)]
+pub(crate) enum Label {
+    /// The bytes of one that is kept like that, of which the two last words have one in common.
+    Here([u64; 2], NonZeroU64),
+    Shared(Arc<str>),
+}
+
+const _: () = assert!(size_of::<Label>() == 24);
+
 thread_local! {
     /// The long name that came last: many works have the same, the name of their type.
     static LAST: RefCell<Arc<str>> = RefCell::default();
@@ -27,20 +40,19 @@ thread_local! {
 
 impl Name {
     pub(crate) fn new(name: &str) -> Self {
-        let mut bytes = [0; HERE];
-        match (bytes.get_mut(..name.len()), u8::try_from(name.len())) {
-            (Some(place), Ok(len)) => {
-                place.copy_from_slice(name.as_bytes());
-                Self(Kept::Here { len, bytes })
-            }
-            _ => Self(Kept::Shared(last_or_new(name))),
+        if name.len() > HERE {
+            return Self(Kept::Shared(last_or_new(name)));
         }
+        let mut bytes = [0; HERE + 1];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        bytes[HERE] = name.len() as u8 + 1;
+        Self(Kept::Here(bytes))
     }
 
     pub(crate) fn as_str(&self) -> &str {
         match &self.0 {
-            Kept::Here { len, bytes } => {
-                let text = std::str::from_utf8(&bytes[..usize::from(*len)]);
+            Kept::Here(bytes) => {
+                let text = std::str::from_utf8(&bytes[..usize::from(bytes[HERE]) - 1]);
                 text.expect("it was a text when it came")
             }
             Kept::Shared(name) => name,
@@ -49,12 +61,12 @@ impl Name {
 
     /// To be told to somebody; from now on it is shared.
     pub(crate) fn shared(&mut self) -> &Arc<str> {
-        if let Kept::Here { .. } = self.0 {
+        if let Kept::Here(_) = self.0 {
             self.0 = Kept::Shared(self.as_str().into());
         }
         match &self.0 {
             Kept::Shared(name) => name,
-            Kept::Here { .. } => unreachable!("it has just become shared"),
+            Kept::Here(_) => unreachable!("it has just become shared"),
         }
     }
 
@@ -62,8 +74,40 @@ impl Name {
     pub(crate) fn to_shared(&self) -> Arc<str> {
         match &self.0 {
             Kept::Shared(name) => Arc::clone(name),
-            Kept::Here { .. } => self.as_str().into(),
+            Kept::Here(_) => self.as_str().into(),
         }
+    }
+}
+
+impl Name {
+    #[inline]
+    pub(crate) fn label(&self) -> Label {
+        match &self.0 {
+            Kept::Here(bytes) => {
+                let word = |from: usize| {
+                    let word = bytes[from..].first_chunk();
+                    u64::from_le_bytes(*word.expect("it is within"))
+                };
+                let last = NonZeroU64::new(word(15)).expect("a length and one is not nothing");
+                Label::Here([word(0), word(8)], last)
+            }
+            Kept::Shared(name) => Label::Shared(Arc::clone(name)),
+        }
+    }
+}
+
+impl From<Label> for Name {
+    fn from(label: Label) -> Self {
+        Self(match label {
+            Label::Here([first, second], last) => {
+                let mut bytes = [0; HERE + 1];
+                bytes[15..].copy_from_slice(&last.get().to_le_bytes());
+                bytes[..8].copy_from_slice(&first.to_le_bytes());
+                bytes[8..16].copy_from_slice(&second.to_le_bytes());
+                Kept::Here(bytes)
+            }
+            Label::Shared(name) => Kept::Shared(name),
+        })
     }
 }
 
@@ -94,6 +138,14 @@ mod tests {
             assert_eq!((name.as_str(), &*name.to_shared()), (&*text, &*text));
             assert_eq!(&**name.shared(), text);
             assert_eq!(name.clone().as_str(), text);
+        }
+    }
+
+    #[test]
+    fn a_label_says_the_same() {
+        for len in 0..40 {
+            let text: String = ('a'..='z').cycle().take(len).collect();
+            assert_eq!(Name::from(Name::new(&text).label()).as_str(), text);
         }
     }
 

@@ -21,7 +21,7 @@ use crate::relay::{Relay, Turn, Waited};
 use crate::spec::{Rare, SubmitError, WorkSpec};
 use crate::state::{Rubbish, State};
 use crate::sync::MutexGuard;
-use crate::visit::{Heard, Visit};
+use crate::visit::{Heard, Left, Visit};
 
 pub(crate) struct Shared {
     state: Relay<State, Success, Succeeded>,
@@ -133,9 +133,10 @@ impl Shared {
             notes.extend(self.state.take_notes(&visit.state));
             visit.answer(&mut notes);
         }
-        let heard = visit.leave();
-        if heard.is_something() {
-            self.carry_out(heard);
+        match visit.leave() {
+            Left::Nothing => {}
+            Left::AnEnd => self.ring_for_ends(),
+            Left::More(heard) => self.carry_out(heard),
         }
         result
     }
@@ -218,7 +219,7 @@ impl Shared {
                 (rare.gate, rare.timeout, rare.end) = (gate, timeout, end);
             }
             match taken_in {
-                Ok((id, transitions)) => Ok(visit.enter(id, entry, transitions)),
+                Ok(id) => Ok(visit.enter(id, entry)),
                 Err(refused) => {
                     visit.after.throw_away(Rubbish::Entry(Some(Box::new(entry))));
                     Err(refused)

@@ -36,8 +36,8 @@ pub(crate) struct State {
     orphaned: Vec<WorkId>,
     /// How many visits have yet to drop what is the user's.
     pub(crate) clearing: usize,
-    /// Kept for the next visit, so that it need not be made anew.
-    pub(crate) scratch: Vec<Transition>,
+    /// What the engine has done and everything else has yet to follow.
+    pub(crate) transitions: Vec<Transition>,
 }
 
 /// Whether works are taken in.
@@ -105,8 +105,8 @@ impl Aftermath {
     }
 
     #[inline]
-    pub(crate) fn is_something(&self) -> bool {
-        self.has_ended || self.deeds.is_some()
+    pub(crate) fn has_deeds(&self) -> bool {
+        self.deeds.is_some()
     }
 
     pub(crate) fn has_rubbish(&self) -> bool {
@@ -160,7 +160,7 @@ impl State {
             ended: VecDeque::new(),
             orphaned: Vec::new(),
             clearing: 0,
-            scratch: Vec::new(),
+            transitions: Vec::new(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use windlass_core::{
     Begun, ClientId, CostId, Engine, Grant, Input, Rejected, ResourceCost, Submission, Timestamp,
-    Transition, WorkId, World,
+    WorkId, World,
 };
 
 use crate::attempt::Attempt;
@@ -49,11 +49,12 @@ pub(crate) struct Heard {
     pub(crate) changed: bool,
 }
 
-impl Heard {
-    #[inline]
-    pub(crate) fn is_something(&self) -> bool {
-        self.changed || !self.wakes.is_empty() || self.after.is_something()
-    }
+/// What a visit leaves to be done. Mostly it is so little that nothing has to be carried out of it.
+pub(crate) enum Left {
+    Nothing,
+    /// A work has ended; nobody but those who listen to that has to hear of it.
+    AnEnd,
+    More(Heard),
 }
 
 impl<'a> Visit<'a> {
@@ -73,15 +74,18 @@ impl<'a> Visit<'a> {
     }
 
     /// Frees the lock; what has to be heard of outside.
-    #[inline]
-    pub(crate) fn leave(self) -> Heard {
+    #[inline(always)]
+    pub(crate) fn leave(self) -> Left {
         let Visit { mut state, tree, after, wakes, changed, .. } = self;
         // A run that comes later begins with a look.
         let changed = changed && state.crew.is_running;
         state.clearing += usize::from(after.has_rubbish());
         drop(tree);
         drop(state);
-        Heard { after, wakes, changed }
+        if changed || !wakes.is_empty() || after.has_deeds() {
+            return Left::More(Heard { after, wakes, changed });
+        }
+        if after.has_ended { Left::AnEnd } else { Left::Nothing }
     }
 }
 
@@ -92,36 +96,37 @@ impl Visit<'_> {
 
     /// Has the engine do something, and everything else follow it.
     pub(crate) fn engine<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
-        let (result, transitions) = self.engine_alone(call);
-        self.follow(transitions);
+        let result = self.engine_alone(call);
+        self.follow();
         result
     }
 
     /// Keeps everything in step with what the engine has done.
-    pub(crate) fn follow(&mut self, mut transitions: Vec<Transition>) {
+    pub(crate) fn follow(&mut self) {
+        let mut transitions = std::mem::take(&mut self.state.transitions);
         self.state.follow(&transitions, &mut self.after);
         transitions.clear();
-        self.state.scratch = transitions;
+        self.state.transitions = transitions;
     }
 
     /// Has the engine do something; everything else has yet to follow it.
     pub(crate) fn engine_alone<T>(
         &mut self,
         call: impl FnOnce(&mut Engine, &mut World<'_>) -> T,
-    ) -> (T, Vec<Transition>) {
-        let mut transitions = std::mem::take(&mut self.state.scratch);
+    ) -> T {
+        let State { engine, transitions, .. } = &mut *self.state;
         let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
         let mut world = World {
             now: self.now,
             capacity: tree,
             facts: None,
-            transitions: Some(&mut transitions),
+            transitions: Some(transitions),
             wakes: &mut self.wakes,
         };
-        let result = call(&mut self.state.engine, &mut world);
+        let result = call(engine, &mut world);
         self.changed = true;
         self.asked_for_the_run = false;
-        (result, transitions)
+        result
     }
 
     /// The number of a cost that can be had, unless nothing is taken in. An attempt that is over
@@ -144,29 +149,18 @@ impl Visit<'_> {
         Ok(self.state.engine.cost(tree, needs)?)
     }
 
-    pub(crate) fn take_in(
-        &mut self,
-        submission: Submission<'_>,
-    ) -> Result<(WorkId, Vec<Transition>), SubmitError> {
-        let (id, transitions) = self.engine_alone(|engine, world| engine.submit(world, submission));
-        match id {
-            Ok(id) => Ok((id, transitions)),
-            Err(refused) => {
-                self.follow(transitions);
-                Err(refused.into())
-            }
-        }
+    pub(crate) fn take_in(&mut self, submission: Submission<'_>) -> Result<WorkId, SubmitError> {
+        let id = self.engine_alone(|engine, world| engine.submit(world, submission));
+        id.map_err(|refused| {
+            self.follow();
+            refused.into()
+        })
     }
 
     /// The engine knows the work; so do we, before anything that follows from it.
-    pub(crate) fn enter(
-        &mut self,
-        id: WorkId,
-        entry: Entry,
-        transitions: Vec<Transition>,
-    ) -> WorkId {
+    pub(crate) fn enter(&mut self, id: WorkId, entry: Entry) -> WorkId {
         self.state.entries.insert(id, entry);
-        self.follow(transitions);
+        self.follow();
         if self.state.mode == Mode::Cancelling {
             // It may have ended at once, blocked by others.
             let _ = self.apply(Input::Cancel(id));

@@ -67,16 +67,16 @@ impl Engine {
     #[inline]
     fn begin_found(&mut self, world: &mut World<'_>, (line, next): (Line, Candidate)) -> Begun {
         match line {
-            Line::Starting => self.begin(world, next.work),
+            Line::Starting => Begun::Started(self.begin(world, next.work)),
             Line::Resuming => Begun::Resumed(self.resume(world, next.work)),
         }
     }
 
     #[inline]
-    pub(super) fn begin(&mut self, world: &mut World<'_>, work: WorkId) -> Begun {
+    pub(super) fn begin(&mut self, world: &mut World<'_>, work: WorkId) -> Grant {
         let attempt = self.works[work.index()].attempts + 1;
         self.record(world, Happening::Started { work, attempt });
-        Begun::Started(Grant { work, attempt })
+        Grant { work, attempt }
     }
 
     fn resume(&mut self, world: &mut World<'_>, work: WorkId) -> Grant {

@@ -156,7 +156,7 @@ impl Engine {
             && first.cost == cost
             && first.parked.is_none()
         {
-            return Some(self.begin(world, first.work));
+            return Some(Begun::Started(self.begin(world, first.work)));
         }
         self.kept = None;
         let wakes = world.capacity.give_back(self.client, &self.costs[cost.index()]);

@@ -30,11 +30,9 @@ impl Engine {
         let slot = &mut self.works[work.index()];
         let mut entry = *slot;
         let from = entry.phase;
-        entry.phase = match from.after(step) {
-            Ok(to) => to,
-            Err(illegal) => refuse(work, illegal),
-        };
-        slot.phase = entry.phase;
+        let Ok(to) = from.after(step) else { refuse(work, from, step) };
+        entry.phase = to;
+        slot.phase = to;
         self.leave(world, work, from, &entry);
         if entry.phase.is_in_line() && !from.keeps_its_place() {
             entry.join_line(self.tickets, self.now);
@@ -123,8 +121,8 @@ impl Work {
 }
 
 #[cold]
-fn refuse(work: WorkId, illegal: IllegalStep) -> ! {
-    panic!("work {work}: {illegal:?}")
+fn refuse(work: WorkId, from: Phase, step: Step) -> ! {
+    panic!("work {work}: {:?}", IllegalStep { from, step })
 }
 
 /// The line in which a work in this phase stands.

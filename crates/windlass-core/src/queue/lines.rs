@@ -52,9 +52,10 @@ impl Lines {
     }
 
     /// The first of all, refused or not, and its line.
+    #[inline]
     pub(crate) fn first(&self, now: Timestamp) -> Option<(Line, Candidate)> {
-        let resuming = self.resuming.first(now).map(|first| (Line::Resuming, first));
-        resuming.or_else(|| Some((Line::Starting, self.starting.first(now)?)))
+        let line = if self.resuming.len == 0 { Line::Starting } else { Line::Resuming };
+        Some((line, self.at(line).first(now)?))
     }
 
     /// The first that was not refused, or that may fit by now, and its line. `room` tells how much

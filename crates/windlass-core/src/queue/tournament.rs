@@ -1,17 +1,19 @@
 //! Who is best among those that are small enough.
 //!
-//! Contestants stand in a balanced search tree (a treap) by their size; each branch knows the best
-//! within it. So the best of all is at hand, and the best up to some size is found on one path.
+//! A few contestants are looked at one by one when somebody asks. Many stand in a tree, where whatever one of
+//! them brings is compared as soon as it is there.
 
 use super::rank::Best;
 
-#[derive(Clone, Debug)]
+mod tree;
+
+use tree::Tree;
+
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Tournament {
-    nodes: Vec<Node>,
-    free: Vec<u32>,
-    root: u32,
-    /// The path of the latest descent, kept for its memory.
-    path: Vec<u32>,
+    few: Vec<(Contestant, Best)>,
+    /// All of them, once there were more than a few, until all have left.
+    many: Option<Box<Tree>>,
 }
 
 /// A contestant: those of one size are told apart by their number.
@@ -21,221 +23,125 @@ pub(crate) struct Contestant {
     pub(crate) number: u32,
 }
 
-#[derive(Clone, Debug)]
-struct Node {
-    contestant: Contestant,
-    own: Best,
-    /// The best of this node and everything below it.
-    best: Best,
-    left: u32,
-    right: u32,
-}
-
-const NONE: u32 = u32::MAX;
-
-impl Default for Tournament {
-    fn default() -> Self {
-        Self { nodes: Vec::new(), free: Vec::new(), root: NONE, path: Vec::new() }
-    }
-}
+/// To look at so many costs less than to keep them in order.
+const FEW: usize = 8;
 
 impl Tournament {
     /// Enters a contestant, or changes what it brings.
     #[inline]
     pub(crate) fn set(&mut self, contestant: Contestant, own: Best) {
-        // Mostly there is one cost, or one priority, and nobody to be compared with.
-        if let [alone] = &mut self.nodes[..]
-            && alone.contestant == contestant
-            && self.root == 0
-        {
-            alone.own = own;
-            alone.best = own;
-            return;
+        match self.few.iter_mut().find(|(known, _)| *known == contestant) {
+            Some((_, known)) => *known = own,
+            None => self.enter(contestant, own),
         }
-        self.set_among_others(contestant, own);
     }
 
-    fn set_among_others(&mut self, contestant: Contestant, own: Best) {
-        if let Some(node) = self.descend(contestant) {
-            self.nodes[node as usize].own = own;
-            self.refresh_path();
-        } else {
-            let node = self.allot(contestant, own);
-            self.root = self.insert(self.root, node);
+    fn enter(&mut self, contestant: Contestant, own: Best) {
+        if self.many.is_none() && self.few.len() < FEW {
+            return self.few.push((contestant, own));
         }
+        let many = self.many.get_or_insert_default();
+        self.few.drain(..).for_each(|(contestant, own)| many.set(contestant, own));
+        many.set(contestant, own);
     }
 
     pub(crate) fn remove(&mut self, contestant: Contestant) {
-        let Some(node) = self.descend(contestant) else { return };
-        self.path.pop();
-        let Node { left, right, .. } = self.nodes[node as usize];
-        let rest = self.merge(left, right);
-        self.free.push(node);
-        match self.path.last() {
-            None => self.root = rest,
-            Some(&above) => {
-                let above = &mut self.nodes[above as usize];
-                let child = if above.left == node { &mut above.left } else { &mut above.right };
-                *child = rest;
+        match &mut self.many {
+            None => self.few.retain(|(known, _)| *known != contestant),
+            Some(many) => {
+                many.remove(contestant);
+                if many.len() == 0 {
+                    self.many = None;
+                }
             }
         }
-        self.refresh_path();
     }
 
     /// Has everybody leave.
     #[inline]
     pub(crate) fn clear(&mut self) {
-        if self.root != NONE {
-            self.nodes.clear();
-            self.free.clear();
-            self.root = NONE;
-        }
+        self.few.clear();
+        self.many = None;
     }
 
     pub(crate) fn best(&self) -> Best {
-        self.best_of(self.root)
+        match &self.many {
+            None => best_of(self.few.iter()),
+            Some(many) => many.best(),
+        }
     }
 
     /// The best of those whose size is at most `most`.
     pub(crate) fn best_up_to(&self, most: u64) -> Best {
-        let mut best = Best::default();
-        let mut at = self.root;
-        while at != NONE {
-            let node = &self.nodes[at as usize];
-            if node.contestant.size > most {
-                at = node.left;
-            } else {
-                best = best.or(self.best_of(node.left)).or(node.own);
-                at = node.right;
-            }
+        match &self.many {
+            None => best_of(self.few.iter().filter(|(known, _)| known.size <= most)),
+            Some(many) => many.best_up_to(most),
         }
-        best
     }
 
     /// The smallest size of all contestants.
     pub(crate) fn smallest(&self) -> Option<u64> {
-        let mut smallest = None;
-        let mut at = self.root;
-        while at != NONE {
-            smallest = Some(self.nodes[at as usize].contestant.size);
-            at = self.nodes[at as usize].left;
+        match &self.many {
+            None => self.few.iter().map(|(known, _)| known.size).min(),
+            Some(many) => many.smallest(),
         }
-        smallest
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.root == NONE
+        self.len() == 0
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.nodes.len() - self.free.len()
+        self.many.as_ref().map_or(self.few.len(), |many| many.len())
+    }
+}
+
+fn best_of<'a>(contestants: impl Iterator<Item = &'a (Contestant, Best)>) -> Best {
+    let mut best = Best::default();
+    contestants.for_each(|(_, own)| best.take_better(own));
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::queue::rank::{LaneId, Ticket};
+    use crate::{CostId, Random};
+
+    fn bring(random: &mut Random, number: u32, ticket: u64) -> Best {
+        let lane = LaneId { cost: CostId::at(number as usize), lane: 0 };
+        let ticket = Ticket::new(ticket).expect("from 1");
+        Best::fixed(lane, random.within(0..3) as i64, ticket)
     }
 
-    /// Leaves the way to `contestant` in `path`, itself last; none if it is not here.
-    fn descend(&mut self, contestant: Contestant) -> Option<u32> {
-        self.path.clear();
-        let mut at = self.root;
-        while at != NONE {
-            self.path.push(at);
-            let node = &self.nodes[at as usize];
-            at = match contestant.cmp(&node.contestant) {
-                std::cmp::Ordering::Equal => return Some(at),
-                std::cmp::Ordering::Less => node.left,
-                std::cmp::Ordering::Greater => node.right,
-            };
-        }
-        None
-    }
-
-    fn refresh_path(&mut self) {
-        while let Some(node) = self.path.pop() {
-            self.refresh(node);
-        }
-    }
-
-    fn allot(&mut self, contestant: Contestant, own: Best) -> u32 {
-        let node = Node { contestant, own, best: own, left: NONE, right: NONE };
-        if let Some(free) = self.free.pop() {
-            self.nodes[free as usize] = node;
-            return free;
-        }
-        self.nodes.push(node);
-        u32::try_from(self.nodes.len() - 1).expect("fewer than 2^32 contestants")
-    }
-
-    fn insert(&mut self, at: u32, new: u32) -> u32 {
-        if at == NONE {
-            return new;
-        }
-        if self.weight(new) > self.weight(at) {
-            let (left, right) = self.split(at, self.nodes[new as usize].contestant);
-            self.nodes[new as usize].left = left;
-            self.nodes[new as usize].right = right;
-            self.refresh(new);
-            return new;
-        }
-        if self.nodes[new as usize].contestant < self.nodes[at as usize].contestant {
-            self.nodes[at as usize].left = self.insert(self.nodes[at as usize].left, new);
-        } else {
-            self.nodes[at as usize].right = self.insert(self.nodes[at as usize].right, new);
-        }
-        self.refresh(at);
-        at
-    }
-
-    /// Those before `contestant`, and those behind it.
-    fn split(&mut self, at: u32, contestant: Contestant) -> (u32, u32) {
-        if at == NONE {
-            return (NONE, NONE);
-        }
-        let halves = if self.nodes[at as usize].contestant < contestant {
-            let (left, right) = self.split(self.nodes[at as usize].right, contestant);
-            self.nodes[at as usize].right = left;
-            (at, right)
-        } else {
-            let (left, right) = self.split(self.nodes[at as usize].left, contestant);
-            self.nodes[at as usize].left = right;
-            (left, at)
-        };
-        self.refresh(at);
-        halves
-    }
-
-    /// One tree of two, when all of `left` stand before all of `right`.
-    fn merge(&mut self, left: u32, right: u32) -> u32 {
-        if left == NONE || right == NONE {
-            return if left == NONE { right } else { left };
-        }
-        let top = if self.weight(left) > self.weight(right) {
-            self.nodes[left as usize].right = self.merge(self.nodes[left as usize].right, right);
-            left
-        } else {
-            self.nodes[right as usize].left = self.merge(left, self.nodes[right as usize].left);
-            right
-        };
-        self.refresh(top);
-        top
-    }
-
-    fn refresh(&mut self, at: u32) {
-        let Node { left, right, own: mut best, .. } = self.nodes[at as usize];
-        for below in [left, right] {
-            if let Some(below) = self.nodes.get(below as usize) {
-                best.take_better(&below.best);
+    #[test]
+    fn few_and_many_contestants_are_compared_alike() {
+        let mut random = Random::new(7);
+        let (mut tournament, mut all) = (Tournament::default(), BTreeMap::new());
+        for ticket in 1..5_000 {
+            // In turns there are more of them, and fewer.
+            let is_leaving = random.within(0..10) < if ticket / 300 % 2 == 0 { 3 } else { 7 };
+            let number = random.within(0..3 * FEW as u64) as u32;
+            let contestant = Contestant { size: u64::from(number % 5), number };
+            if is_leaving {
+                tournament.remove(contestant);
+                all.remove(&contestant);
+            } else {
+                let own = bring(&mut random, number, ticket);
+                tournament.set(contestant, own);
+                all.insert(contestant, own);
             }
+            for most in 0..6 {
+                let small = all.iter().filter(|(contestant, _)| contestant.size <= most);
+                let best = small.fold(Best::default(), |best, (_, own)| best.or(*own));
+                assert_eq!(tournament.best_up_to(most), best);
+            }
+            assert_eq!(tournament.best(), tournament.best_up_to(u64::MAX));
+            assert_eq!(tournament.smallest(), all.keys().map(|one| one.size).min());
+            assert_eq!(tournament.len(), all.len());
+            assert_eq!(tournament.is_empty(), all.is_empty());
         }
-        self.nodes[at as usize].best = best;
-    }
-
-    fn best_of(&self, at: u32) -> Best {
-        if at == NONE { Best::default() } else { self.nodes[at as usize].best }
-    }
-
-    /// What keeps the tree balanced: a number that has nothing to do with the size, the same in
-    /// every run.
-    fn weight(&self, at: u32) -> u64 {
-        let Contestant { size, number } = self.nodes[at as usize].contestant;
-        let mixed = (size ^ u64::from(number).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
     }
 }

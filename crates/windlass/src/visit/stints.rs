@@ -71,8 +71,7 @@ impl Visit<'_> {
         let first = ended.first()?.grant.work;
         let cell = self.state.entry(first).attempt.take();
         let grants = ended.iter().map(|ended| ended.grant);
-        let ((), transitions) =
-            self.engine_alone(|engine, world| engine.succeed_alike(world, grants));
+        self.engine_alone(|engine, world| engine.succeed_alike(world, grants));
         for Ended { grant, body, took } in ended.drain(..) {
             self.state.entry(grant.work).stop_unseen(body, took);
             // With the first one its runner made the visit in which it got all of them.
@@ -80,7 +79,7 @@ impl Visit<'_> {
                 self.state.crew.note_end_in_stint(took);
             }
         }
-        self.follow(transitions);
+        self.follow();
         cell
     }
 
