@@ -103,14 +103,14 @@ condition = "test -e open"
 #[test]
 fn a_run_that_went_on_after_its_deadline_can_be_tried_again() {
     let bench = Bench::new();
-    let flow = "deadline = '1s'\n[step.a]\nrun = 'touch begun; test -e again || sleep 600'\n";
+    let flow = "deadline = '2s'\n[step.a]\nrun = 'touch begun; test -e again || sleep 600'\n";
     bench.write("flow.toml", flow);
     let mut run = bench.start(&["run", "flow.toml"]);
     bench.await_file("begun");
     run.kill().expect("it runs");
     run.wait().expect("it was killed");
     // The rest of its time.
-    std::thread::sleep(Duration::from_secs(1));
+    std::thread::sleep(Duration::from_secs(2));
     let late = bench.call(&["resume", "last"]);
     assert_eq!(late.status.code(), Some(124), "{}", stderr(&late));
     bench.write("again", "");
