@@ -78,8 +78,8 @@ impl Attempt {
         Self { body: Some(body), course, stint: None, left: 0, in_stint: false }
     }
 
-    /// Its runner is there from now on; until then it was on its way, and no body took that long.
-    pub(crate) fn arrive(&mut self, now: Timestamp) {
+    /// It has a runner from now on; until then it was on the shelf, and no body took that long.
+    pub(crate) fn take_up(&mut self, now: Timestamp) {
         self.course.polled_at = now;
     }
 

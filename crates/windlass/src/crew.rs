@@ -157,11 +157,12 @@ impl Crew {
         self.has_room() && self.is_brisk() && !std::mem::replace(&mut self.is_watched, true)
     }
 
-    /// How many runners the run has to find work for. At least one, unless all get along so well:
+    /// How many works the run has to begin. At least one if there `is_news`, unless all get along so well:
     /// whoever has a thread may be busy with a body that never yields.
-    pub(crate) fn missing(&mut self, now: Timestamp) -> usize {
+    pub(crate) fn missing(&mut self, now: Timestamp, is_news: bool) -> usize {
         self.is_watched = self.polling > 0 && self.is_brisk() && !self.is_stuck(now);
-        if self.is_watched { 0 } else { self.threads.saturating_sub(self.polling).max(1) }
+        let free = self.threads.saturating_sub(self.polling).max(usize::from(is_news));
+        if self.is_watched { 0 } else { free }
     }
 
     /// Whether nothing has ended for as long as it takes until the run looks in.
@@ -238,11 +239,11 @@ mod tests {
         assert!(crew.has_to_be_watched());
         assert!(!crew.has_to_be_watched(), "once is enough");
         let [now, soon, later] = [5, 5, 6].map(Timestamp::from_millis);
-        assert_eq!((crew.missing(now), crew.looks_in()), (0, true));
+        assert_eq!((crew.missing(now, false), crew.looks_in()), (0, true));
         crew.note_end(TINY);
-        assert_eq!((crew.missing(now), crew.looks_in()), (0, true), "it gets along");
-        assert_eq!((crew.missing(soon), crew.looks_in()), (0, true), "no time has passed");
-        assert_eq!((crew.missing(later), crew.looks_in()), (1, false), "it is stuck");
+        assert_eq!((crew.missing(now, false), crew.looks_in()), (0, true), "it gets along");
+        assert_eq!((crew.missing(soon, false), crew.looks_in()), (0, true), "no time has passed");
+        assert_eq!((crew.missing(later, false), crew.looks_in()), (1, false), "it is stuck");
     }
 
     #[test]
@@ -283,6 +284,6 @@ mod tests {
     fn on_one_thread_nobody_rests() {
         let mut crew = crew(1, 1, TINY);
         assert!(!crew.has_to_be_watched() && !crew.wants_help());
-        assert_eq!((crew.missing(Timestamp::ZERO), crew.looks_in()), (1, false));
+        assert_eq!((crew.missing(Timestamp::ZERO, true), crew.looks_in()), (1, false));
     }
 }

@@ -124,6 +124,7 @@ mod runner;
 mod scheduler;
 mod sequence;
 mod shared;
+mod shelf;
 mod snapshot;
 mod source;
 mod spec;

@@ -10,6 +10,7 @@
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::thread;
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::runtime::Handle;
-use tokio::task::{JoinSet, coop};
+use tokio::task::{JoinSet, coop, yield_now};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{Input, Timestamp, WorkId};
@@ -27,6 +28,7 @@ use crate::crew::LOOK_IN;
 use crate::entry::Entry;
 use crate::gate::Gate;
 use crate::shared::Shared;
+use crate::shelf::RunId;
 use crate::state::Mode;
 
 /// When a run returns.
@@ -42,6 +44,7 @@ pub(crate) enum Until {
 /// next await.
 pub(crate) struct Run {
     shared: Arc<Shared>,
+    id: RunId,
     tasks: JoinSet<()>,
     /// It returns of its own accord: nothing is left to cancel.
     is_over: bool,
@@ -50,14 +53,15 @@ pub(crate) struct Run {
 /// What there is to do before the next wait.
 #[derive(Default)]
 struct Round {
-    attempts: Vec<Attempt>,
+    /// How many runners to start.
+    runners: usize,
     gates: Vec<(WorkId, Gate)>,
     /// Whether every work has ended.
     done: bool,
     /// Whether nothing is taken in any more.
     closed: bool,
     wake: Option<Instant>,
-    /// Whether somebody rests who could help.
+    /// Whether somebody rests who could help, or is on the way and may be held up.
     looks_in: bool,
 }
 
@@ -65,25 +69,34 @@ impl Run {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let threads = Handle::current().metrics().num_workers();
         shared.look().crew.begin(threads);
-        Self { shared, tasks: JoinSet::new(), is_over: false }
+        let id = shared.shelf().open(threads);
+        Self { shared, id, tasks: JoinSet::new(), is_over: false }
     }
 
     pub(crate) async fn go(mut self, until: Until, cancel: &CancellationToken) {
         let mut cancelled = false;
+        let mut is_news = true;
+        // One for all rounds: to arm a timer may wake whoever sees to timers.
+        let mut look_in = pin!(sleep(LOOK_IN));
         loop {
-            let Round { attempts, gates, done, closed, wake, looks_in } = self.next_round();
-            attempts.into_iter().for_each(|attempt| self.start(attempt));
+            let Round { runners, gates, done, closed, wake, looks_in } = self.next_round(is_news);
+            (0..runners).for_each(|_| self.start_runner());
             gates.into_iter().for_each(|(work, gate)| self.watch(work, gate));
             if done && (cancelled || closed || until == Until::Done) {
                 self.is_over = true;
                 return;
             }
+            if looks_in && look_in.is_elapsed() {
+                look_in.as_mut().reset(Instant::now() + LOOK_IN);
+            }
+            is_news = true;
             tokio::select! {
                 biased;
                 () = cancel.cancelled(), if !cancelled => {
                     cancelled = true;
                     self.cancel();
                 }
+                () = &mut look_in, if looks_in => is_news = false,
                 () = self.shared.news.notified() => {}
                 () = self.shared.client.bell.notified() => {
                     self.shared.apply(Input::LookAgain).expect("a look is never refused");
@@ -91,13 +104,12 @@ impl Run {
                 // Whatever a task had to say it has said; a panic came from a destructor.
                 Some(_) = self.tasks.join_next() => {}
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
-                () = sleep(LOOK_IN), if looks_in => {}
             }
         }
     }
 
-    fn start(&mut self, attempt: Attempt) {
-        self.tasks.spawn(run_all(Arc::clone(&self.shared), attempt));
+    fn start_runner(&mut self) {
+        self.tasks.spawn(run_all(Arc::clone(&self.shared), self.id));
     }
 
     /// Cancels every work, and what comes until the run returns.
@@ -110,14 +122,19 @@ impl Run {
         });
     }
 
-    fn next_round(&self) -> Round {
-        let mut round = Round { attempts: self.shared.take_handed_over(), ..Round::default() };
+    /// What there is to do, after news or because it was time to look in.
+    fn next_round(&self, is_news: bool) -> Round {
+        let mut round = Round::default();
         self.shared.visit(|visit| {
             let now = visit.now();
-            for _ in 0..visit.state.crew.missing(now) {
-                round.attempts.extend(visit.next_attempt(&self.shared));
+            for _ in 0..visit.state.crew.missing(now, is_news) {
+                let Some(attempt) = visit.next_attempt(&self.shared) else { break };
+                self.shared.shelf().put(attempt);
             }
-            round.looks_in = visit.state.crew.looks_in();
+            let mut shelf = self.shared.shelf();
+            round.runners = if is_news { shelf.send_for() } else { shelf.send_for_late() };
+            round.looks_in = shelf.is_watched() | visit.state.crew.looks_in();
+            drop(shelf);
             for work in std::mem::take(&mut visit.state.gates) {
                 let rare = visit.state.entries.get_mut(work).and_then(Entry::known_rare);
                 let gate = rare.and_then(|rare| rare.gate.take());
@@ -168,7 +185,8 @@ impl Drop for Run {
                 visit.apply(Input::CancelAll).expect("everything can be cancelled");
             }
         });
-        for attempt in self.shared.take_handed_over() {
+        let left = self.shared.shelf().close();
+        for attempt in left {
             // A body whose destructor panics has told of it; the others go all the same.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(attempt)));
         }
@@ -176,9 +194,10 @@ impl Drop for Run {
 }
 
 /// A runner: one attempt after the other, until there is none for it.
-async fn run_all(shared: Arc<Shared>, attempt: Attempt) {
-    let mut attempt = Box::new(attempt);
-    attempt.arrive(shared.now());
+async fn run_all(shared: Arc<Shared>, run: RunId) {
+    let first = shared.shelf().take(run).map(Box::new);
+    let Some(mut attempt) = first else { return };
+    attempt.take_up(shared.now());
     let mut turn = Turn::new(attempt.polled_at());
     loop {
         let next;
@@ -189,14 +208,33 @@ async fn run_all(shared: Arc<Shared>, attempt: Attempt) {
         // Whoever was woken may stand behind this task on the same thread, where no other thread finds
         // it, and this body may never yield. Nor may another runner's body that stands there, too: so
         // this task does not wait where it cannot be found because its budget is spent.
-        if next.others_first || !next.is_alone && !coop::has_budget_remaining() {
-            step_back().await;
-        }
+        let steps_back = next.others_first || !next.is_alone && !coop::has_budget_remaining();
+        let mut has_to_wait = steps_back && !step_back().await;
         // Bodies that never wait must not keep other tasks from this thread.
-        if turn.has_to_pay(attempt.polled_at()) || !coop::has_budget_remaining() {
+        if turn.has_to_pay(attempt.polled_at()) && coop::has_budget_remaining() {
             coop::consume_budget().await;
         }
+        has_to_wait |= !coop::has_budget_remaining();
+        if has_to_wait {
+            let Some(next) = let_others_go_first(&shared, attempt, run).await else { return };
+            attempt = next;
+        }
     }
+}
+
+/// Yields as Tokio has it, to go on when the thread has nothing else to do. Tokio keeps those who have
+/// yielded where no other thread finds them, so the attempt is left to whoever comes; none if it has been
+/// taken.
+async fn let_others_go_first(
+    shared: &Shared,
+    attempt: Box<Attempt>,
+    run: RunId,
+) -> Option<Box<Attempt>> {
+    let kept = shared.leave(attempt, run);
+    yield_now().await;
+    let mut attempt = kept.or_else(|| shared.shelf().take(run).map(Box::new))?;
+    attempt.take_up(shared.now());
+    Some(attempt)
 }
 
 /// What a runner owes for the turn that it has of its thread: a unit of Tokio's budget, which is 128 of them,
@@ -229,11 +267,10 @@ impl Turn {
     }
 }
 
-/// Lets others on this thread go first. Meanwhile the task stands where another thread finds it: one
-/// that yields as Tokio has it does not, and whoever goes first may keep the thread for long. If none
-/// has come for it, it yields all the same, and goes on when its thread has nothing else to do: those
-/// who went first may have yielded like that themselves, and would be stuck behind its body.
-async fn step_back() {
+/// Lets others on this thread go first. Meanwhile the task stands where another thread finds it: whoever
+/// goes first may keep the thread for long. Whether another one has come for it. If not, those who went
+/// first may have yielded, and would be stuck behind its body.
+async fn step_back() -> bool {
     let stepped_from = thread::current().id();
     let mut has_stepped_back = false;
     poll_fn(|cx| {
@@ -244,7 +281,5 @@ async fn step_back() {
         Poll::Pending
     })
     .await;
-    if thread::current().id() == stepped_from {
-        tokio::task::yield_now().await;
-    }
+    thread::current().id() != stepped_from
 }

@@ -4,7 +4,7 @@
 //! The scheduler's lock is taken before the capacity's. Nothing of the user's runs under either.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
@@ -18,9 +18,10 @@ use crate::capacity::Client;
 use crate::entry::Entry;
 use crate::reference::End;
 use crate::relay::{Relay, Turn, Waited};
+use crate::shelf::{Leaves, RunId, Shelf};
 use crate::spec::{Rare, SubmitError, WorkSpec};
 use crate::state::{Rubbish, State};
-use crate::sync::MutexGuard;
+use crate::sync::{Mutex, MutexGuard};
 use crate::visit::{Heard, Left, Visit};
 
 pub(crate) struct Shared {
@@ -31,8 +32,8 @@ pub(crate) struct Shared {
     /// Rung when a work has ended, for those who listen.
     ended: Notify,
     listeners: AtomicUsize,
-    /// Attempts that need a runner.
-    handed_over: Mutex<Vec<Attempt>>,
+    /// Attempts without a runner. Its lock is taken after the state's.
+    shelf: Mutex<Shelf>,
     cancel_grace: Option<Duration>,
 }
 
@@ -54,9 +55,9 @@ pub(crate) struct Succeeded {
 impl Shared {
     pub(crate) fn new(state: State, client: Client, cancel_grace: Option<Duration>) -> Self {
         let (news, ended) = (Notify::new(), Notify::new());
-        let (state, handed_over) = (Relay::new(state), Mutex::default());
+        let (state, shelf) = (Relay::new(state), Mutex::new(Shelf::new()));
         let listeners = AtomicUsize::new(0);
-        Self { state, client, news, ended, listeners, handed_over, cancel_grace }
+        Self { state, client, news, ended, listeners, shelf, cancel_grace }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -175,14 +176,26 @@ impl Shared {
         self.visit(|visit| visit.apply(input))
     }
 
+    pub(crate) fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Has the run find a runner for this attempt.
     pub(crate) fn hand_over(&self, attempt: Attempt) {
-        self.handed_over.lock().unwrap_or_else(PoisonError::into_inner).push(attempt);
+        self.shelf().put(attempt);
         self.news.notify_one();
     }
 
-    pub(crate) fn take_handed_over(&self) -> Vec<Attempt> {
-        std::mem::take(&mut *self.handed_over.lock().unwrap_or_else(PoisonError::into_inner))
+    /// A runner lets others go first, and leaves its attempt to whoever comes; the attempt if nobody
+    /// will, because the run is over.
+    pub(crate) fn leave(&self, attempt: Box<Attempt>, run: RunId) -> Option<Box<Attempt>> {
+        let left = self.shelf().leave(*attempt, run);
+        match left {
+            Leaves::It { tells_the_run: true } => self.news.notify_one(),
+            Leaves::It { tells_the_run: false } => {}
+            Leaves::Nothing(attempt) => return Some(Box::new(attempt)),
+        }
+        None
     }
 
     /// Takes in a work, as a child if it has a parent; `end` is told of its end.

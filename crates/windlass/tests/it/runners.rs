@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::task::{Context, Wake, Waker};
 
-use tokio::task::yield_now;
+use tokio::task::{coop, yield_now};
 use windlass::{
     CancellationToken, Cancelled, Phase, WorkContext, WorkError, WorkHandle, WorkOutcome,
     WorkScheduler, WorkSpec, WorkState, work_fn,
@@ -76,6 +76,52 @@ fn a_body_that_never_yields_stops_nobody_after_many_that_took_no_time() {
         add(&scheduler, frees);
         threads(2).block_on(scheduler.run_until_done());
         assert_eq!(scheduler.metrics().success, 2003);
+    });
+}
+
+#[test]
+fn what_a_runner_has_begun_is_found_while_it_lets_a_body_that_never_yields_go_first() {
+    within(secs(20), || {
+        let mut scheduler = scheduler(9);
+        let (free, is_free) = mpsc::channel();
+        let (tell, told) = mpsc::channel();
+        let mut told = Some(told);
+        let first = act("first", move |ctx| {
+            let (free, told) = (free.clone(), told.take().expect("it is tried once"));
+            let blocked = act("blocked", move |_| {
+                free.send(()).expect("it listens");
+                told.recv().expect("somebody tells it");
+                async { WorkOutcome::Success }
+            });
+            async move {
+                // Its runner has to yield afterwards, and another one is there to go first.
+                while coop::has_budget_remaining() {
+                    coop::consume_budget().await;
+                }
+                let handle = ctx.handle();
+                let blocked = add(&handle, blocked);
+                while state(&handle, blocked) != WorkState::Running {
+                    std::thread::yield_now();
+                }
+                WorkOutcome::Success
+            }
+        });
+        let first = add(&scheduler, first);
+        let frees = act("frees", move |_| {
+            tell.send(()).expect("it listens");
+            async { WorkOutcome::Success }
+        });
+        add(&scheduler, frees.after([first]));
+        let runtime = threads(2);
+        // Until then there is one thread for both.
+        let (take, is_taken) = mpsc::channel();
+        runtime.spawn(async move {
+            take.send(()).expect("it listens");
+            is_free.recv().expect("somebody tells it");
+        });
+        is_taken.recv().expect("a thread is taken");
+        runtime.block_on(scheduler.run_until_done());
+        assert_eq!(scheduler.metrics().success, 3);
     });
 }
 
