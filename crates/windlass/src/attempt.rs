@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tracing::Instrument;
 use windlass_core::{Begun, Ending, Grant, Input, Outcome, Rejected, Timestamp};
@@ -305,6 +306,7 @@ impl Attempt {
             return Next::NONE;
         }
         let course = &mut self.course;
+        let has_waited = course.has_waited && visit.now().since(course.polled_at) >= LONG;
         course.last_end = visit.state.crew.last_end();
         let again = next.is_some();
         self.left = 0;
@@ -326,12 +328,16 @@ impl Attempt {
         let is_left = visit.state.engine.in_line() > 0 || self.in_stint;
         let is_busy = again || goes_on == GoesOn::Spared;
         let wakes_the_run = needs_the_run || is_busy && is_left && visit.look_in();
-        let others_first = handed_over || visit.after.has_resumed || wakes_the_run;
+        let others_first = handed_over || visit.after.has_resumed || wakes_the_run || has_waited;
         let is_alone = visit.state.crew.polling <= 1;
         let measures_visit = again && visit.state.crew.measures_visit();
         Next { again, others_first, is_alone, measures_visit }
     }
 }
+
+/// A body that has waited for so long may have been woken by the thread that sees to timers and sockets, and
+/// runs there: before one that may never yield, another thread has to take that over.
+const LONG: Duration = Duration::from_micros(50);
 
 const IS_HERE: &str = "a body is handed in at the end";
 

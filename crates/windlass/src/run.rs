@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{Input, Timestamp, WorkId};
 
-use crate::attempt::{Attempt, panic_text};
+use crate::attempt::panic_text;
 use crate::crew::LOOK_IN;
 use crate::entry::Entry;
 use crate::gate::Gate;
@@ -195,8 +195,9 @@ impl Drop for Run {
 
 /// A runner: one attempt after the other, until there is none for it.
 async fn run_all(shared: Arc<Shared>, run: RunId) {
-    let first = shared.shelf().take(run).map(Box::new);
-    let Some(mut attempt) = first else { return };
+    let first = shared.shelf().take(run);
+    let Some(first) = first else { return };
+    let mut attempt = Box::new(first);
     attempt.take_up(shared.now());
     let mut turn = Turn::new(attempt.polled_at());
     loop {
@@ -205,36 +206,21 @@ async fn run_all(shared: Arc<Shared>, run: RunId) {
         if !next.again {
             return;
         }
-        // Whoever was woken may stand behind this task on the same thread, where no other thread finds
-        // it, and this body may never yield. Nor may another runner's body that stands there, too: so
-        // this task does not wait where it cannot be found because its budget is spent.
-        let steps_back = next.others_first || !next.is_alone && !coop::has_budget_remaining();
-        let mut has_to_wait = steps_back && !step_back().await;
         // Bodies that never wait must not keep other tasks from this thread.
         if turn.has_to_pay(attempt.polled_at()) && coop::has_budget_remaining() {
             coop::consume_budget().await;
         }
-        has_to_wait |= !coop::has_budget_remaining();
-        if has_to_wait {
-            let Some(next) = let_others_go_first(&shared, attempt, run).await else { return };
-            attempt = next;
+        // Whoever was woken may stand behind this task on the same thread, where no other thread finds
+        // it, and this body may never yield.
+        if next.others_first || !coop::has_budget_remaining() {
+            let steps_back = next.others_first || !next.is_alone;
+            let kept = shared.leave(*attempt, run);
+            let_others_go_first(steps_back).await;
+            let Some(next) = kept.or_else(|| shared.shelf().take(run)) else { return };
+            attempt = Box::new(next);
+            attempt.take_up(shared.now());
         }
     }
-}
-
-/// Yields as Tokio has it, to go on when the thread has nothing else to do. Tokio keeps those who have
-/// yielded where no other thread finds them, so the attempt is left to whoever comes; none if it has been
-/// taken.
-async fn let_others_go_first(
-    shared: &Shared,
-    attempt: Box<Attempt>,
-    run: RunId,
-) -> Option<Box<Attempt>> {
-    let kept = shared.leave(attempt, run);
-    yield_now().await;
-    let mut attempt = kept.or_else(|| shared.shelf().take(run).map(Box::new))?;
-    attempt.take_up(shared.now());
-    Some(attempt)
 }
 
 /// What a runner owes for the turn that it has of its thread: a unit of Tokio's budget, which is 128 of them,
@@ -267,11 +253,26 @@ impl Turn {
     }
 }
 
-/// Lets others on this thread go first. Meanwhile the task stands where another thread finds it: whoever
-/// goes first may keep the thread for long. Whether another one has come for it. If not, those who went
-/// first may have yielded, and would be stuck behind its body.
-async fn step_back() -> bool {
+/// Lets others on this thread go first. One that `steps_back` stands meanwhile where another thread finds it.
+/// If none has come for it, it yields as Tokio has it, and goes on when its thread has nothing else to do: those
+/// who went first may have yielded themselves, and would be stuck behind its body. Having nothing else to do,
+/// a thread sees to timers, and others who came to do so have gone to sleep; so it steps back once more,
+/// which wakes one of them.
+async fn let_others_go_first(steps_back: bool) {
     let stepped_from = thread::current().id();
+    if steps_back {
+        step_back().await;
+    }
+    if thread::current().id() == stepped_from {
+        yield_now().await;
+        if steps_back {
+            step_back().await;
+        }
+    }
+}
+
+/// Goes to the back of this thread's queue.
+async fn step_back() {
     let mut has_stepped_back = false;
     poll_fn(|cx| {
         if std::mem::replace(&mut has_stepped_back, true) {
@@ -281,5 +282,4 @@ async fn step_back() -> bool {
         Poll::Pending
     })
     .await;
-    thread::current().id() != stepped_from
 }

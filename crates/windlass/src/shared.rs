@@ -110,7 +110,11 @@ impl Shared {
                     // What begins then begins when it has the lock.
                     Waited::Yes => self.client.capacity.now(),
                 };
-                let next = self.visit_at(state, now, |visit| attempt.succeed(visit, ended_at));
+                let succeed = |visit: &mut Visit<'_>| attempt.succeed(visit, ended_at);
+                let (mut next, rings_for_others) = self.visit_and_answer(state, now, succeed);
+                if let Some(next) = &mut next {
+                    next.others_first |= rings_for_others;
+                }
                 Succeeded { attempt, next }
             }
         }
@@ -122,8 +126,19 @@ impl Shared {
         now: Timestamp,
         call: impl FnOnce(&mut Visit<'_>) -> T,
     ) -> T {
+        self.visit_and_answer(state, now, call).0
+    }
+
+    /// Visits the state, and sees to those who came meanwhile; whether somebody has to be woken for them.
+    fn visit_and_answer<'a, T>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        now: Timestamp,
+        call: impl FnOnce(&mut Visit<'_>) -> T,
+    ) -> (T, bool) {
         // Dropped after the visit, if that panics: an attempt on its way out makes one itself.
         let mut notes = Vec::new();
+        let mut has_answered = false;
         let mut visit = Visit::new(state, &self.client, now);
         let result = call(&mut visit);
         visit.tidy_up();
@@ -133,13 +148,16 @@ impl Shared {
             }
             notes.extend(self.state.take_notes(&visit.state));
             visit.answer(&mut notes);
+            has_answered = true;
         }
-        match visit.leave() {
+        let left = visit.leave();
+        let rings_for_others = has_answered && matches!(left, Left::More(_));
+        match left {
             Left::Nothing => {}
             Left::AnEnd => self.ring_for_ends(),
             Left::More(heard) => self.carry_out(heard),
         }
-        result
+        (result, rings_for_others)
     }
 
     /// Carries out what has to be heard of outside, with the lock free.
@@ -188,12 +206,12 @@ impl Shared {
 
     /// A runner lets others go first, and leaves its attempt to whoever comes; the attempt if nobody
     /// will, because the run is over.
-    pub(crate) fn leave(&self, attempt: Box<Attempt>, run: RunId) -> Option<Box<Attempt>> {
-        let left = self.shelf().leave(*attempt, run);
+    pub(crate) fn leave(&self, attempt: Attempt, run: RunId) -> Option<Attempt> {
+        let left = self.shelf().leave(attempt, run);
         match left {
             Leaves::It { tells_the_run: true } => self.news.notify_one(),
             Leaves::It { tells_the_run: false } => {}
-            Leaves::Nothing(attempt) => return Some(Box::new(attempt)),
+            Leaves::Nothing(attempt) => return Some(attempt),
         }
         None
     }

@@ -5,7 +5,7 @@
 //! takes an attempt along to such a place. A runner that is sent for comes with nothing and takes what
 //! is there; one that lets others go first leaves here what it has, and comes back. Whoever is on the way
 //! may be held up all the same: as long as there is something here, the run looks in, and sends for
-//! another one if nobody has come since.
+//! another one in the place of one that has not come since.
 
 use std::collections::VecDeque;
 
@@ -15,10 +15,12 @@ pub(crate) struct Shelf<T = Attempt> {
     /// The run whose runners take from it: those of an earlier one may be about to.
     run: RunId,
     attempts: VecDeque<T>,
-    /// How many runners are on their way here.
+    /// How many runners are expected here, or fewer: one who was given up may come after all.
     coming: usize,
-    /// How many there are at most when others are held up; none where nobody can be.
-    most: usize,
+    /// How many others were sent for since somebody was here.
+    relief: usize,
+    /// How many at most: as many as there are threads; none where nobody can be held up.
+    most_relief: usize,
     /// How many attempts were ever taken.
     taken: u64,
     /// How many have to be taken until those are gone that were here when the run last looked in.
@@ -44,16 +46,14 @@ pub(crate) enum Leaves<T> {
     Nothing(T),
 }
 
-/// How many runners for each thread may be on their way where others are held up.
-const FOR_EACH_THREAD: usize = 2;
-
 impl<T> Shelf<T> {
     pub(crate) fn new() -> Self {
         Self {
             run: RunId(0),
             attempts: VecDeque::new(),
             coming: 0,
-            most: 0,
+            relief: 0,
+            most_relief: 0,
             taken: 0,
             seen: 0,
             is_watched: false,
@@ -63,7 +63,7 @@ impl<T> Shelf<T> {
 
     /// A run begins, on a runtime with so many threads.
     pub(crate) fn open(&mut self, threads: usize) -> RunId {
-        self.most = if threads > 1 { FOR_EACH_THREAD * threads } else { 0 };
+        self.most_relief = if threads > 1 { threads } else { 0 };
         self.run
     }
 
@@ -86,7 +86,7 @@ impl<T> Shelf<T> {
         self.put(attempt);
         self.coming += 1;
         self.has_been_left = true;
-        let tells_the_run = self.most > 0 && !std::mem::replace(&mut self.is_watched, true);
+        let tells_the_run = self.most_relief > 0 && !std::mem::replace(&mut self.is_watched, true);
         Leaves::It { tells_the_run }
     }
 
@@ -95,9 +95,10 @@ impl<T> Shelf<T> {
         if run != self.run {
             return None;
         }
-        self.coming -= 1;
+        self.coming = self.coming.saturating_sub(1);
         let attempt = self.attempts.pop_front()?;
         self.taken += 1;
+        self.relief = 0;
         Some(attempt)
     }
 
@@ -108,12 +109,12 @@ impl<T> Shelf<T> {
         more
     }
 
-    /// The same when it has been a while since the run looked in: one more if an attempt was here then that
-    /// is still here.
+    /// The same when it has been a while since the run looked in: if an attempt was here then that is still
+    /// here, whoever was to come for it is given up for another one.
     pub(crate) fn send_for_late(&mut self) -> usize {
         let more = self.send_for();
-        let is_late = more == 0 && self.taken < self.seen && self.coming < self.most;
-        self.coming += usize::from(is_late);
+        let is_late = more == 0 && self.taken < self.seen && self.relief < self.most_relief;
+        self.relief += usize::from(is_late);
         self.seen = self.taken + self.attempts.len() as u64;
         more + usize::from(is_late)
     }
@@ -121,7 +122,7 @@ impl<T> Shelf<T> {
     /// Whether the run looks in from now on: somebody is on the way, or will be again soon.
     pub(crate) fn is_watched(&mut self) -> bool {
         let has_been_left = std::mem::take(&mut self.has_been_left);
-        self.is_watched = self.most > 0 && (has_been_left || !self.attempts.is_empty());
+        self.is_watched = self.most_relief > 0 && (has_been_left || !self.attempts.is_empty());
         self.is_watched
     }
 }
@@ -162,11 +163,26 @@ mod tests {
     fn others_are_sent_for_if_nobody_comes() {
         let (mut shelf, run) = shelf();
         shelf.leave("left", run);
-        let sent = [1, 2, 3, 4, 5].map(|_| shelf.send_for_late());
-        assert_eq!(sent, [0, 1, 1, 1, 0], "once it was there the time before, four in all");
+        let sent = [1, 2, 3, 4].map(|_| shelf.send_for_late());
+        assert_eq!(sent, [0, 1, 1, 0], "once it was there the time before, one for each thread");
         assert_eq!([shelf.take(run), shelf.take(run)], [Some("left"), None]);
         shelf.leave("another", run);
         assert_eq!(shelf.send_for_late(), 0, "it was not there the time before");
+    }
+
+    #[test]
+    fn all_are_taken_although_all_who_left_them_are_held_up() {
+        let (mut shelf, run) = shelf();
+        for name in ["a", "b", "c", "d", "e"] {
+            shelf.leave(name, run);
+        }
+        assert_eq!(shelf.send_for_late(), 0);
+        for name in ["a", "b", "c", "d", "e"] {
+            assert_eq!(shelf.send_for_late(), 1);
+            assert_eq!(shelf.take(run), Some(name));
+        }
+        shelf.put("new");
+        assert_eq!(shelf.send_for(), 1, "nobody counts on them any more");
     }
 
     #[test]
