@@ -97,9 +97,22 @@ fn measure(wish: &Wish) -> Value {
         "sections": sections.collect::<Vec<_>>(),
     });
     if wish.wants("memory", false) {
-        report["memory"] = sections::memory(&machine, &contenders);
+        let figures: Vec<_> = match contenders.as_slice() {
+            [alone] if wish.sections == ["memory"] => vec![sections::memory(&machine, alone)],
+            all => all.iter().map(|contender| memory_of(contender)).collect(),
+        };
+        report["memory"] = json!({ "shape": sections::MEASURED, "figures": figures });
     }
     report
+}
+
+/// The memory that a contender takes in a process of its own.
+fn memory_of(contender: &Contender) -> Value {
+    let program = std::env::current_exe().expect("this program");
+    let who = format!("--who=={}", contender.name);
+    let told = Command::new(program).args([who.as_str(), "memory"]).output().expect("it starts");
+    let report: Value = serde_json::from_slice(&told.stdout).expect("what this program writes");
+    report["memory"]["figures"][0].clone()
 }
 
 /// The commit that was built, as far as it is known.

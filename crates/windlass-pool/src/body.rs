@@ -62,7 +62,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use crate::depot::{Block, Huge, Large, Medium, Small};
+use crate::depot::{Block, Huge, Large, Medium, Small, Tiny};
 
 /// A slot with its future in it is at most this large; else the future gets memory of its own.
 const INLINE: usize = size_of::<Medium>();
@@ -457,7 +457,9 @@ impl<T> Memory<T> {
     #[inline(always)]
     fn take() -> Self {
         let layout = Layout::new::<T>();
-        if Small::fits(layout) {
+        if Tiny::fits(layout) {
+            Self::in_block::<Tiny>()
+        } else if Small::fits(layout) {
             Self::in_block::<Small>()
         } else if Medium::fits(layout) {
             Self::in_block::<Medium>()
@@ -496,7 +498,9 @@ impl<T> Drop for Memory<T> {
     #[inline(always)]
     fn drop(&mut self) {
         let layout = Layout::new::<T>();
-        if Small::fits(layout) {
+        if Tiny::fits(layout) {
+            self.give_block::<Tiny>();
+        } else if Small::fits(layout) {
             self.give_block::<Small>();
         } else if Medium::fits(layout) {
             self.give_block::<Medium>();

@@ -18,6 +18,10 @@ const BATCH: usize = 64;
 /// How many bytes the depot keeps of a size.
 const DEPOT_BYTES: usize = 8 << 20;
 
+/// Memory for a body that only waits, without much in it.
+#[repr(C, align(8))]
+pub(crate) struct Tiny(MaybeUninit<[u8; 56]>);
+
 /// Memory for one small task.
 #[repr(C, align(16))]
 pub(crate) struct Small(MaybeUninit<[u8; 64]>);
@@ -155,6 +159,7 @@ macro_rules! block {
     };
 }
 
+block!(Tiny);
 block!(Small);
 block!(Medium);
 block!(Large);

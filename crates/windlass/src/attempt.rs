@@ -1,10 +1,9 @@
 //! One attempt of one work, from the first poll of its body to the report of its end.
 
 use std::any::Any;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::mem::discriminant;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -18,7 +17,7 @@ use crate::shared::{Shared, Succeeded};
 use crate::state::Mode;
 use crate::stint::{Ended, Stint};
 use crate::visit::Visit;
-use crate::work::{Work, WorkOutcome};
+use crate::work::{Body, WorkOutcome};
 
 mod course;
 
@@ -28,7 +27,7 @@ use course::{Course, GoesOn};
 /// is. Its runner goes on to the next one in its place.
 pub(crate) struct Attempt {
     /// Until it is handed in.
-    body: Option<Box<dyn Work>>,
+    body: Option<Body>,
     course: Course,
     /// What its runner was given ahead, if it ever was.
     stint: Option<Arc<Stint>>,
@@ -60,12 +59,7 @@ impl Next {
 }
 
 impl Attempt {
-    pub(crate) fn new(
-        ctx: WorkContext,
-        body: Box<dyn Work>,
-        polled_at: Timestamp,
-        run: u64,
-    ) -> Self {
+    pub(crate) fn new(ctx: WorkContext, body: Body, polled_at: Timestamp, run: u64) -> Self {
         let course = Course {
             ctx,
             run,
@@ -153,31 +147,29 @@ impl Attempt {
     /// Polls the body until it returns, or has been asked to stop and does not.
     async fn run_body(&mut self) -> WorkOutcome {
         let Self { body, course, .. } = self;
-        let (body, ctx) = (body.as_deref_mut().expect(IS_HERE), &course.ctx);
-        let made = catch_unwind(AssertUnwindSafe(move || {
-            let body = body;
-            body.on_reset();
-            body.run(ctx.clone())
+        let (body, ctx) = (body.as_mut().expect(IS_HERE), &course.ctx);
+        let begun = catch_unwind(AssertUnwindSafe(|| {
+            body.view_mut().on_reset();
+            body.begin(ctx.clone());
         }));
-        let mut run = match made {
-            Ok(run) => run,
-            Err(panic) => return WorkOutcome::Failed(panic_text(&*panic)),
-        };
-        let polled = poll_fn(|cx| Poll::Ready(poll_caught(run.as_mut(), cx))).await;
+        if let Err(panic) = begun {
+            return WorkOutcome::Failed(panic_text(&*panic));
+        }
+        let polled = poll_fn(|cx| Poll::Ready(poll_caught(body, cx))).await;
         let ended = match polled {
-            Ok(Poll::Ready(outcome)) => Ok(outcome),
-            Ok(Poll::Pending) => course.go_on(&mut run).await,
+            Ok(Poll::Ready(outcome)) => return outcome,
+            Ok(Poll::Pending) => course.go_on(body).await,
             Err(panic) => Err(panic),
         };
         // Dropping what is left of the body may panic, too.
-        let dropped = catch_unwind(AssertUnwindSafe(|| drop(run)));
-        let outcome = ended.and_then(|outcome| dropped.map(|()| outcome));
+        let stopped = catch_unwind(AssertUnwindSafe(|| body.stop()));
+        let outcome = ended.and_then(|outcome| stopped.map(|()| outcome));
         outcome.unwrap_or_else(|panic| WorkOutcome::Failed(panic_text(&*panic)))
     }
 
     fn call_hook(&mut self, kind: Ending) -> std::thread::Result<()> {
         self.course.told = Some(discriminant(&kind));
-        let body = self.body.as_deref_mut().expect(IS_HERE);
+        let body = self.body.as_mut().expect(IS_HERE).view_mut();
         catch_unwind(AssertUnwindSafe(|| match kind {
             Ending::Success => body.on_success(),
             Ending::Failed => body.on_failure_raise(),
@@ -341,11 +333,8 @@ const LONG: Duration = Duration::from_micros(50);
 
 const IS_HERE: &str = "a body is handed in at the end";
 
-fn poll_caught<F: Future + ?Sized>(
-    run: Pin<&mut F>,
-    cx: &mut Context<'_>,
-) -> std::thread::Result<Poll<F::Output>> {
-    catch_unwind(AssertUnwindSafe(|| run.poll(cx)))
+fn poll_caught(body: &mut Body, cx: &mut Context<'_>) -> std::thread::Result<Poll<WorkOutcome>> {
+    catch_unwind(AssertUnwindSafe(|| body.poll(cx)))
 }
 
 /// What is left to do before an attempt is over.

@@ -3,12 +3,13 @@
 use std::future::Future;
 
 use async_trait::async_trait;
+use windlass_pool::body::Routine;
 
 use crate::context::WorkContext;
 use crate::error::WorkError;
 use crate::name::Name;
 use crate::spec::{Brought, WorkSpec, promise_of, publish_on_success};
-use crate::work::{Work, WorkOutcome};
+use crate::work::{Body, Work, WorkOutcome};
 
 /// A work from an async closure. It is called once per attempt; an `Err` is retried as the spec says,
 /// unless it is [`Fatal`](crate::Fatal).
@@ -39,7 +40,7 @@ where
 {
     let name = Name::new(&name.into());
     let body = FnWork { body, brought: Brought::nothing_yet(), name: None };
-    WorkSpec::bringing(Box::new(body), name, |body| {
+    WorkSpec::bringing(Body::new(body), name, |body| {
         promise_of(body, |own: &mut FnWork<T, F>| &mut own.brought)
     })
 }
@@ -63,6 +64,22 @@ where
     }
 
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
+        self.attempt(ctx).await
+    }
+
+    fn be_called(&mut self, name: &str) {
+        self.name = Some(Box::new(Name::new(name)));
+    }
+
+    publish_on_success!(this => this.brought);
+}
+
+impl<T, F, Fut> FnWork<T, F>
+where
+    F: FnMut(WorkContext) -> Fut,
+    Fut: Future<Output = Result<T, WorkError>>,
+{
+    async fn attempt(&mut self, ctx: WorkContext) -> WorkOutcome {
         match (self.body)(ctx.clone()).await {
             Ok(value) => {
                 self.brought.keep(value);
@@ -71,10 +88,30 @@ where
             Err(error) => error.into_outcome(&ctx),
         }
     }
+}
 
-    fn be_called(&mut self, name: &str) {
-        self.name = Some(Box::new(Name::new(name)));
+impl<T, F, Fut> Routine<WorkContext> for FnWork<T, F>
+where
+    T: Send + Sync + 'static,
+    F: FnMut(WorkContext) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
+{
+    type Output = WorkOutcome;
+    type View = dyn Work;
+
+    fn begin(&mut self, ctx: WorkContext) -> impl Future<Output = WorkOutcome> + Send {
+        self.attempt(ctx)
     }
 
-    publish_on_success!(this => this.brought);
+    fn view(&self) -> &dyn Work {
+        self
+    }
+
+    fn view_mut(&mut self) -> &mut dyn Work {
+        self
+    }
+
+    fn into_view(self) -> Box<dyn Work> {
+        Box::new(self)
+    }
 }

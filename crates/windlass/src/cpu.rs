@@ -9,7 +9,7 @@ use crate::context::WorkContext;
 use crate::error::WorkError;
 use crate::name::Name;
 use crate::spec::{Brought, WorkSpec, promise_of, publish_on_success};
-use crate::work::{Work, WorkOutcome};
+use crate::work::{Body, Own, Work, WorkOutcome};
 
 /// A work that runs `body` on the pool's workers, so that it keeps no thread of the async runtime
 /// busy.
@@ -40,7 +40,7 @@ where
     let name = Name::new(&name.into());
     let body =
         CpuWork { name: name.clone(), body: Arc::new(body), brought: Brought::nothing_yet() };
-    WorkSpec::bringing(Box::new(body), name, |body| {
+    WorkSpec::bringing(Body::new(Own(body)), name, |body| {
         promise_of(body, |own: &mut CpuWork<T, F>| &mut own.brought)
     })
 }

@@ -13,14 +13,14 @@ use crate::context::AttemptCell;
 use crate::gate::Gate;
 use crate::name::Name;
 use crate::reference::End;
-use crate::work::Work;
+use crate::work::Body;
 
 /// In one cache line of its own: works are looked at in any order.
 #[repr(align(64))]
 pub(crate) struct Entry {
     pub(crate) name: Name,
     /// Absent while an attempt is under way.
-    pub(crate) body: Option<Box<dyn Work>>,
+    pub(crate) body: Option<Body>,
     /// The attempt under way.
     pub(crate) attempt: Option<Arc<AttemptCell>>,
     rare: Option<Box<Rare>>,
@@ -51,7 +51,7 @@ pub(crate) struct Rare {
 }
 
 impl Entry {
-    pub(crate) fn new(name: Name, body: Box<dyn Work>) -> Self {
+    pub(crate) fn new(name: Name, body: Body) -> Self {
         Self { name, body: Some(body), attempt: None, rare: None, last_duration_ns: NEVER }
     }
 
@@ -88,23 +88,19 @@ impl Entry {
     }
 
     /// An attempt begins.
-    pub(crate) fn start(&mut self, cell: Arc<AttemptCell>, now: Timestamp) -> Box<dyn Work> {
+    pub(crate) fn start(&mut self, cell: Arc<AttemptCell>, now: Timestamp) -> Body {
         cell.begin(now);
         self.attempt = Some(cell);
         self.take_body()
     }
 
     /// Its body, for whoever runs it.
-    pub(crate) fn take_body(&mut self) -> Box<dyn Work> {
+    pub(crate) fn take_body(&mut self) -> Body {
         self.body.take().expect("a body is there between attempts")
     }
 
     /// An attempt has returned, or was lost together with its body.
-    pub(crate) fn stop(
-        &mut self,
-        body: Option<Box<dyn Work>>,
-        now: Timestamp,
-    ) -> Option<Arc<AttemptCell>> {
+    pub(crate) fn stop(&mut self, body: Option<Body>, now: Timestamp) -> Option<Arc<AttemptCell>> {
         self.body = body;
         if let Some(rare) = &mut self.rare {
             rare.abandoned = false;
@@ -115,7 +111,7 @@ impl Entry {
     }
 
     /// An attempt has come and gone before anybody has looked.
-    pub(crate) fn stop_unseen(&mut self, body: Box<dyn Work>, took: Duration) {
+    pub(crate) fn stop_unseen(&mut self, body: Body, took: Duration) {
         self.body = Some(body);
         self.note_attempt(took);
     }

@@ -82,7 +82,7 @@ impl WorkHandle {
     /// [`WorkRef`] shows.
     pub fn spawn<T>(&self, mut spec: WorkSpec<T>) -> Result<WorkRef<T>, SubmitError> {
         let (tell, end) = oneshot::channel();
-        let (name, brings) = (spec.name().into(), (spec.brings)(&mut *spec.body));
+        let (name, brings) = (spec.name().into(), (spec.brings)(spec.body.view_mut()));
         let id = self.shared.submit(spec, None, Some(tell))?;
         Ok(WorkRef::new(id, name, brings, end))
     }
@@ -241,8 +241,8 @@ impl WorkHandle {
             let entry = state.entries.get_mut(id)?;
             (entry.body.take()?, entry.name.clone())
         };
-        body.be_called(name.as_str());
-        Some(body)
+        body.view_mut().be_called(name.as_str());
+        Some(body.into_view())
     }
 
     /// Has an ended work that failed or was cancelled tried again, with everything that follows it.

@@ -223,7 +223,7 @@ impl Shared {
         parent: Option<Grant>,
         end: Option<oneshot::Sender<End>>,
     ) -> Result<WorkId, SubmitError> {
-        let gate = spec.body.gate();
+        let gate = spec.body.view_mut().gate();
         spec.add_gate(gate);
         let Rare { policy, timeout, deadline, gate } = spec.take_rare();
         let more = More {

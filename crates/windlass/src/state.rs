@@ -14,7 +14,7 @@ use crate::event::Watchers;
 use crate::gate::Gate;
 use crate::reference::End;
 use crate::stint::Stints;
-use crate::work::Work;
+use crate::work::Body;
 
 pub(crate) struct State {
     pub(crate) engine: Engine,
@@ -72,7 +72,7 @@ struct Deeds {
 #[expect(dead_code, reason = "they are kept only to be dropped later")]
 pub(crate) enum Rubbish {
     Gate(Gate),
-    Bodies(Vec<Box<dyn Work>>),
+    Bodies(Vec<Body>),
     Entry(Option<Box<Entry>>),
 }
 
@@ -87,14 +87,14 @@ impl Rubbish {
 }
 
 /// Drops them one by one, whichever of them panics.
-fn drop_each(bodies: Vec<Box<dyn Work>>) {
+fn drop_each(bodies: Vec<Body>) {
     let mut bodies = bodies.into_iter();
     while catch_unwind(AssertUnwindSafe(|| bodies.by_ref().for_each(drop))).is_err() {}
 }
 
 impl Aftermath {
     /// What is left of a work's body.
-    pub(crate) fn throw_body_away(&mut self, body: Option<Box<dyn Work>>) {
+    pub(crate) fn throw_body_away(&mut self, body: Option<Body>) {
         if let Some(body) = body {
             self.throw_away(Rubbish::Bodies(vec![body]));
         }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use windlass_core::Grant;
 
-use crate::work::Work;
+use crate::work::Body;
 
 /// What its runner and the state have in common.
 #[derive(Default)]
@@ -27,13 +27,13 @@ pub(crate) struct Books {
     /// Those that have ended well, in order. The state knows that the first of them has begun.
     pub(crate) ended: Vec<Ended>,
     /// Those that are yet to begin, the first one last.
-    pub(crate) next: Vec<(Grant, Box<dyn Work>)>,
+    pub(crate) next: Vec<(Grant, Body)>,
 }
 
 /// An attempt that has ended well, with its body.
 pub(crate) struct Ended {
     pub(crate) grant: Grant,
-    pub(crate) body: Box<dyn Work>,
+    pub(crate) body: Body,
     pub(crate) took: Duration,
 }
 
@@ -58,7 +58,7 @@ impl Stint {
     }
 
     /// The stint begins with an attempt that the state knows of.
-    fn begin(&self, current: Grant, next: impl Iterator<Item = (Grant, Box<dyn Work>)>) {
+    fn begin(&self, current: Grant, next: impl Iterator<Item = (Grant, Body)>) {
         let mut books = self.books();
         books.current = Some(current);
         books.next.extend(next);
@@ -69,7 +69,7 @@ impl Stint {
     /// none.
     pub(crate) fn go_on(
         &self,
-        body: &mut Option<Box<dyn Work>>,
+        body: &mut Option<Body>,
         took: Duration,
         begun: impl FnOnce(),
     ) -> Option<Grant> {
@@ -113,7 +113,7 @@ impl Stints {
         &mut self,
         stint: &Arc<Stint>,
         current: Grant,
-        next: impl Iterator<Item = (Grant, Box<dyn Work>)>,
+        next: impl Iterator<Item = (Grant, Body)>,
     ) {
         stint.begin(current, next);
         #[cfg(all(test, not(windlass_loom)))]

@@ -19,7 +19,7 @@ use crate::shared::{Shared, Succeeded, Success};
 use crate::spec::SubmitError;
 use crate::state::{Aftermath, Mode, State};
 use crate::sync::MutexGuard;
-use crate::work::Work;
+use crate::work::Body;
 
 mod stints;
 
@@ -176,12 +176,7 @@ impl Visit<'_> {
     }
 
     /// The attempt is over for the driver; its entry is ready for the next one.
-    pub(crate) fn stop(
-        &mut self,
-        work: WorkId,
-        mut body: Option<Box<dyn Work>>,
-        ended_at: Timestamp,
-    ) {
+    pub(crate) fn stop(&mut self, work: WorkId, mut body: Option<Body>, ended_at: Timestamp) {
         if self.state.mode == Mode::Closed {
             self.after.throw_body_away(body.take());
         }
@@ -191,7 +186,7 @@ impl Visit<'_> {
 
     /// The same for the runner of an attempt that nobody else has anything of: there is nobody to be
     /// released.
-    pub(crate) fn stop_alone(&mut self, work: WorkId, body: Box<dyn Work>, ended_at: Timestamp) {
+    pub(crate) fn stop_alone(&mut self, work: WorkId, body: Body, ended_at: Timestamp) {
         self.state.entry(work).stop(Some(body), ended_at);
     }
 
@@ -295,7 +290,7 @@ impl Visit<'_> {
     }
 
     /// The body of an attempt that has begun, for the runner that has it from now on.
-    pub(crate) fn start(&mut self, grant: Grant, cell: Arc<AttemptCell>) -> Box<dyn Work> {
+    pub(crate) fn start(&mut self, grant: Grant, cell: Arc<AttemptCell>) -> Body {
         self.state.crew.polling += 1;
         let now = self.now;
         self.state.entry(grant.work).start(cell, now)

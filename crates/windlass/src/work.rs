@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use windlass_pool::body::Routine;
+
 use crate::context::WorkContext;
 use crate::gate::Gate;
 
@@ -79,6 +81,57 @@ fn last_segment(path: &str) -> &str {
     let base = if path.ends_with('>') { path.split('<').next().unwrap_or(path) } else { path };
     let colon = base.bytes().rposition(|byte| byte == b':');
     &base[colon.map_or(0, |colon| colon + 1)..]
+}
+
+/// A work as a scheduler keeps it: in recycled memory, with a place for its future.
+pub(crate) type Body = windlass_pool::body::Body<WorkContext, WorkOutcome, dyn Work>;
+
+/// A work that brings a box for each of its futures.
+pub(crate) struct Own<W>(pub(crate) W);
+
+impl<W: Work> Routine<WorkContext> for Own<W> {
+    type Output = WorkOutcome;
+    type View = dyn Work;
+
+    fn begin(&mut self, ctx: WorkContext) -> impl Future<Output = WorkOutcome> + Send {
+        self.0.run(ctx)
+    }
+
+    fn view(&self) -> &dyn Work {
+        &self.0
+    }
+
+    fn view_mut(&mut self) -> &mut dyn Work {
+        &mut self.0
+    }
+
+    fn into_view(self) -> Box<dyn Work> {
+        Box::new(self.0)
+    }
+}
+
+/// The same for one that is in a box itself.
+pub(crate) struct Boxed(pub(crate) Box<dyn Work>);
+
+impl Routine<WorkContext> for Boxed {
+    type Output = WorkOutcome;
+    type View = dyn Work;
+
+    fn begin(&mut self, ctx: WorkContext) -> impl Future<Output = WorkOutcome> + Send {
+        self.0.run(ctx)
+    }
+
+    fn view(&self) -> &dyn Work {
+        &*self.0
+    }
+
+    fn view_mut(&mut self) -> &mut dyn Work {
+        &mut *self.0
+    }
+
+    fn into_view(self) -> Box<dyn Work> {
+        self.0
+    }
 }
 
 /// The hooks of a work that stands around another one: `pass_hooks_on!(this => this.inner)`.

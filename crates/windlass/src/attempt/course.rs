@@ -1,10 +1,10 @@
 //! The course of one attempt: when it may go on, what becomes of it if its runner is gone, and what
 //! to tell people who ask why it did not succeed.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::mem::Discriminant;
 use std::panic::AssertUnwindSafe;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
@@ -19,10 +19,7 @@ use crate::crew::{Crew, LastEnd};
 use crate::shared::Shared;
 use crate::state::State;
 use crate::visit::Visit;
-use crate::work::{Work, WorkOutcome};
-
-/// A body under way.
-pub(super) type Run<'a> = Pin<Box<dyn Future<Output = WorkOutcome> + Send + 'a>>;
+use crate::work::{Body, WorkOutcome};
 
 /// Whether a runner takes another attempt.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,7 +71,7 @@ impl Course {
     }
 
     /// Another attempt begins in the place of one that is over.
-    pub(super) fn begin(&mut self, visit: &mut Visit<'_>, grant: Grant) -> Box<dyn Work> {
+    pub(super) fn begin(&mut self, visit: &mut Visit<'_>, grant: Grant) -> Body {
         if self.has_waited || !AttemptCell::is_as_new(&mut self.ctx.cell) {
             self.ctx.cell = Arc::new(AttemptCell::new(Arc::clone(self.shared())));
         }
@@ -92,11 +89,11 @@ impl Course {
     }
 
     /// Polls a body that has waited once, until it returns or has been asked to stop and does not.
-    pub(super) async fn go_on(&mut self, run: &mut Run<'_>) -> std::thread::Result<WorkOutcome> {
+    pub(super) async fn go_on(&mut self, body: &mut Body) -> std::thread::Result<WorkOutcome> {
         self.wait();
         self.suspend_again();
         let ctx = self.ctx.clone();
-        let paced = AssertUnwindSafe(self.paced(run)).catch_unwind();
+        let paced = AssertUnwindSafe(self.paced(body)).catch_unwind();
         // Not Tokio's `select!`: that polls nothing where the task has used up its turn, and then the
         // body, which may have been put off for the same reason, would not be polled the next time.
         match select(pin!(paced), pin!(overstayed(&ctx))).await {
@@ -106,7 +103,7 @@ impl Course {
     }
 
     /// Polls the body only while its work may go on, from the next time on that it is woken.
-    async fn paced(&self, run: &mut Run<'_>) -> WorkOutcome {
+    async fn paced(&self, body: &mut Body) -> WorkOutcome {
         let cell = &self.ctx.cell;
         let mut was_just_polled = true;
         poll_fn(|cx| {
@@ -116,7 +113,7 @@ impl Course {
             }
             // Registered before asking: whoever lets it go on in between wakes this task.
             cell.runner.register(cx.waker());
-            let polled = if cell.may_go_on() { run.as_mut().poll(cx) } else { Poll::Pending };
+            let polled = if cell.may_go_on() { body.poll(cx) } else { Poll::Pending };
             if polled.is_pending() {
                 self.suspend_again();
             }
