@@ -298,7 +298,7 @@ impl Attempt {
             return Next::NONE;
         }
         let course = &mut self.course;
-        let has_waited = course.has_waited && visit.now().since(course.polled_at) >= LONG;
+        let waited_long = course.has_waited && visit.now().since(course.polled_at) >= LONG;
         course.last_end = visit.state.crew.last_end();
         let again = next.is_some();
         self.left = 0;
@@ -320,7 +320,7 @@ impl Attempt {
         let is_left = visit.state.engine.in_line() > 0 || self.in_stint;
         let is_busy = again || goes_on == GoesOn::Spared;
         let wakes_the_run = needs_the_run || is_busy && is_left && visit.look_in();
-        let others_first = handed_over || visit.after.has_resumed || wakes_the_run || has_waited;
+        let others_first = handed_over || visit.after.has_resumed || wakes_the_run || waited_long;
         let is_alone = visit.state.crew.polling <= 1;
         let measures_visit = again && visit.state.crew.measures_visit();
         Next { again, others_first, is_alone, measures_visit }

@@ -72,14 +72,15 @@ const STINT: u64 = 16;
 pub(crate) const LOOK_IN: Duration = Duration::from_millis(1);
 
 impl Crew {
-    /// A run begins, on a runtime with so many threads.
-    pub(crate) fn begin(&mut self, threads: usize) {
+    /// A run begins, on a runtime with so many threads; its number.
+    pub(crate) fn begin(&mut self, threads: usize) -> u64 {
         self.threads = threads;
         self.run += 1;
         self.is_running = true;
         self.pace_ns = LONG_NS;
         self.excess_ns = 0;
         self.is_watched = false;
+        self.run
     }
 
     /// The run is over; some of its runners may go on for a while.

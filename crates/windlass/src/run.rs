@@ -28,7 +28,6 @@ use crate::crew::LOOK_IN;
 use crate::entry::Entry;
 use crate::gate::Gate;
 use crate::shared::Shared;
-use crate::shelf::RunId;
 use crate::state::Mode;
 
 /// When a run returns.
@@ -44,7 +43,7 @@ pub(crate) enum Until {
 /// next await.
 pub(crate) struct Run {
     shared: Arc<Shared>,
-    id: RunId,
+    number: u64,
     tasks: JoinSet<()>,
     /// It returns of its own accord: nothing is left to cancel.
     is_over: bool,
@@ -68,9 +67,9 @@ struct Round {
 impl Run {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let threads = Handle::current().metrics().num_workers();
-        shared.look().crew.begin(threads);
-        let id = shared.shelf().open(threads);
-        Self { shared, id, tasks: JoinSet::new(), is_over: false }
+        let number = shared.look().crew.begin(threads);
+        shared.shelf().open(number, threads);
+        Self { shared, number, tasks: JoinSet::new(), is_over: false }
     }
 
     pub(crate) async fn go(mut self, until: Until, cancel: &CancellationToken) {
@@ -109,7 +108,7 @@ impl Run {
     }
 
     fn start_runner(&mut self) {
-        self.tasks.spawn(run_all(Arc::clone(&self.shared), self.id));
+        self.tasks.spawn(run_all(Arc::clone(&self.shared), self.number));
     }
 
     /// Cancels every work, and what comes until the run returns.
@@ -194,7 +193,7 @@ impl Drop for Run {
 }
 
 /// A runner: one attempt after the other, until there is none for it.
-async fn run_all(shared: Arc<Shared>, run: RunId) {
+async fn run_all(shared: Arc<Shared>, run: u64) {
     let first = shared.shelf().take(run);
     let Some(first) = first else { return };
     let mut attempt = Box::new(first);

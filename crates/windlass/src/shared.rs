@@ -18,7 +18,7 @@ use crate::capacity::Client;
 use crate::entry::Entry;
 use crate::reference::End;
 use crate::relay::{Relay, Turn, Waited};
-use crate::shelf::{Leaves, RunId, Shelf};
+use crate::shelf::Shelf;
 use crate::spec::{Rare, SubmitError, WorkSpec};
 use crate::state::{Rubbish, State};
 use crate::sync::{Mutex, MutexGuard};
@@ -206,14 +206,12 @@ impl Shared {
 
     /// A runner lets others go first, and leaves its attempt to whoever comes; the attempt if nobody
     /// will, because the run is over.
-    pub(crate) fn leave(&self, attempt: Attempt, run: RunId) -> Option<Attempt> {
+    pub(crate) fn leave(&self, attempt: Attempt, run: u64) -> Option<Attempt> {
         let left = self.shelf().leave(attempt, run);
-        match left {
-            Leaves::It { tells_the_run: true } => self.news.notify_one(),
-            Leaves::It { tells_the_run: false } => {}
-            Leaves::Nothing(attempt) => return Some(attempt),
+        if left.as_ref().is_ok_and(|tells_the_run| *tells_the_run) {
+            self.news.notify_one();
         }
-        None
+        left.err()
     }
 
     /// Takes in a work, as a child if it has a parent; `end` is told of its end.

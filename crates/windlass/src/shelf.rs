@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 use crate::attempt::Attempt;
 
 pub(crate) struct Shelf<T = Attempt> {
-    /// The run whose runners take from it: those of an earlier one may be about to.
-    run: RunId,
+    /// The run whose runners take from it, if one is on: those of an earlier one may be about to.
+    run: Option<u64>,
     attempts: VecDeque<T>,
     /// How many runners are expected here, or fewer: one who was given up may come after all.
     coming: usize,
@@ -31,25 +31,10 @@ pub(crate) struct Shelf<T = Attempt> {
     has_been_left: bool,
 }
 
-/// The number of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RunId(u64);
-
-/// What became of a runner's wish to leave its attempt.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Leaves<T> {
-    It {
-        /// Whether the run has to hear that it looks in from now on.
-        tells_the_run: bool,
-    },
-    /// Its run is over.
-    Nothing(T),
-}
-
 impl<T> Shelf<T> {
     pub(crate) fn new() -> Self {
         Self {
-            run: RunId(0),
+            run: None,
             attempts: VecDeque::new(),
             coming: 0,
             relief: 0,
@@ -61,16 +46,15 @@ impl<T> Shelf<T> {
         }
     }
 
-    /// A run begins, on a runtime with so many threads.
-    pub(crate) fn open(&mut self, threads: usize) -> RunId {
+    /// The run of this number begins, on a runtime with so many threads.
+    pub(crate) fn open(&mut self, run: u64, threads: usize) {
+        self.run = Some(run);
         self.most_relief = if threads > 1 { threads } else { 0 };
-        self.run
     }
 
     /// The run is over: what is left, which nobody comes for any more.
     pub(crate) fn close(&mut self) -> VecDeque<T> {
-        let next = Self { run: RunId(self.run.0 + 1), ..Self::new() };
-        std::mem::replace(self, next).attempts
+        std::mem::replace(self, Self::new()).attempts
     }
 
     /// For a runner that is yet to be sent for.
@@ -78,21 +62,21 @@ impl<T> Shelf<T> {
         self.attempts.push_back(attempt);
     }
 
-    /// By a runner that comes back.
-    pub(crate) fn leave(&mut self, attempt: T, run: RunId) -> Leaves<T> {
-        if run != self.run {
-            return Leaves::Nothing(attempt);
+    /// By a runner that comes back; whether the run has to hear that it looks in from now on. The attempt if
+    /// its run is over.
+    pub(crate) fn leave(&mut self, attempt: T, run: u64) -> Result<bool, T> {
+        if self.run != Some(run) {
+            return Err(attempt);
         }
         self.put(attempt);
         self.coming += 1;
         self.has_been_left = true;
-        let tells_the_run = self.most_relief > 0 && !std::mem::replace(&mut self.is_watched, true);
-        Leaves::It { tells_the_run }
+        Ok(self.most_relief > 0 && !std::mem::replace(&mut self.is_watched, true))
     }
 
     /// By a runner that was on its way; none if another one was here earlier.
-    pub(crate) fn take(&mut self, run: RunId) -> Option<T> {
-        if run != self.run {
+    pub(crate) fn take(&mut self, run: u64) -> Option<T> {
+        if self.run != Some(run) {
             return None;
         }
         self.coming = self.coming.saturating_sub(1);
@@ -131,55 +115,57 @@ impl<T> Shelf<T> {
 mod tests {
     use super::*;
 
-    fn shelf() -> (Shelf<&'static str>, RunId) {
+    const RUN: u64 = 7;
+
+    fn shelf(threads: usize) -> Shelf<&'static str> {
         let mut shelf = Shelf::new();
-        let run = shelf.open(2);
-        (shelf, run)
+        shelf.open(RUN, threads);
+        shelf
     }
 
     #[test]
     fn one_runner_is_sent_for_each_attempt() {
-        let (mut shelf, run) = shelf();
+        let mut shelf = shelf(2);
         shelf.put("a");
         shelf.put("b");
         assert_eq!(shelf.send_for(), 2);
         assert_eq!(shelf.send_for(), 0, "they are on their way");
-        assert_eq!([shelf.take(run), shelf.take(run)], [Some("a"), Some("b")]);
+        assert_eq!([shelf.take(RUN), shelf.take(RUN)], [Some("a"), Some("b")]);
         shelf.put("c");
         assert_eq!(shelf.send_for(), 1);
     }
 
     #[test]
     fn whoever_leaves_an_attempt_comes_back_for_one() {
-        let (mut shelf, run) = shelf();
-        shelf.leave("left", run);
+        let mut shelf = shelf(2);
+        shelf.leave("left", RUN).expect("the run is on");
         assert_eq!(shelf.send_for(), 0);
         shelf.put("new");
         assert_eq!(shelf.send_for(), 1);
-        assert_eq!([shelf.take(run), shelf.take(run)], [Some("left"), Some("new")]);
+        assert_eq!([shelf.take(RUN), shelf.take(RUN)], [Some("left"), Some("new")]);
     }
 
     #[test]
     fn others_are_sent_for_if_nobody_comes() {
-        let (mut shelf, run) = shelf();
-        shelf.leave("left", run);
+        let mut shelf = shelf(2);
+        shelf.leave("left", RUN).expect("the run is on");
         let sent = [1, 2, 3, 4].map(|_| shelf.send_for_late());
         assert_eq!(sent, [0, 1, 1, 0], "once it was there the time before, one for each thread");
-        assert_eq!([shelf.take(run), shelf.take(run)], [Some("left"), None]);
-        shelf.leave("another", run);
+        assert_eq!([shelf.take(RUN), shelf.take(RUN)], [Some("left"), None]);
+        shelf.leave("another", RUN).expect("the run is on");
         assert_eq!(shelf.send_for_late(), 0, "it was not there the time before");
     }
 
     #[test]
     fn all_are_taken_although_all_who_left_them_are_held_up() {
-        let (mut shelf, run) = shelf();
+        let mut shelf = shelf(2);
         for name in ["a", "b", "c", "d", "e"] {
-            shelf.leave(name, run);
+            shelf.leave(name, RUN).expect("the run is on");
         }
         assert_eq!(shelf.send_for_late(), 0);
         for name in ["a", "b", "c", "d", "e"] {
             assert_eq!(shelf.send_for_late(), 1);
-            assert_eq!(shelf.take(run), Some(name));
+            assert_eq!(shelf.take(RUN), Some(name));
         }
         shelf.put("new");
         assert_eq!(shelf.send_for(), 1, "nobody counts on them any more");
@@ -187,38 +173,38 @@ mod tests {
 
     #[test]
     fn the_run_looks_in_while_attempts_are_left_or_waited_for() {
-        let (mut shelf, run) = shelf();
+        let mut shelf = shelf(2);
         assert!(!shelf.is_watched());
-        assert_eq!(shelf.leave("left", run), Leaves::It { tells_the_run: true });
-        assert_eq!(shelf.leave("left", run), Leaves::It { tells_the_run: false });
+        assert_eq!(shelf.leave("left", RUN), Ok(true));
+        assert_eq!(shelf.leave("left", RUN), Ok(false));
         assert!(shelf.is_watched() && shelf.is_watched());
-        assert_eq!([shelf.take(run), shelf.take(run)], [Some("left"); 2]);
+        assert_eq!([shelf.take(RUN), shelf.take(RUN)], [Some("left"); 2]);
         assert!(!shelf.is_watched());
-        shelf.leave("left", run);
-        shelf.take(run);
+        shelf.leave("left", RUN).expect("the run is on");
+        shelf.take(RUN);
         assert!(shelf.is_watched(), "it may happen again");
         assert!(!shelf.is_watched(), "it did not");
     }
 
     #[test]
     fn where_there_is_one_thread_nobody_is_held_up() {
-        let mut shelf = Shelf::new();
-        let run = shelf.open(1);
-        assert_eq!(shelf.leave("left", run), Leaves::It { tells_the_run: false });
+        let mut shelf = shelf(1);
+        assert_eq!(shelf.leave("left", RUN), Ok(false));
         assert!(!shelf.is_watched());
         assert_eq!([1, 2, 3].map(|_| shelf.send_for_late()), [0; 3]);
     }
 
     #[test]
     fn runners_of_an_earlier_run_have_nothing_to_do_with_it() {
-        let (mut shelf, earlier) = shelf();
-        shelf.leave("left", earlier);
+        let mut shelf = shelf(2);
+        assert_eq!(shelf.leave("left", RUN), Ok(true));
         assert_eq!(shelf.close(), ["left"]);
-        let run = shelf.open(2);
-        assert_eq!(shelf.leave("kept", earlier), Leaves::Nothing("kept"));
+        assert_eq!(shelf.leave("kept", RUN), Err("kept"), "there is no run");
+        shelf.open(RUN + 1, 2);
+        assert_eq!(shelf.leave("kept", RUN), Err("kept"), "there is another one");
         shelf.put("later");
-        assert_eq!(shelf.take(earlier), None);
+        assert_eq!(shelf.take(RUN), None);
         assert_eq!(shelf.send_for(), 1, "nobody counts on them");
-        assert_eq!(shelf.take(run), Some("later"));
+        assert_eq!(shelf.take(RUN + 1), Some("later"));
     }
 }
