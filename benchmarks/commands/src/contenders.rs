@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::floor::Notes;
 use crate::works::{Shape, Work};
 
 /// More than this many steps take GNU parallel minutes.
@@ -13,6 +14,8 @@ const SLOW: usize = 1000;
 pub(crate) enum Contender {
     /// Processes and nothing else, from one thread of this program.
     Floor,
+    /// The same, with a note on the disk after each: whatever remembers every step takes as long.
+    SyncedFloor,
     Windlass(PathBuf),
     /// The same with its state in memory: what the disk costs is the difference.
     WindlassInMemory(PathBuf),
@@ -23,7 +26,8 @@ pub(crate) enum Contender {
 impl Contender {
     pub(crate) fn all(windlass: &Path) -> Vec<Self> {
         let windlass = || windlass.to_owned();
-        let mut all = vec![Contender::Floor, Contender::Windlass(windlass())];
+        let mut all = vec![Contender::Floor, Contender::SyncedFloor];
+        all.push(Contender::Windlass(windlass()));
         all.push(Contender::WindlassInMemory(windlass()));
         all.extend(["make", "ninja", "xargs", "parallel"].map(Contender::Tool));
         all
@@ -32,6 +36,7 @@ impl Contender {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Contender::Floor => "posix_spawn, one thread",
+            Contender::SyncedFloor => "the same, and a sync for each",
             Contender::Windlass(_) => "windlass",
             Contender::WindlassInMemory(_) => "windlass, state in memory",
             Contender::Tool(name) => name,
@@ -40,7 +45,7 @@ impl Contender {
 
     pub(crate) fn is_installed(&self) -> bool {
         match self {
-            Contender::Floor | Contender::Windlass(_) => true,
+            Contender::Floor | Contender::SyncedFloor | Contender::Windlass(_) => true,
             Contender::WindlassInMemory(_) => Path::new("/dev/shm").is_dir(),
             Contender::Tool(name) => {
                 let path = env::var_os("PATH").unwrap_or_default();
@@ -51,6 +56,8 @@ impl Contender {
 
     pub(crate) fn can(&self, work: Work) -> bool {
         match self {
+            // What does not follow another step can share its sync with others.
+            Contender::SyncedFloor => work.shape == Shape::Chain,
             Contender::Tool("xargs") => work.shape == Shape::Independent,
             Contender::Tool("parallel") => work.shape == Shape::Independent && work.steps <= SLOW,
             _ => true,
@@ -62,7 +69,7 @@ impl Contender {
     pub(crate) fn command(&self, work: Work, dir: &Path, round: usize) -> Option<Command> {
         let jobs = work.jobs.to_string();
         let mut command = match self {
-            Contender::Floor => return None,
+            Contender::Floor | Contender::SyncedFloor => return None,
             Contender::Windlass(program) | Contender::WindlassInMemory(program) => {
                 let mut command = Command::new(program);
                 command.arg("--state").arg(self.state(dir, round)).args(["run", "flow.toml"]);
@@ -88,6 +95,11 @@ impl Contender {
             // A new one each time: files that were removed a moment ago make new ones slow.
             _ => dir.join(format!("state-{round}")),
         }
+    }
+
+    /// What is noted on after each step by one that is called otherwise, if it is.
+    pub(crate) fn notes(&self, dir: &Path) -> Option<Notes> {
+        matches!(self, Contender::SyncedFloor).then(|| Notes::new(&dir.join("notes")))
     }
 
     /// Makes a store, as there is one on any machine that has seen a run, outside of what is measured.

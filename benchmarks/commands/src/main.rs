@@ -1,5 +1,5 @@
 //! Measures runs of commands that do nothing beside make, ninja, xargs and GNU parallel, which
-//! remember nothing, and beside starting processes and nothing else.
+//! remember nothing, and beside starting processes and nothing else, or with a sync for each.
 //!
 //! `cargo run --release -p windlass-bench-commands` needs `target/release/windlass` beside it
 //! (`cargo build --release -p windlass-cli`), prints a Markdown table and writes `results.json`

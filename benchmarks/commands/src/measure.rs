@@ -19,9 +19,10 @@ pub(crate) struct Measurement {
 pub(crate) fn measure(contender: &Contender, work: Work, dir: &Path, round: usize) -> Measurement {
     contender.prepare(dir, round);
     let command = contender.command(work, dir, round);
+    let notes = contender.notes(dir);
     let (began, used) = (Instant::now(), cpu());
     match command {
-        None => floor::run(work),
+        None => floor::run(work, notes),
         Some(mut command) => {
             let name = contender.name();
             let status = command.status().unwrap_or_else(|error| panic!("{name}: {error}"));
