@@ -108,7 +108,8 @@ impl Contender {
         if let Contender::Windlass(program) | Contender::WindlassInMemory(program) = self {
             let mut command = Command::new(program);
             command.arg("--state").arg(self.state(dir, round)).arg("holders");
-            let status = command.stdout(Stdio::null()).status().expect("it can be started");
+            let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
+            let status = quiet.status().expect("it can be started");
             assert!(status.success(), "{status}");
         }
     }
