@@ -1,6 +1,11 @@
 //! What can come of a task other than its value.
 
-use std::{any::Any, fmt, panic};
+use std::{
+    any::Any,
+    borrow::Cow,
+    fmt, panic,
+    sync::{Mutex, PoisonError},
+};
 
 use thiserror::Error;
 
@@ -56,28 +61,31 @@ pub enum TaskError {
 /// }
 /// ```
 pub struct Panic {
-    payload: Box<dyn Any + Send>,
+    message: Option<Cow<'static, str>>,
+    /// Never locked: it may be something that cannot be shared, and errors have to be.
+    payload: Mutex<Box<dyn Any + Send>>,
 }
 
 impl Panic {
     pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
-        Self { payload }
+        let text = payload.downcast_ref::<&'static str>().map(|text| Cow::Borrowed(*text));
+        let message = text.or_else(|| payload.downcast_ref::<String>().cloned().map(Cow::Owned));
+        Self { message, payload: Mutex::new(payload) }
     }
 
     /// The message, if the panic was raised with one.
     pub fn message(&self) -> Option<&str> {
-        let text = self.payload.downcast_ref::<&str>().copied();
-        text.or_else(|| self.payload.downcast_ref::<String>().map(String::as_str))
+        self.message.as_deref()
     }
 
     /// What the panic was raised with.
     pub fn into_payload(self) -> Box<dyn Any + Send> {
-        self.payload
+        self.payload.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets the panic go on in the calling thread.
     pub fn resume(self) -> ! {
-        panic::resume_unwind(self.payload)
+        panic::resume_unwind(self.into_payload())
     }
 }
 

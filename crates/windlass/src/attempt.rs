@@ -21,6 +21,7 @@ use crate::work::{Body, WorkOutcome};
 
 mod course;
 
+pub(crate) use course::give_up;
 use course::{Course, GoesOn};
 
 /// An attempt that is to begin. Dropped before it is over, it reports that it is gone, once its body

@@ -117,9 +117,11 @@ impl HierarchicalBalancer {
     /// Outside a Tokio runtime.
     pub fn start(&self) {
         let mut loops = unpoisoned(&self.loops);
-        if !self.is_running() {
-            unpoisoned(&self.shared.balancer).running = true;
+        if !is_under_way(loops.as_ref()) {
+            // Locked until it counts as running, for a first check that comes at once.
+            let mut checks = unpoisoned(&self.shared.balancer);
             *loops = Some(tokio::spawn(check_in_turn(Arc::clone(&self.shared))));
+            checks.running = true;
         }
     }
 
@@ -132,10 +134,10 @@ impl HierarchicalBalancer {
         }
     }
 
-    /// Whether it checks at every interval.
+    /// Whether it checks at every interval. Not any more once the runtime that it was started in is gone.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        unpoisoned(&self.shared.balancer).running
+        is_under_way(unpoisoned(&self.loops).as_ref())
     }
 
     /// Looks at every capacity now, and moves the limits of those that have been idle or busy for
@@ -158,6 +160,10 @@ impl Shared {
         let wakes = checks.balancer.check(&mut capacity.lock(), now);
         capacity.ring(&wakes);
     }
+}
+
+fn is_under_way(checks: Option<&JoinHandle<()>>) -> bool {
+    checks.is_some_and(|checks| !checks.is_finished())
 }
 
 async fn check_in_turn(shared: Arc<Shared>) {

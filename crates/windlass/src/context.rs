@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_core::{Children, Grant, Input, Phase, Timestamp, WorkId};
 
+use crate::computing::OnPool;
 use crate::handle::WorkHandle;
 use crate::reference::ExecuteError;
 use crate::shared::Shared;
@@ -76,6 +77,8 @@ struct Rare {
     ended_children: Mutex<Vec<WorkId>>,
     /// Why it asks to be tried again.
     reason: Mutex<Option<String>>,
+    /// Whether it computes on the CPU pool.
+    on_pool: OnPool,
 }
 
 /// The attempt was asked to stop: what [`WorkContext::suspend`] answers then, to be passed on with `?`.
@@ -212,6 +215,20 @@ impl AttemptCell {
             }
             token
         })
+    }
+
+    pub(crate) fn on_pool(&self) -> &OnPool {
+        &self.rare().on_pool
+    }
+
+    /// Whether it computes on the CPU pool, and so cannot be dropped.
+    pub(crate) fn is_on_pool(&self) -> bool {
+        self.rare.get().is_some_and(|rare| rare.on_pool.is_busy())
+    }
+
+    /// Leaves its end to what it computes on the CPU pool; false if it does not.
+    pub(crate) fn leave_to_pool(&self) -> bool {
+        self.rare.get().is_some_and(|rare| rare.on_pool.leave())
     }
 
     fn bodys_token(&self) -> &CancellationToken {

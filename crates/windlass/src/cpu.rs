@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use windlass_pool::{JoinTask, Scheduler, TaskError};
 
+use crate::computing::Computing;
 use crate::context::WorkContext;
 use crate::error::WorkError;
 use crate::name::Name;
@@ -15,7 +16,9 @@ use crate::work::{Body, Own, Work, WorkOutcome};
 /// busy.
 ///
 /// A cancel passes through: inside the body `pool::cancelled()` turns true, `pool::checkpoint()`
-/// unwinds, and so do the scopes and tasks that the body has opened.
+/// unwinds, and so do the scopes and tasks that the body has opened. A timeout and a deadline do the same. A
+/// body that computes cannot be dropped: whatever ends it, the work keeps its slot and what it needs until
+/// the body has returned, `cancel_grace` or not.
 ///
 /// ```
 /// use windlass::{WorkScheduler, WorkSchedulerConfig, pool, work_cpu};
@@ -63,7 +66,11 @@ where
 
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
         let (body, inside) = (Arc::clone(&self.body), ctx.clone());
-        let mut task = Abandoned(Scheduler::global().spawn(move || body(&inside)));
+        let computing = Computing::begin(&ctx);
+        let mut task = Abandoned(Scheduler::global().spawn(move || {
+            let _computing = computing;
+            body(&inside)
+        }));
         let result = tokio::select! {
             result = &mut task.0 => result,
             () = ctx.cancel_token().cancelled() => {

@@ -42,6 +42,23 @@ impl WorkError {
         Self { error: text.into().into(), fatal: false }
     }
 
+    /// An error in a box, or one that goes into a box as anyhow's does. Those are no [`Error`]s
+    /// themselves, so `?` alone does not take them.
+    ///
+    /// ```
+    /// use windlass::{WorkError, work_fn};
+    ///
+    /// async fn fetch() -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
+    ///     Ok("42".parse()?)
+    /// }
+    ///
+    /// let work = work_fn("fetch", |_| async { Ok(fetch().await.map_err(WorkError::boxed)?) });
+    /// # drop(work);
+    /// ```
+    pub fn boxed(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { error: error.into(), fatal: false }
+    }
+
     /// Whether trying again is of no use.
     #[must_use]
     pub fn is_fatal(&self) -> bool {

@@ -156,10 +156,15 @@ async fn holds(
     poll: Duration,
     notify: Option<&Notify>,
 ) {
-    while !condition() {
+    loop {
+        // Listening before asking: what rings in between is heard.
+        let rung = notify.map(Notify::notified);
+        if condition() {
+            return;
+        }
         let rung = async {
-            match notify {
-                Some(notify) => notify.notified().await,
+            match rung {
+                Some(rung) => rung.await,
                 None => std::future::pending().await,
             }
         };

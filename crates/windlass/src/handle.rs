@@ -246,7 +246,8 @@ impl WorkHandle {
     }
 
     /// Has an ended work that failed or was cancelled tried again, with everything that follows it.
-    /// A run has to be under way or to come. Refused if its body is gone.
+    /// A run has to be under way or to come. Refused if a body is gone, or a gate that had not opened; one
+    /// that had stays open.
     ///
     /// ```
     /// use std::sync::Arc;

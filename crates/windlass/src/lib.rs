@@ -104,6 +104,7 @@ mod builder;
 mod callback;
 mod capacity;
 mod closure;
+mod computing;
 mod context;
 mod cpu;
 mod crew;

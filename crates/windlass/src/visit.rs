@@ -219,6 +219,14 @@ impl Visit<'_> {
         self.state.expect_another_end(&works);
         self.apply(Input::Reopen(work))?;
         self.state.drop_forgotten(&families, &mut self.after);
+        for work in works {
+            // A gate that had opened is gone, so it stays open.
+            let rare = self.state.entries.get(work).and_then(Entry::rare);
+            let is_gone = rare.is_none_or(|rare| rare.gate.is_none());
+            if is_gone && self.state.engine.awaits_gate(work) {
+                self.apply(Input::Open(work))?;
+            }
+        }
         if self.state.mode == Mode::Cancelling {
             // Everything else has been cancelled already.
             self.apply(Input::CancelAll)?;

@@ -146,3 +146,15 @@ fn what_run_is_given_panics_in_its_caller() {
     let message = panic_of(|| scheduler.run(|| panic!("on purpose: run")));
     assert_eq!(message, "on purpose: run");
 }
+
+#[test]
+fn an_error_goes_wherever_errors_go() {
+    fn fails() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let scheduler = Scheduler::new(1);
+        Ok(with_scope(&scheduler, |scope| {
+            scope.spawn(|| std::panic::panic_any(std::cell::Cell::new(1))).await_result()
+        })?)
+    }
+    hush_panics();
+    assert_eq!(fails().unwrap_err().to_string(), "the task panicked: (no message)");
+}

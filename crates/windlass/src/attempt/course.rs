@@ -252,30 +252,35 @@ impl Drop for Course {
             return;
         }
         let grant = self.ctx.grant();
-        let work = grant.work;
         self.shared().visit(|visit| {
             visit.state.crew.polling -= usize::from(!self.has_waited);
             // Without its body it cannot be tried again, whatever it was asked to stop for.
-            if visit.apply(Input::Cancel(work)).is_err() {
-                return;
-            }
-            if visit.state.engine.children(work).open() > 0 {
-                // Refused only if the attempt is over.
-                let _ = visit.apply(Input::Join(grant));
-                visit.state.entry(work).rare_mut().abandoned = true;
-            } else if visit.state.engine.ending(grant, Outcome::Cancelled).is_ok() {
-                visit.stop(work, None, visit.now());
-                visit.apply(State::gone(grant)).expect("it was foreseen just now");
+            if visit.apply(Input::Cancel(grant.work)).is_ok() && !self.ctx.cell.leave_to_pool() {
+                give_up(visit, grant);
             }
         });
     }
 }
 
-/// Ready when an attempt that was asked to stop has had its time to do so.
+/// Nothing is left of an attempt that was cancelled but perhaps children, and it ends after them.
+pub(crate) fn give_up(visit: &mut Visit<'_>, grant: Grant) {
+    let work = grant.work;
+    if visit.state.engine.children(work).open() > 0 {
+        // Refused only if the attempt is over.
+        let _ = visit.apply(Input::Join(grant));
+        visit.state.entry(work).rare_mut().abandoned = true;
+    } else if visit.state.engine.ending(grant, Outcome::Cancelled).is_ok() {
+        visit.stop(work, None, visit.now());
+        visit.apply(State::gone(grant)).expect("it was foreseen just now");
+    }
+}
+
+/// Ready when an attempt that was asked to stop has had its time to do so. One that computes takes as long as
+/// it takes.
 async fn overstayed(ctx: &WorkContext) {
     ctx.cell.token().cancelled().await;
     match ctx.shared().grace(ctx.id) {
-        Some(grace) => tokio::time::sleep(grace).await,
-        None => std::future::pending().await,
+        Some(grace) if !ctx.cell.is_on_pool() => tokio::time::sleep(grace).await,
+        _ => std::future::pending().await,
     }
 }

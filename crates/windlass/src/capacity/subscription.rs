@@ -1,11 +1,12 @@
 //! Being told when there may be more, without standing in line.
 
+use std::fmt;
+use std::sync::Arc;
+
 use tokio::sync::Notify;
 use windlass_core::{ClientId, ResourceCost};
 
 use super::ResourceCapacity;
-
-use std::sync::Arc;
 
 /// Tells when there may be more at a level or above it: something was given back, or a limit
 /// changed. What time alone brings is not told.
@@ -51,6 +52,13 @@ impl CapacitySubscription {
         self.bell.notified().await;
         self.capacity.lock().watch_everything(self.client);
         self.capacity.available()
+    }
+}
+
+impl fmt::Debug for CapacitySubscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("CapacitySubscription");
+        shown.field("capacity", &self.capacity).finish_non_exhaustive()
     }
 }
 

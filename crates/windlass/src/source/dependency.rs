@@ -1,6 +1,5 @@
 //! Tasks that depend on each other, in the order in which they become ready.
 
-use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,7 +8,7 @@ use futures::Stream;
 use windlass_core::{Ageing, DependencyGraph, NodeState, Outcome};
 
 use super::error::{EnqueueError, ReportError, SourceError};
-use super::keyed::{Keyed, equal};
+use super::keyed::{Keyed, by_key, equal};
 use super::{Ear, Queue};
 
 macro_rules! keyed_source {
@@ -179,8 +178,7 @@ impl<K: Clone + Ord + Debug, T> DependencySource<K, T> {
         tasks: impl IntoIterator<Item = (K, T)>,
     ) -> Result<Self, SourceError<K>> {
         let keyed = Keyed::open(Ageing::NONE, equal());
-        let tasks: BTreeMap<_, _> = tasks.into_iter().collect();
-        Ok(Self::over(keyed.of_graph(graph, tasks)?))
+        Ok(Self::over(keyed.of_graph(graph, by_key(tasks)?)?))
     }
 
     /// An empty source that is open until it is closed.

@@ -42,6 +42,12 @@ pub enum SourceError<K: Debug> {
         /// The key.
         key: K,
     },
+    /// A key has two tasks, and only one of them could ever start.
+    #[error("{key:?} has two tasks")]
+    Twice {
+        /// The key.
+        key: K,
+    },
     /// A task that nothing would ever start.
     #[error("{key:?} has a task and is not in the graph, so it would never start")]
     NotInGraph {

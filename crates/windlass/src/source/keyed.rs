@@ -36,6 +36,19 @@ enum Known {
     Aborted,
 }
 
+/// The tasks of a graph, each key with its own.
+pub(super) fn by_key<K: Clone + Ord + Debug, T>(
+    tasks: impl IntoIterator<Item = (K, T)>,
+) -> Result<BTreeMap<K, T>, SourceError<K>> {
+    let mut by_key = BTreeMap::new();
+    for (key, task) in tasks {
+        if by_key.insert(key.clone(), task).is_some() {
+            return Err(SourceError::Twice { key });
+        }
+    }
+    Ok(by_key)
+}
+
 impl<K, T> Clone for Keyed<K, T> {
     fn clone(&self) -> Self {
         let (keys, priority) = (Arc::clone(&self.keys), Arc::clone(&self.priority));

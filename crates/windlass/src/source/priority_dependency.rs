@@ -1,6 +1,5 @@
 //! Tasks that depend on each other; of those that can start, the most urgent first.
 
-use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use windlass_core::{Ageing, DependencyGraph, NodeState, Outcome};
 
 use super::dependency::keyed_source;
 use super::error::{EnqueueError, ReportError, SourceError};
-use super::keyed::{Keyed, PriorityFn, equal};
+use super::keyed::{Keyed, PriorityFn, by_key, equal};
 use super::{Ear, Queue};
 
 /// How urgent tasks are; all alike, and waiting changes nothing, unless said.
@@ -106,8 +105,7 @@ impl<K: Clone + Ord + Debug, T> PriorityDependencySource<K, T> {
         options: PriorityDependencyOptions<K, T>,
     ) -> Result<Self, SourceError<K>> {
         let keyed = Keyed::open(options.ageing, options.priority);
-        let tasks: BTreeMap<_, _> = tasks.into_iter().collect();
-        Ok(Self::over(keyed.of_graph(graph, tasks)?))
+        Ok(Self::over(keyed.of_graph(graph, by_key(tasks)?)?))
     }
 
     /// An empty source that is open until it is closed.

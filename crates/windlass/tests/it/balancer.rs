@@ -1,5 +1,6 @@
 //! Limits that move to where they are used.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use tokio::time::{advance, sleep};
@@ -46,6 +47,35 @@ async fn a_started_balancer_shrinks_what_is_idle_and_grows_what_is_busy() {
     assert_eq!(b.limits(), cpus(10), "each step takes another five");
     sleep(Duration::from_secs(120)).await;
     assert_eq!(b.limits(), cpus(4), "never below its floor");
+}
+
+fn paused_runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_time().start_paused(true).build().expect("a runtime can be made")
+}
+
+#[test]
+fn a_balancer_can_be_started_again_after_its_runtime_has_gone() {
+    let (_cluster, [a, _b], balancer) = two_teams();
+    let _busy = a.try_acquire(&cpus(12)).expect("everything is free");
+    paused_runtime().block_on(async { balancer.start() });
+    assert!(!balancer.is_running());
+    paused_runtime().block_on(async {
+        balancer.start();
+        sleep(Duration::from_millis(6500)).await;
+    });
+    assert_eq!(a.limits(), cpus(13));
+}
+
+#[test]
+fn a_balancer_that_was_started_outside_a_runtime_does_not_run() {
+    let (_cluster, _teams, balancer) = two_teams();
+    catch_unwind(AssertUnwindSafe(|| balancer.start())).expect_err("there is no runtime");
+    assert!(!balancer.is_running());
+    paused_runtime().block_on(async {
+        balancer.start();
+        assert!(balancer.is_running());
+    });
 }
 
 #[tokio::test(start_paused = true)]

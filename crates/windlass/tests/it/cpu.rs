@@ -1,13 +1,17 @@
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use windlass::{
-    CancellationToken, WorkError, WorkScheduler, WorkSchedulerConfig, WorkState, pool, work_cpu,
+    CancellationToken, ResourceCapacity, WorkError, WorkScheduler, WorkSchedulerConfig, WorkSpec,
+    WorkState, pool, work_cpu,
 };
 
+use crate::support::{cpus, poll_once};
+
 fn scheduler() -> WorkScheduler {
-    let retry_delay = std::time::Duration::from_millis(1);
+    let retry_delay = Duration::from_millis(1);
     WorkScheduler::new(WorkSchedulerConfig { retry_delay, ..WorkSchedulerConfig::default() })
 }
 
@@ -84,4 +88,70 @@ async fn a_body_nobody_waits_for_any_more_is_asked_to_stop() {
     while !stopped.load(Ordering::Acquire) {
         tokio::task::yield_now().await;
     }
+}
+
+/// A body that is deaf to everything until it is let go, and how many like it compute just now.
+fn deaf() -> (WorkSpec, Arc<AtomicUsize>, mpsc::Sender<()>) {
+    let (let_go, may_go) = mpsc::channel();
+    let may_go = std::sync::Mutex::new(may_go);
+    let computing = Arc::new(AtomicUsize::new(0));
+    let now = computing.clone();
+    let work = work_cpu("deaf", move |ctx| {
+        assert_eq!(now.fetch_add(1, Ordering::SeqCst), 0, "one attempt at a time");
+        if ctx.attempt == 1 {
+            may_go.lock().expect("nobody panics").recv().expect("somebody lets it go");
+        }
+        now.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    });
+    (work, computing, let_go)
+}
+
+#[tokio::test]
+async fn a_body_that_is_out_of_time_keeps_its_slot_until_it_returns() {
+    let (work, computing, let_go) = deaf();
+    let builder = WorkScheduler::builder().cancel_grace(Duration::ZERO).max_concurrency(1);
+    let builder = builder.retry_delay(Duration::from_millis(1));
+    let mut scheduler = builder.build().expect("it makes sense");
+    let timeout = Duration::from_millis(20);
+    let id = scheduler.submit(work.timeout(timeout).retries(1)).expect("it fits");
+    let handle = scheduler.handle();
+    let waits = async {
+        while handle.snapshot_of(id).expect("it is known").status() != "stopping, out of time" {
+            tokio::time::sleep(timeout).await;
+        }
+        tokio::time::sleep(timeout).await;
+        assert_eq!(computing.load(Ordering::SeqCst), 1);
+        assert_eq!(handle.metrics().running, 1, "it computes");
+        let_go.send(()).expect("it waits for that");
+    };
+    tokio::join!(scheduler.run_until_done(), waits);
+    let seen = handle.snapshot_of(id).expect("it is known");
+    assert_eq!((seen.state, seen.attempts), (WorkState::Success, 2));
+}
+
+#[tokio::test]
+async fn a_body_whose_run_was_dropped_keeps_what_it_has_until_it_returns() {
+    let (work, computing, let_go) = deaf();
+    let machine = ResourceCapacity::new(cpus(1));
+    let mut scheduler =
+        WorkScheduler::builder().capacity(&machine).build().expect("it makes sense");
+    let id = scheduler.submit(work.needs(cpus(1))).expect("it fits");
+    let has_begun = async {
+        while computing.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = scheduler.run_until_done() => unreachable!("the body has not been let go"),
+        () = has_begun => {}
+    }
+    assert_eq!((scheduler.state(id), machine.available()), (Some(WorkState::Running), cpus(0)));
+    let handle = scheduler.handle();
+    let mut shut = Box::pin(handle.shutdown());
+    assert!(poll_once(&mut shut).is_pending(), "a body is left");
+    let_go.send(()).expect("it waits for that");
+    shut.await;
+    assert_eq!(computing.load(Ordering::SeqCst), 0);
+    assert_eq!((scheduler.state(id), machine.available()), (Some(WorkState::Cancelled), cpus(1)));
 }

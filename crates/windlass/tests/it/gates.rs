@@ -116,6 +116,24 @@ async fn a_condition_is_checked_every_100_ms_or_as_said_and_dropped_once_it_hold
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_notice_to_all_who_wait_is_heard_also_while_the_condition_is_checked() {
+    let (mut scheduler, notify) = (scheduler(1), Arc::new(Notify::new()));
+    let (bell, mut asked) = (notify.clone(), 0);
+    let condition = move || {
+        asked += 1;
+        // It comes true just after it was looked at.
+        bell.notify_waiters();
+        asked > 1
+    };
+    let work =
+        ConditionalWork::new(condition, Act::new("work", |_| async { WorkOutcome::Success }));
+    scheduler.add_work(Box::new(work.poll(secs(3600)).notify(notify)), vec![], 0);
+    let start = Instant::now();
+    scheduler.run_until_done().await;
+    assert_eq!(start.elapsed(), ms(0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_notice_has_the_condition_checked_at_once() {
     let (mut scheduler, log) = (scheduler(1), Log::default());
     let Case { work, asked, .. } = conditional(&log, 2);

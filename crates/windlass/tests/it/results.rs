@@ -383,6 +383,21 @@ async fn a_work_whose_gate_went_with_it_is_not_reopened() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_gate_that_has_opened_stays_open_for_a_work_that_is_reopened() {
+    let mut scheduler = scheduler(1);
+    let flaky = answers("flaky", ms(1), &[failed("first time"), WorkOutcome::Success]);
+    let flaky = add(&scheduler, flaky.gate(std::future::ready(())));
+    let done = [Dependency::done(flaky)];
+    let follower = add(&scheduler, ok("follower").after(done).gate(std::future::ready(())));
+    scheduler.run_until_done().await;
+    assert_eq!(state(&scheduler, follower), WorkState::Success);
+    scheduler.reopen(flaky).expect("it failed");
+    tokio::time::timeout(secs(1), scheduler.run_until_done()).await.expect("nothing holds it up");
+    assert_eq!(scheduler.metrics().success, 2);
+    assert_eq!(look(&scheduler, follower).attempts, 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_work_with_the_only_slot_waits_for_another_without_it() {
     let mut scheduler = scheduler(1);
     let asks = work_fn("asks", |ctx| async move {

@@ -247,6 +247,12 @@ fn a_key_without_a_task_is_an_error_at_construction() {
     assert_eq!(unknown, Err(SourceError::NotInGraph { key: "b" }));
 }
 
+#[test]
+fn a_key_with_two_tasks_is_an_error_at_construction() {
+    let twice = DependencySource::new(&graph([("a", &[])]), tasks(["a", "a"])).map(drop);
+    assert_eq!(twice, Err(SourceError::Twice { key: "a" }));
+}
+
 #[tokio::test]
 async fn a_graph_goes_on_where_it_stands() {
     let mut graph = diamond();
