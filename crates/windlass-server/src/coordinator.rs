@@ -459,9 +459,8 @@ impl Coordinator {
         let Some(reader) = self.events.as_mut().filter(|_| self.conditions.heeds_events()) else {
             return Ok(());
         };
-        while !reader.is_at_end().map_err(only_store)? {
-            let events = reader.read().map_err(only_store)?;
-            self.conditions.wake(&events, now);
+        while !reader.is_at_end()? {
+            self.conditions.wake(&reader.read()?, now);
         }
         Ok(())
     }
@@ -488,14 +487,6 @@ fn heeds_events(plan: &Plan) -> bool {
 /// Whether a step needs names that the whole machine shares.
 fn needs_names(step: &Step) -> bool {
     !step.locks.is_empty() || !step.semaphores.is_empty()
-}
-
-/// Reading events fails only because of the store.
-fn only_store(error: crate::events::EventError) -> RunError {
-    match error {
-        crate::events::EventError::Store(error) => error.into(),
-        other => unreachable!("{other} while reading what is there"),
-    }
 }
 
 #[cfg(test)]
