@@ -52,6 +52,7 @@ pub(crate) use self::keeping::read_slate;
 use self::keeping::{Keeper, complete_journal};
 use self::leader::{Leader, Start, declare};
 use self::pass::{Record, Running};
+pub(crate) use self::requests::forget_requests;
 pub use self::requests::{Ask, ask, check_step, decide_step};
 use self::telling::Notice;
 pub use self::update::{Change, End, Update};
@@ -152,12 +153,11 @@ fn plan_as_asked(workflow: Workflow, run: &RunRecord) -> Result<Plan, RunError> 
     Ok(plan)
 }
 
-/// Refuses a run that has ended.
-fn expect_open(store: &mut Store, run: &RunRecord) -> Result<(), RunError> {
-    match store.look(|transaction| transaction.run_end(&run.id))? {
-        Some(RunEnd { outcome, .. }) => Err(RunError::Over { run: run.id.clone(), outcome }),
-        None => Ok(()),
-    }
+/// Whether a run that is taken over must have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expected {
+    Open,
+    Over,
 }
 
 impl Coordinator {
@@ -195,32 +195,23 @@ impl Coordinator {
     }
 
     /// Goes on with a run that was interrupted. `run` may be the beginning of its id.
-    pub fn resume(mut store: Store, run: &str) -> Result<Self, RunError> {
-        let run = store.run(run)?;
-        expect_open(&mut store, &run)?;
-        Self::take_over(store, run, None)
+    pub fn resume(store: Store, run: &str) -> Result<Self, RunError> {
+        Self::take_over(store, run, Expected::Open).map(|(coordinator, _)| coordinator)
     }
 
     /// Has the steps of an ended run that failed or were cancelled tried again, with all that
     /// follows them: those that are named, or all. `run` may be the beginning of its id.
-    pub fn retry(mut store: Store, run: &str, steps: &[String]) -> Result<Self, RunError> {
-        let run = store.run(run)?;
-        let end = store.look(|transaction| transaction.run_end(&run.id))?;
-        let mut coordinator = Self::take_over(store, run, end)?;
-        let reopened = match end {
-            Some(_) => coordinator.reopen(steps),
-            None => Err(RunError::NotOver { run: coordinator.leader.run.id.clone() }),
-        };
+    pub fn retry(store: Store, run: &str, steps: &[String]) -> Result<Self, RunError> {
+        let (mut coordinator, end) = Self::take_over(store, run, Expected::Over)?;
+        let reopened = coordinator.reopen(steps);
         coordinator.or_give_up(reopened, end)
     }
 
     /// Ends a run that nobody leads, or one of its steps. `run` may be the beginning of its id.
-    pub fn cancel(mut store: Store, run: &str, step: Option<&str>) -> Result<Self, RunError> {
-        let run = store.run(run)?;
-        expect_open(&mut store, &run)?;
-        let mut coordinator = Self::take_over(store, run, None)?;
+    pub fn cancel(store: Store, run: &str, step: Option<&str>) -> Result<Self, RunError> {
+        let (mut coordinator, end) = Self::take_over(store, run, Expected::Open)?;
         let cancelled = coordinator.cancel_now(step);
-        coordinator.or_give_up(cancelled, None)
+        coordinator.or_give_up(cancelled, end)
     }
 
     /// What was asked for can be done, or the run is left as it was.
@@ -238,14 +229,17 @@ impl Coordinator {
         }
     }
 
-    /// Leads a run that is stored, and has ended like that, if it has.
-    fn take_over(mut store: Store, run: RunRecord, end: Option<RunEnd>) -> Result<Self, RunError> {
+    /// Leads a run that is stored. How it has ended, if it has.
+    fn take_over(
+        mut store: Store,
+        run: &str,
+        expected: Expected,
+    ) -> Result<(Self, Option<RunEnd>), RunError> {
+        let run = store.run(run)?;
         let plan = plan_of(&run)?;
-        let leader = store.transact(|transaction| {
-            declare(transaction, &plan)?;
-            Leader::take_over(transaction, run)
-        })?;
-        let mut leader = leader.map_err(|(run, by)| RunError::Led { run, by })?;
+        let taken =
+            store.transact(|transaction| Leader::succeed(transaction, run, &plan, expected))?;
+        let (mut leader, end) = taken?;
         #[cfg(windlass_faults)]
         Point::AfterTakeOver.reached();
         leader.attend(store.dir())?;
@@ -260,7 +254,7 @@ impl Coordinator {
         end.into_iter().for_each(|end| schedule.replay_end(end));
         let mut coordinator = Self::new(store, schedule, leader, &facts)?;
         coordinator.pick_up()?;
-        Ok(coordinator)
+        Ok((coordinator, end))
     }
 
     /// Leads a run whose journal has these facts.
@@ -465,9 +459,8 @@ impl Coordinator {
         let Some(reader) = self.events.as_mut().filter(|_| self.conditions.heeds_events()) else {
             return Ok(());
         };
-        while !reader.is_at_end().map_err(only_store)? {
-            let events = reader.read().map_err(only_store)?;
-            self.conditions.wake(&events, now);
+        while !reader.is_at_end()? {
+            self.conditions.wake(&reader.read()?, now);
         }
         Ok(())
     }
@@ -494,14 +487,6 @@ fn heeds_events(plan: &Plan) -> bool {
 /// Whether a step needs names that the whole machine shares.
 fn needs_names(step: &Step) -> bool {
     !step.locks.is_empty() || !step.semaphores.is_empty()
-}
-
-/// Reading events fails only because of the store.
-fn only_store(error: crate::events::EventError) -> RunError {
-    match error {
-        crate::events::EventError::Store(error) => error.into(),
-        other => unreachable!("{other} while reading what is there"),
-    }
 }
 
 #[cfg(test)]

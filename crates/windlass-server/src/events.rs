@@ -77,7 +77,7 @@ impl EventReader {
     }
 
     /// The events since the last call, as far as they match.
-    pub fn read(&mut self) -> Result<Vec<Event>, EventError> {
+    pub fn read(&mut self) -> Result<Vec<Event>, StoreError> {
         let after = self.after;
         let (mut events, last) = self.store.look(|transaction| {
             Ok((transaction.events(after, BATCH)?, transaction.last_event()?))
@@ -91,7 +91,7 @@ impl EventReader {
     }
 
     /// Whether there is nothing to read.
-    pub fn is_at_end(&mut self) -> Result<bool, EventError> {
+    pub fn is_at_end(&mut self) -> Result<bool, StoreError> {
         Ok(self.store.last_event()? <= self.after)
     }
 

@@ -11,6 +11,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -491,9 +492,8 @@ impl Processes {
                 self.ender.insert(ender)
             }
         };
+        let main = tree::stat(running.process.id())?.map(|(process, _)| process);
         running.tree = TreeState::Ending;
-        let number = running.process.id();
-        let main = tree::stat(number)?.map(|(process, _)| process);
         roots.extend(main);
         let group = main.and_then(Process::leads);
         let tree = Tree { mark: tree::mark(&running.traces.mark), group };
@@ -535,10 +535,12 @@ impl Processes {
         }
     }
 
-    /// Reads what an attempt has written, on a thread of its own: it is synced, which takes time.
-    fn read_output(&self, job: Job, mut ended: Ended, log: Log, output: PathBuf) {
+    /// Reads what an attempt has written, on a thread of its own: it is synced, which takes time. Here,
+    /// where there may be no other thread.
+    fn read_output(&self, job: Job, ended: Ended, log: Log, output: PathBuf) {
         let tell = self.tell.clone();
-        thread::spawn(move || {
+        let reading = Arc::new(move || {
+            let mut ended = ended.clone();
             if let Err(error) = outputs::read(&output) {
                 let what = format!("what it wrote to $WINDLASS_OUTPUT: {error}");
                 outputs::complain(log.path(), &what);
@@ -547,6 +549,10 @@ impl Processes {
             // Nobody listens any more if the run has failed meanwhile.
             let _ = tell.send(Word::Over(job, ended));
         });
+        let there = Arc::clone(&reading);
+        if thread::Builder::new().spawn(move || there()).is_err() {
+            reading();
+        }
     }
 }
 

@@ -75,7 +75,7 @@ pub use mistake::{Mistake, Mistakes, Warnings};
 pub use param::{Param, ParamError, ParamErrors, ParamType};
 pub use plan::{Hooks, OnFailure, Plan};
 pub use rate::{Rate, RateError};
-pub use resource::{Resource, ResourceKind, Semaphore};
+pub use resource::{Resource, ResourceKind, SHORTEST_HEARTBEAT_TIMEOUT, Semaphore};
 pub use schema::json_schema;
 pub use script::{Command, Script, Shell};
 pub use shell::{Misplaced, ShellPlace, ShellText, plain_words};

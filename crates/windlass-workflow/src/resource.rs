@@ -61,6 +61,10 @@ impl ResourceKind {
     }
 }
 
+/// The shortest time without a sign of life after which a holder may count as gone: less makes no sense on
+/// a busy machine.
+pub const SHORTEST_HEARTBEAT_TIMEOUT: Duration = Duration::from_millis(100);
+
 /// Slots that are shared with everything else on the machine.
 ///
 /// ```

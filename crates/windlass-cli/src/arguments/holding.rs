@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use windlass_server::{LeaseTerms, Name, check_name};
+use windlass_workflow::SHORTEST_HEARTBEAT_TIMEOUT;
 
 use super::duration;
-
-/// The shortest time between heartbeats that makes sense on a busy machine.
-const SHORTEST: Duration = Duration::from_millis(100);
 
 #[derive(Args)]
 pub(crate) struct LockArguments {
@@ -207,8 +205,8 @@ fn checked(name: Name) -> Result<Name, String> {
 /// A time that a process can keep.
 fn some_time(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
-    if time < SHORTEST {
-        return Err(format!("{text} is too short: write {SHORTEST:?} or more"));
+    if time < SHORTEST_HEARTBEAT_TIMEOUT {
+        return Err(format!("{text} is too short: write {SHORTEST_HEARTBEAT_TIMEOUT:?} or more"));
     }
     Ok(time)
 }

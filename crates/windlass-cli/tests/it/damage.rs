@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::bench::{Bench, stderr, stdout};
+use crate::looking::stage::Stage;
 
 fn with_store() -> Bench {
     let bench = Bench::new();
@@ -42,13 +43,28 @@ fn what_is_not_our_store_is_not_touched() {
 #[test]
 fn a_store_of_the_future_is_refused_with_a_plain_sentence() {
     let bench = with_store();
-    let script = "import sqlite3; c = sqlite3.connect('state/store.db'); c.execute('PRAGMA user_version = 99')";
-    let mut python = Command::new("python3");
-    let changed = python.args(["-c", script]).current_dir(bench.path(".")).status();
-    if !changed.is_ok_and(|status| status.success()) {
-        return;
+    if change(&bench, "PRAGMA user_version = 99") {
+        check_refused(&bench, "use a newer one");
     }
-    check_refused(&bench, "use a newer one");
+}
+
+/// Changes something in the store behind its back. Whether that could be done.
+fn change(bench: &Bench, sql: &str) -> bool {
+    let script = "import sqlite3, sys; c = sqlite3.connect('state/store.db'); c.execute(sys.argv[1]); c.commit()";
+    let mut python = Command::new("python3");
+    let changed = python.args(["-c", script, sql]).current_dir(bench.path(".")).status();
+    changed.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn a_run_that_cannot_be_read_is_not_left_out_in_silence() {
+    let mut stage = Stage::new();
+    stage.submit("5555eeee", "quick", "[step.a]\nrun = 'a'\n");
+    stage.abandon();
+    if change(&stage.bench, "UPDATE run SET params = 'no JSON'") {
+        let output = stage.bench.call(&["ps"]);
+        assert_eq!(output.status.code(), Some(69), "{}{}", stdout(&output), stderr(&output));
+    }
 }
 
 /// Runs a script as root of a mount namespace of its own. None where that is not allowed.

@@ -4,12 +4,13 @@ use std::io;
 use std::time::Duration;
 
 use windlass_core::{Grant, Phase, WorkId, WorkState};
-use windlass_store::{AttemptEnd, AttemptRecord, Name, RunEnd, RunOutcome, StoreError};
+use windlass_store::{AttemptEnd, AttemptRecord, RunEnd, RunOutcome, StoreError};
 use windlass_workflow::Command;
 
 use super::condition::Side;
 use super::leader::Start;
 use super::pass::{Record, Running, Stage, millis};
+use super::requests::forget_requests;
 use super::{Coordinator, End, Notice, RunError, Stop, Update};
 use crate::ended::Ended;
 #[cfg(windlass_faults)]
@@ -232,11 +233,12 @@ impl Coordinator {
                 transaction.delete_wait(&leader.run.id, wait.work)?;
             }
             if end.is_some() {
+                leader.expect_to_lead(transaction)?;
                 transaction.put_run_end(&leader.run.id, end)?;
+                // What came too late is not meant for whoever tries the run again.
+                forget_requests(transaction, &leader.run.id)?;
             }
-            let name = Name::Run(leader.run.id.clone());
-            transaction.release(&name, &leader.holder, leader.epoch)?;
-            Ok(())
+            leader.give_up(transaction)
         })
     }
 

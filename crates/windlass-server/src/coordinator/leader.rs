@@ -4,12 +4,12 @@ use std::path::Path;
 
 use windlass_core::{Fact, Grant, HolderId, Phase, Token, WorkId};
 use windlass_store::{
-    Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, Refused, RunRecord, StoreError,
-    Transaction, Tree,
+    Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, Refused, RunEnd, RunRecord,
+    StoreError, Transaction, Tree,
 };
 use windlass_workflow::Plan;
 
-use super::RunError;
+use super::{Expected, RunError};
 use crate::order::{Orders, Unready};
 use crate::presence::Presence;
 use crate::schedule::Schedule;
@@ -56,6 +56,36 @@ impl Leader {
         }
     }
 
+    /// The right to lead a run that is stored, with its end, if it has ended and `expected` says so. Both
+    /// are looked at in the same commit: whoever led the run may have ended it a moment ago.
+    pub(super) fn succeed(
+        transaction: &Transaction<'_>,
+        run: RunRecord,
+        plan: &Plan,
+        expected: Expected,
+    ) -> Result<Result<(Self, Option<RunEnd>), RunError>, StoreError> {
+        let end = transaction.listing(&run.id)?.end;
+        if let (Expected::Open, Some(RunEnd { outcome, .. })) = (expected, end) {
+            return Ok(Err(RunError::Over { run: run.id, outcome }));
+        }
+        declare(transaction, plan)?;
+        let leader = match Self::take_over(transaction, run)? {
+            Ok(leader) => leader,
+            Err((run, by)) => return Ok(Err(RunError::Led { run, by })),
+        };
+        if (expected, end) == (Expected::Over, None) {
+            leader.give_up(transaction)?;
+            return Ok(Err(RunError::NotOver { run: leader.run.id }));
+        }
+        Ok(Ok((leader, end)))
+    }
+
+    /// Somebody else may lead the run.
+    pub(super) fn give_up(&self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+        let name = Name::Run(self.run.id.clone());
+        transaction.release(&name, &self.holder, self.epoch).map(drop)
+    }
+
     /// Sees to it that whatever an earlier leader has started can be found.
     pub(super) fn attend(&mut self, state: &Path) -> Result<(), RunError> {
         let what = "the processes of an earlier leader cannot be waited for";
@@ -64,7 +94,13 @@ impl Leader {
         Ok(())
     }
 
-    /// Adds what has happened to the journal.
+    /// Refuses to go on once somebody else leads the run.
+    pub(super) fn expect_to_lead(&self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+        transaction.append(&self.run.id, self.epoch, &[])
+    }
+
+    /// Adds what has happened to the journal; refused, also if it is nothing, once somebody else leads
+    /// the run.
     pub(super) fn append(
         &self,
         transaction: &Transaction<'_>,
@@ -73,9 +109,7 @@ impl Leader {
         let facts = schedule.take_facts();
         #[cfg(windlass_faults)]
         crate::fault::note_digest(schedule.engine().digest());
-        if !facts.is_empty() {
-            transaction.append(&self.run.id, self.epoch, &facts)?;
-        }
+        transaction.append(&self.run.id, self.epoch, &facts)?;
         Ok(facts)
     }
 

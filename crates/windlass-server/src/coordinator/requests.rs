@@ -4,7 +4,8 @@
 //! that carries it out. The bell that comes with it makes that a matter of milliseconds.
 
 use windlass_core::{Input, Phase, WorkId};
-use windlass_store::{RunRecord, Store, StoreError, Transaction};
+use windlass_store::{GuardWait, RunEnd, RunRecord, Store, StoreError, Transaction};
+use windlass_workflow::Plan;
 
 use super::pass::Record;
 use super::{Coordinator, RunError, Stop, plan_of};
@@ -42,9 +43,20 @@ impl Ask {
     }
 }
 
-/// Asks the process that leads `run`, which is the run's whole id.
-pub fn ask(store: &mut Store, run: &str, what: &Ask) -> Result<(), StoreError> {
-    store.transact(|transaction| transaction.ask(&target(run), &what.text())).map(drop)
+/// Asks the process that leads `run`, which is the run's whole id. Refused if the run has ended.
+pub fn ask(store: &mut Store, run: &str, what: &Ask) -> Result<(), RunError> {
+    store.transact(|transaction| match transaction.listing(run)?.end {
+        Some(RunEnd { outcome, .. }) => Ok(Err(RunError::Over { run: run.to_owned(), outcome })),
+        None => transaction.ask(&target(run), &what.text()).map(|_| Ok(())),
+    })?
+}
+
+/// Nobody does any more what was asked of a run.
+pub(crate) fn forget_requests(transaction: &Transaction<'_>, run: &str) -> Result<(), StoreError> {
+    for request in transaction.requests(&target(run))? {
+        transaction.take_request(request.number)?;
+    }
+    Ok(())
 }
 
 /// Passes or fails the guard that a step waits for. `run` may be the beginning of its id.
@@ -55,21 +67,26 @@ pub fn decide_step(
     verdict: Verdict,
 ) -> Result<(), RunError> {
     let run = store.run(run)?;
-    check_step(&run, Some(step))?;
-    let waits = store.look(|transaction| transaction.waits(&run.id))?;
     let plan = plan_of(&run)?;
-    if !waits.iter().any(|wait| plan.steps[wait.work.index()].name == step) {
+    expect_step(&plan, step)?;
+    let waits = store.look(|transaction| transaction.waits(&run.id))?;
+    let waiting = |wait: &GuardWait| plan.steps.get(wait.work.index()).map(|step| &step.name);
+    if !waits.iter().filter_map(waiting).any(|waiting| waiting == step) {
         return Err(RunError::NoGuard { run: run.id, step: step.to_owned() });
     }
-    Ok(ask(store, &run.id, &Ask::Decide(step.to_owned(), verdict))?)
+    ask(store, &run.id, &Ask::Decide(step.to_owned(), verdict))
 }
 
 /// Refuses a step that a run does not have.
 pub fn check_step(run: &RunRecord, step: Option<&str>) -> Result<(), RunError> {
     let plan = plan_of(run)?;
-    match step.filter(|name| plan.steps.iter().all(|step| step.name != *name)) {
-        Some(unknown) => Err(plan.no_such_step(unknown).into()),
-        None => Ok(()),
+    step.map_or(Ok(()), |step| expect_step(&plan, step))
+}
+
+fn expect_step(plan: &Plan, name: &str) -> Result<(), RunError> {
+    match plan.steps.iter().any(|step| step.name == name) {
+        true => Ok(()),
+        false => Err(plan.no_such_step(name).into()),
     }
 }
 

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use windlass_store::{Answer, HolderId, Process, StoreError};
+use windlass_store::{Answer, HolderId, Process, RunOutcome, StoreError};
 
 use super::*;
 
@@ -83,4 +83,84 @@ fn a_request_is_heard_however_early_it_comes() {
     ask(&mut store, &run, &Ask::Cancel(None)).expect("the store works");
     let end = leading.join().expect("it does not panic").expect("it is led to its end");
     assert_eq!(end, End::Cancelled);
+}
+
+/// A run of `text` that was submitted to the store in `state`, and whoever leads it.
+fn submitted(dir: &Path, text: &str) -> (Coordinator, String) {
+    let order = RunRecord {
+        file: "flow.toml".to_owned(),
+        text: text.to_owned(),
+        dir: dir.to_owned(),
+        ..RunRecord::default()
+    };
+    let store = Store::open(&dir.join("state")).expect("a store");
+    let coordinator = Coordinator::submit(store, order).expect("it can be submitted");
+    let run = coordinator.run_id().to_owned();
+    (coordinator, run)
+}
+
+#[test]
+fn a_run_that_ends_while_somebody_asks_to_go_on_with_it_is_not_led_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (coordinator, run) = submitted(dir.path(), "[step.a]\nrun = 'true'\n");
+    let mut store = Store::open(&dir.path().join("state")).expect("a store");
+    let record = store.run(&run).expect("it was submitted");
+    let plan = plan_of(&record).expect("it can be read");
+    assert_eq!(coordinator.lead(|_| {}).expect("it is led to its end"), End::Succeeded);
+
+    let mut go_on = |record: &RunRecord, expected| {
+        store.transact(|transaction| {
+            Leader::succeed(transaction, record.clone(), &plan, expected).map(|led| led.map(drop))
+        })
+    };
+    let over = go_on(&record, Expected::Open).expect("the store works").expect_err("it has ended");
+    assert!(matches!(over, RunError::Over { .. }), "{over}");
+    let pruned = RunRecord { id: "0".to_owned(), ..record };
+    let gone = go_on(&pruned, Expected::Open).expect_err("there is no such run");
+    assert!(matches!(gone, StoreError::UnknownRun { .. }), "{gone}");
+    assert!(store.overview().expect("the store works").is_empty(), "nobody leads anything");
+}
+
+#[test]
+fn a_run_that_has_not_ended_is_left_alone_by_a_retry() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut coordinator, run) = submitted(dir.path(), "[step.a]\nrun = 'true'\n");
+    coordinator.give_up(None).expect("the store works");
+    let mut store = Store::open(&dir.path().join("state")).expect("a store");
+    let before = store.facts(&run).expect("the store works");
+
+    let again = Store::open(&dir.path().join("state")).expect("a store");
+    let refused = Coordinator::retry(again, &run, &[]).err().expect("it has not ended");
+    assert!(matches!(refused, RunError::NotOver { .. }), "{refused}");
+    assert_eq!(store.facts(&run).expect("the store works"), before);
+    assert!(store.overview().expect("the store works").is_empty(), "nobody leads it");
+}
+
+#[test]
+fn what_was_asked_of_a_run_too_late_is_not_left_for_its_retry() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut coordinator, run) = submitted(dir.path(), "[step.a]\nrun = 'true'\n");
+    let mut store = Store::open(&dir.path().join("state")).expect("a store");
+    let cancel = Ask::Cancel(None);
+    ask(&mut store, &run, &cancel).expect("it has not ended");
+    let end = RunEnd { at_ms: 1, outcome: RunOutcome::Failed };
+    coordinator.give_up(Some(end)).expect("the store works");
+
+    let asked = store.look(|transaction| transaction.requests(&format!("run/{run}")));
+    assert_eq!(asked.expect("the store works"), []);
+    let refused = ask(&mut store, &run, &cancel).expect_err("it has ended");
+    assert!(matches!(refused, RunError::Over { outcome: RunOutcome::Failed, .. }), "{refused}");
+}
+
+#[test]
+fn whoever_has_lost_the_lead_of_a_run_does_not_end_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut coordinator, run) = submitted(dir.path(), "[step.a]\nrun = 'true'\n");
+    let mut store = Store::open(&dir.path().join("state")).expect("a store");
+    depose(&mut store, &run);
+    let end = RunEnd { at_ms: 1, outcome: RunOutcome::Failed };
+    let refused = coordinator.give_up(Some(end)).expect_err("somebody else may lead it");
+    assert!(matches!(refused, StoreError::StaleEpoch { .. }), "{refused}");
+    let stored = store.look(|transaction| transaction.run_end(&run)).expect("the store works");
+    assert_eq!(stored, None);
 }

@@ -114,6 +114,10 @@ impl Vigil {
     /// An event came that it waits for: it looks again at once. That does not count as one of its
     /// own re-checks.
     pub fn wake(&mut self, now: Timestamp) {
+        // What is due is looked at anyway, however many events come before that.
+        if self.next_check.is_some_and(|due| due <= now) {
+            return;
+        }
         if let Some(left) = self.rechecks.as_mut().filter(|_| self.next_check.is_some()) {
             // The one that stood in the calendar was not used.
             *left = left.saturating_add(1);
@@ -204,6 +208,17 @@ mod tests {
         assert_eq!(vigil.step(at(30)), VigilStep::Check { limit }, "what is left of the timeout");
         vigil.not_yet(at(31));
         assert_eq!(vigil.step(at(60)), VigilStep::TimedOut(GuardAction::Fail));
+    }
+
+    #[test]
+    fn many_events_before_a_check_are_one_reason_to_look() {
+        let mut vigil = vigil("retry = { max = 1, interval = '3s' }\non_timeout = 'fail'");
+        in_vain(&mut vigil, 0);
+        [1, 1, 2].map(at).into_iter().for_each(|now| vigil.wake(now));
+        for seconds in [2, 5] {
+            in_vain(&mut vigil, seconds);
+        }
+        assert_eq!(vigil.step(at(5)), VigilStep::TimedOut(GuardAction::Fail), "one re-check");
     }
 
     #[test]

@@ -150,22 +150,10 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
     /// Whether an event came since the last time that it waits for. Reads all that there are.
     fn has_event(&mut self) -> Result<bool, StoreError> {
         let mut found = false;
-        if self.order.wake_on.is_empty() {
-            return Ok(false);
-        }
-        while !self.at_end()? {
-            found |= !self.read()?;
+        while !self.order.wake_on.is_empty() && !self.events.is_at_end()? {
+            found |= !self.events.read()?.is_empty();
         }
         Ok(found)
-    }
-
-    fn at_end(&mut self) -> Result<bool, StoreError> {
-        self.events.is_at_end().map_err(only_store)
-    }
-
-    /// Reads some events; whether none matched.
-    fn read(&mut self) -> Result<bool, StoreError> {
-        self.events.read().map(|events| events.is_empty()).map_err(only_store)
     }
 
     fn check(&mut self, limit: Duration) -> Result<Option<GuardEnd>, GuardError> {
@@ -209,13 +197,5 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
             Some(signal) => Err(GuardError::Interrupted { signal }),
             None => Ok(None),
         }
-    }
-}
-
-/// Reading events fails only because of the store.
-fn only_store(error: crate::events::EventError) -> StoreError {
-    match error {
-        crate::events::EventError::Store(error) => error,
-        other => unreachable!("{other} while reading what is there"),
     }
 }

@@ -99,8 +99,9 @@ pub(super) fn look_at(store: &mut Store, listing: RunListing) -> Result<Option<L
     let dir = store.dir().to_owned();
     let slate = slate_of(store, &id);
     let seen = store.look(|transaction| match transaction.run(&id) {
-        Ok(run) if run.id == id => Ok(Some(Seen::of(transaction, run, &slate)?)),
-        _ => Ok(None),
+        Ok(run) => Seen::of(transaction, run, &slate).map(Some),
+        Err(StoreError::UnknownRun { .. }) => Ok(None),
+        Err(error) => Err(error),
     })?;
     let Some(seen) = seen else { return Ok(None) };
     let view = RunView::of(seen, &dir).map(Box::new);

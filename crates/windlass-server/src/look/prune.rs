@@ -15,6 +15,7 @@ use windlass_store::{RunEnd, RunListing, Store, StoreError};
 use super::list::look_at;
 use super::run::leader_of;
 use super::{LookError, RunState};
+use crate::coordinator::forget_requests;
 
 /// What to forget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,6 +175,7 @@ fn forget(store: &mut Store, run: &str, end: Option<RunEnd>) -> Result<bool, Sto
         };
         let idle = listing.end == end && leader_of(transaction, run)?.is_none();
         if idle {
+            forget_requests(transaction, run)?;
             transaction.delete_run(run)?;
         }
         Ok(idle)

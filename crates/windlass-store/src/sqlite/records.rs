@@ -234,16 +234,15 @@ impl Records for SqliteRecords<'_> {
             process.map(|process| &process.namespace),
         ];
         self.execute(upsert, values)?;
-        let upsert =
-            "INSERT OR REPLACE INTO ticket_name (kind, name, holder, place, weight, refused)
+        // It may have stood in line for other names before.
+        self.execute("DELETE FROM ticket_name WHERE holder = ?1", [holder])?;
+        let insert = "INSERT INTO ticket_name (kind, name, holder, place, weight, refused)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         for (place, Need { name, weight }) in ticket.needs.iter().enumerate() {
             let refused = ticket.refused.contains(name);
             let values = params![name.kind(), name.text(), holder, place, weight, refused];
-            self.execute(upsert, values)?;
+            self.execute(insert, values)?;
         }
-        let extra = "DELETE FROM ticket_name WHERE holder = ?1 AND place >= ?2";
-        self.execute(extra, params![holder, ticket.needs.len()])?;
         Ok(())
     }
 

@@ -183,6 +183,7 @@ suite! {
     line:
         who_was_refused_first_is_served_first
         a_place_in_line_holds_only_what_refused_it
+        who_asks_for_another_name_waits_no_more_for_the_one_before
         the_place_in_line_of_a_gone_process_is_dropped
         a_place_in_line_goes_with_the_one_who_waits
         leaving_the_line_rings_the_next

@@ -2,17 +2,18 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::time::Duration;
 
 use windlass_core::SLOTS;
 
 use super::amounts::amount;
-use super::times::some_time;
+use super::times::any_time;
 use super::values::{check_env_name, scalar_text};
-use crate::file::{File, ResourceEntry, ResourceTable};
+use crate::file::{File, ResourceEntry, ResourceTable, SemaphoreTable};
 use crate::mistake::Mistake;
 use crate::notes::Notes;
 use crate::rate::{Rate, RateError};
-use crate::resource::{Resource, ResourceKind, Semaphore};
+use crate::resource::{Resource, ResourceKind, SHORTEST_HEARTBEAT_TIMEOUT, Semaphore};
 use crate::written::{Key, Written};
 
 pub(super) fn resources(file: &File, notes: &Notes) -> Vec<Resource> {
@@ -142,14 +143,25 @@ pub(super) fn semaphores(file: &File, notes: &Notes) -> Vec<Semaphore> {
             }
             capacity.unwrap_or(u32::MAX)
         });
-        let place = format!("semaphore `{name}`: `heartbeat_timeout`");
         semaphores.push(Semaphore {
             name: name.to_owned(),
             capacity: capacity.unwrap_or(u32::MAX),
-            heartbeat_timeout: some_time(&table.heartbeat_timeout, &place, notes),
+            heartbeat_timeout: heartbeat_timeout(name, table, notes),
         });
     }
     semaphores
+}
+
+fn heartbeat_timeout(name: &str, table: &SemaphoreTable, notes: &Notes) -> Option<Duration> {
+    let written = &table.heartbeat_timeout;
+    let timeout = any_time(written, &format!("semaphore `{name}`: `heartbeat_timeout`"), notes)?;
+    let (text, span) = written.placed()?;
+    if timeout < SHORTEST_HEARTBEAT_TIMEOUT {
+        let message = format!("semaphore `{name}`: a `heartbeat_timeout` of {text} is too short");
+        let help = format!("write \"{SHORTEST_HEARTBEAT_TIMEOUT:?}\" or more");
+        notes.mistake(Mistake::new(span, message, "nobody could keep it").help(help));
+    }
+    Some(timeout)
 }
 
 /// The words that `windlass lock` and `windlass sem` read as what to do.

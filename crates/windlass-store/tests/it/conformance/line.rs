@@ -37,6 +37,17 @@ pub(super) fn a_place_in_line_holds_only_what_refused_it(on: &mut Fixture) {
     assert_eq!(on.tokens("b", "x y"), [2, 2]);
 }
 
+pub(super) fn who_asks_for_another_name_waits_no_more_for_the_one_before(on: &mut Fixture) {
+    assert_eq!(on.tokens("a", "x y"), [1, 1]);
+    assert_eq!(refused_by(on.claim("b", "x")), "a");
+    assert_eq!(refused_by(on.claim("b", "y")), "a");
+    assert_eq!(on.release("a", "x", 1), Answer::Released);
+    assert_eq!(on.tokens("c", "x"), [2], "nobody stands in line for it");
+    let overview = on.store.overview().expect("the store works");
+    let waits = overview.iter().filter(|seen| !seen.tickets.is_empty());
+    assert_eq!(waits.map(|seen| seen.name.text()).collect::<Vec<_>>(), ["y"]);
+}
+
 pub(super) fn the_place_in_line_of_a_gone_process_is_dropped(on: &mut Fixture) {
     let gone = gone();
     assert_eq!(on.tokens("a", "x"), [1]);
