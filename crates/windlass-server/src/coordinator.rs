@@ -198,15 +198,14 @@ impl Coordinator {
     pub fn resume(mut store: Store, run: &str) -> Result<Self, RunError> {
         let run = store.run(run)?;
         expect_open(&mut store, &run)?;
-        Self::take_over(store, run, None)
+        Self::take_over_open(store, run)
     }
 
     /// Has the steps of an ended run that failed or were cancelled tried again, with all that
     /// follows them: those that are named, or all. `run` may be the beginning of its id.
     pub fn retry(mut store: Store, run: &str, steps: &[String]) -> Result<Self, RunError> {
         let run = store.run(run)?;
-        let end = store.look(|transaction| transaction.run_end(&run.id))?;
-        let mut coordinator = Self::take_over(store, run, end)?;
+        let (mut coordinator, end) = Self::take_over(store, run)?;
         let reopened = match end {
             Some(_) => coordinator.reopen(steps),
             None => Err(RunError::NotOver { run: coordinator.leader.run.id.clone() }),
@@ -218,7 +217,7 @@ impl Coordinator {
     pub fn cancel(mut store: Store, run: &str, step: Option<&str>) -> Result<Self, RunError> {
         let run = store.run(run)?;
         expect_open(&mut store, &run)?;
-        let mut coordinator = Self::take_over(store, run, None)?;
+        let mut coordinator = Self::take_over_open(store, run)?;
         let cancelled = coordinator.cancel_now(step);
         coordinator.or_give_up(cancelled, None)
     }
@@ -238,12 +237,23 @@ impl Coordinator {
         }
     }
 
-    /// Leads a run that is stored, and has ended like that, if it has.
-    fn take_over(mut store: Store, run: RunRecord, end: Option<RunEnd>) -> Result<Self, RunError> {
+    /// Leads a run that is stored and has not ended.
+    fn take_over_open(store: Store, run: RunRecord) -> Result<Self, RunError> {
+        let (coordinator, end) = Self::take_over(store, run)?;
+        let run = || coordinator.leader.run.id.clone();
+        let open =
+            end.map_or(Ok(()), |end| Err(RunError::Over { run: run(), outcome: end.outcome }));
+        coordinator.or_give_up(open, end)
+    }
+
+    /// Leads a run that is stored. How it has ended, if it has: whoever led it may have ended it a
+    /// moment ago, and somebody else may have forgotten it.
+    fn take_over(mut store: Store, run: RunRecord) -> Result<(Self, Option<RunEnd>), RunError> {
         let plan = plan_of(&run)?;
-        let leader = store.transact(|transaction| {
+        let (leader, end) = store.transact(|transaction| {
+            let end = transaction.listing(&run.id)?.end;
             declare(transaction, &plan)?;
-            Leader::take_over(transaction, run)
+            Ok((Leader::take_over(transaction, run)?, end))
         })?;
         let mut leader = leader.map_err(|(run, by)| RunError::Led { run, by })?;
         #[cfg(windlass_faults)]
@@ -260,7 +270,7 @@ impl Coordinator {
         end.into_iter().for_each(|end| schedule.replay_end(end));
         let mut coordinator = Self::new(store, schedule, leader, &facts)?;
         coordinator.pick_up()?;
-        Ok(coordinator)
+        Ok((coordinator, end))
     }
 
     /// Leads a run whose journal has these facts.

@@ -10,6 +10,7 @@ use windlass_workflow::Command;
 use super::condition::Side;
 use super::leader::Start;
 use super::pass::{Record, Running, Stage, millis};
+use super::requests::forget_requests;
 use super::{Coordinator, End, Notice, RunError, Stop, Update};
 use crate::ended::Ended;
 #[cfg(windlass_faults)]
@@ -233,6 +234,7 @@ impl Coordinator {
             }
             if end.is_some() {
                 transaction.put_run_end(&leader.run.id, end)?;
+                forget_requests(transaction, &leader.run.id)?;
             }
             let name = Name::Run(leader.run.id.clone());
             transaction.release(&name, &leader.holder, leader.epoch)?;

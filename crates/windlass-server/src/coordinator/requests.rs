@@ -4,7 +4,7 @@
 //! that carries it out. The bell that comes with it makes that a matter of milliseconds.
 
 use windlass_core::{Input, Phase, WorkId};
-use windlass_store::{RunRecord, Store, StoreError, Transaction};
+use windlass_store::{RunEnd, RunRecord, Store, StoreError, Transaction};
 
 use super::pass::Record;
 use super::{Coordinator, RunError, Stop, plan_of};
@@ -42,9 +42,26 @@ impl Ask {
     }
 }
 
-/// Asks the process that leads `run`, which is the run's whole id.
-pub fn ask(store: &mut Store, run: &str, what: &Ask) -> Result<(), StoreError> {
-    store.transact(|transaction| transaction.ask(&target(run), &what.text())).map(drop)
+/// Asks the process that leads `run`, which is the run's whole id. One that has ended is asked for
+/// nothing: whoever tries it again did not mean that.
+pub fn ask(store: &mut Store, run: &str, what: &Ask) -> Result<(), RunError> {
+    let end = store.transact(|transaction| {
+        let end = transaction.run_end(run)?;
+        if end.is_none() {
+            transaction.ask(&target(run), &what.text())?;
+        }
+        Ok(end)
+    })?;
+    match end {
+        Some(RunEnd { outcome, .. }) => Err(RunError::Over { run: run.to_owned(), outcome }),
+        None => Ok(()),
+    }
+}
+
+/// Nobody will hear any more what was asked of a run.
+pub(super) fn forget_requests(transaction: &Transaction<'_>, run: &str) -> Result<(), StoreError> {
+    let left = transaction.requests(&target(run))?;
+    left.iter().try_for_each(|request| transaction.take_request(request.number).map(drop))
 }
 
 /// Passes or fails the guard that a step waits for. `run` may be the beginning of its id.
@@ -61,7 +78,7 @@ pub fn decide_step(
     if !waits.iter().any(|wait| plan.steps[wait.work.index()].name == step) {
         return Err(RunError::NoGuard { run: run.id, step: step.to_owned() });
     }
-    Ok(ask(store, &run.id, &Ask::Decide(step.to_owned(), verdict))?)
+    ask(store, &run.id, &Ask::Decide(step.to_owned(), verdict))
 }
 
 /// Refuses a step that a run does not have.

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use windlass_store::{Answer, HolderId, Process, StoreError};
+use windlass_store::{Answer, HolderId, Process, RunOutcome, StoreError};
 
 use super::*;
 
@@ -83,4 +83,57 @@ fn a_request_is_heard_however_early_it_comes() {
     ask(&mut store, &run, &Ask::Cancel(None)).expect("the store works");
     let end = leading.join().expect("it does not panic").expect("it is led to its end");
     assert_eq!(end, End::Cancelled);
+}
+
+/// A run of this file in `dir`, with its store beside it.
+fn submitted(dir: &Path, text: &str) -> (Coordinator, Store) {
+    let open = || Store::open(&dir.join("state")).expect("a store");
+    let order = RunRecord {
+        file: "flow.toml".to_owned(),
+        text: text.to_owned(),
+        dir: dir.to_owned(),
+        ..RunRecord::default()
+    };
+    (Coordinator::submit(open(), order).expect("it can be submitted"), open())
+}
+
+#[test]
+fn what_was_asked_of_a_run_ends_with_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut coordinator, mut store) = submitted(dir.path(), "[step.a]\nrun = 'true'\n");
+    let run = coordinator.run_id().to_owned();
+    let asked = |store: &mut Store| {
+        let target = format!("run/{run}");
+        store.look(|transaction| transaction.requests(&target)).expect("the store works").len()
+    };
+    ask(&mut store, &run, &Ask::Cancel(None)).expect("it has not ended");
+    assert_eq!(asked(&mut store), 1);
+    let end = RunEnd { at_ms: 1, outcome: RunOutcome::Failed };
+    coordinator.give_up(Some(end)).expect("the store works");
+    assert_eq!(asked(&mut store), 0, "whoever tries it again did not mean that");
+    let late = ask(&mut store, &run, &Ask::Cancel(None)).expect_err("it has ended");
+    assert!(matches!(late, RunError::Over { outcome: RunOutcome::Failed, .. }), "{late}");
+    assert_eq!(asked(&mut store), 0);
+}
+
+#[test]
+fn a_run_that_ended_or_was_forgotten_a_moment_ago_is_not_led_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let text = "[step.a]\nrun = 'true'\n[on]\nsuccess = 'echo called >> record'\n";
+    let (coordinator, mut store) = submitted(dir.path(), text);
+    // Those who will resume it have looked, and do not lead it yet.
+    let looked = store.run(coordinator.run_id()).expect("it is stored");
+    assert_eq!(coordinator.lead(|_| {}).expect("it is led to its end"), End::Succeeded);
+    let resume = |store: &Store| {
+        let store = store.another().expect("the store works");
+        Coordinator::take_over_open(store, looked.clone()).err().expect("it is over")
+    };
+    for _ in 0..2 {
+        let over = resume(&store);
+        assert!(matches!(over, RunError::Over { outcome: RunOutcome::Succeeded, .. }), "{over}");
+    }
+    assert_eq!(fs::read_to_string(dir.path().join("record")).expect("it was called"), "called\n");
+    store.transact(|transaction| transaction.delete_run(&looked.id)).expect("the store works");
+    let gone = resume(&store);
+    assert!(matches!(gone, RunError::Store(StoreError::UnknownRun { .. })), "{gone}");
 }
