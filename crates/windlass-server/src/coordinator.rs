@@ -384,7 +384,7 @@ impl Coordinator {
                 }
                 if !self.may_linger(&follow) {
                     self.make_known(std::mem::take(&mut follow), &mut watch)?;
-                    if let Some(end) = self.end() {
+                    if let Some(end) = self.end()? {
                         return self.finish(end, &mut watch);
                     }
                 }
@@ -408,8 +408,8 @@ impl Coordinator {
             // While those are made ready.
             self.begin_sync();
         }
-        free.into_iter().for_each(|start| self.start(start));
-        Ok(follow.into_iter().filter_map(|start| self.prepare(start)).collect())
+        free.into_iter().try_for_each(|start| self.start(start))?;
+        follow.into_iter().filter_map(|start| self.prepare(start).transpose()).collect()
     }
 
     /// Syncs what was written, starts what has to follow that, and tells everybody.
@@ -426,8 +426,7 @@ impl Coordinator {
         follow.into_iter().for_each(|prepared| self.begin(prepared));
         let late = self.show(watch);
         late.into_iter().try_for_each(|work| self.ask_to_end(work))?;
-        self.clean_up();
-        Ok(())
+        self.clean_up()
     }
 
     /// Everything that has happened since the last time, with what it leads to outside the engine.

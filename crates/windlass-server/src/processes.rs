@@ -228,10 +228,15 @@ impl Processes {
         job: Job,
         order: Order,
         traces: Traces,
-    ) -> Result<Prepared, NotStarted> {
+    ) -> io::Result<Result<Prepared, NotStarted>> {
         match self.open_log(&traces.log) {
-            Ok((spare, log)) => Ok(Prepared { job, ready: Ready::new(order, log), traces, spare }),
-            Err(error) => Err(NotStarted::new(job, order, traces.log, error)),
+            Ok((spare, log)) => {
+                Ok(Ok(Prepared { job, ready: Ready::new(order, log), traces, spare }))
+            }
+            Err(error) if files::is_no_room(&error) => {
+                Ok(Err(NotStarted::new(job, order, traces.log, error)))
+            }
+            Err(error) => Err(error),
         }
     }
 

@@ -84,6 +84,30 @@ fn a_run_whose_disk_is_full_stops_and_goes_on_when_there_is_room() {
     assert!(record.lines().count() <= expected.len() + 1, "{record}");
 }
 
+/// The first step takes the place away where the logs of the others would be; a file system without
+/// room for another file does the same.
+#[test]
+fn a_run_that_can_make_no_log_stops_and_goes_on_when_it_can() {
+    let steps = [
+        "[step.next]\nafter = ['first']\nrun = 'echo next >> record'\n",
+        "finally = 'echo next >> record'\n",
+        "[on]\nsuccess = 'echo next >> record'\n",
+    ];
+    for next in steps {
+        let bench = Bench::new();
+        let first = "[step.first]\nrun = 'rm -r $(dirname $WINDLASS_OUTPUT)'\n";
+        bench.write("flow.toml", &format!("{first}{next}"));
+        let output = bench.call(&["run", "flow.toml"]);
+        assert_eq!(output.status.code(), Some(69), "{next}: {}", stderr(&output));
+        let said = "windlass: a log cannot be made: No such file or directory (os error 2)\n";
+        assert!(stderr(&output).ends_with(said), "{}", stderr(&output));
+        assert!(stderr(&output).contains("go on with: windlass resume"), "{}", stderr(&output));
+        assert_eq!(bench.read("record"), "");
+        bench.call(&["resume", "last"]);
+        assert_eq!(bench.read("record"), "next\n", "{next}");
+    }
+}
+
 /// One step that holds the lock x, with a child in the background, until there is a file `go`.
 const HOLDER: &str = r#"
 [step.holder]
