@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::bench::{Bench, eventually, stderr, stdout};
+use crate::bench::{Bench, eventually, runs, stderr, stdout};
 use crate::damage::in_namespace;
 
 #[test]
@@ -106,6 +106,30 @@ fn a_run_that_can_make_no_log_stops_and_goes_on_when_it_can() {
         bench.call(&["resume", "last"]);
         assert_eq!(bench.read("record"), "next\n", "{next}");
     }
+}
+
+/// Has the process that leads the run find no room for another thread.
+const NO_THREADS: &str = "size=$(awk '/VmSize/ { print $2 }' /proc/$PPID/status); \
+    prlimit --pid $PPID --as=$(( (size + 512) * 1024 )); ";
+
+#[test]
+fn what_a_step_has_written_is_read_also_where_no_thread_can_be_had() {
+    let writes = format!("{NO_THREADS} echo word=said > $WINDLASS_OUTPUT");
+    let flow = format!(
+        "[step.writes]\nrun = \"\"\"{writes}\"\"\"\n\
+         [step.reads]\nafter = ['writes']\nrun = 'echo {{writes.word}} > seen'\n"
+    );
+    let (bench, output) = Bench::run(&flow);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(bench.read("seen"), "said\n");
+}
+
+#[test]
+fn a_run_that_cannot_go_on_for_want_of_a_thread_leaves_nothing_running() {
+    let leaves = format!("{NO_THREADS} sleep 600 & echo $! > pid; sleep 600");
+    let (bench, output) = Bench::run(&format!("[step.only]\nrun = \"\"\"{leaves}\"\"\"\n"));
+    assert_eq!(output.status.code(), Some(69), "{}", stderr(&output));
+    eventually("it is gone", || !runs(&bench.read("pid")));
 }
 
 /// One step that holds the lock x, with a child in the background, until there is a file `go`.
