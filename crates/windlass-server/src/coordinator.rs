@@ -443,6 +443,9 @@ impl Coordinator {
                     let told = self.conditions.checked(work, round, result, now, guards);
                     self.hear(told, &mut all);
                 }
+                News::Exited { job, ended } => {
+                    all.push(News::Exited { job, ended: self.unless_lost(job, ended)? });
+                }
                 other => all.push(other),
             }
         }

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::bench::{Bench, eventually, runs, stderr, stdout};
+use crate::bench::{Bench, eventually, runs, signal, stderr, stdout};
 use crate::damage::in_namespace;
 
 #[test]
@@ -130,6 +130,26 @@ fn a_run_that_cannot_go_on_for_want_of_a_thread_leaves_nothing_running() {
     let (bench, output) = Bench::run(&format!("[step.only]\nrun = \"\"\"{leaves}\"\"\"\n"));
     assert_eq!(output.status.code(), Some(69), "{}", stderr(&output));
     eventually("it is gone", || !runs(&bench.read("pid")));
+}
+
+/// Long enough for a run on a busy machine to beat in time.
+#[test]
+fn a_step_whose_lock_was_lost_while_its_run_was_stopped_says_so() {
+    let bench = Bench::new();
+    let flow = "[semaphore.unused]\ncapacity = 1\nheartbeat_timeout = '3s'\n\
+        [step.holder]\nlock = 'x'\nrun = 'touch begun; sleep 600'\n";
+    bench.write("flow.toml", flow);
+    let run = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    signal(&run, Signal::STOP);
+    let taken = bench.call(&["lock", "x", "--wait", "60s", "--", "true"]);
+    signal(&run, Signal::CONT);
+    assert!(taken.status.success(), "{}", stderr(&taken));
+    let output = run.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let said =
+        "s: lock \"x\" was lost while it ran, as after a pause of windlass or of the machine";
+    assert!(stderr(&output).contains(said), "{}", stderr(&output));
 }
 
 /// One step that holds the lock x, with a child in the background, until there is a file `go`.
