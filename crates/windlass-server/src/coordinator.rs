@@ -453,7 +453,11 @@ impl Coordinator {
             self.read_events(now)?;
         }
         if rang {
-            all.extend(self.requests()?.into_iter().map(News::Request));
+            let wishes = self.requests()?;
+            if wishes.iter().any(|wish| matches!(wish, requests::Wish::CancelAll { .. })) {
+                self.end_hooks()?;
+            }
+            all.extend(wishes.into_iter().map(News::Request));
         }
         let told = self.conditions.look(now, &self.schedule.plan().guards);
         told.into_iter().for_each(|told| self.hear(Some(told), &mut all));

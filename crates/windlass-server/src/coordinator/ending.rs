@@ -39,6 +39,11 @@ impl Coordinator {
             self.ask_to_end(work)?;
         }
         self.forget_guards();
+        self.end_hooks()
+    }
+
+    /// Asks the hooks that run to end.
+    pub(super) fn end_hooks(&mut self) -> Result<(), RunError> {
         for &hook in self.hooks.keys() {
             self.processes.ask_to_end(Job::Hook(hook), GRACE).map_err(cannot_end)?;
         }
