@@ -132,10 +132,11 @@ fn columns(terminal: impl AsFd) -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// `COLUMNS` goes before what the terminal says, so that scripts can ask for a width.
+/// `COLUMNS` goes before what the terminal says, so that scripts can ask for a width that a terminal
+/// could have.
 fn width(terminal: Option<usize>, read: impl Fn(&str) -> Option<String>) -> Option<usize> {
-    let said = read("COLUMNS").and_then(|columns| columns.parse().ok());
-    said.filter(|columns| *columns > 0).or(terminal)
+    let said = read("COLUMNS").and_then(|columns| columns.parse::<u16>().ok());
+    said.filter(|columns| *columns > 0).map(usize::from).or(terminal)
 }
 
 /// How many columns a text takes.
@@ -224,6 +225,7 @@ mod tests {
         assert_eq!(width(Some(80), of(&[("COLUMNS", "120")])), Some(120));
         assert_eq!(width(None, of(&[("COLUMNS", "many")])), None);
         assert_eq!(width(Some(80), of(&[("COLUMNS", "0")])), Some(80));
+        assert_eq!(width(None, of(&[("COLUMNS", "99999999999")])), None);
     }
 
     #[test]

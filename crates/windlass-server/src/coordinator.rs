@@ -368,7 +368,7 @@ impl Coordinator {
                 }
                 if !self.may_linger(&follow) {
                     self.make_known(std::mem::take(&mut follow), &mut watch)?;
-                    if let Some(end) = self.end() {
+                    if let Some(end) = self.end()? {
                         return self.finish(end, &mut watch);
                     }
                 }
@@ -392,8 +392,8 @@ impl Coordinator {
             // While those are made ready.
             self.begin_sync();
         }
-        free.into_iter().for_each(|start| self.start(start));
-        Ok(follow.into_iter().filter_map(|start| self.prepare(start)).collect())
+        free.into_iter().try_for_each(|start| self.start(start))?;
+        follow.into_iter().filter_map(|start| self.prepare(start).transpose()).collect()
     }
 
     /// Syncs what was written, starts what has to follow that, and tells everybody.
@@ -410,8 +410,7 @@ impl Coordinator {
         follow.into_iter().for_each(|prepared| self.begin(prepared));
         let late = self.show(watch);
         late.into_iter().try_for_each(|work| self.ask_to_end(work))?;
-        self.clean_up();
-        Ok(())
+        self.clean_up()
     }
 
     /// Everything that has happened since the last time, with what it leads to outside the engine.
@@ -428,6 +427,9 @@ impl Coordinator {
                     let told = self.conditions.checked(work, round, result, now, guards);
                     self.hear(told, &mut all);
                 }
+                News::Exited { job, ended } => {
+                    all.push(News::Exited { job, ended: self.unless_lost(job, ended)? });
+                }
                 other => all.push(other),
             }
         }
@@ -435,7 +437,11 @@ impl Coordinator {
             self.read_events(now)?;
         }
         if rang {
-            all.extend(self.requests()?.into_iter().map(News::Request));
+            let wishes = self.requests()?;
+            if wishes.iter().any(|wish| matches!(wish, requests::Wish::CancelAll { .. })) {
+                self.end_hooks()?;
+            }
+            all.extend(wishes.into_iter().map(News::Request));
         }
         let told = self.conditions.look(now, &self.schedule.plan().guards);
         told.into_iter().for_each(|told| self.hear(Some(told), &mut all));

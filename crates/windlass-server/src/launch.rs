@@ -318,6 +318,20 @@ fn block_signals() -> libc::sigset_t {
     }
 }
 
+/// Has this thread, and those that it starts, hear of these signals, though whoever started this process
+/// may have blocked them for its own threads.
+pub(crate) fn hear(signals: &[c_int]) {
+    let mut heard = MaybeUninit::uninit();
+    // SAFETY: both calls are given a place of their type that outlives them; the first one fills it in.
+    unsafe {
+        libc::sigemptyset(heard.as_mut_ptr());
+        for signal in signals {
+            libc::sigaddset(heard.as_mut_ptr(), *signal);
+        }
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, heard.as_ptr(), ptr::null_mut());
+    }
+}
+
 fn set_signals(blocked: &libc::sigset_t) {
     // SAFETY: the pointer is to a place of its type that outlives the call.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, ptr::from_ref(blocked), ptr::null_mut()) };

@@ -11,7 +11,6 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -223,16 +222,22 @@ impl Processes {
     }
 
     /// Makes everything ready for the process of an attempt, so that nothing is left to do but to start
-    /// it.
+    /// it. An error is that there can be no log of it, which is nobody's fault who would print there;
+    /// that as many files are open as may be is the attempt's.
     pub(crate) fn prepare(
         &mut self,
         job: Job,
         order: Order,
         traces: Traces,
-    ) -> Result<Prepared, NotStarted> {
+    ) -> io::Result<Result<Prepared, NotStarted>> {
         match self.open_log(&traces.log) {
-            Ok((spare, log)) => Ok(Prepared { job, ready: Ready::new(order, log), traces, spare }),
-            Err(error) => Err(NotStarted::new(job, order, traces.log, error)),
+            Ok((spare, log)) => {
+                Ok(Ok(Prepared { job, ready: Ready::new(order, log), traces, spare }))
+            }
+            Err(error) if files::is_no_room(&error) => {
+                Ok(Err(NotStarted::new(job, order, traces.log, error)))
+            }
+            Err(error) => Err(error),
         }
     }
 
@@ -528,39 +533,46 @@ impl Processes {
             .filter(|output| ended.is_success() && access(output, Access::EXISTS).is_ok())
         {
             None => Some((job, ended)),
-            Some(output) => {
-                self.read_output(job, ended, traces.log, output);
-                None
-            }
+            Some(output) => self.read_output(job, ended, traces.log, output),
         }
     }
 
-    /// Reads what an attempt has written, on a thread of its own: it is synced, which takes time. Here,
-    /// where there may be no other thread.
-    fn read_output(&self, job: Job, ended: Ended, log: Log, output: PathBuf) {
-        let tell = self.tell.clone();
-        let reading = Arc::new(move || {
-            let mut ended = ended.clone();
-            if let Err(error) = outputs::read(&output) {
-                let what = format!("what it wrote to $WINDLASS_OUTPUT: {error}");
-                outputs::complain(log.path(), &what);
-                ended.flaw = Some(what);
-            }
+    /// Reads what an attempt has written, on a thread of its own: it is synced, which takes time. Where
+    /// no thread can be had, everybody waits for that.
+    fn read_output(
+        &self,
+        job: Job,
+        ended: Ended,
+        log: Log,
+        output: PathBuf,
+    ) -> Option<(Job, Ended)> {
+        let (tell, there) = (self.tell.clone(), (ended.clone(), log.clone(), output.clone()));
+        let reading = thread::Builder::new().spawn(move || {
+            let (ended, log, output) = there;
             // Nobody listens any more if the run has failed meanwhile.
-            let _ = tell.send(Word::Over(job, ended));
+            let _ = tell.send(Word::Over(job, with_output(ended, &log, &output)));
         });
-        let there = Arc::clone(&reading);
-        if thread::Builder::new().spawn(move || there()).is_err() {
-            reading();
-        }
+        reading.is_err().then(|| (job, with_output(ended, &log, &output)))
     }
+}
+
+/// The end of an attempt that has written something, once that was read.
+fn with_output(mut ended: Ended, log: &Log, output: &Path) -> Ended {
+    if let Err(error) = outputs::read(output) {
+        let what = format!("what it wrote to $WINDLASS_OUTPUT: {error}");
+        outputs::complain(log.path(), &what);
+        ended.flaw = Some(what);
+    }
+    ended
 }
 
 impl Drop for Processes {
     /// A run that cannot go on leaves nothing running; one that has ended has nothing.
     fn drop(&mut self) {
-        // There is nobody left to tell.
-        let _ = self.finish();
+        if self.finish().is_err() {
+            // Not even a thread to end them may be had. There is nobody left to tell.
+            let _ = tree::end(&Tree { mark: tree::mark(&self.mark), group: None });
+        }
         self.spares.clear();
     }
 }

@@ -128,12 +128,16 @@ impl Schedule {
         &self.plan.steps[work.index()]
     }
 
-    /// What a step that has succeeded wrote for `key`, if it did; its output was read before its end
-    /// was stored, so it can be read.
+    /// What a step wrote for `key` in the attempt that has succeeded, if it did; its output was read
+    /// before its end was stored, so it can be read.
     pub(crate) fn output(&self, logs: &Path, step: &str, key: &str) -> Option<String> {
         let place = *self.places.get(step)?;
         let work = WorkId::from_index(place);
-        let attempt = self.engine.attempts(work).filter(|attempts| *attempts > 0)?;
+        // What it has to ensure may be about that, and is looked at before its end.
+        let counts =
+            |phase: &Phase| *phase == Phase::Success || phase.state() == WorkState::Running;
+        self.engine.phase(work).filter(counts)?;
+        let attempt = self.engine.attempts(work)?;
         outputs::read(&outputs::path(logs, Grant { work, attempt }, step)).ok()?.remove(key)
     }
 

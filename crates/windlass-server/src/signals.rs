@@ -10,6 +10,8 @@ use std::thread;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
 
+use crate::launch::hear;
+
 /// Those that ask a process to end.
 const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 /// Those that a wrapper passes on to its command.
@@ -41,9 +43,10 @@ impl SignalWatch {
         Self::of(&ENDING, tell)
     }
 
-    fn of(signals: &[i32], mut tell: impl FnMut(i32) + Send + 'static) -> io::Result<Self> {
-        let mut signals = Signals::new(signals.iter().filter(|signal| is_heeded(**signal)))?;
+    fn of(wanted: &[i32], mut tell: impl FnMut(i32) + Send + 'static) -> io::Result<Self> {
+        let mut signals = Signals::new(wanted.iter().filter(|signal| is_heeded(**signal)))?;
         let handle = signals.handle();
+        hear(wanted);
         let watch = move || signals.forever().for_each(&mut tell);
         let thread = thread::Builder::new().spawn(watch)?;
         Ok(Self { handle, thread: Some(thread) })

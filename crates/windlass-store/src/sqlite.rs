@@ -123,9 +123,7 @@ impl Backend for Sqlite {
         self.prepare_for(durability)?;
         let Self { connection, gate, path, in_use, .. } = self;
         let result = gate.pass(|_| {
-            if file::inode(path)? != in_use.inode() {
-                return Err(StoreError::Replaced { path: path.clone() });
-            }
+            in_use.check_place(path)?;
             let open = Open::begin(connection)?;
             act(&SqliteRecords::new(connection))?;
             open.commit()
@@ -143,6 +141,8 @@ impl Backend for Sqlite {
 
     fn look(&mut self, act: Act<'_>) -> Result<(), StoreError> {
         let looked = (|| {
+            // What nobody writes to any more would be read for ever.
+            self.in_use.check_place(&self.path)?;
             let behavior = TransactionBehavior::Deferred;
             let transaction = self.connection.transaction_with_behavior(behavior)?;
             act(&SqliteRecords::new(&transaction))

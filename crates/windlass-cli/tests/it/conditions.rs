@@ -244,6 +244,30 @@ fn hooks_are_called_once_at_the_end() {
 }
 
 #[test]
+fn a_cancel_ends_a_hook_that_does_not_end() {
+    let bench = Bench::new();
+    let hook = "[on]\nsuccess = 'touch called; sleep 600'\n";
+    bench.write("flow.toml", &format!("{hook}[step.a]\nrun = 'true'"));
+    let child = bench.start(&["run", "flow.toml"]);
+    bench.await_file("called");
+    let asked = bench.call(&["cancel", "last"]);
+    assert!(asked.status.success(), "{}", stderr(&asked));
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "its steps had succeeded: {}", stderr(&output));
+    check_told(&output, &["on.success: ended by signal 15"]);
+}
+
+#[test]
+fn a_guard_that_fails_at_once_is_not_waited_for() {
+    let flow = "[step.a]\nrun = 'true'\nguard = 'g'\n\
+        [guard.g]\ncondition = 'false'\nretry = { max = 0, interval = '1h' }\non_timeout = 'fail'";
+    let (_, output) = Bench::run(flow);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    check_told(&output, &["a: failed: guard g: timed out; its last check: exit code 1"]);
+    assert!(!stderr(&output).contains("waits for"), "{}", stderr(&output));
+}
+
+#[test]
 fn steps_are_told_which_items_they_have() {
     let flow = "concurrency = 8\n[resource]\ngpu = { items = ['a', 'b'], env = 'GPU' }\n\
         [step.one]\neach = { n = [1, 2, 3, 4, 5, 6] }\nuse = { gpu = 1 }\n\

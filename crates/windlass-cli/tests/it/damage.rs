@@ -41,6 +41,23 @@ fn what_is_not_our_store_is_not_touched() {
 }
 
 #[test]
+fn whoever_waits_for_news_from_a_store_that_is_gone_says_so() {
+    let bench = with_store();
+    bench.write(
+        "flow.toml",
+        "[step.a]\nrun = 'true'\n[guard.g]\ncondition = 'touch begun; false'\n",
+    );
+    let waiting = [bench.start(&["events", "-f"]), bench.start(&["guard", "flow.toml", "g"])];
+    bench.await_file("begun");
+    fs::rename(bench.path("state"), bench.path("elsewhere")).expect("it is there");
+    for child in waiting {
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(69), "{}", stderr(&output));
+        assert!(stderr(&output).contains("removed or replaced"), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn a_store_of_the_future_is_refused_with_a_plain_sentence() {
     let bench = with_store();
     if change(&bench, "PRAGMA user_version = 99") {

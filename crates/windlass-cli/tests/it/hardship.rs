@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::bench::{Bench, eventually, stderr, stdout};
+use crate::bench::{Bench, eventually, runs, signal, stderr, stdout};
 use crate::damage::in_namespace;
 
 #[test]
@@ -82,6 +82,74 @@ fn a_run_whose_disk_is_full_stops_and_goes_on_when_there_is_room() {
         ["first", "fill"].into_iter().chain(chain.iter().map(String::as_str)).collect();
     assert_eq!(steps, expected, "{}", said());
     assert!(record.lines().count() <= expected.len() + 1, "{record}");
+}
+
+/// The first step takes the place away where the logs of the others would be; a file system without
+/// room for another file does the same.
+#[test]
+fn a_run_that_can_make_no_log_stops_and_goes_on_when_it_can() {
+    let steps = [
+        "[step.next]\nafter = ['first']\nrun = 'echo next >> record'\n",
+        "finally = 'echo next >> record'\n",
+        "[on]\nsuccess = 'echo next >> record'\n",
+    ];
+    for next in steps {
+        let bench = Bench::new();
+        let first = "[step.first]\nrun = 'rm -r $(dirname $WINDLASS_OUTPUT)'\n";
+        bench.write("flow.toml", &format!("{first}{next}"));
+        let output = bench.call(&["run", "flow.toml"]);
+        assert_eq!(output.status.code(), Some(69), "{next}: {}", stderr(&output));
+        let said = "windlass: a log cannot be made: No such file or directory (os error 2)\n";
+        assert!(stderr(&output).ends_with(said), "{}", stderr(&output));
+        assert!(stderr(&output).contains("go on with: windlass resume"), "{}", stderr(&output));
+        assert_eq!(bench.read("record"), "");
+        bench.call(&["resume", "last"]);
+        assert_eq!(bench.read("record"), "next\n", "{next}");
+    }
+}
+
+/// Has the process that leads the run find no room for another thread.
+const NO_THREADS: &str = "size=$(awk '/VmSize/ { print $2 }' /proc/$PPID/status); \
+    prlimit --pid $PPID --as=$(( (size + 512) * 1024 )); ";
+
+#[test]
+fn what_a_step_has_written_is_read_also_where_no_thread_can_be_had() {
+    let writes = format!("{NO_THREADS} echo word=said > $WINDLASS_OUTPUT");
+    let flow = format!(
+        "[step.writes]\nrun = \"\"\"{writes}\"\"\"\n\
+         [step.reads]\nafter = ['writes']\nrun = 'echo {{writes.word}} > seen'\n"
+    );
+    let (bench, output) = Bench::run(&flow);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(bench.read("seen"), "said\n");
+}
+
+#[test]
+fn a_run_that_cannot_go_on_for_want_of_a_thread_leaves_nothing_running() {
+    let leaves = format!("{NO_THREADS} sleep 600 & echo $! > pid; sleep 600");
+    let (bench, output) = Bench::run(&format!("[step.only]\nrun = \"\"\"{leaves}\"\"\"\n"));
+    assert_eq!(output.status.code(), Some(69), "{}", stderr(&output));
+    eventually("it is gone", || !runs(&bench.read("pid")));
+}
+
+/// Long enough for a run on a busy machine to beat in time.
+#[test]
+fn a_step_whose_lock_was_lost_while_its_run_was_stopped_says_so() {
+    let bench = Bench::new();
+    let flow = "[semaphore.unused]\ncapacity = 1\nheartbeat_timeout = '3s'\n\
+        [step.holder]\nlock = 'x'\nrun = 'touch begun; sleep 600'\n";
+    bench.write("flow.toml", flow);
+    let run = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    signal(&run, Signal::STOP);
+    let taken = bench.call(&["lock", "x", "--wait", "60s", "--", "true"]);
+    signal(&run, Signal::CONT);
+    assert!(taken.status.success(), "{}", stderr(&taken));
+    let output = run.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let said =
+        "s: lock \"x\" was lost while it ran, as after a pause of windlass or of the machine";
+    assert!(stderr(&output).contains(said), "{}", stderr(&output));
 }
 
 /// One step that holds the lock x, with a child in the background, until there is a file `go`.

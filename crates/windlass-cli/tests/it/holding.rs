@@ -1,6 +1,6 @@
 //! What a wrapper does for its command, and to it.
 
-use std::process::Child;
+use std::process::{Child, Stdio};
 
 use rustix::process::Signal;
 
@@ -106,6 +106,24 @@ fn a_wait_ends_with_a_signal_and_leaves_no_place_in_line() {
     }
     bench.write("go", "");
     holder.wait().expect("it ends");
+}
+
+/// Whoever waits for signals on a thread of its own blocks them in all others, and those hand that on to
+/// what they start.
+#[test]
+fn signals_are_heeded_that_whoever_started_us_has_blocked() {
+    let bench = Bench::new();
+    bench.write("flow.toml", "[step.a]\nrun = 'touch held; sleep 600'\n");
+    let lock = "lock x -- sh -c 'touch held; sleep 600'";
+    for what in ["run flow.toml", lock] {
+        let blocked = format!("exec env --block-signal \"$WINDLASS\" {what}");
+        let child = bench.script(&blocked).stderr(Stdio::piped()).spawn().expect("sh runs");
+        bench.await_file("held");
+        signal(&child, Signal::TERM);
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(143), "{what}: {}", stderr(&output));
+        std::fs::remove_file(bench.path("held")).expect("it was made");
+    }
 }
 
 #[test]

@@ -50,6 +50,56 @@ run   = "echo {writes.n} > seen"
 }
 
 #[test]
+fn what_a_step_wrote_that_then_failed_or_is_skipped_when_tried_again_does_not_count() {
+    let (bench, output) = Bench::run(
+        r#"
+[step.fails]
+run = "echo k=1 > \"$WINDLASS_OUTPUT\"; exit 1"
+
+[step.sometimes]
+after = { fails = "done" }
+when  = "test ! -e tried"
+run   = "touch tried; echo k=1 > \"$WINDLASS_OUTPUT\""
+
+[step.reads]
+after = { fails = "done", sometimes = "done" }
+run   = "touch never; echo {fails.k}"
+
+[step.sees]
+after = { sometimes = "done" }
+run   = "echo {sometimes.k} >> seen"
+"#,
+    );
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let missing = |key: &str| format!("it needs {{{key}}}, which no step has written");
+    assert!(stderr(&output).contains(&missing("fails.k")), "{}", stderr(&output));
+    assert_eq!(bench.call(&["retry", "last"]).status.code(), Some(1));
+    assert_eq!(bench.read("seen"), "1\n");
+    let shown = stdout(&bench.call(&["show", "last"]));
+    assert!(shown.contains(&missing("sometimes.k")), "{shown}");
+    assert!(!bench.path("never").exists());
+}
+
+#[test]
+fn what_a_step_wrote_can_be_what_it_has_to_ensure() {
+    let (bench, output) = Bench::run(
+        r#"
+[step.writes]
+run    = "echo n=$WINDLASS_ATTEMPT > \"$WINDLASS_OUTPUT\""
+ensure = ["enough"]
+retry  = { count = 2, delay = "1ms" }
+
+[guard.enough]
+condition  = "echo {writes.n} >> seen; test {writes.n} = 2"
+retry      = { max = 1, interval = "1ms" }
+on_timeout = "fail"
+"#,
+    );
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(bench.read("seen").replace("1\n1\n", "1\n"), "1\n2\n", "of each attempt its own");
+}
+
+#[test]
 fn what_was_not_written_fails_the_step_that_needs_it() {
     let (bench, output) = Bench::run(
         r#"

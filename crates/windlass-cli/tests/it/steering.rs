@@ -48,6 +48,19 @@ fn a_retry_does_again_what_failed_and_what_follows_it() {
     assert_eq!(bench.call(&["resume", &run]).status.code(), Some(0), "it has ended well again");
 }
 
+/// All of it is told at once.
+#[test]
+fn a_step_that_is_tried_again_and_blocked_again_has_its_reason_where_it_is_blocked() {
+    let bench = Bench::new();
+    let flow = "[step.a]\nrun = 'true'\ndir = 'none'\n[step.b]\nafter = ['a']\nrun = 'true'";
+    bench.write("flow.toml", flow);
+    assert_eq!(bench.call(&["run", "flow.toml"]).status.code(), Some(1));
+    let output = bench.call(&["retry", "last"]);
+    let told = stderr(&output);
+    assert!(told.contains("b: will be tried again\n"), "{told}");
+    assert!(told.contains("b: blocked: a failed\n"), "{told}");
+}
+
 #[test]
 fn a_cancelled_run_ends_its_steps_and_can_be_tried_again() {
     let bench = Bench::new();

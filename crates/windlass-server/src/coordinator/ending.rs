@@ -11,6 +11,7 @@ use super::condition::Side;
 use super::leader::Start;
 use super::pass::{Record, Running, Stage, millis};
 use super::requests::forget_requests;
+use super::starting::no_log;
 use super::{Coordinator, End, Notice, RunError, Stop, Update};
 use crate::ended::Ended;
 #[cfg(windlass_faults)]
@@ -38,6 +39,11 @@ impl Coordinator {
             self.ask_to_end(work)?;
         }
         self.forget_guards();
+        self.end_hooks()
+    }
+
+    /// Asks the hooks that run to end.
+    pub(super) fn end_hooks(&mut self) -> Result<(), RunError> {
         for &hook in self.hooks.keys() {
             self.processes.ask_to_end(Job::Hook(hook), GRACE).map_err(cannot_end)?;
         }
@@ -52,9 +58,9 @@ impl Coordinator {
     }
 
     /// Starts what is due after a commit: what follows the end of steps, and hooks.
-    pub(super) fn clean_up(&mut self) {
+    pub(super) fn clean_up(&mut self) -> Result<(), RunError> {
         for work in std::mem::take(&mut self.due_finally) {
-            self.start_finally(work);
+            self.start_finally(work)?;
         }
         let interrupted = matches!(self.stop, Some(Stop::Signal(_)));
         let due = |work: &WorkId| {
@@ -66,11 +72,10 @@ impl Coordinator {
             let mut running = Running::new(start, self.schedule.now());
             running.stage = Stage::CleanUp;
             self.running.insert(work, running);
-            self.start_finally(work);
+            self.start_finally(work)?;
         }
-        for (name, order) in std::mem::take(&mut self.due_hooks) {
-            self.start_hook(name, order);
-        }
+        let mut hooks = std::mem::take(&mut self.due_hooks).into_iter();
+        hooks.try_for_each(|(name, order)| self.start_hook(name, order))
     }
 
     /// Goes on where a run that was killed has been left: what ran is lost, except that whatever
@@ -141,22 +146,22 @@ impl Coordinator {
     }
 
     /// How the run ends, once everything has; the hook for that runs before.
-    pub(super) fn end(&mut self) -> Option<End> {
+    pub(super) fn end(&mut self) -> Result<Option<End>, RunError> {
         if !self.running.is_empty() || !self.inbox.is_empty() {
-            return None;
+            return Ok(None);
         }
         if self.schedule.engine().is_done() {
             if self.closing.is_none() {
                 let end = self.outcome();
                 self.closing = Some(end);
-                self.call_end_hook(end);
+                self.call_end_hook(end)?;
             }
-            return self.closing.filter(|_| self.hooks.is_empty());
+            return Ok(self.closing.filter(|_| self.hooks.is_empty()));
         }
-        match self.stop.filter(|_| self.hooks.is_empty())? {
-            Stop::Signal(signal) => Some(End::Interrupted { signal }),
-            Stop::Leave => Some(End::Left),
-        }
+        Ok(self.stop.filter(|_| self.hooks.is_empty()).map(|stop| match stop {
+            Stop::Signal(signal) => End::Interrupted { signal },
+            Stop::Leave => End::Left,
+        }))
     }
 
     fn outcome(&self) -> End {
@@ -243,8 +248,8 @@ impl Coordinator {
     }
 
     /// Calls the hook for the end of the run, if there is one.
-    fn call_end_hook(&mut self, end: End) {
-        let Some((name, command)) = self.end_hook(end) else { return };
+    fn call_end_hook(&mut self, end: End) -> Result<(), RunError> {
+        let Some((name, command)) = self.end_hook(end) else { return Ok(()) };
         let command = command.clone();
         let failed: Vec<_> = self.schedule.works_in(|phase| phase == Phase::Failed);
         let failed: Vec<_> =
@@ -256,7 +261,7 @@ impl Coordinator {
             &command,
             &[("WINDLASS_OUTCOME", outcome), ("WINDLASS_FAILED", &failed)],
         );
-        self.clean_up();
+        self.clean_up()
     }
 
     /// The hook that hears of such an end, if there is one.
@@ -283,20 +288,22 @@ impl Coordinator {
         }
     }
 
-    fn start_hook(&mut self, name: &'static str, mut order: Order) {
+    fn start_hook(&mut self, name: &'static str, mut order: Order) -> Result<(), RunError> {
         self.called += 1;
         let log = self.logs.join(format!("{name}.log"));
         let mark = format!("{}-hook-{}", self.leader.mark(), self.called);
         let marks = tree::marks_with(&format!("{} {mark}", self.leader.mark()));
         order.env.push((tree::MARKS.to_owned(), marks));
         let traces = Traces { mark, log: Log::AtOnce(log), output: None };
-        let prepared = self.processes.prepare(Job::Hook(self.called), order, traces);
+        let job = Job::Hook(self.called);
+        let prepared = self.processes.prepare(job, order, traces).map_err(no_log)?;
         match prepared.and_then(|prepared| self.processes.start(prepared)) {
             Ok(()) => drop(self.hooks.insert(self.called, name)),
             Err(NotStarted { error, .. }) => {
                 self.notices.push(Notice::Said(format!("{name} cannot be started: {error}")));
             }
         }
+        Ok(())
     }
 
     pub(super) fn hook_ended(&mut self, hook: u32, ended: &Ended) {

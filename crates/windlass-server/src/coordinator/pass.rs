@@ -24,6 +24,9 @@ use crate::guard::Verdict;
 use crate::processes::Job;
 use crate::schedule::TOO_LATE;
 
+/// How processes end that somebody else wants gone.
+const KILLED: Exit = Exit::Signal(9);
+
 /// A pass that is under way.
 pub(super) struct Running {
     pub(super) start: Start,
@@ -177,6 +180,24 @@ impl Coordinator {
                 unreachable!("those are taken in before")
             }
         }
+    }
+
+    /// How a process has ended: whoever takes a name over from us kills it first, and that is said then.
+    pub(super) fn unless_lost(&mut self, job: Job, mut ended: Ended) -> Result<Ended, RunError> {
+        let Job::Work(work) = job else { return Ok(ended) };
+        if ended.exit == KILLED && ended.flaw.is_none() {
+            for (name, token) in &self.running[&work].start.names {
+                let checked =
+                    self.store.transact_leases(|transaction| transaction.check(name, *token));
+                if !checked?.0.is_yes() {
+                    ended.flaw = Some(format!(
+                        "{name} was lost while it ran, as after a pause of windlass or of the machine"
+                    ));
+                    break;
+                }
+            }
+        }
+        Ok(ended)
     }
 
     /// A process of the step has ended.

@@ -7,7 +7,7 @@ use windlass_core::{Grant, Token, WorkId};
 
 use super::leader::Start;
 use super::pass::Running;
-use super::{Coordinator, News};
+use super::{Coordinator, News, RunError};
 use crate::attempt::{FENCE_VARIABLE, RUN_VARIABLE, fence, log_path};
 use crate::ended::{Ended, Exit};
 use crate::order::{Order, Unready};
@@ -28,14 +28,14 @@ type Why = (i32, String);
 impl Coordinator {
     /// Starts the command of an attempt that the store knows about. One that cannot be started has
     /// ended with 126 or 127, as a shell would say.
-    pub(super) fn start(&mut self, start: Start) {
-        if let Some(prepared) = self.prepare(start) {
-            self.begin(prepared);
-        }
+    pub(super) fn start(&mut self, start: Start) -> Result<(), RunError> {
+        let prepared = self.prepare(start)?;
+        prepared.into_iter().for_each(|prepared| self.begin(prepared));
+        Ok(())
     }
 
     /// Makes everything ready for that, as far as the command can be started at all.
-    pub(super) fn prepare(&mut self, start: Start) -> Option<Prepared> {
+    pub(super) fn prepare(&mut self, start: Start) -> Result<Option<Prepared>, RunError> {
         let grant = start.grant;
         let step = self.schedule.step(grant.work);
         if step.finally.is_some() {
@@ -56,7 +56,7 @@ impl Coordinator {
     }
 
     /// Starts what follows a step in any case.
-    pub(super) fn start_finally(&mut self, work: WorkId) {
+    pub(super) fn start_finally(&mut self, work: WorkId) -> Result<(), RunError> {
         let grant = self.latest(work);
         let step = self.schedule.step(work);
         let log = log_path(&self.logs, grant, &step.name).with_extension("finally.log");
@@ -66,9 +66,9 @@ impl Coordinator {
         let tokens = self.running[&work].start.tokens();
         let traces =
             Traces { mark: self.leader.mark_of(grant), log: Log::AtOnce(log), output: None };
-        if let Some(prepared) = self.prepare_process(grant, order, &tokens, traces) {
-            self.begin(prepared);
-        }
+        let prepared = self.prepare_process(grant, order, &tokens, traces)?;
+        prepared.into_iter().for_each(|prepared| self.begin(prepared));
+        Ok(())
     }
 
     /// Starts a process of a step for which everything is ready.
@@ -89,26 +89,25 @@ impl Coordinator {
         Ok(order)
     }
 
-    /// Makes a process of a step ready; one that cannot be has ended.
+    /// Makes a process of a step ready; one that cannot be started has ended.
     fn prepare_process(
         &mut self,
         grant: Grant,
         order: Result<Order, Unready>,
         tokens: &[Token],
         traces: Traces,
-    ) -> Option<Prepared> {
+    ) -> Result<Option<Prepared>, RunError> {
         let job = Job::Work(grant.work);
-        match order {
-            Ok(mut order) => {
-                self.introduce(&mut order, grant, tokens, &traces.mark);
-                let prepared = self.processes.prepare(job, order, traces);
-                prepared.map_err(|not| self.never_began(job, &not.log, why_not(&not))).ok()
-            }
+        let mut order = match order {
+            Ok(order) => order,
             Err(unready) => {
                 self.never_began(job, traces.log.path(), (CANNOT_START, unready.to_string()));
-                None
+                return Ok(None);
             }
-        }
+        };
+        self.introduce(&mut order, grant, tokens, &traces.mark);
+        let prepared = self.processes.prepare(job, order, traces).map_err(no_log)?;
+        Ok(prepared.map_err(|not| self.never_began(job, &not.log, why_not(&not))).ok())
     }
 
     /// A process that cannot be started has ended as a shell would say.
@@ -136,6 +135,11 @@ impl Start {
     fn tokens(&self) -> Vec<Token> {
         self.names.iter().map(|(_, token)| *token).collect()
     }
+}
+
+/// Without a place for what it prints, such as on a full disk, nothing of a run is started.
+pub(super) fn no_log(source: io::Error) -> RunError {
+    RunError::Io { what: "a log cannot be made", source }
 }
 
 fn why_not(NotStarted { program, dir, error, .. }: &NotStarted) -> Why {

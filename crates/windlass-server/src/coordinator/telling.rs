@@ -47,6 +47,8 @@ impl Coordinator {
         }
         for notice in std::mem::take(&mut self.notices) {
             match notice {
+                // It goes on or has ended by now, and that was told.
+                Notice::Waits(work, _) if !self.waits(work) => {}
                 Notice::Waits(work, what) => {
                     let step = &self.schedule.step(work).name;
                     let at_nanos = self.schedule.now().as_nanos();
@@ -59,6 +61,12 @@ impl Coordinator {
         late
     }
 
+    /// Whether a step waits for a guard, or for names.
+    fn waits(&self, work: WorkId) -> bool {
+        let lives = self.schedule.engine().phase(work).is_some_and(|p| !p.state().is_terminal());
+        lives && (self.conditions.side(work).is_some() || self.refused.contains(&work))
+    }
+
     fn show_change(&mut self, transition: &Transition, watch: &mut impl FnMut(&Update<'_>)) {
         let Transition { at, work, attempt, from, to } = *transition;
         let state = to.state();
@@ -66,13 +74,15 @@ impl Coordinator {
         if from == Some(state) || submitted {
             return;
         }
-        // A start may be told together with the end that follows it, and only ends have reasons.
+        // A start may be told together with the end that follows it, and only ends have reasons; so may
+        // that a step waits anew, and that it is blocked again.
         let why = match state {
             WorkState::Running => None,
-            _ => {
-                let why = self.whys.remove(&(work, attempt));
-                why.or_else(|| self.schedule.why_blocked(work))
-            }
+            _ => self.whys.remove(&(work, attempt)),
+        };
+        let why = match to {
+            Phase::Blocked => why.or_else(|| self.schedule.why_blocked(work)),
+            _ => why,
         };
         let step = self.schedule.step(work).name.as_str();
         let log = log_path(&self.logs, Grant { work, attempt }, step);

@@ -77,7 +77,7 @@ fn stated_length(path: &Path) -> io::Result<u64> {
 }
 
 /// Which file lies at `path`.
-pub(super) fn inode(path: &Path) -> Result<Inode, StoreError> {
+fn inode(path: &Path) -> Result<Inode, StoreError> {
     let gone = |_| StoreError::Replaced { path: path.to_owned() };
     let metadata = fs::metadata(path).map_err(gone)?;
     Ok((metadata.dev(), metadata.ino()))
@@ -104,8 +104,12 @@ impl InUse {
         Ok(Self(inode))
     }
 
-    pub(super) fn inode(&self) -> Inode {
-        self.0
+    /// Refuses to go on with a file that does not lie at `path` any more.
+    pub(super) fn check_place(&self, path: &Path) -> Result<(), StoreError> {
+        match inode(path)? == self.0 {
+            true => Ok(()),
+            false => Err(StoreError::Replaced { path: path.to_owned() }),
+        }
     }
 }
 
