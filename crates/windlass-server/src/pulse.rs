@@ -89,7 +89,8 @@ impl Pulse {
 
     fn run(act: impl FnOnce(&mpsc::Receiver<()>) + Send + 'static) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
-        let thread = thread::Builder::new().spawn(move || act(&stopped))?;
+        let named = thread::Builder::new().name("pulse".to_owned());
+        let thread = named.spawn(move || act(&stopped))?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }

@@ -108,9 +108,10 @@ fn a_run_that_can_make_no_log_stops_and_goes_on_when_it_can() {
     }
 }
 
-/// Has the process that leads the run find no room for another thread.
-const NO_THREADS: &str = "size=$(awk '/VmSize/ { print $2 }' /proc/$PPID/status); \
-    prlimit --pid $PPID --as=$(( (size + 512) * 1024 )); ";
+/// Has the process that leads the run find no room for another thread, once it has those of any run.
+const NO_THREADS: &str = "until cat /proc/$PPID/task/*/comm | grep -qx pulse; do sleep 0.02; done; \
+    size=$(awk '/VmSize/ { print $2 }' /proc/$PPID/status); \
+    prlimit --pid $PPID --as=$(( (size + 1024) * 1024 )); ";
 
 #[test]
 fn what_a_step_has_written_is_read_also_where_no_thread_can_be_had() {
@@ -126,7 +127,8 @@ fn what_a_step_has_written_is_read_also_where_no_thread_can_be_had() {
 
 #[test]
 fn a_run_that_cannot_go_on_for_want_of_a_thread_leaves_nothing_running() {
-    let leaves = format!("{NO_THREADS} sleep 600 & echo $! > pid; sleep 600");
+    // To have its steps end takes a thread.
+    let leaves = format!("{NO_THREADS} sleep 600 & echo $! > pid; kill -TERM $PPID; wait");
     let (bench, output) = Bench::run(&format!("[step.only]\nrun = \"\"\"{leaves}\"\"\"\n"));
     assert_eq!(output.status.code(), Some(69), "{}", stderr(&output));
     eventually("it is gone", || !runs(&bench.read("pid")));
