@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use windlass_core::{Ending, Fact, Grant, Happening, Name, Timestamp, WorkId, WorkState, nearest};
+use windlass_core::{Ending, Fact, Grant, Happening, Name, Timestamp, WorkId, nearest};
 use windlass_store::{
-    AttemptEnd, AttemptRecord, GuardWait, Moment, Process, RunEnd, RunListing, RunOutcome,
-    RunRecord, SlateCopy, Store, StoreError, StoredLease, Transaction,
+    AttemptEnd, AttemptRecord, GuardWait, Moment, Process, RunEnd, RunListing, RunRecord,
+    SlateCopy, Store, StoreError, StoredLease, Transaction,
 };
 
 use super::find::found;
@@ -256,12 +256,9 @@ fn state_of(
         return RunState::Interrupted;
     }
     // One that ended before ends were kept, or was killed between its last step and its end.
-    let all = engine.metrics().count(WorkState::Success) == schedule.len();
-    let outcome = if all { RunOutcome::Succeeded } else { RunOutcome::Failed };
-    RunState::Ended(RunEnd {
-        at_ms: last.map_or(listing.created_ms, |last| millis(last.at)),
-        outcome,
-    })
+    let created = Timestamp::from_millis(listing.created_ms.unsigned_abs());
+    let at = last.map_or(created, |last| last.at);
+    RunState::Ended(RunEnd { at_ms: millis(at), outcome: schedule.outcome(at) })
 }
 
 /// Reads the steps of a run out of its journal.
