@@ -9,9 +9,10 @@ use windlass_workflow::Command;
 
 use super::condition::Side;
 use super::leader::Start;
-use super::pass::{Record, Running, Stage, millis};
+use super::pass::{Record, Running, Stage};
 use super::requests::forget_requests;
 use super::{Coordinator, End, Notice, RunError, Stop, Update};
+use crate::clock::millis;
 use crate::ended::Ended;
 #[cfg(windlass_faults)]
 use crate::fault::Point;

@@ -13,6 +13,7 @@ use super::find::found;
 use super::guarded::GuardTimes;
 use super::{AttemptView, LookError, StepState, StepView};
 use crate::attempt::{log_path, run_dir};
+use crate::clock::millis;
 use crate::coordinator::{plan_of, read_slate};
 use crate::schedule::Schedule;
 use crate::spares;
@@ -232,11 +233,6 @@ fn heard_ms(transaction: &Transaction<'_>, run: &str) -> Result<Option<i64>, Sto
 pub(super) fn is_live(stored: &StoredLease, moment: &Moment) -> bool {
     let gone = stored.owner.process.as_ref().is_some_and(Process::is_gone);
     !gone && stored.owner.boot == moment.boot && !stored.lease.is_stale(moment.at)
-}
-
-/// Milliseconds since 1970, of a run's clock.
-pub(super) fn millis(at: Timestamp) -> i64 {
-    i64::try_from(at.as_nanos() / 1_000_000).unwrap_or(i64::MAX)
 }
 
 fn state_of(
