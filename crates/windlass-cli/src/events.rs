@@ -10,17 +10,17 @@ use windlass_workflow::EventPattern;
 
 use crate::arguments::Form;
 use crate::exit::Exit;
-use crate::output::{note, print};
+use crate::output::{json, note, print};
 use crate::state;
 use crate::style::plain;
 
 pub(crate) fn emit(state: Option<&Path>, name: &str, form: Form) -> Result<Exit, Box<dyn Error>> {
     let number = emit_event(&mut state::open(state)?, name)?;
     let line = match form {
-        Form::Text => number.to_string(),
+        Form::Text => format!("{number}\n"),
         Form::Json => json(&Emitted { schema: 1, event: "emitted", number, name, at: None }),
     };
-    print(&format!("{line}\n"));
+    print(&line);
     Ok(Exit::Success)
 }
 
@@ -60,16 +60,12 @@ fn show(event: &Event, form: Form) -> bool {
     let Event { number, name, at_ms } = event;
     let at = Some(*at_ms);
     let line = match form {
-        Form::Text => format!("{number}\t{}", plain(name)),
+        Form::Text => format!("{number}\t{}\n", plain(name)),
         Form::Json => json(&Emitted { schema: 1, event: "emitted", number: *number, name, at }),
     };
     let mut stdout = io::stdout().lock();
-    let written = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+    let written = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
     let more = written.is_ok();
     note(written);
     more
-}
-
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("texts and numbers have a JSON form")
 }

@@ -12,7 +12,7 @@ use windlass_workflow::{Command, Guard, Plan, Template, Variable};
 
 use crate::arguments::{Form, Target};
 use crate::exit::Exit;
-use crate::output;
+use crate::output::{json, print};
 use crate::state;
 use crate::style::plain;
 use crate::workflow_file::WorkflowFile;
@@ -200,7 +200,10 @@ impl Alone<'_> {
         };
         let name = self.guard.name.as_str();
         match form {
-            Form::Json => print(&Told { schema: 1, event: "guard", name, result: word, why }),
+            Form::Json => {
+                let told = Told { schema: 1, event: "guard", name, result: word, why };
+                print(&json(&told));
+            }
             Form::Text => match why {
                 // That was told with the check before it.
                 Some(_) if exit == Exit::NotHad && !self.checks_once() => {
@@ -221,9 +224,4 @@ struct Told<'a> {
     name: &'a str,
     result: &'static str,
     why: Option<String>,
-}
-
-fn print(told: &Told<'_>) {
-    let line = serde_json::to_string(told).expect("texts and numbers have a JSON form");
-    output::print(&format!("{line}\n"));
 }

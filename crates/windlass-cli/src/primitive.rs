@@ -15,7 +15,7 @@ use crate::arguments::{
 };
 use crate::exit::Exit;
 use crate::lock::tell;
-use crate::output;
+use crate::output::{self, json};
 use crate::state;
 
 pub(crate) fn lock(
@@ -152,13 +152,12 @@ fn print(form: Form, name: &Name, answer: &Printed) {
             let (kind, name) = (name.kind(), name.text().to_owned());
             let (result, from, holder) = (result.clone(), from.clone(), holder.clone());
             let token = *token;
-            let all = Printed { kind, name, result, token, from, holder, ..Printed::new("") };
-            serde_json::to_string(&all).expect("texts and numbers have a JSON form")
+            json(&Printed { kind, name, result, token, from, holder, ..Printed::new("") })
         }
         Form::Text => match token {
-            Some(token) => format!("{result} {token}"),
-            None => result.clone(),
+            Some(token) => format!("{result} {token}\n"),
+            None => format!("{result}\n"),
         },
     };
-    output::print(&format!("{line}\n"));
+    output::print(&line);
 }

@@ -7,6 +7,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use windlass_core::Timestamp;
 
+/// Milliseconds since 1970, of a run's clock.
+pub(crate) fn millis(at: Timestamp) -> i64 {
+    i64::try_from(at.as_nanos() / 1_000_000).unwrap_or(i64::MAX)
+}
+
 pub(crate) struct Clock {
     began: Instant,
     wall: Duration,

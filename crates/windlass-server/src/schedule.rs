@@ -11,7 +11,7 @@ use windlass_core::{
     Input, More, Outcome, Phase, Rate, Rejected, ResourceCost, SLOTS, Submission, Timestamp,
     Transition, WorkId, WorkState, World,
 };
-use windlass_store::RunEnd;
+use windlass_store::{RunEnd, RunOutcome};
 use windlass_workflow::{Edge, EdgeCondition, OnFailure, Plan, ResourceKind, Step};
 
 use crate::clock::Clock;
@@ -275,9 +275,26 @@ impl Schedule {
         self.transitions.iter().all(|change| well(change.to))
     }
 
-    /// Whether the deadline of the run has passed. One that was tried again has none.
+    /// Whether the deadline of the run has passed.
     pub(crate) fn is_too_late(&self) -> bool {
-        !self.reopened && self.deadline().is_some_and(|at| self.now() >= at)
+        self.is_past_deadline(self.now())
+    }
+
+    /// A run that was tried again has no deadline.
+    fn is_past_deadline(&self, at: Timestamp) -> bool {
+        !self.reopened && self.deadline().is_some_and(|deadline| at >= deadline)
+    }
+
+    /// How a run ends in which everything has ended by `at`, as far as its steps tell.
+    pub(crate) fn outcome(&self, at: Timestamp) -> RunOutcome {
+        let count = |state| self.engine.metrics().count(state);
+        let bad = count(WorkState::Failed) + count(WorkState::Blocked);
+        match count(WorkState::Success) == self.len() {
+            true => RunOutcome::Succeeded,
+            false if self.is_past_deadline(at) => RunOutcome::TooLate,
+            false if bad == 0 => RunOutcome::Cancelled,
+            false => RunOutcome::Failed,
+        }
     }
 
     /// Has a work that failed or was cancelled tried again, and everything that follows it.

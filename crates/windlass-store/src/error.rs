@@ -142,6 +142,12 @@ pub enum StoreError {
         /// What was asked for.
         run: String,
     },
+    /// The directory of a run has a name that cannot be stored.
+    #[error("no run can be kept whose directory is {dir}: its name is not text in UTF-8", dir = dir.display())]
+    NoText {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The commit that this was part of failed, with everything in it.
     #[error("{0}")]
     Commit(Arc<StoreError>),
@@ -161,6 +167,7 @@ impl StoreError {
                 | StoreError::Declare(_)
                 | StoreError::UnknownRun { .. }
                 | StoreError::AmbiguousRun { .. }
+                | StoreError::NoText { .. }
         )
     }
 }

@@ -123,10 +123,6 @@ impl Records for Draft {
         Ok(self.tables().names.get(name).copied())
     }
 
-    fn names(&self) -> Result<Vec<Name>, StoreError> {
-        Ok(self.tables().names.keys().cloned().collect())
-    }
-
     fn put_name(&self, name: &Name, stored: &StoredName) -> Result<(), StoreError> {
         self.tables().names.insert(name.clone(), *stored);
         Ok(())

@@ -124,8 +124,6 @@ pub trait Records: RunRecords {
 
     /// What is known of a name.
     fn name(&self, name: &Name) -> Result<Option<StoredName>, StoreError>;
-    /// Every name that is known.
-    fn names(&self) -> Result<Vec<Name>, StoreError>;
     /// Puts what is known of a name.
     fn put_name(&self, name: &Name, stored: &StoredName) -> Result<(), StoreError>;
 

@@ -44,8 +44,11 @@ impl Store {
 
     /// As [`Store::open`], with a say about network file systems.
     pub fn open_with(dir: &Path, network: Network) -> Result<Self, StoreError> {
-        let backend = Sqlite::open(dir, network)?;
-        Ok(Self::new(Box::new(backend), Arc::new(BootClock::start()?), dir))
+        // Steps are told where their files are, and run elsewhere.
+        let at = |source| StoreError::Io { path: dir.to_owned(), source };
+        let dir = std::path::absolute(dir).map_err(at)?;
+        let backend = Sqlite::open(&dir, network)?;
+        Ok(Self::new(Box::new(backend), Arc::new(BootClock::start()?), &dir))
     }
 
     /// A store that lasts as long as this value and those made from it with [`Store::another`].

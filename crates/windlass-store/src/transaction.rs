@@ -428,8 +428,11 @@ impl<'a> Transaction<'a> {
         self.records.new_run_id()
     }
 
-    /// Stores a new run.
+    /// Stores a new run. Refused if its directory has a name that is no text.
     pub fn insert_run(&self, run: &RunRecord) -> Result<(), StoreError> {
+        if run.dir.to_str().is_none() {
+            return Err(StoreError::NoText { dir: run.dir.clone() });
+        }
         self.records.insert_run(run, self.moment.wall_ms)
     }
 

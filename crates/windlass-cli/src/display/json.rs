@@ -11,6 +11,7 @@ use super::change::Ending;
 use super::stream::Stream;
 use super::view::{Clock, View};
 use super::words::{beginning, ending, stopping};
+use crate::output::json;
 use crate::style::Style;
 
 /// A view for programs on standard output; what is said about the run goes to standard error.
@@ -105,8 +106,7 @@ struct LeftOut<'a> {
 
 impl Json {
     fn tell(&mut self, event: &impl Serialize) {
-        let line = serde_json::to_string(event).expect("texts and numbers have a JSON form");
-        self.out.line(&line);
+        self.out.write(json(event));
         self.out.flush();
     }
 

@@ -1,9 +1,10 @@
 //! Reads the log of an attempt, while it is written and afterwards.
 //!
 //! The log itself is the buffer: what has not been shown is read again from there, so a line may be
-//! as long as it likes and takes no room here.
+//! as long as it likes and takes no room here. No log stays open: where few files may be, those that
+//! are left are for processes.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,6 @@ pub(crate) enum Until {
 /// A place in a log: what is before it has been shown.
 pub(crate) struct Tail {
     path: PathBuf,
-    file: Option<File>,
     shown: u64,
     /// Up to here there is no further end of a line.
     seen: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Tail {
 
 impl Tail {
     pub(crate) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), file: None, shown: 0, seen: 0 }
+        Self { path: path.to_owned(), shown: 0, seen: 0 }
     }
 
     /// Gives the complete lines that have come to `take`, piece by piece. Returns whether there may
@@ -89,9 +89,12 @@ impl Tail {
     }
 
     /// Reads from one place to another, or to the end of what is there.
-    fn read(&mut self, from: u64, to: u64, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+    fn read(&self, from: u64, to: u64, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         let mut rest = to.min(self.len()?).saturating_sub(from);
-        let Some(file) = self.file.as_mut().filter(|_| rest > 0) else { return Ok(()) };
+        if rest == 0 {
+            return Ok(());
+        }
+        let mut file = File::open(&self.path)?;
         file.seek(SeekFrom::Start(from))?;
         let most = |rest: u64| usize::try_from(rest).map_or(PIECE, |rest| rest.min(PIECE));
         let mut buffer = vec![0; most(rest)];
@@ -109,19 +112,12 @@ impl Tail {
         Ok(())
     }
 
-    /// The file, once it is there.
-    fn open(&mut self) -> io::Result<Option<&mut File>> {
-        if self.file.is_none() {
-            self.file = match File::open(&self.path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-                opened => Some(opened?),
-            };
+    /// How long the log is; it may not be there yet.
+    fn len(&self) -> io::Result<u64> {
+        match fs::metadata(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            log => Ok(log?.len()),
         }
-        Ok(self.file.as_mut())
-    }
-
-    fn len(&mut self) -> io::Result<u64> {
-        self.open()?.map_or(Ok(0), |file| Ok(file.metadata()?.len()))
     }
 }
 

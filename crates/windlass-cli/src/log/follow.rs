@@ -155,7 +155,8 @@ impl Tail {
         Ok(())
     }
 
-    /// Prints whole lines; also the last one if there is no more to come.
+    /// Prints whole lines; also the last one if there is no more to come. One without an end comes in
+    /// parts, so that it takes little room here.
     fn print_lines(
         &mut self,
         out: &mut impl Write,
@@ -163,32 +164,19 @@ impl Tail {
         form: Form,
         last: Last,
     ) -> io::Result<()> {
-        match form {
-            Form::Json => self.print_json(out, run, last),
-            Form::Text => self.print_prefixed(out, last),
-        }
-    }
-
-    fn print_json(&mut self, out: &mut impl Write, run: &str, last: Last) -> io::Result<()> {
-        let mut done = 0;
+        let (prefix, mut done) = (self.piece.prefix(), 0);
         while let Some(part) = Part::first(&self.rest[done..], last) {
-            out.write_all(self.piece.line_json(run, &part).as_bytes())?;
+            match form {
+                Form::Json => out.write_all(self.piece.line_json(run, &part).as_bytes())?,
+                Form::Text => {
+                    write!(out, "{prefix} | ")?;
+                    out.write_all(part.bytes.strip_suffix(b"\n").unwrap_or(part.bytes))?;
+                    writeln!(out)?;
+                }
+            }
             done += part.bytes.len();
         }
         self.rest.drain(..done);
-        Ok(())
-    }
-
-    fn print_prefixed(&mut self, out: &mut impl Write, last: Last) -> io::Result<()> {
-        let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let whole = if last.0 { self.rest.len() } else { whole };
-        let name = self.piece.prefix();
-        for line in self.rest[..whole].split_inclusive(|byte| *byte == b'\n') {
-            write!(out, "{name} | ")?;
-            out.write_all(line.strip_suffix(b"\n").unwrap_or(line))?;
-            writeln!(out)?;
-        }
-        self.rest.drain(..whole);
         Ok(())
     }
 }

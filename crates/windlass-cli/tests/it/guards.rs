@@ -1,5 +1,7 @@
 //! `windlass guard`.
 
+use std::time::{Duration, Instant};
+
 use rustix::process::Signal;
 
 use crate::bench::{Bench, eventually, rounds, runs, signal, stderr, stdout};
@@ -67,6 +69,16 @@ fn what_a_check_leaves_behind_does_not_hold_it_up() {
     let output = bench.call(&["guard", "flow.toml", "g"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(!runs(&bench.read("child")));
+}
+
+#[test]
+fn a_check_ends_with_the_wait_for_it() {
+    let bench = bench("condition = 'echo $$ > itself; exec sleep 600'");
+    let began = Instant::now();
+    let output = bench.call(&["guard", "flow.toml", "g", "--wait", "500ms"]);
+    assert_eq!(output.status.code(), Some(75), "{}", stderr(&output));
+    assert!(began.elapsed() < Duration::from_secs(30), "a check by itself may take 60 s");
+    assert!(!runs(&bench.read("itself")));
 }
 
 #[test]

@@ -244,3 +244,18 @@ pub(crate) fn under_way() -> Stage {
     stage.refuse("deploy", "deploy");
     stage
 }
+
+#[test]
+fn a_run_that_was_killed_behind_its_last_step_has_ended_as_its_steps_have() {
+    let ends = [("success", "succeeded"), ("failed", "failed"), ("cancelled", "cancelled")];
+    let late = ("deadline = '2s'\n", 3000, "failed", "too late");
+    let ends = ends.map(|(step, run)| ("deadline = '1h'\n", 1000, step, run));
+    for (deadline, at, step, run) in ends.into_iter().chain([late]) {
+        let mut stage = Stage::new();
+        stage.submit("7777aaaa", "killed", &format!("{deadline}[step.a]\nrun = 'a'\n"));
+        stage.journal(&format!("0 start a\n{at} {step} a"));
+        stage.abandon();
+        let said = crate::bench::stdout(&stage.bench.call(&["history"]));
+        assert!(said.contains(&format!("killed    {run}")), "{step}: {said}");
+    }
+}

@@ -1,5 +1,7 @@
 //! What steps hand on to those after them.
 
+use std::fs;
+
 use crate::bench::{Bench, stderr, stdout};
 
 #[test]
@@ -29,6 +31,17 @@ env   = { V = "{writes.text}" }
         assert_eq!(bench.read(file), value, "{file}");
     }
     assert!(!bench.path("owned").exists());
+}
+
+#[test]
+fn a_step_finds_the_place_for_its_output_wherever_it_runs() {
+    let bench = Bench::new();
+    fs::create_dir_all(bench.path("sub/deep")).expect("a directory");
+    let flow = "[step.a]\ndir = 'deep'\nrun = 'echo k=v > \"$WINDLASS_OUTPUT\"'\n\
+        [step.b]\nafter = ['a']\nrun = 'test {a.k} = v'\n";
+    bench.write("sub/flow.toml", flow);
+    let output = bench.call(&["--state", "elsewhere", "run", "sub/flow.toml"]);
+    assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
 }
 
 #[test]

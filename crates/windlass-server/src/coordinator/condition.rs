@@ -14,6 +14,7 @@ use windlass_store::{Event, GuardWait};
 use windlass_workflow::{Guard, GuardAction};
 
 use super::News;
+use crate::clock::millis;
 use crate::guard::{Check, CheckResult, NotYet, Verdict, Vigil, VigilStep, check_until_closed};
 use crate::mailbox::Sender;
 use crate::order::{ConditionOrder, Unready};
@@ -177,7 +178,7 @@ impl Conditions {
         Some(GuardWait {
             work,
             guard,
-            since_ms: i64::try_from(wait.since.as_nanos() / 1_000_000).unwrap_or(i64::MAX),
+            since_ms: millis(wait.since),
             checks: wait.checks,
             said: wait.said.clone(),
             escalated: wait.escalated,

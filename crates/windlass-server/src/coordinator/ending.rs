@@ -9,10 +9,11 @@ use windlass_workflow::Command;
 
 use super::condition::Side;
 use super::leader::Start;
-use super::pass::{Record, Running, Stage, millis};
+use super::pass::{Record, Running, Stage};
 use super::requests::forget_requests;
 use super::starting::no_log;
 use super::{Coordinator, End, Notice, RunError, Stop, Update};
+use crate::clock::millis;
 use crate::ended::Ended;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
@@ -165,13 +166,11 @@ impl Coordinator {
     }
 
     fn outcome(&self) -> End {
-        let count = |state| self.schedule.engine().metrics().count(state);
-        let bad = count(WorkState::Failed) + count(WorkState::Blocked);
-        match count(WorkState::Success) == self.schedule.len() {
-            true => End::Succeeded,
-            false if self.schedule.is_too_late() => End::TooLate,
-            false if self.cancelled || bad == 0 => End::Cancelled,
-            false => End::Failed,
+        match self.schedule.outcome(self.schedule.now()) {
+            RunOutcome::Succeeded => End::Succeeded,
+            RunOutcome::TooLate => End::TooLate,
+            RunOutcome::Failed if !self.cancelled => End::Failed,
+            _ => End::Cancelled,
         }
     }
 

@@ -19,6 +19,7 @@ use super::ending::{GRACE, cannot_end};
 use super::leader::{Leader, Start};
 use super::requests::Wish;
 use super::{Coordinator, News, RunError};
+use crate::clock::millis;
 use crate::ended::{Ended, Exit};
 use crate::guard::Verdict;
 use crate::processes::Job;
@@ -162,10 +163,6 @@ impl Running {
             cpu_ms: usage.map(|usage| u64::try_from(usage.cpu.as_millis()).unwrap_or(u64::MAX)),
         }
     }
-}
-
-pub(super) fn millis(at: Timestamp) -> i64 {
-    i64::try_from(at.as_nanos() / 1_000_000).unwrap_or(i64::MAX)
 }
 
 impl Coordinator {

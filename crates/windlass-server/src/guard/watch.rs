@@ -147,6 +147,11 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
         Timestamp::ZERO.after(self.began.elapsed())
     }
 
+    /// How long the caller still waits.
+    fn left(&self) -> Option<Duration> {
+        self.order.wait.map(|wait| wait.saturating_sub(self.began.elapsed()))
+    }
+
     /// Whether an event came since the last time that it waits for. Reads all that there are.
     fn has_event(&mut self) -> Result<bool, StoreError> {
         let mut found = false;
@@ -158,6 +163,9 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
 
     fn check(&mut self, limit: Duration) -> Result<Option<GuardEnd>, GuardError> {
         let Watch { guard, env, dir, .. } = *self.order;
+        // Without any time to wait, there is still one check.
+        let left = self.left().filter(|left| !left.is_zero());
+        let limit = left.map_or(limit, |left| left.min(limit));
         let check = Check { script: &guard.condition, env, dir, limit, mark: &self.mark };
         match check_until_signal(&check, &self.signals)? {
             Err(signal) => Err(GuardError::Interrupted { signal }),
@@ -186,7 +194,7 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
     }
 
     fn wait(&mut self, until: Option<Timestamp>) -> Result<Option<GuardEnd>, GuardError> {
-        let left = self.order.wait.map(|wait| wait.saturating_sub(self.began.elapsed()));
+        let left = self.left();
         if left.is_some_and(|left| left.is_zero()) {
             return Ok(Some(GuardEnd::NotYet(self.last.take())));
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use windlass_core::{Fact, Happening, Phase, WorkId};
 
 use super::StepView;
-use super::run::millis;
+use crate::clock::millis;
 use crate::schedule::Schedule;
 
 /// When gates were decided, and steps were tried again by somebody.

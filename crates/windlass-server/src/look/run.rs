@@ -3,16 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use windlass_core::{Ending, Fact, Grant, Happening, Name, Timestamp, WorkId, WorkState, nearest};
+use windlass_core::{Ending, Fact, Grant, Happening, Name, Timestamp, WorkId, nearest};
 use windlass_store::{
-    AttemptEnd, AttemptRecord, GuardWait, Moment, Process, RunEnd, RunListing, RunOutcome,
-    RunRecord, SlateCopy, Store, StoreError, StoredLease, Transaction,
+    AttemptEnd, AttemptRecord, GuardWait, Moment, Process, RunEnd, RunListing, RunRecord,
+    SlateCopy, Store, StoreError, StoredLease, Transaction,
 };
 
 use super::find::found;
 use super::guarded::GuardTimes;
 use super::{AttemptView, LookError, StepState, StepView};
 use crate::attempt::{log_path, run_dir};
+use crate::clock::millis;
 use crate::coordinator::{plan_of, read_slate};
 use crate::schedule::Schedule;
 use crate::spares;
@@ -234,11 +235,6 @@ pub(super) fn is_live(stored: &StoredLease, moment: &Moment) -> bool {
     !gone && stored.owner.boot == moment.boot && !stored.lease.is_stale(moment.at)
 }
 
-/// Milliseconds since 1970, of a run's clock.
-pub(super) fn millis(at: Timestamp) -> i64 {
-    i64::try_from(at.as_nanos() / 1_000_000).unwrap_or(i64::MAX)
-}
-
 fn state_of(
     schedule: &Schedule,
     listing: &RunListing,
@@ -256,12 +252,9 @@ fn state_of(
         return RunState::Interrupted;
     }
     // One that ended before ends were kept, or was killed between its last step and its end.
-    let all = engine.metrics().count(WorkState::Success) == schedule.len();
-    let outcome = if all { RunOutcome::Succeeded } else { RunOutcome::Failed };
-    RunState::Ended(RunEnd {
-        at_ms: last.map_or(listing.created_ms, |last| millis(last.at)),
-        outcome,
-    })
+    let created = Timestamp::from_millis(listing.created_ms.unsigned_abs());
+    let at = last.map_or(created, |last| last.at);
+    RunState::Ended(RunEnd { at_ms: millis(at), outcome: schedule.outcome(at) })
 }
 
 /// Reads the steps of a run out of its journal.

@@ -6,6 +6,8 @@ use windlass_core::{Phase, WorkId, WorkState};
 use windlass_store::AttemptEnd;
 use windlass_workflow::Edge;
 
+use crate::clock::millis;
+
 /// A step as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -58,7 +60,7 @@ pub enum StepState {
 impl StepState {
     pub(super) fn of(phase: Phase) -> Self {
         match phase {
-            Phase::Delayed { due } => StepState::Retrying { at_ms: super::run::millis(due) },
+            Phase::Delayed { due } => StepState::Retrying { at_ms: millis(due) },
             Phase::Skipped => StepState::Skipped,
             phase => match phase.state() {
                 WorkState::Pending => StepState::Waiting,

@@ -8,11 +8,12 @@ use windlass_workflow::EdgeCondition;
 
 use super::find::found;
 use super::holder::Attempt;
-use super::run::{Seen, millis, slate_of};
+use super::run::{Seen, slate_of};
 use super::turn::tell_habits;
 use super::{
     Estimate, Expectations, Expected, LookError, People, RunState, RunView, StepState, StepView,
 };
+use crate::clock::millis;
 
 /// Why a step is where it is.
 #[non_exhaustive]

@@ -88,11 +88,6 @@ impl Records for SqliteRecords<'_> {
         })
     }
 
-    fn names(&self) -> Result<Vec<Name>, StoreError> {
-        let query = "SELECT kind, name FROM name ORDER BY kind, name";
-        self.all(query, [], |row| Ok(name_of(&row.get::<_, String>(0)?, row.get(1)?)))
-    }
-
     fn put_name(&self, name: &Name, stored: &StoredName) -> Result<(), StoreError> {
         let upsert = "INSERT OR REPLACE INTO name
             (kind, name, capacity, token, acquired, released, denied, reclaimed, stale)

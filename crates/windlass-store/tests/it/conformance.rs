@@ -205,6 +205,7 @@ suite! {
         many_threads_share_commits_and_nothing_is_lost;
     journal:
         facts_come_back_as_they_were_written
+        a_run_in_a_directory_whose_name_is_no_text_is_refused
         a_stale_epoch_is_refused
         runs_are_found_by_the_beginning_of_their_id
         a_run_comes_back_as_it_was_submitted

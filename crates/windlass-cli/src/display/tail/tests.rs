@@ -1,4 +1,3 @@
-use std::fs;
 use std::io::Write;
 
 use super::*;
@@ -115,4 +114,16 @@ fn the_last_line_is_one_that_says_something() {
     check(b"\x1b[1mbold\x1b[0m \xff\x1b]0;title\x07 end\n", "bold \u{fffd} end");
     check(&b"x".repeat(100_000), &"x".repeat(WINDOW as usize));
     assert_eq!(last_line(Path::new("/nowhere/at/all")).expect("that is no mistake"), "");
+}
+
+#[test]
+fn a_log_is_open_only_while_it_is_read() {
+    let log = Log::new();
+    let mut tail = Tail::new(&log.path());
+    log.append("one\ntwo");
+    assert_eq!(lines(&mut tail, Until::Now), b"one\n");
+    let is_log = |open: io::Result<fs::DirEntry>| {
+        open.and_then(|open| fs::read_link(open.path())).is_ok_and(|path| path == log.path())
+    };
+    assert!(!fs::read_dir("/proc/self/fd").expect("this is Linux").any(is_log));
 }

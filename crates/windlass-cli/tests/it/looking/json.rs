@@ -192,4 +192,8 @@ fn a_line_without_an_end_comes_in_parts() {
         assert_eq!(joined.pop().as_deref(), Some(""), "the last part says that it is");
         assert!(joined == lines, "{flags:?}: put together, the parts are what was printed");
     }
+    let followed = stdout(&stage.bench.call(&["log", "last", "-f"]));
+    let parts = followed.lines().map(|line| line.strip_prefix("a | ").expect("each says whose"));
+    assert!(parts.clone().all(|part| part.len() <= 65_536), "nobody keeps more of a line");
+    assert!(parts.collect::<String>() == lines.concat(), "all of it was printed");
 }

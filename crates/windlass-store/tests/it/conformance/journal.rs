@@ -1,3 +1,7 @@
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
 use windlass_core::{Fact, Happening, Timestamp, WorkId};
 use windlass_store::{
     AttemptEnd, AttemptRecord, GuardWait, RunEnd, RunListing, RunOutcome, RunRecord, StoreError,
@@ -29,6 +33,15 @@ pub(super) fn facts_come_back_as_they_were_written(on: &mut Fixture) {
         .expect("the store works");
     assert_eq!(on.store.facts("abc").expect("it was written"), [fact(1), fact(2), fact(3)]);
     assert!(on.store.facts("xyz").expect("it can be read").is_empty());
+}
+
+pub(super) fn a_run_in_a_directory_whose_name_is_no_text_is_refused(on: &mut Fixture) {
+    let dir = PathBuf::from(OsStr::from_bytes(b"/bad\xff"));
+    let run = RunRecord { id: "abc".to_owned(), dir, ..RunRecord::default() };
+    let refused = on.store.transact(|transaction| transaction.insert_run(&run));
+    let refused = refused.expect_err("it could not be found again");
+    assert!(matches!(refused, StoreError::NoText { .. }) && refused.is_usage(), "{refused}");
+    assert!(on.store.run("abc").is_err(), "nothing is stored");
 }
 
 pub(super) fn a_stale_epoch_is_refused(on: &mut Fixture) {
