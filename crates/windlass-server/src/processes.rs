@@ -533,7 +533,7 @@ impl Processes {
             .filter(|output| ended.is_success() && access(output, Access::EXISTS).is_ok())
         {
             None => Some((job, ended)),
-            Some(output) => self.read_output(job, ended, traces.log, output),
+            Some(output) => self.read_output(job, ended, &traces.log, &output),
         }
     }
 
@@ -543,16 +543,16 @@ impl Processes {
         &self,
         job: Job,
         ended: Ended,
-        log: Log,
-        output: PathBuf,
+        log: &Log,
+        output: &Path,
     ) -> Option<(Job, Ended)> {
-        let (tell, there) = (self.tell.clone(), (ended.clone(), log.clone(), output.clone()));
+        let (tell, there) = (self.tell.clone(), (ended.clone(), log.clone(), output.to_owned()));
         let reading = thread::Builder::new().spawn(move || {
             let (ended, log, output) = there;
             // Nobody listens any more if the run has failed meanwhile.
             let _ = tell.send(Word::Over(job, with_output(ended, &log, &output)));
         });
-        reading.is_err().then(|| (job, with_output(ended, &log, &output)))
+        reading.is_err().then(|| (job, with_output(ended, log, output)))
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct Component<'a> {
     meta: Meta,
     owners: BTreeMap<(Name, Token), Owner>,
     waiting: BTreeMap<HolderId, Waiting>,
+    /// Whether processes are gone, as far as that was looked at: one may hold and wait for much.
+    gone: BTreeMap<Process, bool>,
     /// Who stands behind the holds and the place in line that are new.
     pub(crate) newcomer: Newcomer,
 }
@@ -86,6 +88,7 @@ impl<'a> Component<'a> {
             meta,
             owners: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            gone: BTreeMap::new(),
             newcomer: Newcomer::default(),
         };
         component.before.floor = Token(component.meta.epoch << EPOCH_BIT);
@@ -179,10 +182,10 @@ impl<'a> Component<'a> {
     /// far as can be seen from here. Whether that changed anything.
     fn clear_holder(&mut self, name: &Name, lease: &Lease) -> bool {
         let Some(owner) = self.owners.get(&(name.clone(), lease.token)) else { return false };
-        let process = owner.process.as_ref();
-        let gone = process.is_some_and(Process::is_gone);
+        let (process, has_tree) = (owner.process.clone(), owner.tree.is_some());
+        let gone = self.is_gone(process.as_ref());
         let stale = gone || lease.is_stale(self.moment.at);
-        let unseen = owner.tree.is_none() || !process.is_some_and(Process::is_in_sight);
+        let unseen = !has_tree || !process.as_ref().is_some_and(Process::is_in_sight);
         if gone {
             self.state.abandon(name, lease.token);
         }
@@ -194,11 +197,21 @@ impl<'a> Component<'a> {
 
     fn clear_waiter(&mut self, holder: &HolderId) -> bool {
         let waiting = self.waiting.get(holder);
-        let process = waiting.and_then(|waiting| waiting.process.as_ref());
-        let gone = process.is_some_and(Process::is_gone);
+        let process = waiting.and_then(|waiting| waiting.process.clone());
+        let gone = self.is_gone(process.as_ref());
         if gone {
             self.state.leave(holder, self.moment.at);
         }
+        gone
+    }
+
+    fn is_gone(&mut self, process: Option<&Process>) -> bool {
+        let Some(process) = process else { return false };
+        if let Some(gone) = self.gone.get(process) {
+            return *gone;
+        }
+        let gone = process.is_gone();
+        self.gone.insert(process.clone(), gone);
         gone
     }
 

@@ -13,7 +13,7 @@ const ENOENT: i32 = 2;
 const ESRCH: i32 = 3;
 
 /// One life of one process on this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Process {
     /// Its number.
     pub pid: u32,

@@ -3,6 +3,7 @@
 //! Who gets a name is decided by core's machines, over what was loaded in this very transaction.
 
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::slice;
 
@@ -360,12 +361,17 @@ impl<'a> Transaction<'a> {
         self.records.leases(Some(name))
     }
 
+    /// Who stands in line for a name, in order.
+    pub fn line(&self, name: &Name) -> Result<Vec<HolderId>, StoreError> {
+        let mut tickets = self.records.tickets(Some(name))?;
+        tickets.sort_by_key(rank);
+        Ok(tickets.into_iter().map(|stored| stored.ticket.holder).collect())
+    }
+
     /// Every name that is held or waited for.
     pub fn overview(&self) -> Result<Vec<NameView>, StoreError> {
         let (leases, mut tickets) = (self.records.leases(None)?, self.records.tickets(None)?);
-        tickets.sort_by_key(|stored| {
-            (std::cmp::Reverse(stored.ticket.priority), stored.ticket.arrival)
-        });
+        tickets.sort_by_key(rank);
         let held = leases.iter().map(|lease| &lease.name);
         let wanted = tickets.iter().flat_map(|stored| &stored.ticket.needs).map(|need| &need.name);
         let names: BTreeSet<&Name> = held.chain(wanted).collect();
@@ -565,6 +571,11 @@ impl<'a> Transaction<'a> {
         self.rings.borrow_mut().extend(bells.into_iter().map(|bell| (Topic::Turn, Some(bell))));
         Ok(())
     }
+}
+
+/// A place in line: smaller comes first.
+fn rank(stored: &StoredTicket) -> (Reverse<i64>, u64) {
+    (Reverse(stored.ticket.priority), stored.ticket.arrival)
 }
 
 /// The names of a claim, which make sense.

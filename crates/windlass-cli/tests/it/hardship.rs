@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::fs;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -108,28 +108,31 @@ fn a_run_that_can_make_no_log_stops_and_goes_on_when_it_can() {
     }
 }
 
-/// Has the process that leads the run find no room for another thread, once it has those of any run.
-const NO_THREADS: &str = "until cat /proc/$PPID/task/*/comm | grep -qx pulse; do sleep 0.02; done; \
-    size=$(awk '/VmSize/ { print $2 }' /proc/$PPID/status); \
-    prlimit --pid $PPID --as=$(( (size + 1024) * 1024 )); ";
+/// Runs a step that has the process that leads its run find no room for the stack of another thread, once
+/// that has those of any run, and then does this.
+fn run_without_threads(step: &str, more: &str) -> (Bench, Output) {
+    let bench = Bench::new();
+    let limit = "until cat /proc/$PPID/task/*/comm | grep -qx pulse; do sleep 0.02; done; \
+         size=$(awk '/VmSize/ { print $2 }' /proc/$PPID/status); \
+        prlimit --pid $PPID --as=$(( (size + 1536) * 1024 ));";
+    bench.write("flow.toml", &format!("[step.a]\nrun = \"\"\"{limit} {step}\"\"\"\n{more}"));
+    let mut command = bench.command(&["run", "flow.toml"]);
+    // Otherwise each thread has a place of its own for its memory, and cannot have it either.
+    let output = command.env("MALLOC_ARENA_MAX", "1").output().expect("the binary runs");
+    (bench, output)
+}
 
 #[test]
 fn what_a_step_has_written_is_read_also_where_no_thread_can_be_had() {
-    let writes = format!("{NO_THREADS} echo word=said > $WINDLASS_OUTPUT");
-    let flow = format!(
-        "[step.writes]\nrun = \"\"\"{writes}\"\"\"\n\
-         [step.reads]\nafter = ['writes']\nrun = 'echo {{writes.word}} > seen'\n"
-    );
-    let (bench, output) = Bench::run(&flow);
+    let reads = "[step.b]\nafter = ['a']\nrun = 'echo {a.word} > seen'\n";
+    let (bench, output) = run_without_threads("echo word=said > $WINDLASS_OUTPUT", reads);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(bench.read("seen"), "said\n");
 }
 
 #[test]
 fn a_run_that_cannot_go_on_for_want_of_a_thread_leaves_nothing_running() {
-    // To have its steps end takes a thread.
-    let leaves = format!("{NO_THREADS} sleep 600 & echo $! > pid; kill -TERM $PPID; wait");
-    let (bench, output) = Bench::run(&format!("[step.only]\nrun = \"\"\"{leaves}\"\"\"\n"));
+    let (bench, output) = run_without_threads("sleep 600 & echo $! > pid", "");
     assert_eq!(output.status.code(), Some(69), "{}", stderr(&output));
     eventually("it is gone", || !runs(&bench.read("pid")));
 }

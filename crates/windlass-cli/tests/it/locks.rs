@@ -1,3 +1,5 @@
+use std::time::{Duration, Instant};
+
 use crate::bench::{Bench, runs, stderr, stdout};
 
 /// Holds the lock x from the file `held` until there is a file `release`.
@@ -32,6 +34,25 @@ fn a_step_whose_lock_is_taken_waits_without_a_slot() {
     let output = run.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(bench.read("record"), "other\nlocked 2 1\n");
+}
+
+/// A look at each of them whenever one ends would take minutes.
+#[test]
+fn a_long_line_of_steps_moves_on_in_its_order() {
+    for (name, own) in
+        [("lock", "lock = 'x'"), ("locks", "lock = ['x', 'y']"), ("slots", "semaphore = { s = 1 }")]
+    {
+        let steps = (0..150).map(|n| format!("[step.s{n}]\n{own}\nrun = 'echo {n} >> record'\n"));
+        let bench = Bench::new();
+        let semaphore = "concurrency = 4\n[semaphore.s]\ncapacity = 1\n";
+        bench.write("flow.toml", &format!("{semaphore}{}", steps.collect::<String>()));
+        let began = Instant::now();
+        let output = bench.call(&["run", "flow.toml", "--output", "quiet"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(began.elapsed() < Duration::from_secs(60), "{name}: {:?}", began.elapsed());
+        let order: String = (0..150).map(|n| format!("{n}\n")).collect();
+        assert_eq!(bench.read("record"), order, "{name}");
+    }
 }
 
 #[test]

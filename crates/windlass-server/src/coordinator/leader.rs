@@ -1,5 +1,6 @@
 //! Who leads a run, and how its attempts get their names.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use windlass_core::{Fact, Grant, HolderId, Phase, Token, WorkId};
@@ -139,6 +140,22 @@ impl Leader {
         self.orders(schedule, &written).needs(grant)
     }
 
+    /// The attempts in the order in which they stand in line for a name.
+    fn in_line(
+        &self,
+        transaction: &Transaction<'_>,
+        name: &Name,
+        mut grants: Vec<Grant>,
+    ) -> Result<Vec<Grant>, StoreError> {
+        if grants.len() > 1 {
+            let line = transaction.line(name)?.into_iter().enumerate();
+            let places: BTreeMap<_, _> = line.map(|(place, holder)| (holder, place)).collect();
+            let place = |grant: &Grant| places.get(&self.holder_of(*grant)).copied();
+            grants.sort_by_cached_key(|grant| place(grant).unwrap_or(usize::MAX));
+        }
+        Ok(grants)
+    }
+
     /// What marks every process of the run.
     pub(super) fn mark(&self) -> String {
         format!("run-{}", self.run.id)
@@ -211,7 +228,8 @@ pub(super) fn admit(
 }
 
 /// Has those look again whose names can be had now. The others do not, because what refuses them
-/// inside would be set aside for them, though they could not use it.
+/// inside would be set aside for them, though they could not use it. What refuses one refuses those
+/// behind it that need the same, so of a long line hardly any have to be looked at.
 fn ring(
     schedule: &mut Schedule,
     leader: &Leader,
@@ -219,17 +237,26 @@ fn ring(
     transaction: &Transaction<'_>,
     asking: &mut Asking<'_>,
 ) -> Result<(), StoreError> {
+    let mut lines: BTreeMap<Vec<(Name, u32)>, (Vec<Need>, Vec<Grant>)> = BTreeMap::new();
     for grant in schedule.refused() {
-        let refused = match leader.needs(schedule, logs, grant) {
+        match leader.needs(schedule, logs, grant) {
             Ok(needs) => {
-                let look = |claim: &Claim<'_>| transaction.refusal(claim);
-                asking.with_claim(schedule, leader, grant, &needs, look)?
+                let same = needs.iter().map(|need| (need.name.clone(), need.weight)).collect();
+                lines.entry(same).or_insert_with(|| (needs, Vec::new())).1.push(grant);
             }
-            Err(_) => None,
-        };
-        match refused {
-            Some(refused) => asking.leftovers.extend(refused.leftovers),
-            None => schedule.ring(grant.work),
+            Err(_) => schedule.ring(grant.work),
+        }
+    }
+    for (needs, grants) in lines.into_values() {
+        for grant in leader.in_line(transaction, &needs[0].name, grants)? {
+            let look = |claim: &Claim<'_>| transaction.refusal(claim);
+            match asking.with_claim(schedule, leader, grant, &needs, look)? {
+                None => schedule.ring(grant.work),
+                Some(refused) => {
+                    asking.leftovers.extend(refused.leftovers);
+                    break;
+                }
+            }
         }
     }
     Ok(())
