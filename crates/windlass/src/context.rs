@@ -8,7 +8,7 @@ use futures::task::AtomicWaker;
 use thiserror::Error;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use windlass_core::{Children, Grant, Input, Phase, Timestamp, WorkId};
+use windlass_core::{Children, Grant, Input, Timestamp, WorkId};
 
 use crate::computing::OnPool;
 use crate::handle::WorkHandle;
@@ -543,10 +543,9 @@ impl<'a> Waiting<'a> {
         // Release, for `may_go_on`: first counted as waiting, then without its slot.
         ctx.cell.waits.fetch_add(1, Ordering::Release);
         ctx.shared().visit(|visit| {
-            // Its place in line to go on may belong to another wait of this attempt, or to nobody any
-            // more. Relaxed: whoever got it that place was counted before it took the lock.
-            let is_in_line = visit.state.engine.phase(ctx.id) == Some(Phase::Resuming);
-            if !is_in_line || ctx.cell.in_line.load(Ordering::Relaxed) == 0 {
+            // Another wait of this attempt may be over: it has the attempt's place in line to go on, or has got
+            // the slot already, and goes on first. Relaxed: it was counted before it took the lock.
+            if ctx.cell.in_line.load(Ordering::Relaxed) == 0 {
                 // Refused only if the attempt is over, and then it has nothing to give back.
                 let _ = visit.apply(Input::Suspend(ctx.grant()));
             }
