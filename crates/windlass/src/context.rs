@@ -12,7 +12,7 @@ use windlass_core::{Children, Grant, Input, Timestamp, WorkId};
 
 use crate::computing::OnPool;
 use crate::handle::WorkHandle;
-use crate::reference::ExecuteError;
+use crate::reference::{ExecuteError, WorkRef};
 use crate::shared::Shared;
 use crate::spec::{SubmitError, WorkSpec};
 
@@ -473,9 +473,42 @@ impl WorkContext {
     /// # }
     /// ```
     pub fn add_child<T>(&self, spec: WorkSpec<T>) -> Result<WorkId, SubmitError> {
+        self.shared().submit(spec, Some(self.as_parent()), None)
+    }
+
+    /// Adds a child, as [`WorkContext::add_child`] does, whose value can be had: by waiting for it without a
+    /// slot, or by the children that follow it.
+    ///
+    /// ```
+    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let one_slot = WorkSchedulerConfig { max_concurrency: 1, ..Default::default() };
+    /// let mut scheduler = WorkScheduler::new(one_slot);
+    /// let sum = scheduler.spawn(work_fn("sum", |ctx| async move {
+    ///     let part = |n: u32| work_fn(format!("part {n}"), move |_| async move { Ok(n * 10) });
+    ///     let parts = [ctx.spawn_child(part(1))?, ctx.spawn_child(part(2))?];
+    ///     let mut sum = 0;
+    ///     for part in parts {
+    ///         sum += *ctx.suspend(part).await??;
+    ///     }
+    ///     Ok(sum)
+    /// }))?;
+    /// scheduler.run_until_done().await;
+    /// assert_eq!(*sum.await?, 30);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn spawn_child<T>(&self, spec: WorkSpec<T>) -> Result<WorkRef<T>, SubmitError> {
+        self.shared().spawn(spec, Some(self.as_parent()))
+    }
+
+    /// As the parent of a child that is about to come.
+    fn as_parent(&self) -> Grant {
         // Release, with the acquire of the runner, which looks for children only then.
         self.cell.has_children.store(true, Ordering::Release);
-        self.shared().submit(spec, Some(self.grant()), None)
+        self.grant()
     }
 
     /// How the children of this attempt fare.
