@@ -8,11 +8,11 @@ use futures::task::AtomicWaker;
 use thiserror::Error;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use windlass_core::{Children, Grant, Input, Phase, Timestamp, WorkId};
+use windlass_core::{Children, Grant, Input, Timestamp, WorkId};
 
 use crate::computing::OnPool;
 use crate::handle::WorkHandle;
-use crate::reference::ExecuteError;
+use crate::reference::{ExecuteError, WorkRef};
 use crate::shared::Shared;
 use crate::spec::{SubmitError, WorkSpec};
 
@@ -473,9 +473,42 @@ impl WorkContext {
     /// # }
     /// ```
     pub fn add_child<T>(&self, spec: WorkSpec<T>) -> Result<WorkId, SubmitError> {
+        self.shared().submit(spec, Some(self.as_parent()), None)
+    }
+
+    /// Adds a child, as [`WorkContext::add_child`] does, whose value can be had: by waiting for it without a
+    /// slot, or by the children that follow it.
+    ///
+    /// ```
+    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let one_slot = WorkSchedulerConfig { max_concurrency: 1, ..Default::default() };
+    /// let mut scheduler = WorkScheduler::new(one_slot);
+    /// let sum = scheduler.spawn(work_fn("sum", |ctx| async move {
+    ///     let part = |n: u32| work_fn(format!("part {n}"), move |_| async move { Ok(n * 10) });
+    ///     let parts = [ctx.spawn_child(part(1))?, ctx.spawn_child(part(2))?];
+    ///     let mut sum = 0;
+    ///     for part in parts {
+    ///         sum += *ctx.suspend(part).await??;
+    ///     }
+    ///     Ok(sum)
+    /// }))?;
+    /// scheduler.run_until_done().await;
+    /// assert_eq!(*sum.await?, 30);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn spawn_child<T>(&self, spec: WorkSpec<T>) -> Result<WorkRef<T>, SubmitError> {
+        self.shared().spawn(spec, Some(self.as_parent()))
+    }
+
+    /// As the parent of a child that is about to come.
+    fn as_parent(&self) -> Grant {
         // Release, with the acquire of the runner, which looks for children only then.
         self.cell.has_children.store(true, Ordering::Release);
-        self.shared().submit(spec, Some(self.grant()), None)
+        self.grant()
     }
 
     /// How the children of this attempt fare.
@@ -543,10 +576,9 @@ impl<'a> Waiting<'a> {
         // Release, for `may_go_on`: first counted as waiting, then without its slot.
         ctx.cell.waits.fetch_add(1, Ordering::Release);
         ctx.shared().visit(|visit| {
-            // Its place in line to go on may belong to another wait of this attempt, or to nobody any
-            // more. Relaxed: whoever got it that place was counted before it took the lock.
-            let is_in_line = visit.state.engine.phase(ctx.id) == Some(Phase::Resuming);
-            if !is_in_line || ctx.cell.in_line.load(Ordering::Relaxed) == 0 {
+            // Another wait of this attempt may be over: it has the attempt's place in line to go on, or has got
+            // the slot already, and goes on first. Relaxed: it was counted before it took the lock.
+            if ctx.cell.in_line.load(Ordering::Relaxed) == 0 {
                 // Refused only if the attempt is over, and then it has nothing to give back.
                 let _ = visit.apply(Input::Suspend(ctx.grant()));
             }

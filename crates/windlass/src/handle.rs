@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
 use windlass_core::{
     Amount, Dependency, DependencyError, Input, Rejected, ResourceCost, SLOTS, WorkId, WorkState,
 };
@@ -80,11 +79,8 @@ impl WorkHandle {
 
     /// Adds a work whose value or failure can be waited for, and had by later works, as the example of
     /// [`WorkRef`] shows.
-    pub fn spawn<T>(&self, mut spec: WorkSpec<T>) -> Result<WorkRef<T>, SubmitError> {
-        let (tell, end) = oneshot::channel();
-        let (name, brings) = (spec.name().into(), (spec.brings)(spec.body.view_mut()));
-        let id = self.shared.submit(spec, None, Some(tell))?;
-        Ok(WorkRef::new(id, name, brings, end))
+    pub fn spawn<T>(&self, spec: WorkSpec<T>) -> Result<WorkRef<T>, SubmitError> {
+        self.shared.spawn(spec, None)
     }
 
     /// Adds a work and waits for what it brings. The scheduler has to run, now or later. Dropping

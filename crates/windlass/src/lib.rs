@@ -76,7 +76,7 @@
 //! | trying again | [`RetryPolicy`], [`WorkError`] and [`Fatal`], [`WorkOutcome::Retry`] |
 //! | cancelling | [`WorkHandle::cancel`], [`WorkContext::cancel_token`], [`CancellationToken`] |
 //! | conditions | [`Gate`], [`ConditionalWork`], [`Dependency`] |
-//! | families | [`WorkContext::add_child`], [`WorkContext::join_children`], [`BatchWork`] |
+//! | families | [`WorkContext::add_child`], [`WorkContext::spawn_child`], [`WorkContext::join_children`], [`BatchWork`] |
 //! | waiting without a slot | [`WorkContext::suspend`], [`WorkHandle::wake`] |
 //! | limits | [`WorkSpec::needs`], [`ResourceCapacity`] that several share, [`Rate`], [`Quota`], [`Ageing`] |
 //! | watching | [`WorkHandle::subscribe`], [`WorkEvent`], `tracing` spans |

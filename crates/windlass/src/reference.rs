@@ -36,6 +36,8 @@ use crate::spec::{Brings, SubmitError};
 /// # }
 /// ```
 ///
+/// It is ready when the work has ended for the first time, with the value or with how it ended. If the work was
+/// [reopened](crate::WorkHandle::reopen) and has brought its value by the time it is awaited, it is that value.
 /// Dropping it does not cancel the work.
 pub struct WorkRef<T> {
     id: WorkId,
@@ -126,7 +128,7 @@ impl<T> WorkRef<T> {
     fn brought(&self, end: Option<End>) -> Result<Arc<T>, WorkFailure> {
         let gone = || End { state: WorkState::Cancelled, skipped: false, error: None };
         let End { state, skipped, error } = end.unwrap_or_else(gone);
-        let value = self.value().filter(|_| state.is_success() && !skipped);
+        let value = self.brings.value_after(state.is_success() && !skipped);
         value.ok_or_else(|| WorkFailure { id: self.id, name: self.name.clone(), state, error })
     }
 }

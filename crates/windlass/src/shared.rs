@@ -16,7 +16,7 @@ use windlass_core::{
 use crate::attempt::{Attempt, Next};
 use crate::capacity::Client;
 use crate::entry::Entry;
-use crate::reference::End;
+use crate::reference::{End, WorkRef};
 use crate::relay::{Relay, Turn, Waited};
 use crate::shelf::Shelf;
 use crate::spec::{Rare, SubmitError, WorkSpec};
@@ -255,6 +255,18 @@ impl Shared {
                 }
             }
         })
+    }
+
+    /// The same for a work whose end and value somebody asks for.
+    pub(crate) fn spawn<T>(
+        &self,
+        mut spec: WorkSpec<T>,
+        parent: Option<Grant>,
+    ) -> Result<WorkRef<T>, SubmitError> {
+        let (tell, end) = oneshot::channel();
+        let (name, brings) = (spec.name().into(), (spec.brings)(spec.body.view_mut()));
+        let id = self.submit(spec, parent, Some(tell))?;
+        Ok(WorkRef::new(id, name, brings, end))
     }
 
     /// What people call it.

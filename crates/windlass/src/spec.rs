@@ -95,6 +95,16 @@ impl<T> Brings<T> {
     }
 }
 
+impl<T> Brings<T> {
+    /// What a work has brought that ended well, or not: it may have been tried again since.
+    pub(crate) fn value_after(&self, went_well: bool) -> Option<Arc<T>> {
+        match self {
+            Self::Nothing(_) if !went_well => None,
+            _ => self.value(),
+        }
+    }
+}
+
 impl<T> Clone for Brings<T> {
     fn clone(&self) -> Self {
         match self {

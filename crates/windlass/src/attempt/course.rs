@@ -58,7 +58,7 @@ impl Course {
     /// Whether nobody has asked it to stop, and it has nobody to wait for.
     pub(super) fn is_untroubled(&self) -> bool {
         let cell = &self.ctx.cell;
-        // Acquire, with the release in `add_child`.
+        // Acquire, with the release in `as_parent`.
         !cell.has_children.load(Ordering::Acquire) && !cell.is_stopped()
     }
 
@@ -125,7 +125,7 @@ impl Course {
     /// An attempt ends after its children, which are asked to stop unless it went well.
     pub(super) async fn wait_for_children(&mut self, outcome: &WorkOutcome) {
         let ctx = self.ctx.clone();
-        // Acquire, with the release in `add_child`.
+        // Acquire, with the release in `as_parent`.
         if !ctx.cell.has_children.load(Ordering::Acquire) || ctx.children().open() == 0 {
             return;
         }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::time::sleep;
 use windlass::{
-    Phase, Reason, SubmitError, WorkContext, WorkError, WorkOutcome, WorkSpec, WorkState, work_fn,
+    Phase, Reason, SubmitError, WorkContext, WorkError, WorkOutcome, WorkSpec, WorkState,
+    work_after, work_fn,
 };
 
 use crate::support::*;
@@ -288,6 +289,26 @@ async fn joining_suspends_so_that_the_parents_own_work_follows_its_children() {
     scheduler.run_until_done().await;
     assert_eq!(looker.await.expect("it only looks").status(), "2/3 children completed");
     assert_eq!(events.seen().last().map(String::as_str), Some("45ms parent Success 1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parent_has_what_its_children_bring() {
+    let mut scheduler = scheduler(1);
+    let sum = work_fn("sum", |ctx| async move {
+        let fails = ctx.attempt == 1;
+        let one = ctx.spawn_child(work_fn("one", |_| async { Ok(1) }))?;
+        let two = work_after("two", &one, move |_, one| async move {
+            if fails { Err(WorkError::msg("not yet")) } else { Ok(*one + 1) }
+        });
+        let two = ctx.spawn_child(two)?;
+        let brought = (ctx.suspend(one).await??, ctx.suspend(two).await??);
+        Ok(*brought.0 + *brought.1)
+    });
+    let sum = scheduler.spawn(sum.retries(1)).expect("it fits");
+    scheduler.run_until_done().await;
+    let parent = look(&scheduler, sum.id());
+    assert_eq!((parent.attempts, parent.children.succeeded), (2, 2));
+    assert_eq!(sum.await.as_deref(), Ok(&3));
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::time::sleep;
 use windlass::{
     Dependency, ExecuteError, SubmitError, Work, WorkContext, WorkError, WorkFailure, WorkOutcome,
-    WorkScheduler, WorkSequence, WorkState, WorkWithCallback, work_cpu, work_fn,
+    WorkScheduler, WorkSequence, WorkState, WorkWithCallback, work_after, work_cpu, work_fn,
 };
 
 use crate::support::*;
@@ -351,6 +351,27 @@ async fn what_failed_can_be_reopened_with_everything_that_follows_it() {
     assert_eq!(events.seen(), expected);
     scheduler.reopen(flaky).expect_err("it has succeeded");
     scheduler.reopen(nobody()).expect_err("it never was");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reopened_work_that_succeeds_has_its_value_for_whoever_awaits_it_then() {
+    let mut scheduler = scheduler(1);
+    let flaky = work_fn("flaky", |ctx| async move {
+        if ctx.attempt == 1 { Err(WorkError::msg("first time")) } else { Ok(ctx.attempt) }
+    });
+    let flaky = scheduler.spawn(flaky).expect("it fits");
+    let plain = scheduler.spawn(ok("plain").after([&flaky])).expect("it fits");
+    let follower = work_after("follower", &flaky, |_, value| async move { Ok(*value + 40) });
+    let follower = scheduler.spawn(follower).expect("it fits");
+    scheduler.run_until_done().await;
+    assert_eq!(flaky.clone().await.expect_err("it failed").state, WorkState::Failed);
+    scheduler.reopen(flaky.id()).expect("it failed");
+    let stale = follower.clone().await.expect_err("it has brought nothing yet");
+    assert_eq!(stale.state, WorkState::Blocked, "it is told of its first end");
+    scheduler.run_until_done().await;
+    assert_eq!(flaky.await.as_deref(), Ok(&2));
+    assert_eq!(follower.await.as_deref(), Ok(&42));
+    assert_eq!(plain.await.expect_err("it has no value that tells").state, WorkState::Blocked);
 }
 
 #[tokio::test(start_paused = true)]

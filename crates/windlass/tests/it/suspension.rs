@@ -1,6 +1,9 @@
 //! Attempts that wait without a slot.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
@@ -330,6 +333,49 @@ async fn a_wait_that_begins_beside_one_that_goes_on_does_not_hold_it_up() {
     let done = tokio::time::timeout(secs(1), scheduler.run_until_done()).await;
     assert!(done.is_ok(), "it goes on at 30 ms");
     assert_eq!(events.seen()[2..], ["30ms other Success 1", "40ms waits Success 1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_that_begins_when_another_has_just_got_its_slot_leaves_it_that() {
+    let mut scheduler = scheduler(1);
+    let began = Arc::new(AtomicBool::new(false));
+    let (let_go, may_go) = std::sync::mpsc::channel();
+    let has_begun = began.clone();
+    let waits = work_fn("waits", move |ctx| {
+        let (began, let_go) = (began.clone(), let_go.clone());
+        async move {
+            let handle = ctx.handle();
+            let mut over = pin!(ctx.suspend(async {
+                while !began.load(Ordering::SeqCst) {
+                    sleep(ms(1)).await;
+                }
+            }));
+            let mut endless = pin!(ctx.suspend(std::future::pending::<()>()));
+            poll_fn(|cx| {
+                let polled = over.as_mut().poll(cx);
+                if polled.is_pending() && look(&handle, ctx.id).phase == Phase::Resuming {
+                    let_go.send(()).expect("somebody has the slot");
+                    while look(&handle, ctx.id).phase != Phase::Running {
+                        std::thread::yield_now();
+                    }
+                    assert!(endless.as_mut().poll(cx).is_pending());
+                }
+                polled
+            })
+            .await?;
+            Ok(())
+        }
+    });
+    let waits = add(&scheduler, waits);
+    let has_the_slot = act("has the slot", move |_| {
+        has_begun.store(true, Ordering::SeqCst);
+        may_go.recv().expect("it is let go");
+        async { WorkOutcome::Success }
+    });
+    add(&scheduler, has_the_slot);
+    let ended = tokio::time::timeout(secs(30), scheduler.run_until_done()).await;
+    ended.expect("the wait that is over goes on");
+    assert_eq!(state(&scheduler, waits), WorkState::Success);
 }
 
 #[tokio::test(start_paused = true)]
