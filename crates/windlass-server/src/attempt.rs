@@ -20,6 +20,8 @@ use crate::order::Order;
 
 /// The variable that tells every process of a run which run it is.
 pub(crate) const RUN_VARIABLE: &str = "WINDLASS_RUN";
+/// The variable by which what a process of a run calls of ours has the run's store.
+pub(crate) const STATE_VARIABLE: &str = "WINDLASS_STATE";
 /// The variable that carries the tokens of the names that an attempt holds.
 pub(crate) const FENCE_VARIABLE: &str = "WINDLASS_FENCE";
 

@@ -11,7 +11,7 @@ use windlass_workflow::{
     Command, EventPattern, EventPatternError, Plan, Script, Step, Template, Unfilled, Variable,
 };
 
-use crate::attempt::RUN_VARIABLE;
+use crate::attempt::{RUN_VARIABLE, STATE_VARIABLE};
 
 /// How to start the processes of one run.
 #[derive(Clone, Copy)]
@@ -19,6 +19,8 @@ pub(crate) struct Orders<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) run: &'a str,
     pub(crate) dir: &'a Path,
+    /// Where the store is.
+    pub(crate) state: &'a Path,
     /// Tells what steps before have written.
     pub(crate) outputs: &'a dyn Fn(&str, &str) -> Option<String>,
 }
@@ -203,7 +205,9 @@ impl Values<'_> {
 
     /// The variables of the step, those of the run, and the values of what a text refers to.
     fn environment(&self, variables: &[&Variable]) -> Result<Vec<(String, String)>, Unready> {
-        let mut env = Vec::new();
+        let state = self.orders.state.to_str();
+        let state = state.map(|state| (STATE_VARIABLE.to_owned(), state.to_owned()));
+        let mut env: Vec<_> = state.into_iter().collect();
         for (name, value) in self.step.iter().flat_map(|step| &step.env) {
             env.push((name.clone(), self.fill(value)?));
         }

@@ -45,6 +45,22 @@ fn a_step_finds_the_place_for_its_output_wherever_it_runs() {
 }
 
 #[test]
+fn what_a_run_calls_of_the_command_has_the_runs_store_wherever_it_is_called() {
+    let bench = Bench::new();
+    fs::create_dir_all(bench.path("sub/deep")).expect("a directory");
+    let show = format!("{} show $WINDLASS_RUN", env!("CARGO_BIN_EXE_windlass"));
+    let flow = format!(
+        "[step.a]\ndir = 'deep'\nwhen = '{show}'\nrun = '{show} > seen'\n\
+         [on]\nsuccess = '{show} && touch told'\n"
+    );
+    bench.write("sub/flow.toml", &flow);
+    let output = bench.call(&["--state", "elsewhere", "run", "sub/flow.toml"]);
+    assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+    assert!(bench.read("sub/deep/seen").contains("running"), "{}", bench.read("sub/deep/seen"));
+    assert!(bench.path("sub/told").exists());
+}
+
+#[test]
 fn the_output_of_the_attempt_that_succeeded_counts() {
     let (bench, output) = Bench::run(
         r#"

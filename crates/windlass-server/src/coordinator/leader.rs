@@ -1,7 +1,7 @@
 //! Who leads a run, and how its attempts get their names.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use windlass_core::{Fact, Grant, HolderId, Phase, Token, WorkId};
 use windlass_store::{
@@ -19,6 +19,8 @@ use crate::tree;
 /// Who leads the run, and under which epoch.
 pub(super) struct Leader {
     pub(super) run: RunRecord,
+    /// Where the store is, once it attends to the run.
+    state: PathBuf,
     pub(super) holder: HolderId,
     pub(super) process: Process,
     pub(super) epoch: Token,
@@ -48,7 +50,8 @@ impl Leader {
         match transaction.claim(&claim)? {
             Claimed::Held(holds) => {
                 let epoch = holds[0].token;
-                Ok(Ok(Self { run, holder, process, epoch, presence: None }))
+                let state = PathBuf::new();
+                Ok(Ok(Self { run, state, holder, process, epoch, presence: None }))
             }
             Claimed::Refused(refused) => {
                 transaction.leave_line(&holder)?;
@@ -92,6 +95,7 @@ impl Leader {
         let what = "the processes of an earlier leader cannot be waited for";
         let presence = Presence::take(state, &self.run.id, &self.process);
         self.presence = Some(presence.map_err(|source| RunError::Io { what, source })?);
+        state.clone_into(&mut self.state);
         Ok(())
     }
 
@@ -131,7 +135,8 @@ impl Leader {
         schedule: &'a Schedule,
         outputs: &'a dyn Fn(&str, &str) -> Option<String>,
     ) -> Orders<'a> {
-        Orders { plan: schedule.plan(), run: &self.run.id, dir: &self.run.dir, outputs }
+        let (run, dir, state) = (&self.run.id, &self.run.dir, &self.state);
+        Orders { plan: schedule.plan(), run, dir, state, outputs }
     }
 
     /// The host-wide names that an attempt needs.
