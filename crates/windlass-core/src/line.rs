@@ -53,7 +53,7 @@ impl fmt::Display for Name {
 }
 
 /// How much of a name is asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Need {
     /// The name.
     pub name: Name,

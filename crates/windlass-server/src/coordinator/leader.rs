@@ -242,17 +242,14 @@ fn ring(
     transaction: &Transaction<'_>,
     asking: &mut Asking<'_>,
 ) -> Result<(), StoreError> {
-    let mut lines: BTreeMap<Vec<(Name, u32)>, (Vec<Need>, Vec<Grant>)> = BTreeMap::new();
+    let mut lines: BTreeMap<Vec<Need>, Vec<Grant>> = BTreeMap::new();
     for grant in schedule.refused() {
         match leader.needs(schedule, logs, grant) {
-            Ok(needs) => {
-                let same = needs.iter().map(|need| (need.name.clone(), need.weight)).collect();
-                lines.entry(same).or_insert_with(|| (needs, Vec::new())).1.push(grant);
-            }
+            Ok(needs) => lines.entry(needs).or_default().push(grant),
             Err(_) => schedule.ring(grant.work),
         }
     }
-    for (needs, grants) in lines.into_values() {
+    for (needs, grants) in lines {
         for grant in leader.in_line(transaction, &needs[0].name, grants)? {
             let look = |claim: &Claim<'_>| transaction.refusal(claim);
             match asking.with_claim(schedule, leader, grant, &needs, look)? {
