@@ -167,6 +167,11 @@ impl ResourceCapacity {
         Arc::ptr_eq(&self.level.shared, &other.level.shared)
     }
 
+    /// Whether both are the same share.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.level, &other.level)
+    }
+
     /// The same error, seen from this level.
     pub(crate) fn impossible(&self, error: CostError) -> ImpossibleCost {
         self.level.impossible(&self.lock(), error)

@@ -63,11 +63,15 @@ impl<T> Queue<T> {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Has the engine take from this capacity from now on, each task as much as `price` says.
+    /// Has the engine take from this capacity from now on, each task as much as `price` says. If it does so
+    /// already it stays there with what is under way: the costs of that went with the tasks.
     pub(crate) fn take_from(&self, capacity: &ResourceCapacity, price: Price<T>) {
         let client = capacity.join(&ResourceCost::new());
         let now = self.shared.clock.now();
         let mut state = self.state();
+        if state.is_under_way() && state.client.capacity.is_same(capacity) {
+            return;
+        }
         let old = mem::replace(&mut state.client, client);
         let wakes = state.engine.depart(&mut old.capacity.lock());
         state.arrive(price, now);

@@ -6,7 +6,7 @@ use std::mem;
 use windlass_core::{
     Alike, Amount, Arrival, Begun, CapacityTree, CostError, CostId, Dependency, Engine,
     EngineConfig, Grant, Input, LevelId, Outcome, ResourceCost, SLOTS, Submission, Timestamp,
-    Transition, WorkId, World,
+    Transition, WorkId, WorkState, World,
 };
 
 use super::started::{Started, StartedTasks};
@@ -307,6 +307,11 @@ impl<T> State<T> {
             }
         }
         taken
+    }
+
+    /// Whether somebody has a task of it.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.engine.metrics().count(WorkState::Running) > 0
     }
 
     pub(super) fn has_ended(&self) -> bool {

@@ -30,6 +30,27 @@ async fn runners_on_one_capacity_share_it_in_turn() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_runner_has_under_way_counts_also_when_its_source_has_a_second_one() {
+    let (capacity, source) = (ResourceCapacity::new(cpus(1)), PrioritySource::new());
+    for n in 0..4 {
+        let task = ScheduledTask::<(), _, Infallible>::new(n.to_string(), || async {
+            sleep(Duration::from_millis(1)).await;
+            Ok(())
+        });
+        source.enqueue(task.cost(cpus(1)), 1).expect("it is open");
+    }
+    source.close();
+    let began = Instant::now();
+    let mut first = TaskPoolRunner::new("first", &source, &capacity).run_tasks(OnError::Stop);
+    assert!(poll_once(&mut first.next()).is_pending());
+    let second = TaskPoolRunner::new("second", &source, &capacity).run_tasks(OnError::Stop);
+    assert_eq!(capacity.available(), cpus(0), "the first one's task has it");
+    let (first, second) = tokio::join!(first.count(), second.count());
+    assert_eq!((first + second, began.elapsed().as_millis()), (4, 4), "one at a time");
+    assert_eq!(capacity.available(), cpus(1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_runner_and_those_who_acquire_share_in_turn() {
     let capacity = ResourceCapacity::new(cpus(1));
     let acquire = async {
