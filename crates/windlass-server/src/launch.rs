@@ -7,12 +7,13 @@
 #![allow(unsafe_code)]
 
 use std::env;
-use std::ffi::{CString, OsString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::ptr;
@@ -25,6 +26,8 @@ use crate::spawn::{keep_ends, reap, spawned};
 
 /// What a child needs before it has a stack of its own; it calls nothing but the kernel.
 const STACK_BYTES: usize = 64 << 10;
+/// The terminal of whoever opens it.
+const TERMINAL: &CStr = c"/dev/tty";
 /// The lowest number of an open file that is none of the three that every program begins with.
 const FIRST_OWN: c_int = 3;
 
@@ -47,9 +50,18 @@ impl Launched {
         pid(self.number).map_or(Ok(()), |number| reap(number).map(drop))
     }
 
-    /// One that was started by the standard library, in a group of its own.
+    /// One that was started by the standard library, in a group of its own, without a terminal.
     pub(crate) fn by_command(command: &mut Command) -> io::Result<Self> {
         keep_ends();
+        if File::open(TERMINAL.to_str().expect("plain")).is_ok() {
+            let leave = || {
+                leave_terminal();
+                Ok(())
+            };
+            // SAFETY: between fork and exec only what is safe to call in a signal handler may be called:
+            // these are plain system calls, without allocation or locks.
+            unsafe { command.pre_exec(leave) };
+        }
         // Nobody asks before its number is there.
         let mut spawned = spawned();
         let mut child = command.spawn()?;
@@ -121,7 +133,7 @@ fn text(text: impl Into<Vec<u8>>) -> io::Result<CString> {
     CString::new(text).map_err(nul)
 }
 
-/// Starts processes in groups of their own, with nothing to read.
+/// Starts processes in groups of their own, with nothing to read and no terminal.
 pub(crate) struct Launcher {
     /// Our own variables, with the lengths of their names.
     inherited: Vec<(usize, CString)>,
@@ -288,6 +300,7 @@ extern "C" fn become_program(birth: *mut c_void) -> c_int {
         for signal in birth.caught {
             libc::signal(*signal, libc::SIG_DFL);
         }
+        leave_terminal();
         let ready = libc::setpgid(0, 0) == 0
             && libc::dup2(birth.input, 0) == 0
             && libc::dup2(birth.output, 1) == 1
@@ -302,6 +315,19 @@ extern "C" fn become_program(birth: *mut c_void) -> c_int {
         // Never nothing, so that it is taken for no success.
         birth.error = (*libc::__errno_location()).max(1);
         libc::_exit(127)
+    }
+}
+
+/// Gives up the terminal of this process, if it has one. Whoever asks a person for something there is
+/// told at once that nobody is; on a terminal that belongs to others it would be stopped, and wait for ever.
+fn leave_terminal() {
+    // SAFETY: plain system calls, with a text that ends with zero, on a file that is nobody else's.
+    unsafe {
+        let terminal = libc::open(TERMINAL.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+        if terminal != -1 {
+            libc::ioctl(terminal, libc::TIOCNOTTY);
+            libc::close(terminal);
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::process::{Child, Output};
 use rustix::process::Signal;
 
 use crate::bench::{Bench, eventually, rounds, runs, signal, stderr, stdout};
+use crate::terminal::Terminal;
 
 /// Starts daemons of all kinds, and waits until each has said who it is.
 const DAEMONS: &str = r#"
@@ -380,4 +381,18 @@ fn steps_that_find_no_file_to_open_fail_and_the_others_still_leave_nothing() {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("the step cannot be started: "), "{}", stderr(&output));
     assert!(stdout(&output).contains("look | alone"), "{}", stderr(&output));
+}
+
+/// Its own `PATH` has it started in another way.
+#[test]
+fn a_step_that_asks_on_the_terminal_is_told_that_there_is_none() {
+    for env in ["", "env = { PATH = '/bin:/usr/bin' }\n"] {
+        let bench = Bench::new();
+        bench.write("flow.toml", &format!("[step.asks]\n{env}run = 'read x < /dev/tty'\n"));
+        let command = bench.script(r#"exec setsid --ctty --wait "$WINDLASS" run flow.toml"#);
+        let mut terminal = Terminal::start(command, (24, 80));
+        let status = terminal.end();
+        assert_eq!(status.code(), Some(1), "{env}{}", terminal.screen());
+        assert!(terminal.screen().contains("/dev/tty"), "{env}{}", terminal.screen());
+    }
 }
