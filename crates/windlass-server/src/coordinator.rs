@@ -98,6 +98,8 @@ pub struct Coordinator {
     ended: Vec<(Name, Token)>,
     _signals: SignalWatch,
     began: Instant,
+    /// When it was last decided what starts.
+    decided: Instant,
     /// Beats once the run has lasted for a moment.
     pulse: Option<Pulse>,
     bells: Bells,
@@ -320,6 +322,7 @@ impl Coordinator {
             ended: Vec::new(),
             _signals,
             began: Instant::now(),
+            decided: Instant::now(),
             pulse: None,
             bells,
             stop: None,
@@ -407,7 +410,7 @@ impl Coordinator {
             follow.into_iter().for_each(|prepared| self.processes.give_up(prepared));
             return Err(error);
         }
-        follow.into_iter().for_each(|prepared| self.begin(prepared));
+        follow.into_iter().try_for_each(|prepared| self.begin(prepared))?;
         let late = self.show(watch);
         late.into_iter().try_for_each(|work| self.ask_to_end(work))?;
         self.clean_up()

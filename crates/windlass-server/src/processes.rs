@@ -158,6 +158,17 @@ pub(crate) struct Prepared {
     spare: Option<Lent>,
 }
 
+impl Prepared {
+    pub(crate) fn job(&self) -> Job {
+        self.job
+    }
+
+    /// Where what it prints goes.
+    pub(crate) fn log(&self) -> &Path {
+        self.traces.log.path()
+    }
+}
+
 /// A process that could not be started.
 pub(crate) struct NotStarted {
     pub(crate) job: Job,

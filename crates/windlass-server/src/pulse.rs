@@ -176,6 +176,6 @@ impl Beat {
 
 /// Whether so much time has passed since the last good heartbeat that whatever runs must end now to
 /// have ended before somebody else can begin.
-fn is_late(good: Instant, timeout: Duration) -> bool {
+pub(crate) fn is_late(good: Instant, timeout: Duration) -> bool {
     good.elapsed() > timeout / 6 * 5
 }

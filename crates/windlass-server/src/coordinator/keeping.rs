@@ -154,6 +154,7 @@ impl Coordinator {
     /// Applies all news, decides what starts, and keeps all of it, so that it survives a kill; what is
     /// told or built upon needs a sync first.
     pub(super) fn keep(&mut self, news: Vec<News>) -> Result<Vec<Start>, RunError> {
+        self.decided = Instant::now();
         self.schedule.apply(Input::Tick).expect("time passes");
         news.into_iter().for_each(|news| self.apply(news));
         self.schedule.heed_failures();

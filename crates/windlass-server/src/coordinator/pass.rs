@@ -27,6 +27,8 @@ use crate::schedule::TOO_LATE;
 
 /// How processes end that somebody else wants gone.
 const KILLED: Exit = Exit::Signal(9);
+/// How names are lost.
+pub(super) const PAUSED: &str = "as after a pause of windlass or of the machine";
 
 /// A pass that is under way.
 pub(super) struct Running {
@@ -181,20 +183,24 @@ impl Coordinator {
 
     /// How a process has ended: whoever takes a name over from us kills it first, and that is said then.
     pub(super) fn unless_lost(&mut self, job: Job, mut ended: Ended) -> Result<Ended, RunError> {
-        let Job::Work(work) = job else { return Ok(ended) };
-        if ended.exit == KILLED && ended.flaw.is_none() {
-            for (name, token) in &self.running[&work].start.names {
-                let checked =
-                    self.store.transact_leases(|transaction| transaction.check(name, *token));
-                if !checked?.0.is_yes() {
-                    ended.flaw = Some(format!(
-                        "{name} was lost while it ran, as after a pause of windlass or of the machine"
-                    ));
-                    break;
-                }
+        let killed = ended.exit == KILLED && ended.flaw.is_none();
+        let lost = if killed { self.lost_name(job)? } else { None };
+        ended.flaw =
+            lost.map(|name| format!("{name} was lost while it ran, {PAUSED}")).or(ended.flaw);
+        Ok(ended)
+    }
+
+    /// A name that an attempt holds no longer.
+    pub(super) fn lost_name(&mut self, job: Job) -> Result<Option<Name>, RunError> {
+        let Self { store, running, .. } = self;
+        let Job::Work(work) = job else { return Ok(None) };
+        for (name, token) in &running[&work].start.names {
+            let (held, _) = store.transact_leases(|transaction| transaction.check(name, *token))?;
+            if !held.is_yes() {
+                return Ok(Some(name.clone()));
             }
         }
-        Ok(ended)
+        Ok(None)
     }
 
     /// A process of the step has ended.

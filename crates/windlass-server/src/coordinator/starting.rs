@@ -5,14 +5,15 @@ use std::path::Path;
 
 use windlass_core::{Grant, Token, WorkId};
 
-use super::leader::Start;
-use super::pass::Running;
+use super::leader::{Start, terms};
+use super::pass::{PAUSED, Running};
 use super::{Coordinator, News, RunError};
 use crate::attempt::{FENCE_VARIABLE, RUN_VARIABLE, fence, log_path};
 use crate::ended::{Ended, Exit};
 use crate::order::{Order, Unready};
 use crate::outputs;
 use crate::processes::{CANNOT_START, Job, Log, NotStarted, Prepared, Traces};
+use crate::pulse::is_late;
 use crate::tree;
 
 /// What a shell says of a command that cannot be found.
@@ -29,9 +30,7 @@ impl Coordinator {
     /// Starts the command of an attempt that the store knows about. One that cannot be started has
     /// ended with 126 or 127, as a shell would say.
     pub(super) fn start(&mut self, start: Start) -> Result<(), RunError> {
-        let prepared = self.prepare(start)?;
-        prepared.into_iter().for_each(|prepared| self.begin(prepared));
-        Ok(())
+        self.prepare(start)?.map_or(Ok(()), |prepared| self.begin(prepared))
     }
 
     /// Makes everything ready for that, as far as the command can be started at all.
@@ -67,15 +66,22 @@ impl Coordinator {
         let traces =
             Traces { mark: self.leader.mark_of(grant), log: Log::AtOnce(log), output: None };
         let prepared = self.prepare_process(grant, order, &tokens, traces)?;
-        prepared.into_iter().for_each(|prepared| self.begin(prepared));
-        Ok(())
+        prepared.map_or(Ok(()), |prepared| self.begin(prepared))
     }
 
-    /// Starts a process of a step for which everything is ready.
-    pub(super) fn begin(&mut self, prepared: Prepared) {
-        if let Err(not) = self.processes.start(prepared) {
+    /// Starts a process of a step for which everything is ready. If so much time has passed since that
+    /// was decided that others may have its names by now, it has to have them still.
+    pub(super) fn begin(&mut self, prepared: Prepared) -> Result<(), RunError> {
+        let heartbeat_timeout = terms(self.schedule.plan()).heartbeat_timeout;
+        let late = is_late(self.decided, heartbeat_timeout);
+        if late && let Some(name) = self.lost_name(prepared.job())? {
+            let why = format!("{name} was lost before, {PAUSED}");
+            self.never_began(prepared.job(), prepared.log(), (CANNOT_START, why));
+            self.processes.give_up(prepared);
+        } else if let Err(not) = self.processes.start(prepared) {
             self.never_began(not.job, &not.log, why_not(&not));
         }
+        Ok(())
     }
 
     fn command_order(&self, grant: Grant, output: &Path) -> Result<Order, Unready> {

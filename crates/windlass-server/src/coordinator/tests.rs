@@ -2,7 +2,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use windlass_store::{Answer, HolderId, Process, RunOutcome, StoreError};
+use windlass_store::{Answer, HolderId, Process, RunOutcome, StoreError, Transaction};
 
 use super::*;
 
@@ -150,6 +150,29 @@ fn what_was_asked_of_a_run_too_late_is_not_left_for_its_retry() {
     assert_eq!(asked.expect("the store works"), []);
     let refused = ask(&mut store, &run, &cancel).expect_err("it has ended");
     assert!(matches!(refused, RunError::Over { outcome: RunOutcome::Failed, .. }), "{refused}");
+}
+
+#[test]
+fn a_step_whose_lock_was_lost_before_it_began_does_not_begin() {
+    for lost in [false, true] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let text = "[step.a]\nlock = 'x'\nrun = 'touch begun'\n";
+        let (mut coordinator, _) = submitted(dir.path(), text);
+        let starts = coordinator.keep(Vec::new()).expect("the store works");
+        // This process is stopped for a minute, and somebody else takes the lock.
+        coordinator.decided -= Duration::from_secs(60);
+        for Start { grant, names, .. } in starts.iter().filter(|_| lost) {
+            let (name, token) = &names[0];
+            let holder = coordinator.leader.holder_of(*grant);
+            let release =
+                |transaction: &Transaction<'_>| transaction.release(name, &holder, *token);
+            coordinator.store.transact(release).expect("the store works");
+        }
+        starts.into_iter().try_for_each(|start| coordinator.start(start)).expect("it goes on");
+        let end = coordinator.lead(|_| {}).expect("it is led to its end");
+        assert_eq!(end == End::Failed, lost);
+        assert_eq!(dir.path().join("begun").exists(), !lost);
+    }
 }
 
 #[test]
