@@ -87,9 +87,11 @@ pub(crate) enum Shell {
 
 /// A run, which has no step behind it.
 fn run_to_show(text: &str) -> Result<String, String> {
+    // Only logs are told apart by attempts.
+    let step = text.rsplit_once('@').map_or(text, |(step, _)| step);
     let tip = |_: &str, _: &str| {
         format!(
-            "`show` takes a run; of a step tell `windlass why {text}` and `windlass log {text}`"
+            "`show` takes a run; of a step tell `windlass why {step}` and `windlass log {text}`"
         )
     };
     whole_run(text, tip)

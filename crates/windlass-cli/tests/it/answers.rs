@@ -79,6 +79,8 @@ fn who_names_a_step_where_a_run_is_meant_is_told_how_to_ask_for_it() {
     let bench = Bench::new();
     let show = "`show` takes a run; of a step tell `windlass why last/x` and `windlass log last/x`";
     check_said(&bench, &["show", "last/x"], 2, show);
+    let show = "`windlass why last/x` and `windlass log last/x@2`";
+    check_said(&bench, &["show", "last/x@2"], 2, show);
     check_said(&bench, &["retry", "last/x"], 2, "windlass retry last --step x");
     check_said(&bench, &["resume", "last/x"], 2, "windlass resume last");
 }

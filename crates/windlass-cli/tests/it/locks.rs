@@ -172,7 +172,8 @@ fn a_step_takes_the_lock_of_a_killed_wrapper_after_its_command_was_ended() {
         "--",
         "sh",
         "-c",
-        "setsid sleep 600 & echo $! > pid; touch held; wait",
+        "setsid sleep 600 & echo $! > pid
+         until grep -qx sleep /proc/$!/comm; do sleep 0.01; done; touch held; wait",
     ]);
     bench.await_file("held");
     holder.kill().expect("it can be killed");
