@@ -18,6 +18,7 @@ use std::path::Path;
 use std::process::Command;
 use std::ptr;
 
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -53,7 +54,7 @@ impl Launched {
     /// One that was started by the standard library, in a group of its own, without a terminal.
     pub(crate) fn by_command(command: &mut Command) -> io::Result<Self> {
         keep_ends();
-        if File::open(TERMINAL.to_str().expect("plain")).is_ok() {
+        if open(TERMINAL, OFlags::CLOEXEC, Mode::empty()).is_ok() {
             let leave = || {
                 leave_terminal();
                 Ok(())
@@ -341,20 +342,6 @@ fn block_signals() -> libc::sigset_t {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
         before.assume_init()
-    }
-}
-
-/// Has this thread, and those that it starts, hear of these signals, though whoever started this process
-/// may have blocked them for its own threads.
-pub(crate) fn hear(signals: &[c_int]) {
-    let mut heard = MaybeUninit::uninit();
-    // SAFETY: both calls are given a place of their type that outlives them; the first one fills it in.
-    unsafe {
-        libc::sigemptyset(heard.as_mut_ptr());
-        for signal in signals {
-            libc::sigaddset(heard.as_mut_ptr(), *signal);
-        }
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, heard.as_ptr(), ptr::null_mut());
     }
 }
 

@@ -10,7 +10,7 @@ use std::thread;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
 
-use crate::launch::hear;
+use crate::spawn::hear;
 
 /// Those that ask a process to end.
 const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];

@@ -122,6 +122,20 @@ pub(crate) fn keep_ends() {
     }
 }
 
+/// Has this thread, and those that it starts, hear of these signals, though whoever started this process
+/// may have blocked them for its own threads.
+pub(crate) fn hear(signals: &[libc::c_int]) {
+    let mut heard = MaybeUninit::uninit();
+    // SAFETY: both calls are given a place of their type that outlives them; the first one fills it in.
+    unsafe {
+        libc::sigemptyset(heard.as_mut_ptr());
+        for signal in signals {
+            libc::sigaddset(heard.as_mut_ptr(), *signal);
+        }
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, heard.as_ptr(), std::ptr::null_mut());
+    }
+}
+
 /// Has the disk begin with what was written to a file, without waiting for it.
 pub(crate) fn begin_writing(file: BorrowedFd<'_>) {
     // SAFETY: the file is open as long as it is borrowed, and no memory of ours is involved. What

@@ -93,9 +93,7 @@ impl<T> Brings<T> {
             Self::Value(value) => value.0.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
-}
 
-impl<T> Brings<T> {
     /// What a work has brought that ended well, or not: it may have been tried again since.
     pub(crate) fn value_after(&self, went_well: bool) -> Option<Arc<T>> {
         match self {
