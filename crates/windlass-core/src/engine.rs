@@ -113,6 +113,10 @@ pub struct Engine {
     staged: VecDeque<Staged>,
     staged_after: VecDeque<Dependency>,
     metrics: Metrics,
+    /// How many transitions there were.
+    transitions: u64,
+    /// Whether those are not told that are only to be shown.
+    is_quiet: bool,
 }
 
 impl Engine {
@@ -143,6 +147,8 @@ impl Engine {
             staged: VecDeque::new(),
             staged_after: VecDeque::new(),
             metrics: Metrics::default(),
+            transitions: 0,
+            is_quiet: false,
         }
     }
 
@@ -157,7 +163,7 @@ impl Engine {
             return Err(SubmitError::UnknownDependency { work });
         }
         self.advance(world);
-        if let Some(parent) = submission.more.parent {
+        if let Some(parent) = submission.more.and_then(|more| more.parent) {
             self.expect_parent(parent, submission.after.iter().map(|after| after.work))?;
         }
         let work = WorkId::from_index(self.works.len());

@@ -19,8 +19,8 @@ pub struct Submission<'a> {
     pub priority: i64,
     /// How often it may be tried again.
     pub retries: u32,
-    /// Everything that few works have.
-    pub more: More,
+    /// What few works have.
+    pub more: Option<&'a More>,
 }
 
 /// What few submissions say.
@@ -42,7 +42,7 @@ impl Submission<'_> {
     /// A work that follows nobody and is tried once.
     #[must_use]
     pub fn of(cost: CostId) -> Self {
-        Self { after: &[], cost, priority: 0, retries: 0, more: More::default() }
+        Self { after: &[], cost, priority: 0, retries: 0, more: None }
     }
 }
 

@@ -392,7 +392,7 @@ impl Schedule {
             retry: Some(step.retry.policy()),
             ..More::default()
         };
-        act(self, Submission { after: &after, cost, priority, retries, more })
+        act(self, Submission { after: &after, cost, priority, retries, more: Some(&more) })
     }
 
     /// Until when an attempt of `work` that begins now has time, in seconds since 1970.

@@ -253,7 +253,7 @@ impl<'a> VirtualRun<'a> {
             cost,
             priority: plan.priority,
             retries: plan.retries,
-            more,
+            more: Some(&more),
         };
         match self.call(|engine, world| engine.submit(world, submission)) {
             Ok(work) => self.works[place] = Some(work),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tracing::Instrument;
 use windlass_core::{Begun, Ending, Grant, Input, Outcome, Rejected, Timestamp};
 
-use crate::context::WorkContext;
+use crate::context::{AttemptCell, WorkContext};
 use crate::crew::LastEnd;
 use crate::shared::{Shared, Succeeded};
 use crate::state::Mode;
@@ -36,6 +36,8 @@ pub(crate) struct Attempt {
     left: usize,
     /// Whether it is on, unless it was settled.
     in_stint: bool,
+    /// What the state had of the attempt before it; the next one may have the same.
+    spare: Option<Arc<AttemptCell>>,
 }
 
 /// What a runner does after an attempt.
@@ -71,7 +73,7 @@ impl Attempt {
             has_waited: false,
             is_over: false,
         };
-        Self { body: Some(body), course, stint: None, left: 0, in_stint: false }
+        Self { body: Some(body), course, stint: None, left: 0, in_stint: false, spare: None }
     }
 
     /// It has a runner from now on; until then it was on the shelf, and no body took that long.
@@ -156,7 +158,7 @@ impl Attempt {
         if let Err(panic) = begun {
             return WorkOutcome::Failed(panic_text(&*panic));
         }
-        let polled = poll_fn(|cx| Poll::Ready(poll_caught(body, cx))).await;
+        let polled = poll_fn(|cx| Poll::Ready(poll_caught(body, ctx, cx))).await;
         let ended = match polled {
             Ok(Poll::Ready(outcome)) => return outcome,
             Ok(Poll::Pending) => course.go_on(body).await,
@@ -234,9 +236,11 @@ impl Attempt {
         let Some(body) = body else { return false };
         let took = ended_at.since(self.course.polled_at);
         books.ended.push(Ended { grant, body, took });
-        let cell = visit.put_down(&mut books.ended);
+        self.spare = visit.put_down(&mut books.ended);
         // Those are ours and the one that was the entry's.
-        visit.after.release(cell.filter(|cell| Arc::strong_count(cell) > 2));
+        if self.spare.as_ref().is_some_and(|cell| Arc::strong_count(cell) > 2) {
+            visit.after.release(self.spare.take());
+        }
         self.course.is_over = true;
         visit.state.crew.polling -= 1;
         true
@@ -250,7 +254,7 @@ impl Attempt {
             && visit.state.mode != Mode::Closed
             && let Some(body) = self.body.take()
         {
-            visit.stop_alone(work, body, ended_at);
+            self.spare = visit.stop_alone(work, body, ended_at);
         } else {
             visit.stop(work, self.body.take(), ended_at);
         }
@@ -304,7 +308,7 @@ impl Attempt {
         let again = next.is_some();
         self.left = 0;
         if let Some(grant) = next {
-            self.body = Some(course.begin(visit, grant));
+            self.body = Some(course.begin(visit, grant, self.spare.take()));
             let ahead = visit.state.crew.ahead();
             if ahead > 0 {
                 let stint = self.stint.get_or_insert_default();
@@ -334,8 +338,18 @@ const LONG: Duration = Duration::from_micros(50);
 
 const IS_HERE: &str = "a body is handed in at the end";
 
-fn poll_caught(body: &mut Body, cx: &mut Context<'_>) -> std::thread::Result<Poll<WorkOutcome>> {
-    catch_unwind(AssertUnwindSafe(|| body.poll(cx)))
+fn poll_caught(
+    body: &mut Body,
+    ctx: &WorkContext,
+    cx: &mut Context<'_>,
+) -> std::thread::Result<Poll<WorkOutcome>> {
+    catch_unwind(AssertUnwindSafe(|| poll(body, ctx, cx)))
+}
+
+/// Polls the body; may panic also where an error is asked for its text.
+fn poll(body: &mut Body, ctx: &WorkContext, cx: &mut Context<'_>) -> Poll<WorkOutcome> {
+    let returned = body.poll(cx);
+    returned.map(|returned| returned.unwrap_or_else(|error| error.into_outcome(ctx)))
 }
 
 /// What is left to do before an attempt is over.

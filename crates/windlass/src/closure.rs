@@ -9,7 +9,7 @@ use crate::context::WorkContext;
 use crate::error::WorkError;
 use crate::name::Name;
 use crate::spec::{Brought, WorkSpec, promise_of, publish_on_success};
-use crate::work::{Body, Work, WorkOutcome};
+use crate::work::{Body, Returned, Work, WorkOutcome};
 
 /// A work from an async closure. It is called once per attempt; an `Err` is retried as the spec says,
 /// unless it is [`Fatal`](crate::Fatal).
@@ -64,7 +64,8 @@ where
     }
 
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
-        self.attempt(ctx).await
+        let returned = self.attempt(ctx.clone()).await;
+        returned.unwrap_or_else(|error| error.into_outcome(&ctx))
     }
 
     fn be_called(&mut self, name: &str) {
@@ -79,14 +80,10 @@ where
     F: FnMut(WorkContext) -> Fut,
     Fut: Future<Output = Result<T, WorkError>>,
 {
-    async fn attempt(&mut self, ctx: WorkContext) -> WorkOutcome {
-        match (self.body)(ctx.clone()).await {
-            Ok(value) => {
-                self.brought.keep(value);
-                WorkOutcome::Success
-            }
-            Err(error) => error.into_outcome(&ctx),
-        }
+    async fn attempt(&mut self, ctx: WorkContext) -> Returned {
+        let value = (self.body)(ctx).await?;
+        self.brought.keep(value);
+        Ok(WorkOutcome::Success)
     }
 }
 
@@ -96,10 +93,10 @@ where
     F: FnMut(WorkContext) -> Fut + Send + 'static,
     Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
 {
-    type Output = WorkOutcome;
+    type Output = Returned;
     type View = dyn Work;
 
-    fn begin(&mut self, ctx: WorkContext) -> impl Future<Output = WorkOutcome> + Send {
+    fn begin(&mut self, ctx: WorkContext) -> impl Future<Output = Returned> + Send {
         self.attempt(ctx)
     }
 

@@ -13,6 +13,7 @@ use crate::context::AttemptCell;
 use crate::gate::Gate;
 use crate::name::Name;
 use crate::reference::End;
+use crate::spec;
 use crate::work::Body;
 
 /// In one cache line of its own: works are looked at in any order.
@@ -68,6 +69,15 @@ impl Entry {
     /// The same, to add to it.
     pub(crate) fn rare_mut(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
+    }
+
+    /// Keeps what its spec says of it that concerns nobody else.
+    pub(crate) fn keep(&mut self, said: spec::Rare) {
+        let spec::Rare { timeout, gate, .. } = said;
+        if timeout.is_some() || gate.is_some() {
+            let rare = self.rare_mut();
+            (rare.timeout, rare.gate) = (timeout, gate);
+        }
     }
 
     pub(crate) fn last_error(&self) -> Option<&String> {

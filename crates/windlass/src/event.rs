@@ -166,7 +166,6 @@ pub(crate) struct Watchers {
     /// What is to be posted there when the visit is over.
     unposted: Vec<Change>,
     closed: bool,
-    number: u64,
 }
 
 impl Watchers {
@@ -198,15 +197,9 @@ impl Watchers {
         self.changes.is_some() || self.event_tx.is_some()
     }
 
-    /// Counts a change that nobody is told of.
-    #[inline]
-    pub(crate) fn count(&mut self) {
-        self.number += 1;
-    }
-
-    pub(crate) fn tell(&mut self, transition: &Transition, name: &mut Name) {
-        self.number += 1;
-        self.tell_subscribers(transition, name);
+    /// Tells of the change with this number.
+    pub(crate) fn tell(&mut self, transition: &Transition, number: u64, name: &mut Name) {
+        self.tell_subscribers(transition, number, name);
         let Some(event_tx) = &self.event_tx else { return };
         let state = transition.to.state();
         let first_seen_waiting = transition.from.is_none() && !state.is_terminal();
@@ -215,7 +208,7 @@ impl Watchers {
         }
         let Transition { at, work: id, attempt, .. } = *transition;
         let name = Arc::clone(name.shared());
-        let event = WorkEvent { id, name, state, attempt, number: self.number, at };
+        let event = WorkEvent { id, name, state, attempt, number, at };
         if event_tx.try_send(event).is_err() {
             self.events_dropped += 1;
         }
@@ -231,12 +224,11 @@ impl Watchers {
         }
     }
 
-    fn tell_subscribers(&mut self, transition: &Transition, name: &Name) {
+    fn tell_subscribers(&mut self, transition: &Transition, number: u64, name: &Name) {
         if self.changes.is_none() {
             return;
         }
         let Transition { at, work: id, attempt, to: phase, .. } = *transition;
-        let number = self.number;
         let change = || Change { id, name: name.label(), phase, attempt, number, at };
         // Made where it stands, once there is room for it.
         self.unposted.extend(iter::once_with(change));

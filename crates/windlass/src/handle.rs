@@ -193,7 +193,7 @@ impl WorkHandle {
     /// Tells of every change of phase from now on, as the example of [`Subscription`] shows.
     #[must_use]
     pub fn subscribe(&self) -> Subscription {
-        self.shared.look().watchers.subscribe()
+        self.shared.look().subscribe()
     }
 
     /// Forgets an ended work; nothing can wait for it any more. False if it has not ended, or is

@@ -223,17 +223,13 @@ impl Shared {
     ) -> Result<WorkId, SubmitError> {
         let gate = spec.body.view_mut().gate();
         spec.add_gate(gate);
-        let Rare { policy, timeout, deadline, gate } = spec.take_rare();
-        let more = More {
-            parent: parent.map(|attempt| attempt.work),
-            gated: gate.is_some(),
-            timeout,
-            deadline: deadline.map(|at| self.timestamp(at)),
-            retry: policy,
-        };
+        let rare = spec.rare.take();
+        let more = self.more(parent, rare.as_deref());
+        let more = more.as_ref();
         let (after, priority, retries) = (&spec.after, spec.priority, spec.retries);
         let state = self.state.lock();
-        let now = match more.deadline.is_some() || state.minds_the_time() {
+        let is_due = more.is_some_and(|more| more.deadline.is_some());
+        let now = match is_due || state.minds_the_time() {
             true => self.client.capacity.now(),
             false => self.client.capacity.last_time(),
         };
@@ -243,9 +239,11 @@ impl Shared {
             let submission = |cost| Submission { after, cost, priority, retries, more };
             let taken_in = accepted.and_then(|cost| visit.take_in(submission(cost)));
             let mut entry = Entry::new(spec.name, spec.body);
-            if gate.is_some() || timeout.is_some() || end.is_some() {
-                let rare = entry.rare_mut();
-                (rare.gate, rare.timeout, rare.end) = (gate, timeout, end);
+            if let Some(rare) = rare {
+                entry.keep(*rare);
+            }
+            if end.is_some() {
+                entry.rare_mut().end = end;
             }
             match taken_in {
                 Ok(id) => Ok(visit.enter(id, entry)),
@@ -254,6 +252,20 @@ impl Shared {
                     Err(refused)
                 }
             }
+        })
+    }
+
+    /// What the engine has to know that it need not know of most works.
+    fn more(&self, parent: Option<Grant>, rare: Option<&Rare>) -> Option<More> {
+        if parent.is_none() && rare.is_none() {
+            return None;
+        }
+        Some(More {
+            parent: parent.map(|attempt| attempt.work),
+            gated: rare.is_some_and(|rare| rare.gate.is_some()),
+            timeout: rare.and_then(|rare| rare.timeout),
+            deadline: rare.and_then(|rare| rare.deadline).map(|at| self.timestamp(at)),
+            retry: rare.and_then(|rare| rare.policy),
         })
     }
 

@@ -38,7 +38,7 @@ pub struct WorkSpec<T = ()> {
     pub(crate) priority: i64,
     /// More than a slot.
     pub(crate) needs: Option<ResourceCost>,
-    rare: Option<Box<Rare>>,
+    pub(crate) rare: Option<Box<Rare>>,
     /// What its body brings, for somebody who will ask.
     pub(crate) brings: Promise<T>,
 }
@@ -359,11 +359,6 @@ impl<T> WorkSpec<T> {
             Some(own) => own.and(other),
             None => other,
         });
-    }
-
-    /// What few works say.
-    pub(crate) fn take_rare(&mut self) -> Rare {
-        self.rare.take().map(|rare| *rare).unwrap_or_default()
     }
 
     fn rare_mut(&mut self) -> &mut Rare {

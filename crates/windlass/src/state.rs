@@ -10,7 +10,7 @@ use crate::context::AttemptCell;
 use crate::crew::Crew;
 use crate::entries::Entries;
 use crate::entry::{Entry, Rare};
-use crate::event::Watchers;
+use crate::event::{Subscription, Watchers};
 use crate::gate::Gate;
 use crate::reference::End;
 use crate::stint::Stints;
@@ -142,11 +142,12 @@ impl Deeds {
 
 impl State {
     pub(crate) fn new(
-        engine: Engine,
+        mut engine: Engine,
         one_slot: CostId,
         watchers: Watchers,
         keep_ended: Option<usize>,
     ) -> Self {
+        engine.set_quiet(!watchers.are_there());
         Self {
             engine,
             one_slot,
@@ -168,6 +169,12 @@ impl State {
         self.entries.get_mut(work).expect("every work that the engine knows has an entry")
     }
 
+    /// Has somebody told of everything from now on.
+    pub(crate) fn subscribe(&mut self) -> Subscription {
+        self.engine.set_quiet(false);
+        self.watchers.subscribe()
+    }
+
     /// Whether it matters when a work comes in: somebody is told, or something else may come first.
     pub(crate) fn minds_the_time(&self) -> bool {
         self.watchers.are_there() || self.engine.minds_the_time()
@@ -175,22 +182,12 @@ impl State {
 
     /// Keeps everything in step with what the engine has done.
     pub(crate) fn follow(&mut self, transitions: &[Transition], after: &mut Aftermath) {
-        for transition in transitions {
-            let plain = matches!(
-                (transition.from, transition.to),
-                (_, Phase::Waiting | Phase::Ready) | (Some(WorkState::Pending), Phase::Running)
-            );
-            if plain && !self.watchers.are_there() {
-                // Most changes, and nothing follows from them here.
-                self.watchers.count();
-                continue;
-            }
+        let first = self.engine.transitions() - transitions.len() as u64 + 1;
+        for (number, transition) in (first..).zip(transitions) {
             // Children whose parent is tried again are forgotten in the same breath.
             let Some(entry) = self.entries.get_mut(transition.work) else { continue };
             if self.watchers.are_there() {
-                self.watchers.tell(transition, &mut entry.name);
-            } else {
-                self.watchers.count();
+                self.watchers.tell(transition, number, &mut entry.name);
             }
             match transition.to {
                 Phase::Gated => self.gates.push(transition.work),

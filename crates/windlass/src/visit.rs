@@ -102,7 +102,11 @@ impl Visit<'_> {
     }
 
     /// Keeps everything in step with what the engine has done.
+    #[inline]
     pub(crate) fn follow(&mut self) {
+        if self.state.transitions.is_empty() {
+            return;
+        }
         let mut transitions = std::mem::take(&mut self.state.transitions);
         self.state.follow(&transitions, &mut self.after);
         transitions.clear();
@@ -186,8 +190,13 @@ impl Visit<'_> {
 
     /// The same for the runner of an attempt that nobody else has anything of: there is nobody to be
     /// released.
-    pub(crate) fn stop_alone(&mut self, work: WorkId, body: Body, ended_at: Timestamp) {
-        self.state.entry(work).stop(Some(body), ended_at);
+    pub(crate) fn stop_alone(
+        &mut self,
+        work: WorkId,
+        body: Body,
+        ended_at: Timestamp,
+    ) -> Option<Arc<AttemptCell>> {
+        self.state.entry(work).stop(Some(body), ended_at)
     }
 
     /// A work fails without an attempt, because its gate did.

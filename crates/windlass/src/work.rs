@@ -4,10 +4,11 @@ use std::any::Any;
 use std::time::Duration;
 
 use async_trait::async_trait;
-
+use futures::FutureExt;
 use windlass_pool::body::Routine;
 
 use crate::context::WorkContext;
+use crate::error::WorkError;
 use crate::gate::Gate;
 
 /// Something to be done, perhaps in several attempts.
@@ -84,17 +85,20 @@ fn last_segment(path: &str) -> &str {
 }
 
 /// A work as a scheduler keeps it: in recycled memory, with a place for its future.
-pub(crate) type Body = windlass_pool::body::Body<WorkContext, WorkOutcome, dyn Work>;
+pub(crate) type Body = windlass_pool::body::Body<WorkContext, Returned, dyn Work>;
+
+/// What an attempt answers, or why a closure failed.
+pub(crate) type Returned = Result<WorkOutcome, WorkError>;
 
 /// A work that brings a box for each of its futures.
 pub(crate) struct Own<W>(pub(crate) W);
 
 impl<W: Work> Routine<WorkContext> for Own<W> {
-    type Output = WorkOutcome;
+    type Output = Returned;
     type View = dyn Work;
 
-    fn begin(&mut self, ctx: WorkContext) -> impl Future<Output = WorkOutcome> + Send {
-        self.0.run(ctx)
+    fn begin(&mut self, ctx: WorkContext) -> impl Future<Output = Returned> + Send {
+        self.0.run(ctx).map(Ok)
     }
 
     fn view(&self) -> &dyn Work {
@@ -114,11 +118,11 @@ impl<W: Work> Routine<WorkContext> for Own<W> {
 pub(crate) struct Boxed(pub(crate) Box<dyn Work>);
 
 impl Routine<WorkContext> for Boxed {
-    type Output = WorkOutcome;
+    type Output = Returned;
     type View = dyn Work;
 
-    fn begin(&mut self, ctx: WorkContext) -> impl Future<Output = WorkOutcome> + Send {
-        self.0.run(ctx)
+    fn begin(&mut self, ctx: WorkContext) -> impl Future<Output = Returned> + Send {
+        self.0.run(ctx).map(Ok)
     }
 
     fn view(&self) -> &dyn Work {

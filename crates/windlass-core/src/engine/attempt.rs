@@ -120,7 +120,7 @@ impl Engine {
     /// way, was asked to stop, or has a family; then nothing has changed but the time.
     pub fn succeed(&mut self, world: &mut World<'_>, grant: Grant) -> bool {
         self.advance(world);
-        let plain = self.runs_plainly(grant);
+        let plain = self.runs_plainly(grant).is_some();
         if plain {
             let Grant { work, attempt } = grant;
             self.record(world, Happening::Ended { work, attempt, ending: Ending::Success });
@@ -137,11 +137,8 @@ impl Engine {
         grant: Grant,
     ) -> Option<Option<Begun>> {
         self.advance(world);
-        if !self.runs_plainly(grant) {
-            return None;
-        }
+        let cost = self.runs_plainly(grant)?.cost;
         let Grant { work, attempt } = grant;
-        let cost = self.works[work.index()].cost;
         let keeps = world.capacity.can_pass_on(self.client, &self.costs[cost.index()]);
         self.kept = keeps.then_some(cost);
         self.record(world, Happening::Ended { work, attempt, ending: Ending::Success });
@@ -164,10 +161,10 @@ impl Engine {
         self.begin_next_after(world, first?)
     }
 
-    /// Whether the attempt is under way, and its end concerns nobody but those who follow it.
+    /// The work, if the attempt is under way, and its end concerns nobody but those who follow it.
     #[inline]
-    fn runs_plainly(&self, grant: Grant) -> bool {
-        self.works.get(grant.work.index()).is_some_and(|entry| {
+    fn runs_plainly(&self, grant: Grant) -> Option<&Work> {
+        self.works.get(grant.work.index()).filter(|entry| {
             entry.phase == Phase::Running && entry.attempts == grant.attempt && !entry.is_related()
         })
     }

@@ -4,7 +4,7 @@ use super::{Engine, Work};
 use crate::WorkId;
 use crate::fact::{Transition, World};
 use crate::phase::{IllegalStep, Phase, Step, WorkState};
-use crate::queue::{Line, Waiting};
+use crate::queue::{Line, Ticket, Waiting};
 
 impl Engine {
     /// The only place where a work changes its phase. What depends on phases is kept in step here.
@@ -28,17 +28,15 @@ impl Engine {
         hold: impl FnOnce(&mut Self, &mut World<'_>, Phase, Step, &Work),
     ) {
         let slot = &mut self.works[work.index()];
-        let mut entry = *slot;
-        let from = entry.phase;
+        let (from, place) = (slot.phase, slot.ticket);
         let Ok(to) = from.after(step) else { refuse(work, from, step) };
-        entry.phase = to;
         slot.phase = to;
-        self.leave(world, work, from, &entry);
-        if entry.phase.is_in_line() && !from.keeps_its_place() {
-            entry.join_line(self.tickets, self.now);
-            self.works[work.index()].join_line(self.tickets, self.now);
+        if to.is_in_line() && !from.keeps_its_place() {
+            slot.join_line(self.tickets, self.now);
             self.tickets = self.tickets.saturating_add(1);
         }
+        let entry = *slot;
+        self.leave(world, work, (from, place), &entry);
         hold(self, world, from, step, &entry);
         self.enter(work, &entry);
         if entry.is_timed() {
@@ -47,11 +45,18 @@ impl Engine {
         self.report(world, work, Some(from.state()), &entry);
     }
 
+    /// The work is no longer in the phase and at the place in line where it was.
     #[inline(always)]
-    fn leave(&mut self, world: &mut World<'_>, work: WorkId, from: Phase, entry: &Work) {
+    fn leave(
+        &mut self,
+        world: &mut World<'_>,
+        work: WorkId,
+        (from, place): (Phase, Ticket),
+        entry: &Work,
+    ) {
         self.metrics.leave(from.state());
         if let Some(line) = line(from) {
-            self.lines.remove(line, entry.listing(), entry.ticket, self.now);
+            self.lines.remove(line, entry.listing(), place, self.now);
             self.owed.take_if(|(owner, _)| *owner == work);
             if self.standing == Some(work) {
                 self.withdraw(world);
@@ -100,16 +105,31 @@ impl Engine {
 
     #[inline]
     pub(super) fn report(
-        &self,
+        &mut self,
         world: &mut World<'_>,
         work: WorkId,
         from: Option<WorkState>,
         entry: &Work,
     ) {
-        if let Some(transitions) = &mut world.transitions {
-            let (to, attempt) = (entry.phase, entry.attempts);
+        let Some(transitions) = &mut world.transitions else { return };
+        self.transitions += 1;
+        let (to, attempt) = (entry.phase, entry.attempts);
+        if !self.is_quiet || !is_only_shown(from, to) {
             transitions.push(Transition { at: self.now, work, attempt, from, to });
         }
+    }
+
+    /// From now on a transition is not told, but still counted, if it is only that a work waits or
+    /// is in line, or that its attempt begins: for one who only has to see to what follows from
+    /// the others, which are few.
+    pub fn set_quiet(&mut self, is_quiet: bool) {
+        self.is_quiet = is_quiet;
+    }
+
+    /// How many transitions there were while somebody took them, told or not.
+    #[must_use]
+    pub fn transitions(&self) -> u64 {
+        self.transitions
     }
 }
 
@@ -117,6 +137,16 @@ impl Work {
     /// As it stands in line.
     pub(super) fn waiting(&self, work: WorkId) -> Waiting {
         Waiting { work, ticket: self.ticket, since: self.ready_since }
+    }
+}
+
+/// Whether nothing follows from a transition but that it can be seen.
+#[inline(always)]
+fn is_only_shown(from: Option<WorkState>, to: Phase) -> bool {
+    match to {
+        Phase::Waiting | Phase::Ready => true,
+        Phase::Running => from == Some(WorkState::Pending),
+        _ => false,
     }
 }
 

@@ -8,7 +8,7 @@
 use super::{Engine, Work};
 use crate::capacity::Demand;
 use crate::fact::{Ending, Fact, Happening, World};
-use crate::input::{Begun, Grant, More, Submission};
+use crate::input::{Begun, Grant, Submission};
 use crate::phase::{Phase, Step, WorkState};
 use crate::queue::{Candidate, Line};
 use crate::{CostId, Transition, WorkId};
@@ -35,7 +35,7 @@ impl Engine {
         new: Submission<'_>,
         count: usize,
     ) -> Alike {
-        let plain = new.after.is_empty() && new.more == More::default();
+        let plain = new.after.is_empty() && new.more.is_none();
         assert!(plain, "only plain works are taken in several at a time");
         self.advance(world);
         let first = WorkId::from_index(self.works.len());
@@ -199,7 +199,7 @@ impl Engine {
     }
 
     /// A running work has succeeded, and is forgotten.
-    fn tell_end(&self, world: &mut World<'_>, grant: Grant) {
+    fn tell_end(&mut self, world: &mut World<'_>, grant: Grant) {
         let Grant { work, attempt } = grant;
         let at = self.now;
         let ended = Happening::Ended { work, attempt, ending: Ending::Success };
@@ -207,6 +207,7 @@ impl Engine {
         if let Some(transitions) = &mut world.transitions {
             let to = Phase::Running.after(Step::Succeed).expect("what runs may succeed");
             let from = Some(Phase::Running.state());
+            self.transitions += 1;
             transitions.push(Transition { at, work, attempt, from, to });
         }
         self.note(world, Fact { at, what: Happening::Forgotten { work } });

@@ -16,7 +16,7 @@ pub(super) struct Staged {
     pub(super) priority: i64,
     pub(super) retries: u32,
     pub(super) after: usize,
-    pub(super) more: More,
+    pub(super) more: Option<Box<More>>,
 }
 
 /// There is one for every work until it is forgotten, and fresh memory is what a new one costs most.
@@ -60,6 +60,7 @@ impl Engine {
     /// `Submitted` facts.
     pub fn stage(&mut self, submission: Submission<'_>) {
         let Submission { after, cost, priority, retries, more } = submission;
+        let more = more.map(|more| Box::new(*more));
         self.staged.push_back(Staged { cost, priority, retries, after: after.len(), more });
         self.staged_after.extend(after);
     }
@@ -69,6 +70,7 @@ impl Engine {
         let Staged { cost, priority, retries, after, more } =
             self.staged.pop_front().expect("a submission is staged before its fact");
         let after: Vec<_> = self.staged_after.drain(..after).collect();
+        let more = more.as_deref();
         self.admit(world, work, Submission { after: &after, cost, priority, retries, more });
     }
 
@@ -98,8 +100,8 @@ impl Engine {
         self.enter(work, &entry);
         self.report(world, work, None, &entry);
         self.works.push(entry);
-        if more != More::default() {
-            self.admit_more(world, work, more);
+        if let Some(more) = more {
+            self.admit_more(world, work, *more);
         }
     }
 
@@ -161,8 +163,8 @@ impl Work {
             retries_left: retries,
             cost,
             unneeded: false,
-            gate: if more.gated { Gate::Shut } else { Gate::None },
-            besides: Besides::of(more),
+            gate: if more.is_some_and(|more| more.gated) { Gate::Shut } else { Gate::None },
+            besides: more.map_or(Besides::Nothing, Besides::of),
         }
     }
 
@@ -211,8 +213,7 @@ impl Work {
 }
 
 impl Besides {
-    #[inline]
-    fn of(more: More) -> Self {
+    fn of(more: &More) -> Self {
         match (more.timeout.is_some() || more.deadline.is_some(), more.parent.is_some()) {
             (false, false) => Self::Nothing,
             (true, false) => Self::Times,

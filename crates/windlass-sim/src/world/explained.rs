@@ -135,7 +135,7 @@ impl Trial {
         let mut trial = self.clone();
         let cost = trial.engine.cost(&self.capacity, &ResourceCost::new()).expect("a slot");
         let more = More { gated, ..More::default() };
-        let twin = Submission { after, more, ..Submission::of(cost) };
+        let twin = Submission { after, more: Some(&more), ..Submission::of(cost) };
         trial.work = trial.call(|engine, world| engine.submit(world, twin)).expect("known works");
         trial
     }

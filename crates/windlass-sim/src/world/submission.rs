@@ -21,6 +21,7 @@ impl RandomWorld {
         let Ok(cost) = engine.cost(&self.capacity, &needs) else { return };
         let same = shadow.cost(&needs);
         assert_eq!(same, cost, "the side table is filled before its fact");
+        let more = Some(&more).filter(|more| **more != More::default());
         self.hand_in(side, Submission { after: &after, cost, priority, retries, more });
     }
 
@@ -34,9 +35,10 @@ impl RandomWorld {
         match submitted {
             Ok(work) => {
                 shadow.engine.stage(submission);
-                gated.extend(submission.more.gated.then_some(work));
-                closed.extend(submission.more.gated.then_some(work));
-                clocks.add(work, &submission.more);
+                let more = submission.more.copied().unwrap_or_default();
+                gated.extend(more.gated.then_some(work));
+                closed.extend(more.gated.then_some(work));
+                clocks.add(work, &more);
                 retries.insert(work, submission.retries);
             }
             Err(error) => {
@@ -52,7 +54,7 @@ impl RandomWorld {
     /// What kinds of children there are.
     fn count_child(&mut self, side: usize, submission: &Submission<'_>) {
         let Submission { after, more, .. } = submission;
-        let Some(parent) = more.parent else { return };
+        let Some(parent) = more.and_then(|more| more.parent) else { return };
         let engine = &self.sides[side].engine;
         let is_sibling = |on: &Dependency| engine.parent(on.work) == Some(parent);
         if engine.parent(parent).is_some() {

@@ -14,6 +14,7 @@ use futures::FutureExt;
 use futures::future::{Either, select};
 use windlass_core::{Ending, Grant, Input, Outcome, Phase, Timestamp, Why, WorkId};
 
+use super::poll;
 use crate::context::{AttemptCell, WorkContext};
 use crate::crew::{Crew, LastEnd};
 use crate::shared::Shared;
@@ -70,15 +71,22 @@ impl Course {
         }
     }
 
-    /// Another attempt begins in the place of one that is over.
-    pub(super) fn begin(&mut self, visit: &mut Visit<'_>, grant: Grant) -> Body {
-        if self.has_waited || !AttemptCell::is_as_new(&mut self.ctx.cell) {
+    /// Another attempt begins in the place of one that is over, of which the state had `spare`.
+    pub(super) fn begin(
+        &mut self,
+        visit: &mut Visit<'_>,
+        grant: Grant,
+        spare: Option<Arc<AttemptCell>>,
+    ) -> Body {
+        let spare = spare.filter(|cell| !self.has_waited && cell.is_quiet());
+        let cell = spare.unwrap_or_else(|| {
             self.ctx.cell = Arc::new(AttemptCell::new(Arc::clone(self.shared())));
-        }
+            Arc::clone(&self.ctx.cell)
+        });
         (self.ctx.id, self.ctx.attempt) = (grant.work, grant.attempt);
         self.polled_at = visit.now();
         (self.told, self.visit, self.has_waited, self.is_over) = (None, None, false, false);
-        visit.start(grant, Arc::clone(&self.ctx.cell))
+        visit.start(grant, cell)
     }
 
     /// The same in a stint: the state need not know yet.
@@ -113,7 +121,7 @@ impl Course {
             }
             // Registered before asking: whoever lets it go on in between wakes this task.
             cell.runner.register(cx.waker());
-            let polled = if cell.may_go_on() { body.poll(cx) } else { Poll::Pending };
+            let polled = if cell.may_go_on() { poll(body, &self.ctx, cx) } else { Poll::Pending };
             if polled.is_pending() {
                 self.suspend_again();
             }

@@ -67,18 +67,9 @@ impl AttemptCell {
         }
     }
 
-    /// Whether it can be used for another attempt as it is: nobody else has it, and nothing has
-    /// happened to it.
-    pub(crate) fn is_as_new(self: &mut Arc<Self>) -> bool {
-        let Some(cell) = Arc::get_mut(self) else { return false };
-        let Self { stopped, holds, waits, in_line, has_children, .. } = cell;
-        let quiet = !*stopped.get_mut() && *holds.get_mut() && !*has_children.get_mut();
-        let idle = *waits.get_mut() == 0 && *in_line.get_mut() == 0;
-        quiet && idle && cell.token.get().is_none() && cell.rare.get().is_none()
-    }
-
-    /// The same for one that its entry and its runner have, and nobody else: under whatever keeps
-    /// others from the entry.
+    /// Whether it can be used for another attempt as it is: its runner has it and the state, or what
+    /// the state had, and nobody else; and nothing has happened to it. To be asked under whatever
+    /// keeps others from the state.
     pub(crate) fn is_quiet(self: &Arc<Self>) -> bool {
         if Arc::strong_count(self) != 2 {
             return false;

@@ -101,8 +101,10 @@ impl<T> State<T> {
         closing: Closing,
         memory: Memory,
     ) -> Self {
+        let mut engine = Engine::new(config, client.id);
+        engine.set_quiet(true);
         Self {
-            engine: Engine::new(config, client.id),
+            engine,
             client,
             entries: Entries::new(),
             closing,

@@ -153,6 +153,24 @@ async fn a_subscriber_is_told_of_every_phase() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn changes_are_counted_before_anybody_subscribes() {
+    let mut scheduler = scheduler(1);
+    let first = add(&scheduler, ok("first"));
+    add(&scheduler, ok("second").after([first]));
+    scheduler.run_until_done().await;
+    let told = scheduler.subscribe();
+    add(&scheduler, ok("third"));
+    scheduler.run_until_done().await;
+    drop(scheduler);
+    let numbers = changes(told).await.into_iter().map(|notice| match notice {
+        Notice::Change(change) => change.number,
+        Notice::Missed(_) => panic!("nothing was missed"),
+    });
+    let before = 3 + 4;
+    assert_eq!(numbers.collect::<Vec<_>>(), [before + 1, before + 2, before + 3]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_subscriber_is_told_how_much_it_missed() {
     let mut scheduler = scheduler(1);
     let mut told = scheduler.subscribe();

@@ -4,7 +4,7 @@ use super::*;
 
 impl Bench {
     fn child_of(&mut self, parent: WorkId, after: &[Dependency]) -> Result<WorkId, SubmitError> {
-        self.try_add(after, More { parent: Some(parent), ..More::default() })
+        self.try_add(after, child(parent))
     }
 
     /// As [`Bench::call`], without the check that takes as long as there are works.
@@ -24,9 +24,13 @@ impl Bench {
     }
 }
 
-fn child(parent: WorkId, cost: CostId) -> Submission<'static> {
-    let more = More { parent: Some(parent), ..More::default() };
-    Submission { more, ..Submission::of(cost) }
+fn child(of: WorkId) -> More {
+    More { parent: Some(of), ..More::default() }
+}
+
+fn add_child(engine: &mut Engine, world: &mut World<'_>, of: WorkId, cost: CostId) {
+    let new = Submission { more: Some(&child(of)), ..Submission::of(cost) };
+    engine.submit(world, new).expect("the parent runs");
 }
 
 fn run_next(engine: &mut Engine, world: &mut World<'_>, outcome: Outcome) -> Grant {
@@ -49,7 +53,7 @@ fn children_that_are_forgotten_one_by_one_leave_nothing_behind() {
     let cost = bench.plain_cost();
     bench.quick(|engine, world| {
         for _ in 0..1_000_000 {
-            engine.submit(world, child(parent, cost)).expect("the parent runs");
+            add_child(engine, world, parent, cost);
             let Grant { work, .. } = run_next(engine, world, Outcome::Success);
             engine.apply(world, Input::Forget(work)).expect("it has ended");
         }
@@ -70,7 +74,7 @@ fn a_parent_that_is_tried_again_and_again_does_not_grow() {
         let cost = bench.plain_cost();
         bench.quick(|engine, world| {
             for _ in 0..3 {
-                engine.submit(world, child(parent, cost)).expect("the parent runs");
+                add_child(engine, world, parent, cost);
                 let _ = run_next(engine, world, Outcome::Success);
             }
         });
@@ -87,7 +91,7 @@ fn a_hundred_thousand_children_stop_together() {
     let cost = bench.plain_cost();
     bench.quick(|engine, world| {
         for _ in 0..100_000 {
-            engine.submit(world, child(parent, cost)).expect("the parent runs");
+            add_child(engine, world, parent, cost);
         }
         let running = begin_next(engine, world);
         let _ = run_next(engine, world, Outcome::Failed);
@@ -109,7 +113,8 @@ fn a_chain_of_siblings_is_added_without_looking_at_all_of_it_each_time() {
     bench.quick(|engine, world| {
         let mut after: Vec<Dependency> = Vec::new();
         for _ in 0..100_000 {
-            let next = Submission { after: &after, ..child(parent, cost) };
+            let more = Some(&child(parent));
+            let next = Submission { after: &after, more, ..Submission::of(cost) };
             after = vec![engine.submit(world, next).expect("no circle").into()];
         }
     });
@@ -125,7 +130,7 @@ fn ten_thousand_generations_are_cancelled_without_recursion() {
         let mut grants = Vec::new();
         for _ in 0..10_000 {
             let grant = begin_next(engine, world);
-            engine.submit(world, child(grant.work, cost)).expect("it runs");
+            add_child(engine, world, grant.work, cost);
             engine.apply(world, Input::Join(grant)).expect("it runs");
             grants.push(grant);
         }

@@ -111,7 +111,7 @@ fn how_an_attempt_would_end_is_how_it_ends_however_often_one_asks() {
     let policy = RetryPolicy::exponential(Duration::from_secs(60)).jitter();
     let more = More { retry: Some(policy), ..More::default() };
     let cost = bench.engine.cost(&bench.capacity, &ResourceCost::new()).expect("a slot");
-    let submission = Submission { retries: u32::MAX, more, ..Submission::of(cost) };
+    let submission = Submission { retries: u32::MAX, more: Some(&more), ..Submission::of(cost) };
     let work = bench.call(|engine, world| engine.submit(world, submission)).expect("alone");
     let mut seen = Vec::new();
     for _ in 0..20 {
