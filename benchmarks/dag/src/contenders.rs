@@ -52,8 +52,12 @@ const fn slow(name: &'static str, most: usize, run: Run) -> Contender {
     Contender { most, kind: Kind::Aside, body_bytes: crates::BODY_BYTES, ..futures(name, run) }
 }
 
-pub(crate) const CONTENDERS: [Contender; 13] = [
+pub(crate) const CONTENDERS: [Contender; 14] = [
     shared("one thread, counters only", by_hand::one_thread),
+    Contender {
+        kind: Kind::Aside,
+        ..works("names, closures and sources, in order", by_hand::in_order)
+    },
     shared("windlass run_graph", windlass::run_graph),
     works("windlass", windlass::plain),
     works("windlass, everything on", windlass::everything),

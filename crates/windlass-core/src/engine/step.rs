@@ -4,7 +4,7 @@ use super::{Engine, Work};
 use crate::WorkId;
 use crate::fact::{Transition, World};
 use crate::phase::{IllegalStep, Phase, Step, WorkState};
-use crate::queue::{Line, Ticket, Waiting};
+use crate::queue::{Line, Waiting};
 
 impl Engine {
     /// The only place where a work changes its phase. What depends on phases is kept in step here.
@@ -15,18 +15,21 @@ impl Engine {
     /// The same, made anew for each step that most works make.
     #[inline(always)]
     pub(super) fn make_step(&mut self, world: &mut World<'_>, work: WorkId, step: Step) {
-        self.make_step_with(world, work, step, Self::hold);
+        let (from, entry) = self.leave(world, work, step);
+        self.hold(world, from, step, &entry);
+        self.settle_in(world, work, from, &entry);
     }
 
-    /// The same, where `hold` sees to what the work takes or gives back.
+    /// The same for somebody who puts down elsewhere what the work takes or gives back.
     #[inline(always)]
-    pub(super) fn make_step_with(
-        &mut self,
-        world: &mut World<'_>,
-        work: WorkId,
-        step: Step,
-        hold: impl FnOnce(&mut Self, &mut World<'_>, Phase, Step, &Work),
-    ) {
+    pub(super) fn make_bare_step(&mut self, world: &mut World<'_>, work: WorkId, step: Step) {
+        let (from, entry) = self.leave(world, work, step);
+        self.settle_in(world, work, from, &entry);
+    }
+
+    /// The work leaves its phase, and its place in line; from which phase, and how it is now.
+    #[inline(always)]
+    fn leave(&mut self, world: &mut World<'_>, work: WorkId, step: Step) -> (Phase, Work) {
         let slot = &mut self.works[work.index()];
         let (from, place) = (slot.phase, slot.ticket);
         let Ok(to) = from.after(step) else { refuse(work, from, step) };
@@ -36,24 +39,6 @@ impl Engine {
             self.tickets = self.tickets.saturating_add(1);
         }
         let entry = *slot;
-        self.leave(world, work, (from, place), &entry);
-        hold(self, world, from, step, &entry);
-        self.enter(work, &entry);
-        if entry.is_timed() {
-            self.keep_time(work, from, entry.phase);
-        }
-        self.report(world, work, Some(from.state()), &entry);
-    }
-
-    /// The work is no longer in the phase and at the place in line where it was.
-    #[inline(always)]
-    fn leave(
-        &mut self,
-        world: &mut World<'_>,
-        work: WorkId,
-        (from, place): (Phase, Ticket),
-        entry: &Work,
-    ) {
         self.metrics.leave(from.state());
         if let Some(line) = line(from) {
             self.lines.remove(line, entry.listing(), place, self.now);
@@ -65,6 +50,17 @@ impl Engine {
         if let Phase::Delayed { due } = from {
             self.disarm(due, work);
         }
+        (from, entry)
+    }
+
+    /// It is where it has gone, and that is told.
+    #[inline(always)]
+    fn settle_in(&mut self, world: &mut World<'_>, work: WorkId, from: Phase, entry: &Work) {
+        self.enter(work, entry);
+        if entry.is_timed() {
+            self.keep_time(work, from, entry.phase);
+        }
+        self.report(world, work, Some(from.state()), entry);
     }
 
     #[inline(always)]

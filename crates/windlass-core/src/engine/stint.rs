@@ -59,7 +59,7 @@ impl Engine {
             && next.parked.is_none()
             && self.is_plain(next.work)
         {
-            self.make_step_with(world, next.work, Step::Grant, |_, _, _, _, _| {});
+            self.make_bare_step(world, next.work, Step::Grant);
             let attempt = self.works[next.work.index()].attempts + 1;
             grants.push(Grant { work: next.work, attempt });
         }
@@ -92,7 +92,7 @@ impl Engine {
             self.start(world, work, attempt);
             self.note(world, Fact { at: self.now, what: Happening::Started { work, attempt } });
         }
-        self.make_step_with(world, work, Step::Succeed, |_, _, _, _, _| {});
+        self.make_bare_step(world, work, Step::Succeed);
         self.settle(world, work);
         let ended = Happening::Ended { work, attempt, ending: Ending::Success };
         self.note(world, Fact { at: self.now, what: ended });

@@ -126,7 +126,7 @@ impl Engine {
             entry.attempts += 1;
             let attempt = entry.attempts;
             self.metrics.attempts += 1;
-            self.make_step_with(world, work, Step::Start, |_, _, _, _, _| {});
+            self.make_bare_step(world, work, Step::Start);
             self.note(world, Fact { at: self.now, what: Happening::Started { work, attempt } });
             begun(Begun::Started(Grant { work, attempt }));
             taken += 1;
