@@ -429,3 +429,36 @@ async fn a_work_with_the_only_slot_waits_for_another_without_it() {
     scheduler.run_until_done().await;
     assert_eq!(*asks.await.expect("it was answered"), 42);
 }
+
+/// An error that cannot even say what it is.
+#[derive(Debug)]
+struct Unspeakable;
+
+impl std::error::Error for Unspeakable {}
+
+impl std::fmt::Display for Unspeakable {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("on purpose")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_whose_text_panics_is_the_works_panic() {
+    let mut scheduler = scheduler(1);
+    let works = [0, 5].map(|delay| {
+        let work = work_fn("breaks", move |_| async move {
+            if delay > 0 {
+                sleep(ms(delay)).await;
+            }
+            Err::<(), _>(Unspeakable.into())
+        });
+        add(&scheduler, work.retries(3))
+    });
+    scheduler.run_until_done().await;
+    for work in works {
+        let seen = look(&scheduler, work);
+        let error = Some("the work panicked: on purpose");
+        assert_eq!((seen.attempts, seen.last_error.as_deref()), (1, error));
+        assert!(scheduler.take_work(work).is_some(), "its body is as good as any");
+    }
+}
