@@ -61,6 +61,24 @@ fn attempts_that_follow_each_other_closely_share_a_column() {
 }
 
 #[test]
+fn attempts_without_a_limit_are_counted_without_one() {
+    let check = |mut stage: Stage, journal: &str, verb: &[&str], said: &str| {
+        let flow = "[step.a]\nrun = 'a'\nretry = { count = 4294967295 }\n";
+        stage.submit("5555eeee", "patient", flow);
+        stage.journal(journal);
+        stage.log("a", 1, "no answer\n");
+        let output = crate::bench::stdout(&stage.bench.call(verb));
+        assert!(output.contains(said), "{verb:?}: {output}");
+    };
+    let retried = "0 retry a 7";
+    check(Stage::live(), retried, &["why", "last/a"], "\n  - attempt 2 comes in ");
+    check(Stage::live(), retried, &["log", "last"], "==> a (attempt 1): retry");
+    check(Stage::live(), retried, &["show", "last"], "retrying  1      ");
+    let failed = "0 retry a 7\n2000 start a\n3000 failed a 1";
+    check(Stage::new(), failed, &["why", "last/a"], "after 1.0 s (attempt 2): exit 1\n");
+}
+
+#[test]
 fn a_history_has_as_many_runs_as_were_asked_for() {
     let mut stage = Stage::new();
     nightly(&mut stage);
