@@ -220,6 +220,18 @@ fn a_run_that_this_version_cannot_read() {
     check(&stage, "unreadable", &[]);
 }
 
+#[test]
+fn whoever_looks_waits_for_no_writer() {
+    let mut stage = Stage::new();
+    nightly(&mut stage);
+    let gate = std::fs::File::open(stage.bench.path("state/gate")).expect("it is there");
+    gate.lock().expect("nobody is inside");
+    for verb in ["ps", "history", "show last", "log 3fa9c", "why last/only", "holders", "events"] {
+        let output = stage.bench.call(&verb.split(' ').collect::<Vec<_>>());
+        assert!(output.status.success(), "{verb}: {}", crate::bench::stderr(&output));
+    }
+}
+
 /// A run that failed, one that succeeded after it, and one of another workflow.
 pub(crate) fn nightly(stage: &mut Stage) {
     stage.submit("3fa9c2d1", "nightly", NIGHTLY);

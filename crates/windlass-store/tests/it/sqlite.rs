@@ -137,6 +137,18 @@ fn a_store_that_must_not_be_written_says_so() {
     assert!(matches!(error, StoreError::ReadOnly { .. } | StoreError::Io { .. }), "{error}");
 }
 
+#[test]
+fn whoever_looks_does_not_wait_for_those_who_write() {
+    let dir = made();
+    let gate = fs::File::open(dir.path().join("gate")).expect("it is there");
+    gate.lock().expect("nobody is inside");
+    let writer = Connection::open(dir.path().join("store.db")).expect("the file");
+    writer.execute_batch("BEGIN IMMEDIATE; UPDATE meta SET arrivals = 7").expect("SQL");
+    let mut store = Store::open(dir.path()).expect("it opens");
+    assert_eq!(store.overview().expect("it can be read").len(), 1);
+    assert_eq!(store.another().and_then(|mut other| other.last_event()).expect("it opens"), 0);
+}
+
 /// Whoever closes a store looks whether anybody else has a lock on it, and clears up if not.
 #[test]
 fn a_second_connection_leaves_the_locks_of_the_first_alone() {
