@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use thiserror::Error;
 use windlass_core::{ClaimError, DeclareError};
@@ -148,9 +147,6 @@ pub enum StoreError {
         /// The directory.
         dir: PathBuf,
     },
-    /// The commit that this was part of failed, with everything in it.
-    #[error("{0}")]
-    Commit(Arc<StoreError>),
     /// The boot counter has run out.
     #[error("the store has seen more boots than tokens can tell apart")]
     TooManyBoots,

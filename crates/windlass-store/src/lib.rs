@@ -55,7 +55,6 @@ mod slate;
 mod sqlite;
 mod store;
 mod transaction;
-mod writer;
 
 pub use backend::{Act, Backend, Durability, Opener};
 pub use bell::{Bell, Topic};
@@ -77,4 +76,3 @@ pub use sqlite::{Network, Sqlite};
 pub use store::{Store, StoreOpener};
 pub use transaction::{Claim, Claimed, NameView, Patience, Refused, Transaction};
 pub use windlass_core::{Answer, Hold, HolderId, LeaseTerms, Name, Need, Taken, Token};
-pub use writer::Writer;

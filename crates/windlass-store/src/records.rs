@@ -114,9 +114,6 @@ pub struct Request {
 
 /// What a backend must be able to do within one transaction.
 pub trait Records: RunRecords {
-    /// Does something, or nothing of it if it fails.
-    fn attempt(&self, act: &mut dyn FnMut() -> Result<(), StoreError>) -> Result<(), StoreError>;
-
     /// What the store knows about itself.
     fn meta(&self) -> Result<Meta, StoreError>;
     /// Puts that.
