@@ -3,6 +3,7 @@
 //! Migrations go forward only, behind the gate, after a copy of the file was made beside it.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, named_params};
@@ -129,7 +130,7 @@ fn keep_copy(connection: &Connection, path: &Path, version: i32) -> Result<(), S
     if let Err(source) = removed.or_else(|e| if copy.exists() { Err(e) } else { Ok(()) }) {
         return Err(StoreError::Io { path: copy, source });
     }
-    let text = copy.to_string_lossy();
-    connection.execute("VACUUM INTO ?1", [text.as_ref()])?;
+    // A path is bytes, of which SQLite makes a text without looking at them.
+    connection.execute("VACUUM INTO CAST(?1 AS TEXT)", [copy.as_os_str().as_bytes()])?;
     Ok(())
 }

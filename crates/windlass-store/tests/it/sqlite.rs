@@ -1,6 +1,8 @@
 //! The file: what is refused, what is noticed, and what older versions have left.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
@@ -204,6 +206,21 @@ fn the_first_version_migrates_and_a_copy_is_kept() {
     let version = copy.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0));
     assert_eq!(version.expect("it has one"), 1);
     Store::open(dir.path()).expect("it opens again, and needs nothing");
+}
+
+#[test]
+fn a_store_migrates_also_where_its_path_is_no_text() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/version-2.db");
+    let parent = tempfile::tempdir().expect("a directory");
+    let dir = parent.path().join(OsStr::from_bytes(b"caf\xe9"));
+    fs::create_dir(&dir).expect("a directory");
+    fs::copy(fixture, dir.join("store.db")).expect("a copy");
+    fs::write(dir.join("gate"), "").expect("a gate that knows no store");
+    let mut store = Store::open(&dir).expect("it migrates");
+    assert_eq!(store.run("27a2").expect("it is there").id.len(), 8);
+    assert!(dir.join("store.version-2.db").exists(), "a copy is kept beside it");
+    let made = fs::read_dir(parent.path()).expect("it can be listed");
+    assert_eq!(made.count(), 1, "nothing was made elsewhere");
 }
 
 #[test]
