@@ -221,6 +221,16 @@ fn a_run_that_this_version_cannot_read() {
 }
 
 #[test]
+fn nobody_holds_or_waits_across_a_boot() {
+    let mut stage = Stage::before_boot();
+    stage.submit("5555eeee", "early", "[step.a]\nrun = 'a'\nlock = 'deploy'\n");
+    stage.refuse("a", "deploy");
+    let said = crate::bench::stdout(&stage.bench.call(&["holders"]));
+    let states: Vec<_> = said.lines().map(|line| line.split(' ').nth(2)).collect();
+    assert_eq!(states, [Some("gone"); 4], "{said}");
+}
+
+#[test]
 fn whoever_looks_waits_for_no_writer() {
     let mut stage = Stage::new();
     nightly(&mut stage);
