@@ -60,7 +60,7 @@ pub use backend::{Act, Backend, Durability, Opener};
 pub use bell::{Bell, Topic};
 pub use component::Leftover;
 pub use encoding::{DecodeError, decode, encode};
-pub use error::StoreError;
+pub use error::{DiskFault, StoreError};
 pub use memory::Memory;
 pub use moment::{BootClock, Clock, ManualClock, Moment};
 pub use name::{NAME_BYTES, NameError, check_name, check_text};

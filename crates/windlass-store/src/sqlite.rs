@@ -29,7 +29,7 @@ use self::records::SqliteRecords;
 use self::schema::Beginning;
 use crate::backend::{Act, Backend, Durability, Opener};
 use crate::bell::{Belfry, Bell, Topic};
-use crate::error::StoreError;
+use crate::error::{DiskFault, StoreError};
 
 /// Older ones can corrupt a write-ahead log that two connections write.
 const OLDEST_SQLITE: i32 = 3_051_003;
@@ -50,7 +50,7 @@ pub struct Sqlite {
     in_use: InUse,
     durability: Durability,
     /// Why nothing is written any more.
-    broken: Option<String>,
+    broken: Option<DiskFault>,
 }
 
 impl Sqlite {
@@ -239,8 +239,9 @@ fn classify(error: StoreError, path: &Path) -> StoreError {
     let StoreError::Sqlite(source) = error else { return error };
     let path = path.to_owned();
     match source.sqlite_error_code() {
-        Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure) => {
-            StoreError::Fatal { path, reason: source.to_string() }
+        Some(ErrorCode::DiskFull) => StoreError::Fatal { path, reason: DiskFault::Full },
+        Some(ErrorCode::SystemIoFailure) => {
+            StoreError::Fatal { path, reason: DiskFault::Failing(source.to_string()) }
         }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             StoreError::Damaged { path, source }
