@@ -1,6 +1,7 @@
 //! What can be asked for.
 
 use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ use windlass_server::{Name, check_name};
 use windlass_workflow::{DurationError, EventPattern};
 
 use crate::completions;
+use crate::exit::Exit;
+use crate::output;
 use crate::talk::{quoted, tame};
 
 mod holding;
@@ -64,18 +67,22 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// What this process was called with; ends it if that makes no sense.
-    pub(crate) fn of_process() -> Self {
+    /// What this process was called with; how it ends if that makes no sense, or was a question about
+    /// the command itself. Either is told by then.
+    pub(crate) fn of_process() -> Result<Self, Exit> {
         let words = words();
-        let parsed = Self::try_parse_from(&words);
-        let mut arguments = parsed.unwrap_or_else(|error| leave(&plainer(error, &words)));
+        let parsed = Self::try_parse_from(&words).map_err(|error| plainer(error, &words));
+        parsed.and_then(Self::with_some_state).map_err(|error| told(&error))
+    }
+
+    fn with_some_state(mut self) -> Result<Self, clap::Error> {
         let unset = |state: &OsString| state.is_empty() && variable_is_empty("WINDLASS_STATE");
-        arguments.state = arguments.state.filter(|state| !unset(state));
-        if arguments.state.as_ref().is_some_and(|state| state.is_empty()) {
+        self.state = self.state.filter(|state| !unset(state));
+        if self.state.as_ref().is_some_and(|state| state.is_empty()) {
             let empty = "--state needs a directory, and was given an empty text";
-            Arguments::command().error(ErrorKind::InvalidValue, empty).exit();
+            return Err(Arguments::command().error(ErrorKind::InvalidValue, empty));
         }
-        arguments
+        Ok(self)
     }
 }
 
@@ -90,16 +97,22 @@ fn words() -> Vec<OsString> {
     words
 }
 
-/// Ends the process with an error. Whatever was given is part of it, also what would do something to a
-/// terminal or has no end.
-fn leave(error: &clap::Error) -> ! {
+/// Prints the help that was asked for, or what is wrong. Whatever was given is part of that, also what
+/// would do something to a terminal or has no end.
+fn told(error: &clap::Error) -> Exit {
+    if !error.use_stderr() {
+        output::note(error.print().and_then(|()| io::stdout().flush()));
+        return Exit::Success;
+    }
     let said = error.render().to_string();
     let tame = tame(&said);
-    if error.use_stderr() && tame != said.trim_end() {
+    if tame == said.trim_end() {
+        // Whoever has closed the stream still gets the exit code.
+        let _ = error.print();
+    } else {
         eprintln!("{tame}");
-        std::process::exit(error.exit_code());
     }
-    error.exit()
+    Exit::Usage
 }
 
 /// A variable that is empty is as good as none.

@@ -142,6 +142,7 @@ fn of_hold(failure: &HoldError) -> Exit {
             Exit::Command(127)
         }
         HoldError::Start { .. } => Exit::Command(126),
+        HoldError::NoProcess { .. } => Exit::Usage,
         HoldError::Store(store) => of_store(store),
         _ => Exit::Unavailable,
     }

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::Path;
 
 use serde::Serialize;
-use windlass_server::{HolderId, NameView, People, Process, StoredLease, StoredTicket};
+use windlass_server::{HolderId, NameView, People, StoredLease, StoredTicket};
 
 use crate::arguments::Form;
 use crate::exit::Exit;
@@ -50,7 +50,8 @@ struct Row<'a> {
     /// The step that it is, as `RUN/STEP`.
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<String>,
-    /// `held`, `gone` if its process has ended, `stale` if somebody has found it so.
+    /// `held` or `waiting`; `gone` if its process has ended or the machine was booted since, `stale` if
+    /// somebody has found it so.
     state: &'static str,
     weight: u32,
     token: Option<u64>,
@@ -66,9 +67,8 @@ fn rows(view: &NameView) -> Vec<Row<'_>> {
 
 fn of_lease<'a>(view: &'a NameView, stored: &'a StoredLease) -> Row<'a> {
     let StoredLease { lease, owner, .. } = stored;
-    let gone = owner.process.as_ref().is_some_and(Process::is_gone);
     let state = match lease.presence {
-        _ if gone => "gone",
+        _ if owner.is_gone() => "gone",
         windlass_server::Presence::Presumed => "held",
         _ => "stale",
     };
@@ -82,7 +82,7 @@ fn of_ticket<'a>(view: &'a NameView, stored: &'a StoredTicket) -> Row<'a> {
     let mut needs = stored.ticket.needs.iter();
     let weight = needs.find(|need| need.name == view.name).map_or(1, |need| need.weight);
     let pid = stored.process.as_ref().map(|process| process.pid);
-    let (state, since) = ("waiting", stored.since_ms);
+    let (state, since) = (if stored.is_gone() { "gone" } else { "waiting" }, stored.since_ms);
     row(view, Row { state, weight, since, pid, ..Row::of(stored.ticket.holder.as_str()) })
 }
 

@@ -52,7 +52,7 @@ fn run(
     let order = Hold { needs, declared, wait: *wait, terms, command };
     let store = state::open(state)?;
     let people = store.opener();
-    match hold(store, &order, |refused| tell(&people, refused)) {
+    match hold(store, &order, |refused| tell(&people, &order.needs, refused)) {
         Err(HoldError::NotHad { name, by }) => {
             let by = called(&people, &by);
             eprintln!("windlass: {name} was not had in time: {by} has it or stands before us");
@@ -64,16 +64,16 @@ fn run(
 
 /// Tells a person for what the command waits; scripts would only log it. One that may wait for itself says
 /// so in any case.
-pub(crate) fn tell(store: &StoreOpener, refused: &Refused) {
-    let own = store.open().ok().and_then(|mut store| waits_for_its_own(&mut store, refused).ok());
-    let (name, by) = refused.first();
-    if own == Some(true) {
-        let by = called(store, by);
+pub(crate) fn tell(store: &StoreOpener, needs: &[Need], refused: &Refused) {
+    let own = store.open().and_then(|mut store| waits_for_its_own(&mut store, needs, refused));
+    if let Ok(Some((name, by))) = own {
+        let by = called(store, &by);
         eprintln!(
             "windlass: waiting for {name}: {by} has it, and has started this command; if it waits \
              for this one, both wait for ever"
         );
     } else if io::stderr().is_terminal() {
+        let (name, by) = refused.first();
         let by = called(store, by);
         eprintln!("windlass: waiting for {name}: {by} has it or stands before us");
     }

@@ -10,7 +10,7 @@ use windlass_server::{AttemptEnd, AttemptView, LookError, RunView, StepView};
 
 use crate::arguments::{Form, LogArguments};
 use crate::exit::Exit;
-use crate::look::ending;
+use crate::look::{attempt_of, ending};
 use crate::output::json;
 use crate::state;
 use crate::style::{Style, plain};
@@ -215,7 +215,7 @@ fn has_ended(attempt: &AttemptView) -> bool {
 fn heading(step: &StepView, attempt: &AttemptView) -> String {
     let number = match step.most_attempts.max(attempt.number) {
         1 => String::new(),
-        most => format!(" (attempt {} of {most})", attempt.number),
+        most => format!(" ({})", attempt_of(attempt.number, most)),
     };
     let end = attempt.end.map_or("running", AttemptEnd::word);
     let more = ending(attempt);

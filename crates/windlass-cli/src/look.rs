@@ -53,6 +53,15 @@ pub(crate) fn ending(attempt: &AttemptView) -> String {
     }
 }
 
+/// `attempt 2 of 3`; `attempt 2` with as many retries as can be asked for, which nobody means to count.
+pub(crate) fn attempt_of(number: u32, most: u32) -> String {
+    match most {
+        u32::MAX => format!("attempt {number}"),
+        // Interrupted attempts do not count against the retries.
+        most => format!("attempt {number} of {}", most.max(number)),
+    }
+}
+
 /// How long a step took.
 pub(crate) fn took(step: &StepView, now_ms: i64) -> Option<String> {
     step.duration_ms(now_ms).map(|took| span(between(0, took)))

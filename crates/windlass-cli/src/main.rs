@@ -65,7 +65,20 @@ fn survive_full_files() {
 fn call() -> Exit {
     survive_full_files();
     completions::answer_shell();
-    let arguments = Arguments::of_process();
+    let exit = match Arguments::of_process() {
+        Ok(arguments) => carry_out(&arguments),
+        Err(exit) => exit,
+    };
+    match output::failure() {
+        Some(why) if exit == Exit::Success => {
+            eprintln!("windlass: standard output cannot be written: {why}");
+            Exit::Unavailable
+        }
+        _ => exit,
+    }
+}
+
+fn carry_out(arguments: &Arguments) -> Exit {
     let state = arguments.state.as_deref().map(Path::new);
     let form = Form::from(arguments.json);
     let shown = run::Shown { mode: arguments.output, form };
@@ -103,16 +116,9 @@ fn call() -> Exit {
         Verb::Man(man) => man::man(man),
         Verb::Holders => holders::holders(state, form),
     };
-    let exit = exit.unwrap_or_else(|failure| {
+    exit.unwrap_or_else(|failure| {
         // Whoever has closed the stream still gets the exit code.
         let _ = writeln!(io::stderr(), "windlass: {}", talk::tame(&failure.to_string()));
         Exit::from(&*failure)
-    });
-    match output::failure() {
-        Some(why) if exit == Exit::Success => {
-            eprintln!("windlass: standard output cannot be written: {why}");
-            Exit::Unavailable
-        }
-        _ => exit,
-    }
+    })
 }

@@ -62,7 +62,8 @@ fn take<K: Kind>(
     };
     let mut store = state::open(state)?;
     let people = store.opener();
-    match acquire(&mut store, &order, |refused| tell(&people, refused)) {
+    let told = |refused: &_| tell(&people, std::slice::from_ref(&order.need), refused);
+    match acquire(&mut store, &order, told) {
         Ok(hold) => {
             let (result, from) = taken(&hold.taken);
             print(form, name, &Printed { token: Some(hold.token.0), from, ..Printed::new(result) });

@@ -221,7 +221,7 @@ impl Page<'_> {
 fn tries(step: &StepView) -> String {
     match (step.attempts.len(), step.most_attempts) {
         (0, _) => String::new(),
-        (tries, 1) => tries.to_string(),
+        (tries, 1 | u32::MAX) => tries.to_string(),
         (tries, most) => format!("{tries}/{most}"),
     }
 }

@@ -185,21 +185,38 @@ impl Asking<'_> {
     }
 }
 
-/// Whether whoever has started this process holds one of the locks that were refused, so that the two may
-/// wait for each other.
-pub fn waits_for_its_own(store: &mut Store, refused: &Refused) -> Result<bool, StoreError> {
-    let marked = |lease: &StoredLease| {
-        lease.owner.tree.as_ref().is_some_and(|tree| tree::carries(&tree.mark))
-    };
-    let locks = refused.refusals.iter().filter(|refusal| matches!(refusal.name, Name::Lock(_)));
+/// Whoever has started this process and has so much of a name that was refused that the rest is not
+/// enough, so that the two may wait for each other.
+pub fn waits_for_its_own(
+    store: &mut Store,
+    needs: &[Need],
+    refused: &Refused,
+) -> Result<Option<(Name, HolderId)>, StoreError> {
     store.look(|transaction| {
-        for refusal in locks {
-            if transaction.leases(&refusal.name)?.iter().any(marked) {
-                return Ok(true);
+        for refusal in &refused.refusals {
+            let leases = transaction.leases(&refusal.name)?;
+            let wanted = needs.iter().filter(|need| need.name == refusal.name);
+            let wanted = wanted.map(|need| need.weight).sum();
+            if let Some(own) = too_much_of_its_own(&leases, refusal.available, wanted) {
+                return Ok(Some((refusal.name.clone(), own.lease.holder.clone())));
             }
         }
-        Ok(false)
+        Ok(None)
     })
+}
+
+/// A lease of whoever has started this process, if there is one and `wanted` is not had without it.
+fn too_much_of_its_own(
+    leases: &[StoredLease],
+    available: u32,
+    wanted: u32,
+) -> Option<&StoredLease> {
+    let marked = |lease: &&StoredLease| {
+        lease.owner.tree.as_ref().is_some_and(|tree| tree::carries(&tree.mark))
+    };
+    let (own, others): (Vec<_>, Vec<_>) = leases.iter().partition(marked);
+    let theirs = others.iter().fold(available, |sum, other| sum.saturating_add(other.lease.weight));
+    own.first().copied().filter(|_| wanted > theirs)
 }
 
 /// Something that can be read once a process has ended. None if it cannot be seen, or has ended:

@@ -75,6 +75,12 @@ pub enum HoldError {
         /// Why.
         why: Lost,
     },
+    /// The process without which the hold would be void is not there.
+    #[error("nothing can be held for process {pid}: there is no such process")]
+    NoProcess {
+        /// Its number.
+        pid: u32,
+    },
     /// The system refused something that holding needs.
     #[error("{what}: {source}")]
     Io {

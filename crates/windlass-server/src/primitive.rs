@@ -1,5 +1,6 @@
 //! The primitives themselves, for scripts that hold names for longer than one command.
 
+use std::io;
 use std::time::Duration;
 
 use windlass_core::{Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Token};
@@ -32,11 +33,10 @@ pub fn acquire(
     order: &Acquire,
     told: impl FnMut(&Refused),
 ) -> Result<NameHold, HoldError> {
-    let io = |what| move |source| HoldError::Io { what, source };
-    let signals = SignalPipe::open().map_err(io("signals cannot be watched"))?;
-    let process = order.pid.map(Process::of).transpose();
-    let process = process.map_err(io("the process of --pid cannot be seen"))?;
-    let waiter = Process::current().map_err(io("this process cannot be identified"))?;
+    let failed = |what| move |source| HoldError::Io { what, source };
+    let signals = SignalPipe::open().map_err(failed("signals cannot be watched"))?;
+    let process = order.pid.map(named).transpose()?;
+    let waiter = Process::current().map_err(failed("this process cannot be identified"))?;
     let asking = Asking {
         holder: &order.holder,
         needs: std::slice::from_ref(&order.need),
@@ -50,6 +50,14 @@ pub fn acquire(
     };
     let (mut holds, _) = asking.acquire(store, told)?;
     Ok(holds.pop().expect("one name was asked for"))
+}
+
+/// The process that the caller has named.
+fn named(pid: u32) -> Result<Process, HoldError> {
+    Process::of(pid).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => HoldError::NoProcess { pid },
+        _ => HoldError::Io { what: "the process that is named cannot be seen", source },
+    })
 }
 
 /// Gives a name back.

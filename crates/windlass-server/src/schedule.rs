@@ -42,6 +42,8 @@ pub(crate) struct Schedule {
     starts: BTreeMap<WorkId, Timestamp>,
     /// Something was tried again after the end.
     reopened: bool,
+    /// Since when everything has ended.
+    done: Option<Timestamp>,
     /// Which works have blocked others, as far as somebody asked.
     blamed: BTreeMap<WorkId, WorkId>,
 }
@@ -81,6 +83,7 @@ impl Schedule {
             in_line: BTreeSet::new(),
             starts: BTreeMap::new(),
             reopened: false,
+            done: None,
             blamed: BTreeMap::new(),
         }
     }
@@ -285,13 +288,13 @@ impl Schedule {
         !self.reopened && self.deadline().is_some_and(|deadline| at >= deadline)
     }
 
-    /// How a run ends in which everything has ended by `at`, as far as its steps tell.
-    pub(crate) fn outcome(&self, at: Timestamp) -> RunOutcome {
+    /// How a run ends in which everything has ended, as far as its steps tell.
+    pub(crate) fn outcome(&self) -> RunOutcome {
         let count = |state| self.engine.metrics().count(state);
         let bad = count(WorkState::Failed) + count(WorkState::Blocked);
         match count(WorkState::Success) == self.len() {
             true => RunOutcome::Succeeded,
-            false if self.is_past_deadline(at) => RunOutcome::TooLate,
+            false if self.done.is_some_and(|at| self.is_past_deadline(at)) => RunOutcome::TooLate,
             false if bad == 0 => RunOutcome::Cancelled,
             false => RunOutcome::Failed,
         }
@@ -428,7 +431,9 @@ impl Schedule {
             transitions: Some(&mut self.transitions),
             wakes: &mut wakes,
         };
-        call(&mut self.engine, &mut world)
+        let result = call(&mut self.engine, &mut world);
+        self.done = self.engine.is_done().then(|| self.done.unwrap_or(now));
+        result
     }
 }
 

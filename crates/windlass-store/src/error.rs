@@ -2,13 +2,24 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use thiserror::Error;
 use windlass_core::{ClaimError, DeclareError};
 
 use crate::encoding::DecodeError;
 use crate::name::NameError;
+
+/// What is wrong with a disk.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum DiskFault {
+    /// There is no room on it.
+    #[error("the disk is full")]
+    Full,
+    /// It does not keep what it is given.
+    #[error("{0}")]
+    Failing(String),
+}
 
 /// Why the store cannot be used, or cannot do what was asked.
 #[derive(Debug, Error)]
@@ -60,7 +71,7 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
         /// What went wrong.
-        reason: String,
+        reason: DiskFault,
     },
     /// The file, or its directory, must not be written to.
     #[error("{path} cannot be written to: it is read-only", path = path.display())]
@@ -148,15 +159,18 @@ pub enum StoreError {
         /// The directory.
         dir: PathBuf,
     },
-    /// The commit that this was part of failed, with everything in it.
-    #[error("{0}")]
-    Commit(Arc<StoreError>),
     /// The boot counter has run out.
     #[error("the store has seen more boots than tokens can tell apart")]
     TooManyBoots,
 }
 
 impl StoreError {
+    /// Whether all that is missing is room on the disk.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        matches!(self, StoreError::Fatal { reason: DiskFault::Full, .. })
+    }
+
     /// Whether the fault lies in what was asked for, not in the store.
     #[must_use]
     pub fn is_usage(&self) -> bool {

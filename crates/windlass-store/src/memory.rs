@@ -104,11 +104,6 @@ impl Draft {
 }
 
 impl Records for Draft {
-    fn attempt(&self, act: &mut dyn FnMut() -> Result<(), StoreError>) -> Result<(), StoreError> {
-        let before = self.tables().clone();
-        act().inspect_err(|_| *self.tables() = before)
-    }
-
     fn meta(&self) -> Result<Meta, StoreError> {
         let none = Meta { boot: String::new(), epoch: 0, arrivals: 0 };
         Ok(self.tables().meta.clone().unwrap_or(none))

@@ -54,13 +54,22 @@ impl Process {
     /// seen from here, and so is never certain.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        let Ok(boot) = boot_id() else { return false };
-        if boot != self.boot {
-            return true;
-        }
-        pid_namespace().is_ok_and(|here| here == self.namespace)
-            && start_time(self.pid).is_ok_and(|started| started != Some(self.started))
+        let ended = || {
+            pid_namespace().is_ok_and(|here| here == self.namespace)
+                && start_time(self.pid).is_ok_and(|started| started != Some(self.started))
+        };
+        is_over(&self.boot) || ended()
     }
+}
+
+/// Whether it is certain that nobody is left of what began during `boot`, for that process if there was
+/// one. Nothing survives a boot.
+pub(crate) fn nobody_is_left(boot: &str, process: Option<&Process>) -> bool {
+    process.map_or_else(|| is_over(boot), Process::is_gone)
+}
+
+fn is_over(boot: &str) -> bool {
+    boot_id().is_ok_and(|now| now != boot)
 }
 
 fn pid_namespace() -> io::Result<String> {

@@ -6,7 +6,7 @@
 use windlass_core::{CoordinationStats, HolderId, Lease, Name, Ticket, Token};
 
 use crate::error::StoreError;
-use crate::process::Process;
+use crate::process::{Process, nobody_is_left};
 use crate::run::RunRecords;
 
 /// What the store knows about itself.
@@ -42,6 +42,14 @@ pub struct Owner {
     pub tree: Option<Tree>,
     /// When it began, in milliseconds since 1970, for display.
     pub since_ms: i64,
+}
+
+impl Owner {
+    /// Whether it is certain that nobody stands behind the lease any more.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        nobody_is_left(&self.boot, self.process.as_ref())
+    }
 }
 
 /// The processes that act in the name of a lease, as far as others can find them.
@@ -90,6 +98,14 @@ pub struct StoredTicket {
     pub since_ms: i64,
 }
 
+impl StoredTicket {
+    /// Whether it is certain that nobody waits there any more.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        nobody_is_left(&self.boot, self.process.as_ref())
+    }
+}
+
 /// Something that was emitted. Numbers grow in the order of commits, without gaps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -114,9 +130,6 @@ pub struct Request {
 
 /// What a backend must be able to do within one transaction.
 pub trait Records: RunRecords {
-    /// Does something, or nothing of it if it fails.
-    fn attempt(&self, act: &mut dyn FnMut() -> Result<(), StoreError>) -> Result<(), StoreError>;
-
     /// What the store knows about itself.
     fn meta(&self) -> Result<Meta, StoreError>;
     /// Puts that.

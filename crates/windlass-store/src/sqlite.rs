@@ -29,7 +29,7 @@ use self::records::SqliteRecords;
 use self::schema::Beginning;
 use crate::backend::{Act, Backend, Durability, Opener};
 use crate::bell::{Belfry, Bell, Topic};
-use crate::error::StoreError;
+use crate::error::{DiskFault, StoreError};
 
 /// Older ones can corrupt a write-ahead log that two connections write.
 const OLDEST_SQLITE: i32 = 3_051_003;
@@ -50,7 +50,7 @@ pub struct Sqlite {
     in_use: InUse,
     durability: Durability,
     /// Why nothing is written any more.
-    broken: Option<String>,
+    broken: Option<DiskFault>,
 }
 
 impl Sqlite {
@@ -66,27 +66,12 @@ impl Sqlite {
         }
         let mut gate = Gate::open(dir)?;
         let path = dir.join("store.db");
-        let opened = gate.pass(|gate| {
-            let made = gate.store_id()?;
-            let beginning = if made.is_some() { Beginning::Over } else { Beginning::Possible };
-            // Closing a file ends every lock that this process has on it, also SQLite's, so nobody
-            // but SQLite opens one that is in use here.
-            if beginning == Beginning::Over && !InUse::already(&path) {
-                file::refuse_truncated(&path)?;
+        let (connection, in_use) = match as_it_is(&path, gate.store_id()?) {
+            Some(opened) => opened,
+            None => {
+                gate.pass(|gate| made_ready(&path, gate)).map_err(|error| classify(error, &path))?
             }
-            let mut connection = connect(&path)?;
-            let in_use = InUse::from_now(&path)?;
-            let id = schema::prepare(&mut connection, &path, beginning)?;
-            match made {
-                None => gate.remember_store(&id)?,
-                Some(made) if made != id => {
-                    return Err(StoreError::Replaced { path: path.clone() });
-                }
-                Some(_) => {}
-            }
-            Ok((connection, in_use))
-        });
-        let (connection, in_use) = opened.map_err(|error| classify(error, &path))?;
+        };
         let (belfry, dir) = (Belfry::new(dir), dir.to_owned());
         let (durability, log) = (Durability::Full, Log::of(&path));
         Ok(Self { connection, in_use, gate, belfry, dir, path, log, durability, broken: None })
@@ -198,6 +183,41 @@ impl Drop for Open<'_> {
     }
 }
 
+/// A store that is what its gate says, and needs nothing: whoever only looks waits for no writer.
+/// Whatever else it may be is found out behind the gate.
+fn as_it_is(path: &Path, made: Option<String>) -> Option<(Connection, InUse)> {
+    let made = made?;
+    let (connection, in_use) = begin_use(path, Beginning::Over).ok()?;
+    let id = schema::current(&connection).ok()??;
+    (id == made).then_some((connection, in_use))
+}
+
+/// The store behind the gate, made or brought up to date if it has to be.
+fn made_ready(path: &Path, gate: &mut Gate) -> Result<(Connection, InUse), StoreError> {
+    let made = gate.store_id()?;
+    let beginning = if made.is_some() { Beginning::Over } else { Beginning::Possible };
+    let (mut connection, in_use) = begin_use(path, beginning)?;
+    let id = schema::prepare(&mut connection, path, beginning)?;
+    match made {
+        None => gate.remember_store(&id)?,
+        Some(made) if made != id => return Err(StoreError::Replaced { path: path.to_owned() }),
+        Some(_) => {}
+    }
+    Ok((connection, in_use))
+}
+
+/// Closing a file ends every lock that this process has on it, also SQLite's, so nobody but SQLite
+/// opens one that is in use here.
+fn begin_use(path: &Path, beginning: Beginning) -> Result<(Connection, InUse), StoreError> {
+    let _alone = file::alone();
+    if beginning == Beginning::Over && !InUse::already(path) {
+        file::refuse_truncated(path)?;
+    }
+    let connection = connect(path)?;
+    let in_use = InUse::from_now(path)?;
+    Ok((connection, in_use))
+}
+
 fn connect(path: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -219,8 +239,9 @@ fn classify(error: StoreError, path: &Path) -> StoreError {
     let StoreError::Sqlite(source) = error else { return error };
     let path = path.to_owned();
     match source.sqlite_error_code() {
-        Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure) => {
-            StoreError::Fatal { path, reason: source.to_string() }
+        Some(ErrorCode::DiskFull) => StoreError::Fatal { path, reason: DiskFault::Full },
+        Some(ErrorCode::SystemIoFailure) => {
+            StoreError::Fatal { path, reason: DiskFault::Failing(source.to_string()) }
         }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             StoreError::Damaged { path, source }

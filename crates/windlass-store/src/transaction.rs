@@ -535,24 +535,6 @@ impl<'a> Transaction<'a> {
         self.records.waits(run)
     }
 
-    /// Does something as a part of this transaction, or nothing of it if it fails.
-    pub(crate) fn within_savepoint<T>(
-        &self,
-        act: impl FnOnce(&Self) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        let rings = self.rings.borrow().len();
-        let (mut act, mut result) = (Some(act), None);
-        let attempted = self.records.attempt(&mut || {
-            let act = act.take().expect("it is attempted once");
-            result = Some(act(self)?);
-            Ok(())
-        });
-        if attempted.is_err() {
-            self.rings.borrow_mut().truncate(rings);
-        }
-        attempted.map(|()| result.expect("what succeeded has a result"))
-    }
-
     /// Loads what bears on `names`, acts on it, and saves what has changed.
     fn coordinate<T>(
         &self,

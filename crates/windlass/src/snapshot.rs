@@ -145,6 +145,7 @@ impl WorkSnapshot {
     fn attempt(&self, attempt: u32) -> String {
         match self.most_attempts {
             1 => String::new(),
+            u32::MAX => format!(" (attempt {attempt})"),
             // Interrupted attempts do not count against the retries.
             most => format!(" (attempt {attempt} of {})", most.max(attempt)),
         }

@@ -34,7 +34,7 @@ pub(crate) struct StepOutline {
     /// How much it takes of which resource, by their places.
     pub(crate) uses: Vec<(usize, Quantity)>,
     /// How many attempts it has at most.
-    pub(crate) attempts: u64,
+    pub(crate) attempts: u32,
     /// Its state before the run goes on.
     pub(crate) state: WorkState,
 }
@@ -81,7 +81,7 @@ impl StepOutline {
             label: plain(&step.name),
             after: step.after.iter().map(|edge| edge.step).collect(),
             uses: uses.collect(),
-            attempts: u64::from(step.retry.count) + 1,
+            attempts: step.retry.count.saturating_add(1),
             state,
         }
     }

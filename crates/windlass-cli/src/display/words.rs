@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::board::{Board, Counts, Event, Kind};
 use super::change::Ending;
 use super::line::Line;
+use crate::look::attempt_of;
 use crate::style::Letters;
 use crate::style::{Ink, Style};
 use crate::times::span;
@@ -76,10 +77,9 @@ pub(crate) fn later(event: &Event) -> String {
     }
 }
 
-/// `attempt 2 of 3`.
+/// Which attempt, and of how many.
 pub(crate) fn attempt(board: &Board, event: &Event) -> String {
-    let most = board.step(event.step).attempts.max(u64::from(event.attempt));
-    format!("attempt {} of {most}", event.attempt)
+    attempt_of(event.attempt, board.step(event.step).attempts)
 }
 
 /// The reason, as it stands behind what happened; empty if there is none.

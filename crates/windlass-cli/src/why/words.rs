@@ -5,7 +5,7 @@ use windlass_server::{
 };
 use windlass_workflow::EdgeCondition;
 
-use crate::look::ending;
+use crate::look::{attempt_of, ending};
 use crate::prune::size;
 use crate::ps::names;
 use crate::style::{Letters, fit, plain};
@@ -88,8 +88,8 @@ impl Words<'_> {
                 guards => format!("guards {} have to pass first", plain(&guards.join(", "))),
             },
             WaitReason::Retry { at_ms, attempt } => {
-                let most = self.why.step().most_attempts;
-                format!("attempt {attempt} of {most} comes {}", self.times.ahead(*at_ms))
+                let attempt = attempt_of(*attempt, self.why.step().most_attempts);
+                format!("{attempt} comes {}", self.times.ahead(*at_ms))
             }
             WaitReason::Resource { .. } => resource(reason),
             WaitReason::Rate { name, at_ms, .. } => {
@@ -272,7 +272,7 @@ impl Words<'_> {
 fn tried(step: &StepView) -> String {
     match (step.attempts.last(), step.most_attempts) {
         (Some(last), most) if most > 1 || last.number > 1 => {
-            format!(" (attempt {} of {})", last.number, most.max(last.number))
+            format!(" ({})", attempt_of(last.number, most))
         }
         _ => String::new(),
     }

@@ -125,6 +125,25 @@ fn a_full_disk_is_69_and_what_was_acknowledged_is_there() {
 }
 
 #[test]
+fn a_full_disk_has_room_again_once_runs_with_logs_are_forgotten() {
+    let bench = Bench::new();
+    bench.write("flow.toml", "[step.a]\nrun = 'head -c 200000 /dev/zero'\n");
+    let script = r#"
+        mkdir disk; mount -t tmpfs -o size=4m tmpfs disk; export WINDLASS_STATE=disk/state
+        for run in 1 2 3; do "$WINDLASS" run flow.toml > /dev/null 2>&1; done
+        head -c 5000000 /dev/zero > disk/filler 2>/dev/null || true
+        set +e
+        "$WINDLASS" emit more > /dev/null 2>&1; echo code $?
+        "$WINDLASS" prune --keep 1 | grep -c '  195.[0-9] KiB'
+        "$WINDLASS" history --json | wc -l; ls disk/state/runs | wc -l
+        test "$("$WINDLASS" log last | wc -c)" -gt 200000 && echo whole
+        "$WINDLASS" emit more > /dev/null; echo code $?"#;
+    let Some(output) = in_namespace(&bench, script) else { return };
+    let lines = ["code 69", "2", "1", "1", "whole", "code 0"];
+    assert_eq!(stdout(&output).lines().collect::<Vec<_>>(), lines, "{}", stderr(&output));
+}
+
+#[test]
 fn a_read_only_store_is_69() {
     let bench = with_store();
     let script = r#"

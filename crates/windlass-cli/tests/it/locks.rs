@@ -113,6 +113,29 @@ fn a_lock_that_is_held_by_who_asks_for_it_says_so() {
     holder.wait().expect("it ends");
 }
 
+/// What others have may come free; what the caller itself has does not.
+#[test]
+fn slots_that_are_held_by_who_asks_for_them_say_so() {
+    let check = |capacity: &str, taken: &str, wanted: &str, by_others: Option<&str>, own: bool| {
+        let bench = Bench::new();
+        if let Some(slots) = by_others {
+            let other = ["sem", "acquire", "s", "--holder", "other", "--capacity", capacity, "-n"];
+            assert!(bench.call(&[&other[..], &[slots]].concat()).status.success());
+        }
+        let nested = format!(r#""$WINDLASS" sem s -n {wanted} --wait 0s -- true"#);
+        let outer = ["sem", "s", "--capacity", capacity, "-n", taken, "--", "sh", "-c", &nested];
+        let output = bench.call(&outer);
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(75), "{outer:?}: {told}");
+        assert_eq!(told.contains("both wait for ever"), own, "{outer:?}: {told}");
+    };
+    check("1", "1", "1", None, true);
+    check("3", "2", "2", None, true);
+    check("3", "2", "2", Some("1"), true);
+    check("2", "1", "1", Some("1"), false);
+    check("4", "1", "3", Some("1"), false);
+}
+
 #[test]
 fn a_lock_that_is_not_had_in_time_is_75() {
     let bench = Bench::new();

@@ -61,6 +61,24 @@ fn attempts_that_follow_each_other_closely_share_a_column() {
 }
 
 #[test]
+fn attempts_without_a_limit_are_counted_without_one() {
+    let check = |mut stage: Stage, journal: &str, verb: &[&str], said: &str| {
+        let flow = "[step.a]\nrun = 'a'\nretry = { count = 4294967295 }\n";
+        stage.submit("5555eeee", "patient", flow);
+        stage.journal(journal);
+        stage.log("a", 1, "no answer\n");
+        let output = crate::bench::stdout(&stage.bench.call(verb));
+        assert!(output.contains(said), "{verb:?}: {output}");
+    };
+    let retried = "0 retry a 7";
+    check(Stage::live(), retried, &["why", "last/a"], "\n  - attempt 2 comes in ");
+    check(Stage::live(), retried, &["log", "last"], "==> a (attempt 1): retry");
+    check(Stage::live(), retried, &["show", "last"], "retrying  1      ");
+    let failed = "0 retry a 7\n2000 start a\n3000 failed a 1";
+    check(Stage::new(), failed, &["why", "last/a"], "after 1.0 s (attempt 2): exit 1\n");
+}
+
+#[test]
 fn a_history_has_as_many_runs_as_were_asked_for() {
     let mut stage = Stage::new();
     nightly(&mut stage);
@@ -202,6 +220,28 @@ fn a_run_that_this_version_cannot_read() {
     check(&stage, "unreadable", &[]);
 }
 
+#[test]
+fn nobody_holds_or_waits_across_a_boot() {
+    let mut stage = Stage::before_boot();
+    stage.submit("5555eeee", "early", "[step.a]\nrun = 'a'\nlock = 'deploy'\n");
+    stage.refuse("a", "deploy");
+    let said = crate::bench::stdout(&stage.bench.call(&["holders"]));
+    let states: Vec<_> = said.lines().map(|line| line.split(' ').nth(2)).collect();
+    assert_eq!(states, [Some("gone"); 4], "{said}");
+}
+
+#[test]
+fn whoever_looks_waits_for_no_writer() {
+    let mut stage = Stage::new();
+    nightly(&mut stage);
+    let gate = std::fs::File::open(stage.bench.path("state/gate")).expect("it is there");
+    gate.lock().expect("nobody is inside");
+    for verb in ["ps", "history", "show last", "log 3fa9c", "why last/only", "holders", "events"] {
+        let output = stage.bench.call(&verb.split(' ').collect::<Vec<_>>());
+        assert!(output.status.success(), "{verb}: {}", crate::bench::stderr(&output));
+    }
+}
+
 /// A run that failed, one that succeeded after it, and one of another workflow.
 pub(crate) fn nightly(stage: &mut Stage) {
     stage.submit("3fa9c2d1", "nightly", NIGHTLY);
@@ -247,15 +287,25 @@ pub(crate) fn under_way() -> Stage {
 
 #[test]
 fn a_run_that_was_killed_behind_its_last_step_has_ended_as_its_steps_have() {
-    let ends = [("success", "succeeded"), ("failed", "failed"), ("cancelled", "cancelled")];
-    let late = ("deadline = '2s'\n", 3000, "failed", "too late");
-    let ends = ends.map(|(step, run)| ("deadline = '1h'\n", 1000, step, run));
-    for (deadline, at, step, run) in ends.into_iter().chain([late]) {
+    // All of them are past their deadline by now; one was when its step ended.
+    for (at, step, run, code) in [
+        (1000, "success", "succeeded", 0),
+        (1000, "failed", "failed", 1),
+        (1000, "cancelled", "cancelled", 3),
+        (3000, "failed", "too late", 124),
+    ] {
         let mut stage = Stage::new();
-        stage.submit("7777aaaa", "killed", &format!("{deadline}[step.a]\nrun = 'a'\n"));
+        stage.submit("7777aaaa", "killed", "deadline = '2s'\n[step.a]\nrun = 'a'\n");
         stage.journal(&format!("0 start a\n{at} {step} a"));
         stage.abandon();
-        let said = crate::bench::stdout(&stage.bench.call(&["history"]));
-        assert!(said.contains(&format!("killed    {run}")), "{step}: {said}");
+        let check_history = || {
+            let said = crate::bench::stdout(&stage.bench.call(&["history"]));
+            assert!(said.contains(&format!("killed    {run}")), "{step}: {said}");
+        };
+        check_history();
+        let resumed = stage.bench.call(&["resume", "last"]);
+        let said = crate::bench::stderr(&resumed);
+        assert_eq!(resumed.status.code(), Some(code), "{step}: {said}");
+        check_history();
     }
 }

@@ -56,7 +56,24 @@ fn a_hold_goes_with_the_process_that_it_names() {
     process.wait().expect("it was killed");
     check(&bench, "lock check x --token 1", "NotOwner 1", 75);
     check(&bench, "lock acquire x --holder b", "Reclaimed 2", 0);
-    check(&bench, &format!("lock acquire y --holder a --pid {pid}"), "", 69);
+}
+
+#[test]
+fn nothing_is_held_for_a_process_that_is_not_there() {
+    let bench = Bench::new();
+    let mut process = std::process::Command::new("true").spawn().expect("true runs");
+    process.wait().expect("it ends");
+    // The largest number is above any that the kernel gives out.
+    for pid in [process.id(), 0, u32::MAX] {
+        for verb in ["lock acquire x", "sem acquire s --capacity 1"] {
+            let words = format!("{verb} --holder a --pid {pid}");
+            let output = bench.call(&words.split_whitespace().collect::<Vec<_>>());
+            assert_eq!(output.status.code(), Some(2), "{words}: {}", stderr(&output));
+            let why = format!("for process {pid}: there is no such process\n");
+            assert!(stderr(&output).ends_with(&why), "{}", stderr(&output));
+        }
+    }
+    check(&bench, "lock acquire x --holder b", "Acquired 1", 0);
 }
 
 #[test]

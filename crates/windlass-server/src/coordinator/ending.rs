@@ -166,7 +166,7 @@ impl Coordinator {
     }
 
     fn outcome(&self) -> End {
-        match self.schedule.outcome(self.schedule.now()) {
+        match self.schedule.outcome() {
             RunOutcome::Succeeded => End::Succeeded,
             RunOutcome::TooLate => End::TooLate,
             RunOutcome::Failed if !self.cancelled => End::Failed,

@@ -1,7 +1,8 @@
 //! Forgets what has ended long ago: runs with their logs, and events.
 //!
 //! A run is taken out of the store first, then its logs. Whoever is killed in between leaves logs
-//! that belong to no run; the next one finds and removes them.
+//! that belong to no run; the next one finds and removes them. To take something out of a store takes
+//! room, so on a full disk the logs go first.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,11 +11,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use thiserror::Error;
-use windlass_store::{RunEnd, RunListing, Store, StoreError};
+use windlass_store::{RunEnd, RunListing, Store, StoreError, Transaction};
 
 use super::list::look_at;
 use super::run::leader_of;
 use super::{LookError, RunState};
+use crate::attempt::run_dir;
 use crate::coordinator::forget_requests;
 
 /// What to forget.
@@ -102,17 +104,18 @@ pub fn prune(store: &mut Store, pruning: &Pruning) -> Result<Pruned, PruneError>
     let known: BTreeSet<_> = all.iter().map(|run| run.id.clone()).collect();
     let before_ms = pruning.older_than.map(|age| now_ms.saturating_sub(millis(age)));
     let mut pruned = Pruned::default();
-    for (run, end) in candidates(store, all, pruning, before_ms)? {
-        if pruning.dry_run || forget(store, &run.id, end)? {
-            let dir = logs.join(&run.id);
-            let bytes = remove(&dir, pruning.dry_run)?;
-            pruned.runs.push(PrunedRun { bytes, ..run });
-        }
-    }
     for dir in dirs.into_iter().filter(|(name, _)| !known.contains(name)).map(|(_, dir)| dir) {
-        let bytes = remove(&dir, pruning.dry_run)?;
+        let bytes = size(&dir)?;
+        if !pruning.dry_run {
+            remove(&dir)?;
+        }
         pruned.orphans.push(Orphan { dir, bytes });
     }
+    let candidates = candidates(store, all, pruning, before_ms)?;
+    pruned.runs = match pruning.dry_run {
+        true => candidates.into_iter().map(|(run, _)| run).collect(),
+        false => forget_all(store, &candidates)?,
+    };
     if let Some(before_ms) = before_ms {
         pruned.events = forget_events(store, before_ms, pruning.dry_run)?;
     }
@@ -127,13 +130,15 @@ fn candidates(
     before_ms: Option<i64>,
 ) -> Result<Vec<(PrunedRun, Option<RunEnd>)>, PruneError> {
     let (mut candidates, mut kept) = (Vec::new(), 0);
+    let dir = store.dir().to_owned();
     for listing in all {
         let (id, workflow, end) = (listing.id.clone(), listing.workflow.clone(), listing.end);
         let Some((state, ended_ms)) = ended(store, listing, pruning.interrupted)? else { continue };
         let old = before_ms.is_some_and(|before| ended_ms < before);
         let many = pruning.keep.is_some_and(|keep| kept >= keep);
         if old || many {
-            candidates.push((PrunedRun { id, workflow, state, ended_ms, bytes: 0 }, end));
+            let bytes = size(&run_dir(&dir, &id))?;
+            candidates.push((PrunedRun { id, workflow, state, ended_ms, bytes }, end));
         } else {
             kept += 1;
         }
@@ -166,20 +171,66 @@ fn ended(
     })
 }
 
+/// Forgets runs with their logs. Those that were, which are all unless somebody has gone on with one.
+fn forget_all(
+    store: &mut Store,
+    candidates: &[(PrunedRun, Option<RunEnd>)],
+) -> Result<Vec<PrunedRun>, PruneError> {
+    let mut forgotten = Vec::new();
+    for (run, end) in candidates {
+        let idle = match forget(store, &run.id, *end) {
+            Err(error) if error.is_full() => {
+                make_room(store, candidates)?;
+                // Nothing is written any more where the disk was full.
+                *store = store.another()?;
+                forget(store, &run.id, *end)?
+            }
+            idle => idle?,
+        };
+        if idle {
+            remove(&run_dir(store.dir(), &run.id))?;
+            forgotten.push(run.clone());
+        }
+    }
+    Ok(forgotten)
+}
+
+/// Removes what the steps of these runs have printed, and nothing that is needed to go on with one.
+fn make_room(
+    store: &mut Store,
+    candidates: &[(PrunedRun, Option<RunEnd>)],
+) -> Result<(), PruneError> {
+    for (run, end) in candidates {
+        if store.look(|transaction| is_idle(transaction, &run.id, *end))? {
+            let dir = run_dir(store.dir(), &run.id);
+            remove_logs(&dir).map_err(|source| PruneError::Logs { dir, source })?;
+        }
+    }
+    Ok(())
+}
+
 /// Takes a run out of the store, unless somebody has gone on with it meanwhile. Whether it was.
 fn forget(store: &mut Store, run: &str, end: Option<RunEnd>) -> Result<bool, StoreError> {
     store.transact(|transaction| {
-        let listing = match transaction.listing(run) {
-            Err(StoreError::UnknownRun { .. }) => return Ok(false),
-            listing => listing?,
-        };
-        let idle = listing.end == end && leader_of(transaction, run)?.is_none();
+        let idle = is_idle(transaction, run, end)?;
         if idle {
             forget_requests(transaction, run)?;
             transaction.delete_run(run)?;
         }
         Ok(idle)
     })
+}
+
+/// Whether a run is there, has ended like that, and nobody leads it.
+fn is_idle(
+    transaction: &Transaction<'_>,
+    run: &str,
+    end: Option<RunEnd>,
+) -> Result<bool, StoreError> {
+    match transaction.listing(run) {
+        Err(StoreError::UnknownRun { .. }) => Ok(false),
+        listing => Ok(listing?.end == end && leader_of(transaction, run)?.is_none()),
+    }
 }
 
 fn forget_events(store: &mut Store, before_ms: i64, dry_run: bool) -> Result<usize, StoreError> {
@@ -213,26 +264,40 @@ fn directories(logs: &Path) -> Result<Vec<(String, PathBuf)>, PruneError> {
     Ok(dirs)
 }
 
-/// Removes the logs of a run. How much they took.
-fn remove(dir: &Path, dry_run: bool) -> Result<u64, PruneError> {
-    let failed = |source| PruneError::Logs { dir: dir.to_owned(), source };
-    let bytes = match size(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        bytes => bytes.map_err(failed)?,
-    };
-    if !dry_run {
-        fs::remove_dir_all(dir).map_err(failed)?;
+/// Removes the directory of a run, if it is there.
+fn remove(dir: &Path) -> Result<(), PruneError> {
+    match fs::remove_dir_all(dir) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(PruneError::Logs { dir: dir.to_owned(), source })
+        }
+        _ => Ok(()),
     }
-    Ok(bytes)
 }
 
-/// How much the files of a directory take; those in directories below it not counted.
-fn size(dir: &Path) -> io::Result<u64> {
-    let mut bytes = 0;
-    for entry in fs::read_dir(dir)? {
-        bytes += entry?.metadata()?.len();
+/// Removes the logs in the directory of a run, and nothing else.
+fn remove_logs(dir: &Path) -> io::Result<()> {
+    for path in files(dir)? {
+        if path.extension().is_some_and(|extension| extension == "log") {
+            fs::remove_file(path)?;
+        }
     }
-    Ok(bytes)
+    Ok(())
+}
+
+/// How much the files of a directory take, if it is there; those in directories below it not counted.
+fn size(dir: &Path) -> Result<u64, PruneError> {
+    let sizes = files(dir).and_then(|files| {
+        files.iter().map(|path| Ok(fs::symlink_metadata(path)?.len())).sum::<io::Result<u64>>()
+    });
+    sizes.map_err(|source| PruneError::Logs { dir: dir.to_owned(), source })
+}
+
+/// What lies in a directory, if it is there.
+fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        entries => entries?.map(|entry| Ok(entry?.path())).collect(),
+    }
 }
 
 fn millis(age: Duration) -> i64 {

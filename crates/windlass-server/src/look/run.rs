@@ -254,7 +254,7 @@ fn state_of(
     // One that ended before ends were kept, or was killed between its last step and its end.
     let created = Timestamp::from_millis(listing.created_ms.unsigned_abs());
     let at = last.map_or(created, |last| last.at);
-    RunState::Ended(RunEnd { at_ms: millis(at), outcome: schedule.outcome(at) })
+    RunState::Ended(RunEnd { at_ms: millis(at), outcome: schedule.outcome() })
 }
 
 /// Reads the steps of a run out of its journal.

@@ -285,7 +285,7 @@ impl Asking<'_> {
             pid: process.map(|process| process.pid),
             command: process.and_then(command_of),
             weight: stored.lease.weight,
-            gone: process.is_some_and(Process::is_gone),
+            gone: stored.owner.is_gone(),
             usually_ms: None,
         }
     }
@@ -299,7 +299,7 @@ impl Asking<'_> {
             pid: process.map(|process| process.pid),
             command: process.and_then(command_of),
             weight: need.map_or(1, |need| need.weight),
-            gone: process.is_some_and(Process::is_gone),
+            gone: stored.is_gone(),
             usually_ms: None,
         }
     }

@@ -88,6 +88,15 @@ type Inode = (u64, u64);
 /// How many connections this process has to each file.
 static CONNECTIONS: Mutex<BTreeMap<Inode, usize>> = Mutex::new(BTreeMap::new());
 
+/// Held by a thread of this process from its look at a file until the file is in use.
+static BEGINNING: Mutex<()> = Mutex::new(());
+
+/// No other thread of this process begins to use a file meanwhile.
+pub(super) fn alone() -> MutexGuard<'static, ()> {
+    // There is nothing in it that could be half done.
+    BEGINNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A file is in use by a connection of this process.
 pub(super) struct InUse(Inode);
 

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use crate::error::StoreError;
+use crate::error::{DiskFault, StoreError};
 
 /// The write-ahead log of a store that is open here. It is the same file as long as it is.
 pub(super) struct Log {
@@ -30,7 +30,7 @@ impl Log {
         };
         synced.map_err(|error| {
             let reason = format!("what was written cannot be synced: {error}");
-            StoreError::Fatal { path: self.store.clone(), reason }
+            StoreError::Fatal { path: self.store.clone(), reason: DiskFault::Failing(reason) }
         })
     }
 

@@ -47,18 +47,6 @@ impl<'a> SqliteRecords<'a> {
 }
 
 impl Records for SqliteRecords<'_> {
-    fn attempt(&self, act: &mut dyn FnMut() -> Result<(), StoreError>) -> Result<(), StoreError> {
-        self.sqlite.execute_batch("SAVEPOINT attempt")?;
-        match act() {
-            Ok(()) => self.sqlite.execute_batch("RELEASE attempt")?,
-            Err(error) => {
-                self.sqlite.execute_batch("ROLLBACK TO attempt; RELEASE attempt")?;
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
     fn meta(&self) -> Result<Meta, StoreError> {
         let query = "SELECT boot, epoch, arrivals FROM meta";
         let read = |row: &Row<'_>| {

@@ -3,6 +3,7 @@
 //! Migrations go forward only, behind the gate, after a copy of the file was made beside it.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, named_params};
@@ -25,17 +26,22 @@ pub(super) enum Beginning {
     Over,
 }
 
+/// The id of a store whose tables are those of this version.
+pub(super) fn current(connection: &Connection) -> Result<Option<String>, StoreError> {
+    match marks(connection)? {
+        (APPLICATION_ID, VERSION) => Ok(Some(id(connection)?)),
+        _ => Ok(None),
+    }
+}
+
 /// Makes the tables, unless there must be some already, or brings them up to date. The store's id.
 pub(super) fn prepare(
     connection: &mut Connection,
     path: &Path,
     beginning: Beginning,
 ) -> Result<String, StoreError> {
-    let pragma = |name: &str| -> Result<i32, StoreError> {
-        Ok(connection.pragma_query_value(None, name, |row| row.get(0))?)
-    };
     let tables = "SELECT count(*) FROM sqlite_schema";
-    match (pragma("application_id")?, pragma("user_version")?) {
+    match marks(connection)? {
         (APPLICATION_ID, VERSION) => {}
         (APPLICATION_ID, found) if found > VERSION => {
             return Err(StoreError::Newer { path: path.to_owned(), found, known: VERSION });
@@ -52,6 +58,16 @@ pub(super) fn prepare(
         }
         _ => return Err(StoreError::Foreign { path: path.to_owned() }),
     }
+    id(connection)
+}
+
+/// Whose file it is, and of which version.
+fn marks(connection: &Connection) -> Result<(i32, i32), StoreError> {
+    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get(0));
+    Ok((pragma("application_id")?, pragma("user_version")?))
+}
+
+fn id(connection: &Connection) -> Result<String, StoreError> {
     Ok(connection.query_row("SELECT id FROM meta", [], |row| row.get(0))?)
 }
 
@@ -114,7 +130,7 @@ fn keep_copy(connection: &Connection, path: &Path, version: i32) -> Result<(), S
     if let Err(source) = removed.or_else(|e| if copy.exists() { Err(e) } else { Ok(()) }) {
         return Err(StoreError::Io { path: copy, source });
     }
-    let text = copy.to_string_lossy();
-    connection.execute("VACUUM INTO ?1", [text.as_ref()])?;
+    // A path is bytes, of which SQLite makes a text without looking at them.
+    connection.execute("VACUUM INTO CAST(?1 AS TEXT)", [copy.as_os_str().as_bytes()])?;
     Ok(())
 }

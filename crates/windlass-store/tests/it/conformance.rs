@@ -202,7 +202,7 @@ suite! {
         a_failed_emit_uses_up_no_number
         every_listener_is_rung
         requests_are_taken_once
-        many_threads_share_commits_and_nothing_is_lost;
+        what_many_threads_write_at_once_is_all_there;
     journal:
         facts_come_back_as_they_were_written
         a_run_in_a_directory_whose_name_is_no_text_is_refused

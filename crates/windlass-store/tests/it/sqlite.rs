@@ -1,6 +1,8 @@
 //! The file: what is refused, what is noticed, and what older versions have left.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
@@ -137,6 +139,18 @@ fn a_store_that_must_not_be_written_says_so() {
     assert!(matches!(error, StoreError::ReadOnly { .. } | StoreError::Io { .. }), "{error}");
 }
 
+#[test]
+fn whoever_looks_does_not_wait_for_those_who_write() {
+    let dir = made();
+    let gate = fs::File::open(dir.path().join("gate")).expect("it is there");
+    gate.lock().expect("nobody is inside");
+    let writer = Connection::open(dir.path().join("store.db")).expect("the file");
+    writer.execute_batch("BEGIN IMMEDIATE; UPDATE meta SET arrivals = 7").expect("SQL");
+    let mut store = Store::open(dir.path()).expect("it opens");
+    assert_eq!(store.overview().expect("it can be read").len(), 1);
+    assert_eq!(store.another().and_then(|mut other| other.last_event()).expect("it opens"), 0);
+}
+
 /// Whoever closes a store looks whether anybody else has a lock on it, and clears up if not.
 #[test]
 fn a_second_connection_leaves_the_locks_of_the_first_alone() {
@@ -192,6 +206,21 @@ fn the_first_version_migrates_and_a_copy_is_kept() {
     let version = copy.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0));
     assert_eq!(version.expect("it has one"), 1);
     Store::open(dir.path()).expect("it opens again, and needs nothing");
+}
+
+#[test]
+fn a_store_migrates_also_where_its_path_is_no_text() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/version-2.db");
+    let parent = tempfile::tempdir().expect("a directory");
+    let dir = parent.path().join(OsStr::from_bytes(b"caf\xe9"));
+    fs::create_dir(&dir).expect("a directory");
+    fs::copy(fixture, dir.join("store.db")).expect("a copy");
+    fs::write(dir.join("gate"), "").expect("a gate that knows no store");
+    let mut store = Store::open(&dir).expect("it migrates");
+    assert_eq!(store.run("27a2").expect("it is there").id.len(), 8);
+    assert!(dir.join("store.version-2.db").exists(), "a copy is kept beside it");
+    let made = fs::read_dir(parent.path()).expect("it can be listed");
+    assert_eq!(made.count(), 1, "nothing was made elsewhere");
 }
 
 #[test]

@@ -43,6 +43,7 @@ async fn a_status_reads_as_if_a_person_wrote_it() {
     let flaky = answers("flaky", ms(10), &[retry(secs(3))]);
     add(&scheduler, flaky.retries(5));
     add(&scheduler, answers("slow", ms(10), &[retry(secs(7500))]).retries(1));
+    add(&scheduler, answers("tireless", ms(10), &[retry(secs(30))]).retries(u32::MAX));
     let cancelled = add(&scheduler, ok("cancelled").gate(std::future::pending()));
     scheduler.cancel(cancelled);
     let family = work_fn("family", |ctx| async move {
@@ -69,12 +70,13 @@ async fn a_status_reads_as_if_a_person_wrote_it() {
         "gated: waiting for its gate",
         "flaky: Retrying in 3 s (attempt 2 of 6)",
         "slow: Retrying in 2 h 5 min (attempt 2 of 2)",
+        "tireless: Retrying in 30 s (attempt 2)",
         "cancelled: cancelled",
         "family: 3/8 children completed",
         "late: stopping, out of time",
         "asks: waiting, without a slot",
     ];
-    assert_eq!(seen[..16], expected);
+    assert_eq!(seen[..17], expected);
 }
 
 #[tokio::test(start_paused = true)]

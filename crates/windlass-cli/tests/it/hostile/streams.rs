@@ -3,7 +3,11 @@
 use super::{GOOD, check, script};
 use crate::bench::{Bench, stderr};
 
-const VERBS: [&str; 16] = [
+const VERBS: [&str; 20] = [
+    "--help",
+    "--version",
+    "help lock",
+    "run --help",
     "ps",
     "show last",
     "show last --json",
@@ -47,7 +51,7 @@ fn a_stream_that_is_closed_changes_nothing() {
 #[test]
 fn what_cannot_be_printed_is_a_failure() {
     let bench = bench();
-    for verb in &VERBS[..14] {
+    for verb in &VERBS[..18] {
         // Nothing is held, so there is nothing to print; what is wrong with a file goes to stderr.
         let silent =
             verb.starts_with("ps") || verb.starts_with("holders") || verb.starts_with("check");

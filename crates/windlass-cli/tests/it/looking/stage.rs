@@ -125,6 +125,13 @@ impl Stage {
         Self { bench, store, clock: manual, now_ms, run, steps, holder, epoch }
     }
 
+    /// A store in which everything happens before the machine is booted.
+    pub(crate) fn before_boot() -> Self {
+        let stage = Self::new();
+        stage.clock.as_ref().expect("it stands still").reboot("an earlier boot");
+        stage
+    }
+
     /// Lets time pass before the next run.
     pub(crate) fn later(&mut self, millis: i64) {
         self.now_ms += millis;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::symlink;
 
-use windlass_store::Memory;
+use windlass_store::{DiskFault, Memory};
 
 use super::super::keeping::Pace;
 use super::*;
@@ -22,7 +22,7 @@ fn coordinator(dir: &Path, text: &str) -> Coordinator {
     let (record, path) = (dir.join("record"), dir.join("broken"));
     let store = watched::store(&dir.join("state"), Memory::default(), move || {
         if path.exists() {
-            let reason = "the disk is gone".to_owned();
+            let reason = DiskFault::Failing("the disk is gone".to_owned());
             return Err(StoreError::Fatal { path: path.clone(), reason });
         }
         note(&record, SYNCED);

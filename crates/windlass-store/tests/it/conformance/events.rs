@@ -1,6 +1,6 @@
 use std::thread;
 
-use windlass_store::{StoreError, Topic, Writer};
+use windlass_store::{StoreError, Topic};
 
 use super::line::rung;
 use super::*;
@@ -77,17 +77,15 @@ pub(super) fn requests_are_taken_once(on: &mut Fixture) {
     assert_eq!(on.store.look(|t| t.requests("run/step")).expect("it can be read").len(), 1);
 }
 
-pub(super) fn many_threads_share_commits_and_nothing_is_lost(on: &mut Fixture) {
-    let writer = Writer::start(on.store.another().expect("a second connection"));
+pub(super) fn what_many_threads_write_at_once_is_all_there(on: &mut Fixture) {
     thread::scope(|scope| {
         for number in 0..8 {
-            let writer = writer.clone();
+            let mut store = on.store.another().expect("a connection of its own");
             scope.spawn(move || {
                 for round in 0..20 {
-                    let emitted =
-                        writer.transact(move |t| t.emit(&format!("thread:{number}:{round}")));
+                    let emitted = store.transact(|t| t.emit(&format!("thread:{number}:{round}")));
                     emitted.expect("the store works");
-                    let failed = writer.transact(|transaction| {
+                    let failed = store.transact(|transaction| {
                         transaction.emit("never")?;
                         Err::<(), _>(StoreError::UnknownRun { run: String::new() })
                     });
