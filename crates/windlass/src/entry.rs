@@ -5,14 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use windlass_core::Timestamp;
 
 use crate::context::AttemptCell;
 use crate::gate::Gate;
 use crate::name::Name;
-use crate::reference::End;
+use crate::reference::EndTeller;
 use crate::work::Body;
 
 /// In one cache line of its own: works are looked at in any order.
@@ -43,7 +42,7 @@ pub(crate) struct Rare {
     pub(crate) timeout: Option<Duration>,
     pub(crate) last_error: Option<String>,
     /// Tells whoever waits for its end.
-    pub(crate) end: Option<oneshot::Sender<End>>,
+    pub(crate) end: Option<EndTeller>,
     /// The attempt is gone, and ends as soon as its children have.
     pub(crate) abandoned: bool,
     /// How long all attempts before the latest took.

@@ -12,7 +12,7 @@ use crate::entries::Entries;
 use crate::entry::{Entry, Rare};
 use crate::event::Watchers;
 use crate::gate::Gate;
-use crate::reference::End;
+use crate::reference::{End, EndTeller};
 use crate::stint::Stints;
 use crate::work::Body;
 
@@ -309,6 +309,11 @@ impl State {
             let works: BTreeSet<_> = works.iter().collect();
             self.ended.retain(|work| !works.contains(work));
         }
+        for work in works {
+            if let Some(Rare { end: Some(end), .. }) = self.entry(*work).known_rare() {
+                end.expect_another_end();
+            }
+        }
     }
 
     /// Lets go of what the engine has forgotten of `works`.
@@ -328,7 +333,7 @@ fn close_rare(rare: &mut Rare, end: Phase, after: &mut Aftermath) {
     let (watcher, gate) = (rare.watcher.take(), rare.gate.take());
     watcher.into_iter().for_each(|watcher| watcher.abort());
     gate.into_iter().for_each(|gate| after.throw_away(Rubbish::Gate(gate)));
-    if let Some(tell) = rare.end.take() {
+    if let Some(tell) = rare.end.as_mut().and_then(EndTeller::take) {
         let (state, skipped) = (end.state(), end == Phase::Skipped);
         let end = End { state, skipped, error: rare.last_error.clone() };
         after.deeds().ends.push((tell, end));
