@@ -21,7 +21,8 @@ pub(crate) struct State<T> {
     pub(super) closing: Closing,
     price: Price<T>,
     priced: Option<Priced>,
-    /// Tasks that can never run where the engine takes from now, and have not been told of.
+    /// Tasks that have not ended and can never run where the engine takes from now. Those that somebody has
+    /// already are told of only if they are in line again.
     pub(super) impossible: Vec<(WorkId, CostError)>,
     /// Tasks that a runner has under way and that are to be stopped.
     pub(super) stops: Vec<WorkId>,
@@ -265,7 +266,7 @@ impl<T> State<T> {
     }
 
     pub(super) fn start_what_fits(&mut self, world: &mut World<'_>, started: &mut StartedTasks<T>) {
-        if !self.impossible.is_empty() {
+        if self.impossible.iter().any(|(work, _)| self.is_in_line(*work)) {
             return;
         }
         let Self { engine, entries, .. } = self;
@@ -284,8 +285,12 @@ impl<T> State<T> {
             if self.entries.len() > 0 {
                 grants.iter().for_each(|grant| _ = self.entries.remove(grant.work));
             }
+            let is_open = |work: WorkId| grants.iter().all(|grant| grant.work != work);
             if !self.stops.is_empty() {
-                self.stops.retain(|work| grants.iter().all(|grant| grant.work != *work));
+                self.stops.retain(|work| is_open(*work));
+            }
+            if !self.impossible.is_empty() {
+                self.impossible.retain(|(work, _)| is_open(*work));
             }
             self.engine.succeed_and_forget(&mut without_transitions(world), grants);
         }
@@ -294,11 +299,15 @@ impl<T> State<T> {
         }
     }
 
-    /// What can never start ends here, and so does all that waits for it. One that has ended by that,
-    /// or was aborted before, is not told of.
+    /// What can never start ends here, and so does all that waits for it. One that has ended by that is
+    /// not told of.
     pub(super) fn take_impossible(&mut self, world: &mut World<'_>) -> Vec<(WorkId, T, CostError)> {
         let mut taken = Vec::new();
         for (work, error) in mem::take(&mut self.impossible) {
+            if !self.is_in_line(work) {
+                self.impossible.push((work, error));
+                continue;
+            }
             let ended = self.engine.phase(work).is_none_or(|phase| phase.state().is_terminal());
             let entry = self.entries.get_mut(work).filter(|_| !ended);
             if let Some(task) = entry.and_then(|entry| entry.task.take()) {
@@ -309,13 +318,18 @@ impl<T> State<T> {
         taken
     }
 
+    /// Whether nobody has this task, which has not been buried.
+    fn is_in_line(&self, work: WorkId) -> bool {
+        self.entries.get(work).is_some_and(|entry| entry.hands == Hands::Nobody)
+    }
+
     /// Whether somebody has a task of it.
     pub(super) fn is_under_way(&self) -> bool {
         self.engine.metrics().count(WorkState::Running) > 0
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.closing != Closing::Open && self.engine.is_done() && self.impossible.is_empty()
+        self.closing != Closing::Open && self.engine.is_done()
     }
 
     /// What has ended needs no entry any more, and nobody can wait for it where it is forgotten.
@@ -328,6 +342,7 @@ impl<T> State<T> {
         for transition in transitions.iter().filter(|t| t.to.state().is_terminal()) {
             let entry = self.entries.remove(transition.work);
             self.over.extend(entry.and_then(|entry| entry.task));
+            self.impossible.retain(|(work, _)| *work != transition.work);
             if self.memory == Memory::Forget {
                 let mut wakes = Vec::new();
                 let mut world =
