@@ -39,6 +39,8 @@ pub(crate) struct State<T> {
 pub(super) struct Entry<T> {
     /// None while a runner has it.
     pub(super) task: Option<T>,
+    /// What it says that it takes, while a runner has it.
+    cost: Option<ResourceCost>,
     pub(super) hands: Hands,
     /// Those that wait for it.
     pub(super) dependents: Vec<WorkId>,
@@ -91,7 +93,7 @@ const CAPACITY: &str = "capacity";
 
 impl<T> Entry<T> {
     pub(super) fn of(task: Option<T>, hands: Hands) -> Self {
-        Self { task, hands, dependents: Vec::new() }
+        Self { task, cost: None, hands, dependents: Vec::new() }
     }
 }
 
@@ -247,12 +249,12 @@ impl<T> State<T> {
         let Self { engine, client, entries, .. } = self;
         let arrival = Arrival { client: client.id, now, there: client.capacity.now() };
         let mut tree = client.capacity.lock();
-        // Told beforehand, as prices depend on what the tree declares. What a runner has under way
-        // has gone from here and takes nothing.
+        // Told beforehand, as prices depend on what the tree declares.
         let priced = |(work, entry): (WorkId, &Entry<T>)| {
-            Some((work, cost_at(&tree, client.level, price(entry.task.as_ref()?))))
+            let said = entry.task.as_ref().map_or(entry.cost.as_ref(), price);
+            (work, cost_at(&tree, client.level, said))
         };
-        let prices: BTreeMap<_, _> = entries.iter().filter_map(priced).collect();
+        let prices: BTreeMap<_, _> = entries.iter().map(priced).collect();
         let price_of = |work| prices.get(&work).cloned().unwrap_or_default();
         self.impossible = engine.arrive(&mut tree, arrival, price_of);
         drop(tree);
@@ -269,12 +271,13 @@ impl<T> State<T> {
         if self.impossible.iter().any(|(work, _)| self.is_in_line(*work)) {
             return;
         }
-        let Self { engine, entries, .. } = self;
+        let Self { engine, entries, price, .. } = self;
         engine.begin_all(&mut without_transitions(world), |begun| {
             let (Begun::Started(grant) | Begun::Resumed(grant)) = begun;
             let entry = entries.get_mut(grant.work).expect("a work that starts has a task");
             entry.hands = Hands::Runner;
             let task = entry.task.take().expect("nobody has a task that stands in line");
+            entry.cost = price(&task).cloned();
             started.push(Started { grant, task });
         });
     }
