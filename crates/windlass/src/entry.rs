@@ -45,6 +45,8 @@ pub(crate) struct Rare {
     pub(crate) end: Option<EndTeller>,
     /// The attempt is gone, and ends as soon as its children have.
     pub(crate) abandoned: bool,
+    /// Which child of the attempt failed first, and why.
+    pub(crate) failed_child: Option<String>,
     /// How long all attempts before the latest took.
     earlier_ns: u64,
 }
@@ -103,6 +105,7 @@ impl Entry {
         self.body = body;
         if let Some(rare) = &mut self.rare {
             rare.abandoned = false;
+            rare.failed_child = None;
         }
         let attempt = self.attempt.take()?;
         self.note_attempt(now.since(attempt.began_at()));

@@ -259,7 +259,11 @@ impl State {
     fn tell_parent(&mut self, child: WorkId, after: &mut Aftermath) {
         let Some(parent) = self.engine.parent(child) else { return };
         let open = self.engine.children(parent).open();
+        let failure = self.failure_of(child);
         let Some(entry) = self.entries.get_mut(parent) else { return };
+        if let Some(failure) = failure {
+            entry.rare_mut().failed_child.get_or_insert(failure);
+        }
         if open == 0 && entry.rare().is_some_and(|rare| rare.abandoned) {
             self.orphaned.push(parent);
         }
@@ -267,6 +271,14 @@ impl State {
             cell.note_end_of(child);
             after.deeds().bells.push(Arc::clone(cell));
         }
+    }
+
+    /// What its parent says of a child that failed, which may be forgotten by then.
+    fn failure_of(&self, child: WorkId) -> Option<String> {
+        self.engine.phase(child).filter(|phase| *phase == Phase::Failed)?;
+        let entry = self.entries.get(child)?;
+        let why = entry.last_error().map_or("for no known reason", String::as_str);
+        Some(format!("its child {:?} failed: {why}", entry.name))
     }
 
     /// Whether nothing has to follow from what has happened.
