@@ -254,14 +254,13 @@ impl Worker {
         }
     }
 
-    /// Looks for work again and again for a while.
+    /// Looks for work again and again for a while, unless the pool closes.
     fn search(&self) -> Option<Claimed> {
         self.owed.pay();
         self.start_search();
-        (0..self.pool.config.spin_count * self.patience.get()).find_map(|round| {
-            pause(round);
-            self.find()
-        })
+        let rounds = self.pool.config.spin_count.saturating_mul(self.patience.get());
+        let rounds = (0..rounds).take_while(|_| !self.pool.sleep.is_closed());
+        rounds.map(pause).find_map(|()| self.find())
     }
 
     fn doze(&self) {

@@ -154,7 +154,8 @@ impl WorkContext {
     ///
     /// The attempt's timeout stands still, its deadline does not. If the attempt is asked to stop,
     /// this returns at once. A wait that is dropped before its end is over: what follows in the
-    /// body goes on when the work has its slot again.
+    /// body goes on when the work has its slot again. A task of the body that outlives the attempt
+    /// has nothing to leave to others any more: there this only waits, for as long as `wait` takes.
     ///
     /// ```
     /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};

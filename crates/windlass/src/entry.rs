@@ -5,14 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use windlass_core::Timestamp;
 
 use crate::context::AttemptCell;
 use crate::gate::Gate;
 use crate::name::Name;
-use crate::reference::End;
+use crate::reference::EndTeller;
 use crate::spec;
 use crate::work::Body;
 
@@ -44,9 +43,11 @@ pub(crate) struct Rare {
     pub(crate) timeout: Option<Duration>,
     pub(crate) last_error: Option<String>,
     /// Tells whoever waits for its end.
-    pub(crate) end: Option<oneshot::Sender<End>>,
+    pub(crate) end: Option<EndTeller>,
     /// The attempt is gone, and ends as soon as its children have.
     pub(crate) abandoned: bool,
+    /// Which child of the attempt failed first, and why.
+    pub(crate) failed_child: Option<String>,
     /// How long all attempts before the latest took.
     earlier_ns: u64,
 }
@@ -114,6 +115,7 @@ impl Entry {
         self.body = body;
         if let Some(rare) = &mut self.rare {
             rare.abandoned = false;
+            rare.failed_child = None;
         }
         let attempt = self.attempt.take()?;
         self.note_attempt(now.since(attempt.began_at()));

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll, ready};
 
 use futures::FutureExt;
 use futures::future::Shared;
@@ -36,14 +36,28 @@ use crate::spec::{Brings, SubmitError};
 /// # }
 /// ```
 ///
-/// It is ready when the work has ended for the first time, with the value or with how it ended. If the work was
-/// [reopened](crate::WorkHandle::reopen) and has brought its value by the time it is awaited, it is that value.
+/// It is ready when the work has ended, with the value or with how it ended, and may be awaited again. If the work
+/// was [reopened](crate::WorkHandle::reopen) by the time it is awaited, it is ready when the work has ended again.
 /// Dropping it does not cancel the work.
 pub struct WorkRef<T> {
     id: WorkId,
     name: Arc<str>,
     brings: Brings<T>,
-    end: Shared<oneshot::Receiver<End>>,
+    ends: Arc<Ends>,
+    /// The end that it waits for, once it does.
+    awaited: Option<NextEnd>,
+}
+
+/// Where the next end of a work is heard of, or its last one.
+pub(crate) struct Ends(Mutex<NextEnd>);
+
+type NextEnd = Shared<oneshot::Receiver<End>>;
+
+/// Tells those who wait for a work of its end, every time that it ends.
+pub(crate) struct EndTeller {
+    /// None from an end on until the work is tried again.
+    tell: Option<oneshot::Sender<End>>,
+    ends: Weak<Ends>,
 }
 
 /// How a work ended, for those who wait for it.
@@ -84,6 +98,40 @@ pub enum ExecuteError {
     Cancelled(#[from] Cancelled),
 }
 
+impl Ends {
+    fn next(&self) -> NextEnd {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn expect(&self, end: oneshot::Receiver<End>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = end.shared();
+    }
+}
+
+impl EndTeller {
+    pub(crate) fn new() -> (Self, Arc<Ends>) {
+        let (tell, end) = oneshot::channel();
+        let ends = Arc::new(Ends(Mutex::new(end.shared())));
+        (Self { tell: Some(tell), ends: Arc::downgrade(&ends) }, ends)
+    }
+
+    /// The work has ended: whom to tell.
+    pub(crate) fn take(&mut self) -> Option<oneshot::Sender<End>> {
+        self.tell.take()
+    }
+
+    /// The work is tried again: if it had ended, whoever awaits it from now on waits for another end.
+    pub(crate) fn expect_another_end(&mut self) {
+        if self.tell.is_none()
+            && let Some(ends) = self.ends.upgrade()
+        {
+            let (tell, end) = oneshot::channel();
+            ends.expect(end);
+            self.tell = Some(tell);
+        }
+    }
+}
+
 impl WorkFailure {
     fn what(&self) -> String {
         let what = match self.state {
@@ -98,13 +146,8 @@ impl WorkFailure {
 }
 
 impl<T> WorkRef<T> {
-    pub(crate) fn new(
-        id: WorkId,
-        name: Arc<str>,
-        brings: Brings<T>,
-        end: oneshot::Receiver<End>,
-    ) -> Self {
-        Self { id, name, brings, end: end.shared() }
+    pub(crate) fn new(id: WorkId, name: Arc<str>, brings: Brings<T>, ends: Arc<Ends>) -> Self {
+        Self { id, name, brings, ends, awaited: None }
     }
 
     /// The work.
@@ -119,7 +162,8 @@ impl<T> WorkRef<T> {
         &self.name
     }
 
-    /// What it brought; none before it has succeeded. For works that come after it.
+    /// What it brought; none before it has succeeded, unless it is a work that brings nothing but `()`. For works
+    /// that come after it.
     #[must_use]
     pub fn value(&self) -> Option<Arc<T>> {
         self.brings.value()
@@ -128,7 +172,8 @@ impl<T> WorkRef<T> {
     fn brought(&self, end: Option<End>) -> Result<Arc<T>, WorkFailure> {
         let gone = || End { state: WorkState::Cancelled, skipped: false, error: None };
         let End { state, skipped, error } = end.unwrap_or_else(gone);
-        let value = self.brings.value_after(state.is_success() && !skipped);
+        let went_well = state.is_success() && !skipped;
+        let value = went_well.then(|| self.brings.value()).flatten();
         value.ok_or_else(|| WorkFailure { id: self.id, name: self.name.clone(), state, error })
     }
 }
@@ -137,15 +182,18 @@ impl<T> Future for WorkRef<T> {
     type Output = Result<Arc<T>, WorkFailure>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { ends, awaited, .. } = &mut *self;
+        let end = ready!(awaited.get_or_insert_with(|| ends.next()).poll_unpin(cx));
+        self.awaited = None;
         // A scheduler that is gone ends nothing any more.
-        self.end.poll_unpin(cx).map(|end| self.brought(end.ok()))
+        Poll::Ready(self.brought(end.ok()))
     }
 }
 
 impl<T> Clone for WorkRef<T> {
     fn clone(&self) -> Self {
-        let Self { id, name, brings, end } = self;
-        Self { id: *id, name: name.clone(), brings: brings.clone(), end: end.clone() }
+        let Self { id, name, brings, ends, .. } = self;
+        Self::new(*id, name.clone(), brings.clone(), ends.clone())
     }
 }
 

@@ -123,8 +123,8 @@ const LOOK_AHEAD: usize = 64;
 
 impl<I, O, E> TaskPoolRunner<I, O, E> {
     /// A runner of the tasks of one of our sources. The source takes from this capacity from now on;
-    /// what somebody has pulled by hand and not reported counts there, too. A source may have several runners;
-    /// they should have one capacity, as what one of them has under way counts no more if the next has another.
+    /// what is under way, pulled by hand or by another runner, counts there, too. A source may have several
+    /// runners; they should have one capacity, as the last one's is that of all.
     ///
     /// The name is for people.
     pub fn new(

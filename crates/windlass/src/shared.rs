@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use windlass_core::{
     Children, Grant, Input, More, Phase, Rejected, Submission, Timestamp, Why, WorkId,
@@ -16,7 +16,7 @@ use windlass_core::{
 use crate::attempt::{Attempt, Next};
 use crate::capacity::Client;
 use crate::entry::Entry;
-use crate::reference::{End, WorkRef};
+use crate::reference::{EndTeller, WorkRef};
 use crate::relay::{Relay, Turn, Waited};
 use crate::shelf::Shelf;
 use crate::spec::{Rare, SubmitError, WorkSpec};
@@ -219,7 +219,7 @@ impl Shared {
         &self,
         mut spec: WorkSpec<T>,
         parent: Option<Grant>,
-        end: Option<oneshot::Sender<End>>,
+        end: Option<EndTeller>,
     ) -> Result<WorkId, SubmitError> {
         let gate = spec.body.view_mut().gate();
         spec.add_gate(gate);
@@ -275,10 +275,10 @@ impl Shared {
         mut spec: WorkSpec<T>,
         parent: Option<Grant>,
     ) -> Result<WorkRef<T>, SubmitError> {
-        let (tell, end) = oneshot::channel();
+        let (tell, ends) = EndTeller::new();
         let (name, brings) = (spec.name().into(), (spec.brings)(spec.body.view_mut()));
         let id = self.submit(spec, parent, Some(tell))?;
-        Ok(WorkRef::new(id, name, brings, end))
+        Ok(WorkRef::new(id, name, brings, ends))
     }
 
     /// What people call it.

@@ -93,14 +93,6 @@ impl<T> Brings<T> {
             Self::Value(value) => value.0.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
-
-    /// What a work has brought that ended well, or not: it may have been tried again since.
-    pub(crate) fn value_after(&self, went_well: bool) -> Option<Arc<T>> {
-        match self {
-            Self::Nothing(_) if !went_well => None,
-            _ => self.value(),
-        }
-    }
 }
 
 impl<T> Clone for Brings<T> {

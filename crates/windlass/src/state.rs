@@ -12,7 +12,7 @@ use crate::entries::Entries;
 use crate::entry::{Entry, Rare};
 use crate::event::{Subscription, Watchers};
 use crate::gate::Gate;
-use crate::reference::End;
+use crate::reference::{End, EndTeller};
 use crate::stint::Stints;
 use crate::work::Body;
 
@@ -256,7 +256,11 @@ impl State {
     fn tell_parent(&mut self, child: WorkId, after: &mut Aftermath) {
         let Some(parent) = self.engine.parent(child) else { return };
         let open = self.engine.children(parent).open();
+        let failure = self.failure_of(child);
         let Some(entry) = self.entries.get_mut(parent) else { return };
+        if let Some(failure) = failure {
+            entry.rare_mut().failed_child.get_or_insert(failure);
+        }
         if open == 0 && entry.rare().is_some_and(|rare| rare.abandoned) {
             self.orphaned.push(parent);
         }
@@ -264,6 +268,14 @@ impl State {
             cell.note_end_of(child);
             after.deeds().bells.push(Arc::clone(cell));
         }
+    }
+
+    /// What its parent says of a child that failed, which may be forgotten by then.
+    fn failure_of(&self, child: WorkId) -> Option<String> {
+        self.engine.phase(child).filter(|phase| *phase == Phase::Failed)?;
+        let entry = self.entries.get(child)?;
+        let why = entry.last_error().map_or("for no known reason", String::as_str);
+        Some(format!("its child {:?} failed: {why}", entry.name))
     }
 
     /// Whether nothing has to follow from what has happened.
@@ -306,6 +318,11 @@ impl State {
             let works: BTreeSet<_> = works.iter().collect();
             self.ended.retain(|work| !works.contains(work));
         }
+        for work in works {
+            if let Some(Rare { end: Some(end), .. }) = self.entry(*work).known_rare() {
+                end.expect_another_end();
+            }
+        }
     }
 
     /// Lets go of what the engine has forgotten of `works`.
@@ -325,7 +342,7 @@ fn close_rare(rare: &mut Rare, end: Phase, after: &mut Aftermath) {
     let (watcher, gate) = (rare.watcher.take(), rare.gate.take());
     watcher.into_iter().for_each(|watcher| watcher.abort());
     gate.into_iter().for_each(|gate| after.throw_away(Rubbish::Gate(gate)));
-    if let Some(tell) = rare.end.take() {
+    if let Some(tell) = rare.end.as_mut().and_then(EndTeller::take) {
         let (state, skipped) = (end.state(), end == Phase::Skipped);
         let end = End { state, skipped, error: rare.last_error.clone() };
         after.deeds().ends.push((tell, end));

@@ -88,7 +88,8 @@ impl CapacityTree {
         Ok(demand)
     }
 
-    /// As [`CapacityTree::demand`], and remembers an answer: whoever asks often asks for the same.
+    /// As [`CapacityTree::demand`], for one who wants it now. Remembers an answer: whoever asks often asks for
+    /// the same. More than a limit is a refusal, too, for whoever moves limits.
     pub fn recent_demand(
         &mut self,
         level: LevelId,
@@ -100,9 +101,21 @@ impl CapacityTree {
             recent.misses = 0;
             return Ok(recent.demand.clone());
         }
-        let demand = self.demand(level, cost)?;
-        self.remember(level, cost, &demand);
-        Ok(demand)
+        let demand = self.demand(level, cost);
+        match &demand {
+            Ok(demand) => self.remember(level, cost, demand),
+            Err(error) => self.count_impossible(level, error),
+        }
+        demand
+    }
+
+    fn count_impossible(&mut self, asked_at: LevelId, error: &CostError) {
+        if let CostError::AboveLimit { name, level, .. } = error
+            && let Some(resource) = self.resource(name)
+        {
+            self.climb(asked_at, |level| level.refusals += 1);
+            self.levels[level.index()].cell_mut(resource).refusals += 1;
+        }
     }
 
     /// Takes as [`CapacityTree::try_take`] does, if `cost` is what was asked for last and fits; none

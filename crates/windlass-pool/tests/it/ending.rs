@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use windlass_pool::{Scheduler, TaskError, TaskState, cancelled, with_scope};
+use windlass_pool::{Scheduler, SchedulerConfig, TaskError, TaskState, cancelled, with_scope};
 
 use crate::support::{PATIENCE, Signal, hush_panics, must_end};
 
@@ -41,6 +41,17 @@ fn no_awaiter_is_left_hanging_when_the_scheduler_goes() {
         let (running, waiting) = awaiter.join().unwrap();
         // The first was running or had not begun; the second cannot have run before it.
         assert!(running || waiting);
+    });
+}
+
+#[test]
+fn workers_that_never_sleep_end_with_their_scheduler() {
+    must_end(|| {
+        let config =
+            SchedulerConfig { worker_count: 2, spin_count: u32::MAX, ..Default::default() };
+        let scheduler = Scheduler::with_config(config);
+        assert_eq!(scheduler.run(|| 42), 42);
+        drop(scheduler);
     });
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{Either, select};
-use windlass_core::{Ending, Grant, Input, Outcome, Phase, Timestamp, Why, WorkId};
+use windlass_core::{Ending, Grant, Input, Outcome, Phase, Timestamp, Why};
 
 use super::poll;
 use crate::context::{AttemptCell, WorkContext};
@@ -229,7 +229,11 @@ impl Course {
                 (reason.unwrap_or_else(|| "it asked to be tried again".to_owned()), false)
             }
             // It asked for nothing itself, so it is told of its retries only if it had some.
-            (None, _) => (failed_child(state, self.ctx.id), retries == 0),
+            (None, _) => {
+                let failed = entry.and_then(|entry| entry.rare()?.failed_child.clone());
+                let failed = failed.unwrap_or_else(|| "a child of it did not succeed".to_owned());
+                (failed, retries == 0)
+            }
         };
         Some(match kind {
             Ending::Failed if !final_anyway => {
@@ -237,20 +241,6 @@ impl Course {
             }
             _ => text,
         })
-    }
-}
-
-fn failed_child(state: &State, parent: WorkId) -> String {
-    let children = state.engine.descendants(parent).into_iter();
-    let mut own = children.filter(|child| state.engine.parent(*child) == Some(parent));
-    let failed = own.find(|child| state.engine.phase(*child) == Some(Phase::Failed));
-    let failed = failed.and_then(|child| state.entries.get(child));
-    match failed {
-        Some(child) => {
-            let why = child.last_error().map_or("for no known reason", String::as_str);
-            format!("its child {:?} failed: {why}", child.name)
-        }
-        None => "a child of it did not succeed".to_owned(),
     }
 }
 

@@ -95,7 +95,7 @@ impl ResourceCapacity {
     pub fn acquire_immediate(&self, cost: &ResourceCost) -> Result<(), Refusal> {
         let level = &*self.level;
         let mut tree = level.shared.lock();
-        let demand = tree.demand(level.id, cost);
+        let demand = tree.recent_demand(level.id, cost);
         let demand = demand.map_err(|error| level.impossible(&tree, error))?;
         let (client, now) = (level.immediate(&mut tree), level.now(&tree));
         let taken = tree.try_take(client, &demand, Place::First, now);

@@ -265,7 +265,12 @@ where
         let wanted = !stops && self.stage != Stage::Stopping;
         let news = ended.iter().map(Ended::news);
         let started = wanted.then_some(&mut self.started);
-        self.queue.report_runs(&mut self.succeeded, news, started);
+        let aborted = self.queue.report_runs(&mut self.succeeded, news, started);
+        if !aborted.is_empty() {
+            self.results.retain(|result| !aborted.contains(&result.task_id));
+            ended.retain(|ended| !aborted.contains(&ended.grant.work));
+            self.look_again();
+        }
         self.told.append(&mut self.results);
         for Ended { grant, task, end } in ended.drain(..) {
             match end {
@@ -342,10 +347,15 @@ where
         self.unheard = 0;
         futures::ready!(self.ear.poll(context, due));
         self.stop_aborted();
+        self.look_again();
+        Poll::Ready(())
+    }
+
+    /// Something may have changed in the source, unless nothing starts any more.
+    fn look_again(&mut self) {
         if self.stage == Stage::Wait {
             self.stage = Stage::Look;
         }
-        Poll::Ready(())
     }
 
     /// One of those under way has told something. Now and then the source is listened to as well.

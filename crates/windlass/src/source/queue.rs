@@ -64,7 +64,7 @@ impl<T> Queue<T> {
     }
 
     /// Has the engine take from this capacity from now on, each task as much as `price` says. If it does so
-    /// already it stays there with what is under way: the costs of that went with the tasks.
+    /// already it stays there with what is under way, so that nobody else gets any of that meanwhile.
     pub(crate) fn take_from(&self, capacity: &ResourceCapacity, price: Price<T>) {
         let client = capacity.join(&ResourceCost::new());
         let now = self.shared.clock.now();

@@ -22,14 +22,16 @@ impl<T> Queue<T> {
     }
 
     /// The ends of tasks that a runner had, first those that went well; then, if it wants more, what
-    /// can start. One that is to be tried again comes back with its task.
+    /// can start. One that is to be tried again comes back with its task. Returns those that had been
+    /// aborted by then: their ends are nobody's business.
     pub(crate) fn report_runs(
         &self,
         succeeded: &mut Vec<Grant>,
         ended: impl IntoIterator<Item = (Grant, Option<T>, Outcome)>,
         started: Option<&mut StartedTasks<T>>,
-    ) {
-        self.call(|state, world| {
+    ) -> Vec<WorkId> {
+        let aborted = self.call(|state, world| {
+            let mut stops = state.stops.clone();
             state.end_well(world, succeeded);
             for (grant, task, outcome) in ended {
                 state.take_back(grant.work, task);
@@ -38,8 +40,11 @@ impl<T> Queue<T> {
             if let Some(started) = started {
                 state.start_what_fits(world, started);
             }
+            stops.retain(|work| !state.stops.contains(work));
+            stops
         });
         self.tell_others();
+        aborted
     }
 
     /// The end of a task that was stopped.

@@ -21,7 +21,8 @@ pub(crate) struct State<T> {
     pub(super) closing: Closing,
     price: Price<T>,
     priced: Option<Priced>,
-    /// Tasks that can never run where the engine takes from now, and have not been told of.
+    /// Tasks that have not ended and can never run where the engine takes from now. Those that somebody has
+    /// already are told of only if they are in line again.
     pub(super) impossible: Vec<(WorkId, CostError)>,
     /// Tasks that a runner has under way and that are to be stopped.
     pub(super) stops: Vec<WorkId>,
@@ -38,6 +39,8 @@ pub(crate) struct State<T> {
 pub(super) struct Entry<T> {
     /// None while a runner has it.
     pub(super) task: Option<T>,
+    /// What it says that it takes, while a runner has it.
+    cost: Option<ResourceCost>,
     pub(super) hands: Hands,
     /// Those that wait for it.
     pub(super) dependents: Vec<WorkId>,
@@ -90,7 +93,7 @@ const CAPACITY: &str = "capacity";
 
 impl<T> Entry<T> {
     pub(super) fn of(task: Option<T>, hands: Hands) -> Self {
-        Self { task, hands, dependents: Vec::new() }
+        Self { task, cost: None, hands, dependents: Vec::new() }
     }
 }
 
@@ -248,12 +251,12 @@ impl<T> State<T> {
         let Self { engine, client, entries, .. } = self;
         let arrival = Arrival { client: client.id, now, there: client.capacity.now() };
         let mut tree = client.capacity.lock();
-        // Told beforehand, as prices depend on what the tree declares. What a runner has under way
-        // has gone from here and takes nothing.
+        // Told beforehand, as prices depend on what the tree declares.
         let priced = |(work, entry): (WorkId, &Entry<T>)| {
-            Some((work, cost_at(&tree, client.level, price(entry.task.as_ref()?))))
+            let said = entry.task.as_ref().map_or(entry.cost.as_ref(), price);
+            (work, cost_at(&tree, client.level, said))
         };
-        let prices: BTreeMap<_, _> = entries.iter().filter_map(priced).collect();
+        let prices: BTreeMap<_, _> = entries.iter().map(priced).collect();
         let price_of = |work| prices.get(&work).cloned().unwrap_or_default();
         self.impossible = engine.arrive(&mut tree, arrival, price_of);
         drop(tree);
@@ -267,15 +270,16 @@ impl<T> State<T> {
     }
 
     pub(super) fn start_what_fits(&mut self, world: &mut World<'_>, started: &mut StartedTasks<T>) {
-        if !self.impossible.is_empty() {
+        if self.impossible.iter().any(|(work, _)| self.is_in_line(*work)) {
             return;
         }
-        let Self { engine, entries, .. } = self;
+        let Self { engine, entries, price, .. } = self;
         engine.begin_all(&mut without_transitions(world), |begun| {
             let (Begun::Started(grant) | Begun::Resumed(grant)) = begun;
             let entry = entries.get_mut(grant.work).expect("a work that starts has a task");
             entry.hands = Hands::Runner;
             let task = entry.task.take().expect("nobody has a task that stands in line");
+            entry.cost = price(&task).cloned();
             started.push(Started { grant, task });
         });
     }
@@ -286,8 +290,12 @@ impl<T> State<T> {
             if self.entries.len() > 0 {
                 grants.iter().for_each(|grant| _ = self.entries.remove(grant.work));
             }
+            let is_open = |work: WorkId| grants.iter().all(|grant| grant.work != work);
             if !self.stops.is_empty() {
-                self.stops.retain(|work| grants.iter().all(|grant| grant.work != *work));
+                self.stops.retain(|work| is_open(*work));
+            }
+            if !self.impossible.is_empty() {
+                self.impossible.retain(|(work, _)| is_open(*work));
             }
             self.engine.succeed_and_forget(&mut without_transitions(world), grants);
         }
@@ -296,11 +304,15 @@ impl<T> State<T> {
         }
     }
 
-    /// What can never start ends here, and so does all that waits for it. One that has ended by that,
-    /// or was aborted before, is not told of.
+    /// What can never start ends here, and so does all that waits for it. One that has ended by that is
+    /// not told of.
     pub(super) fn take_impossible(&mut self, world: &mut World<'_>) -> Vec<(WorkId, T, CostError)> {
         let mut taken = Vec::new();
         for (work, error) in mem::take(&mut self.impossible) {
+            if !self.is_in_line(work) {
+                self.impossible.push((work, error));
+                continue;
+            }
             let ended = self.engine.phase(work).is_none_or(|phase| phase.state().is_terminal());
             let entry = self.entries.get_mut(work).filter(|_| !ended);
             if let Some(task) = entry.and_then(|entry| entry.task.take()) {
@@ -311,13 +323,18 @@ impl<T> State<T> {
         taken
     }
 
+    /// Whether nobody has this task, which has not been buried.
+    fn is_in_line(&self, work: WorkId) -> bool {
+        self.entries.get(work).is_some_and(|entry| entry.hands == Hands::Nobody)
+    }
+
     /// Whether somebody has a task of it.
     pub(super) fn is_under_way(&self) -> bool {
         self.engine.metrics().count(WorkState::Running) > 0
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.closing != Closing::Open && self.engine.is_done() && self.impossible.is_empty()
+        self.closing != Closing::Open && self.engine.is_done()
     }
 
     /// What has ended needs no entry any more, and nobody can wait for it where it is forgotten.
@@ -330,6 +347,7 @@ impl<T> State<T> {
         for transition in transitions.iter().filter(|t| t.to.state().is_terminal()) {
             let entry = self.entries.remove(transition.work);
             self.over.extend(entry.and_then(|entry| entry.task));
+            self.impossible.retain(|(work, _)| *work != transition.work);
             if self.memory == Memory::Forget {
                 let mut wakes = Vec::new();
                 let mut world =

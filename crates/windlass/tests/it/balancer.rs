@@ -3,7 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use tokio::time::{advance, sleep};
+use futures::FutureExt;
+use tokio::time::{advance, sleep, timeout};
 use windlass::{
     BalancedCapacity, BalancerOptions, BalancerSetupError, HierarchicalBalancer, ResourceCapacity,
 };
@@ -141,6 +142,28 @@ async fn a_limit_of_0_grows_again() {
     drop(permit);
     sleep(Duration::from_secs(30)).await;
     assert_eq!(team.limits(), cpus(0), "nobody wants it any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_grows_for_those_who_ask_for_more_than_it_is() {
+    let acquires: [fn(&ResourceCapacity) -> bool; 3] = [
+        |team| team.try_acquire(&cpus(2)).is_ok(),
+        |team| team.acquire_immediate(&cpus(2)).is_ok(),
+        |team| team.acquire(&cpus(2)).now_or_never().is_some_and(|had| had.is_ok()),
+    ];
+    for acquires in acquires {
+        let team = ResourceCapacity::new(cpus(4)).child(cpus(0));
+        let child = BalancedCapacity { capacity: team.clone(), min: cpus(0), max: cpus(4) };
+        let balancer = HierarchicalBalancer::new(vec![child], BalancerOptions::default());
+        let balancer = balancer.expect("it makes sense");
+        balancer.start();
+        let asks = async {
+            while !acquires(&team) {
+                sleep(Duration::from_secs(1)).await;
+            }
+        };
+        timeout(Duration::from_secs(60), asks).await.expect("there is room in the end");
+    }
 }
 
 #[test]

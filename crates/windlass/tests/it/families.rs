@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::time::sleep;
 use windlass::{
-    Phase, Reason, SubmitError, WorkContext, WorkError, WorkOutcome, WorkSpec, WorkState,
-    work_after, work_fn,
+    Phase, Reason, SubmitError, WorkContext, WorkError, WorkOutcome, WorkScheduler, WorkSpec,
+    WorkState, work_after, work_fn,
 };
 
 use crate::support::*;
@@ -96,6 +96,18 @@ async fn a_failed_child_cancels_its_siblings_and_then_fails_the_parent() {
     assert_eq!(rest, cancelled);
     let error = "its child \"breaks\" failed: out of luck";
     assert_eq!(last_error(&scheduler, family), error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parent_says_which_child_failed_also_if_that_is_forgotten() {
+    let scheduler = WorkScheduler::builder().keep_ended(0).build();
+    let mut scheduler = scheduler.expect("it can run something");
+    let family = parent("parent", || vec![fails("breaks")]);
+    let family = scheduler.spawn(family).expect("it fits");
+    scheduler.run_until_done().await;
+    let failure = family.await.expect_err("its child failed");
+    assert_eq!(failure.error.as_deref(), Some("its child \"breaks\" failed: broken"));
+    assert_eq!(scheduler.metrics().total, 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
 use tokio::time::sleep;
 use windlass::{
     Dependency, ExecuteError, SubmitError, Work, WorkContext, WorkError, WorkFailure, WorkOutcome,
@@ -354,7 +355,7 @@ async fn what_failed_can_be_reopened_with_everything_that_follows_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reopened_work_that_succeeds_has_its_value_for_whoever_awaits_it_then() {
+async fn a_reopened_work_that_is_awaited_tells_of_its_next_end() {
     let mut scheduler = scheduler(1);
     let flaky = work_fn("flaky", |ctx| async move {
         if ctx.attempt == 1 { Err(WorkError::msg("first time")) } else { Ok(ctx.attempt) }
@@ -362,16 +363,33 @@ async fn a_reopened_work_that_succeeds_has_its_value_for_whoever_awaits_it_then(
     let flaky = scheduler.spawn(flaky).expect("it fits");
     let plain = scheduler.spawn(ok("plain").after([&flaky])).expect("it fits");
     let follower = work_after("follower", &flaky, |_, value| async move { Ok(*value + 40) });
-    let follower = scheduler.spawn(follower).expect("it fits");
+    let mut follower = scheduler.spawn(follower).expect("it fits");
     scheduler.run_until_done().await;
     assert_eq!(flaky.clone().await.expect_err("it failed").state, WorkState::Failed);
+    assert_eq!((&mut follower).await.expect_err("it follows that").state, WorkState::Blocked);
     scheduler.reopen(flaky.id()).expect("it failed");
-    let stale = follower.clone().await.expect_err("it has brought nothing yet");
-    assert_eq!(stale.state, WorkState::Blocked, "it is told of its first end");
-    scheduler.run_until_done().await;
+    assert!(follower.clone().now_or_never().is_none(), "it has yet to end");
+    let (early, ()) = tokio::join!(follower.clone(), scheduler.run_until_done());
+    assert_eq!(early.as_deref(), Ok(&42));
     assert_eq!(flaky.await.as_deref(), Ok(&2));
     assert_eq!(follower.await.as_deref(), Ok(&42));
-    assert_eq!(plain.await.expect_err("it has no value that tells").state, WorkState::Blocked);
+    assert_eq!(plain.await.as_deref(), Ok(&()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_work_that_waits_while_another_is_reopened_ends_for_those_who_await_it() {
+    let mut scheduler = scheduler(2);
+    let broken = add(&scheduler, fails("broken"));
+    let slow = add(&scheduler, takes("slow", secs(1)));
+    let waiting = ok("waiting").after([Dependency::done(broken), Dependency::from(slow)]);
+    let waiting = scheduler.spawn(waiting).expect("it fits");
+    let handle = scheduler.handle();
+    let reopened = async {
+        sleep(ms(500)).await;
+        handle.reopen(broken).expect("it failed");
+    };
+    let (end, (), ()) = tokio::join!(waiting, reopened, scheduler.run_until_done());
+    assert_eq!(end.as_deref(), Ok(&()));
 }
 
 #[tokio::test(start_paused = true)]

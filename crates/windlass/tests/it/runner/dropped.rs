@@ -133,6 +133,42 @@ async fn a_task_that_is_aborted_while_it_runs_is_stopped() {
     assert_eq!((alive.load(Ordering::Relaxed), one.available()), (0, cpus(1)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn of_a_task_that_was_aborted_nothing_is_told_also_if_it_ends_before_it_is_stopped() {
+    let (all, source) = (ResourceCapacity::new(cpus(40)), DependencySource::open());
+    for key in 0..40 {
+        let task = ScheduledTask::<(), _, Infallible>::new(key.to_string(), || async {
+            tokio::task::yield_now().await;
+            Ok(())
+        });
+        source.enqueue(key, task.cost(cpus(1)), &[]).expect("it is open");
+    }
+    source.close();
+    let mut run = TaskPoolRunner::new("abort", &source, &all).run_tasks(OnError::Stop);
+    assert!(run.next().await.is_some());
+    let aborted = (0..40).filter(|key| source.abort(key).is_ok()).count();
+    assert!(aborted > 0, "not all have been reported");
+    assert_eq!(run.count().await, 40 - 1 - aborted);
+    assert_eq!(all.available(), cpus(40));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_was_aborted_and_fails_before_it_is_stopped_stops_nobody() {
+    let (one, source) = (capacity(1), DependencySource::open());
+    let fails = Task::new("fails", || async {
+        sleep(Duration::from_millis(1)).await;
+        Err("on purpose")
+    });
+    source.enqueue("fails", fails, &[]).expect("it is open");
+    source.enqueue("other", takes("other", 1), &[]).expect("it is open");
+    source.close();
+    let mut run = TaskPoolRunner::new("abort", &source, &one).run_tasks(OnError::Stop);
+    assert!(poll_once(&mut run.next()).is_pending());
+    sleep(Duration::from_millis(2)).await;
+    assert_eq!(source.abort(&"fails"), Ok(vec!["fails"]));
+    assert_eq!(lines(run).await, ["other: done"]);
+}
+
 #[tokio::test]
 async fn a_source_can_be_run_again() {
     let one = capacity(1);

@@ -161,6 +161,48 @@ async fn of_tasks_that_can_never_fit_and_wait_for_each_other_the_first_is_told()
     assert_eq!(told, ["huge! 9 of \"capacity\" can never be had: the limit of this level is 2"]);
 }
 
+/// One that can never fit, and one that fits.
+fn huge_and_fine() -> DependencySource<&'static str, Task> {
+    let source = DependencySource::open();
+    let huge = takes("huge", 1).cost(cost([("capacity", 9)]));
+    source.enqueue("huge", huge, &[]).expect("it is open");
+    source.enqueue("fine", takes("fine", 1), &[]).expect("it is open");
+    source.close();
+    source
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_can_never_fit_and_was_aborted_holds_nobody_up() {
+    let source = huge_and_fine();
+    let runner = TaskPoolRunner::new("test", &source, &capacity(2));
+    source.abort(&"huge").expect("it has not ended");
+    assert_eq!(lines(runner.run_tasks(OnError::Stop)).await, ["fine: done"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_pulled_by_hand_and_can_never_fit_is_left_to_whoever_pulled_it() {
+    let source = huge_and_fine();
+    assert_eq!(source.pull().await.map(|(key, _)| key), Some("huge"));
+    let mut run = TaskPoolRunner::new("test", &source, &capacity(2)).run_tasks(OnError::Stop);
+    let told = run.next().await.expect("the other one is run");
+    assert_eq!(told.kind, TaskProgressKind::Final("done"));
+    assert!(poll_once(&mut run.next()).is_pending(), "the first has not been reported");
+    source.complete(&"huge").expect("it is under way");
+    assert_eq!(source.state(&"huge"), Some(NodeState::Completed));
+    assert_eq!(run.next().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_pulled_and_is_given_back_and_can_never_fit_is_told() {
+    let source = huge_and_fine();
+    assert_eq!(source.pull().await.map(|(key, _)| key), Some("huge"));
+    let run = TaskPoolRunner::new("test", &source, &capacity(2)).run_tasks(OnError::Continue);
+    source.fail(&"huge").expect("it is under way");
+    let told = lines(run).await;
+    let huge = "huge! 9 of \"capacity\" can never be had: the limit of this level is 2";
+    assert_eq!(told, [huge, "fine: done"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_failure_while_starting_gives_the_resources_back() {
     let one = capacity(1);

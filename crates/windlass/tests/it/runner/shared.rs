@@ -29,9 +29,10 @@ async fn runners_on_one_capacity_share_it_in_turn() {
     assert_eq!(capacity.available(), cpus(1));
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_a_runner_has_under_way_counts_also_when_its_source_has_a_second_one() {
-    let (capacity, source) = (ResourceCapacity::new(cpus(1)), PrioritySource::new());
+/// Two runners of a source of tasks that take a cpu for a millisecond: what the first one has under way counts
+/// where the source takes from when there is a second one.
+async fn check_second_runner(first: &ResourceCapacity, second: &ResourceCapacity) {
+    let source = PrioritySource::new();
     for n in 0..4 {
         let task = ScheduledTask::<(), _, Infallible>::new(n.to_string(), || async {
             sleep(Duration::from_millis(1)).await;
@@ -41,13 +42,20 @@ async fn what_a_runner_has_under_way_counts_also_when_its_source_has_a_second_on
     }
     source.close();
     let began = Instant::now();
-    let mut first = TaskPoolRunner::new("first", &source, &capacity).run_tasks(OnError::Stop);
-    assert!(poll_once(&mut first.next()).is_pending());
-    let second = TaskPoolRunner::new("second", &source, &capacity).run_tasks(OnError::Stop);
-    assert_eq!(capacity.available(), cpus(0), "the first one's task has it");
-    let (first, second) = tokio::join!(first.count(), second.count());
-    assert_eq!((first + second, began.elapsed().as_millis()), (4, 4), "one at a time");
-    assert_eq!(capacity.available(), cpus(1));
+    let mut run = TaskPoolRunner::new("first", &source, first).run_tasks(OnError::Stop);
+    assert!(poll_once(&mut run.next()).is_pending());
+    let another = TaskPoolRunner::new("second", &source, second).run_tasks(OnError::Stop);
+    assert_eq!(second.available(), cpus(0), "the first one's task has it");
+    let (told, by_the_other) = tokio::join!(run.count(), another.count());
+    assert_eq!((told + by_the_other, began.elapsed().as_millis()), (4, 4), "one at a time");
+    assert_eq!((first.available(), second.available()), (cpus(1), cpus(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_runner_has_under_way_counts_also_when_its_source_has_a_second_one() {
+    let [one, other] = [(); 2].map(|()| ResourceCapacity::new(cpus(1)));
+    check_second_runner(&one, &one).await;
+    check_second_runner(&one, &other).await;
 }
 
 #[tokio::test(start_paused = true)]
