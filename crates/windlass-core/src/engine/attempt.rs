@@ -151,7 +151,6 @@ impl Engine {
         let first = self.lines.first(self.now);
         if let Some((Line::Starting, first)) = first
             && first.cost == cost
-            && first.parked.is_none()
         {
             return Some(Begun::Started(self.begin(world, first.work)));
         }

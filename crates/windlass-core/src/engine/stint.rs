@@ -28,7 +28,8 @@ impl Urgency {
 
 impl Engine {
     /// Grants those who come next after `begun`, which is under way: so many at most, as long as they
-    /// cost the same.
+    /// cost the same. What `begun` has taken is enough for all of them, one after the other; until
+    /// they have ended or are handed back, more may be put down as taken than there is.
     ///
     /// None are granted where what happens until they begin could put somebody else before them, or
     /// where they have times or a family. That they are granted is not told.
@@ -41,12 +42,10 @@ impl Engine {
             return Vec::new();
         }
         let demand = &self.costs[cost.index()];
-        let room = world.capacity.takes_at_ease(self.client, demand).unwrap_or(0);
-        let room = usize::try_from(room).unwrap_or(usize::MAX);
-        if room == 0 || world.capacity.is_shared() {
+        if !world.capacity.can_pass_on(self.client, demand) || world.capacity.is_shared() {
             return Vec::new();
         }
-        let grants = untold(world, |world| self.grant_alike(world, cost, most.min(room)));
+        let grants = untold(world, |world| self.grant_alike(world, cost, most));
         world.capacity.put_down(self.client, &self.costs[cost.index()], grants.len() as u64, 0);
         grants
     }
@@ -56,7 +55,6 @@ impl Engine {
         while grants.len() < most
             && let Some((Line::Starting, next)) = self.lines.first(self.now)
             && next.cost == cost
-            && next.parked.is_none()
             && self.is_plain(next.work)
         {
             self.make_bare_step(world, next.work, Step::Grant);

@@ -52,6 +52,7 @@ proptest! {
         works in prop::collection::vec(prop::option::of(any::<prop::sample::Index>()), 1..40),
         stints in prop::collection::vec((0..8usize, 0..8usize), 1..40),
         slots in 1..12u32,
+        others in 0..12u32,
     ) {
         let (mut own, mut other) = (Bench::new(slots), Bench::new(slots));
         let mut known = Vec::new();
@@ -61,9 +62,17 @@ proptest! {
             known.push(own.add(&after, 0));
             other.add(&after, 0);
         }
-        for (ahead, runs) in stints {
+        // Some are under way all the time.
+        for _ in 0..others.min(slots - 1) {
+            prop_assert_eq!(own.begin(), other.begin());
+        }
+        for (number, (ahead, runs)) in stints.into_iter().enumerate() {
             let Some(first) = own.begin() else { break };
             prop_assert_eq!(Some(first), other.begin());
+            // Now and then the next one is refused first, or begins, too.
+            if number % 3 == 0 {
+                prop_assert_eq!(own.begin(), other.begin());
+            }
             let (ran, current) = own.run_stint(first, Stint { ahead, runs });
             prop_assert_eq!(current, other.run_one_by_one(first, ran));
             own.finish(current, Outcome::Success).expect("it runs");
@@ -88,10 +97,9 @@ fn bench(slots: u32, works: usize) -> Bench {
 }
 
 #[test]
-fn no_more_are_granted_than_fit() {
+fn as_many_are_granted_as_there_are_on_what_one_has_taken() {
     assert_eq!(ahead(bench(100, 100)), 8);
-    assert_eq!(ahead(bench(4, 100)), 3, "one has begun");
-    assert_eq!(ahead(bench(1, 100)), 0);
+    assert_eq!(ahead(bench(1, 100)), 8, "one after the other");
     assert_eq!(ahead(bench(100, 7)), 6, "there are no more");
 }
 
