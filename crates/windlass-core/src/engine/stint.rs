@@ -10,7 +10,7 @@ use crate::fact::{Ending, Fact, Happening, World};
 use crate::input::{Grant, Input};
 use crate::phase::{Phase, Step};
 use crate::queue::Line;
-use crate::{CostId, Transition, WorkId};
+use crate::{Timestamp, Transition, WorkId};
 
 /// Whether all works that ever came in are equally urgent.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,21 +38,23 @@ impl Engine {
         self.lines.advance(self.now);
         let cost = self.works[begun.work.index()].cost;
         let most = most.min(self.lines.len());
-        if most == 0 || self.urgency.differs || self.ages() || !self.is_plain(begun.work) {
+        if most == 0 || self.ages() || !self.is_plain(begun.work) {
             return Vec::new();
         }
         let demand = &self.costs[cost.index()];
         if !world.capacity.can_pass_on(self.client, demand) || world.capacity.is_shared() {
             return Vec::new();
         }
-        let grants = untold(world, |world| self.grant_alike(world, cost, most));
+        let grants = untold(world, |world| self.grant_alike(world, begun.work, most));
         world.capacity.put_down(self.client, &self.costs[cost.index()], grants.len() as u64, 0);
         grants
     }
 
-    fn grant_alike(&mut self, world: &mut World<'_>, cost: CostId, most: usize) -> Vec<Grant> {
+    fn grant_alike(&mut self, world: &mut World<'_>, mut last: WorkId, most: usize) -> Vec<Grant> {
+        let cost = self.works[last.index()].cost;
         let mut grants = Vec::with_capacity(most);
         while grants.len() < most
+            && !self.may_let_others_ahead(last)
             && let Some((Line::Starting, next)) = self.lines.first(self.now)
             && next.cost == cost
             && self.is_plain(next.work)
@@ -60,8 +62,15 @@ impl Engine {
             self.make_bare_step(world, next.work, Step::Grant);
             let attempt = self.works[next.work.index()].attempts + 1;
             grants.push(Grant { work: next.work, attempt });
+            last = next.work;
         }
         grants
+    }
+
+    /// Whether somebody may be put before those in line by the end of a work, or by the time until then.
+    fn may_let_others_ahead(&self, work: WorkId) -> bool {
+        let is_timed = self.timers.earliest() < Timestamp::MAX;
+        self.urgency.differs && (is_timed || self.dag.has_targets(work.index()))
     }
 
     /// These have ended well, one after the other; those that were only granted have begun before.

@@ -13,6 +13,11 @@ struct Stint {
 }
 
 impl Bench {
+    fn add_new<'a>(&mut self, new: impl Fn(CostId) -> Submission<'a>) -> WorkId {
+        let cost = self.engine.cost(&self.capacity, &ResourceCost::new()).expect("a slot");
+        self.call(|engine, world| engine.submit(world, new(cost))).expect("known dependencies")
+    }
+
     fn begin(&mut self) -> Option<Grant> {
         match self.call(Engine::begin_next)? {
             Begun::Started(grant) | Begun::Resumed(grant) => Some(grant),
@@ -49,18 +54,23 @@ proptest! {
 
     #[test]
     fn stints_leave_the_same_facts_in_the_same_order(
-        works in prop::collection::vec(prop::option::of(any::<prop::sample::Index>()), 1..40),
+        works in prop::collection::vec((prop::option::of(any::<prop::sample::Index>()), 0..3i64), 1..40),
+        priorities in 1..3i64,
         stints in prop::collection::vec((0..8usize, 0..8usize), 1..40),
         slots in 1..12u32,
         others in 0..12u32,
     ) {
         let (mut own, mut other) = (Bench::new(slots), Bench::new(slots));
         let mut known = Vec::new();
-        for follows in works {
+        for (follows, priority) in works {
             let after = follows.filter(|_| !known.is_empty()).map(|index| *index.get(&known));
-            let after: Vec<_> = after.into_iter().collect();
-            known.push(own.add(&after, 0));
-            other.add(&after, 0);
+            let after: Vec<_> = after.into_iter().map(Dependency::from).collect();
+            let new = |cost| {
+                let priority = priority % priorities;
+                Submission { after: &after, priority, ..Submission::of(cost) }
+            };
+            known.push(own.add_new(new));
+            other.add_new(new);
         }
         // Some are under way all the time.
         for _ in 0..others.min(slots - 1) {
@@ -106,12 +116,21 @@ fn as_many_are_granted_as_there_are_on_what_one_has_taken() {
 #[test]
 fn none_is_granted_ahead_where_the_order_could_change() {
     let mut urgent = bench(100, 10);
-    let cost = urgent.engine.cost(&urgent.capacity, &ResourceCost::new()).expect("a slot");
-    let (first, after) = (WorkId::from_index(0), &[Dependency::from(WorkId::from_index(0))]);
-    let new = Submission { after, priority: 1, ..Submission::of(cost) };
-    urgent.call(|engine, world| engine.submit(world, new)).expect("it is known");
-    assert_eq!(urgent.engine.phase(first), Some(Phase::Ready));
+    let first = &[Dependency::from(WorkId::from_index(0))];
+    urgent.add_new(|cost| Submission { after: first, priority: 1, ..Submission::of(cost) });
     assert_eq!(ahead(urgent), 0, "one that follows the first goes before the others");
+
+    let mut urgent = bench(100, 10);
+    let third = &[Dependency::from(WorkId::from_index(2))];
+    urgent.add_new(|cost| Submission { after: third, priority: 1, ..Submission::of(cost) });
+    assert_eq!(ahead(urgent), 2, "one that follows the third goes before those behind it");
+
+    let mut urgent = Bench::new(100);
+    urgent.add_new(|cost| Submission { priority: 1, retries: 1, ..Submission::of(cost) });
+    let delayed = urgent.begin().expect("it is ready");
+    (0..8).for_each(|_| _ = urgent.add(&[], 0));
+    urgent.finish(delayed, Outcome::Retry { delay: Duration::from_secs(1) }).expect("it runs");
+    assert_eq!(ahead(urgent), 0, "one that comes due goes before the others");
 
     let mut timed = bench(100, 1);
     let timeout = Some(Duration::from_secs(1));
