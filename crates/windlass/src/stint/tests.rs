@@ -23,7 +23,9 @@ fn scheduler(max_concurrency: usize) -> WorkScheduler {
 
 fn build(builder: WorkSchedulerBuilder) -> WorkScheduler {
     let scheduler = builder.build().expect("settings that make sense");
-    scheduler.shared.look().crew.ahead_in_test = Some(AHEAD);
+    let mut state = scheduler.shared.look();
+    (state.crew.ahead_in_test, state.crew.is_patient_in_test) = (Some(AHEAD), true);
+    drop(state);
     let start = scheduler.submit(work_fn("start", |_| async { Ok(()) })).expect("it can run");
     assert_eq!(start, START);
     scheduler
@@ -198,6 +200,7 @@ fn what_fails_or_panics_in_the_middle_concerns_nobody_else() {
 #[test]
 fn a_body_that_blocks_in_the_middle_does_not_hold_up_the_rest() {
     let mut scheduler = scheduler(100);
+    scheduler.shared.look().crew.is_patient_in_test = false;
     let ran = Arc::new(AtomicUsize::new(0));
     let done = Arc::clone(&ran);
     let ids = submit(&scheduler, move |place, _| {
