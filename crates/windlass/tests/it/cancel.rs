@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use windlass::{
-    BuildError, CancellationToken, Phase, WorkOutcome, WorkScheduler, WorkSchedulerConfig,
-    WorkState,
+    BuildError, CancellationToken, Phase, WorkContext, WorkOutcome, WorkScheduler,
+    WorkSchedulerConfig, WorkState,
 };
 
 use crate::support::*;
@@ -298,4 +298,31 @@ async fn what_is_reopened_while_a_cancelled_run_ends_is_cancelled() {
     scheduler.reopen(broken).expect("it was cancelled");
     scheduler.run_until_done().await;
     assert_eq!([broken, follows].map(|id| state(&scheduler, id)), [WorkState::Success; 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_became_of_one_attempt_is_no_matter_of_the_next_on_the_same_runner() {
+    let marks: [fn(&WorkContext); 3] = [
+        |ctx| assert!(ctx.handle().cancel(ctx.id)),
+        |ctx| ctx.cancel_token().cancel(),
+        |ctx| ctx.explain_retry("on purpose"),
+    ];
+    for mark in marks {
+        let mut scheduler = scheduler(1);
+        let marked = act("marked", move |ctx| {
+            mark(&ctx);
+            async { WorkOutcome::Success }
+        });
+        add(&scheduler, marked);
+        let next = act("next", |ctx| {
+            let is_told = ctx.is_cancelled() || ctx.cancel_token().is_cancelled();
+            assert!(!is_told, "nobody has asked this one to stop");
+            async { retry(ms(1)) }
+        });
+        let next = add(&scheduler, next);
+        scheduler.run_until_done().await;
+        let error = look(&scheduler, next).last_error;
+        let own = "it asked to be tried again; no retries left after attempt 1";
+        assert_eq!(error.as_deref(), Some(own));
+    }
 }
