@@ -60,7 +60,7 @@ fn sentence(board: &Board, event: &Event) -> String {
         Kind::Again => {
             format!("{attempt} ended{after}{why}; it will be tried again{}", later(event))
         }
-        Kind::Succeeded => format!("succeeded{within}{again}"),
+        Kind::Succeeded => format!("succeeded{within}{again}{why}"),
         Kind::Failed => format!("failed{after}{again}{why}"),
         Kind::Skipped => format!("skipped{why}"),
         Kind::Blocked => format!("blocked{why}"),

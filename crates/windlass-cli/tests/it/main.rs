@@ -15,6 +15,7 @@ mod guards;
 mod hardship;
 mod holding;
 mod hostile;
+mod lingering;
 mod locks;
 mod looking;
 mod outputs;

@@ -18,11 +18,13 @@ use crate::ended::Ended;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::order::Order;
-use crate::processes::{Job, Log, NotStarted, Traces};
+use crate::processes::{Job, Leave, Log, NotStarted, Traces};
 use crate::tree;
 
 /// How long something that does not say so may take to end once it was asked to.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
+/// How long processes that outlive the one that started them may take to end by themselves.
+pub(super) const LINGER: Duration = Duration::from_secs(2);
 
 pub(super) fn cannot_end(source: io::Error) -> RunError {
     RunError::Io { what: "the processes of the run cannot be ended", source }
@@ -293,7 +295,8 @@ impl Coordinator {
         let mark = format!("{}-hook-{}", self.leader.mark(), self.called);
         let marks = tree::marks_with(&format!("{} {mark}", self.leader.mark()));
         order.env.push((tree::MARKS.to_owned(), marks));
-        let traces = Traces { mark, log: Log::AtOnce(log), output: None };
+        let leave = Leave { linger: LINGER, grace: GRACE };
+        let traces = Traces { mark, log: Log::AtOnce(log), output: None, leave };
         let job = Job::Hook(self.called);
         let prepared = self.processes.prepare(job, order, traces).map_err(no_log)?;
         match prepared.and_then(|prepared| self.processes.start(prepared)) {
@@ -306,7 +309,8 @@ impl Coordinator {
     }
 
     pub(super) fn hook_ended(&mut self, hook: u32, ended: &Ended) {
-        if let Some((name, why)) = self.hooks.remove(&hook).zip(ended.why()) {
+        let Some(name) = self.hooks.remove(&hook) else { return };
+        if let Some(why) = joined([ended.why(), ended.note()]) {
             let log = self.logs.join(format!("{name}.log"));
             let what = format!("{name}: {why}; its output: {}", log.display());
             self.notices.push(Notice::Said(what));
@@ -345,6 +349,11 @@ impl Coordinator {
         }
         self.records.push(Record::Wait(wait));
     }
+}
+
+/// Phrases as one; none if there is none.
+pub(super) fn joined<const N: usize>(phrases: [Option<String>; N]) -> Option<String> {
+    phrases.into_iter().flatten().reduce(|all, phrase| format!("{all}; {phrase}"))
 }
 
 /// An end that is one, as it is stored.
