@@ -55,6 +55,7 @@ mod mailbox;
 mod order;
 mod orphans;
 mod outputs;
+mod own_logs;
 mod poll;
 mod presence;
 mod primitive;
@@ -84,6 +85,7 @@ pub use look::{
     Listed, LookError, Orphan, People, PruneError, Pruned, PrunedRun, Pruning, RunState, RunView,
     Skipped, StepState, StepView, WaitReason, find_run, history, open_runs, prune, run_names,
 };
+pub use own_logs::OwnLogs;
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
 pub use pulse::Lost;
 pub use signals::is_heeded;

@@ -537,7 +537,10 @@ impl Processes {
         running.plan = Some(plan);
         match (&running.tree, &self.ender) {
             (TreeState::Free, _) => {}
-            (TreeState::Ending(_), Some(ender)) => return Ok(ender.hasten(job, plan)),
+            (TreeState::Ending(_), Some(ender)) => {
+                ender.hasten(job, plan);
+                return Ok(());
+            }
             _ => return Ok(()),
         }
         let ender = match &self.ender {

@@ -19,6 +19,7 @@ mod lingering;
 mod locks;
 mod looking;
 mod outputs;
+mod own_log;
 mod pictures;
 mod piped;
 mod primitives;

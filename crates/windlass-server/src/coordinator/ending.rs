@@ -18,6 +18,7 @@ use crate::ended::Ended;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::order::Order;
+use crate::own_logs;
 use crate::processes::{Job, Leave, Log, NotStarted, Traces};
 use crate::tree;
 
@@ -295,6 +296,7 @@ impl Coordinator {
         let mark = format!("{}-hook-{}", self.leader.mark(), self.called);
         let marks = tree::marks_with(&format!("{} {mark}", self.leader.mark()));
         order.env.push((tree::MARKS.to_owned(), marks));
+        order.env.push((own_logs::LOG_VARIABLE.to_owned(), own_logs::with(&log)));
         let leave = Leave { linger: LINGER, grace: GRACE };
         let traces = Traces { mark, log: Log::AtOnce(log), output: None, leave };
         let job = Job::Hook(self.called);

@@ -14,6 +14,7 @@ use crate::attempt::{FENCE_VARIABLE, RUN_VARIABLE, fence, log_path};
 use crate::ended::{Ended, Exit};
 use crate::order::{Order, Unready};
 use crate::outputs;
+use crate::own_logs;
 use crate::processes::{CANNOT_START, Job, Leave, Log, NotStarted, Prepared, Traces};
 use crate::pulse::is_late;
 use crate::tree;
@@ -119,7 +120,7 @@ impl Coordinator {
                 return Ok(None);
             }
         };
-        self.introduce(&mut order, grant, tokens, &traces.mark);
+        self.introduce(&mut order, grant, tokens, &traces);
         let prepared = self.processes.prepare(job, order, traces).map_err(no_log)?;
         Ok(prepared.map_err(|not| self.never_began(job, &not.log, why_not(&not))).ok())
     }
@@ -133,12 +134,14 @@ impl Coordinator {
     }
 
     /// Tells a process who it is.
-    fn introduce(&self, order: &mut Order, grant: Grant, tokens: &[Token], mark: &str) {
+    fn introduce(&self, order: &mut Order, grant: Grant, tokens: &[Token], traces: &Traces) {
+        let Traces { mark, log, .. } = traces;
         let about = [
             (RUN_VARIABLE, self.leader.run.id.clone()),
             ("WINDLASS_STEP", self.schedule.step(grant.work).name.clone()),
             ("WINDLASS_ATTEMPT", grant.attempt.to_string()),
             (FENCE_VARIABLE, fence(tokens)),
+            (own_logs::LOG_VARIABLE, own_logs::with(log.path())),
             (tree::MARKS, tree::marks_with(&format!("{} {mark}", self.leader.mark()))),
         ];
         order.env.extend(about.map(|(name, value)| (name.to_owned(), value)));
