@@ -23,7 +23,6 @@ use crate::events::EventReader;
 use crate::fault::Point;
 use crate::guard::CheckResult;
 use crate::mailbox::{Mailbox, Sender, mailbox};
-use crate::order::Order;
 use crate::processes::{Job, Prepared, Processes};
 use crate::pulse::Pulse;
 use crate::schedule::Schedule;
@@ -34,6 +33,7 @@ mod bells;
 mod condition;
 mod ending;
 mod error;
+mod hooks;
 mod items;
 mod keeping;
 mod leader;
@@ -47,6 +47,7 @@ mod waiting;
 use self::bells::Bells;
 use self::condition::{Conclusion, Conditions, Side, Told};
 pub use self::error::RunError;
+use self::hooks::Hooks;
 use self::items::Items;
 pub(crate) use self::keeping::read_slate;
 use self::keeping::{Keeper, complete_journal};
@@ -89,11 +90,7 @@ pub struct Coordinator {
     records: Vec<Record>,
     /// Steps whose `finally` starts after the next commit.
     due_finally: Vec<WorkId>,
-    /// Hooks that start after the next commit.
-    due_hooks: Vec<(&'static str, Order)>,
-    /// The hooks that run, by their numbers, and how many there were.
-    hooks: BTreeMap<u32, &'static str>,
-    called: u32,
+    hooks: Hooks,
     /// Stale holds whose processes were ended here, so that their names can be taken.
     ended: Vec<(Name, Token)>,
     _signals: SignalWatch,
@@ -316,9 +313,7 @@ impl Coordinator {
             refused: BTreeSet::new(),
             records: Vec::new(),
             due_finally: Vec::new(),
-            due_hooks: Vec::new(),
-            hooks: BTreeMap::new(),
-            called: 0,
+            hooks: Hooks::default(),
             ended: Vec::new(),
             _signals,
             began: Instant::now(),
@@ -377,6 +372,7 @@ impl Coordinator {
                 }
                 self.wait()?;
                 self.kill_the_slow()?;
+                self.end_late_hooks()?;
                 if !self.inbox.is_empty() {
                     break;
                 }

@@ -108,4 +108,6 @@ pub struct Hooks {
     pub failure: Option<Command>,
     /// When a guard with `on_timeout = "escalate"` has timed out.
     pub escalate: Option<Command>,
+    /// How long each of them may take.
+    pub timeout: Option<Duration>,
 }

@@ -244,9 +244,20 @@ fn hooks_are_called_once_at_the_end() {
 }
 
 #[test]
+fn a_hook_that_takes_too_long_is_asked_to_end_and_told() {
+    let deaf = r#"trap "touch asked; exit" TERM; while :; do sleep 0.01; done"#;
+    let flow = format!("[on]\ntimeout = '1s'\nsuccess = '{deaf}'\n[step.a]\nrun = 'true'");
+    let (bench, output) = Bench::run(&flow);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(bench.path("asked").exists());
+    let said = "on.success: timed out after 1s; its output: ";
+    assert!(stderr(&output).contains(said), "{}", stderr(&output));
+}
+
+#[test]
 fn a_cancel_ends_a_hook_that_does_not_end() {
     let bench = Bench::new();
-    let hook = "[on]\nsuccess = 'touch called; sleep 600'\n";
+    let hook = "[on]\ntimeout = '1h'\nsuccess = 'touch called; sleep 600'\n";
     bench.write("flow.toml", &format!("{hook}[step.a]\nrun = 'true'"));
     let child = bench.start(&["run", "flow.toml"]);
     bench.await_file("called");

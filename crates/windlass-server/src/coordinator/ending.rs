@@ -11,16 +11,10 @@ use super::condition::Side;
 use super::leader::Start;
 use super::pass::{Record, Running, Stage};
 use super::requests::forget_requests;
-use super::starting::no_log;
 use super::{Coordinator, End, Notice, RunError, Stop, Update};
 use crate::clock::millis;
-use crate::ended::Ended;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
-use crate::order::Order;
-use crate::own_logs;
-use crate::processes::{Job, Leave, Log, NotStarted, Traces};
-use crate::tree;
 
 /// How long something that does not say so may take to end once it was asked to.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
@@ -44,14 +38,6 @@ impl Coordinator {
         }
         self.forget_guards();
         self.end_hooks()
-    }
-
-    /// Asks the hooks that run to end.
-    pub(super) fn end_hooks(&mut self) -> Result<(), RunError> {
-        for &hook in self.hooks.keys() {
-            self.processes.ask_to_end(Job::Hook(hook), GRACE).map_err(cannot_end)?;
-        }
-        Ok(())
     }
 
     /// No step waits for its guards any more; it will wait again when the run goes on.
@@ -78,8 +64,7 @@ impl Coordinator {
             self.running.insert(work, running);
             self.start_finally(work)?;
         }
-        let mut hooks = std::mem::take(&mut self.due_hooks).into_iter();
-        hooks.try_for_each(|(name, order)| self.start_hook(name, order))
+        self.start_hooks()
     }
 
     /// Goes on where a run that was killed has been left: what ran is lost, except that whatever
@@ -160,9 +145,9 @@ impl Coordinator {
                 self.closing = Some(end);
                 self.call_end_hook(end)?;
             }
-            return Ok(self.closing.filter(|_| self.hooks.is_empty()));
+            return Ok(self.closing.filter(|_| !self.hooks.are_running()));
         }
-        Ok(self.stop.filter(|_| self.hooks.is_empty()).map(|stop| match stop {
+        Ok(self.stop.filter(|_| !self.hooks.are_running()).map(|stop| match stop {
             Stop::Signal(signal) => End::Interrupted { signal },
             Stop::Leave => End::Left,
         }))
@@ -180,8 +165,8 @@ impl Coordinator {
     /// How the run ends, if everything has ended and nothing is to follow but that the store knows.
     pub(super) fn plain_end(&self) -> Option<End> {
         let under_way =
-            !self.running.is_empty() || !self.hooks.is_empty() || !self.inbox.is_empty();
-        let due = !self.due_hooks.is_empty() || !self.uncleaned.is_empty();
+            !self.running.is_empty() || self.hooks.are_running() || !self.inbox.is_empty();
+        let due = self.hooks.are_due() || !self.uncleaned.is_empty();
         if under_way || due || self.closing.is_some() || !self.schedule.engine().is_done() {
             return None;
         }
@@ -273,49 +258,6 @@ impl Coordinator {
             End::Succeeded => Some(("on.success", hooks.success.as_ref()?)),
             End::Failed | End::TooLate => Some(("on.failure", hooks.failure.as_ref()?)),
             End::Cancelled | End::Interrupted { .. } | End::Left => None,
-        }
-    }
-
-    /// Has a hook run after the next commit.
-    pub(super) fn call_hook(
-        &mut self,
-        name: &'static str,
-        command: &Command,
-        about: &[(&str, &str)],
-    ) {
-        let written = |step: &str, key: &str| self.schedule.output(&self.logs, step, key);
-        match self.leader.orders(&self.schedule, &written).hook(command, about) {
-            Ok(order) => self.due_hooks.push((name, order)),
-            Err(unready) => self.notices.push(Notice::Said(format!("{name}: {unready}"))),
-        }
-    }
-
-    fn start_hook(&mut self, name: &'static str, mut order: Order) -> Result<(), RunError> {
-        self.called += 1;
-        let log = self.logs.join(format!("{name}.log"));
-        let mark = format!("{}-hook-{}", self.leader.mark(), self.called);
-        let marks = tree::marks_with(&format!("{} {mark}", self.leader.mark()));
-        order.env.push((tree::MARKS.to_owned(), marks));
-        order.env.push((own_logs::LOG_VARIABLE.to_owned(), own_logs::with(&log)));
-        let leave = Leave { linger: LINGER, grace: GRACE };
-        let traces = Traces { mark, log: Log::AtOnce(log), output: None, leave };
-        let job = Job::Hook(self.called);
-        let prepared = self.processes.prepare(job, order, traces).map_err(no_log)?;
-        match prepared.and_then(|prepared| self.processes.start(prepared)) {
-            Ok(()) => drop(self.hooks.insert(self.called, name)),
-            Err(NotStarted { error, .. }) => {
-                self.notices.push(Notice::Said(format!("{name} cannot be started: {error}")));
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn hook_ended(&mut self, hook: u32, ended: &Ended) {
-        let Some(name) = self.hooks.remove(&hook) else { return };
-        if let Some(why) = joined([ended.why(), ended.note()]) {
-            let log = self.logs.join(format!("{name}.log"));
-            let what = format!("{name}: {why}; its output: {}", log.display());
-            self.notices.push(Notice::Said(what));
         }
     }
 
