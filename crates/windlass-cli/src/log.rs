@@ -266,7 +266,7 @@ fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<usize> {
             (Opened::Nothing, _) => {}
             (Opened::Lost, _) => lost += 1,
             (Opened::Log(file), Form::Text) => {
-                drop(io::copy(&mut file.take(length), &mut stdout)?);
+                io::copy(&mut file.take(length), &mut stdout)?;
             }
             (Opened::Log(file), Form::Json) => {
                 print_lines(&mut stdout, &view.run.id, piece, file.take(length))?;
