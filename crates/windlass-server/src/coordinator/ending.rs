@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use signal_hook::consts::SIGXCPU;
 use windlass_core::{Grant, Phase, WorkId, WorkState};
 use windlass_store::{AttemptEnd, AttemptRecord, RunEnd, RunOutcome, StoreError};
 use windlass_workflow::Command;
@@ -30,6 +31,8 @@ impl Coordinator {
     pub(super) fn heed_signal(&mut self, signal: i32) -> Result<(), RunError> {
         let before = self.stop.replace(Stop::Signal(signal));
         match before {
+            // It comes every second, and nobody sends it.
+            Some(Stop::Signal(_)) if signal == SIGXCPU => {}
             Some(Stop::Signal(_)) => self.processes.kill_all().map_err(cannot_end)?,
             _ => self.notices.push(Notice::Stopping),
         }
