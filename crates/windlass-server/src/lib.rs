@@ -64,6 +64,7 @@ mod pulse;
 mod roster;
 mod schedule;
 mod signals;
+mod size;
 mod spares;
 mod spawn;
 mod tree;

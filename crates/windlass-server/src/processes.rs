@@ -36,6 +36,7 @@ use crate::order::Order;
 use crate::orphans::{Orphan, Orphans};
 use crate::outputs;
 use crate::poll::{poll, timespec};
+use crate::size;
 use crate::spares::{Lent, Spares};
 use crate::spawn::reap;
 use crate::tree::{self, MARKS, PATIENCE, Process, Reach};
@@ -207,6 +208,7 @@ pub(crate) struct NotStarted {
 impl NotStarted {
     fn new(job: Job, order: Order, log: Log, error: io::Error) -> Self {
         let (Log::AtOnce(log) | Log::Soon(log)) = log;
+        let error = size::explain(error, &order);
         Self { job, program: order.program, dir: order.dir, log, error }
     }
 }
