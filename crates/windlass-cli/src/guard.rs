@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use thiserror::Error as ThisError;
-use windlass_server::{GuardEnd, GuardNews, Verdict, Watch, decide, decide_step, find_run, watch};
+use windlass_server::{
+    GuardEnd, GuardNews, UsedUp, Verdict, Watch, decide, decide_step, find_run, watch,
+};
 use windlass_workflow::{Command, Guard, Plan, Template, Variable};
 
 use crate::arguments::{Form, Target};
@@ -143,10 +145,10 @@ impl Alone<'_> {
             // The only check is told as the end.
             GuardNews::NotYet(_) if self.checks_once() => {}
             GuardNews::NotYet(why) => eprintln!("{name}: not yet: {why}"),
-            GuardNews::Blocked => eprintln!("{name}: its time is over; it is still checked"),
-            GuardNews::Escalated => {
+            GuardNews::Blocked(used_up) => eprintln!("{name}: {used_up}; it is still checked"),
+            GuardNews::Escalated(used_up) => {
                 eprintln!(
-                    "{name}: its time is over; decide with: windlass approve {target}, or windlass reject {target}"
+                    "{name}: {used_up}; decide with: windlass approve {target}, or windlass reject {target}"
                 );
                 self.escalate(env);
             }
@@ -189,7 +191,12 @@ impl Alone<'_> {
             GuardEnd::Passed => ("passed", None, Exit::Success),
             GuardEnd::Approved => ("approved", None, Exit::Success),
             GuardEnd::Rejected => ("rejected", None, Exit::Failed),
-            GuardEnd::TimedOut => ("timed out", None, Exit::TimedOut),
+            GuardEnd::TimedOut(used_up @ UsedUp::Time(_)) => {
+                ("timed out", Some(used_up.to_string()), Exit::TimedOut)
+            }
+            GuardEnd::TimedOut(used_up) => {
+                ("not passed", Some(used_up.to_string()), Exit::TimedOut)
+            }
             GuardEnd::NotYet(why) => {
                 ("not yet", why.as_ref().map(ToString::to_string), Exit::NotHad)
             }
@@ -209,6 +216,8 @@ impl Alone<'_> {
                 Some(_) if exit == Exit::NotHad && !self.checks_once() => {
                     eprintln!("{name}: {word}, and the wait is over");
                 }
+                // That says how it ended by itself.
+                Some(why) if exit == Exit::TimedOut => eprintln!("{name}: {why}"),
                 Some(why) => eprintln!("{name}: {word}: {why}"),
                 None => eprintln!("{name}: {word}"),
             },

@@ -455,8 +455,10 @@ impl Coordinator {
                 all.push(News::Concluded(work, side, conclusion));
             }
             Some(Told::NotYet(work)) => self.note_wait(work, ""),
-            Some(Told::Blocked(work)) => self.note_wait(work, "; its time is over"),
-            Some(Told::Escalated(work)) => self.escalate(work),
+            Some(Told::Blocked(work, used_up)) => {
+                self.note_wait(work, &format!("; it {used_up}, and is still checked"));
+            }
+            Some(Told::Escalated(work, used_up)) => self.escalate(work, used_up),
         }
     }
 

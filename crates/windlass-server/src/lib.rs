@@ -76,8 +76,8 @@ pub use coordinator::{
 pub use ended::{Ended, Exit, Usage};
 pub use events::{EventError, EventReader, emit};
 pub use guard::{
-    Broken, Check, CheckResult, GuardEnd, GuardError, GuardNews, NotYet, Verdict, Vigil, VigilStep,
-    Watch, check, decide, verdict, watch,
+    Broken, Check, CheckResult, GuardEnd, GuardError, GuardNews, NotYet, UsedUp, Verdict, Vigil,
+    VigilStep, Watch, check, decide, verdict, watch,
 };
 pub use hold::{Hold, HoldError, hold};
 pub use logs::{Tail, tail};

@@ -137,9 +137,7 @@ pub(crate) fn ending(board: &Board, ending: Ending, took: Duration) -> Vec<Line>
     let (ink, said) = match ending {
         Ending::Succeeded => (Ink::Green, format!("succeeded in {took}")),
         Ending::Failed => (Ink::Red, format!("failed after {took}")),
-        Ending::TooLate => {
-            (Ink::Red, format!("did not end well before its deadline; it took {took}"))
-        }
+        Ending::TooLate => (Ink::Red, "missed its deadline".to_owned()),
         Ending::Cancelled => (Ink::Yellow, format!("was cancelled after {took}")),
         Ending::Interrupted => (Ink::Yellow, format!("was interrupted after {took}")),
         Ending::Left => (Ink::Yellow, "can go on".to_owned()),

@@ -31,7 +31,7 @@ fn a_check_passes_is_not_yet_or_is_broken() {
     check(
         "condition = 'exit 1'\nretry = { max = 0, interval = '1s' }\non_timeout = 'fail'",
         124,
-        "",
+        "g: did not pass its only check",
     );
     check("condition = 'test {step} = a'", 2, "only a step of a run knows");
 }

@@ -16,6 +16,7 @@ use super::{Coordinator, End, Notice, RunError, Stop, Update};
 use crate::clock::millis;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
+use crate::guard::UsedUp;
 
 /// How long something that does not say so may take to end once it was asked to.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
@@ -264,15 +265,15 @@ impl Coordinator {
         }
     }
 
-    /// A guard waits for a person: everybody is told.
-    pub(super) fn escalate(&mut self, work: WorkId) {
+    /// A guard waits for a person, because it has used up its time or its checks: this is told.
+    pub(super) fn escalate(&mut self, work: WorkId, used_up: UsedUp) {
         let plan = self.schedule.plan();
         let Some(wait) = self.conditions.shown(work, &plan.guards) else { return };
         let step = self.schedule.step(work).name.clone();
         let target = format!("{}/{step}", self.leader.run.id);
         self.records.push(Record::Emit(format!("guard:{}:escalated", wait.guard)));
         let what = format!(
-            "guard {}: its time is over; decide with: windlass approve {target}, or windlass reject {target}",
+            "guard {}: it {used_up}; decide with: windlass approve {target}, or windlass reject {target}",
             wait.guard
         );
         self.notices.push(Notice::Waits(work, what));
