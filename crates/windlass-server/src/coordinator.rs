@@ -23,6 +23,7 @@ use crate::events::EventReader;
 use crate::fault::Point;
 use crate::guard::CheckResult;
 use crate::mailbox::{Mailbox, Sender, mailbox};
+use crate::nesting;
 use crate::processes::{Job, Prepared, Processes};
 use crate::pulse::Pulse;
 use crate::schedule::Schedule;
@@ -177,7 +178,8 @@ impl Coordinator {
         let workflow = plan.name.clone();
         let mut schedule = Schedule::new(plan);
         schedule.submit_all();
-        let (mut leader, facts) = store.transact(|transaction| {
+        let (mut leader, facts, parent) = store.transact(|transaction| {
+            let parent = nesting::parent(transaction)?;
             let run = RunRecord { id: transaction.new_run_id()?, workflow, ..run };
             declare(transaction, schedule.plan())?;
             transaction.insert_run(&run)?;
@@ -185,11 +187,12 @@ impl Coordinator {
             let facts = leader.append(transaction, &mut schedule)?;
             #[cfg(windlass_faults)]
             Point::BeforeSubmit.reached();
-            Ok((leader, facts))
+            Ok((leader, facts, parent))
         })?;
         #[cfg(windlass_faults)]
         Point::AfterSubmit.committed();
         leader.attend(store.dir())?;
+        parent.iter().for_each(|parent| nesting::note(store.dir(), &leader.run.id, parent));
         Self::new(store, schedule, leader, &facts)
     }
 

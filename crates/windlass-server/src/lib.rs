@@ -52,6 +52,7 @@ mod launch;
 mod logs;
 mod look;
 mod mailbox;
+mod nesting;
 mod order;
 mod orphans;
 mod outputs;

@@ -141,3 +141,23 @@ fn a_run_that_was_killed_during_its_hook_is_interrupted_until_it_is_resumed() {
     assert!(stdout(&bench.call(&["history"])).contains(&run));
     assert!(!stdout(&bench.call(&["ps"])).contains(&run));
 }
+
+#[test]
+fn last_is_the_run_that_was_started_by_hand_and_none_of_its_steps() {
+    let bench = Bench::new();
+    bench.write("inner.toml", "name = 'inner'\n[step.deep]\nrun = 'true'\n");
+    let nested = "[step.a]\nrun = '\"$WINDLASS\" run inner.toml'\n";
+    bench.write("flow.toml", &format!("name = 'outer'\n{nested}"));
+    let output = bench.call(&["run", "flow.toml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let shown = stdout(&bench.call(&["show", "last"]));
+    assert!(shown.contains(": outer succeeded"), "{shown}");
+    assert_eq!(stdout(&bench.call(&["history"])).matches("succeeded").count(), 2);
+
+    // A run in another store, or one whose caller only says that it belongs to another, is nobody's part.
+    let mut alone = bench.command(&["run", "inner.toml"]);
+    let output = alone.env("WINDLASS_RUN", "12345678").output().expect("the binary runs");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let shown = stdout(&bench.call(&["show", "last"]));
+    assert!(shown.contains(": inner succeeded"), "{shown}");
+}

@@ -76,10 +76,11 @@ impl RunState {
 }
 
 impl RunView {
-    /// The run that `text` stands for: the beginning of its id, or `last` for the newest.
+    /// The run that `text` stands for: the beginning of its id, or `last` for the newest that no step of
+    /// another run has started.
     pub fn find(store: &mut Store, text: &str) -> Result<Self, LookError> {
         let dir = store.dir().to_owned();
-        let run = store.look(|transaction| found(transaction, text))??;
+        let run = store.look(|transaction| found(transaction, &dir, text))??;
         let slate = slate_of(store, &run.id);
         let seen = store.look(|transaction| Seen::of(transaction, run, &slate))?;
         Self::of(seen, &dir)
