@@ -1,5 +1,7 @@
 //! `windlass guard`, and what a person decides about one that waits.
 
+mod hook;
+
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
@@ -8,7 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 use thiserror::Error as ThisError;
 use windlass_server::{
-    GuardEnd, GuardNews, UsedUp, Verdict, Watch, decide, decide_step, find_run, watch,
+    GuardEnd, GuardNews, UsedUp, Verdict, Watch, decide, decide_step, find_run, fits, watch,
 };
 use windlass_workflow::{Command, Guard, Plan, Template, Variable};
 
@@ -124,7 +126,7 @@ impl Alone<'_> {
     /// Everything that the texts of this guard refer to, and what every command of it sees.
     fn env(&self) -> Result<Vec<(String, String)>, LoneGuardError> {
         let mut env = vec![("WINDLASS_GUARD".to_owned(), self.guard.name.clone())];
-        for (name, value) in &self.plan.params {
+        for (name, value) in self.plan.params.iter().filter(|(_, value)| fits(value)) {
             env.push((format!("WINDLASS_PARAM_{name}"), value.clone()));
         }
         let hook = self.plan.hooks.escalate.iter().flat_map(Command::variables);
@@ -179,10 +181,8 @@ impl Alone<'_> {
         let mut command = Process::new(program);
         command.args(words).current_dir(&self.dir);
         command.envs(env.iter().map(|(name, value)| (name, value)));
-        match command.status() {
-            Ok(status) if status.success() => {}
-            Ok(status) => eprintln!("on.escalate: {status}"),
-            Err(error) => eprintln!("on.escalate cannot be run: {error}"),
+        if let Some(why) = hook::run(&mut command, self.plan.hooks.limit()) {
+            eprintln!("on.escalate: {why}");
         }
     }
 

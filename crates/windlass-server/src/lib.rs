@@ -91,6 +91,7 @@ pub use own_logs::OwnLogs;
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
 pub use pulse::Lost;
 pub use signals::is_heeded;
+pub use size::fits;
 pub use windlass_core::{
     Amount, Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Token,
     WorkState,

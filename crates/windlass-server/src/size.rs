@@ -33,9 +33,29 @@ fn limit() -> usize {
     page_size() * PAGES - NAME
 }
 
-/// Whether a program can be given `value`.
-pub(crate) fn fits(value: &str) -> bool {
+/// Whether a program can be given `value` in one argument or variable.
+///
+/// ```
+/// assert!(windlass_server::fits("small") && !windlass_server::fits(&"x".repeat(1 << 24)));
+/// ```
+#[must_use]
+pub fn fits(value: &str) -> bool {
     value.len() <= limit()
+}
+
+/// The first lines of a list of which a program can be given all.
+pub(crate) fn fitting<'a>(lines: impl IntoIterator<Item = &'a str>) -> String {
+    let mut text = String::new();
+    for line in lines {
+        if text.len() + 1 + line.len() > limit() {
+            break;
+        }
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(line);
+    }
+    text
 }
 
 /// Refuses a value that no program can be given; `what` names it.

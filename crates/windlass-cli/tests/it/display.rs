@@ -99,7 +99,16 @@ fn a_narrow_terminal_is_never_written_over_its_edge() {
     assert_eq!(terminal.screen().lines().count(), 3, "{}", terminal.screen());
     bench.write("go", "");
     terminal.end();
-    let ends = ["✓ one TIME", "begin", "Compiling", "✓ two TIME", "✗ bad TIME exi", "– late blo", "", "✗ bad: failed"];
+    let ends = [
+        "✓ one TIME",
+        "begin",
+        "Compiling",
+        "✓ two TIME",
+        "✗ bad TIME exi",
+        "– late blo",
+        "",
+        "✗ bad: failed",
+    ];
     check(&terminal, &[&["run RUN: 4"], &ends[..]].concat());
 }
 
@@ -307,7 +316,8 @@ fn of_much_output_the_last_lines_are_shown_and_where_the_rest_is() {
     let mut terminal = Terminal::start(bench.command(&["run", "flow.toml"]), (24, 80));
     assert!(terminal.end().success(), "{}", terminal.screen());
     let screen = terminal.screen();
-    let more = format!("    the last lines of more: windlass log {}/loud\n    491\n", bench.run_id());
+    let more =
+        format!("    the last lines of more: windlass log {}/loud\n    491\n", bench.run_id());
     assert!(screen.contains(&more) && screen.contains("\n    500\n"), "{screen}");
 }
 

@@ -132,3 +132,14 @@ fn no_event_is_lost_between_a_check_and_a_wait() {
         bells.count() == 0
     });
 }
+
+#[test]
+fn the_hook_of_a_guard_has_a_time_limit() {
+    let guard = "condition = 'false'\ntimeout = '50ms'\non_timeout = 'escalate'\n\
+        [on]\ntimeout = '1s'\nescalate = 'exec sleep 600'";
+    let bench = bench(guard);
+    let output = bench.call(&["guard", "flow.toml", "g", "--wait", "2s"]);
+    assert_eq!(output.status.code(), Some(75), "{}", stderr(&output));
+    let said = "on.escalate: timed out after 1s";
+    assert!(stderr(&output).contains(said), "{}", stderr(&output));
+}

@@ -17,6 +17,7 @@ use crate::clock::millis;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::guard::UsedUp;
+use crate::size;
 
 /// How long something that does not say so may take to end once it was asked to.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
@@ -243,10 +244,9 @@ impl Coordinator {
         let Some((name, command)) = self.end_hook(end) else { return Ok(()) };
         let command = command.clone();
         let failed: Vec<_> = self.schedule.works_in(|phase| phase == Phase::Failed);
-        let failed: Vec<_> =
-            failed.into_iter().map(|work| self.schedule.step(work).name.as_str()).collect();
+        let failed =
+            size::fitting(failed.into_iter().map(|work| self.schedule.step(work).name.as_str()));
         let outcome = stored(end).map_or("", RunOutcome::word);
-        let failed = failed.join("\n");
         self.call_hook(
             name,
             &command,

@@ -4,7 +4,7 @@
 //! limit, so that none can keep a run from ending.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use windlass_workflow::Command;
 
@@ -17,9 +17,6 @@ use crate::order::Order;
 use crate::own_logs;
 use crate::processes::{Job, Leave, Log, NotStarted, Traces};
 use crate::tree;
-
-/// How long a hook may take where the file does not say so.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The hooks of a run that are due or under way.
 #[derive(Default)]
@@ -91,7 +88,7 @@ impl Coordinator {
         let prepared = self.processes.prepare(Job::Hook(number), order, traces).map_err(no_log)?;
         match prepared.and_then(|prepared| self.processes.start(prepared)) {
             Ok(()) => {
-                let end_at = Instant::now().checked_add(self.hook_timeout());
+                let end_at = Instant::now().checked_add(self.schedule.plan().hooks.limit());
                 self.hooks.running.insert(number, RunningHook { name, end_at, late: false });
             }
             Err(NotStarted { error, .. }) => {
@@ -99,10 +96,6 @@ impl Coordinator {
             }
         }
         Ok(())
-    }
-
-    fn hook_timeout(&self) -> Duration {
-        self.schedule.plan().hooks.timeout.unwrap_or(TIMEOUT)
     }
 
     /// Asks the hooks that run to end.
@@ -128,7 +121,8 @@ impl Coordinator {
 
     pub(super) fn hook_ended(&mut self, hook: u32, ended: &Ended) {
         let Some(RunningHook { name, late, .. }) = self.hooks.running.remove(&hook) else { return };
-        let late = late.then(|| format!("timed out after {:?}", self.hook_timeout()));
+        let late =
+            late.then(|| format!("timed out after {:?}", self.schedule.plan().hooks.limit()));
         if let Some(why) = joined([late.or(ended.why()), ended.note()]) {
             let log = self.logs.join(format!("{name}.log"));
             let what = format!("{name}: {why}; its output: {}", log.display());
