@@ -15,6 +15,7 @@ mod line;
 mod live;
 mod outline;
 mod plain;
+mod recap;
 mod render;
 mod stream;
 mod tail;
@@ -57,7 +58,7 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(crate) enum OutputMode {
     /// Live on a terminal, prefix elsewhere
     Auto,
-    /// Finished steps scroll by, running steps stay in sight
+    /// Finished steps scroll by with what they print, running steps stay in sight
     Live,
     /// Output line by line as it comes, with the step's name before it
     Prefix,
@@ -65,7 +66,7 @@ pub(crate) enum OutputMode {
     Group,
     /// Output as it comes, and nothing else but failures
     Raw,
-    /// Only failures and the end
+    /// Nothing but what goes wrong
     Quiet,
 }
 

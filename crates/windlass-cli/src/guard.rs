@@ -1,5 +1,7 @@
 //! `windlass guard`, and what a person decides about one that waits.
 
+mod hook;
+
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
@@ -7,7 +9,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use thiserror::Error as ThisError;
-use windlass_server::{GuardEnd, GuardNews, Verdict, Watch, decide, decide_step, find_run, watch};
+use windlass_server::{
+    GuardEnd, GuardNews, UsedUp, Verdict, Watch, decide, decide_step, find_run, fits, watch,
+};
 use windlass_workflow::{Command, Guard, Plan, Template, Variable};
 
 use crate::arguments::{Form, Target};
@@ -122,7 +126,7 @@ impl Alone<'_> {
     /// Everything that the texts of this guard refer to, and what every command of it sees.
     fn env(&self) -> Result<Vec<(String, String)>, LoneGuardError> {
         let mut env = vec![("WINDLASS_GUARD".to_owned(), self.guard.name.clone())];
-        for (name, value) in &self.plan.params {
+        for (name, value) in self.plan.params.iter().filter(|(_, value)| fits(value)) {
             env.push((format!("WINDLASS_PARAM_{name}"), value.clone()));
         }
         let hook = self.plan.hooks.escalate.iter().flat_map(Command::variables);
@@ -143,10 +147,10 @@ impl Alone<'_> {
             // The only check is told as the end.
             GuardNews::NotYet(_) if self.checks_once() => {}
             GuardNews::NotYet(why) => eprintln!("{name}: not yet: {why}"),
-            GuardNews::Blocked => eprintln!("{name}: its time is over; it is still checked"),
-            GuardNews::Escalated => {
+            GuardNews::Blocked(used_up) => eprintln!("{name}: {used_up}; it is still checked"),
+            GuardNews::Escalated(used_up) => {
                 eprintln!(
-                    "{name}: its time is over; decide with: windlass approve {target}, or windlass reject {target}"
+                    "{name}: {used_up}; decide with: windlass approve {target}, or windlass reject {target}"
                 );
                 self.escalate(env);
             }
@@ -177,10 +181,8 @@ impl Alone<'_> {
         let mut command = Process::new(program);
         command.args(words).current_dir(&self.dir);
         command.envs(env.iter().map(|(name, value)| (name, value)));
-        match command.status() {
-            Ok(status) if status.success() => {}
-            Ok(status) => eprintln!("on.escalate: {status}"),
-            Err(error) => eprintln!("on.escalate cannot be run: {error}"),
+        if let Some(why) = hook::run(&mut command, self.plan.hooks.limit()) {
+            eprintln!("on.escalate: {why}");
         }
     }
 
@@ -189,7 +191,12 @@ impl Alone<'_> {
             GuardEnd::Passed => ("passed", None, Exit::Success),
             GuardEnd::Approved => ("approved", None, Exit::Success),
             GuardEnd::Rejected => ("rejected", None, Exit::Failed),
-            GuardEnd::TimedOut => ("timed out", None, Exit::TimedOut),
+            GuardEnd::TimedOut(used_up @ UsedUp::Time(_)) => {
+                ("timed out", Some(used_up.to_string()), Exit::TimedOut)
+            }
+            GuardEnd::TimedOut(used_up) => {
+                ("not passed", Some(used_up.to_string()), Exit::TimedOut)
+            }
             GuardEnd::NotYet(why) => {
                 ("not yet", why.as_ref().map(ToString::to_string), Exit::NotHad)
             }
@@ -209,6 +216,8 @@ impl Alone<'_> {
                 Some(_) if exit == Exit::NotHad && !self.checks_once() => {
                     eprintln!("{name}: {word}, and the wait is over");
                 }
+                // That says how it ended by itself.
+                Some(why) if exit == Exit::TimedOut => eprintln!("{name}: {why}"),
                 Some(why) => eprintln!("{name}: {word}: {why}"),
                 None => eprintln!("{name}: {word}"),
             },

@@ -109,12 +109,18 @@ impl<'a> Row<'a> {
     }
 
     fn text(&self, holder: &str) -> String {
-        let Row { kind, name, state, weight, .. } = self;
+        let Row { kind, name, weight, .. } = self;
         let holder = plain(holder);
         let of = self.capacity.map(|capacity| format!(" {weight} of {capacity}"));
         let token = self.token.map(|token| format!(", token {token}")).unwrap_or_default();
         let for_how_long = span(Times::now().since(self.since));
         let of = of.unwrap_or_default();
-        format!("{kind} {name:?}: {state}{of} by {holder} for {for_how_long}{token}")
+        let what = if self.token.is_some() { "held" } else { "waiting" };
+        let more = match self.state {
+            "gone" => "; its process is gone",
+            "stale" => "; its heartbeats have stopped",
+            _ => "",
+        };
+        format!("{kind} {name:?}: {what}{of} by {holder} for {for_how_long}{token}{more}")
     }
 }

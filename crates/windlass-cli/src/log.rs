@@ -1,4 +1,7 @@
 //! `windlass log`: what steps have written.
+//!
+//! Inside a run it leaves out the logs that its own output ends up in, and without `-f` it reads each log
+//! up to the length that it had at the beginning: so it never reads what it writes itself.
 
 use std::error::Error;
 use std::fs::File;
@@ -6,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use windlass_server::{AttemptEnd, AttemptView, LookError, RunView, StepView};
+use windlass_server::{AttemptEnd, AttemptView, LookError, OwnLogs, RunView, StepView};
 
 use crate::arguments::{Form, LogArguments};
 use crate::exit::Exit;
@@ -53,20 +56,23 @@ pub(crate) fn log(
 }
 
 /// What of a run is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Wanted {
     /// Only this step.
     step: Option<usize>,
     /// Only this attempt of it.
     attempt: Option<u32>,
+    /// What this command prints ends up in these logs, which are left out.
+    own: OwnLogs,
 }
 
 impl Wanted {
     /// Reads `STEP[@ATTEMPT]`. The name of a step may have an `@` of its own.
     fn find(view: &RunView, text: Option<&str>) -> Result<Self, LookError> {
-        let Some(text) = text else { return Ok(Self { step: None, attempt: None }) };
+        let own = OwnLogs::of_this_process();
+        let Some(text) = text else { return Ok(Self { step: None, attempt: None, own }) };
         let unknown = match view.place(text) {
-            Ok(place) => return Ok(Self { step: Some(place), attempt: None }),
+            Ok(place) => return Ok(Self { step: Some(place), attempt: None, own }),
             Err(unknown) => unknown,
         };
         let parts =
@@ -79,12 +85,12 @@ impl Wanted {
             let attempts = known.attempts.len();
             return Err(LookError::UnknownAttempt { run, step, attempt, attempts });
         }
-        Ok(Self { step: Some(place), attempt: Some(attempt) })
+        Ok(Self { step: Some(place), attempt: Some(attempt), own })
     }
 
     /// The logs that are wanted: attempts in the order in which they began, each with what followed
     /// it in any case, then the run's hooks.
-    fn of(self, view: &RunView) -> Vec<Piece> {
+    fn of(&self, view: &RunView) -> Vec<Piece> {
         let steps = view.steps.iter().enumerate();
         let steps = steps.filter(|(place, _)| self.step.is_none_or(|wanted| wanted == *place));
         let attempts = steps.flat_map(|(_, step)| step.attempts.iter().map(move |own| (step, own)));
@@ -99,7 +105,18 @@ impl Wanted {
         if self.step.is_none() {
             pieces.extend(HOOKS.into_iter().filter_map(|hook| Piece::of_hook(view, hook)));
         }
+        pieces.retain(|piece| !self.own.contains(&piece.path));
         pieces
+    }
+}
+
+impl Wanted {
+    /// Why there is nothing to print.
+    fn why_nothing(&self, view: &RunView) -> &'static str {
+        match self.own.is_any_in(&view.logs) {
+            true => "there is no other log than the one that this command prints to",
+            false => "nothing of that has begun",
+        }
     }
 }
 
@@ -138,6 +155,11 @@ impl Piece {
         let heading = format!("==> {hook} <==");
         let (part, ended, sure) = (Some(hook), false, true);
         path.exists().then_some(Self { path, step: None, part, heading, ended, sure })
+    }
+
+    /// How many bytes have been written to it.
+    fn length(&self) -> u64 {
+        self.path.metadata().map_or(0, |log| log.len())
     }
 
     /// Opens it, and tells if that cannot be done.
@@ -228,12 +250,14 @@ fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<usize> {
     let style = Style::of_stdout();
     let pieces = wanted.of(view);
     if pieces.is_empty() {
-        eprintln!("nothing of that has begun");
+        eprintln!("{}", wanted.why_nothing(view));
     }
+    // What steps print from now on is left for the next time.
+    let lengths: Vec<_> = pieces.iter().map(Piece::length).collect();
     let alone = wanted.step.is_some() && pieces.len() == 1;
     let mut stdout = io::stdout().lock();
     let mut lost = 0;
-    for (place, piece) in pieces.iter().enumerate() {
+    for (place, (piece, length)) in pieces.iter().zip(lengths).enumerate() {
         if form == Form::Text && !alone {
             let gap = if place > 0 { "\n" } else { "" };
             writeln!(stdout, "{gap}{}", style.bold(&piece.heading))?;
@@ -241,9 +265,11 @@ fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<usize> {
         match (piece.open(view), form) {
             (Opened::Nothing, _) => {}
             (Opened::Lost, _) => lost += 1,
-            (Opened::Log(mut file), Form::Text) => drop(io::copy(&mut file, &mut stdout)?),
+            (Opened::Log(file), Form::Text) => {
+                io::copy(&mut file.take(length), &mut stdout)?;
+            }
             (Opened::Log(file), Form::Json) => {
-                print_lines(&mut stdout, &view.run.id, piece, &file)?;
+                print_lines(&mut stdout, &view.run.id, piece, file.take(length))?;
             }
         }
     }
@@ -251,10 +277,15 @@ fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<usize> {
     Ok(lost)
 }
 
-fn print_lines(out: &mut impl Write, run: &str, piece: &Piece, file: &File) -> io::Result<()> {
+fn print_lines(
+    out: &mut impl Write,
+    run: &str,
+    piece: &Piece,
+    mut log: impl Read,
+) -> io::Result<()> {
     let mut unread = Vec::new();
     loop {
-        let read = Read::take(file, MOUTHFUL).read_to_end(&mut unread)?;
+        let read = log.by_ref().take(MOUTHFUL).read_to_end(&mut unread)?;
         let mut done = 0;
         while let Some(part) = Part::first(&unread[done..], Last(read == 0)) {
             out.write_all(piece.line_json(run, &part).as_bytes())?;

@@ -23,7 +23,7 @@ use crate::events::EventReader;
 use crate::fault::Point;
 use crate::guard::CheckResult;
 use crate::mailbox::{Mailbox, Sender, mailbox};
-use crate::order::Order;
+use crate::nesting;
 use crate::processes::{Job, Prepared, Processes};
 use crate::pulse::Pulse;
 use crate::schedule::Schedule;
@@ -34,6 +34,7 @@ mod bells;
 mod condition;
 mod ending;
 mod error;
+mod hooks;
 mod items;
 mod keeping;
 mod leader;
@@ -47,6 +48,7 @@ mod waiting;
 use self::bells::Bells;
 use self::condition::{Conclusion, Conditions, Side, Told};
 pub use self::error::RunError;
+use self::hooks::Hooks;
 use self::items::Items;
 pub(crate) use self::keeping::read_slate;
 use self::keeping::{Keeper, complete_journal};
@@ -89,11 +91,7 @@ pub struct Coordinator {
     records: Vec<Record>,
     /// Steps whose `finally` starts after the next commit.
     due_finally: Vec<WorkId>,
-    /// Hooks that start after the next commit.
-    due_hooks: Vec<(&'static str, Order)>,
-    /// The hooks that run, by their numbers, and how many there were.
-    hooks: BTreeMap<u32, &'static str>,
-    called: u32,
+    hooks: Hooks,
     /// Stale holds whose processes were ended here, so that their names can be taken.
     ended: Vec<(Name, Token)>,
     _signals: SignalWatch,
@@ -180,7 +178,8 @@ impl Coordinator {
         let workflow = plan.name.clone();
         let mut schedule = Schedule::new(plan);
         schedule.submit_all();
-        let (mut leader, facts) = store.transact(|transaction| {
+        let (mut leader, facts, parent) = store.transact(|transaction| {
+            let parent = nesting::parent(transaction)?;
             let run = RunRecord { id: transaction.new_run_id()?, workflow, ..run };
             declare(transaction, schedule.plan())?;
             transaction.insert_run(&run)?;
@@ -188,11 +187,12 @@ impl Coordinator {
             let facts = leader.append(transaction, &mut schedule)?;
             #[cfg(windlass_faults)]
             Point::BeforeSubmit.reached();
-            Ok((leader, facts))
+            Ok((leader, facts, parent))
         })?;
         #[cfg(windlass_faults)]
         Point::AfterSubmit.committed();
         leader.attend(store.dir())?;
+        parent.iter().for_each(|parent| nesting::note(store.dir(), &leader.run.id, parent));
         Self::new(store, schedule, leader, &facts)
     }
 
@@ -316,9 +316,7 @@ impl Coordinator {
             refused: BTreeSet::new(),
             records: Vec::new(),
             due_finally: Vec::new(),
-            due_hooks: Vec::new(),
-            hooks: BTreeMap::new(),
-            called: 0,
+            hooks: Hooks::default(),
             ended: Vec::new(),
             _signals,
             began: Instant::now(),
@@ -377,6 +375,7 @@ impl Coordinator {
                 }
                 self.wait()?;
                 self.kill_the_slow()?;
+                self.end_late_hooks()?;
                 if !self.inbox.is_empty() {
                     break;
                 }
@@ -459,8 +458,10 @@ impl Coordinator {
                 all.push(News::Concluded(work, side, conclusion));
             }
             Some(Told::NotYet(work)) => self.note_wait(work, ""),
-            Some(Told::Blocked(work)) => self.note_wait(work, "; its time is over"),
-            Some(Told::Escalated(work)) => self.escalate(work),
+            Some(Told::Blocked(work, used_up)) => {
+                self.note_wait(work, &format!("; it {used_up}, and is still checked"));
+            }
+            Some(Told::Escalated(work, used_up)) => self.escalate(work, used_up),
         }
     }
 

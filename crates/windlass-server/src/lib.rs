@@ -52,9 +52,11 @@ mod launch;
 mod logs;
 mod look;
 mod mailbox;
+mod nesting;
 mod order;
 mod orphans;
 mod outputs;
+mod own_logs;
 mod poll;
 mod presence;
 mod primitive;
@@ -63,6 +65,7 @@ mod pulse;
 mod roster;
 mod schedule;
 mod signals;
+mod size;
 mod spares;
 mod spawn;
 mod tree;
@@ -74,8 +77,8 @@ pub use coordinator::{
 pub use ended::{Ended, Exit, Usage};
 pub use events::{EventError, EventReader, emit};
 pub use guard::{
-    Broken, Check, CheckResult, GuardEnd, GuardError, GuardNews, NotYet, Verdict, Vigil, VigilStep,
-    Watch, check, decide, verdict, watch,
+    Broken, Check, CheckResult, GuardEnd, GuardError, GuardNews, NotYet, UsedUp, Verdict, Vigil,
+    VigilStep, Watch, check, decide, verdict, watch,
 };
 pub use hold::{Hold, HoldError, hold};
 pub use logs::{Tail, tail};
@@ -84,9 +87,11 @@ pub use look::{
     Listed, LookError, Orphan, People, PruneError, Pruned, PrunedRun, Pruning, RunState, RunView,
     Skipped, StepState, StepView, WaitReason, find_run, history, open_runs, prune, run_names,
 };
+pub use own_logs::OwnLogs;
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
 pub use pulse::Lost;
 pub use signals::is_heeded;
+pub use size::fits;
 pub use windlass_core::{
     Amount, Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Token,
     WorkState,

@@ -3,7 +3,8 @@
 //! One wait serves all of them. An attempt is over when its process has ended and everything that it
 //! has started has, too. What it left behind is known from the orphans that this process is given, so
 //! an attempt that leaves nothing costs no search; one that has to be ended, or has left something,
-//! is handed to the thread that ends trees. Knows nothing of steps, stores or decisions.
+//! is handed to the thread that ends trees. What an attempt has left may end by itself for a while
+//! before it is asked to. Knows nothing of steps, stores or decisions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
@@ -25,7 +26,7 @@ use windlass_store::Tree;
 
 use crate::attempt::{Ready, pid};
 use crate::ended::{Ended, Exit};
-use crate::ender::{Condemned, Ender, Gone, Mercy};
+use crate::ender::{Condemned, Ender, Gone, KillPlan};
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::files;
@@ -35,6 +36,7 @@ use crate::order::Order;
 use crate::orphans::{Orphan, Orphans};
 use crate::outputs;
 use crate::poll::{poll, timespec};
+use crate::size;
 use crate::spares::{Lent, Spares};
 use crate::spawn::reap;
 use crate::tree::{self, MARKS, PATIENCE, Process, Reach};
@@ -91,6 +93,10 @@ struct Running {
     /// What it prints to, as long as that is not called its log.
     spare: Option<Lent>,
     tree: TreeState,
+    /// When what belongs to it has to end, if it has to.
+    plan: Option<KillPlan>,
+    /// What it left running that had to be ended, for people to read.
+    left: Vec<String>,
 }
 
 /// What has happened besides the ends of processes.
@@ -117,9 +123,18 @@ enum TreeState {
     /// They are left alone, or whoever was found of them has ended.
     Free,
     /// They are being ended.
-    Ending,
+    Ending(Scope),
     /// These cannot be ended.
     Stuck { left: Vec<u32> },
+}
+
+/// What of an attempt is being ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    /// Its own process, too.
+    Everything,
+    /// What its own process has left running.
+    Rest,
 }
 
 /// What an attempt can be recognised by, and leaves behind.
@@ -131,6 +146,17 @@ pub(crate) struct Traces {
     pub(crate) log: Log,
     /// Where it writes what it hands on, if it may.
     pub(crate) output: Option<PathBuf>,
+    /// What may become of the processes that outlive its own.
+    pub(crate) leave: Leave,
+}
+
+/// What may become of the processes that an attempt leaves running.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leave {
+    /// How long they may take to end by themselves.
+    pub(crate) linger: Duration,
+    /// How long they may take to end once they were asked to.
+    pub(crate) grace: Duration,
 }
 
 /// Where what a process prints goes.
@@ -182,6 +208,7 @@ pub(crate) struct NotStarted {
 impl NotStarted {
     fn new(job: Job, order: Order, log: Log, error: io::Error) -> Self {
         let (Log::AtOnce(log) | Log::Soon(log)) = log;
+        let error = size::explain(error, &order);
         Self { job, program: order.program, dir: order.dir, log, error }
     }
 }
@@ -276,8 +303,8 @@ impl Processes {
             self.nameless.push_back((Instant::now() + NAMELESS, job, number));
         }
         self.jobs.insert(number, job);
-        let tree = TreeState::Free;
-        self.running.insert(job, Running { process, born, traces, spare, tree });
+        let (tree, plan, left) = (TreeState::Free, None, Vec::new());
+        self.running.insert(job, Running { process, born, traces, spare, tree, plan, left });
         Ok(())
     }
 
@@ -313,16 +340,17 @@ impl Processes {
 
     /// Asks everything that belongs to an attempt to end, and kills what has not within its grace.
     pub(crate) fn ask_to_end(&mut self, job: Job, grace: Duration) -> io::Result<()> {
-        self.condemn(job, Mercy::Grace(grace), Vec::new())
+        self.condemn(job, KillPlan::ask(grace), Vec::new())
+    }
+
+    /// Asks what an attempt has left running to end; does nothing while its own process runs.
+    pub(crate) fn ask_rest_to_end(&mut self, job: Job, grace: Duration) -> io::Result<()> {
+        if self.exited.contains(&job) { self.ask_to_end(job, grace) } else { Ok(()) }
     }
 
     /// Kills everything that belongs to a process.
     pub(crate) fn kill(&mut self, job: Job) -> io::Result<()> {
-        self.condemn(job, Mercy::None, Vec::new())?;
-        if let Some(ender) = &self.ender {
-            ender.kill(job);
-        }
-        Ok(())
+        self.condemn(job, KillPlan::kill(), Vec::new())
     }
 
     /// Kills everything that runs.
@@ -426,8 +454,11 @@ impl Processes {
         for word in words {
             match word {
                 Word::Over(job, ended) => over.push((job, ended)),
-                Word::Gone(Gone { job, left }) => {
+                Word::Gone(Gone { job, left, signalled }) => {
                     if let Some(running) = self.running.get_mut(&job) {
+                        if matches!(running.tree, TreeState::Ending(Scope::Rest)) {
+                            running.left.extend(signalled);
+                        }
                         running.tree = match left.is_empty() {
                             true => TreeState::Free,
                             false => TreeState::Stuck { left },
@@ -445,10 +476,10 @@ impl Processes {
                     let left = self.left_by(job, &orphans);
                     match left.is_empty() {
                         true => over.extend(self.conclude(job, &[])),
-                        false => self.condemn(job, Mercy::None, left)?,
+                        false => self.wait_for(job, left)?,
                     }
                 }
-                TreeState::Ending => {}
+                TreeState::Ending(_) => {}
                 TreeState::Stuck { left } => {
                     let left = left.clone();
                     over.extend(self.conclude(job, &left));
@@ -493,11 +524,26 @@ impl Processes {
         left.map(|(orphan, _)| *orphan).collect()
     }
 
-    /// Has everything that belongs to an attempt ended, unless that is under way.
-    fn condemn(&mut self, job: Job, mercy: Mercy, mut roots: Vec<Process>) -> io::Result<()> {
+    /// Waits for what an attempt has left running. However often some of it is found, its time begins
+    /// when its own process has ended.
+    fn wait_for(&mut self, job: Job, left: Vec<Process>) -> io::Result<()> {
+        let Leave { linger, grace } = self.running[&job].traces.leave;
+        let plan = self.running[&job].plan.unwrap_or_else(|| KillPlan::after(linger, grace));
+        self.condemn(job, plan, left)
+    }
+
+    /// Has everything that belongs to an attempt ended, no later than `plan` says.
+    fn condemn(&mut self, job: Job, plan: KillPlan, mut roots: Vec<Process>) -> io::Result<()> {
         let Some(running) = self.running.get_mut(&job) else { return Ok(()) };
-        if !matches!(running.tree, TreeState::Free) {
-            return Ok(());
+        let plan = running.plan.map_or(plan, |before| before.or_earlier(plan));
+        running.plan = Some(plan);
+        match (&running.tree, &self.ender) {
+            (TreeState::Free, _) => {}
+            (TreeState::Ending(_), Some(ender)) => {
+                ender.hasten(job, plan);
+                return Ok(());
+            }
+            _ => return Ok(()),
         }
         let ender = match &self.ender {
             Some(ender) => ender,
@@ -509,23 +555,25 @@ impl Processes {
             }
         };
         let main = tree::stat(running.process.id())?.map(|(process, _)| process);
-        running.tree = TreeState::Ending;
+        let rest = self.exited.contains(&job);
+        running.tree = TreeState::Ending(if rest { Scope::Rest } else { Scope::Everything });
         roots.extend(main);
         let group = main.and_then(Process::leads);
         let tree = Tree { mark: tree::mark(&running.traces.mark), group };
-        ender.end(Condemned { job, tree, roots, mercy });
+        ender.end(Condemned { job, tree, roots, plan });
         Ok(())
     }
 
     /// Reaps an attempt of which nothing else is left. How it ended, unless that is told later.
     fn conclude(&mut self, job: Job, left: &[u32]) -> Option<(Job, Ended)> {
         self.exited.remove(&job);
-        let Running { process, traces, spare, .. } = self.running.remove(&job)?;
+        let Running { process, traces, spare, left: signalled, .. } = self.running.remove(&job)?;
         self.jobs.remove(&process.id());
         #[cfg(windlass_faults)]
         Point::AfterExit.reached();
         let reaped = pid(process.id()).and_then(|number| reap(number).ok().flatten());
         let mut ended = reaped.unwrap_or(Ended::from(Exit::Code(CANNOT_START)));
+        ended.left = signalled;
         match &spare {
             // Whoever is left may go on printing, and people look for the log of what went wrong.
             Some(spare) if !left.is_empty() || !ended.exit.is_success() => {

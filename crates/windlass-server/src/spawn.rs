@@ -18,7 +18,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, getpgrp, getpid, getppid, set_parent_process_death_signal};
 use rustix::termios::{isatty, tcgetpgrp};
 
-use crate::ended::{Ended, Usage};
+use crate::ended::{Ended, Exit, Usage};
 
 /// Which process group a new process belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,8 +157,8 @@ pub(crate) fn reap(child: Pid) -> io::Result<Option<Ended>> {
             // SAFETY: it consists of numbers, for which zero is a value, whether or not the call
             // has filled it in.
             let usage = unsafe { usage.assume_init() };
-            let exit = ExitStatus::from_raw(status).into();
-            Ok(Some(Ended { exit, usage: usage_of(&usage), flaw: None }))
+            let exit = ExitStatus::from_raw(status);
+            Ok(Some(Ended { usage: usage_of(&usage), ..Ended::from(Exit::from(exit)) }))
         }
     }
 }

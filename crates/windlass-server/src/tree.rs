@@ -166,6 +166,16 @@ pub(crate) fn group_of(child: u32) -> Option<Group> {
     stat(child).ok()??.0.leads()
 }
 
+/// A process for people to read: `name (pid)`. One that has ended meanwhile has only its number.
+pub(crate) fn label(pid: u32) -> String {
+    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name = String::from_utf8_lossy(&name);
+    match name.trim_end() {
+        "" => format!("process {pid}"),
+        name => format!("{name} ({pid})"),
+    }
+}
+
 /// Every process, ordered by number, and whether it lives.
 pub(crate) fn all() -> io::Result<Vec<(Process, bool)>> {
     let mut all = Vec::new();

@@ -76,4 +76,6 @@ pub(crate) struct HooksTable {
     pub(crate) failure: Given<OneOrMany>,
     /// Runs when a guard with on_timeout = "escalate" has timed out.
     pub(crate) escalate: Given<OneOrMany>,
+    /// How long each of them may take before it is ended. Default: "30s".
+    pub(crate) timeout: Given<String>,
 }

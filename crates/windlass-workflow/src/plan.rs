@@ -108,4 +108,14 @@ pub struct Hooks {
     pub failure: Option<Command>,
     /// When a guard with `on_timeout = "escalate"` has timed out.
     pub escalate: Option<Command>,
+    /// How long each of them may take, where the file says so.
+    pub timeout: Option<Duration>,
+}
+
+impl Hooks {
+    /// How long each of them may take: 30 s where the file does not say.
+    #[must_use]
+    pub fn limit(&self) -> Duration {
+        self.timeout.unwrap_or(Duration::from_secs(30))
+    }
 }

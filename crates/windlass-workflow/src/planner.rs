@@ -93,6 +93,12 @@ fn hooks(table: &HooksTable, texts: &Texts<'_>) -> Hooks {
         success: hook(&table.success, "success"),
         failure: hook(&table.failure, "failure"),
         escalate: hook(&table.escalate, "escalate"),
+        timeout: times::positive_time(
+            &table.timeout,
+            "`on.timeout`",
+            "leave the key out for 30 s",
+            texts.notes,
+        ),
     }
 }
 

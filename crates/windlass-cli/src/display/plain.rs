@@ -33,7 +33,7 @@ pub(crate) enum Output {
     Group,
     /// As it comes, byte by byte.
     Raw,
-    /// Only that of steps that failed, at the end.
+    /// Only that of steps that failed, at the end; nothing at all of a run that succeeds.
     Quiet,
 }
 
@@ -200,6 +200,9 @@ impl View for Plain {
             self.out.write(self.service.error(label, why));
         }
         self.out.flush();
+        if self.output == Output::Quiet && how == Ending::Succeeded {
+            return;
+        }
         for line in ending(board, how, self.clock.elapsed()) {
             self.err.line(&line.whole(&self.style));
         }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use windlass_server::{LookError, RunState, RunView, Store};
+use windlass_server::{LookError, RunState, RunView, StepView, Store};
 
 use super::{Last, MOUTHFUL, Opened, Part, Piece, Wanted, has_ended};
 use crate::arguments::Form;
@@ -49,9 +49,19 @@ pub(super) fn follow(
     }
 }
 
-/// Whether nothing more will be written.
+/// Whether nothing more will be written. A run does not end before a process of its own that follows it, so
+/// that one waits only for the steps besides those whose output this command is a part of.
 fn is_over(view: &RunView, wanted: &Wanted) -> bool {
-    let over = !matches!(view.state, RunState::UnderWay { .. });
+    let mut steps = view.steps.iter();
+    let is_own = |step: &StepView| {
+        step.attempts.last().is_some_and(|last| {
+            let finally = last.log.with_extension("finally.log");
+            wanted.own.contains(&last.log) || wanted.own.contains(&finally)
+        })
+    };
+    let over = !matches!(view.state, RunState::UnderWay { .. })
+        || wanted.own.is_any_in(&view.logs)
+            && steps.all(|step| step.state.is_end() || is_own(step));
     let ended = |place: usize| match wanted.attempt {
         None => view.steps[place].state.is_end(),
         Some(number) => {

@@ -9,7 +9,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// Variables that change what the binary does, whoever has set them.
-const SAID_ELSEWHERE: [&str; 10] = [
+const SAID_ELSEWHERE: [&str; 12] = [
+    "WINDLASS_RUN",
+    "WINDLASS_LOG",
     "WINDLASS_LEASES",
     "WINDLASS_OUTPUT_MODE",
     "WINDLASS_JSON",

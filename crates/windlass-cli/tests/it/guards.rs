@@ -31,7 +31,7 @@ fn a_check_passes_is_not_yet_or_is_broken() {
     check(
         "condition = 'exit 1'\nretry = { max = 0, interval = '1s' }\non_timeout = 'fail'",
         124,
-        "",
+        "g: did not pass its only check",
     );
     check("condition = 'test {step} = a'", 2, "only a step of a run knows");
 }
@@ -131,4 +131,15 @@ fn no_event_is_lost_between_a_check_and_a_wait() {
         let bells = std::fs::read_dir(bench.path("state/bells/events")).expect("a directory");
         bells.count() == 0
     });
+}
+
+#[test]
+fn the_hook_of_a_guard_has_a_time_limit() {
+    let guard = "condition = 'false'\ntimeout = '50ms'\non_timeout = 'escalate'\n\
+        [on]\ntimeout = '1s'\nescalate = 'exec sleep 600'";
+    let bench = bench(guard);
+    let output = bench.call(&["guard", "flow.toml", "g", "--wait", "2s"]);
+    assert_eq!(output.status.code(), Some(75), "{}", stderr(&output));
+    let said = "on.escalate: timed out after 1s";
+    assert!(stderr(&output).contains(said), "{}", stderr(&output));
 }

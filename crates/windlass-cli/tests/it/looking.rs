@@ -226,8 +226,8 @@ fn nobody_holds_or_waits_across_a_boot() {
     stage.submit("5555eeee", "early", "[step.a]\nrun = 'a'\nlock = 'deploy'\n");
     stage.refuse("a", "deploy");
     let said = crate::bench::stdout(&stage.bench.call(&["holders"]));
-    let states: Vec<_> = said.lines().map(|line| line.split(' ').nth(2)).collect();
-    assert_eq!(states, [Some("gone"); 4], "{said}");
+    let gone = |line: &&str| line.ends_with("; its process is gone");
+    assert_eq!((said.lines().count(), said.lines().filter(gone).count()), (4, 4), "{said}");
 }
 
 #[test]
@@ -286,7 +286,7 @@ pub(crate) fn under_way() -> Stage {
 }
 
 #[test]
-fn a_run_that_was_killed_behind_its_last_step_has_ended_as_its_steps_have() {
+fn a_run_that_was_killed_behind_its_last_step_ends_as_its_steps_have_when_it_is_resumed() {
     // All of them are past their deadline by now; one was when its step ended.
     for (at, step, run, code) in [
         (1000, "success", "succeeded", 0),
@@ -298,14 +298,14 @@ fn a_run_that_was_killed_behind_its_last_step_has_ended_as_its_steps_have() {
         stage.submit("7777aaaa", "killed", "deadline = '2s'\n[step.a]\nrun = 'a'\n");
         stage.journal(&format!("0 start a\n{at} {step} a"));
         stage.abandon();
-        let check_history = || {
-            let said = crate::bench::stdout(&stage.bench.call(&["history"]));
-            assert!(said.contains(&format!("killed    {run}")), "{step}: {said}");
-        };
-        check_history();
+        let said = |verb: &str| crate::bench::stdout(&stage.bench.call(&[verb]));
+        assert!(said("ps").contains("killed    interrupted"), "{step}: {}", said("ps"));
+        assert!(!said("history").contains("killed"), "{step}: {}", said("history"));
         let resumed = stage.bench.call(&["resume", "last"]);
-        let said = crate::bench::stderr(&resumed);
-        assert_eq!(resumed.status.code(), Some(code), "{step}: {said}");
-        check_history();
+        let told = crate::bench::stderr(&resumed);
+        assert_eq!(resumed.status.code(), Some(code), "{step}: {told}");
+        let ended = format!("killed    {run}");
+        assert!(said("history").contains(&ended), "{step}: {}", said("history"));
+        assert!(!said("ps").contains("killed"), "{step}: {}", said("ps"));
     }
 }

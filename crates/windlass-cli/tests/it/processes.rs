@@ -34,7 +34,9 @@ fn with_daemons(flow: &str) -> Bench {
     let bench = Bench::new();
     bench.write("daemons.sh", DAEMONS);
     bench.write("deaf.sh", &format!("{DEAF_DAEMONS}{DAEMONS}"));
-    bench.write("flow.toml", flow);
+    // What they leave would end by itself never.
+    let defaults = "\n[defaults]\nlinger = '0s'\ngrace = '100ms'\n";
+    bench.write("flow.toml", &format!("{flow}{defaults}"));
     bench
 }
 
@@ -292,7 +294,8 @@ fn many_steps_with_daemons_leave_neither_files_open_nor_processes_unreaped() {
     let first = |_| "first".to_owned();
     let run = "(setsid sleep 600 &) ; sleep 600 & true";
     // What ends them stays open once it was needed.
-    let flow = crowd(rounds(40, 500), first, run, "concurrency = 8");
+    let keys = "concurrency = 8\n[defaults]\nlinger = '0s'\n";
+    let flow = crowd(rounds(40, 500), first, run, keys);
     let flow = flow.replace(
         "[step.first]\n",
         "[step.zero]\nrun = 'sleep 600 & true'\n[step.first]\nafter = ['zero']\n",
@@ -371,7 +374,7 @@ fn more_steps_may_run_at_a_time_than_files_may_be_open() {
 fn steps_that_find_no_file_to_open_fail_and_the_others_still_leave_nothing() {
     let bench = Bench::new();
     let steps: Vec<_> = (0..60).map(|n| n.to_string()).collect();
-    let flow = "concurrency = 60\non_failure = 'finish'\n\
+    let flow = "concurrency = 60\non_failure = 'finish'\n[defaults]\nlinger = '0s'\n\
                 [step.s]\neach = { n = [STEPS] }\nrun = '''(setsid sleep 600 &); sleep 0.3'''\n\
                 [step.look]\nafter = { s = 'done' }\n\
                 run = 'test \"$(cat /proc/$PPID/task/$PPID/children)\" = \"$$ \" && echo alone'\n";

@@ -114,3 +114,50 @@ fn what_was_printed_in_the_moment_of_a_kill_is_in_the_log() {
     logs.sort();
     assert_eq!(logs, ["2-only.1.log", "2-only.2.log", "leader"]);
 }
+
+#[test]
+fn a_run_that_was_killed_during_its_hook_is_interrupted_until_it_is_resumed() {
+    let bench = Bench::new();
+    let hook = "echo called >> record; touch begun; test -e go || sleep 600";
+    let flow = format!("[on]\nfailure = '{hook}'\n[step.a]\nrun = 'echo ran >> record; exit 3'\n");
+    bench.write("flow.toml", &flow);
+    let mut child = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    child.kill().expect("it can be killed");
+    child.wait().expect("it was killed");
+    let run = bench.run_id();
+    let listed = stdout(&bench.call(&["ps"]));
+    assert!(listed.contains(&run) && listed.contains("interrupted"), "{listed}");
+    let shown = stdout(&bench.call(&["show", &run]));
+    assert!(shown.contains(&format!("windlass resume {run}")), "{shown}");
+    assert!(!stdout(&bench.call(&["history"])).contains(&run));
+    let refused = bench.call(&["retry", &run]);
+    assert!(stderr(&refused).contains(&format!("windlass resume {run}")), "{}", stderr(&refused));
+
+    bench.write("go", "");
+    let resumed = bench.call(&["resume", &run]);
+    assert_eq!(resumed.status.code(), Some(1), "{}", stderr(&resumed));
+    assert_eq!(bench.read("record"), "ran\ncalled\ncalled\n", "only the hook is called again");
+    assert!(stdout(&bench.call(&["history"])).contains(&run));
+    assert!(!stdout(&bench.call(&["ps"])).contains(&run));
+}
+
+#[test]
+fn last_is_the_run_that_was_started_by_hand_and_none_of_its_steps() {
+    let bench = Bench::new();
+    bench.write("inner.toml", "name = 'inner'\n[step.deep]\nrun = 'true'\n");
+    let nested = "[step.a]\nrun = '\"$WINDLASS\" run inner.toml'\n";
+    bench.write("flow.toml", &format!("name = 'outer'\n{nested}"));
+    let output = bench.call(&["run", "flow.toml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let shown = stdout(&bench.call(&["show", "last"]));
+    assert!(shown.contains(": outer succeeded"), "{shown}");
+    assert_eq!(stdout(&bench.call(&["history"])).matches("succeeded").count(), 2);
+
+    // A run in another store, or one whose caller only says that it belongs to another, is nobody's part.
+    let mut alone = bench.command(&["run", "inner.toml"]);
+    let output = alone.env("WINDLASS_RUN", "12345678").output().expect("the binary runs");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let shown = stdout(&bench.call(&["show", "last"]));
+    assert!(shown.contains(": inner succeeded"), "{shown}");
+}

@@ -346,3 +346,17 @@ fn variables_of_a_step_are_no_flags_of_a_windlass_inside_it() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stdout(&output).contains("outer | inner | hello\n"), "{}", stdout(&output));
 }
+
+#[test]
+fn a_quiet_run_says_nothing_unless_something_goes_wrong() {
+    let bench = Bench::new();
+    bench.write("flow.toml", "[step.a]\nrun = 'echo hello'\n");
+    let output = bench.call(&["run", "flow.toml", "--output", "quiet"]);
+    assert!(output.status.success());
+    assert_eq!((stdout(&output), stderr(&output)), (String::new(), String::new()));
+    bench.write("flow.toml", "[step.a]\nrun = 'echo the reason; exit 3'\n");
+    let output = bench.call(&["run", "flow.toml", "--output", "quiet"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = stderr(&output);
+    assert!(told.contains("exit code 3") && told.contains("the reason"), "{told}");
+}

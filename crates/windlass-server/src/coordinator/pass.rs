@@ -15,7 +15,7 @@ use windlass_store::{
 use windlass_workflow::{OnFailure, Retry};
 
 use super::condition::{Conclusion, Condition, Orders, Side};
-use super::ending::{GRACE, cannot_end};
+use super::ending::{GRACE, cannot_end, joined};
 use super::leader::{Leader, Start};
 use super::requests::Wish;
 use super::{Coordinator, News, RunError};
@@ -41,6 +41,8 @@ pub(super) struct Running {
     ended: Option<Ended>,
     outcome: Outcome,
     why: Option<String>,
+    /// What it left running that had to be ended. Changes nothing about the outcome.
+    note: Option<String>,
 }
 
 /// How far a pass has come.
@@ -118,6 +120,7 @@ impl Running {
             ended: None,
             outcome: Outcome::Interrupted,
             why: None,
+            note: None,
         }
     }
 
@@ -210,6 +213,7 @@ impl Coordinator {
         match running.stage {
             Stage::Command => {
                 running.ended = Some(ended.clone());
+                running.note = ended.note();
                 self.command_over(work, ended);
             }
             Stage::Ensuring => unreachable!("nothing of it runs"),
@@ -270,6 +274,8 @@ impl Coordinator {
             running.outcome = Outcome::Failed;
             running.why = Some(format!("finally: {why}"));
         }
+        let note = ended.note().map(|note| format!("finally: {note}"));
+        running.note = joined([running.note.take(), note]);
         self.complete(work);
     }
 
@@ -282,6 +288,7 @@ impl Coordinator {
         if ending == Ending::Interrupted {
             running.why = Some("interrupted".to_owned());
         }
+        running.why = joined([running.why, running.note.take()]);
         self.items.give_back(work);
         let step = self.schedule.step(work).name.clone();
         let end = match ending {
@@ -475,6 +482,7 @@ impl Coordinator {
             }
             Stage::Finally | Stage::CleanUp => {
                 running.kill_at.get_or_insert(Instant::now() + grace);
+                self.processes.ask_rest_to_end(Job::Work(work), grace).map_err(cannot_end)?;
             }
         }
         Ok(())

@@ -4,7 +4,9 @@ use std::io;
 use std::path::Path;
 
 use windlass_core::{Grant, Token, WorkId};
+use windlass_workflow::Step;
 
+use super::ending::{GRACE, LINGER};
 use super::leader::{Start, terms};
 use super::pass::{PAUSED, Running};
 use super::{Coordinator, News, RunError};
@@ -12,7 +14,8 @@ use crate::attempt::{FENCE_VARIABLE, RUN_VARIABLE, fence, log_path};
 use crate::ended::{Ended, Exit};
 use crate::order::{Order, Unready};
 use crate::outputs;
-use crate::processes::{CANNOT_START, Job, Log, NotStarted, Prepared, Traces};
+use crate::own_logs;
+use crate::processes::{CANNOT_START, Job, Leave, Log, NotStarted, Prepared, Traces};
 use crate::pulse::is_late;
 use crate::tree;
 
@@ -49,8 +52,8 @@ impl Coordinator {
         };
         let tokens = start.tokens();
         self.running.insert(grant.work, Running::new(start, self.schedule.now()));
-        let traces =
-            Traces { mark: self.leader.mark_of(grant), log: Log::Soon(log), output: Some(output) };
+        let (mark, leave) = (self.leader.mark_of(grant), self.leave(grant.work));
+        let traces = Traces { mark, log: Log::Soon(log), output: Some(output), leave };
         self.prepare_process(grant, order, &tokens, traces)
     }
 
@@ -63,8 +66,8 @@ impl Coordinator {
         let written = |step: &str, key: &str| self.schedule.output(&self.logs, step, key);
         let order = self.leader.orders(&self.schedule, &written).finally(grant, command);
         let tokens = self.running[&work].start.tokens();
-        let traces =
-            Traces { mark: self.leader.mark_of(grant), log: Log::AtOnce(log), output: None };
+        let (mark, leave) = (self.leader.mark_of(grant), self.leave(work));
+        let traces = Traces { mark, log: Log::AtOnce(log), output: None, leave };
         let prepared = self.prepare_process(grant, order, &tokens, traces)?;
         prepared.map_or(Ok(()), |prepared| self.begin(prepared))
     }
@@ -82,6 +85,12 @@ impl Coordinator {
             self.never_began(not.job, &not.log, why_not(&not));
         }
         Ok(())
+    }
+
+    /// What may become of the processes that a step leaves running.
+    fn leave(&self, work: WorkId) -> Leave {
+        let Step { linger, grace, .. } = self.schedule.step(work);
+        Leave { linger: linger.unwrap_or(LINGER), grace: grace.unwrap_or(GRACE) }
     }
 
     fn command_order(&self, grant: Grant, output: &Path) -> Result<Order, Unready> {
@@ -111,7 +120,7 @@ impl Coordinator {
                 return Ok(None);
             }
         };
-        self.introduce(&mut order, grant, tokens, &traces.mark);
+        self.introduce(&mut order, grant, tokens, &traces);
         let prepared = self.processes.prepare(job, order, traces).map_err(no_log)?;
         Ok(prepared.map_err(|not| self.never_began(job, &not.log, why_not(&not))).ok())
     }
@@ -125,12 +134,14 @@ impl Coordinator {
     }
 
     /// Tells a process who it is.
-    fn introduce(&self, order: &mut Order, grant: Grant, tokens: &[Token], mark: &str) {
+    fn introduce(&self, order: &mut Order, grant: Grant, tokens: &[Token], traces: &Traces) {
+        let Traces { mark, log, .. } = traces;
         let about = [
             (RUN_VARIABLE, self.leader.run.id.clone()),
             ("WINDLASS_STEP", self.schedule.step(grant.work).name.clone()),
             ("WINDLASS_ATTEMPT", grant.attempt.to_string()),
             (FENCE_VARIABLE, fence(tokens)),
+            (own_logs::LOG_VARIABLE, own_logs::with(log.path())),
             (tree::MARKS, tree::marks_with(&format!("{} {mark}", self.leader.mark()))),
         ];
         order.env.extend(about.map(|(name, value)| (name.to_owned(), value)));

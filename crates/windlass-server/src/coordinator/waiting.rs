@@ -28,7 +28,7 @@ impl Coordinator {
         let young = self.keeper.unsynced_for().is_some_and(|long| long < LINGER);
         let due = !follow.is_empty()
             || !self.due_finally.is_empty()
-            || !self.due_hooks.is_empty()
+            || self.hooks.are_due()
             || !self.uncleaned.is_empty()
             || !self.conditions.is_empty();
         let told = !self.whys.is_empty() || !self.notices.is_empty();
@@ -76,7 +76,8 @@ impl Coordinator {
         let looks = [self.schedule.engine().next_wakeup(), self.conditions.next_look()];
         let due = looks.into_iter().flatten().min().map(|due| due.since(self.schedule.now()));
         let nets = self.schedule.waits_outside() || self.conditions.heeds_events();
-        let kill = self.running.values().filter_map(Running::kill_at).min();
+        let kill =
+            self.running.values().filter_map(Running::kill_at).chain(self.hooks.end_at()).min();
         let kill = kill.map(|at| at.saturating_duration_since(Instant::now()));
         // What was cleared away just now is had by asking again, and nobody rings for it.
         let cleared = (!self.ended.is_empty()).then_some(Duration::ZERO);

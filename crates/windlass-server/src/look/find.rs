@@ -1,11 +1,14 @@
 //! Finds a run by what people call it: the beginning of its id, or `last`.
 
+use std::path::Path;
+
 use windlass_core::nearest;
 use windlass_store::{RunRecord, Store, StoreError, Transaction};
 
 use super::LookError;
+use crate::nesting::is_nested;
 
-/// What stands for the newest run.
+/// What stands for the newest run that was started by hand.
 const LAST: &str = "last";
 /// How many of the newest runs are looked at for one that may have been meant.
 const SEARCHED: usize = 1000;
@@ -14,9 +17,11 @@ const TELLING: usize = 3;
 /// How many are told.
 const TOLD: usize = 5;
 
-/// The run that `text` stands for: the beginning of its id, or `last` for the newest.
+/// The run that `text` stands for: the beginning of its id, or `last` for the newest that no step of
+/// another run has started.
 pub fn find_run(store: &mut Store, text: &str) -> Result<RunRecord, LookError> {
-    store.look(|transaction| found(transaction, text))?
+    let dir = store.dir().to_owned();
+    store.look(|transaction| found(transaction, &dir, text))?
 }
 
 /// The newest runs with their workflows, for a shell that completes them.
@@ -26,10 +31,12 @@ pub fn run_names(store: &mut Store, limit: usize) -> Result<Vec<(String, String)
 
 pub(super) fn found(
     transaction: &Transaction<'_>,
+    dir: &Path,
     text: &str,
 ) -> Result<Result<RunRecord, LookError>, StoreError> {
     let run = || text.to_owned();
-    match transaction.run(text) {
+    let last = if text == LAST { last(transaction, dir)? } else { None };
+    match transaction.run(last.as_deref().unwrap_or(text)) {
         Ok(found) if !text.is_empty() => Ok(Ok(found)),
         Err(StoreError::UnknownRun { .. }) if text == LAST => Ok(Err(LookError::NoRuns)),
         Ok(_) | Err(StoreError::UnknownRun { .. }) => {
@@ -44,6 +51,12 @@ pub(super) fn found(
         }
         Err(error) => Err(error),
     }
+}
+
+/// The newest run that no step of another one has started.
+fn last(transaction: &Transaction<'_>, dir: &Path) -> Result<Option<String>, StoreError> {
+    let mut runs = transaction.latest_runs(None, SEARCHED)?.into_iter();
+    Ok(runs.find(|run| !is_nested(dir, &run.id)).map(|run| run.id))
 }
 
 fn newest(

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use windlass_core::{Ending, Fact, Grant, Happening, Name, Timestamp, WorkId, nearest};
+use windlass_core::{Ending, Fact, Grant, Happening, Name, WorkId, nearest};
 use windlass_store::{
     AttemptEnd, AttemptRecord, GuardWait, Moment, Process, RunEnd, RunListing, RunRecord,
     SlateCopy, Store, StoreError, StoredLease, Transaction,
@@ -48,7 +48,7 @@ pub enum RunState {
         /// That process.
         pid: Option<u32>,
     },
-    /// Nobody leads it, and it has not ended; it can be resumed.
+    /// No process leads it, and its end is not stored; it can be resumed.
     Interrupted,
     /// It has ended.
     Ended(RunEnd),
@@ -76,10 +76,11 @@ impl RunState {
 }
 
 impl RunView {
-    /// The run that `text` stands for: the beginning of its id, or `last` for the newest.
+    /// The run that `text` stands for: the beginning of its id, or `last` for the newest that no step of
+    /// another run has started.
     pub fn find(store: &mut Store, text: &str) -> Result<Self, LookError> {
         let dir = store.dir().to_owned();
-        let run = store.look(|transaction| found(transaction, text))??;
+        let run = store.look(|transaction| found(transaction, &dir, text))??;
         let slate = slate_of(store, &run.id);
         let seen = store.look(|transaction| Seen::of(transaction, run, &slate))?;
         Self::of(seen, &dir)
@@ -94,7 +95,7 @@ impl RunView {
         let mut schedule = Schedule::new(plan);
         schedule.replay(&facts);
         listing.end.into_iter().for_each(|end| schedule.replay_end(end));
-        let state = state_of(&schedule, &listing, leader.as_ref(), facts.last());
+        let state = state_of(&listing, leader.as_ref());
         let unnamed = match state {
             RunState::UnderWay { .. } => BTreeMap::new(),
             _ => spares::left_in(&logs),
@@ -235,26 +236,16 @@ pub(super) fn is_live(stored: &StoredLease, moment: &Moment) -> bool {
     !gone && stored.owner.boot == moment.boot && !stored.lease.is_stale(moment.at)
 }
 
-fn state_of(
-    schedule: &Schedule,
-    listing: &RunListing,
-    leader: Option<&StoredLease>,
-    last: Option<&Fact>,
-) -> RunState {
-    if let Some(end) = listing.end {
-        return RunState::Ended(end);
+/// Where a run stands. Its end is stored after its hooks have ended, so a run whose leader was killed before
+/// that was interrupted, though all its steps may have ended.
+fn state_of(listing: &RunListing, leader: Option<&StoredLease>) -> RunState {
+    match (listing.end, leader) {
+        (Some(end), _) => RunState::Ended(end),
+        (None, Some(leader)) => {
+            RunState::UnderWay { pid: leader.owner.process.as_ref().map(|own| own.pid) }
+        }
+        (None, None) => RunState::Interrupted,
     }
-    if let Some(leader) = leader {
-        return RunState::UnderWay { pid: leader.owner.process.as_ref().map(|own| own.pid) };
-    }
-    let engine = schedule.engine();
-    if schedule.len() == 0 || !engine.is_done() {
-        return RunState::Interrupted;
-    }
-    // One that ended before ends were kept, or was killed between its last step and its end.
-    let created = Timestamp::from_millis(listing.created_ms.unsigned_abs());
-    let at = last.map_or(created, |last| last.at);
-    RunState::Ended(RunEnd { at_ms: millis(at), outcome: schedule.outcome() })
 }
 
 /// Reads the steps of a run out of its journal.

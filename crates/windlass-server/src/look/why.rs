@@ -163,7 +163,7 @@ impl Explanation {
     /// Why the step called `step` of the run that `run` stands for is where it is.
     pub fn of(store: &mut Store, run: &str, step: &str) -> Result<Self, LookError> {
         let dir = store.dir().to_owned();
-        let run = store.look(|transaction| found(transaction, run))??;
+        let run = store.look(|transaction| found(transaction, &dir, run))??;
         let slate = slate_of(store, &run.id);
         let (seen, names, people) = store.look(|transaction| {
             let names = transaction.overview()?;

@@ -43,6 +43,8 @@ pub(crate) struct StepTable {
     pub(crate) timeout: Given<String>,
     /// How long it may take to end after SIGTERM before it is killed, such as "30s".
     pub(crate) grace: Given<String>,
+    /// How long the processes that it leaves running may take to end by themselves. Default: "2s".
+    pub(crate) linger: Given<String>,
     /// Whether and when it is tried again.
     pub(crate) retry: Given<RetryTable>,
     /// Shell text that runs once at the end, whatever happened.
@@ -69,6 +71,8 @@ pub(crate) struct DefaultsTable {
     pub(crate) timeout: Given<String>,
     /// How long a step may take to end after SIGTERM before it is killed, such as "30s".
     pub(crate) grace: Given<String>,
+    /// How long the processes that a step leaves running may take to end by themselves. Default: "2s".
+    pub(crate) linger: Given<String>,
     /// Whether and when a step is tried again.
     pub(crate) retry: Given<RetryTable>,
     /// Environment variables, on top of those of `[env]`.

@@ -85,6 +85,7 @@ impl StepReader<'_> {
             priority: table.priority.value().copied().unwrap_or(defaults.priority),
             timeout: some_time(&table.timeout, &time("timeout"), notes).or(defaults.timeout),
             grace: any_time(&table.grace, &time("grace"), notes).or(defaults.grace),
+            linger: any_time(&table.linger, &time("linger"), notes).or(defaults.linger),
             retry: retry(&table.retry, owner, notes).unwrap_or_else(|| defaults.retry.clone()),
             finally: command(&table.finally, scope, &aside, texts),
             env,

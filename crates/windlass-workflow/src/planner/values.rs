@@ -52,7 +52,9 @@ pub(super) fn command(
             let leave = Unknown::LeaveAlone;
             let arguments: Vec<_> =
                 arguments.map(|(text, span)| texts.template(text, &span, scope, leave)).collect();
-            if arguments.first().is_none_or(|program| program.parts().is_empty()) {
+            // Of an entry that cannot be read there is a mistake already.
+            let all_read = arguments.len() == list.len();
+            if all_read && arguments.first().is_none_or(|program| program.parts().is_empty()) {
                 empty(span, "write a program and its arguments, such as [\"make\", \"all\"]");
             }
             Some(Command::List(arguments))
