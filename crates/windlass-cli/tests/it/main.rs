@@ -30,4 +30,5 @@ mod storms;
 mod terminal;
 mod times;
 mod usage;
+mod values;
 mod verbs;

@@ -8,13 +8,13 @@ mod here_document;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::{Misplaced, Names, ShellPlace, ShellText};
-use crate::template::placeholder;
+use super::{Misplaced, ShellNames, ShellPlace, ShellText};
+use crate::template::{Brace, brace, placeholder};
 use crate::variable::Variable;
 use here_document::HereDocument;
 
 /// None if a `{v}` was refused; `names` is told of each.
-pub(super) fn rewrite(text: &str, names: &mut impl Names) -> Option<ShellText> {
+pub(super) fn rewrite(text: &str, names: &mut impl ShellNames) -> Option<ShellText> {
     let mut lexer = Lexer::new(text, names);
     while lexer.at < text.len() {
         lexer.step();
@@ -63,7 +63,7 @@ struct Lexer<'t, 'n, N> {
     doubt: Option<ShellPlace>,
 }
 
-impl<'t, 'n, N: Names> Lexer<'t, 'n, N> {
+impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
     fn new(text: &'t str, names: &'n mut N) -> Self {
         let whole = Frame::Command { substitution: false, parens: 0, cases: Vec::new() };
         Self {
@@ -272,10 +272,10 @@ impl<'t, 'n, N: Names> Lexer<'t, 'n, N> {
         self.copy(2);
         let end = self.rest().find('\'').map_or(self.text.len(), |end| self.at + end);
         while self.at < end {
-            if self.rest().starts_with('{') {
-                self.refuse_known(self.at, ShellPlace::AnsiQuotes);
+            match self.rest().starts_with('{') {
+                true => self.no_placeholder(ShellPlace::AnsiQuotes),
+                false => self.copy_char(),
             }
-            self.copy_char();
         }
         if self.text[..end].ends_with('\\') {
             self.doubt = self.doubt.or(Some(ShellPlace::AnsiQuotes));
@@ -337,16 +337,11 @@ impl<'t, 'n, N: Names> Lexer<'t, 'n, N> {
         }
     }
 
-    /// A brace: the beginning of `{v}`, or just a brace.
+    /// A brace where a value can stand, unless a frame says otherwise.
     fn placeholder(&mut self, reference: fn(&str) -> String) {
-        let Some(name) = placeholder(self.rest()) else { return self.copy_char() };
-        let range = self.at..self.at + name.len() + 2;
-        let Some(variable) = self.names.look_up(name, range.clone()) else {
-            return self.copy_char();
-        };
+        let Some((variable, range)) = self.value() else { return };
         if let Some(place) = self.unsafe_place() {
-            self.copy(range.len());
-            return self.refuse(name, range, place);
+            return self.refuse(range, place);
         }
         self.out.push_str(&reference(&variable.environment_name()));
         self.at = range.end;
@@ -355,17 +350,46 @@ impl<'t, 'n, N: Names> Lexer<'t, 'n, N> {
         }
     }
 
-    fn refuse_known(&mut self, at: usize, place: ShellPlace) {
-        let Some(name) = placeholder(&self.text[at..]) else { return };
-        let range = at..at + name.len() + 2;
-        if self.names.look_up(name, range.clone()).is_some() {
-            self.refuse(name, range, place);
+    /// A brace where no value can stand.
+    fn no_placeholder(&mut self, place: ShellPlace) {
+        if let Some((_, range)) = self.value() {
+            self.refuse(range, place);
         }
     }
 
-    fn refuse(&mut self, name: &str, range: Range<usize>, place: ShellPlace) {
+    /// Returns what the `{v}` refers to that stands here, and its range; copies the brace if it
+    /// begins something else.
+    fn value(&mut self) -> Option<(Variable, Range<usize>)> {
+        match brace(self.text, self.at, self.names) {
+            Brace::Single(name) => {
+                let range = self.at..self.at + name.len() + 2;
+                let variable = self.names.look_up(name, range.clone());
+                if variable.is_none() {
+                    self.copy_char();
+                }
+                return variable.map(|variable| (variable, range));
+            }
+            // Within `${ }` the brace that is left could end it, and the lexer would lose its place.
+            Brace::Doubled(name) if !self.frames.contains(&Frame::Parameter) => {
+                self.at += 1;
+                self.copy(name.len() + 2);
+                self.at += 1;
+            }
+            Brace::Plain | Brace::Dollar(_) | Brace::Doubled(_) => self.copy_char(),
+        }
+        None
+    }
+
+    /// Refuses the `{v}` that stands here, and goes on behind it.
+    fn refuse(&mut self, range: Range<usize>, place: ShellPlace) {
+        self.copy(range.len());
+        self.refuse_at(range, place);
+    }
+
+    fn refuse_at(&mut self, range: Range<usize>, place: ShellPlace) {
         self.refused = true;
-        self.names.refuse(Misplaced { name: name.to_owned(), range, place });
+        let name = self.text[range.start + 1..range.end - 1].to_owned();
+        self.names.refuse(Misplaced { name, range, place });
     }
 
     fn unsafe_place(&self) -> Option<ShellPlace> {

@@ -103,7 +103,42 @@ fn a_backslash_less_makes_no_parameter_of_a_dollar() {
 
 #[test]
 fn the_number_of_the_process_begins_nothing() {
-    check(r#"echo "$$({v})" $${v}"#, r#"echo "$$(${V})" $$"${V}""#);
+    check(r#"echo "$$({v})" $${v}"#, r#"echo "$$(${V})" $${v}"#);
+}
+
+#[test]
+fn behind_a_dollar_a_name_is_the_shells_own_wherever_it_stands() {
+    for text in [
+        "sh -c 'echo ${v}'",
+        r"echo \${v}",
+        r#"echo "\${v}""#,
+        "echo `echo ${v}`",
+        "cat <<'E'\n${v}\nE",
+        "cat <<E\n\\${v}\nE",
+        "echo $'${v}'",
+        "echo $((${v}))",
+        "a[${v}]=1",
+        "echo ${x:-${v}}",
+        "cat <<${v}\n${v}\n",
+    ] {
+        check(text, text);
+    }
+}
+
+#[test]
+fn doubled_braces_write_single_ones() {
+    check("echo {{v}} '{{v}}' \"{{v}}\"", "echo {v} '{v}' \"{v}\"");
+    check("echo `echo {{v}}` $'{{v}}'", "echo `echo {v}` $'{v}'");
+    check("cat <<E\n{{v}}\nE\n{v}", "cat <<E\n{v}\nE\n\"${V}\"");
+    check("cat <<'E'\n{{v}} ${{v}}\nE", "cat <<'E'\n{v} ${v}\nE");
+    check("python3 -c '{{{v}}}'", "python3 -c '{{v}}'");
+    check("docker ps --format '{{.Names}}'", "docker ps --format '{{.Names}}'");
+    check("awk '{a[{w}]}' {{w}} {{ v }}", "awk '{a[{w}]}' {{w}} {{ v }}");
+    check("# {{v}}", "# {{v}}");
+    refused("echo ${{v}}", ShellPlace::Parameter);
+    refused("echo \"${x:-{{v}}}\"", ShellPlace::Parameter);
+    refused("echo \"${x:-\"{{v}}\"}\"", ShellPlace::Parameter);
+    refused("cat <<{{v}}\n{{v}}", ShellPlace::EndMark);
 }
 
 #[test]
