@@ -3,13 +3,13 @@
 //! A stack of frames says where we are: a command, double quotes, `${ }`, arithmetic, backquotes,
 //! a here-document. When in doubt, a `{v}` is refused rather than quoted for the wrong place.
 
+mod braces;
 mod here_document;
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
-use super::{Misplaced, ShellNames, ShellPlace, ShellText};
-use crate::template::{Brace, brace, placeholder};
+use super::{ShellNames, ShellPlace, ShellText};
+use crate::template::placeholder;
 use crate::variable::Variable;
 use here_document::HereDocument;
 
@@ -335,91 +335,6 @@ impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
             b'{' => self.placeholder(Self::in_double),
             _ => self.copy_char(),
         }
-    }
-
-    /// A brace where a value can stand, unless a frame says otherwise.
-    fn placeholder(&mut self, reference: fn(&str) -> String) {
-        let Some((variable, range)) = self.value() else { return };
-        if let Some(place) = self.unsafe_place() {
-            return self.refuse(range, place);
-        }
-        self.out.push_str(&reference(&variable.environment_name()));
-        self.at = range.end;
-        if !self.variables.contains(&variable) {
-            self.variables.push(variable);
-        }
-    }
-
-    /// A brace where no value can stand.
-    fn no_placeholder(&mut self, place: ShellPlace) {
-        if let Some((_, range)) = self.value() {
-            self.refuse(range, place);
-        }
-    }
-
-    /// Returns what the `{v}` refers to that stands here, and its range; copies the brace if it
-    /// begins something else.
-    fn value(&mut self) -> Option<(Variable, Range<usize>)> {
-        match brace(self.text, self.at, self.names) {
-            Brace::Single(name) => {
-                let range = self.at..self.at + name.len() + 2;
-                let variable = self.names.look_up(name, range.clone());
-                if variable.is_none() {
-                    self.copy_char();
-                }
-                return variable.map(|variable| (variable, range));
-            }
-            // Within `${ }` the brace that is left could end it, and the lexer would lose its place.
-            Brace::Doubled(name) if !self.frames.contains(&Frame::Parameter) => {
-                self.at += 1;
-                self.copy(name.len() + 2);
-                self.at += 1;
-            }
-            Brace::Plain | Brace::Dollar(_) | Brace::Doubled(_) => self.copy_char(),
-        }
-        None
-    }
-
-    /// Refuses the `{v}` that stands here, and goes on behind it.
-    fn refuse(&mut self, range: Range<usize>, place: ShellPlace) {
-        self.copy(range.len());
-        self.refuse_at(range, place);
-    }
-
-    fn refuse_at(&mut self, range: Range<usize>, place: ShellPlace) {
-        self.refused = true;
-        let name = self.text[range.start + 1..range.end - 1].to_owned();
-        self.names.refuse(Misplaced { name, range, place });
-    }
-
-    fn unsafe_place(&self) -> Option<ShellPlace> {
-        let frames = self.frames.iter().find_map(|frame| match frame {
-            Frame::Parameter => Some(ShellPlace::Parameter),
-            Frame::Arithmetic { .. } => Some(ShellPlace::Arithmetic),
-            Frame::Backquotes => Some(ShellPlace::Backquotes),
-            Frame::Command { .. } | Frame::Double | Frame::HereDocument(_) => None,
-        });
-        frames.or(self.doubt).or_else(|| self.is_subscript().then_some(ShellPlace::Subscript))
-    }
-
-    /// Whether the word so far is a name with an open bracket, as in `a[`.
-    fn is_subscript(&self) -> bool {
-        let word = if self.is_command() { &self.text[self.word..self.at] } else { "" };
-        let Some((name, index)) = word.split_once('[') else { return false };
-        let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        begins && name.chars().all(is_word) && !index.contains(']')
-    }
-
-    fn quoted(name: &str) -> String {
-        format!("\"${{{name}}}\"")
-    }
-
-    fn in_double(name: &str) -> String {
-        format!("${{{name}}}")
-    }
-
-    fn in_single(name: &str) -> String {
-        format!("'\"${{{name}}}\"'")
     }
 }
 
