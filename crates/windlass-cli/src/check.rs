@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::path::Path;
 
+use windlass_workflow::Plan;
+
 use crate::arguments::Form;
 use crate::exit::Exit;
 use crate::workflow_file::WorkflowFile;
@@ -20,9 +22,17 @@ pub(crate) fn check(
         workflow.bind(params.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
     }
     if form == Form::Text {
-        let steps = workflow.plan().steps.len();
-        let noun = if steps == 1 { "step" } else { "steps" };
-        eprintln!("{}: {steps} {noun}, no mistakes", file.called());
+        eprintln!("{}: {}, no mistakes", file.called(), size(workflow.plan()));
     }
     Ok(Exit::Success)
+}
+
+/// How much there is to run; a file without steps has guards.
+fn size(plan: &Plan) -> String {
+    match (plan.steps.len(), plan.guards.len()) {
+        (0, 1) => "1 guard".to_owned(),
+        (0, guards) => format!("{guards} guards"),
+        (1, _) => "1 step".to_owned(),
+        (steps, _) => format!("{steps} steps"),
+    }
 }

@@ -15,9 +15,12 @@ pub(crate) fn graph(
     format: Option<Format>,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let Some(WorkflowFile { workflow, .. }) = WorkflowFile::open(path, Form::Text)? else {
+    let Some(WorkflowFile { name, workflow, .. }) = WorkflowFile::open(path, Form::Text)? else {
         return Ok(Exit::Usage);
     };
+    if let Err(mistakes) = workflow.require_steps() {
+        return Ok(Form::Text.refuse(&name, &mistakes));
+    }
     let format = match format {
         Some(Format::Text) => GraphFormat::Text,
         Some(Format::Dot) => GraphFormat::Dot,

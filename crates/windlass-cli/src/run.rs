@@ -44,6 +44,9 @@ pub(crate) fn run(
     let Some(read) = WorkflowFile::open(arguments.file, shown.form)? else {
         return Ok(Exit::Usage);
     };
+    if let Err(mistakes) = read.workflow.require_steps() {
+        return Ok(shown.form.refuse(&read.name, &mistakes));
+    }
     let dir = read.dir()?;
     let WorkflowFile { name, text, workflow, .. } = read;
     let order = RunRecord {

@@ -9,6 +9,7 @@ use thiserror::Error;
 use windlass_workflow::{Mistake, Mistakes, Warnings, Workflow};
 
 use crate::arguments::Form;
+use crate::exit::Exit;
 use crate::output::{json, print};
 
 /// No workflow is larger. Some files never end.
@@ -153,6 +154,12 @@ struct Told<'a> {
 }
 
 impl Form {
+    /// Tells the mistakes of a file that was read before.
+    pub(crate) fn refuse(self, file: &str, mistakes: &Mistakes) -> Exit {
+        self.tell_mistakes(file, mistakes);
+        Exit::Usage
+    }
+
     fn tell_mistakes(self, file: &str, mistakes: &Mistakes) {
         match self {
             Form::Text => eprintln!("{mistakes}"),

@@ -31,6 +31,8 @@ pub struct Mistake {
     pub label: String,
     /// What to do about it.
     pub help: Option<String>,
+    /// Whether it is of no interest to someone who runs the file.
+    pub(crate) only_in_check: bool,
 }
 
 impl Mistake {
@@ -39,7 +41,13 @@ impl Mistake {
         message: impl Into<String>,
         label: impl Into<String>,
     ) -> Self {
-        Self { message: message.into(), span, label: label.into(), help: None }
+        Self {
+            message: message.into(),
+            span,
+            label: label.into(),
+            help: None,
+            only_in_check: false,
+        }
     }
 
     pub(crate) fn help(self, help: impl Into<String>) -> Self {
@@ -111,6 +119,21 @@ impl Warnings {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.warnings.is_empty()
+    }
+
+    /// Returns the warnings that matter to someone who runs the file: without those about what is
+    /// unused, or written where it has no effect.
+    ///
+    /// ```
+    /// let text = "[params]\nbranch = 'main'\n[step.a]\nrun = 'true'";
+    /// let workflow = windlass_workflow::parse("flow.toml", text)?;
+    /// assert!(workflow.warnings().for_run().is_empty());
+    /// # Ok::<(), windlass_workflow::Mistakes>(())
+    /// ```
+    #[must_use]
+    pub fn for_run(&self) -> Self {
+        let warnings = self.warnings.iter().filter(|warning| !warning.only_in_check);
+        Self { warnings: warnings.cloned().collect(), shown_in: self.shown_in.clone() }
     }
 
     /// The line and the column, from 1, on which a warning begins.

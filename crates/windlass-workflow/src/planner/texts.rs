@@ -9,8 +9,9 @@ use crate::mistake::Mistake;
 use crate::notes::{Notes, near};
 use crate::param::Param;
 use crate::shell::{Misplaced, ShellNames, ShellText};
-use crate::template::{Names, Template};
+use crate::template::{Names, Template, placeholder};
 use crate::variable::{BUILT_IN, Variable};
+use crate::written::within;
 
 /// Whose text it is, and what can be referred to in it.
 pub(super) struct Scope<'a> {
@@ -299,21 +300,21 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// Where a part of a string stands in the file: exactly, if the string is written there as it
-    /// is, otherwise the whole string.
-    pub(super) fn within(
-        &self,
-        span: &Range<usize>,
-        text: &str,
-        part: Range<usize>,
-    ) -> Range<usize> {
-        let written = self.source.get(span.clone()).unwrap_or_default();
-        let quotes = ["\"\"\"\n", "'''\n", "\"\"\"", "'''", "\"", "'"];
-        let quote = quotes.iter().find(|quote| written.starts_with(**quote));
-        let start = span.start + quote.map_or(0, |quote| quote.len());
-        match self.source.get(start..start + text.len()) {
-            Some(verbatim) if verbatim == text => start + part.start..start + part.end,
-            _ => span.clone(),
+    fn within(&self, span: &Range<usize>, text: &str, part: Range<usize>) -> Range<usize> {
+        within(self.source, span, text, part)
+    }
+
+    /// Warns of each name in a text that is taken as it is written.
+    pub(super) fn warn_fixed(&self, owner: &str, text: &str, span: &Range<usize>) {
+        for (open, _) in text.match_indices('{') {
+            let Some(name) = placeholder(&text[open..]) else { continue };
+            if text[..open].ends_with('$') || !self.is_known(name, &Scope::steps(String::new())) {
+                continue;
+            }
+            let place = self.within(span, text, open..open + name.len() + 2);
+            let message = format!("{owner}: `{{{name}}}` is left as it is");
+            let help = "values stand in the texts of steps, guards and hooks; here they do not";
+            self.notes.lint(Mistake::new(place, message, "not a value").help(help));
         }
     }
 }
