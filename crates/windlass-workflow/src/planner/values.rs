@@ -150,7 +150,8 @@ pub(super) fn check_env_name(name: &str, span: Range<usize>, owner: &str, notes:
     let (message, help) = if name.starts_with("WINDLASS_") {
         let message = format!("{owner} sets `{name}`, which is not its to set");
         (message, "variables that begin with WINDLASS_ tell a step about its run")
-    } else if name.is_empty() || name.contains('=') || name.contains('\0') {
+    } else if name.is_empty() || name.contains(|c: char| c == '=' || c == '\0' || c.is_whitespace())
+    {
         let message = format!("{owner}: {name:?} cannot be the name of an environment variable");
         (message, "use letters, digits and _, such as BUILD_MODE")
     } else {
