@@ -1,20 +1,29 @@
 //! `windlass check`.
 
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use windlass_workflow::Plan;
 
 use crate::arguments::Form;
 use crate::exit::Exit;
-use crate::workflow_file::WorkflowFile;
+use crate::workflow_file::{WorkflowFile, named_or_default};
 
+/// Checks each file; ends as the worst of them does.
 pub(crate) fn check(
-    path: &Path,
+    files: &[PathBuf],
     params: &[(String, String)],
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let Some(file) = WorkflowFile::open(path, form)? else {
+    if files.is_empty() {
+        return check_one(named_or_default(None)?, params, form);
+    }
+    let exits = files.iter().map(|file| check_one(file, params, form).unwrap_or_else(Exit::told));
+    Ok(exits.max_by_key(|exit| exit.code()).unwrap_or(Exit::Success))
+}
+
+fn check_one(path: &Path, params: &[(String, String)], form: Form) -> Result<Exit, Box<dyn Error>> {
+    let Some(file) = WorkflowFile::check(path, form)? else {
         return Ok(Exit::Usage);
     };
     let workflow = &file.workflow;
