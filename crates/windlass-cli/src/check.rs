@@ -18,7 +18,9 @@ pub(crate) fn check(
     if files.is_empty() {
         return check_one(named_or_default(None)?, params, form);
     }
-    let exits = files.iter().map(|file| check_one(file, params, form).unwrap_or_else(Exit::told));
+    let exits = files
+        .iter()
+        .map(|file| check_one(file, params, form).unwrap_or_else(|failure| Exit::told(&*failure)));
     Ok(exits.max_by_key(|exit| exit.code()).unwrap_or(Exit::Success))
 }
 

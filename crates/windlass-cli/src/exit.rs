@@ -54,9 +54,9 @@ impl From<RunOutcome> for Exit {
 
 impl Exit {
     /// Tells why something failed; how the command ends then.
-    pub(crate) fn told(failure: Box<dyn Error>) -> Self {
+    pub(crate) fn told(failure: &(dyn Error + 'static)) -> Self {
         eprintln!("windlass: {}", tame(&failure.to_string()));
-        Exit::from(&*failure)
+        Exit::from(failure)
     }
 
     /// As `docs/command.md` lists them.

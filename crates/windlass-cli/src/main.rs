@@ -115,5 +115,5 @@ fn carry_out(arguments: &Arguments) -> Exit {
         Verb::Man(man) => man::man(man),
         Verb::Holders => holders::holders(state, form),
     };
-    exit.unwrap_or_else(Exit::told)
+    exit.unwrap_or_else(|failure| Exit::told(&*failure))
 }
