@@ -150,6 +150,12 @@ pub enum ShellPlace {
     /// `$'…'`, or behind it: not every shell reads it alike.
     #[error("in or behind `$'…'`, which not every shell knows")]
     AnsiQuotes,
+    /// `$[ … ]`, or behind it: an arithmetic expression in some shells.
+    #[error("in or behind `$[ ]`, which not every shell knows")]
+    Brackets,
+    /// Behind `>&`, where bash expands a value once more.
+    #[error("behind `>&`, where bash reads a value as shell text")]
+    Duplication,
     /// Behind a `case` inside `$( )`, whose parentheses cannot be told apart.
     #[error("behind a `case` inside `$( )`")]
     CaseInSubstitution,
@@ -165,6 +171,8 @@ impl ShellPlace {
                 "leave out the quotes around the end mark, or write {{name}} for the text {name}"
             }
             ShellPlace::EndMark => "use a fixed word as the end mark",
+            ShellPlace::Brackets => "write $(( )) for arithmetic, and \\$[ for the text $[",
+            ShellPlace::Duplication => "write > {name} 2>&1 in place of >& {name}",
             ShellPlace::CaseInSubstitution => {
                 "write the patterns of `case` with both parentheses, as in (a)"
             }

@@ -57,6 +57,10 @@ struct Lexer<'t, 'n, N> {
     pending: VecDeque<HereDocument>,
     /// Where the present word of a command begins.
     word: usize,
+    /// The words in which the open quotes and substitutions stand, and what is unsafe about them.
+    outer: Vec<(usize, Option<ShellPlace>)>,
+    /// Where the word behind the last `>&` begins.
+    duplicated: Option<usize>,
     /// What stands behind the last `$` that is nothing but itself.
     behind_dollar: Option<usize>,
     /// Why the frames may not be right any more.
@@ -76,6 +80,8 @@ impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
             frames: vec![whole],
             pending: VecDeque::new(),
             word: 0,
+            outer: Vec::new(),
+            duplicated: None,
             behind_dollar: None,
             doubt: None,
         }
@@ -114,6 +120,7 @@ impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
     }
 
     fn push(&mut self, frame: Frame, bytes: usize) {
+        self.outer.push((self.word, self.unsafe_word()));
         self.copy(bytes);
         self.frames.push(frame);
         self.word = self.at;
@@ -122,6 +129,7 @@ impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
     fn pop(&mut self) {
         self.copy_char();
         self.frames.pop();
+        self.word = self.outer.pop().map_or(self.at, |(word, _)| word);
     }
 
     fn command(&mut self) {
@@ -137,10 +145,9 @@ impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
             b'`' => self.push(Frame::Backquotes, 1),
             b'$' => self.dollar(),
             b'#' if at_word => self.copy(rest.find('\n').unwrap_or(rest.len())),
-            b'(' if at_word && rest.starts_with("((") => {
-                self.push(Frame::Arithmetic { parens: 2 }, 2);
-            }
+            b'(' if rest.starts_with("((") => self.push(Frame::Arithmetic { parens: 2 }, 2),
             b'(' | b')' => self.parenthesis(),
+            b'>' if rest.starts_with(">&") => self.duplication(),
             b'<' if rest.starts_with("<<<") => self.separator(3),
             b'<' if rest.starts_with("<<") => self.here_operator(),
             b'\n' => self.newline(),
@@ -153,6 +160,14 @@ impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
     fn separator(&mut self, bytes: usize) {
         self.copy(bytes);
         self.word = self.at;
+    }
+
+    /// `>&` and the blanks behind it.
+    fn duplication(&mut self) {
+        self.copy(2);
+        let rest = self.rest();
+        self.separator(rest.len() - rest.trim_start_matches([' ', '\t']).len());
+        self.duplicated = Some(self.at);
     }
 
     /// Between `case` and `esac` a parenthesis may close without having been opened.
@@ -259,6 +274,10 @@ impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
             self.push(substitution, 2);
         } else if rest.starts_with("${") {
             self.push(Frame::Parameter, 2);
+        } else if rest.starts_with("$[") {
+            // Bash reads an arithmetic expression up to a `]`, others only two characters.
+            self.doubt = self.doubt.or(Some(ShellPlace::Brackets));
+            self.copy(2);
         } else if rest.starts_with("$'") && self.is_command() {
             self.ansi_quotes();
         } else {

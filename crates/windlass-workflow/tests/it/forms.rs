@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use proptest::prelude::*;
 use windlass_workflow::{ShellText, Variable};
 
 use crate::quoting::shells;
@@ -130,6 +131,201 @@ fn every_form_means_the_same_for_every_shell_and_value() {
             }
             let left = fs::read_dir(dir.path()).expect("it is there").count();
             assert_eq!(left, 0, "{shell}: {value:?} was run");
+        }
+    }
+}
+
+/// Constructs of one shell or another in which a value could be read once more.
+const CONSTRUCTS: &[&str] = &[
+    "echo > @",
+    "echo >> @",
+    "echo >| @",
+    "echo &> @",
+    "echo &>> @",
+    "echo >& @",
+    "echo 1>&@",
+    "echo 2>&x@",
+    "echo >& \"@\"",
+    "cat < @",
+    "cat <> @",
+    "cat <& @",
+    "cat 3<&@",
+    "cat <<< @",
+    "cat <(echo @)",
+    "echo x > >(cat @)",
+    "a[@]=1",
+    "a[\"@\"]=1",
+    "a['@']=1",
+    "a[1+@]=1",
+    "a[\"1\"@]=1",
+    "a[$(echo @)]=1",
+    "a[x]=@",
+    "a=(@)",
+    "a=([@]=1)",
+    "a=(1 [\"@\"]=1)",
+    "a=(\n['@']=1)",
+    "a+=([@]=1)",
+    "a[1]+=@",
+    "echo ${a[@]}",
+    "echo ${x:@}",
+    "echo ${x#@}",
+    "echo ${x/@/y}",
+    "echo \"${x:-\"@\"}\"",
+    "echo $((@))",
+    "echo $(( 1 + \"@\" ))",
+    "echo $[@]",
+    "echo \"$[1 + @]\"",
+    "(( @ ))",
+    "((i=@))",
+    "for((i=@;i<1;i++)); do :; done",
+    "for (( i = @; i < 1; i++ )); do :; done",
+    "while((@)); do break; done",
+    "if((@)); then :; fi",
+    "f()((@)); f",
+    "for x in @; do echo $x; done",
+    "select x in @; do break; done < /dev/null",
+    "case @ in @) :;; esac",
+    "x=$(case a in a) echo @;; esac)",
+    "[ @ = x ]",
+    "test @ = x || :",
+    "[[ @ = x ]]",
+    "[[ x = @ ]]",
+    "[[ x =~ @ ]]",
+    "export x=@; x=@ env",
+    "f() { echo @ \"$@\"; }; f @",
+    "echo $'@' @",
+    "echo $\"@\"",
+    "echo `echo @`",
+    "echo `echo \\`echo @\\``",
+    "echo \"`echo \\\"@\\\"`\"",
+    "cat <<E\n@ `echo @` $(echo @) $((@))\nE",
+    "cat <<E\n@\\\n@\nE",
+    "cat <<'E'\n@\nE",
+    "cat <<\"E\" <<F\nx\nE\n@\nF",
+    "echo !@ !\"@\"",
+    "echo ~@ {a,@} {@..3} *@? [@]",
+    "time echo @",
+    "! echo @",
+    "echo @ & wait",
+    "exec echo @",
+    "set -- @; echo $1 \"$1\"",
+    "IFS=@; echo $x",
+    "command echo @ || :",
+    "echo a\\\n@",
+    "echo \"a\\\n@\"",
+    "# @\necho @",
+    "echo a# @ #b @",
+];
+
+#[test]
+fn in_every_construct_a_value_is_refused_or_stays_a_value() {
+    let name = Variable::Param("v".to_owned()).environment_name();
+    let values = [
+        "$(touch canary)",
+        "`touch canary`",
+        "';touch canary;'",
+        "a[$(touch canary)]",
+        "$x(touch canary)",
+    ];
+    let mut taken = 0;
+    for construct in CONSTRUCTS {
+        let text = construct.replace('@', "{v}");
+        let Ok(script) = ShellText::parse(&text, known) else { continue };
+        taken += 1;
+        for (shell, value) in shells().into_iter().flat_map(|shell| values.map(|v| (shell, v))) {
+            let dir = tempfile::tempdir().expect("a directory");
+            let mut command = Command::new(shell);
+            command.args(["-c", script.text()]).current_dir(dir.path()).env(&name, value);
+            command.stdin(Stdio::null()).env("v", OWN).env("x", "").output().expect("it runs");
+            let ran = dir.path().join("canary").exists();
+            assert!(!ran, "{shell}: {value:?} was run by {text:?}, as {:?}", script.text());
+        }
+    }
+    assert!(taken >= 30, "{taken} of {} are taken", CONSTRUCTS.len());
+}
+
+/// Pieces of shell text that open, close and escape one another, and every form between them.
+fn pieces() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "'",
+        "\"",
+        "`",
+        "$(",
+        ")",
+        "(",
+        "${x:-",
+        "${",
+        "}",
+        "{",
+        "$((",
+        "))",
+        "((",
+        "$'",
+        "$\"",
+        "$",
+        "$$",
+        "\\",
+        "\\\n",
+        "#",
+        " ",
+        ";",
+        "\n",
+        "|",
+        "&&",
+        "<<E\n",
+        "<<-E\n",
+        "<<'E'\n",
+        "<<\\E\n",
+        "\nE\n",
+        "<<<",
+        "[",
+        "]",
+        "a",
+        "x=",
+        "a[",
+        "]=",
+        "=(",
+        "for((",
+        ">&",
+        ">& ",
+        ">",
+        "$[",
+        "echo ",
+        "printf %s ",
+        "case a in a) ",
+        "(a) ",
+        ";; esac",
+        "{v}",
+        "{v}",
+        "{v}",
+        "${v}",
+        "{{v}}",
+        "\\{v}",
+        "\\${v}",
+    ]);
+    prop::collection::vec(piece, 1..24).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    /// Most of these texts are nonsense to a shell. Whatever it makes of them, the value stays one.
+    #[test]
+    fn no_text_that_is_taken_runs_a_value(text in pieces()) {
+        let Ok(script) = ShellText::parse(&text, known) else { return Ok(()) };
+        if script.variables().is_empty() {
+            return Ok(());
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let name = Variable::Param("v".to_owned()).environment_name();
+        for shell in shells() {
+            for value in ["$(touch canary)", "`touch canary`", "(touch canary)", "');touch canary;('", "a[$(touch canary)]"] {
+                let mut command = Command::new(shell);
+                command.args(["-c", script.text()]).current_dir(dir.path()).env(&name, value);
+                command.stdin(Stdio::null()).env("v", OWN).env("x", "").output().expect("it runs");
+                let ran = dir.path().join("canary").exists();
+                prop_assert!(!ran, "{shell}: {value:?} was run by {text:?}, as {:?}", script.text());
+            }
         }
     }
 }

@@ -70,15 +70,18 @@ impl<N: ShellNames> Lexer<'_, '_, N> {
             Frame::Backquotes => Some(ShellPlace::Backquotes),
             Frame::Command { .. } | Frame::Double | Frame::HereDocument(_) => None,
         });
-        frames.or(self.doubt).or_else(|| self.is_subscript().then_some(ShellPlace::Subscript))
+        let outer = self.outer.iter().find_map(|(_, place)| *place);
+        frames.or(self.doubt).or(outer).or_else(|| self.unsafe_word())
     }
 
-    /// Whether the word so far is a name with an open bracket, as in `a[`.
-    fn is_subscript(&self) -> bool {
-        let word = if self.is_command() { &self.text[self.word..self.at] } else { "" };
-        let Some((name, index)) = word.split_once('[') else { return false };
-        let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        begins && name.chars().all(is_word) && !index.contains(']')
+    /// What keeps a value out of the present word of a command.
+    pub(super) fn unsafe_word(&self) -> Option<ShellPlace> {
+        let Some(Frame::Command { parens, .. }) = self.frames.last() else { return None };
+        if self.duplicated == Some(self.word) {
+            return Some(ShellPlace::Duplication);
+        }
+        let list = if *parens > 0 { List::Possible } else { List::None };
+        is_subscript(&self.text[self.word..self.at], list).then_some(ShellPlace::Subscript)
     }
 
     pub(super) fn quoted(name: &str) -> String {
@@ -92,4 +95,19 @@ impl<N: ShellNames> Lexer<'_, '_, N> {
     pub(super) fn in_single(name: &str) -> String {
         format!("'\"${{{name}}}\"'")
     }
+}
+
+/// Whether a word can stand in a list that is assigned to an array, as in `a=([1]=x)`.
+#[derive(PartialEq, Eq)]
+enum List {
+    None,
+    Possible,
+}
+
+/// Whether the word so far is a name with an open bracket, as in `a[`, or a bracket in a list.
+fn is_subscript(word: &str, list: List) -> bool {
+    let Some((name, index)) = word.split_once('[') else { return false };
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let names = begins && name.chars().all(is_word) || name.is_empty() && list == List::Possible;
+    names && !index.contains(']')
 }
