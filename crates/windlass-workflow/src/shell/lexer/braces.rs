@@ -98,7 +98,7 @@ impl<N: ShellNames> Lexer<'_, '_, N> {
 }
 
 /// Whether a word can stand in a list that is assigned to an array, as in `a=([1]=x)`.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum List {
     None,
     Possible,
