@@ -187,8 +187,8 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  windlass run examples/hello.toml\n  windlass run nightly.toml report -p env=prod -j 8"
     )]
     Run {
-        /// The workflow file; `-` is standard input
-        file: PathBuf,
+        /// The workflow file; `-` is standard input [default: windlass.toml]
+        file: Option<PathBuf>,
 
         /// Only these steps, and what they need
         #[arg(value_name = "STEP")]
@@ -229,11 +229,14 @@ pub(crate) enum Verb {
         #[arg(value_name = "RUN[/STEP]", add = completions::steps())]
         target: String,
     },
-    /// Say everything that is wrong with a workflow, without running anything
-    #[command(after_help = "Example:\n  windlass check nightly.toml -p env=prod")]
+    /// Say everything that is wrong with workflows, without running anything
+    #[command(
+        after_help = "Examples:\n  windlass check nightly.toml -p env=prod\n  windlass check flows/*.toml"
+    )]
     Check {
-        /// The workflow file; `-` is standard input
-        file: PathBuf,
+        /// The workflow files; `-` is standard input [default: windlass.toml]
+        #[arg(value_name = "FILE")]
+        files: Vec<PathBuf>,
 
         /// A value for a parameter; once one is given, all that have no default must be
         #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = param)]
@@ -244,8 +247,8 @@ pub(crate) enum Verb {
         after_help = "Example:\n  windlass graph nightly.toml --format dot | dot -Tsvg > nightly.svg"
     )]
     Graph {
-        /// The workflow file; `-` is standard input
-        file: PathBuf,
+        /// The workflow file; `-` is standard input [default: windlass.toml]
+        file: Option<PathBuf>,
 
         /// How to show it [default: text, or json with --json]
         #[arg(long, value_enum)]
@@ -255,7 +258,7 @@ pub(crate) enum Verb {
     #[command(after_help = "Example:\n  windlass schema > windlass.schema.json")]
     Schema,
     /// Write a first windlass.toml to learn from
-    #[command(after_help = "Example:\n  windlass init && windlass check windlass.toml")]
+    #[command(after_help = "Example:\n  windlass init && windlass run")]
     Init,
     /// Run a command while holding locks that the whole machine shares
     #[command(

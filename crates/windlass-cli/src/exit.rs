@@ -13,6 +13,7 @@ use crate::guard::LoneGuardError;
 use crate::init::InitError;
 use crate::man::ManError;
 use crate::show::PictureError;
+use crate::talk::tame;
 use crate::workflow_file::{DirError, FileError};
 
 /// How the command ends.
@@ -52,8 +53,14 @@ impl From<RunOutcome> for Exit {
 }
 
 impl Exit {
+    /// Tells why something failed; how the command ends then.
+    pub(crate) fn told(failure: &(dyn Error + 'static)) -> Self {
+        eprintln!("windlass: {}", tame(&failure.to_string()));
+        Exit::from(failure)
+    }
+
     /// As `docs/command.md` lists them.
-    fn code(self) -> u8 {
+    pub(crate) fn code(self) -> u8 {
         let code = match self {
             Exit::Success => 0,
             Exit::Failed => 1,

@@ -126,6 +126,10 @@ impl Alone<'_> {
     /// Everything that the texts of this guard refer to, and what every command of it sees.
     fn env(&self) -> Result<Vec<(String, String)>, LoneGuardError> {
         let mut env = vec![("WINDLASS_GUARD".to_owned(), self.guard.name.clone())];
+        for (name, value) in self.plan.hook_env() {
+            // One that needs the id of a run has no value here.
+            env.extend(self.fill(value).ok().map(|value| (name.to_owned(), value)));
+        }
         for (name, value) in self.plan.params.iter().filter(|(_, value)| fits(value)) {
             env.push((format!("WINDLASS_PARAM_{name}"), value.clone()));
         }

@@ -8,6 +8,7 @@ mod arguments;
 mod check;
 mod clean;
 mod completions;
+mod diagnostics;
 mod display;
 mod events;
 mod exit;
@@ -33,7 +34,6 @@ mod times;
 mod why;
 mod workflow_file;
 
-use std::io::{self, Write};
 use std::panic;
 use std::path::Path;
 use std::process::ExitCode;
@@ -84,15 +84,14 @@ fn carry_out(arguments: &Arguments) -> Exit {
     let shown = run::Shown { mode: arguments.output, form };
     let exit = match &arguments.verb {
         Verb::Run { file, steps, params, jobs } => {
-            let order =
-                RunArguments { file, steps, params, jobs: jobs.and_then(|Jobs(jobs)| jobs) };
-            run::run(state, &order, shown)
+            let (file, jobs) = (file.as_deref(), jobs.and_then(|Jobs(jobs)| jobs));
+            run::run(state, &RunArguments { file, steps, params, jobs }, shown)
         }
         Verb::Retry { run, steps } => run::retry(state, run, steps, shown),
         Verb::Cancel { target } => run::cancel(state, target, shown),
         Verb::Resume { run } => run::resume(state, run, shown),
-        Verb::Check { file, params } => check::check(file, params, form),
-        Verb::Graph { file, format } => graph::graph(file, *format, form),
+        Verb::Check { files, params } => check::check(files, params, form),
+        Verb::Graph { file, format } => graph::graph(file.as_deref(), *format, form),
         Verb::Schema => schema::schema(),
         Verb::Init => init::init(),
         Verb::Lock(lock) => lock::lock(state, lock, form),
@@ -116,9 +115,5 @@ fn carry_out(arguments: &Arguments) -> Exit {
         Verb::Man(man) => man::man(man),
         Verb::Holders => holders::holders(state, form),
     };
-    exit.unwrap_or_else(|failure| {
-        // Whoever has closed the stream still gets the exit code.
-        let _ = writeln!(io::stderr(), "windlass: {}", talk::tame(&failure.to_string()));
-        Exit::from(&*failure)
-    })
+    exit.unwrap_or_else(|failure| Exit::told(&*failure))
 }

@@ -12,11 +12,11 @@ use crate::arguments::Form;
 use crate::display::{Display, Options, Outline, OutputMode, Verb};
 use crate::exit::Exit;
 use crate::state;
-use crate::workflow_file::WorkflowFile;
+use crate::workflow_file::{WorkflowFile, named_or_default};
 
 /// What `run` was asked for.
 pub(crate) struct RunArguments<'a> {
-    pub(crate) file: &'a Path,
+    pub(crate) file: Option<&'a Path>,
     pub(crate) steps: &'a [String],
     pub(crate) params: &'a [(String, String)],
     pub(crate) jobs: Option<u32>,
@@ -41,9 +41,14 @@ pub(crate) fn run(
     arguments: &RunArguments<'_>,
     shown: Shown,
 ) -> Result<Exit, Box<dyn Error>> {
-    let Some(read) = WorkflowFile::open(arguments.file, shown.form)? else {
+    let path = named_or_default(arguments.file)?;
+    let read = WorkflowFile::open(path, shown.form).map_err(|error| error.or_step(path))?;
+    let Some(read) = read else {
         return Ok(Exit::Usage);
     };
+    if let Err(mistakes) = read.workflow.require_steps() {
+        return Ok(shown.form.refuse(&read.name, &mistakes));
+    }
     let dir = read.dir()?;
     let WorkflowFile { name, text, workflow, .. } = read;
     let order = RunRecord {

@@ -174,6 +174,7 @@ impl Coordinator {
         run: RunRecord,
         workflow: Workflow,
     ) -> Result<Self, RunError> {
+        workflow.require_steps()?;
         let plan = plan_as_asked(workflow, &run)?;
         let workflow = plan.name.clone();
         let mut schedule = Schedule::new(plan);

@@ -230,13 +230,16 @@ impl Values<'_> {
         }
     }
 
-    /// The variables of the step, those of the run, and the values of what a text refers to.
+    /// The variables of the step or the hook, those of the run, and the values of what a text refers to.
     fn environment(&self, variables: &[&Variable]) -> Result<Vec<(String, String)>, Unready> {
         let state = self.orders.state.to_str();
         let state = state.map(|state| (STATE_VARIABLE.to_owned(), state.to_owned()));
         let mut env: Vec<_> = state.into_iter().collect();
-        for (name, value) in self.step.iter().flat_map(|step| &step.env) {
-            env.push((name.clone(), self.checked(value, || format!("${name}"))?));
+        let of_step = self.step.into_iter().flat_map(|step| &step.env);
+        let of_step = of_step.map(|(name, value)| (name.as_str(), value));
+        let of_hook = self.orders.plan.hook_env().filter(|_| self.step.is_none());
+        for (name, value) in of_step.chain(of_hook) {
+            env.push((name.to_owned(), self.checked(value, || format!("${name}"))?));
         }
         // A step may do without a parameter that is too large; one that refers to it cannot.
         for (name, value) in self.orders.plan.params.iter().filter(|(_, value)| size::fits(value)) {

@@ -22,7 +22,7 @@ use crate::written::{Entries, Given};
 /// A Windlass workflow: steps that depend on each other, and the limits under which they run.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(title = "Windlass workflow", extend("required" = ["step"]))]
+#[schemars(title = "Windlass workflow", extend("anyOf" = [{ "required": ["step"] }, { "required": ["guard"] }]))]
 pub(crate) struct File {
     /// What the workflow is called. Default: the file's name.
     pub(crate) name: Given<String>,
@@ -36,7 +36,7 @@ pub(crate) struct File {
     pub(crate) on_failure: Given<OnFailure>,
     /// Parameters, given on the command line as -p name=value: a default value, or a table.
     pub(crate) params: Given<Entries<ParamEntry>>,
-    /// Environment variables for every step.
+    /// Environment variables for every step and every hook.
     pub(crate) env: Given<Entries<Scalar>>,
     /// What every step has unless it says otherwise.
     pub(crate) defaults: Given<DefaultsTable>,

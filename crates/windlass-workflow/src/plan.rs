@@ -11,6 +11,7 @@ use crate::guard::Guard;
 use crate::resource::{Resource, ResourceKind, Semaphore};
 use crate::script::Command;
 use crate::step::Step;
+use crate::template::Template;
 use crate::variable::Variable;
 
 /// A workflow that can be run.
@@ -45,6 +46,8 @@ pub struct Plan {
     pub guards: Vec<Guard>,
     /// Commands for the end of the run, and for a guard that needs a person.
     pub hooks: Hooks,
+    /// The variables of `[env]`, which every step and every hook has.
+    pub env: BTreeMap<String, Template>,
     /// The steps, as they stand in the file, except that each comes after those it follows.
     pub steps: Vec<Step>,
 }
@@ -57,6 +60,15 @@ impl Plan {
             matches!(resource.kind, ResourceKind::Count(_) | ResourceKind::Items { .. })
         });
         held.map(|resource| (resource.name.clone(), resource.kind.most())).collect()
+    }
+
+    /// Returns the variables of `[env]` that make sense outside a step: a value that refers to
+    /// `{step}` or `{attempt}` has none there.
+    pub fn hook_env(&self) -> impl Iterator<Item = (&str, &Template)> {
+        let of_a_step =
+            |variable: &Variable| matches!(variable, Variable::Step | Variable::Attempt);
+        let env = self.env.iter().filter(move |(_, value)| !value.variables().any(of_a_step));
+        env.map(|(name, value)| (name.as_str(), value))
     }
 
     /// The value of a variable for `step`, if the plan says it. What only a run knows has none:

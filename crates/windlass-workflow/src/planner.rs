@@ -9,6 +9,7 @@ mod declared;
 mod defaults;
 mod each;
 mod edges;
+mod fixed;
 mod guards;
 mod index;
 mod outputs;
@@ -30,18 +31,21 @@ use crate::plan::{Hooks, Plan};
 use crate::script::{Command, Shell};
 use crate::step::Step;
 use declared::Declared;
+pub(crate) use declared::no_steps;
 use texts::{Scope, Texts};
 
 /// The plan of a file, and its parameters. Means nothing if mistakes were told.
 pub(crate) fn plan(file: &str, text: &str, written: &File, notes: &Notes) -> (Plan, Vec<Param>) {
     let params = params::params(written, notes);
-    let declared = Declared::all(written, notes);
+    let each = fixed::EachTexts::new(written, text, notes);
+    let declared = Declared::all(written, &each, notes);
     let texts = Texts::new(text, notes, &params, &declared);
     let resources = resources::resources(written, notes);
     let semaphores = resources::semaphores(written, notes);
     let guards = guards::guards(written, &texts, &declared);
     let known = index::Known { resources: &resources, semaphores: &semaphores, guards: &guards };
-    let steps = steps::steps(written, &texts, &declared, &known);
+    let env = defaults::env(written, &texts);
+    let steps = steps::steps(written, &texts, &declared, &known, &env);
     let steps = in_order(steps, &texts, &declared);
     let plan = Plan {
         name: name(file, written, notes),
@@ -50,6 +54,7 @@ pub(crate) fn plan(file: &str, text: &str, written: &File, notes: &Notes) -> (Pl
         deadline: times::some_time(&written.deadline, "`deadline`", notes),
         on_failure: written.on_failure.value().copied().unwrap_or_default(),
         hooks: written.on.value().map(|table| hooks(table, &texts)).unwrap_or_default(),
+        env,
         resources,
         semaphores,
         guards,
@@ -57,6 +62,7 @@ pub(crate) fn plan(file: &str, text: &str, written: &File, notes: &Notes) -> (Pl
     };
     if notes.count() == 0 {
         params::warn_unused(written, &texts);
+        fixed::warn(written, &texts);
     }
     (plan, params)
 }

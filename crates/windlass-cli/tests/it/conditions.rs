@@ -256,6 +256,16 @@ fn a_hook_that_takes_too_long_is_asked_to_end_and_told() {
 }
 
 #[test]
+fn hooks_see_the_variables_of_the_file() {
+    let flow = "[params]\nv = 'x'\n[env]\nTARGET = 'to-{v} of {name}'\nOWN = '{step}'\n\
+        [defaults]\nenv = { ONLY = 'steps' }\n\
+        [on]\nsuccess = 'echo \"$TARGET ${OWN-none} ${ONLY-none}\" >> record'\n\
+        [step.a]\nrun = 'echo \"$TARGET $OWN $ONLY\" >> record'";
+    let bench = check(flow, 0, &[]);
+    assert_eq!(bench.read("record"), "to-x of flow a steps\nto-x of flow none none\n");
+}
+
+#[test]
 fn a_cancel_ends_a_hook_that_does_not_end() {
     let bench = Bench::new();
     let hook = "[on]\ntimeout = '1h'\nsuccess = 'touch called; sleep 600'\n";

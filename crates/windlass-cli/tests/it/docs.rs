@@ -4,6 +4,7 @@
 
 mod console;
 mod links;
+mod recipes;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -282,13 +283,17 @@ fn every_command_in_the_docs_runs_and_prints_what_is_shown_below_it() {
         if block.owner() != Some(Kind::Script) {
             continue;
         }
-        let output = stage().script(&script(&block.text)).output().expect("a shell runs");
-        let said = stdout(&output) + &stderr(&output);
-        assert!(output.status.success(), "{}: {said}", block.place);
         let below = blocks.get(place + 1).filter(|next| next.owner() == Some(Kind::Printed));
-        if let Some(shown) = below {
-            check_shown(shown, &output);
-            owned.insert(&shown.place);
+        for shell in recipes::shells_for(block) {
+            let stage = stage();
+            recipes::install(&stage, shell);
+            let output = stage.script(&script(&block.text)).output().expect("a shell runs");
+            let said = stdout(&output) + &stderr(&output);
+            assert!(output.status.success(), "{} with {shell}: {said}", block.place);
+            if let Some(shown) = below {
+                check_shown(shown, &output);
+                owned.insert(&shown.place);
+            }
         }
     }
     let shown = blocks.iter().filter(|block| block.owner() == Some(Kind::Printed));

@@ -37,6 +37,41 @@ fn a_check_passes_is_not_yet_or_is_broken() {
 }
 
 #[test]
+fn a_file_with_guards_alone_is_enough() {
+    let bench = Bench::new();
+    bench.write(
+        "guards.toml",
+        "[guard.up]\ncondition = 'true'\n[guard.down]\ncondition = 'false'\n",
+    );
+    let output = bench.call(&["guard", "guards.toml", "up"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let output = bench.call(&["check", "guards.toml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "guards.toml: 2 guards, no mistakes\n");
+    for verb in ["run", "graph"] {
+        let output = bench.call(&[verb, "guards.toml"]);
+        assert_eq!(output.status.code(), Some(2), "{verb}");
+        let said = stderr(&output);
+        assert!(said.starts_with("error: this workflow has no steps\n"), "{verb}: {said}");
+        assert!(!bench.path("state/runs").exists(), "{verb} stores no run");
+    }
+}
+
+#[test]
+fn a_guard_and_its_hook_see_the_variables_of_the_file() {
+    let guard = "condition = 'test \"$TARGET\" = to-x'\n[env]\nTARGET = 'to-{v}'\nWHOSE = '{run}'";
+    check(guard, 0, "g: passed");
+    let asked = "condition = 'false'\nretry = { max = 0, interval = '1s' }\non_timeout = 'escalate'\n\
+        [env]\nTARGET = 'to-{v}'\n[on]\nescalate = 'echo \"$TARGET\" > asked.new; mv asked.new asked'";
+    let bench = bench(asked);
+    let waiting = bench.start(&["guard", "flow.toml", "g"]);
+    bench.await_file("asked");
+    assert!(bench.call(&["approve", "guard/g"]).status.success());
+    assert!(waiting.wait_with_output().expect("it ends").status.success());
+    assert_eq!(bench.read("asked"), "to-x\n");
+}
+
+#[test]
 fn guards_that_are_not_there_are_told_with_those_that_are() {
     let bench = bench("condition = 'true'");
     let output = bench.call(&["guard", "flow.toml", "h"]);

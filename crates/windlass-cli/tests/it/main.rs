@@ -3,6 +3,7 @@
 mod answers;
 mod before_running;
 mod bench;
+mod commands;
 mod commits;
 mod conditions;
 mod damage;
@@ -32,4 +33,5 @@ mod storms;
 mod terminal;
 mod times;
 mod usage;
+mod values;
 mod verbs;

@@ -32,10 +32,14 @@ pub(super) struct Defaults {
 }
 
 impl Defaults {
-    pub(super) fn new(file: &File, texts: &Texts<'_>, index: &Index<'_>) -> Self {
+    /// The defaults on top of `env`, the variables of `[env]`.
+    pub(super) fn new(
+        file: &File,
+        texts: &Texts<'_>,
+        index: &Index<'_>,
+        mut env: BTreeMap<String, Template>,
+    ) -> Self {
         let notes = texts.notes;
-        let mut env = BTreeMap::new();
-        environment(&file.env, &Scope::steps("`env`".to_owned()), texts, &mut env);
         let empty = Default::default();
         let table = file.defaults.value().unwrap_or(&empty);
         let scope = Scope::steps("`defaults`".to_owned());
@@ -52,6 +56,13 @@ impl Defaults {
             shell: shell(&table.shell, "`defaults`", notes).unwrap_or_default(),
         }
     }
+}
+
+/// The variables of `[env]`.
+pub(super) fn env(file: &File, texts: &Texts<'_>) -> BTreeMap<String, Template> {
+    let mut env = BTreeMap::new();
+    environment(&file.env, &Scope::steps("`env`".to_owned()), texts, &mut env);
+    env
 }
 
 /// The directory at a key.

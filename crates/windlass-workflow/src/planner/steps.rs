@@ -1,6 +1,6 @@
 //! The steps themselves: defaults merged, names resolved, one for every combination of `each`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use super::declared::{Declared, DeclaredStep};
@@ -25,9 +25,10 @@ pub(super) fn steps(
     texts: &Texts<'_>,
     declared: &Declared<'_>,
     known: &Known<'_>,
+    env: &BTreeMap<String, Template>,
 ) -> Vec<(Step, Places)> {
     let index = Index::new(known);
-    let defaults = Defaults::new(file, texts, &index);
+    let defaults = Defaults::new(file, texts, &index, env.clone());
     let mut steps = Vec::with_capacity(declared.len());
     let mut edge_count = 0;
     for (place, step) in declared.steps.iter().enumerate() {

@@ -194,9 +194,12 @@ fn a_shell_that_is_not_posix_reads_run_and_sh_the_rest() {
 }
 
 #[test]
-fn text_for_a_shell_that_is_not_posix_stays_as_it_is_written() {
-    let run = r#"print("\{v}")"#;
-    let text = format!("[params]\nv = 1\n[step.a]\nshell = ['python3', '-c']\nrun = '{run}'");
+fn text_for_a_shell_that_is_not_posix_stays_as_it_is_but_for_doubled_braces() {
+    let run = r#"print(f"{{v}}", "${v}", r"\{v\}", {"a": {}}, '{{.Name}}')"#;
+    let text = format!(
+        "[params]\nv = 1\n[step.a]\nshell = ['python3', '-c']\nrun = \"\"\"{}\"\"\"",
+        run.replace('\\', "\\\\"),
+    );
     let Command::Script(script) = &plan(&text).steps[0].run else { panic!("it is shell text") };
-    assert_eq!(script.text.text(), run);
+    assert_eq!(script.text.text(), run.replace("{{v}}", "{v}"));
 }

@@ -100,12 +100,9 @@ fn variables_that_are_empty_are_as_good_as_none() {
 #[test]
 fn the_usage_below_an_error_shows_no_variables() {
     let bench = Bench::new();
-    let said = stderr(&super::script(&bench, "WINDLASS_JOBS=3 WINDLASS_JSON=1 \"$WINDLASS\" run"));
-    assert!(
-        said.contains("Usage: windlass run [OPTIONS] <FILE> [STEP]...")
-            || said.contains("Usage: windlass run <FILE> [STEP]..."),
-        "{said}"
-    );
+    let called = "WINDLASS_JOBS=3 WINDLASS_JSON=1 \"$WINDLASS\" run --nothing";
+    let said = stderr(&super::script(&bench, called));
+    assert!(said.contains("Usage: windlass run [OPTIONS] [FILE] [STEP]..."), "{said}");
     let said = stderr(&call(&bench, &["lock", "deploy", "./deploy.sh"]));
     assert!(said.contains("a command stands behind `--`"), "{said}");
 }
