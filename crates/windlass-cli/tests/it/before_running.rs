@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::bench::{Bench, repository, stderr, stdout};
+use crate::terminal::Terminal;
 
 #[test]
 fn check_tells_every_mistake_and_runs_nothing() {
@@ -148,6 +149,9 @@ fn mistakes_have_colours_where_they_are_wanted() {
         assert!(said(&[forced]).contains("\x1b[1m"), "{file}");
         assert!(!said(&[]).contains('\x1b'), "{file}: it is no terminal");
         assert!(!said(&[forced, ("NO_COLOR", "1")]).contains('\x1b'), "{file}");
+        let mut terminal = Terminal::start(bench.command(&["check", file]), (24, 80));
+        terminal.end();
+        assert!(terminal.bytes().contains("\x1b[1m"), "{file}: {}", terminal.bytes());
     }
 }
 

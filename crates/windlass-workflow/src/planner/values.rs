@@ -49,15 +49,7 @@ pub(super) fn command(
             script(text, span, scope, shell, texts).map(Command::Script)
         }
         OneOrMany::Many(list) => {
-            let arguments = list.iter().filter_map(Written::placed);
-            let program = list.first().and_then(|program| program.value.as_deref());
-            // An argument of a shell may be shell text, with variables of its own.
-            let for_shell = program.is_some_and(|program| Shell::named(program).is_posix());
-            let argument = |(text, span): (&String, _)| match for_shell {
-                true => texts.foreign(text, span, scope),
-                false => texts.template(text, &span, scope, Unknown::LeaveAlone),
-            };
-            let arguments: Vec<_> = arguments.map(argument).collect();
+            let arguments = arguments(list, scope, texts);
             // Of an entry that cannot be read there is a mistake already.
             let all_read = arguments.len() == list.len();
             if all_read && arguments.first().is_none_or(|program| program.parts().is_empty()) {
@@ -66,6 +58,37 @@ pub(super) fn command(
             Some(Command::List(arguments))
         }
     }
+}
+
+/// A program and its arguments. Those of a shell may be shell text, with variables of its own.
+fn arguments(list: &[Written<String>], scope: &Scope<'_>, texts: &Texts<'_>) -> Vec<Template> {
+    let program = list.first().and_then(|program| program.value.as_deref());
+    let for_shell = program.is_some_and(|program| Shell::named(program).is_posix());
+    let mut before = "";
+    let mut arguments = Vec::new();
+    for (text, span) in list.iter().filter_map(Written::placed) {
+        let argument = match for_shell {
+            true => texts.foreign(text, span.clone(), scope),
+            false => texts.template(text, &span, scope, Unknown::LeaveAlone),
+        };
+        if for_shell && before.starts_with('-') && before.ends_with('c') {
+            warn_of_code(&argument, span, scope, texts);
+        }
+        before = text;
+        arguments.push(argument);
+    }
+    arguments
+}
+
+/// In a list a value is inserted as it is, so a shell that is given text runs what the value says.
+fn warn_of_code(text: &Template, span: Range<usize>, scope: &Scope<'_>, texts: &Texts<'_>) {
+    let Some(variable) = text.variables().next() else { return };
+    let message = format!("{}: the value of `{{{variable}}}` becomes shell text here", scope.owner);
+    let help = format!(
+        "write `run` as one text, in which values are quoted, or pass the value behind the text: \
+         \"echo \\\"$1\\\"\", \"-\", \"{{{variable}}}\""
+    );
+    texts.notes.warn(Mistake::new(span, message, "a shell would run what it says").help(help));
 }
 
 /// Shell text with its shell.
