@@ -271,7 +271,7 @@ impl Coordinator {
         fs::create_dir_all(&logs).map_err(|source| RunError::Io { what, source })?;
         let what = "processes cannot be waited for";
         let made = mailbox().and_then(|(tell, news)| {
-            let processes = Processes::new(&leader.mark(), schedule.at_once(), &news, &logs)?;
+            let processes = Processes::new(&leader.mark(), schedule.at_once(), &news)?;
             Ok((tell, news, processes))
         });
         let (tell, news, processes) = made.map_err(|source| RunError::Io { what, source })?;
@@ -406,10 +406,7 @@ impl Coordinator {
         watch: &mut impl FnMut(&Update<'_>),
     ) -> Result<(), RunError> {
         let synced = if follow.is_empty() { self.sync() } else { self.sync_quickly() };
-        if let Err(error) = synced {
-            follow.into_iter().for_each(|prepared| self.processes.give_up(prepared));
-            return Err(error);
-        }
+        synced?;
         follow.into_iter().try_for_each(|prepared| self.begin(prepared))?;
         let late = self.show(watch);
         late.into_iter().try_for_each(|work| self.ask_to_end(work))?;

@@ -4,7 +4,6 @@
 //! is among the last, so those are free for a look at a process: nobody is overlooked because as many
 //! files are open as may be.
 
-use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
@@ -13,11 +12,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// How many numbers are for what is closed again at once, or comes late: bells, and who beats.
 const PASSING: u64 = 32;
 
-/// Makes room for a handle on each of so many processes. Those that are started inherit the limit, so
+/// Makes room for a handle on each of so many processes and for what it prints. Those that are started inherit the limit, so
 /// it is left alone where it suffices.
 pub(crate) fn allow(processes: usize) {
     // The store, bells and logs are open besides, and a second handle on whoever has to end.
-    let needed = (processes as u64).saturating_mul(2).saturating_add(128);
+    let needed = (processes as u64).saturating_mul(3).saturating_add(128);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_some_and(|current| current < needed) {
         let current = Some(maximum.map_or(needed, |maximum| maximum.min(needed)));
@@ -34,13 +33,6 @@ pub(crate) fn to_keep<F: AsRawFd>(file: F) -> rustix::io::Result<F> {
         true => Ok(file),
         false => Err(Errno::MFILE),
     }
-}
-
-/// Whether a file could not be opened because as many are open as may be.
-pub(crate) fn is_no_room(error: &io::Error) -> bool {
-    [Errno::MFILE, Errno::NFILE]
-        .iter()
-        .any(|none| error.raw_os_error() == Some(none.raw_os_error()))
 }
 
 /// Whether there is room for another file that is to stay open, seen by opening one once more.

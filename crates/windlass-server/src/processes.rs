@@ -5,8 +5,7 @@
 //! an attempt that leaves nothing costs no search; one that has to be ended, or has left something,
 //! is handed to the thread that ends trees. Knows nothing of steps, stores or decisions.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fs::File;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -30,12 +29,14 @@ use crate::ender::{Condemned, Ender, Gone, Mercy};
 use crate::fault::Point;
 use crate::files;
 use crate::launch::{Launched, Launcher};
+use crate::log_file::LogFile;
+use crate::log_pipe::LogPipe;
+use crate::log_pipes::LogPipes;
 use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::order::Order;
 use crate::orphans::{Orphan, Orphans};
 use crate::outputs;
 use crate::poll::{poll, timespec};
-use crate::spares::{Lent, Spares};
 use crate::spawn::reap;
 use crate::tree::{self, MARKS, PATIENCE, Process, Reach};
 
@@ -43,9 +44,6 @@ use crate::tree::{self, MARKS, PATIENCE, Process, Reach};
 pub(crate) const CANNOT_START: i32 = 126;
 /// How often orphans are looked for while nothing else happens.
 const SWEEP: Duration = Duration::from_secs(1);
-/// How long an attempt runs before its log gets its name, though it may be empty: people look for it,
-/// and most small steps are over by then.
-const NAMELESS: Duration = Duration::from_millis(20);
 /// How many ends one wait can tell of.
 const AT_ONCE: usize = 256;
 /// What the table calls what is no process's end: news from outside, from our own threads, and bells.
@@ -72,9 +70,9 @@ pub(crate) struct Processes {
     exited: BTreeSet<Job>,
     orphans: Orphans,
     launcher: Launcher,
-    spares: Spares,
-    /// When the logs of attempts get their names, and of which life of whose.
-    nameless: VecDeque<(Instant, Job, u32)>,
+    pipes: LogPipes,
+    /// When orphans were looked for last.
+    looked: Instant,
     ender: Option<Ender>,
     /// The word that marks all of them.
     mark: String,
@@ -88,18 +86,18 @@ struct Running {
     /// When it was started at the earliest, in ticks since boot.
     born: u64,
     traces: Traces,
-    /// What it prints to, as long as that is not called its log.
-    spare: Option<Lent>,
     tree: TreeState,
 }
 
-/// What has happened besides the ends of processes.
+/// What has happened.
 #[derive(Default)]
 struct Happened {
     news: bool,
     rang: bool,
     /// One of our own threads has something to say.
     words: bool,
+    /// A process has ended.
+    exits: bool,
 }
 
 /// What has ended a wait.
@@ -110,6 +108,8 @@ pub(crate) struct Woken {
     pub(crate) news: bool,
     /// A bell rings.
     pub(crate) rang: bool,
+    /// A log cannot be written.
+    pub(crate) log_error: Option<io::Error>,
 }
 
 /// What is known of the processes that an attempt has started.
@@ -133,18 +133,18 @@ pub(crate) struct Traces {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Where what a process prints goes.
+/// The log file that receives what a process prints.
 #[derive(Clone, Debug)]
 pub(crate) enum Log {
-    /// There from the beginning: that it is there tells that there was a process.
-    AtOnce(PathBuf),
-    /// There a moment later, unless the process has ended well by then and printed nothing.
-    Soon(PathBuf),
+    /// It is created before the process starts: its existence tells that there was a process.
+    AtStart(PathBuf),
+    /// It is created when the process prints something, or fails.
+    WithOutput(PathBuf),
 }
 
 impl Log {
     pub(crate) fn path(&self) -> &Path {
-        let (Log::AtOnce(path) | Log::Soon(path)) = self;
+        let (Log::AtStart(path) | Log::WithOutput(path)) = self;
         path
     }
 }
@@ -154,8 +154,6 @@ pub(crate) struct Prepared {
     job: Job,
     ready: Ready,
     traces: Traces,
-    /// What it will print to, as long as that is not called its log.
-    spare: Option<Lent>,
 }
 
 impl Prepared {
@@ -181,7 +179,7 @@ pub(crate) struct NotStarted {
 
 impl NotStarted {
     fn new(job: Job, order: Order, log: Log, error: io::Error) -> Self {
-        let (Log::AtOnce(log) | Log::Soon(log)) = log;
+        let (Log::AtStart(log) | Log::WithOutput(log)) = log;
         Self { job, program: order.program, dir: order.dir, log, error }
     }
 }
@@ -204,13 +202,8 @@ enum Owner {
 
 impl Processes {
     /// `mark` is a word that all attempts carry, `at_once` how many there may be at a time; `news`
-    /// ends a wait, too. Their logs are in `logs`.
-    pub(crate) fn new(
-        mark: &str,
-        at_once: usize,
-        news: &impl AsFd,
-        logs: &Path,
-    ) -> io::Result<Self> {
+    /// ends a wait, too.
+    pub(crate) fn new(mark: &str, at_once: usize, news: &impl AsFd) -> io::Result<Self> {
         files::allow(at_once);
         let table = epoll::create(CreateFlags::CLOEXEC)?;
         let (tell, words) = mailbox()?;
@@ -223,8 +216,8 @@ impl Processes {
             exited: BTreeSet::new(),
             orphans: Orphans::receive()?,
             launcher: Launcher::new()?,
-            spares: Spares::of(logs)?,
-            nameless: VecDeque::new(),
+            pipes: LogPipes::new(),
+            looked: Instant::now(),
             ender: None,
             mark: mark.to_owned(),
             words,
@@ -233,81 +226,49 @@ impl Processes {
     }
 
     /// Makes everything ready for the process of an attempt, so that nothing is left to do but to start
-    /// it. An error is that there can be no log of it, which is nobody's fault who would print there;
-    /// that as many files are open as may be is the attempt's.
-    pub(crate) fn prepare(
-        &mut self,
-        job: Job,
-        order: Order,
-        traces: Traces,
-    ) -> io::Result<Result<Prepared, NotStarted>> {
-        match self.open_log(&traces.log) {
-            Ok((spare, log)) => {
-                Ok(Ok(Prepared { job, ready: Ready::new(order, log), traces, spare }))
-            }
-            Err(error) if files::is_no_room(&error) => {
-                Ok(Err(NotStarted::new(job, order, traces.log, error)))
-            }
-            Err(error) => Err(error),
+    /// it. An error is that its log cannot be created, which is no fault of the attempt.
+    pub(crate) fn prepare(&self, job: Job, order: Order, traces: Traces) -> io::Result<Prepared> {
+        if let Log::AtStart(log) = &traces.log {
+            LogFile::new(log.clone()).create()?;
         }
+        Ok(Prepared { job, ready: Ready::new(order), traces })
     }
 
     /// Starts the process of an attempt.
     pub(crate) fn start(&mut self, prepared: Prepared) -> Result<(), NotStarted> {
-        let Prepared { job, ready, traces, spare } = prepared;
+        let Prepared { job, ready, traces } = prepared;
         let born = ticks();
         #[cfg(windlass_faults)]
         Point::BeforeSpawn.reached();
-        let room = files::room(&self.table).map_err(io::Error::from);
-        let started = room.and_then(|()| ready.start(&mut self.launcher)).and_then(|process| {
-            #[cfg(windlass_faults)]
-            Point::AfterSpawn.reached();
-            self.watch(&process).map(|()| process)
-        });
-        let process = match started {
+        let process = match self.launch(&ready, &traces.log) {
             Ok(process) => process,
-            Err(error) => {
-                spare.iter().for_each(|spare| self.spares.take_back(spare));
-                return Err(NotStarted::new(job, ready.order, traces.log, error));
-            }
+            Err(error) => return Err(NotStarted::new(job, ready.order, traces.log, error)),
         };
-        let number = process.id();
-        if spare.is_some() {
-            self.nameless.push_back((Instant::now() + NAMELESS, job, number));
-        }
-        self.jobs.insert(number, job);
+        self.jobs.insert(process.id(), job);
         let tree = TreeState::Free;
-        self.running.insert(job, Running { process, born, traces, spare, tree });
+        self.running.insert(job, Running { process, born, traces, tree });
         Ok(())
     }
 
-    /// An attempt that was made ready does not begin.
-    pub(crate) fn give_up(&mut self, prepared: Prepared) {
-        let Prepared { spare, .. } = prepared;
-        spare.iter().for_each(|spare| self.spares.take_back(spare));
+    /// Launches a process with a pipe to its log, and watches both.
+    fn launch(&mut self, ready: &Ready, log: &Log) -> io::Result<Launched> {
+        let (pipe, writer) = LogPipe::to(LogFile::new(log.path().to_owned()))?;
+        files::room(&self.table)?;
+        let process = ready.start(&mut self.launcher, writer.as_fd())?;
+        #[cfg(windlass_faults)]
+        Point::AfterSpawn.reached();
+        self.watch(&process, pipe)?;
+        Ok(process)
     }
 
-    fn open_log(&mut self, log: &Log) -> io::Result<(Option<Lent>, File)> {
-        match log {
-            Log::Soon(log) => {
-                let (spare, file) = self.spares.lend(log)?;
-                let file = files::to_keep(file).inspect_err(|_| self.spares.take_back(&spare))?;
-                Ok((Some(spare), file))
-            }
-            // Whatever else opens it, nobody writes over others.
-            Log::AtOnce(log) => {
-                let file = File::options().create(true).append(true).open(log)?;
-                Ok((None, files::to_keep(file)?))
-            }
-        }
-    }
-
-    fn watch(&self, process: &Launched) -> io::Result<()> {
+    fn watch(&mut self, process: &Launched, pipe: LogPipe) -> io::Result<()> {
         let name = EventData::new_u64(process.id().into());
         let once = EventFlags::IN | EventFlags::ONESHOT;
-        epoll::add(&self.table, process, name, once).map_err(|error| {
+        let watched = epoll::add(&self.table, process, name, once).map_err(io::Error::from);
+        let watched = watched.and_then(|()| self.pipes.add(process.id(), pipe, &self.table));
+        watched.map_err(|error| {
             // One that cannot be waited for with the others must not go on.
-            process.abandon().err().unwrap_or_else(|| error.into())
+            process.abandon().err().unwrap_or(error)
         })
     }
 
@@ -346,13 +307,17 @@ impl Processes {
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             let sweep = (!self.running.is_empty()).then_some(SWEEP);
-            let nameless = self.until_name();
-            let happened = self.sleep([left, sweep, nameless].into_iter().flatten().min())?;
-            let over = self.look(&happened)?;
-            self.name_logs();
-            let Happened { news, rang, .. } = happened;
-            if news || rang || !over.is_empty() || left.is_some_and(|left| left.is_zero()) {
-                return Ok(Woken { over, news, rang });
+            let rested = self.pipes.until_rested();
+            let happened = self.sleep([left, sweep, rested].into_iter().flatten().min())?;
+            self.pipes.drain_rested(&self.table)?;
+            let Happened { news, rang, words, exits } = happened;
+            let due = left.is_some_and(|left| left.is_zero());
+            // That something was printed says nothing about orphans.
+            let looks = news || rang || words || exits || due || self.looked.elapsed() >= SWEEP;
+            let over = if looks { self.look(&happened)? } else { Vec::new() };
+            let log_error = self.pipes.take_error();
+            if news || rang || due || !over.is_empty() || log_error.is_some() {
+                return Ok(Woken { over, news, rang, log_error });
             }
         }
     }
@@ -380,25 +345,6 @@ impl Processes {
         }
     }
 
-    /// How long until a log gets its name.
-    fn until_name(&mut self) -> Option<Duration> {
-        while let Some((_, job, number)) = self.nameless.front()
-            && self.running.get(job).is_none_or(|running| running.process.id() != *number)
-        {
-            self.nameless.pop_front();
-        }
-        self.nameless.front().map(|(due, ..)| due.saturating_duration_since(Instant::now()))
-    }
-
-    /// Gives the logs of those their names who have run for a moment.
-    fn name_logs(&mut self) {
-        while self.until_name().is_some_and(|left| left.is_zero()) {
-            let (_, job, _) = self.nameless.pop_front().expect("its time has come");
-            let spare = self.running.get_mut(&job).and_then(|running| running.spare.take());
-            spare.into_iter().for_each(|spare| self.spares.give_name(&spare));
-        }
-    }
-
     /// Sleeps until something happens.
     fn sleep(&mut self, patience: Option<Duration>) -> io::Result<Happened> {
         let mut room = [MaybeUninit::uninit(); AT_ONCE];
@@ -413,14 +359,19 @@ impl Processes {
             happened.news |= name == NEWS;
             happened.words |= name == WORDS;
             happened.rang |= name == BELL;
-            let job = u32::try_from(name).ok().and_then(|number| self.jobs.get(&number));
-            self.exited.extend(job);
+            if let Some(process) = LogPipes::named(name) {
+                self.pipes.drain(process, &self.table)?;
+            } else if let Ok(number) = u32::try_from(name) {
+                happened.exits = true;
+                self.exited.extend(self.jobs.get(&number));
+            }
         }
         Ok(happened)
     }
 
     /// Sees what has become of the attempts. Those that are over.
     fn look(&mut self, happened: &Happened) -> io::Result<Vec<(Job, Ended)>> {
+        self.looked = Instant::now();
         let mut over = Vec::new();
         let words = if happened.words { self.words.take() } else { Vec::new() };
         for word in words {
@@ -520,19 +471,16 @@ impl Processes {
     /// Reaps an attempt of which nothing else is left. How it ended, unless that is told later.
     fn conclude(&mut self, job: Job, left: &[u32]) -> Option<(Job, Ended)> {
         self.exited.remove(&job);
-        let Running { process, traces, spare, .. } = self.running.remove(&job)?;
+        let Running { process, traces, .. } = self.running.remove(&job)?;
         self.jobs.remove(&process.id());
         #[cfg(windlass_faults)]
         Point::AfterExit.reached();
         let reaped = pid(process.id()).and_then(|number| reap(number).ok().flatten());
         let mut ended = reaped.unwrap_or(Ended::from(Exit::Code(CANNOT_START)));
-        match &spare {
-            // Whoever is left may go on printing, and people look for the log of what went wrong.
-            Some(spare) if !left.is_empty() || !ended.exit.is_success() => {
-                self.spares.give_name(spare);
-            }
-            Some(spare) => self.spares.take_back(spare),
-            None => {}
+        let log = self.pipes.finish(process.id());
+        if !ended.exit.is_success() {
+            // People look for the log of what went wrong.
+            self.pipes.note(log.map_or(Ok(()), |log| log.create()));
         }
         if !left.is_empty() {
             let what = format!("processes {left:?} that it has started cannot be ended");
@@ -584,7 +532,6 @@ impl Drop for Processes {
             // Not even a thread to end them may be had. There is nobody left to tell.
             let _ = tree::end(&Tree { mark: tree::mark(&self.mark), group: None });
         }
-        self.spares.clear();
     }
 }
 

@@ -21,6 +21,7 @@ mod outputs;
 mod pictures;
 mod piped;
 mod primitives;
+mod printing;
 mod processes;
 mod resume;
 mod scenarios;

@@ -293,10 +293,10 @@ impl Coordinator {
         let mark = format!("{}-hook-{}", self.leader.mark(), self.called);
         let marks = tree::marks_with(&format!("{} {mark}", self.leader.mark()));
         order.env.push((tree::MARKS.to_owned(), marks));
-        let traces = Traces { mark, log: Log::AtOnce(log), output: None };
+        let traces = Traces { mark, log: Log::AtStart(log), output: None };
         let job = Job::Hook(self.called);
         let prepared = self.processes.prepare(job, order, traces).map_err(no_log)?;
-        match prepared.and_then(|prepared| self.processes.start(prepared)) {
+        match self.processes.start(prepared) {
             Ok(()) => drop(self.hooks.insert(self.called, name)),
             Err(NotStarted { error, .. }) => {
                 self.notices.push(Notice::Said(format!("{name} cannot be started: {error}")));

@@ -49,8 +49,11 @@ impl Coordinator {
         };
         let tokens = start.tokens();
         self.running.insert(grant.work, Running::new(start, self.schedule.now()));
-        let traces =
-            Traces { mark: self.leader.mark_of(grant), log: Log::Soon(log), output: Some(output) };
+        let traces = Traces {
+            mark: self.leader.mark_of(grant),
+            log: Log::WithOutput(log),
+            output: Some(output),
+        };
         self.prepare_process(grant, order, &tokens, traces)
     }
 
@@ -64,7 +67,7 @@ impl Coordinator {
         let order = self.leader.orders(&self.schedule, &written).finally(grant, command);
         let tokens = self.running[&work].start.tokens();
         let traces =
-            Traces { mark: self.leader.mark_of(grant), log: Log::AtOnce(log), output: None };
+            Traces { mark: self.leader.mark_of(grant), log: Log::AtStart(log), output: None };
         let prepared = self.prepare_process(grant, order, &tokens, traces)?;
         prepared.map_or(Ok(()), |prepared| self.begin(prepared))
     }
@@ -77,7 +80,6 @@ impl Coordinator {
         if late && let Some(name) = self.lost_name(prepared.job())? {
             let why = format!("{name} was lost before, {PAUSED}");
             self.never_began(prepared.job(), prepared.log(), (CANNOT_START, why));
-            self.processes.give_up(prepared);
         } else if let Err(not) = self.processes.start(prepared) {
             self.never_began(not.job, &not.log, why_not(&not));
         }
@@ -112,8 +114,7 @@ impl Coordinator {
             }
         };
         self.introduce(&mut order, grant, tokens, &traces.mark);
-        let prepared = self.processes.prepare(job, order, traces).map_err(no_log)?;
-        Ok(prepared.map_err(|not| self.never_began(job, &not.log, why_not(&not))).ok())
+        self.processes.prepare(job, order, traces).map(Some).map_err(no_log)
     }
 
     /// A process that cannot be started has ended as a shell would say.
@@ -143,9 +144,9 @@ impl Start {
     }
 }
 
-/// Without a place for what it prints, such as on a full disk, nothing of a run is started.
+/// A run stops when a log cannot be created, such as on a full disk.
 pub(super) fn no_log(source: io::Error) -> RunError {
-    RunError::Io { what: "a log cannot be made", source }
+    RunError::Io { what: "a log cannot be created", source }
 }
 
 fn why_not(NotStarted { program, dir, error, .. }: &NotStarted) -> Why {

@@ -54,7 +54,11 @@ impl Coordinator {
         // take in.
         let pauses = pause.is_some_and(|pause| patience.is_none_or(|other| pause < other));
         let woken = self.processes.wait(if pauses { pause } else { patience });
-        let Woken { over, news, rang } = woken.map_err(|source| RunError::Io { what, source })?;
+        let woken = woken.map_err(|source| RunError::Io { what, source })?;
+        let Woken { over, news, rang, log_error } = woken;
+        if let Some(source) = log_error {
+            return Err(RunError::Io { what: "a log cannot be written", source });
+        }
         let exited = over.into_iter().map(|(job, ended)| News::Exited { job, ended });
         self.inbox.extend(exited);
         if news {

@@ -1,0 +1,112 @@
+//! What steps print, and how it gets into their logs.
+
+use std::fs;
+
+use crate::bench::{Bench, eventually, runs, stderr, stdout};
+
+/// Prints in every way that opens standard output or standard error again.
+const REOPENS: &str = "seq 1 20000; echo E > /dev/stderr; echo O > /dev/stdout; \
+    echo T | tee /dev/stderr; sh -c 'echo last > /proc/self/fd/2'";
+
+/// What that looks like.
+fn reopened() -> String {
+    let numbers: String = (1..=20_000).map(|number| format!("{number}\n")).collect();
+    format!("{numbers}E\nO\nT\nT\nlast\n")
+}
+
+/// The log in the run's directory that ends like this.
+fn log(bench: &Bench, end: &str) -> String {
+    bench.read(&format!("state/runs/{}/{end}", bench.run_id()))
+}
+
+#[test]
+fn what_opens_the_standard_streams_again_wipes_no_log() {
+    let (bench, output) = Bench::run(&format!(
+        "[step.a]\nrun = \"{REOPENS}\"\nfinally = \"{REOPENS}\"\n[on]\nsuccess = \"{REOPENS}\"\n"
+    ));
+    assert!(output.status.success(), "{}", stderr(&output));
+    for name in ["1-a.1.log", "1-a.1.finally.log", "on.success.log"] {
+        assert!(log(&bench, name) == reopened(), "{name}: {} bytes", log(&bench, name).len());
+    }
+}
+
+#[test]
+fn a_log_is_complete_when_the_end_of_its_step_is_known() {
+    let print = "head -c 3000000 /dev/zero | tr '\\\\0' x";
+    let (bench, output) = Bench::run(&format!(
+        "[step.a]\nrun = \"{print}; wc -c < /dev/null; {print} >&2\"\n\
+         [step.b]\nafter = ['a']\nrun = 'wc -c < $(dirname $WINDLASS_OUTPUT)/1-a.1.log > seen'\n"
+    ));
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(bench.read("seen").trim(), "6000002");
+}
+
+#[test]
+fn a_step_that_prints_nothing_leaves_no_log_and_one_that_fails_leaves_one() {
+    let (bench, _) = Bench::run("[step.quiet]\nrun = 'true'\n[step.fails]\nrun = 'false'\n");
+    let names = fs::read_dir(bench.path("state/runs").join(bench.run_id())).expect("it is there");
+    let names = names.map(|entry| entry.expect("it can be listed").file_name());
+    let mut logs: Vec<_> = names.filter_map(|name| name.into_string().ok()).collect();
+    logs.retain(|name| name.ends_with(".log"));
+    assert_eq!(logs, ["2-fails.1.log"]);
+}
+
+/// The leader is the reader of what a step prints. Without it the step gets SIGPIPE, like the
+/// commands of a pipeline.
+#[test]
+fn a_step_that_prints_after_its_leader_was_killed_ends_by_sigpipe() {
+    let bench = Bench::new();
+    let wait = "echo early; touch begun; until test -e go; do sleep 0.02; done";
+    bench.write(
+        "flow.toml",
+        &format!("[step.a]\nrun = 'echo $$ > pid; {wait}; echo late; touch survived'\n"),
+    );
+    let mut child = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    eventually("it is logged", || log(&bench, "1-a.1.log") == "early\n");
+    child.kill().expect("it can be killed");
+    child.wait().expect("it was killed");
+    assert!(runs(&bench.read("pid")), "it does not end with its leader");
+    bench.write("go", "");
+    eventually("it has ended", || !runs(&bench.read("pid")));
+    assert!(!bench.path("survived").exists());
+    let output = bench.call(&["log", "last/a"]);
+    assert_eq!(stdout(&output), "early\n", "{}", stderr(&output));
+    let output = bench.call(&["resume", "last"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(log(&bench, "1-a.2.log"), "early\nlate\n");
+}
+
+#[test]
+fn a_step_that_closes_what_it_prints_to_costs_its_leader_nothing() {
+    let ticks = "cut -d ' ' -f 14,15 /proc/$PPID/stat";
+    let (bench, output) = Bench::run(&format!(
+        "[step.a]\nrun = \"\"\"exec >&- 2>&-; {ticks} > before; sleep 2; {ticks} > after\"\"\"\n"
+    ));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let spent = |file: &str| {
+        let text = bench.read(file);
+        text.split_whitespace().map(|n| n.parse::<u64>().expect("ticks")).sum::<u64>()
+    };
+    // A leader that spins would spend 200.
+    assert!(spent("after") - spent("before") < 50, "{} {}", spent("before"), spent("after"));
+}
+
+#[test]
+fn a_step_does_not_inherit_the_pipes_of_others() {
+    let all = "test -e begun1 -a -e begun2 -a -e begun3";
+    let (bench, output) = Bench::run(&format!(
+        "concurrency = 3\n[step.s]\neach = {{ n = [1, 2, 3] }}\nrun = \"\"\"\n\
+         readlink /proc/self/fd/2 > own{{n}}; touch begun{{n}}\n\
+         until {all}; do sleep 0.02; done; ls -l /proc/self/fd > open{{n}}\"\"\"\n"
+    ));
+    assert!(output.status.success(), "{}", stderr(&output));
+    for one in 1..=3 {
+        let open = bench.read(&format!("open{one}"));
+        for other in 1..=3 {
+            let pipe = bench.read(&format!("own{other}"));
+            assert!(pipe.starts_with("pipe:"), "{pipe}");
+            assert_eq!(open.contains(pipe.trim()), one == other, "{one}, {other}: {open}");
+        }
+    }
+}
