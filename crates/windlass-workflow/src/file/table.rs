@@ -43,6 +43,8 @@ pub(crate) struct StepTable {
     pub(crate) timeout: Given<String>,
     /// How long it may take to end after SIGTERM before it is killed, such as "30s".
     pub(crate) grace: Given<String>,
+    /// How much of what one attempt prints is kept, its beginning and its end, such as "100M".
+    pub(crate) log_limit: Given<Quantity>,
     /// Whether and when it is tried again.
     pub(crate) retry: Given<RetryTable>,
     /// Shell text that runs once at the end, whatever happened.
@@ -69,6 +71,8 @@ pub(crate) struct DefaultsTable {
     pub(crate) timeout: Given<String>,
     /// How long a step may take to end after SIGTERM before it is killed, such as "30s".
     pub(crate) grace: Given<String>,
+    /// How much of what one attempt prints is kept, its beginning and its end, such as "100M".
+    pub(crate) log_limit: Given<Quantity>,
     /// Whether and when a step is tried again.
     pub(crate) retry: Given<RetryTable>,
     /// Environment variables, on top of those of `[env]`.
