@@ -1,7 +1,6 @@
 //! `windlass log`: what steps have written.
 
 use std::error::Error;
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -142,7 +141,7 @@ impl Piece {
 
     /// Opens it, and tells if that cannot be done.
     fn open(&self, view: &RunView) -> Opened {
-        match File::open(&self.path) {
+        match windlass_server::open_log(&self.path) {
             Ok(file) => Opened::Log(file),
             // Whoever printed nothing may have left no log, where there are logs.
             Err(error)
@@ -183,7 +182,7 @@ impl Piece {
 
 /// What there is of a log.
 enum Opened {
-    Log(File),
+    Log(Box<dyn Read>),
     /// None was written.
     Nothing,
     /// It should be there and cannot be read, which was told.
@@ -243,7 +242,7 @@ fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<usize> {
             (Opened::Lost, _) => lost += 1,
             (Opened::Log(mut file), Form::Text) => drop(io::copy(&mut file, &mut stdout)?),
             (Opened::Log(file), Form::Json) => {
-                print_lines(&mut stdout, &view.run.id, piece, &file)?;
+                print_lines(&mut stdout, &view.run.id, piece, file)?;
             }
         }
     }
@@ -251,10 +250,15 @@ fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<usize> {
     Ok(lost)
 }
 
-fn print_lines(out: &mut impl Write, run: &str, piece: &Piece, file: &File) -> io::Result<()> {
+fn print_lines(
+    out: &mut impl Write,
+    run: &str,
+    piece: &Piece,
+    mut file: impl Read,
+) -> io::Result<()> {
     let mut unread = Vec::new();
     loop {
-        let read = Read::take(file, MOUTHFUL).read_to_end(&mut unread)?;
+        let read = file.by_ref().take(MOUTHFUL).read_to_end(&mut unread)?;
         let mut done = 0;
         while let Some(part) = Part::first(&unread[done..], Last(read == 0)) {
             out.write_all(piece.line_json(run, &part).as_bytes())?;

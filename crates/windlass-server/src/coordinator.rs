@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use windlass_core::{Fact, Grant, Phase, Timestamp, Token, WorkId, WorkState};
@@ -22,6 +22,7 @@ use crate::events::EventReader;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::guard::CheckResult;
+use crate::log_file;
 use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::order::Order;
 use crate::processes::{Job, Prepared, Processes};
@@ -54,6 +55,7 @@ use self::leader::{Leader, Start, declare};
 use self::pass::{Record, Running};
 pub(crate) use self::requests::forget_requests;
 pub use self::requests::{Ask, ask, check_step, decide_step};
+use self::starting::cannot_log;
 use self::telling::Notice;
 pub use self::update::{Change, End, Update};
 use self::waiting::topics;
@@ -250,6 +252,7 @@ impl Coordinator {
         tree::end(&left).map_err(|source| RunError::Io { what, source })?;
         #[cfg(windlass_faults)]
         Point::AfterLeftovers.reached();
+        complete_logs(&run_dir(store.dir(), &leader.run.id))?;
         let mut schedule = Schedule::new(plan);
         let facts = complete_journal(&mut store, &leader)?;
         schedule.replay(&facts);
@@ -396,7 +399,7 @@ impl Coordinator {
             self.begin_sync();
         }
         free.into_iter().try_for_each(|start| self.start(start))?;
-        follow.into_iter().filter_map(|start| self.prepare(start).transpose()).collect()
+        Ok(follow.into_iter().filter_map(|start| self.prepare(start)).collect())
     }
 
     /// Syncs what was written, starts what has to follow that, and tells everybody.
@@ -482,6 +485,14 @@ impl Coordinator {
     fn latest(&self, work: WorkId) -> Grant {
         let attempt = self.schedule.engine().attempts(work).expect("it is one of its works");
         Grant { work, attempt }
+    }
+}
+
+/// Adds what a killed leader has left beside the logs in `dir` to them.
+fn complete_logs(dir: &Path) -> Result<(), RunError> {
+    match log_file::complete_all_in(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        completed => completed.map_err(cannot_log),
     }
 }
 

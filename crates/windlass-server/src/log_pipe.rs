@@ -28,6 +28,14 @@ pub(crate) struct LogPipe {
     log: LogFile,
 }
 
+/// Makes a pipe whose reading end never blocks.
+pub(crate) fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
+    let (reader, writer) = io::pipe()?;
+    let reader = files::to_keep(reader)?;
+    ioctl_fionbio(&reader, true)?;
+    Ok((reader, writer))
+}
+
 /// What was found in a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drained {
@@ -41,12 +49,8 @@ pub(crate) enum Drained {
 }
 
 impl LogPipe {
-    /// Makes a pipe to `log`. Returns also its writing end, for the process that is to print.
-    pub(crate) fn to(log: LogFile) -> io::Result<(Self, PipeWriter)> {
-        let (reader, writer) = io::pipe()?;
-        let reader = files::to_keep(reader)?;
-        ioctl_fionbio(&reader, true)?;
-        Ok((Self { reader, log }, writer))
+    pub(crate) fn new(reader: PipeReader, log: LogFile) -> Self {
+        Self { reader, log }
     }
 
     /// Writes what is in the pipe to the log, but no more than one turn's. After an error, what is

@@ -37,11 +37,9 @@ impl LogPipes {
         Self { pipes: BTreeMap::new(), resting: VecDeque::new(), buffer, error: None }
     }
 
-    /// Reads what a process prints from now on.
-    pub(crate) fn add(&mut self, process: u32, pipe: LogPipe, table: impl AsFd) -> io::Result<()> {
-        epoll::add(table, &pipe, name(process), ONCE)?;
+    /// Reads what a process prints, whose pipe is watched, from now on.
+    pub(crate) fn add(&mut self, process: u32, pipe: LogPipe) {
         self.pipes.insert(process, pipe);
-        Ok(())
     }
 
     /// The process whose output the table calls by this name.
@@ -96,6 +94,11 @@ impl LogPipes {
     pub(crate) fn take_error(&mut self) -> Option<io::Error> {
         self.error.take()
     }
+}
+
+/// Has the table tell that a process has printed something.
+pub(crate) fn watch(process: u32, output: impl AsFd, table: impl AsFd) -> io::Result<()> {
+    Ok(epoll::add(table, output, name(process), ONCE)?)
 }
 
 fn name(process: u32) -> EventData {

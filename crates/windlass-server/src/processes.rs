@@ -6,7 +6,7 @@
 //! is handed to the thread that ends trees. Knows nothing of steps, stores or decisions.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+use std::io::{self, PipeReader};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -30,8 +30,8 @@ use crate::fault::Point;
 use crate::files;
 use crate::launch::{Launched, Launcher};
 use crate::log_file::LogFile;
-use crate::log_pipe::LogPipe;
-use crate::log_pipes::LogPipes;
+use crate::log_pipe::{self, LogPipe};
+use crate::log_pipes::{self, LogPipes};
 use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::order::Order;
 use crate::orphans::{Orphan, Orphans};
@@ -127,26 +127,8 @@ enum TreeState {
 pub(crate) struct Traces {
     /// The word that marks its processes.
     pub(crate) mark: String,
-    /// Where its output goes.
-    pub(crate) log: Log,
     /// Where it writes what it hands on, if it may.
     pub(crate) output: Option<PathBuf>,
-}
-
-/// The log file that receives what a process prints.
-#[derive(Clone, Debug)]
-pub(crate) enum Log {
-    /// It is created before the process starts: its existence tells that there was a process.
-    AtStart(PathBuf),
-    /// It is created when the process prints something, or fails.
-    WithOutput(PathBuf),
-}
-
-impl Log {
-    pub(crate) fn path(&self) -> &Path {
-        let (Log::AtStart(path) | Log::WithOutput(path)) = self;
-        path
-    }
 }
 
 /// An attempt for whose process everything is ready.
@@ -154,40 +136,40 @@ pub(crate) struct Prepared {
     job: Job,
     ready: Ready,
     traces: Traces,
+    log: LogFile,
 }
 
 impl Prepared {
+    /// Makes everything ready for the process of an attempt, so that nothing is left to do but to start
+    /// it.
+    pub(crate) fn new(job: Job, order: Order, traces: Traces, log: LogFile) -> Self {
+        Self { job, ready: Ready::new(order), traces, log }
+    }
+
     pub(crate) fn job(&self) -> Job {
         self.job
     }
 
+    pub(crate) fn order(&self) -> &Order {
+        &self.ready.order
+    }
+
     /// Where what it prints goes.
     pub(crate) fn log(&self) -> &Path {
-        self.traces.log.path()
+        self.log.path()
     }
 }
 
 /// A process that could not be started.
 pub(crate) struct NotStarted {
-    pub(crate) job: Job,
-    pub(crate) program: String,
-    /// Where it was to be.
-    pub(crate) dir: PathBuf,
-    pub(crate) log: PathBuf,
+    pub(crate) prepared: Prepared,
     pub(crate) error: io::Error,
-}
-
-impl NotStarted {
-    fn new(job: Job, order: Order, log: Log, error: io::Error) -> Self {
-        let (Log::AtStart(log) | Log::WithOutput(log)) = log;
-        Self { job, program: order.program, dir: order.dir, log, error }
-    }
 }
 
 enum Word {
     Gone(Gone),
-    /// What an attempt has written was read, after it had ended.
-    Over(Job, Ended),
+    /// What follows the end of an attempt is done.
+    Over(Job, Ended, io::Result<()>),
 }
 
 /// Whose orphan a process is.
@@ -225,47 +207,39 @@ impl Processes {
         })
     }
 
-    /// Makes everything ready for the process of an attempt, so that nothing is left to do but to start
-    /// it. An error is that its log cannot be created, which is no fault of the attempt.
-    pub(crate) fn prepare(&self, job: Job, order: Order, traces: Traces) -> io::Result<Prepared> {
-        if let Log::AtStart(log) = &traces.log {
-            LogFile::new(log.clone()).create()?;
-        }
-        Ok(Prepared { job, ready: Ready::new(order), traces })
-    }
-
     /// Starts the process of an attempt.
     pub(crate) fn start(&mut self, prepared: Prepared) -> Result<(), NotStarted> {
-        let Prepared { job, ready, traces } = prepared;
         let born = ticks();
         #[cfg(windlass_faults)]
         Point::BeforeSpawn.reached();
-        let process = match self.launch(&ready, &traces.log) {
-            Ok(process) => process,
-            Err(error) => return Err(NotStarted::new(job, ready.order, traces.log, error)),
+        let (process, reader) = match self.launch(&prepared.ready) {
+            Ok(launched) => launched,
+            Err(error) => return Err(NotStarted { prepared, error }),
         };
+        let Prepared { job, traces, log, .. } = prepared;
+        self.pipes.add(process.id(), LogPipe::new(reader, log));
         self.jobs.insert(process.id(), job);
         let tree = TreeState::Free;
         self.running.insert(job, Running { process, born, traces, tree });
         Ok(())
     }
 
-    /// Launches a process with a pipe to its log, and watches both.
-    fn launch(&mut self, ready: &Ready, log: &Log) -> io::Result<Launched> {
-        let (pipe, writer) = LogPipe::to(LogFile::new(log.path().to_owned()))?;
+    /// Launches a process that prints to a pipe, and watches both.
+    fn launch(&mut self, ready: &Ready) -> io::Result<(Launched, PipeReader)> {
+        let (reader, writer) = log_pipe::pipe()?;
         files::room(&self.table)?;
         let process = ready.start(&mut self.launcher, writer.as_fd())?;
         #[cfg(windlass_faults)]
         Point::AfterSpawn.reached();
-        self.watch(&process, pipe)?;
-        Ok(process)
+        self.watch(&process, &reader)?;
+        Ok((process, reader))
     }
 
-    fn watch(&mut self, process: &Launched, pipe: LogPipe) -> io::Result<()> {
+    fn watch(&self, process: &Launched, output: &PipeReader) -> io::Result<()> {
         let name = EventData::new_u64(process.id().into());
         let once = EventFlags::IN | EventFlags::ONESHOT;
         let watched = epoll::add(&self.table, process, name, once).map_err(io::Error::from);
-        let watched = watched.and_then(|()| self.pipes.add(process.id(), pipe, &self.table));
+        let watched = watched.and_then(|()| log_pipes::watch(process.id(), output, &self.table));
         watched.map_err(|error| {
             // One that cannot be waited for with the others must not go on.
             process.abandon().err().unwrap_or(error)
@@ -376,7 +350,10 @@ impl Processes {
         let words = if happened.words { self.words.take() } else { Vec::new() };
         for word in words {
             match word {
-                Word::Over(job, ended) => over.push((job, ended)),
+                Word::Over(job, ended, logged) => {
+                    self.pipes.note(logged);
+                    over.push((job, ended));
+                }
                 Word::Gone(Gone { job, left }) => {
                     if let Some(running) = self.running.get_mut(&job) {
                         running.tree = match left.is_empty() {
@@ -477,52 +454,67 @@ impl Processes {
         Point::AfterExit.reached();
         let reaped = pid(process.id()).and_then(|number| reap(number).ok().flatten());
         let mut ended = reaped.unwrap_or(Ended::from(Exit::Code(CANNOT_START)));
-        let log = self.pipes.finish(process.id());
-        if !ended.exit.is_success() {
-            // People look for the log of what went wrong.
-            self.pipes.note(log.map_or(Ok(()), |log| log.create()));
-        }
+        let log = self.pipes.finish(process.id()).expect("each process has one");
         if !left.is_empty() {
-            let what = format!("processes {left:?} that it has started cannot be ended");
-            outputs::complain(traces.log.path(), &what);
-            ended.flaw = Some(what);
+            ended.flaw = Some(format!("processes {left:?} that it has started cannot be ended"));
         }
-        match traces
-            .output
-            .filter(|output| ended.is_success() && access(output, Access::EXISTS).is_ok())
-        {
-            None => Some((job, ended)),
-            Some(output) => self.read_output(job, ended, &traces.log, &output),
+        if !ended.is_success() {
+            // People look for the log of what went wrong.
+            self.pipes.note(log.create());
+        }
+        let wrote = |output: &PathBuf| ended.is_success() && access(output, Access::EXISTS).is_ok();
+        let output = traces.output.filter(wrote);
+        let closing = Closing { ended, log, output };
+        match closing.takes_time() {
+            true => self.close_aside(job, closing),
+            false => Some((job, closing.close().0)),
         }
     }
 
-    /// Reads what an attempt has written, on a thread of its own: it is synced, which takes time. Where
-    /// no thread can be had, everybody waits for that.
-    fn read_output(
-        &self,
-        job: Job,
-        ended: Ended,
-        log: &Log,
-        output: &Path,
-    ) -> Option<(Job, Ended)> {
-        let (tell, there) = (self.tell.clone(), (ended.clone(), log.clone(), output.to_owned()));
-        let reading = thread::Builder::new().spawn(move || {
-            let (ended, log, output) = there;
+    /// Does the rest of what follows an end on a thread of its own. Where no thread can be had,
+    /// everybody waits for that.
+    fn close_aside(&mut self, job: Job, closing: Closing) -> Option<(Job, Ended)> {
+        let (tell, there) = (self.tell.clone(), closing.clone());
+        let aside = thread::Builder::new().spawn(move || {
+            let (ended, logged) = there.close();
             // Nobody listens any more if the run has failed meanwhile.
-            let _ = tell.send(Word::Over(job, with_output(ended, &log, &output)));
+            let _ = tell.send(Word::Over(job, ended, logged));
         });
-        reading.is_err().then(|| (job, with_output(ended, log, output)))
+        aside.is_err().then(|| {
+            let (ended, logged) = closing.close();
+            self.pipes.note(logged);
+            (job, ended)
+        })
     }
 }
 
-/// The end of an attempt that has written something, once that was read.
-fn with_output(mut ended: Ended, log: &Log, output: &Path) -> Ended {
-    if let Err(error) = outputs::read(output) {
-        let what = format!("what it wrote to $WINDLASS_OUTPUT: {error}");
-        outputs::complain(log.path(), &what);
-        ended.flaw = Some(what);
+/// What follows the end of an attempt before it is told.
+#[derive(Clone)]
+struct Closing {
+    ended: Ended,
+    log: LogFile,
+    /// What it has written, and hands on.
+    output: Option<PathBuf>,
+}
+
+impl Closing {
+    /// Whether files have to be synced or copied.
+    fn takes_time(&self) -> bool {
+        self.output.is_some() || self.log.has_tail()
     }
-    ended
+
+    /// Completes the log, and reads what the attempt has written.
+    fn close(self) -> (Ended, io::Result<()>) {
+        let Self { mut ended, log, output } = self;
+        let logged = if log.has_tail() { log.complete() } else { Ok(()) };
+        if let Some(error) = output.and_then(|output| outputs::read(&output).err()) {
+            ended.flaw = Some(format!("what it wrote to $WINDLASS_OUTPUT: {error}"));
+        }
+        if let Some(flaw) = &ended.flaw {
+            outputs::complain(log.path(), flaw);
+        }
+        (ended, logged)
+    }
 }
 
 impl Drop for Processes {

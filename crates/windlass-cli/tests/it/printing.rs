@@ -110,3 +110,93 @@ fn a_step_does_not_inherit_the_pipes_of_others() {
         }
     }
 }
+
+/// Checks that a log has the numbers from 1 to `last`, but for a gap that is told in its place.
+#[track_caller]
+fn check_gap(text: &str, last: u64, limit: (usize, &str)) {
+    let (head, rest) = text.split_once("\n[windlass: ").expect("a gap is told");
+    let (told, tail) = rest.split_once("]\n").expect("it is a line");
+    let (left_out, told) = told.split_once(" of output left out here, ").expect("how much");
+    assert!(
+        left_out.ends_with("KiB") && told == format!("log_limit = {}", limit.1),
+        "{left_out} {told}"
+    );
+    assert!(text.len() > limit.0 * 9 / 10 && text.len() < limit.0 + 200, "{} bytes", text.len());
+    assert!(head.starts_with("1\n2\n3\n"), "{head}");
+    assert!(tail.ends_with(&format!("\n{}\n{last}\n", last - 1)), "{tail}");
+    assert!(!tail.contains("windlass"), "one gap");
+}
+
+#[test]
+fn beyond_its_limit_a_log_keeps_its_beginning_and_its_end() {
+    let (bench, output) = Bench::run(
+        "log_limit = '16K'\n[step.a]\nlog_limit = '64K'\nrun = 'seq 1 100000'\n\
+         finally = 'seq 1 50000'\n[step.b]\nrun = 'seq 1 20000'\n[on]\nsuccess = 'seq 1 30000'\n",
+    );
+    assert!(output.status.success(), "{}", stderr(&output));
+    check_gap(&log(&bench, "1-a.1.log"), 100_000, (64 << 10, "64 KiB"));
+    check_gap(&log(&bench, "1-a.1.finally.log"), 50_000, (64 << 10, "64 KiB"));
+    check_gap(&log(&bench, "2-b.1.log"), 20_000, (16 << 10, "16 KiB"));
+    check_gap(&log(&bench, "on.success.log"), 30_000, (16 << 10, "16 KiB"));
+    let dir = fs::read_dir(bench.path("state/runs").join(bench.run_id())).expect("it is there");
+    let dirs = dir.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().is_dir()));
+    assert_eq!(dirs.count(), 0, "nothing is left beside the logs");
+}
+
+#[test]
+fn a_step_that_prints_without_end_delays_nothing_and_fills_no_disk() {
+    let (bench, output) = Bench::run(
+        "concurrency = 3\nlog_limit = '1M'\n\
+         [step.endless]\nrun = 'yes'\ntimeout = '1s'\n\
+         [step.loud]\nrun = 'touch begun; yes & until test -s used; do sleep 0.02; done'\n\
+         [step.first]\nrun = 'until test -e begun; do sleep 0.02; done'\n\
+         [step.second]\nafter = ['first']\nrun = 'sleep 1'\n\
+         [step.third]\nafter = ['second']\nrun = 'du -sk $(dirname $WINDLASS_OUTPUT) > used'\n",
+    );
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("timed out after 1s") && said.contains("4 succeeded, 1 failed"),
+        "{said}"
+    );
+    let used = bench.read("used");
+    let used: u64 = used.split_whitespace().next().and_then(|n| n.parse().ok()).expect("KiB");
+    assert!(used < 3000, "two logs of a MiB, and not {used} KiB");
+}
+
+/// Prints beyond its limit, waits for a file, and prints a last line.
+const LONG: &str = "log_limit = '16K'\n[step.a]\nrun = '''\n\
+    seq 1 40000\ntouch printed\nuntil test -e go; do sleep 0.02; done\necho 40001'''\n";
+
+#[test]
+fn a_log_beyond_its_limit_can_be_read_after_a_kill_and_is_whole_after_a_resume() {
+    let bench = Bench::new();
+    bench.write("flow.toml", LONG);
+    let mut child = bench.start(&["run", "flow.toml"]);
+    bench.await_file("printed");
+    let read = || stdout(&bench.call(&["log", "last/a@1"]));
+    eventually("all of it is logged", || read().ends_with("\n40000\n"));
+    check_gap(&read(), 40_000, (16 << 10, "16 KiB"));
+    child.kill().expect("it can be killed");
+    child.wait().expect("it was killed");
+    check_gap(&read(), 40_000, (16 << 10, "16 KiB"));
+    bench.write("go", "");
+    let output = bench.call(&["resume", "last"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    check_gap(&log(&bench, "1-a.1.log"), 40_000, (16 << 10, "16 KiB"));
+    check_gap(&log(&bench, "1-a.2.log"), 40_001, (16 << 10, "16 KiB"));
+}
+
+#[test]
+fn a_log_that_is_followed_beyond_its_limit_is_printed_as_it_is_kept() {
+    let bench = Bench::new();
+    bench.write("flow.toml", LONG);
+    let run = bench.start(&["run", "flow.toml"]);
+    bench.await_file("printed");
+    let follow = bench.start(&["log", "-f", "last/a"]);
+    bench.write("go", "");
+    let followed = follow.wait_with_output().expect("it ends");
+    assert!(run.wait_with_output().expect("it ends").status.success());
+    assert_eq!(stdout(&followed), log(&bench, "1-a.1.log"), "{}", stderr(&followed));
+    check_gap(&stdout(&followed), 40_001, (16 << 10, "16 KiB"));
+}

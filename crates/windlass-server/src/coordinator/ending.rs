@@ -17,8 +17,9 @@ use crate::clock::millis;
 use crate::ended::Ended;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
+use crate::log_file::LogFile;
 use crate::order::Order;
-use crate::processes::{Job, Log, NotStarted, Traces};
+use crate::processes::{Job, NotStarted, Prepared, Traces};
 use crate::tree;
 
 /// How long something that does not say so may take to end once it was asked to.
@@ -289,13 +290,15 @@ impl Coordinator {
 
     fn start_hook(&mut self, name: &'static str, mut order: Order) -> Result<(), RunError> {
         self.called += 1;
-        let log = self.logs.join(format!("{name}.log"));
+        let (path, limit) = (self.logs.join(format!("{name}.log")), self.schedule.plan().log_limit);
+        let log = LogFile::of_call(path, limit, self.called);
+        // That there is one tells that there was a process.
+        log.create().map_err(no_log)?;
         let mark = format!("{}-hook-{}", self.leader.mark(), self.called);
         let marks = tree::marks_with(&format!("{} {mark}", self.leader.mark()));
         order.env.push((tree::MARKS.to_owned(), marks));
-        let traces = Traces { mark, log: Log::AtStart(log), output: None };
-        let job = Job::Hook(self.called);
-        let prepared = self.processes.prepare(job, order, traces).map_err(no_log)?;
+        let traces = Traces { mark, output: None };
+        let prepared = Prepared::new(Job::Hook(self.called), order, traces, log);
         match self.processes.start(prepared) {
             Ok(()) => drop(self.hooks.insert(self.called, name)),
             Err(NotStarted { error, .. }) => {

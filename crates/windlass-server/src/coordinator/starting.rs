@@ -1,7 +1,7 @@
 //! Starts the processes of a pass through a step, once the store knows about it.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use windlass_core::{Grant, Token, WorkId};
 
@@ -10,9 +10,10 @@ use super::pass::{PAUSED, Running};
 use super::{Coordinator, News, RunError};
 use crate::attempt::{FENCE_VARIABLE, RUN_VARIABLE, fence, log_path};
 use crate::ended::{Ended, Exit};
+use crate::log_file::LogFile;
 use crate::order::{Order, Unready};
 use crate::outputs;
-use crate::processes::{CANNOT_START, Job, Log, NotStarted, Prepared, Traces};
+use crate::processes::{CANNOT_START, Job, NotStarted, Prepared, Traces};
 use crate::pulse::is_late;
 use crate::tree;
 
@@ -30,18 +31,18 @@ impl Coordinator {
     /// Starts the command of an attempt that the store knows about. One that cannot be started has
     /// ended with 126 or 127, as a shell would say.
     pub(super) fn start(&mut self, start: Start) -> Result<(), RunError> {
-        self.prepare(start)?.map_or(Ok(()), |prepared| self.begin(prepared))
+        self.prepare(start).map_or(Ok(()), |prepared| self.begin(prepared))
     }
 
     /// Makes everything ready for that, as far as the command can be started at all.
-    pub(super) fn prepare(&mut self, start: Start) -> Result<Option<Prepared>, RunError> {
+    pub(super) fn prepare(&mut self, start: Start) -> Option<Prepared> {
         let grant = start.grant;
         let step = self.schedule.step(grant.work);
         if step.finally.is_some() {
             self.uncleaned.insert(grant.work);
         }
         self.items.take(grant.work, self.schedule.plan(), step);
-        let log = log_path(&self.logs, grant, &step.name);
+        let log = LogFile::new(log_path(&self.logs, grant, &step.name), step.log_limit);
         let output = outputs::path(&self.logs, grant, &step.name);
         let order = match &start.broken {
             Some(unready) => Err(unready.clone()),
@@ -49,12 +50,7 @@ impl Coordinator {
         };
         let tokens = start.tokens();
         self.running.insert(grant.work, Running::new(start, self.schedule.now()));
-        let traces = Traces {
-            mark: self.leader.mark_of(grant),
-            log: Log::WithOutput(log),
-            output: Some(output),
-        };
-        self.prepare_process(grant, order, &tokens, traces)
+        self.prepare_process(grant, order, &tokens, Some(output), log)
     }
 
     /// Starts what follows a step in any case.
@@ -62,13 +58,14 @@ impl Coordinator {
         let grant = self.latest(work);
         let step = self.schedule.step(work);
         let log = log_path(&self.logs, grant, &step.name).with_extension("finally.log");
+        let log = LogFile::new(log, step.log_limit);
+        // That there is one tells that there was a process.
+        log.create().map_err(no_log)?;
         let command = step.finally.as_ref().expect("it has one");
         let written = |step: &str, key: &str| self.schedule.output(&self.logs, step, key);
         let order = self.leader.orders(&self.schedule, &written).finally(grant, command);
         let tokens = self.running[&work].start.tokens();
-        let traces =
-            Traces { mark: self.leader.mark_of(grant), log: Log::AtStart(log), output: None };
-        let prepared = self.prepare_process(grant, order, &tokens, traces)?;
+        let prepared = self.prepare_process(grant, order, &tokens, None, log);
         prepared.map_or(Ok(()), |prepared| self.begin(prepared))
     }
 
@@ -81,7 +78,7 @@ impl Coordinator {
             let why = format!("{name} was lost before, {PAUSED}");
             self.never_began(prepared.job(), prepared.log(), (CANNOT_START, why));
         } else if let Err(not) = self.processes.start(prepared) {
-            self.never_began(not.job, &not.log, why_not(&not));
+            self.never_began(not.prepared.job(), not.prepared.log(), why_not(&not));
         }
         Ok(())
     }
@@ -103,18 +100,20 @@ impl Coordinator {
         grant: Grant,
         order: Result<Order, Unready>,
         tokens: &[Token],
-        traces: Traces,
-    ) -> Result<Option<Prepared>, RunError> {
+        output: Option<PathBuf>,
+        log: LogFile,
+    ) -> Option<Prepared> {
         let job = Job::Work(grant.work);
         let mut order = match order {
             Ok(order) => order,
             Err(unready) => {
-                self.never_began(job, traces.log.path(), (CANNOT_START, unready.to_string()));
-                return Ok(None);
+                self.never_began(job, log.path(), (CANNOT_START, unready.to_string()));
+                return None;
             }
         };
+        let traces = Traces { mark: self.leader.mark_of(grant), output };
         self.introduce(&mut order, grant, tokens, &traces.mark);
-        self.processes.prepare(job, order, traces).map(Some).map_err(no_log)
+        Some(Prepared::new(job, order, traces, log))
     }
 
     /// A process that cannot be started has ended as a shell would say.
@@ -149,7 +148,13 @@ pub(super) fn no_log(source: io::Error) -> RunError {
     RunError::Io { what: "a log cannot be created", source }
 }
 
-fn why_not(NotStarted { program, dir, error, .. }: &NotStarted) -> Why {
+/// A run stops when a log cannot be written.
+pub(super) fn cannot_log(source: io::Error) -> RunError {
+    RunError::Io { what: "a log cannot be written", source }
+}
+
+fn why_not(NotStarted { prepared, error }: &NotStarted) -> Why {
+    let Order { program, dir, .. } = prepared.order();
     if let Err(error) = dir.read_dir() {
         return (CANNOT_START, format!("its directory {}: {error}", dir.display()));
     }

@@ -8,6 +8,7 @@ use windlass_workflow::Plan;
 use super::bells::Bells;
 use super::leader::terms;
 use super::pass::Running;
+use super::starting::cannot_log;
 use super::{Coordinator, News, RunError, heeds_events, needs_names};
 use crate::processes::{Prepared, Woken};
 use crate::pulse::Pulse;
@@ -57,7 +58,7 @@ impl Coordinator {
         let woken = woken.map_err(|source| RunError::Io { what, source })?;
         let Woken { over, news, rang, log_error } = woken;
         if let Some(source) = log_error {
-            return Err(RunError::Io { what: "a log cannot be written", source });
+            return Err(cannot_log(source));
         }
         let exited = over.into_iter().map(|(job, ended)| News::Exited { job, ended });
         self.inbox.extend(exited);
