@@ -16,11 +16,15 @@ use crate::style::{Style, plain};
 
 mod follow;
 mod part;
+mod screen;
 
 use self::part::{Last, Part};
+use self::screen::Screen;
 
 /// How much is read of one log before it is told, and the others' turn.
 const MOUTHFUL: u64 = 1 << 20;
+/// How much of a log is read at once.
+const PIECE: usize = 64 << 10;
 /// The hooks of a run, as their logs are called.
 const HOOKS: [&str; 3] = ["on.escalate", "on.success", "on.failure"];
 
@@ -240,7 +244,7 @@ fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<usize> {
         match (piece.open(view), form) {
             (Opened::Nothing, _) => {}
             (Opened::Lost, _) => lost += 1,
-            (Opened::Log(mut file), Form::Text) => drop(io::copy(&mut file, &mut stdout)?),
+            (Opened::Log(file), Form::Text) => print_text(&mut stdout, file)?,
             (Opened::Log(file), Form::Json) => {
                 print_lines(&mut stdout, &view.run.id, piece, file)?;
             }
@@ -248,6 +252,18 @@ fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<usize> {
     }
     stdout.flush()?;
     Ok(lost)
+}
+
+fn print_text(out: &mut impl Write, mut file: impl Read) -> io::Result<()> {
+    let (mut screen, mut buffer) = (Screen::new(String::new()), vec![0; PIECE]);
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return screen.finish(out),
+            Ok(length) => screen.print(&buffer[..length], out)?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn print_lines(

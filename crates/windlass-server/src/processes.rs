@@ -208,13 +208,13 @@ impl Processes {
     }
 
     /// Starts the process of an attempt.
-    pub(crate) fn start(&mut self, prepared: Prepared) -> Result<(), NotStarted> {
+    pub(crate) fn start(&mut self, prepared: Prepared) -> Result<(), Box<NotStarted>> {
         let born = ticks();
         #[cfg(windlass_faults)]
         Point::BeforeSpawn.reached();
         let (process, reader) = match self.launch(&prepared.ready) {
             Ok(launched) => launched,
-            Err(error) => return Err(NotStarted { prepared, error }),
+            Err(error) => return Err(Box::new(NotStarted { prepared, error })),
         };
         let Prepared { job, traces, log, .. } = prepared;
         self.pipes.add(process.id(), LogPipe::new(reader, log));

@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::bench::{Bench, eventually, runs, stderr, stdout};
+use crate::terminal::Terminal;
 
 /// Prints in every way that opens standard output or standard error again.
 const REOPENS: &str = "seq 1 20000; echo E > /dev/stderr; echo O > /dev/stdout; \
@@ -199,4 +200,39 @@ fn a_log_that_is_followed_beyond_its_limit_is_printed_as_it_is_kept() {
     assert!(run.wait_with_output().expect("it ends").status.success());
     assert_eq!(stdout(&followed), log(&bench, "1-a.1.log"), "{}", stderr(&followed));
     check_gap(&stdout(&followed), 40_001, (16 << 10, "16 KiB"));
+}
+
+#[test]
+fn the_memory_of_a_step_is_its_own_or_not_told() {
+    // One with a great need, and one whose need is less than that of the process that started it.
+    let (bench, output) = Bench::run(
+        "[step.large]\nrun = 'dd if=/dev/zero of=/dev/null bs=300M count=1'\n[step.small]\nrun = 'true'\n",
+    );
+    assert!(output.status.success(), "{}", stderr(&output));
+    let shown = stdout(&bench.call(&["show", "last", "--json"]));
+    let peak = |step: &str| {
+        let line = shown.lines().find(|line| line.contains(&format!("\"step\":\"{step}\"")));
+        let view: serde_json::Value =
+            serde_json::from_str(line.expect("it is shown")).expect("JSON");
+        view["attempts"][0]["peak_kib"].as_u64()
+    };
+    assert!(peak("large").is_some_and(|kib| kib > 300 << 10 && kib < 330 << 10), "{shown}");
+    assert_eq!(peak("small"), None, "{shown}");
+}
+
+/// Sets a title, a colour and the position of the cursor, and rings the bell.
+const ESCAPES: &str = r"printf '\033]0;title\007\033[31mred\033[0m\a\033[2Jtext\n'";
+
+#[test]
+fn a_terminal_is_shown_logs_without_control_sequences_other_than_colours() {
+    let escapes = ESCAPES.replace('\\', "\\\\");
+    let (bench, output) = Bench::run(&format!("[step.a]\nrun = \"\"\"{escapes}\"\"\"\n"));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let raw = "\x1b]0;title\x07\x1b[31mred\x1b[0m\x07\x1b[2Jtext\n";
+    for arguments in [&["log", "last/a"][..], &["log", "-f", "last/a"]] {
+        assert_eq!(stdout(&bench.call(arguments)), raw, "as it is where it is piped");
+        let mut terminal = Terminal::start(bench.command(arguments), (24, 80));
+        assert!(terminal.end().success());
+        assert_eq!(terminal.bytes(), "\x1b[31mred\x1b[0mtext\r\n", "{arguments:?}");
+    }
 }

@@ -19,7 +19,7 @@ use crate::ended::Ended;
 use crate::fault::Point;
 use crate::log_file::LogFile;
 use crate::order::Order;
-use crate::processes::{Job, NotStarted, Prepared, Traces};
+use crate::processes::{Job, Prepared, Traces};
 use crate::tree;
 
 /// How long something that does not say so may take to end once it was asked to.
@@ -301,7 +301,8 @@ impl Coordinator {
         let prepared = Prepared::new(Job::Hook(self.called), order, traces, log);
         match self.processes.start(prepared) {
             Ok(()) => drop(self.hooks.insert(self.called, name)),
-            Err(NotStarted { error, .. }) => {
+            Err(not) => {
+                let error = not.error;
                 self.notices.push(Notice::Said(format!("{name} cannot be started: {error}")));
             }
         }

@@ -161,7 +161,7 @@ impl Running {
             code,
             signal,
             why: self.why.clone(),
-            peak_kib: usage.map(|usage| usage.peak_memory / 1024),
+            peak_kib: usage.and_then(|usage| usage.peak_memory).map(|bytes| bytes / 1024),
             cpu_ms: usage.map(|usage| u64::try_from(usage.cpu.as_millis()).unwrap_or(u64::MAX)),
         }
     }
