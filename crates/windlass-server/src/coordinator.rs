@@ -40,6 +40,7 @@ mod keeping;
 mod leader;
 mod pass;
 mod requests;
+mod room;
 mod starting;
 mod telling;
 mod update;
@@ -75,6 +76,8 @@ pub struct Coordinator {
     events: Option<EventReader>,
     items: Items,
     processes: Processes,
+    /// The processes that cannot be started at the moment.
+    waiting: room::Waiting,
     news: Mailbox<News>,
     tell: Sender<News>,
     /// What is to be taken in before anything else is waited for.
@@ -104,6 +107,8 @@ pub struct Coordinator {
     decided: Instant,
     /// Beats once the run has lasted for a moment.
     pulse: Option<Pulse>,
+    /// When it begins to, if there was no room for it.
+    there_at: Option<Instant>,
     bells: Bells,
     keeper: Keeper,
     stop: Option<Stop>,
@@ -120,6 +125,14 @@ enum Stop {
     Signal(i32),
     /// There is nothing else to do than what was asked for.
     Leave,
+}
+
+/// How everything has come to its end.
+enum Over {
+    /// Nothing is to follow but that the store knows.
+    Plain(End),
+    /// All that had to follow has.
+    Closed(End),
 }
 
 /// Something that happened.
@@ -264,12 +277,14 @@ impl Coordinator {
 
     /// Leads a run whose journal has these facts.
     fn new(
-        store: Store,
+        mut store: Store,
         schedule: Schedule,
         leader: Leader,
         facts: &[Fact],
     ) -> Result<Self, RunError> {
         let logs = run_dir(store.dir(), &leader.run.id);
+        // Opens what will have to be synced, while there is room for another open file.
+        store.log();
         let what = "the directory for logs cannot be made";
         fs::create_dir_all(&logs).map_err(|source| RunError::Io { what, source })?;
         let what = "processes cannot be waited for";
@@ -310,6 +325,7 @@ impl Coordinator {
             running: BTreeMap::new(),
             uncleaned: BTreeSet::new(),
             processes,
+            waiting: room::Waiting::default(),
             news,
             tell,
             inbox: vec![News::Rang],
@@ -327,6 +343,7 @@ impl Coordinator {
             began: Instant::now(),
             decided: Instant::now(),
             pulse: None,
+            there_at: None,
             bells,
             stop: None,
             cancelled: false,
@@ -365,25 +382,41 @@ impl Coordinator {
 
     /// Leads the run until it ends or is interrupted; `watch` is told everything.
     pub fn lead(mut self, mut watch: impl FnMut(&Update<'_>)) -> Result<End, RunError> {
+        let ended = self.lead_on(&mut watch).and_then(|over| match over {
+            Over::Plain(end) => self.finish_at_once(end, &mut watch),
+            Over::Closed(end) => self.finish(end, &mut watch),
+        });
+        ended.inspect_err(|_| self.tell_stored(&mut watch))
+    }
+
+    fn lead_on(&mut self, watch: &mut impl FnMut(&Update<'_>)) -> Result<Over, RunError> {
         loop {
             let news = self.take_in()?;
             let mut follow = self.act(news)?;
             loop {
                 if let Some(end) = self.plain_end() {
-                    return self.finish_at_once(end, &mut watch);
+                    return Ok(Over::Plain(end));
                 }
                 if !self.may_linger(&follow) {
-                    self.make_known(std::mem::take(&mut follow), &mut watch)?;
+                    self.make_known(std::mem::take(&mut follow), watch)?;
                     if let Some(end) = self.end()? {
-                        return self.finish(end, &mut watch);
+                        return Ok(Over::Closed(end));
                     }
                 }
                 self.wait()?;
+                self.try_waiting()?;
                 self.kill_the_slow()?;
                 if !self.inbox.is_empty() {
                     break;
                 }
             }
+        }
+    }
+
+    /// Tells what is stored and was not told, of a run that cannot go on.
+    fn tell_stored(&mut self, watch: &mut impl FnMut(&Update<'_>)) {
+        if !self.keeper.has_failed() && self.sync().is_ok() {
+            self.show(watch);
         }
     }
 

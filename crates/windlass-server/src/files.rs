@@ -4,6 +4,7 @@
 //! is among the last, so those are free for a look at a process: nobody is overlooked because as many
 //! files are open as may be.
 
+use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
@@ -33,6 +34,13 @@ pub(crate) fn to_keep<F: AsRawFd>(file: F) -> rustix::io::Result<F> {
         true => Ok(file),
         false => Err(Errno::MFILE),
     }
+}
+
+/// Whether a process could not be started because as many files are open, or as many processes run, as
+/// may be.
+pub(crate) fn is_no_room(error: &io::Error) -> bool {
+    let lacks = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM];
+    lacks.iter().any(|lack| error.raw_os_error() == Some(lack.raw_os_error()))
 }
 
 /// Whether there is room for another file that is to stay open, seen by opening one once more.

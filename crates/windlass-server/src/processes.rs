@@ -246,6 +246,11 @@ impl Processes {
         })
     }
 
+    /// Whether no process is left whose end could give room.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.is_empty()
+    }
+
     /// Asks everything that belongs to an attempt to end, and kills what has not within its grace.
     pub(crate) fn ask_to_end(&mut self, job: Job, grace: Duration) -> io::Result<()> {
         self.condemn(job, Mercy::Grace(grace), Vec::new())

@@ -34,7 +34,10 @@ impl Coordinator {
     pub(super) fn heed_signal(&mut self, signal: i32) -> Result<(), RunError> {
         let before = self.stop.replace(Stop::Signal(signal));
         match before {
-            Some(Stop::Signal(_)) => self.processes.kill_all().map_err(cannot_end)?,
+            Some(Stop::Signal(_)) => {
+                self.end_all_waiting();
+                self.processes.kill_all().map_err(cannot_end)?;
+            }
             _ => self.notices.push(Notice::Stopping),
         }
         for work in self.running.keys().copied().collect::<Vec<_>>() {
@@ -46,7 +49,8 @@ impl Coordinator {
 
     /// Asks the hooks that run to end.
     pub(super) fn end_hooks(&mut self) -> Result<(), RunError> {
-        for &hook in self.hooks.keys() {
+        for hook in self.hooks.keys().copied().collect::<Vec<_>>() {
+            self.end_waiting(Job::Hook(hook));
             self.processes.ask_to_end(Job::Hook(hook), GRACE).map_err(cannot_end)?;
         }
         Ok(())
@@ -189,7 +193,7 @@ impl Coordinator {
 
     /// Ends the run with one sync for its last steps and for its end.
     pub(super) fn finish_at_once(
-        mut self,
+        &mut self,
         end: End,
         watch: &mut impl FnMut(&Update<'_>),
     ) -> Result<End, RunError> {
@@ -202,7 +206,7 @@ impl Coordinator {
 
     /// Gives up the run, and every place in line that it still has.
     pub(super) fn finish(
-        mut self,
+        &mut self,
         end: End,
         watch: &mut impl FnMut(&Update<'_>),
     ) -> Result<End, RunError> {
@@ -299,7 +303,7 @@ impl Coordinator {
         order.env.push((tree::MARKS.to_owned(), marks));
         let traces = Traces { mark, output: None };
         let prepared = Prepared::new(Job::Hook(self.called), order, traces, log);
-        match self.processes.start(prepared) {
+        match self.start_with_room(prepared) {
             Ok(()) => drop(self.hooks.insert(self.called, name)),
             Err(not) => {
                 let error = not.error;

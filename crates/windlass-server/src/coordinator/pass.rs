@@ -466,7 +466,9 @@ impl Coordinator {
         let Some(running) = self.running.get_mut(&work) else { return Ok(()) };
         match running.stage {
             Stage::Command => {
-                self.processes.ask_to_end(Job::Work(work), grace).map_err(cannot_end)?;
+                if !self.end_waiting(Job::Work(work)) {
+                    self.processes.ask_to_end(Job::Work(work), grace).map_err(cannot_end)?;
+                }
             }
             Stage::Ensuring => {
                 self.conditions.forget(work);
@@ -483,9 +485,11 @@ impl Coordinator {
     /// Kills what has used up its grace without having been asked.
     pub(super) fn kill_the_slow(&mut self) -> Result<(), RunError> {
         let now = Instant::now();
-        for (work, running) in &mut self.running {
-            if running.kill_at.take_if(|at| *at <= now).is_some() {
-                self.processes.kill(Job::Work(*work)).map_err(cannot_end)?;
+        let slow = |running: &mut Running| running.kill_at.take_if(|at| *at <= now).is_some();
+        let running = self.running.iter_mut().filter_map(|(work, own)| slow(own).then_some(*work));
+        for job in running.map(Job::Work).collect::<Vec<_>>() {
+            if !self.end_waiting(job) {
+                self.processes.kill(job).map_err(cannot_end)?;
             }
         }
         Ok(())

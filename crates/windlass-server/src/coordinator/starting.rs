@@ -25,7 +25,7 @@ const OUTPUT_VARIABLE: &str = "WINDLASS_OUTPUT";
 const DEADLINE_VARIABLE: &str = "WINDLASS_DEADLINE";
 
 /// Why a process is not there, with the code that a shell would give.
-type Why = (i32, String);
+pub(super) type Why = (i32, String);
 
 impl Coordinator {
     /// Starts the command of an attempt that the store knows about. One that cannot be started has
@@ -69,18 +69,30 @@ impl Coordinator {
         prepared.map_or(Ok(()), |prepared| self.begin(prepared))
     }
 
-    /// Starts a process of a step for which everything is ready. If so much time has passed since that
-    /// was decided that others may have its names by now, it has to have them still.
+    /// Starts a process of a step for which everything is ready.
     pub(super) fn begin(&mut self, prepared: Prepared) -> Result<(), RunError> {
-        let heartbeat_timeout = terms(self.schedule.plan()).heartbeat_timeout;
-        let late = is_late(self.decided, heartbeat_timeout);
-        if late && let Some(name) = self.lost_name(prepared.job())? {
-            let why = format!("{name} was lost before, {PAUSED}");
-            self.never_began(prepared.job(), prepared.log(), (CANNOT_START, why));
-        } else if let Err(not) = self.processes.start(prepared) {
+        let Some(prepared) = self.unless_name_lost(prepared)? else { return Ok(()) };
+        if let Err(not) = self.start_with_room(prepared) {
             self.never_began(not.prepared.job(), not.prepared.log(), why_not(&not));
         }
         Ok(())
+    }
+
+    /// If so much time has passed since a start was decided that others may have its names by now, it
+    /// has to have them still. One that has not has ended.
+    pub(super) fn unless_name_lost(
+        &mut self,
+        prepared: Prepared,
+    ) -> Result<Option<Prepared>, RunError> {
+        let heartbeat_timeout = terms(self.schedule.plan()).heartbeat_timeout;
+        if is_late(self.decided, heartbeat_timeout)
+            && let Some(name) = self.lost_name(prepared.job())?
+        {
+            let why = format!("{name} was lost before, {PAUSED}");
+            self.never_began(prepared.job(), prepared.log(), (CANNOT_START, why));
+            return Ok(None);
+        }
+        Ok(Some(prepared))
     }
 
     fn command_order(&self, grant: Grant, output: &Path) -> Result<Order, Unready> {
@@ -117,8 +129,12 @@ impl Coordinator {
     }
 
     /// A process that cannot be started has ended as a shell would say.
-    fn never_began(&mut self, job: Job, log: &Path, (code, why): Why) {
-        let why = format!("the step cannot be started: {why}");
+    pub(super) fn never_began(&mut self, job: Job, log: &Path, (code, why): Why) {
+        let what = match job {
+            Job::Work(_) => "the step",
+            Job::Hook(_) => "it",
+        };
+        let why = format!("{what} cannot be started: {why}");
         outputs::complain(log, &why);
         let ended = Ended { flaw: Some(why), ..Exit::Code(code).into() };
         self.tell.send(News::Exited { job, ended }).expect("we listen ourselves");
@@ -153,7 +169,7 @@ pub(super) fn cannot_log(source: io::Error) -> RunError {
     RunError::Io { what: "a log cannot be written", source }
 }
 
-fn why_not(NotStarted { prepared, error }: &NotStarted) -> Why {
+pub(super) fn why_not(NotStarted { prepared, error }: &NotStarted) -> Why {
     let Order { program, dir, .. } = prepared.order();
     if let Err(error) = dir.read_dir() {
         return (CANNOT_START, format!("its directory {}: {error}", dir.display()));
