@@ -476,13 +476,13 @@ impl Processes {
         }
     }
 
-    /// Does the rest of what follows an end on a thread of its own. Where no thread can be had,
-    /// everybody waits for that.
+    /// Does the rest of what follows an end on a thread of its own, or on the leader's if no thread can
+    /// be had.
     fn close_aside(&mut self, job: Job, closing: Closing) -> Option<(Job, Ended)> {
         let (tell, there) = (self.tell.clone(), closing.clone());
         let aside = thread::Builder::new().spawn(move || {
             let (ended, logged) = there.close();
-            // Nobody listens any more if the run has failed meanwhile.
+            // There is no receiver any more if the run has failed meanwhile.
             let _ = tell.send(Word::Over(job, ended, logged));
         });
         aside.is_err().then(|| {

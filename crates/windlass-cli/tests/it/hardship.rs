@@ -262,3 +262,23 @@ fn a_process_that_has_no_program_yet_does_not_run_beside_the_next_attempt() {
     let record = record.strip_prefix("start 1\n").unwrap_or(&record);
     assert_eq!(record, "start 2\nend 2\n", "the first attempt was ended before the second");
 }
+
+/// What a step prints fills the disk on which its log lies, and the step ignores that it was told.
+#[test]
+fn a_step_that_prints_more_than_the_disk_holds_stops_the_run_and_hangs_nothing() {
+    let bench = Bench::new();
+    let print =
+        "test -e again || { trap \"\" PIPE; seq 1 2000000; sleep 600; }; echo done >> record";
+    bench.write("flow.toml", &format!("[step.loud]\nrun = '{print}'\n"));
+    let script = r#"
+        mkdir disk; mount -t tmpfs -o size=4m tmpfs disk; export WINDLASS_STATE=disk/state
+        set +e
+        "$WINDLASS" run flow.toml > said 2>&1; echo code $?
+        touch again; rm disk/state/runs/*/*.log
+        "$WINDLASS" resume "$(ls disk/state/runs)" > resumed 2>&1; echo code $?"#;
+    let Some(output) = in_namespace(&bench, script) else { return };
+    let said = format!("{}{}{}", bench.read("said"), bench.read("resumed"), stderr(&output));
+    assert_eq!(stdout(&output), "code 69\ncode 0\n", "{said}");
+    assert!(bench.read("said").contains("No space left on device"), "{said}");
+    assert_eq!(bench.read("record"), "done\n", "{said}");
+}

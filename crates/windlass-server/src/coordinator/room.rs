@@ -1,9 +1,9 @@
 //! Processes that wait for room: as many files are open, or as many processes run, as the system lets
 //! us have.
 //!
-//! They are tried again, in their order, whenever a process of the run has ended, and after a pause,
-//! because what others have given back is told to nobody. An attempt fails for want of room only
-//! where no process of its run is left to wait for.
+//! The leader tries them again, in their order, whenever a process of the run has ended, and after a
+//! pause, because the kernel does not tell when another program has given room back. An attempt fails
+//! for want of room only if no process of its run is left to wait for.
 
 use std::collections::VecDeque;
 use std::io;
