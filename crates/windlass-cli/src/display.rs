@@ -49,6 +49,7 @@ use crate::clean::Keep;
 use crate::style::{Style, moves_cursor, variable};
 
 pub(crate) use self::outline::Outline;
+pub(crate) use self::tail::LineWriter;
 
 /// How long a reader may take to read the rest, once a signal has asked us to end.
 const GRACE: Duration = Duration::from_secs(10);

@@ -4,7 +4,6 @@
 //! up to the length that it had at the beginning: so it never reads what it writes itself.
 
 use std::error::Error;
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -20,11 +19,15 @@ use crate::style::{Style, plain};
 
 mod follow;
 mod part;
+mod screen;
 
 use self::part::{Last, Part};
+use self::screen::Screen;
 
 /// How much is read of one log before it is told, and the others' turn.
 const MOUTHFUL: u64 = 1 << 20;
+/// How much of a log is read at once.
+const PIECE: usize = 64 << 10;
 /// The hooks of a run, as their logs are called.
 const HOOKS: [&str; 3] = ["on.escalate", "on.success", "on.failure"];
 
@@ -157,14 +160,14 @@ impl Piece {
         path.exists().then_some(Self { path, step: None, part, heading, ended, sure })
     }
 
-    /// How many bytes have been written to it.
+    /// Returns how many bytes are in it.
     fn length(&self) -> u64 {
-        self.path.metadata().map_or(0, |log| log.len())
+        windlass_server::log_length(&self.path)
     }
 
     /// Opens it, and tells if that cannot be done.
     fn open(&self, view: &RunView) -> Opened {
-        match File::open(&self.path) {
+        match windlass_server::open_log(&self.path) {
             Ok(file) => Opened::Log(file),
             // Whoever printed nothing may have left no log, where there are logs.
             Err(error)
@@ -205,7 +208,7 @@ impl Piece {
 
 /// What there is of a log.
 enum Opened {
-    Log(File),
+    Log(Box<dyn Read>),
     /// None was written.
     Nothing,
     /// It should be there and cannot be read, which was told.
@@ -265,9 +268,7 @@ fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<usize> {
         match (piece.open(view), form) {
             (Opened::Nothing, _) => {}
             (Opened::Lost, _) => lost += 1,
-            (Opened::Log(file), Form::Text) => {
-                io::copy(&mut file.take(length), &mut stdout)?;
-            }
+            (Opened::Log(file), Form::Text) => print_text(&mut stdout, file.take(length))?,
             (Opened::Log(file), Form::Json) => {
                 print_lines(&mut stdout, &view.run.id, piece, file.take(length))?;
             }
@@ -275,6 +276,18 @@ fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<usize> {
     }
     stdout.flush()?;
     Ok(lost)
+}
+
+fn print_text(out: &mut impl Write, mut file: impl Read) -> io::Result<()> {
+    let (mut screen, mut buffer) = (Screen::new(String::new()), vec![0; PIECE]);
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return screen.finish(out),
+            Ok(length) => screen.print(&buffer[..length], out)?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn print_lines(

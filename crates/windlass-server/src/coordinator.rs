@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use windlass_core::{Fact, Grant, Phase, Timestamp, Token, WorkId, WorkState};
@@ -22,6 +22,7 @@ use crate::events::EventReader;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::guard::CheckResult;
+use crate::log_file;
 use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::nesting;
 use crate::processes::{Job, Prepared, Processes};
@@ -40,6 +41,7 @@ mod keeping;
 mod leader;
 mod pass;
 mod requests;
+mod room;
 mod starting;
 mod telling;
 mod update;
@@ -56,6 +58,7 @@ use self::leader::{Leader, Start, declare};
 use self::pass::{Record, Running};
 pub(crate) use self::requests::forget_requests;
 pub use self::requests::{Ask, ask, check_step, decide_step};
+use self::starting::cannot_log;
 use self::telling::Notice;
 pub use self::update::{Change, End, Update};
 use self::waiting::topics;
@@ -75,6 +78,8 @@ pub struct Coordinator {
     events: Option<EventReader>,
     items: Items,
     processes: Processes,
+    /// The processes that cannot be started at the moment.
+    waiting: room::Waiting,
     news: Mailbox<News>,
     tell: Sender<News>,
     /// What is to be taken in before anything else is waited for.
@@ -100,6 +105,8 @@ pub struct Coordinator {
     decided: Instant,
     /// Beats once the run has lasted for a moment.
     pulse: Option<Pulse>,
+    /// When it begins to, if there was no room for it.
+    there_at: Option<Instant>,
     bells: Bells,
     keeper: Keeper,
     stop: Option<Stop>,
@@ -116,6 +123,14 @@ enum Stop {
     Signal(i32),
     /// There is nothing else to do than what was asked for.
     Leave,
+}
+
+/// How everything has come to its end.
+enum Over {
+    /// Nothing is to follow but that the store knows.
+    Plain(End),
+    /// All that had to follow has.
+    Closed(End),
 }
 
 /// Something that happened.
@@ -251,6 +266,7 @@ impl Coordinator {
         tree::end(&left).map_err(|source| RunError::Io { what, source })?;
         #[cfg(windlass_faults)]
         Point::AfterLeftovers.reached();
+        complete_logs(&run_dir(store.dir(), &leader.run.id))?;
         let mut schedule = Schedule::new(plan);
         let facts = complete_journal(&mut store, &leader)?;
         schedule.replay(&facts);
@@ -262,17 +278,19 @@ impl Coordinator {
 
     /// Leads a run whose journal has these facts.
     fn new(
-        store: Store,
+        mut store: Store,
         schedule: Schedule,
         leader: Leader,
         facts: &[Fact],
     ) -> Result<Self, RunError> {
         let logs = run_dir(store.dir(), &leader.run.id);
+        // Opens what will have to be synced, while there is room for another open file.
+        store.log();
         let what = "the directory for logs cannot be made";
         fs::create_dir_all(&logs).map_err(|source| RunError::Io { what, source })?;
         let what = "processes cannot be waited for";
         let made = mailbox().and_then(|(tell, news)| {
-            let processes = Processes::new(&leader.mark(), schedule.at_once(), &news, &logs)?;
+            let processes = Processes::new(&leader.mark(), schedule.at_once(), &news)?;
             Ok((tell, news, processes))
         });
         let (tell, news, processes) = made.map_err(|source| RunError::Io { what, source })?;
@@ -308,6 +326,7 @@ impl Coordinator {
             running: BTreeMap::new(),
             uncleaned: BTreeSet::new(),
             processes,
+            waiting: room::Waiting::default(),
             news,
             tell,
             inbox: vec![News::Rang],
@@ -323,6 +342,7 @@ impl Coordinator {
             began: Instant::now(),
             decided: Instant::now(),
             pulse: None,
+            there_at: None,
             bells,
             stop: None,
             cancelled: false,
@@ -361,26 +381,42 @@ impl Coordinator {
 
     /// Leads the run until it ends or is interrupted; `watch` is told everything.
     pub fn lead(mut self, mut watch: impl FnMut(&Update<'_>)) -> Result<End, RunError> {
+        let ended = self.lead_on(&mut watch).and_then(|over| match over {
+            Over::Plain(end) => self.finish_at_once(end, &mut watch),
+            Over::Closed(end) => self.finish(end, &mut watch),
+        });
+        ended.inspect_err(|_| self.tell_stored(&mut watch))
+    }
+
+    fn lead_on(&mut self, watch: &mut impl FnMut(&Update<'_>)) -> Result<Over, RunError> {
         loop {
             let news = self.take_in()?;
             let mut follow = self.act(news)?;
             loop {
                 if let Some(end) = self.plain_end() {
-                    return self.finish_at_once(end, &mut watch);
+                    return Ok(Over::Plain(end));
                 }
                 if !self.may_linger(&follow) {
-                    self.make_known(std::mem::take(&mut follow), &mut watch)?;
+                    self.make_known(std::mem::take(&mut follow), watch)?;
                     if let Some(end) = self.end()? {
-                        return self.finish(end, &mut watch);
+                        return Ok(Over::Closed(end));
                     }
                 }
                 self.wait()?;
+                self.try_waiting()?;
                 self.kill_the_slow()?;
                 self.end_late_hooks()?;
                 if !self.inbox.is_empty() {
                     break;
                 }
             }
+        }
+    }
+
+    /// Tells what is stored and was not told, of a run that cannot go on.
+    fn tell_stored(&mut self, watch: &mut impl FnMut(&Update<'_>)) {
+        if !self.keeper.has_failed() && self.sync().is_ok() {
+            self.show(watch);
         }
     }
 
@@ -396,7 +432,7 @@ impl Coordinator {
             self.begin_sync();
         }
         free.into_iter().try_for_each(|start| self.start(start))?;
-        follow.into_iter().filter_map(|start| self.prepare(start).transpose()).collect()
+        Ok(follow.into_iter().filter_map(|start| self.prepare(start)).collect())
     }
 
     /// Syncs what was written, starts what has to follow that, and tells everybody.
@@ -406,10 +442,7 @@ impl Coordinator {
         watch: &mut impl FnMut(&Update<'_>),
     ) -> Result<(), RunError> {
         let synced = if follow.is_empty() { self.sync() } else { self.sync_quickly() };
-        if let Err(error) = synced {
-            follow.into_iter().for_each(|prepared| self.processes.give_up(prepared));
-            return Err(error);
-        }
+        synced?;
         follow.into_iter().try_for_each(|prepared| self.begin(prepared))?;
         let late = self.show(watch);
         late.into_iter().try_for_each(|work| self.ask_to_end(work))?;
@@ -487,6 +520,14 @@ impl Coordinator {
     fn latest(&self, work: WorkId) -> Grant {
         let attempt = self.schedule.engine().attempts(work).expect("it is one of its works");
         Grant { work, attempt }
+    }
+}
+
+/// Adds what a killed leader has left beside the logs in `dir` to them.
+fn complete_logs(dir: &Path) -> Result<(), RunError> {
+    match log_file::complete_all_in(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        completed => completed.map_err(cannot_log),
     }
 }
 

@@ -63,9 +63,10 @@ impl fmt::Display for Exit {
 pub struct Usage {
     /// Time on processors.
     pub cpu: Duration,
-    /// The most memory that one of its processes had at a time, in bytes. The kernel counts in what
-    /// the process had before it became the command, so it is never less than what this process had.
-    pub peak_memory: u64,
+    /// The most memory that one of its processes had at a time, in bytes; none if it was not more than
+    /// what this process had. The kernel counts in the memory that a process shares with its parent
+    /// before it executes its program, so less than that cannot be told apart.
+    pub peak_memory: Option<u64>,
 }
 
 /// How an attempt ended.

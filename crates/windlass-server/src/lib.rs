@@ -49,6 +49,9 @@ mod files;
 mod guard;
 mod hold;
 mod launch;
+mod log_file;
+mod log_pipe;
+mod log_pipes;
 mod logs;
 mod look;
 mod mailbox;
@@ -62,11 +65,9 @@ mod presence;
 mod primitive;
 mod processes;
 mod pulse;
-mod roster;
 mod schedule;
 mod signals;
 mod size;
-mod spares;
 mod spawn;
 mod tree;
 
@@ -81,6 +82,7 @@ pub use guard::{
     VigilStep, Watch, check, decide, verdict, watch,
 };
 pub use hold::{Hold, HoldError, hold};
+pub use log_file::{log_length, open_log};
 pub use logs::{Tail, tail};
 pub use look::{
     AttemptView, Cause, CriticalPath, Estimate, Expectations, Expected, Explanation, HolderView,

@@ -8,6 +8,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,13 +18,16 @@ use rustix::io::Errno;
 use windlass_store::{Process, Tree};
 
 use crate::attempt::run_dir;
-use crate::roster;
 use crate::tree::{self, MARKS};
 
 /// How long a process may take from its beginning to its program.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often to look; it takes microseconds, unless the machine is very busy.
 const PAUSE: Duration = Duration::from_millis(1);
+/// The name of the file, in the directory of the run's logs.
+const NAME: &str = "leader";
+/// The length of what stands in it, so that a new leader writes over all of it.
+const LINE_BYTES: usize = 128;
 /// How the marks of all attempts begin, before the id of their run.
 const RUN_MARK: &str = "run-";
 
@@ -41,7 +45,8 @@ impl Presence {
         let file = File::options().write(true).create(true).truncate(false).open(path)?;
         wait(|| try_lock(&file, FlockOperation::NonBlockingLockExclusive))?;
         let Process { pid, started, boot, namespace } = process;
-        roster::write(&file, 0, &format!("{pid} {started} {boot} {namespace}"))?;
+        let line = format!("{:<1$}", format!("{pid} {started} {boot} {namespace}\n"), LINE_BYTES);
+        file.write_all_at(line.as_bytes(), 0)?;
         Ok(Self { locked: file })
     }
 }
@@ -69,8 +74,10 @@ fn await_marks(path: &Path) -> io::Result<()> {
 
 /// Who had the lock last.
 fn leader(file: &File) -> io::Result<Option<Process>> {
-    let text = roster::read(file, 0)?;
-    let mut words = text.split(' ');
+    let mut line = [b' '; LINE_BYTES];
+    file.read_at(&mut line, 0)?;
+    let text = str::from_utf8(&line).unwrap_or_default();
+    let mut words = text.split_whitespace();
     let process = (|| {
         let (pid, started) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         let (boot, namespace) = (words.next()?.to_owned(), words.next()?.to_owned());
@@ -86,7 +93,7 @@ fn run_of(tree: &Tree) -> Option<&str> {
 }
 
 fn path(state: &Path, run: &str) -> PathBuf {
-    run_dir(state, run).join(roster::NAME)
+    run_dir(state, run).join(NAME)
 }
 
 fn try_lock(file: &File, how: FlockOperation) -> io::Result<bool> {

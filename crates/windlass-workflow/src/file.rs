@@ -34,6 +34,9 @@ pub(crate) struct File {
     /// What happens to the other steps when one fails: finish (independent ones go on), stop
     /// (nothing new starts) or cancel (running ones are ended too).
     pub(crate) on_failure: Given<OnFailure>,
+    /// How much of what one attempt, or a hook, prints is kept, its beginning and its end, such as
+    /// "100M". Default: "1G".
+    pub(crate) log_limit: Given<Quantity>,
     /// Parameters, given on the command line as -p name=value: a default value, or a table.
     pub(crate) params: Given<Entries<ParamEntry>>,
     /// Environment variables for every step and every hook.

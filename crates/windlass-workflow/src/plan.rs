@@ -38,6 +38,8 @@ pub struct Plan {
     pub deadline: Option<Duration>,
     /// What happens to the others when a step fails.
     pub on_failure: OnFailure,
+    /// How many bytes of what a hook prints are kept.
+    pub log_limit: u64,
     /// What the steps share.
     pub resources: Vec<Resource>,
     /// What they share with the rest of the machine.

@@ -34,6 +34,9 @@ use declared::Declared;
 pub(crate) use declared::no_steps;
 use texts::{Scope, Texts};
 
+/// How much of a log is kept where the file does not say.
+const LOG_LIMIT_BYTES: u64 = 1 << 30;
+
 /// The plan of a file, and its parameters. Means nothing if mistakes were told.
 pub(crate) fn plan(file: &str, text: &str, written: &File, notes: &Notes) -> (Plan, Vec<Param>) {
     let params = params::params(written, notes);
@@ -45,7 +48,9 @@ pub(crate) fn plan(file: &str, text: &str, written: &File, notes: &Notes) -> (Pl
     let guards = guards::guards(written, &texts, &declared);
     let known = index::Known { resources: &resources, semaphores: &semaphores, guards: &guards };
     let env = defaults::env(written, &texts);
-    let steps = steps::steps(written, &texts, &declared, &known, &env);
+    let log_limit = amounts::log_limit(&written.log_limit, "`log_limit`", notes);
+    let log_limit = log_limit.unwrap_or(LOG_LIMIT_BYTES);
+    let steps = steps::steps(written, &texts, &declared, &known, (&env, log_limit));
     let steps = in_order(steps, &texts, &declared);
     let plan = Plan {
         name: name(file, written, notes),
@@ -53,6 +58,7 @@ pub(crate) fn plan(file: &str, text: &str, written: &File, notes: &Notes) -> (Pl
         concurrency: concurrency(written, notes),
         deadline: times::some_time(&written.deadline, "`deadline`", notes),
         on_failure: written.on_failure.value().copied().unwrap_or_default(),
+        log_limit,
         hooks: written.on.value().map(|table| hooks(table, &texts)).unwrap_or_default(),
         env,
         resources,

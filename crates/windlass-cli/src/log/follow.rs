@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use windlass_server::{LookError, RunState, RunView, StepView, Store};
 
-use super::{Last, MOUTHFUL, Opened, Part, Piece, Wanted, has_ended};
+use super::{Last, MOUTHFUL, Opened, Part, Piece, Screen, Wanted, has_ended};
 use crate::arguments::Form;
 use crate::style::Style;
 
@@ -38,6 +38,11 @@ pub(super) fn follow(
             match catch_up(&mut tails, &view.run.id, wanted, form, over) {
                 Ok(true) => {}
                 Ok(false) if over => {
+                    let mut stdout = io::stdout().lock();
+                    let mut screens = tails.iter_mut().map(|tail| &mut tail.screen);
+                    if let Err(error) = screens.try_for_each(|screen| screen.finish(&mut stdout)) {
+                        return Ok(Err(error));
+                    }
                     tell_end(&view);
                     return Ok(Ok(lost(&tails, &view)));
                 }
@@ -95,7 +100,12 @@ fn add_new(tails: &mut Vec<Tail>, view: &RunView, wanted: &Wanted) {
             None => {
                 places.insert(piece.path.clone(), tails.len());
                 let told = tails.is_empty();
-                tails.push(Tail { piece, told, read: 0, rest: Vec::new(), over: false });
+                let prefix = match wanted.step {
+                    Some(_) => String::new(),
+                    None => format!("{} | ", piece.prefix()),
+                };
+                let screen = Screen::new(prefix);
+                tails.push(Tail { piece, told, read: 0, rest: Vec::new(), screen, over: false });
             }
         }
     }
@@ -136,6 +146,7 @@ struct Tail {
     read: u64,
     /// What was read and not printed.
     rest: Vec<u8>,
+    screen: Screen,
     /// There is no more to come.
     over: bool,
 }
@@ -160,7 +171,7 @@ impl Tail {
             self.told = true;
             writeln!(out, "{}", Style::of_stdout().bold(&self.piece.heading))?;
         }
-        out.write_all(&self.rest)?;
+        self.screen.print(&self.rest, out)?;
         self.rest.clear();
         Ok(())
     }
@@ -174,15 +185,11 @@ impl Tail {
         form: Form,
         last: Last,
     ) -> io::Result<()> {
-        let (prefix, mut done) = (self.piece.prefix(), 0);
+        let mut done = 0;
         while let Some(part) = Part::first(&self.rest[done..], last) {
             match form {
                 Form::Json => out.write_all(self.piece.line_json(run, &part).as_bytes())?,
-                Form::Text => {
-                    write!(out, "{prefix} | ")?;
-                    out.write_all(part.bytes.strip_suffix(b"\n").unwrap_or(part.bytes))?;
-                    writeln!(out)?;
-                }
+                Form::Text => self.screen.print_line(&part, out)?,
             }
             done += part.bytes.len();
         }

@@ -24,6 +24,7 @@ mod own_log;
 mod pictures;
 mod piped;
 mod primitives;
+mod printing;
 mod processes;
 mod resume;
 mod scenarios;

@@ -35,7 +35,10 @@ impl Coordinator {
         match before {
             // It comes every second, and nobody sends it.
             Some(Stop::Signal(_)) if signal == SIGXCPU => {}
-            Some(Stop::Signal(_)) => self.processes.kill_all().map_err(cannot_end)?,
+            Some(Stop::Signal(_)) => {
+                self.end_all_waiting();
+                self.processes.kill_all().map_err(cannot_end)?;
+            }
             _ => self.notices.push(Notice::Stopping),
         }
         for work in self.running.keys().copied().collect::<Vec<_>>() {
@@ -181,7 +184,7 @@ impl Coordinator {
 
     /// Ends the run with one sync for its last steps and for its end.
     pub(super) fn finish_at_once(
-        mut self,
+        &mut self,
         end: End,
         watch: &mut impl FnMut(&Update<'_>),
     ) -> Result<End, RunError> {
@@ -194,7 +197,7 @@ impl Coordinator {
 
     /// Gives up the run, and every place in line that it still has.
     pub(super) fn finish(
-        mut self,
+        &mut self,
         end: End,
         watch: &mut impl FnMut(&Update<'_>),
     ) -> Result<End, RunError> {

@@ -7,6 +7,8 @@ use windlass_core::HolderId;
 use windlass_store::{RunOutcome, StoreError};
 use windlass_workflow::{Mistakes, NoSuchStep, ParamErrors};
 
+use crate::files;
+
 /// Why a run could not go on.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -83,4 +85,16 @@ pub enum RunError {
         /// The run.
         run: String,
     },
+}
+
+impl RunError {
+    /// Whether as many files are open, or as many processes and threads run, as may be.
+    pub(super) fn is_no_room(&self) -> bool {
+        match self {
+            RunError::Io { source, .. } | RunError::Store(StoreError::Io { source, .. }) => {
+                files::is_no_room(source)
+            }
+            _ => false,
+        }
+    }
 }

@@ -13,9 +13,10 @@ use super::starting::no_log;
 use super::telling::Notice;
 use super::{Coordinator, RunError};
 use crate::ended::Ended;
+use crate::log_file::LogFile;
 use crate::order::Order;
 use crate::own_logs;
-use crate::processes::{Job, Leave, Log, NotStarted, Traces};
+use crate::processes::{Job, Leave, Prepared, Traces};
 use crate::tree;
 
 /// The hooks of a run that are due or under way.
@@ -78,20 +79,24 @@ impl Coordinator {
     fn start_hook(&mut self, name: &'static str, mut order: Order) -> Result<(), RunError> {
         self.hooks.called += 1;
         let number = self.hooks.called;
-        let log = self.logs.join(format!("{name}.log"));
+        let (path, limit) = (self.logs.join(format!("{name}.log")), self.schedule.plan().log_limit);
+        let log = LogFile::of_call(path, limit, number);
+        // That there is one tells that there was a process.
+        log.create().map_err(no_log)?;
         let mark = format!("{}-hook-{number}", self.leader.mark());
         let marks = tree::marks_with(&format!("{} {mark}", self.leader.mark()));
         order.env.push((tree::MARKS.to_owned(), marks));
-        order.env.push((own_logs::LOG_VARIABLE.to_owned(), own_logs::with(&log)));
+        order.env.push((own_logs::LOG_VARIABLE.to_owned(), own_logs::with(log.path())));
         let leave = Leave { linger: LINGER, grace: GRACE };
-        let traces = Traces { mark, log: Log::AtOnce(log), output: None, leave };
-        let prepared = self.processes.prepare(Job::Hook(number), order, traces).map_err(no_log)?;
-        match prepared.and_then(|prepared| self.processes.start(prepared)) {
+        let traces = Traces { mark, output: None, leave };
+        let prepared = Prepared::new(Job::Hook(number), order, traces, log);
+        match self.start_with_room(prepared) {
             Ok(()) => {
                 let end_at = Instant::now().checked_add(self.schedule.plan().hooks.limit());
                 self.hooks.running.insert(number, RunningHook { name, end_at, late: false });
             }
-            Err(NotStarted { error, .. }) => {
+            Err(not) => {
+                let error = not.error;
                 self.notices.push(Notice::Said(format!("{name} cannot be started: {error}")));
             }
         }
@@ -100,9 +105,8 @@ impl Coordinator {
 
     /// Asks the hooks that run to end.
     pub(super) fn end_hooks(&mut self) -> Result<(), RunError> {
-        for (number, hook) in &mut self.hooks.running {
-            hook.end_at = None;
-            self.processes.ask_to_end(Job::Hook(*number), GRACE).map_err(cannot_end)?;
+        for number in self.hooks.running.keys().copied().collect::<Vec<_>>() {
+            self.ask_hook_to_end(number)?;
         }
         Ok(())
     }
@@ -110,13 +114,22 @@ impl Coordinator {
     /// Asks the hooks to end whose time is over.
     pub(super) fn end_late_hooks(&mut self) -> Result<(), RunError> {
         let now = Instant::now();
-        for (number, hook) in &mut self.hooks.running {
-            if hook.end_at.take_if(|at| *at <= now).is_some() {
-                hook.late = true;
-                self.processes.ask_to_end(Job::Hook(*number), GRACE).map_err(cannot_end)?;
-            }
+        let late = self.hooks.running.iter_mut();
+        let late = late.filter(|(_, hook)| hook.end_at.is_some_and(|at| at <= now));
+        let late = late.map(|(number, hook)| {
+            hook.late = true;
+            *number
+        });
+        late.collect::<Vec<_>>().into_iter().try_for_each(|number| self.ask_hook_to_end(number))
+    }
+
+    /// Asks a hook to end, or has it end before it has begun.
+    fn ask_hook_to_end(&mut self, number: u32) -> Result<(), RunError> {
+        if let Some(hook) = self.hooks.running.get_mut(&number) {
+            hook.end_at = None;
         }
-        Ok(())
+        self.end_waiting(Job::Hook(number));
+        self.processes.ask_to_end(Job::Hook(number), GRACE).map_err(cannot_end)
     }
 
     pub(super) fn hook_ended(&mut self, hook: u32, ended: &Ended) {

@@ -49,6 +49,8 @@ pub(super) struct Keeper {
     /// When news came last, and how often in a row they came quickly.
     last: Option<Instant>,
     brisk: u32,
+    /// The last commit did not succeed, so the engine knows more than the store.
+    failed: bool,
 }
 
 /// What stands on the slate and not in the store.
@@ -78,7 +80,13 @@ impl Keeper {
             unsynced: None,
             last: None,
             brisk: 0,
+            failed: false,
         }
+    }
+
+    /// Whether what has happened last could not be stored.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed
     }
 
     fn note_news(&mut self) {
@@ -220,6 +228,7 @@ impl Coordinator {
 
     /// Stores all that has happened in one commit; nobody begins in it unless it `admits`.
     fn store_all(&mut self, admits: bool) -> Result<Vec<Start>, RunError> {
+        self.keeper.failed = true;
         let records = std::mem::take(&mut self.records);
         let Self { store, schedule, leader, logs, ended, bells, .. } = self;
         let (mut leftovers, mut refusals) = (Vec::new(), Vec::new());
@@ -240,6 +249,7 @@ impl Coordinator {
         })?;
         #[cfg(windlass_faults)]
         Point::AfterCommit.committed();
+        self.keeper.failed = false;
         self.keeper.note_stored(&facts, records.len());
         self.end_leftovers(leftovers)?;
         self.note_refusals(refusals, &starts);

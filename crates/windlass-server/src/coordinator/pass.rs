@@ -164,7 +164,7 @@ impl Running {
             code,
             signal,
             why: self.why.clone(),
-            peak_kib: usage.map(|usage| usage.peak_memory / 1024),
+            peak_kib: usage.and_then(|usage| usage.peak_memory).map(|bytes| bytes / 1024),
             cpu_ms: usage.map(|usage| u64::try_from(usage.cpu.as_millis()).unwrap_or(u64::MAX)),
         }
     }
@@ -473,7 +473,9 @@ impl Coordinator {
         let Some(running) = self.running.get_mut(&work) else { return Ok(()) };
         match running.stage {
             Stage::Command => {
-                self.processes.ask_to_end(Job::Work(work), grace).map_err(cannot_end)?;
+                if !self.end_waiting(Job::Work(work)) {
+                    self.processes.ask_to_end(Job::Work(work), grace).map_err(cannot_end)?;
+                }
             }
             Stage::Ensuring => {
                 self.conditions.forget(work);
@@ -491,9 +493,11 @@ impl Coordinator {
     /// Kills what has used up its grace without having been asked.
     pub(super) fn kill_the_slow(&mut self) -> Result<(), RunError> {
         let now = Instant::now();
-        for (work, running) in &mut self.running {
-            if running.kill_at.take_if(|at| *at <= now).is_some() {
-                self.processes.kill(Job::Work(*work)).map_err(cannot_end)?;
+        let slow = |running: &mut Running| running.kill_at.take_if(|at| *at <= now).is_some();
+        let running = self.running.iter_mut().filter_map(|(work, own)| slow(own).then_some(*work));
+        for job in running.map(Job::Work).collect::<Vec<_>>() {
+            if !self.end_waiting(job) {
+                self.processes.kill(job).map_err(cannot_end)?;
             }
         }
         Ok(())

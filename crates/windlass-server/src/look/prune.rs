@@ -277,8 +277,11 @@ fn remove(dir: &Path) -> Result<(), PruneError> {
 /// Removes the logs in the directory of a run, and nothing else.
 fn remove_logs(dir: &Path) -> io::Result<()> {
     for path in files(dir)? {
-        if path.extension().is_some_and(|extension| extension == "log") {
-            fs::remove_file(path)?;
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("log") => fs::remove_file(path)?,
+            // The end of a log, which is not added to it yet.
+            Some("tail") => fs::remove_dir_all(path)?,
+            _ => {}
         }
     }
     Ok(())

@@ -16,7 +16,6 @@ use crate::attempt::{log_path, run_dir};
 use crate::clock::millis;
 use crate::coordinator::{plan_of, read_slate};
 use crate::schedule::Schedule;
-use crate::spares;
 
 /// A run as it stands.
 #[non_exhaustive]
@@ -96,11 +95,7 @@ impl RunView {
         schedule.replay(&facts);
         listing.end.into_iter().for_each(|end| schedule.replay_end(end));
         let state = state_of(&listing, leader.as_ref());
-        let unnamed = match state {
-            RunState::UnderWay { .. } => BTreeMap::new(),
-            _ => spares::left_in(&logs),
-        };
-        let journal = Journal { logs: &logs, unnamed, schedule: &schedule, state, heard_ms };
+        let journal = Journal { logs: &logs, schedule: &schedule, state, heard_ms };
         let mut steps = journal.steps(&facts, attempts);
         GuardTimes::of(&facts, listing.created_ms, now_ms).tell(&schedule, &mut steps);
         Ok(Self {
@@ -251,8 +246,6 @@ fn state_of(listing: &RunListing, leader: Option<&StoredLease>) -> RunState {
 /// Reads the steps of a run out of its journal.
 struct Journal<'a> {
     logs: &'a PathBuf,
-    /// Where those logs are that a killed leader has not given their names.
-    unnamed: BTreeMap<String, PathBuf>,
     schedule: &'a Schedule,
     state: RunState,
     heard_ms: Option<i64>,
@@ -350,14 +343,8 @@ impl Journal<'_> {
             why: None,
             peak_kib: None,
             cpu_ms: None,
-            log: self.log(grant),
+            log: log_path(self.logs, grant, &self.schedule.step(grant.work).name),
         }
-    }
-
-    fn log(&self, grant: Grant) -> PathBuf {
-        let log = log_path(self.logs, grant, &self.schedule.step(grant.work).name);
-        let name = log.file_name().and_then(|name| name.to_str());
-        name.and_then(|name| self.unnamed.get(name)).cloned().unwrap_or(log)
     }
 
     fn recorded(&self, record: AttemptRecord) -> AttemptView {

@@ -45,6 +45,8 @@ pub(crate) struct StepTable {
     pub(crate) grace: Given<String>,
     /// How long the processes that it leaves running may take to end by themselves. Default: "2s".
     pub(crate) linger: Given<String>,
+    /// How much of what one attempt prints is kept, its beginning and its end, such as "100M".
+    pub(crate) log_limit: Given<Quantity>,
     /// Whether and when it is tried again.
     pub(crate) retry: Given<RetryTable>,
     /// Shell text that runs once at the end, whatever happened.
@@ -73,6 +75,8 @@ pub(crate) struct DefaultsTable {
     pub(crate) grace: Given<String>,
     /// How long the processes that a step leaves running may take to end by themselves. Default: "2s".
     pub(crate) linger: Given<String>,
+    /// How much of what one attempt prints is kept, its beginning and its end, such as "100M".
+    pub(crate) log_limit: Given<Quantity>,
     /// Whether and when a step is tried again.
     pub(crate) retry: Given<RetryTable>,
     /// Environment variables, on top of those of `[env]`.

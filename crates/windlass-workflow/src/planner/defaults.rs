@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use windlass_core::ResourceCost;
 
+use super::amounts::log_limit;
 use super::index::Index;
 use super::texts::{Scope, Texts, Unknown};
 use super::times::{any_time, some_time};
@@ -25,6 +26,7 @@ pub(super) struct Defaults {
     pub(super) timeout: Option<Duration>,
     pub(super) grace: Option<Duration>,
     pub(super) linger: Option<Duration>,
+    pub(super) log_limit: u64,
     pub(super) retry: Retry,
     pub(super) env: BTreeMap<String, Template>,
     pub(super) dir: Option<Template>,
@@ -32,12 +34,12 @@ pub(super) struct Defaults {
 }
 
 impl Defaults {
-    /// The defaults on top of `env`, the variables of `[env]`.
+    /// The defaults on top of `env`, the variables of `[env]`, and of the workflow's `log_limit`.
     pub(super) fn new(
         file: &File,
         texts: &Texts<'_>,
         index: &Index<'_>,
-        mut env: BTreeMap<String, Template>,
+        (mut env, plan_log_limit): (BTreeMap<String, Template>, u64),
     ) -> Self {
         let notes = texts.notes;
         let empty = Default::default();
@@ -50,6 +52,8 @@ impl Defaults {
             timeout: some_time(&table.timeout, "`defaults.timeout`", notes),
             grace: any_time(&table.grace, "`defaults.grace`", notes),
             linger: any_time(&table.linger, "`defaults.linger`", notes),
+            log_limit: log_limit(&table.log_limit, "`defaults.log_limit`", notes)
+                .unwrap_or(plan_log_limit),
             retry: retry(&table.retry, "`defaults`", notes).unwrap_or_default(),
             env,
             dir: dir(&table.dir, &scope, texts),

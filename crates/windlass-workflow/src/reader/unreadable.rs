@@ -225,6 +225,7 @@ fn key_example(key: &str) -> Option<&'static str> {
         "after" => "[\"build\"], or after = { build = \"done\" }",
         "guard" | "ensure" => "[\"approved\"]",
         "each" => "{ os = [\"linux\", \"macos\"] }",
+        "log_limit" => "\"100M\"",
         "use" => "{ memory = \"4G\" }",
         "lock" => "[\"deploy\"]",
         "semaphore" => "{ build-slots = 1 }",

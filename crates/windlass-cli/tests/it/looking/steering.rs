@@ -41,6 +41,8 @@ fn whoever_follows_a_run_is_told_that_it_was_interrupted() {
     let mut run = bench.start(&["run", "flow.toml"]);
     bench.await_file("begun");
     let log = bench.start(&["log", "last", "-f"]);
+    // What the leader has not logged is lost with it.
+    eventually("it is logged", || stdout(&bench.call(&["log", "last/slow"])) == "one\n");
     signal(&run, Signal::KILL);
     run.wait().expect("it was killed");
     let output = log.wait_with_output().expect("it ends with the run");
