@@ -69,7 +69,7 @@ mod tree;
 
 pub use asking::waits_for_its_own;
 pub use coordinator::{
-    Ask, Change, Coordinator, End, RunError, Update, ask, check_step, decide_step,
+    Ask, Change, Coordinator, End, RunError, StepStatus, Update, ask, check_step, decide_step,
 };
 pub use ended::{Ended, Exit, Usage};
 pub use events::{EventError, EventReader, emit};
