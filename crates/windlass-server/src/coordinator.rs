@@ -53,7 +53,7 @@ use self::keeping::{Keeper, complete_journal};
 use self::leader::{Leader, Start, declare};
 use self::pass::{Record, Running};
 pub(crate) use self::requests::forget_requests;
-pub use self::requests::{Ask, ask, check_step, decide_step};
+pub use self::requests::{Ask, ask};
 use self::telling::Notice;
 pub use self::update::{Change, End, StepStatus, Update};
 use self::waiting::topics;
@@ -209,7 +209,8 @@ impl Coordinator {
         coordinator.or_give_up(reopened, end)
     }
 
-    /// Ends a run that nobody leads, or one of its steps. `run` may be the beginning of its id.
+    /// Ends a run that no process leads, or one of its steps, or all that a step of the file became.
+    /// `run` may be the beginning of its id.
     pub fn cancel(store: Store, run: &str, step: Option<&str>) -> Result<Self, RunError> {
         let (mut coordinator, end) = Self::take_over(store, run, Expected::Open)?;
         let cancelled = coordinator.cancel_now(step);

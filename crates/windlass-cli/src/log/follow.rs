@@ -55,11 +55,12 @@ fn is_over(view: &RunView, wanted: &Wanted) -> bool {
     let ended = |place: usize| match wanted.attempt {
         None => view.steps[place].state.is_end(),
         Some(number) => {
-            let attempts = &view.steps[place].attempts;
-            attempts.iter().any(|attempt| attempt.number == number && has_ended(attempt))
+            let step = &view.steps[place];
+            let own = step.attempts.iter().find(|attempt| attempt.number == number);
+            own.map_or(step.state.is_end(), has_ended)
         }
     };
-    over || wanted.step.is_some_and(ended)
+    over || wanted.steps.as_ref().is_some_and(|places| places.iter().copied().all(ended))
 }
 
 fn tell_end(view: &RunView) {
@@ -106,8 +107,8 @@ fn catch_up(
         // Where many steps have ended, only those that have not are looked at.
         tail.over = tail.piece.ended && !more;
         any |= more;
-        match (form, wanted.step) {
-            (Form::Text, Some(_)) => tail.print_raw(&mut stdout)?,
+        match form {
+            Form::Text if wanted.is_one_step() => tail.print_raw(&mut stdout)?,
             _ => {
                 let last = Last((over || tail.piece.ended) && !more);
                 tail.print_lines(&mut stdout, run, form, last)?;

@@ -71,7 +71,7 @@ fn attempts_without_a_limit_are_counted_without_one() {
         assert!(output.contains(said), "{verb:?}: {output}");
     };
     let retried = "0 retry a 7";
-    check(Stage::live(), retried, &["why", "last/a"], "\n  - attempt 2 comes in ");
+    check(Stage::live(), retried, &["why", "last/a"], "\n  - attempt 2 starts in ");
     check(Stage::live(), retried, &["log", "last"], "==> a (attempt 1): retry");
     check(Stage::live(), retried, &["show", "last"], "retrying  1      ");
     let failed = "0 retry a 7\n2000 start a\n3000 failed a 1";

@@ -341,7 +341,7 @@ impl Coordinator {
         if wait.checks == 1 || !more.is_empty() {
             let said = wait.said.as_deref().map(|said| format!(": {said}")).unwrap_or_default();
             let target = format!("{}/{}", self.leader.run.id, self.schedule.step(work).name);
-            let person = format!("\na person may decide, too: windlass approve {target}");
+            let person = format!("\nto decide it now: windlass approve {target}");
             let what = format!("guard {}{said}{more}{person}", wait.guard);
             self.notices.push(Notice::Waits(work, what));
         }

@@ -47,17 +47,9 @@ pub enum RunError {
         /// The step.
         step: String,
     },
-    /// Somebody wants something of a step that has ended.
-    #[error("step {step:?} of run {run} has ended")]
+    /// A step that has ended was to be cancelled.
+    #[error("step {step:?} of run {run} has ended already")]
     StepOver {
-        /// The run.
-        run: String,
-        /// The step.
-        step: String,
-    },
-    /// A step waits for no guard.
-    #[error("step {step:?} of run {run} waits for no guard")]
-    NoGuard {
         /// The run.
         run: String,
         /// The step.

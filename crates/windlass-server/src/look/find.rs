@@ -1,9 +1,12 @@
-//! Finds a run by what people call it: the beginning of its id, or `last`.
+//! Finds runs and steps by what users call them: the beginning of an id, or `last`; the name of a step,
+//! or of a group of steps.
+
+use std::collections::BTreeSet;
 
 use windlass_core::nearest;
 use windlass_store::{RunRecord, Store, StoreError, Transaction};
 
-use super::LookError;
+use super::{LookError, RunView};
 
 /// What stands for the newest run.
 const LAST: &str = "last";
@@ -22,6 +25,31 @@ pub fn find_run(store: &mut Store, text: &str) -> Result<RunRecord, LookError> {
 /// The newest runs with their workflows, for a shell that completes them.
 pub fn run_names(store: &mut Store, limit: usize) -> Result<Vec<(String, String)>, LookError> {
     Ok(store.look(|transaction| newest(transaction, limit))?)
+}
+
+impl RunView {
+    /// Returns the places of what `step` names among [`RunView::steps`]: one step, or all that a step
+    /// of the file became through its `each`.
+    pub fn places(&self, step: &str) -> Result<Vec<usize>, LookError> {
+        let steps = || self.steps.iter().enumerate();
+        if let Some((place, _)) = steps().find(|(_, known)| known.name == step) {
+            return Ok(vec![place]);
+        }
+        let group: Vec<_> = steps().filter(|(_, known)| known.declared == step).collect();
+        match group.is_empty() {
+            true => Err(self.no_such_step(step)),
+            false => Ok(group.into_iter().map(|(place, _)| place).collect()),
+        }
+    }
+
+    fn no_such_step(&self, step: &str) -> LookError {
+        let names = self.steps.iter().flat_map(|known| [&known.name, &known.declared]);
+        let nearest = nearest(step, names.map(String::as_str)).map(str::to_owned);
+        let mut seen = BTreeSet::new();
+        let known = self.steps.iter().map(|step| &step.declared).filter(|name| seen.insert(*name));
+        let known = known.cloned().collect();
+        LookError::UnknownStep { run: self.run.id.clone(), step: step.to_owned(), nearest, known }
+    }
 }
 
 pub(super) fn found(

@@ -78,7 +78,7 @@ fn a_skipped_step_says_what_it_was_not_needed_for() {
     );
     let why = |step: &str| stdout(&bench.call(&["why", &format!("last/{step}")]));
     assert_eq!(why("page"), "page was skipped: a did not fail\n");
-    assert_eq!(why("maybe"), "maybe was skipped: its `when` said no\n");
+    assert_eq!(why("maybe"), "maybe was skipped: its `when` did not hold\n");
     assert_eq!(stdout(&bench.call(&["ps"])), "", "it has ended");
 }
 
