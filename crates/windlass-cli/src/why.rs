@@ -42,36 +42,37 @@ pub(crate) fn why(
         Form::Text if why.steps.is_empty() => eprintln!("{}", nothing(&why.view)),
         Form::Text => {
             let style = Style::of_stdout();
-            let all = if step.is_some() { usize::MAX } else { SHOWN };
-            let (shown, hidden) = chosen(&why.steps, all);
-            shown.into_iter().for_each(|step| print(&text(&words(step), &style)));
-            if hidden > 0 {
+            let most = if step.is_some() { usize::MAX } else { SHOWN };
+            let shown = chosen(&why.steps, most);
+            shown.iter().for_each(|step| print(&text(&words(step), &style)));
+            if let more @ 1.. = why.steps.len() - shown.len() {
                 let id = &why.view.run.id;
-                let more = format!(
-                    "and {hidden} more steps wait for other steps; of one tells: windlass why {id}/STEP\n"
-                );
-                print(&style.dim(&more));
+                let more =
+                    format!("and {more} more steps; explain one with: windlass why {id}/STEP");
+                print(&format!("{}\n", style.dim(&more)));
             }
         }
     }
     Ok(Exit::Success)
 }
 
-/// The steps to show, and how many to count: where there are many, those that wait only for other
-/// steps make way.
-fn chosen(all: &[StepExplanation], most: usize) -> (Vec<&StepExplanation>, usize) {
-    let follows = |step: &StepExplanation| {
-        let after = |reason: &WaitReason| {
-            matches!(reason, WaitReason::Step { .. } | WaitReason::Interrupted)
-        };
-        !step.reasons.is_empty() && step.reasons.iter().all(after)
-    };
-    if all.len() <= most {
-        return (all.iter().collect(), 0);
+/// The steps to show: where there are many, those come first that wait for something besides other
+/// steps of the run.
+fn chosen(all: &[StepExplanation], most: usize) -> Vec<&StepExplanation> {
+    let mut steps: Vec<_> = all.iter().collect();
+    steps.sort_by_key(|step| step.reasons.iter().map(rank).min());
+    steps.truncate(most);
+    steps.sort_by_key(|step| step.place);
+    steps
+}
+
+/// How much a reason says about a run in which many steps wait; less is more.
+fn rank(reason: &WaitReason) -> u8 {
+    match reason {
+        WaitReason::Step { .. } | WaitReason::Interrupted => 2,
+        WaitReason::Line { .. } | WaitReason::Resource { .. } => 1,
+        _ => 0,
     }
-    let shown: Vec<_> = all.iter().filter(|step| !follows(step)).collect();
-    let hidden = all.len() - shown.len();
-    (shown, hidden)
 }
 
 /// What there is to say of a run in which no step waits.
