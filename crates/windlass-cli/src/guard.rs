@@ -9,7 +9,8 @@ use std::time::Duration;
 use serde::Serialize;
 use thiserror::Error as ThisError;
 use windlass_server::{
-    Ask, GuardEnd, GuardNews, RunState, RunView, StepState, Verdict, Watch, ask, decide, watch,
+    Ask, GuardEnd, GuardNews, RunState, RunView, StepState, Verdict, Watch, ask, decide,
+    step_argument, watch,
 };
 use windlass_workflow::{Command, Guard, Plan, Template, Variable};
 
@@ -112,12 +113,14 @@ impl NotAtGuard {
         let (run, step) = (view.run.id.clone(), &view.steps[place]);
         let guards = view.guards(place);
         let state = step.state;
-        let target = format!("{run}/{}", step.name);
+        let target = step_argument(&run, &step.name);
         let why = match view.state {
             _ if guards.is_empty() => "has no guard".to_owned(),
             _ if state.is_end() => format!("has ended: {}", state.word()),
             RunState::Interrupted => {
-                format!("is not at a guard: the run is interrupted; windlass resume {run}")
+                format!(
+                    "is not at a guard: the run is interrupted; go on with: windlass resume {run}"
+                )
             }
             _ if state == StepState::Running => "is running: it is not at a guard now".to_owned(),
             _ => format!(

@@ -1,10 +1,12 @@
 //! `windlass log`: what steps have written.
 
 use std::error::Error;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use serde::Serialize;
 use windlass_server::{AttemptEnd, AttemptView, LookError, RunView, StepView};
 
@@ -144,7 +146,7 @@ impl Piece {
 
     /// Opens it, and tells if that cannot be done.
     fn open(&self, view: &RunView) -> Opened {
-        match File::open(&self.path) {
+        match open_log(&self.path) {
             Ok(file) => Opened::Log(file),
             // Whoever printed nothing may have left no log, where there are logs.
             Err(error)
@@ -180,6 +182,16 @@ impl Piece {
             text: &text,
             more: part.goes_on,
         })
+    }
+}
+
+/// Opens a log. Whatever else stands in its place is refused, and not waited for.
+fn open_log(path: &Path) -> io::Result<File> {
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("not a regular file")),
     }
 }
 

@@ -45,12 +45,15 @@ pub(crate) fn why(
             let most = if step.is_some() { usize::MAX } else { SHOWN };
             let shown = chosen(&why.steps, most);
             shown.iter().for_each(|step| print(&text(&words(step), &style)));
+            // It is the same for all of them.
+            let retry = shown.iter().find_map(|step| words(step).retry());
             if let more @ 1.. = why.steps.len() - shown.len() {
                 let id = &why.view.run.id;
                 let more =
                     format!("and {more} more steps; explain one with: windlass why {id}/STEP");
                 print(&format!("{}\n", style.dim(&more)));
             }
+            retry.iter().for_each(|retry| print(&format!("{retry}\n")));
         }
     }
     Ok(Exit::Success)

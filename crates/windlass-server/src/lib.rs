@@ -81,7 +81,7 @@ pub use look::{
     AttemptView, Cause, CriticalPath, Estimate, Expectations, Expected, Explanation, HolderView,
     Listed, LookError, Orphan, People, PruneError, Pruned, PrunedRun, Pruning, RunState, RunView,
     Skipped, StepExplanation, StepState, StepView, WaitReason, find_run, history, open_runs, prune,
-    run_names,
+    run_names, step_argument,
 };
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
 pub use pulse::Lost;

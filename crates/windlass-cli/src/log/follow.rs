@@ -4,7 +4,6 @@
 //! at a few times in a second, and the run itself less often.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::thread;
@@ -12,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use windlass_server::{LookError, RunState, RunView, Store};
 
-use super::{Last, MOUTHFUL, Opened, Part, Piece, Wanted, has_ended};
+use super::{Last, MOUTHFUL, Opened, Part, Piece, Wanted, has_ended, open_log};
 use crate::arguments::Form;
 use crate::style::Style;
 
@@ -134,11 +133,8 @@ struct Tail {
 impl Tail {
     /// Reads what has come since; whether there was anything.
     fn read(&mut self) -> io::Result<bool> {
-        let mut file = match File::open(&self.piece.path) {
-            // It begins a moment after its attempt does.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            file => file?,
-        };
+        // It begins a moment after its attempt does; one that can never be read is reported at the end.
+        let Ok(mut file) = open_log(&self.piece.path) else { return Ok(false) };
         file.seek(SeekFrom::Start(self.read))?;
         let read = file.take(MOUTHFUL).read_to_end(&mut self.rest)?;
         self.read += read as u64;

@@ -2,7 +2,7 @@
 
 use windlass_server::{
     Amount, AttemptView, Explanation, HolderView, Name, Skipped, StepExplanation, StepState,
-    StepView, WaitReason,
+    StepView, WaitReason, step_argument,
 };
 use windlass_workflow::EdgeCondition;
 
@@ -71,14 +71,20 @@ impl Words<'_> {
         let run = &self.why.view.run.id;
         let step = self.view();
         if step.state == StepState::Failed && !step.attempts.is_empty() {
-            tail.push(format!("output: windlass log {run}/{}", plain(&step.name)));
-        }
-        let bad =
-            matches!(step.state, StepState::Failed | StepState::Blocked | StepState::Cancelled);
-        if bad && self.why.view.state.end().is_some() {
-            tail.push(format!("try again with: windlass retry {run}"));
+            tail.push(format!("output: windlass log {}", argument(run, step)));
         }
         tail
+    }
+
+    /// How to have the step tried again, if that can be done.
+    pub(super) fn retry(&self) -> Option<String> {
+        let bad = matches!(
+            self.view().state,
+            StepState::Failed | StepState::Blocked | StepState::Cancelled
+        );
+        let view = &self.why.view;
+        let can = bad && view.state.end().is_some();
+        can.then(|| format!("try again with: windlass retry {}", view.run.id))
     }
 
     pub(super) fn reason(&self, reason: &WaitReason) -> String {
@@ -142,12 +148,12 @@ impl Words<'_> {
         let (last, began) = match (&step.unbegun, step.attempts.last()) {
             (Some(unbegun), _) => (unbegun, false),
             (None, Some(last)) => (last, true),
-            (None, None) => return "before it began".to_owned(),
+            (None, None) => return "before it started".to_owned(),
         };
         let ago = last.ended_ms.map(|at| self.times.ago(at)).unwrap_or_default();
         let how = how(last);
         if !began {
-            return format!("{ago} before it began{how}");
+            return format!("{ago}, before it started{how}");
         }
         let took = span(between(0, last.duration_ms(self.times.now_ms)));
         format!("{ago} after {took}{}{how}", tried(step))
@@ -184,7 +190,10 @@ impl Words<'_> {
                 format!("its next attempt starts {}", self.times.ahead(at_ms))
             }
             StepState::Interrupted => "it was interrupted".to_owned(),
-            _ => format!("it is waiting, too (windlass why {}/{name})", self.why.view.run.id),
+            _ => {
+                let step = argument(&self.why.view.run.id, step);
+                format!("it is waiting, too (windlass why {step})")
+            }
         };
         format!("{name} has to {must} first: {now}")
     }
@@ -203,7 +212,7 @@ impl Words<'_> {
         if let Some(said) = said.as_deref().map(str::trim).filter(|said| !said.is_empty()) {
             text += &format!("; last check: {}", plain(said));
         }
-        let target = format!("{}/{}", self.why.view.run.id, plain(&self.view().name));
+        let target = argument(&self.why.view.run.id, self.view());
         let who = if *escalated { "needs a decision" } else { "to decide it now" };
         text += &format!("; {who}: windlass approve {target}, or windlass reject {target}");
         text
@@ -277,6 +286,11 @@ impl Words<'_> {
             .collect();
         Some(format!("{may} {when}, going by earlier runs: {}", path.join(", then ")))
     }
+}
+
+/// A step as an argument that can be typed.
+fn argument(run: &str, step: &StepView) -> String {
+    plain(&step_argument(run, &step.name))
 }
 
 /// " (attempt 2 of 3)", if there may be several.

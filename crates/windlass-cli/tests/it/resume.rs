@@ -72,7 +72,7 @@ fn a_run_has_one_leader_at_a_time() {
     let child = begun(&bench);
     let output = bench.call(&["resume", &bench.run_id()]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("is still led by"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("is still running, led by"), "{}", stderr(&output));
     signal(&child, Signal::TERM);
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(143), "{}", stderr(&output));

@@ -268,7 +268,7 @@ fn an_approval_before_the_guard_says_where_the_step_is_and_what_to_do() {
     };
     let early = format!(
         "step \"ship[eu]\" of run {run} is not at its guard ok yet; what it waits for: \
-         windlass why {run}/ship[eu]"
+         windlass why '{run}/ship[eu]'"
     );
     refused("last/ship", &early);
     refused("last/ship[eu]", &early);

@@ -17,6 +17,7 @@ use crate::clock::millis;
 use crate::ended::Ended;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
+use crate::look::step_argument;
 use crate::order::Order;
 use crate::processes::{Job, Log, NotStarted, Traces};
 use crate::tree;
@@ -320,7 +321,7 @@ impl Coordinator {
         let plan = self.schedule.plan();
         let Some(wait) = self.conditions.shown(work, &plan.guards) else { return };
         let step = self.schedule.step(work).name.clone();
-        let target = format!("{}/{step}", self.leader.run.id);
+        let target = step_argument(&self.leader.run.id, &step);
         self.records.push(Record::Emit(format!("guard:{}:escalated", wait.guard)));
         let what = format!(
             "guard {}: its time is over; decide with: windlass approve {target}, or windlass reject {target}",
@@ -340,7 +341,7 @@ impl Coordinator {
         let Some(wait) = self.conditions.shown(work, guards) else { return };
         if wait.checks == 1 || !more.is_empty() {
             let said = wait.said.as_deref().map(|said| format!(": {said}")).unwrap_or_default();
-            let target = format!("{}/{}", self.leader.run.id, self.schedule.step(work).name);
+            let target = step_argument(&self.leader.run.id, &self.schedule.step(work).name);
             let person = format!("\nto decide it now: windlass approve {target}");
             let what = format!("guard {}{said}{more}{person}", wait.guard);
             self.notices.push(Notice::Waits(work, what));

@@ -32,7 +32,7 @@ pub enum RunError {
         source: io::Error,
     },
     /// Another process leads the run.
-    #[error("run {run} is still led by {by}")]
+    #[error("run {run} is still running, led by {by}")]
     Led {
         /// The run.
         run: String,

@@ -22,6 +22,17 @@ pub fn find_run(store: &mut Store, text: &str) -> Result<RunRecord, LookError> {
     store.look(|transaction| found(transaction, text))?
 }
 
+/// Returns `RUN/STEP` as it is to be typed: in single quotes where a shell would not take it as it
+/// stands, as that of `test[linux]`.
+#[must_use]
+pub fn step_argument(run: &str, step: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:+@%".contains(c);
+    match step.chars().all(is_plain) {
+        true => format!("{run}/{step}"),
+        false => format!("'{run}/{}'", step.replace('\'', r"'\''")),
+    }
+}
+
 /// The newest runs with their workflows, for a shell that completes them.
 pub fn run_names(store: &mut Store, limit: usize) -> Result<Vec<(String, String)>, LookError> {
     Ok(store.look(|transaction| newest(transaction, limit))?)
@@ -91,4 +102,18 @@ fn similar(text: &str, runs: &[(String, String)]) -> Vec<(String, String)> {
     let of_workflow = runs.iter().filter(|(_, workflow)| workflow == text);
     let meant: Vec<_> = if near.is_empty() { of_workflow.collect() } else { near };
     meant.into_iter().take(TOLD).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_quoted_where_a_shell_would_change_it() {
+        let check = |step: &str, argument: &str| assert_eq!(step_argument("3fa9", step), argument);
+        check("test_1-a", "3fa9/test_1-a");
+        check("test[linux]", "'3fa9/test[linux]'");
+        check("a[it's $HOME]", r"'3fa9/a[it'\''s $HOME]'");
+        check("a[ü]", "'3fa9/a[ü]'");
+    }
 }
