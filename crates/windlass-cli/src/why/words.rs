@@ -1,8 +1,8 @@
 //! Reasons as sentences.
 
 use windlass_server::{
-    Amount, AttemptView, Explanation, HolderView, Name, Skipped, StepExplanation, StepState,
-    StepView, WaitReason, step_argument,
+    Amount, AttemptEnd, AttemptView, Explanation, HolderView, Name, Skipped, StepExplanation,
+    StepState, StepView, WaitReason, step_argument,
 };
 use windlass_workflow::EdgeCondition;
 
@@ -154,6 +154,10 @@ impl Words<'_> {
         let how = how(last);
         if !began {
             return format!("{ago}, before it started{how}");
+        }
+        if step.state != StepState::Success && last.end == Some(AttemptEnd::Retry) {
+            let attempt = attempt_of(last.number, step.most_attempts);
+            return format!("before its next attempt; {attempt} ended {ago}{how}");
         }
         let took = span(between(0, last.duration_ms(self.times.now_ms)));
         format!("{ago} after {took}{}{how}", tried(step))

@@ -123,6 +123,22 @@ fn a_step_that_has_ended_cannot_be_cancelled_though_its_run_goes_on() {
 }
 
 #[test]
+fn a_step_that_was_cancelled_between_its_attempts_is_not_said_to_have_been_in_one() {
+    let bench = Bench::new();
+    let flow = "[step.a]\nrun = 'exit 7'\nretry = { count = 1, delay = '1h' }\n";
+    bench.write("flow.toml", flow);
+    let child = bench.start(&["run", "flow.toml"]);
+    eventually("it waits for its retry", || {
+        stdout(&bench.call(&["why"])).contains("attempt 2 of 2 starts in ")
+    });
+    check_said(&bench, &["cancel", "last/a"], 0, "to cancel a\n");
+    child.wait_with_output().expect("it ends");
+    let why = stdout(&bench.call(&["why"]));
+    assert!(why.starts_with("a was cancelled before its next attempt; attempt 1 of 2 ended "));
+    assert!(why.contains(": exit code 7\n"), "{why}");
+}
+
+#[test]
 fn a_guard_says_from_the_beginning_how_a_person_decides_and_its_time_is_on_the_critical_path() {
     let bench = Bench::new();
     let guard = "[guard.ok]\ncondition = 'touch checked; false'\n";

@@ -160,7 +160,7 @@ fn a_step_that_waits_for_a_lock_says_so_and_who_has_it() {
     bench.write("go", "");
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}", bench.read("told"));
-    let waits = format!("a: waits for lock \"x\", which process {} has\n", holder.id());
+    let waits = format!("a: waits for lock \"x\", held by process {}\n", holder.id());
     assert_eq!(bench.read("told").matches(&waits).count(), 1, "{}", bench.read("told"));
     assert!(holder.wait_with_output().expect("it ends").status.success());
 }
