@@ -83,10 +83,13 @@ pub(crate) fn verdict(
     Ok(Exit::Success)
 }
 
-/// The steps that `step` names and that stand at a guard.
+/// The steps that `step` names and that wait at a guard. In an interrupted run none does: what it
+/// waited for when it was killed is checked anew when it goes on.
 fn at_guards<'a>(view: &'a RunView, step: &str) -> Result<Vec<&'a str>, Box<dyn Error>> {
     let places = view.places(step)?;
-    let waiting: BTreeSet<_> = view.guarded().into_iter().map(|(step, _)| step).collect();
+    let is_led = matches!(view.state, RunState::UnderWay { .. });
+    let guarded = view.guarded().into_iter().filter(|_| is_led);
+    let waiting: BTreeSet<_> = guarded.map(|(step, _)| step).collect();
     let names = places.iter().map(|place| view.steps[*place].name.as_str());
     let steps: Vec<_> = names.filter(|step| waiting.contains(step)).collect();
     match steps.is_empty() {

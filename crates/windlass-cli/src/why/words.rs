@@ -1,8 +1,8 @@
 //! Reasons as sentences.
 
 use windlass_server::{
-    Amount, AttemptEnd, AttemptView, Explanation, HolderView, Name, Skipped, StepExplanation,
-    StepState, StepView, WaitReason, step_argument,
+    Amount, AttemptEnd, AttemptView, Explanation, HolderView, Name, RunState, Skipped,
+    StepExplanation, StepState, StepView, WaitReason, step_argument,
 };
 use windlass_workflow::EdgeCondition;
 
@@ -215,6 +215,10 @@ impl Words<'_> {
             format!("guard {} has not passed for {waited}, checked {times}", plain(guard));
         if let Some(said) = said.as_deref().map(str::trim).filter(|said| !said.is_empty()) {
             text += &format!("; last check: {}", plain(said));
+        }
+        // An interrupted run checks it anew when it goes on, so there is nothing to decide.
+        if self.why.view.state == RunState::Interrupted {
+            return text;
         }
         let target = argument(&self.why.view.run.id, self.view());
         let who = if *escalated { "needs a decision" } else { "to decide it now" };

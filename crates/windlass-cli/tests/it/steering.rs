@@ -288,3 +288,38 @@ fn an_approval_before_the_guard_says_where_the_step_is_and_what_to_do() {
     assert!(child.wait().expect("it ends").success());
     refused("last/ship", &format!("step \"ship[eu]\" of run {run} has ended: success"));
 }
+
+#[test]
+fn a_decision_about_an_interrupted_run_is_refused_instead_of_being_lost() {
+    let bench = Bench::new();
+    let flow = "[guard.ok]\ncondition = 'false'\n[step.before]\nguard = ['ok']\nrun = 'true'\n\
+        [step.behind]\nensure = ['ok']\nrun = 'true'\n";
+    bench.write("flow.toml", flow);
+    let wait = || {
+        eventually("both wait", || {
+            let now = stdout(&bench.call(&["ps"]));
+            now.contains("waiting: before (guard ok), behind (guard ok)")
+        });
+    };
+    let mut child = bench.start(&["run", "flow.toml"]);
+    wait();
+    child.kill().expect("it runs");
+    child.wait().expect("it was killed");
+    let run = bench.run_id();
+    for step in ["before", "behind"] {
+        let output = bench.call(&["approve", &format!("last/{step}")]);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        let why = format!("the run is interrupted; go on with: windlass resume {run}\n");
+        assert!(stderr(&output).ends_with(&why), "{}", stderr(&output));
+    }
+    let why = stdout(&bench.call(&["why"]));
+    assert!(why.contains("guard ok has not passed") && !why.contains("approve"), "{why}");
+
+    let child = bench.start(&["resume"]);
+    wait();
+    for step in ["before", "behind"] {
+        assert!(bench.call(&["approve", &format!("last/{step}")]).status.success());
+    }
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", stderr(&output));
+}

@@ -85,9 +85,6 @@ impl Coordinator {
     pub(super) fn pick_up(&mut self) -> Result<(), RunError> {
         let run = self.leader.run.id.clone();
         let attempts = self.store.look(|transaction| transaction.attempts(&run))?;
-        for wait in self.store.look(|transaction| transaction.waits(&run))? {
-            self.records.push(Record::WaitOver(wait.work));
-        }
         let known = |grant: Grant| {
             let key = |record: &AttemptRecord| (record.work, record.attempt);
             let found = attempts.binary_search_by_key(&(grant.work, grant.attempt), key);

@@ -81,6 +81,10 @@ impl Leader {
             leader.give_up(transaction)?;
             return Ok(Err(RunError::NotOver { run: leader.run.id }));
         }
+        // No step waits at a guard before this leader has checked it: a decision would be lost.
+        for wait in transaction.waits(&leader.run.id)? {
+            transaction.delete_wait(&leader.run.id, wait.work)?;
+        }
         Ok(Ok((leader, end)))
     }
 
