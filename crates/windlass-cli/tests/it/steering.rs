@@ -48,6 +48,22 @@ fn a_retry_does_again_what_failed_and_what_follows_it() {
     assert_eq!(bench.call(&["resume", &run]).status.code(), Some(0), "it has ended well again");
 }
 
+#[test]
+fn a_step_that_follows_several_that_are_tried_again_changes_its_state_once() {
+    let bench = Bench::new();
+    let flow = "[step.a]\neach = { n = [1, 2, 3] }\nrun = 'test -f good'\n\
+        [step.b]\nafter = ['a']\nrun = 'true'\n";
+    bench.write("flow.toml", flow);
+    assert_eq!(bench.call(&["run", "flow.toml"]).status.code(), Some(1));
+    bench.write("good", "");
+    let output = bench.call(&["retry", "last"]);
+    let told = stderr(&output);
+    let of_b: Vec<_> = told.lines().filter(|line| line.starts_with("b: ")).collect();
+    assert_eq!(of_b[..2], ["b: will be tried again", "b: started"], "{told}");
+    assert_eq!(told.matches("will be tried again").count(), 4, "{told}");
+    assert!(output.status.success(), "{told}");
+}
+
 /// All of it is told at once.
 #[test]
 fn a_step_that_is_tried_again_and_blocked_again_has_its_reason_where_it_is_blocked() {

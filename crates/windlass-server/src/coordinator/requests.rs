@@ -110,12 +110,7 @@ impl Coordinator {
         if works.is_empty() {
             return Err(RunError::NothingToRetry { run: run() });
         }
-        // Each takes those that follow it along, so later ones may wait already.
-        for work in works {
-            if self.schedule.engine().phase(work).is_some_and(bad) {
-                self.schedule.reopen(work).expect("nothing of an ended run is under way");
-            }
-        }
+        self.schedule.reopen(&works).expect("nothing of an ended run is under way");
         self.records.push(Record::GoesOn);
         Ok(())
     }
