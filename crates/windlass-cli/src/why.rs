@@ -36,27 +36,29 @@ pub(crate) fn why(
     let times = Times::now();
     let words = |step| Words { why: &why, step, times: &times };
     match form {
-        Form::Json => {
-            why.steps.iter().for_each(|step| print(&json(&WhyJson::of(&words(step)))));
-        }
+        Form::Json => why.steps.iter().for_each(|step| print(&json(&WhyJson::of(&words(step))))),
         Form::Text if why.steps.is_empty() => eprintln!("{}", nothing(&why.view)),
         Form::Text => {
-            let style = Style::of_stdout();
             let most = if step.is_some() { usize::MAX } else { SHOWN };
-            let shown = chosen(&why.steps, most);
-            shown.iter().for_each(|step| print(&text(&words(step), &style)));
-            // It is the same for all of them.
-            let retry = shown.iter().find_map(|step| words(step).retry());
-            if let more @ 1.. = why.steps.len() - shown.len() {
-                let id = &why.view.run.id;
-                let more =
-                    format!("and {more} more steps; explain one with: windlass why {id}/STEP");
-                print(&format!("{}\n", style.dim(&more)));
-            }
-            retry.iter().for_each(|retry| print(&format!("{retry}\n")));
+            let shown: Vec<_> = chosen(&why.steps, most).into_iter().map(words).collect();
+            print(&page(&shown, why.steps.len() - shown.len(), &Style::of_stdout()));
         }
     }
     Ok(Exit::Success)
+}
+
+/// The explanations one below the other, and what holds for all of them at the end.
+fn page(shown: &[Words<'_>], hidden: usize, style: &Style) -> String {
+    let mut page: String = shown.iter().map(|words| text(words, style)).collect();
+    if let (1.., Some(words)) = (hidden, shown.first()) {
+        let run = &words.why.view.run.id;
+        let more = format!("and {hidden} more steps; explain one with: windlass why {run}/STEP");
+        page += &format!("{}\n", style.dim(&more));
+    }
+    if let Some(retry) = shown.iter().find_map(Words::retry) {
+        page += &format!("{retry}\n");
+    }
+    page
 }
 
 /// The steps to show: where there are many, those come first that wait for something besides other
