@@ -26,7 +26,7 @@ pub(crate) use holding::{
     SemPrimitive, Slots, TokenArguments,
 };
 pub(crate) use looking::{
-    HistoryArguments, LogArguments, ManArguments, PruneArguments, Shell, ShowArguments,
+    HistoryArguments, LogArguments, ManArguments, PruneArguments, Shell, ShowArguments, StepTarget,
     WhyArguments,
 };
 
@@ -203,11 +203,11 @@ pub(crate) enum Verb {
         jobs: Option<Jobs>,
     },
     /// Go on with a run that was interrupted
-    #[command(after_help = "Example:\n  windlass resume 3fa9c2d1")]
+    #[command(after_help = "Examples:\n  windlass resume\n  windlass resume 3fa9c2d1")]
     Resume {
-        /// The run: its id, the beginning of it, or `last`
+        /// The run: its id, the beginning of it, or `last` [default: the last interrupted run]
         #[arg(value_parser = run_to_resume, add = completions::runs())]
-        run: String,
+        run: Option<String>,
     },
     /// Try what failed or was cancelled in a run again, and everything that follows it
     #[command(
@@ -222,12 +222,12 @@ pub(crate) enum Verb {
         #[arg(long = "step", value_name = "STEP")]
         steps: Vec<String>,
     },
-    /// End a run, or one of its steps
+    /// Cancel a run, or some of its steps
     #[command(after_help = "Examples:\n  windlass cancel 3fa9c2d1\n  windlass cancel 3fa9/deploy")]
     Cancel {
-        /// The run, and the step behind a slash
-        #[arg(value_name = "RUN[/STEP]", add = completions::steps())]
-        target: String,
+        /// The run; behind a slash, only this step or group of steps
+        #[arg(value_name = "RUN[/STEP]", value_parser = StepTarget::read, add = completions::steps())]
+        target: StepTarget,
     },
     /// Say everything that is wrong with workflows, without running anything
     #[command(
@@ -293,47 +293,51 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         wait: Option<Duration>,
     },
-    /// Let a guard pass that waits for somebody
+    /// Let a guard pass that has not passed by itself
     #[command(
         after_help = "Examples:\n  windlass approve 3fa9c2d1/deploy\n  windlass approve guard/approved"
     )]
     Approve {
-        /// What waits: a step as RUN/STEP, or guard/NAME
+        /// A step or group of steps as RUN/STEP, or guard/NAME
         #[arg(value_parser = target, add = completions::steps())]
         target: Target,
     },
-    /// Fail a guard that waits for somebody
+    /// Fail a guard that has not passed by itself
     #[command(
         after_help = "Examples:\n  windlass reject 3fa9c2d1/deploy\n  windlass reject guard/approved"
     )]
     Reject {
-        /// What waits: a step as RUN/STEP, or guard/NAME
+        /// A step or group of steps as RUN/STEP, or guard/NAME
         #[arg(value_parser = target, add = completions::steps())]
         target: Target,
     },
-    /// Tell everybody that something has happened
+    /// Emit an event
     #[command(after_help = "Example:\n  windlass emit approval:prod:given")]
     Emit {
         /// The event's name: segments with colons between them
         event: String,
     },
-    /// Show what was emitted, oldest first
+    /// Show events, oldest first
     #[command(
-        after_help = "Examples:\n  windlass events 'approval:**'\n  windlass events -f --after 120"
+        after_help = "Examples:\n  windlass events 'approval:**'\n  windlass events -f\n  windlass events -f --after 120"
     )]
     Events {
         /// Only events that match one of these: `*` is one segment, `**` at the end any number
         patterns: Vec<EventPattern>,
 
-        /// Go on as more comes
+        /// Show events as they are emitted, from now on
         #[arg(short, long)]
         follow: bool,
 
-        /// Only events with larger numbers than this
-        #[arg(long, value_name = "NUMBER", default_value_t = 0)]
-        after: u64,
+        /// With -f, begin with the events that were emitted earlier
+        #[arg(short, long, conflicts_with = "after")]
+        all: bool,
+
+        /// Only events with larger numbers than this; with -f, begin with those
+        #[arg(long, value_name = "NUMBER")]
+        after: Option<u64>,
     },
-    /// List the runs that are under way or interrupted
+    /// List the runs that are running or interrupted
     #[command(after_help = "Examples:\n  windlass ps\n  windlass ps --json")]
     Ps,
     /// List the runs that have ended, the newest first
@@ -341,16 +345,16 @@ pub(crate) enum Verb {
     History(HistoryArguments),
     /// Show a run: its steps, when each ran, and what took the longest
     #[command(
-        after_help = "Examples:\n  windlass show last\n  windlass show 3fa9 --svg nightly.svg"
+        after_help = "Examples:\n  windlass show\n  windlass show 3fa9 --svg nightly.svg\n  windlass show last/test"
     )]
     Show(ShowArguments),
     /// Print what steps have written
     #[command(
-        after_help = "Examples:\n  windlass log last/test\n  windlass log 3fa9/fetch@2\n  windlass log last -f"
+        after_help = "Examples:\n  windlass log last/test\n  windlass log 3fa9/fetch@2\n  windlass log -f"
     )]
     Log(LogArguments),
     /// Say every reason why a step waits, or why it ended as it did
-    #[command(after_help = "Example:\n  windlass why last/deploy")]
+    #[command(after_help = "Examples:\n  windlass why\n  windlass why last/deploy")]
     Why(WhyArguments),
     /// Forget runs that have ended long ago, with their logs, and old events
     #[command(

@@ -9,7 +9,7 @@ use windlass_server::{
 };
 use windlass_workflow::{Mistakes, ParamErrors};
 
-use crate::guard::LoneGuardError;
+use crate::guard::{LoneGuardError, NotAtGuard};
 use crate::init::InitError;
 use crate::man::ManError;
 use crate::show::PictureError;
@@ -130,6 +130,7 @@ fn is_usage(failure: &(dyn Error + 'static)) -> bool {
         || failure.is::<FileError>()
         || failure.is::<InitError>()
         || failure.is::<LoneGuardError>()
+        || failure.is::<NotAtGuard>()
         || failure.is::<ManError>()
         || failure.is::<PictureError>()
         || failure.is::<DirError>()

@@ -4,13 +4,16 @@
 //! up to the length that it had at the beginning: so it never reads what it writes itself.
 
 use std::error::Error;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use serde::Serialize;
 use windlass_server::{AttemptEnd, AttemptView, LookError, OwnLogs, RunView, StepView};
 
-use crate::arguments::{Form, LogArguments};
+use crate::arguments::{Form, LogArguments, StepTarget};
 use crate::exit::Exit;
 use crate::look::{attempt_of, ending};
 use crate::output::json;
@@ -37,12 +40,9 @@ pub(crate) fn log(
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
     let mut store = state::open(state)?;
-    let (run, step) = match arguments.target.split_once('/') {
-        Some((run, step)) => (run, Some(step)),
-        None => (arguments.target.as_str(), None),
-    };
+    let StepTarget { run, step } = &arguments.target;
     let view = RunView::find(&mut store, run)?;
-    let wanted = Wanted::find(&view, step)?;
+    let wanted = Wanted::find(&view, step.as_deref())?;
     let written = if arguments.follow {
         follow::follow(&mut store, view, &wanted, form)?
     } else {
@@ -61,9 +61,9 @@ pub(crate) fn log(
 /// What of a run is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Wanted {
-    /// Only this step.
-    step: Option<usize>,
-    /// Only this attempt of it.
+    /// Only these steps.
+    steps: Option<Vec<usize>>,
+    /// Only this attempt of them.
     attempt: Option<u32>,
     /// What this command prints ends up in these logs, which are left out.
     own: OwnLogs,
@@ -73,29 +73,34 @@ impl Wanted {
     /// Reads `STEP[@ATTEMPT]`. The name of a step may have an `@` of its own.
     fn find(view: &RunView, text: Option<&str>) -> Result<Self, LookError> {
         let own = OwnLogs::of_this_process();
-        let Some(text) = text else { return Ok(Self { step: None, attempt: None, own }) };
-        let unknown = match view.place(text) {
-            Ok(place) => return Ok(Self { step: Some(place), attempt: None, own }),
+        let Some(text) = text else { return Ok(Self { steps: None, attempt: None, own }) };
+        let unknown = match view.places(text) {
+            Ok(places) => return Ok(Self { steps: Some(places), attempt: None, own }),
             Err(unknown) => unknown,
         };
         let parts =
             text.rsplit_once('@').and_then(|(step, number)| Some((step, number.parse().ok()?)));
         let Some((step, attempt)) = parts else { return Err(unknown) };
-        let place = view.place(step)?;
-        let known = &view.steps[place];
-        if !known.attempts.iter().any(|known| known.number == attempt) {
-            let (run, step) = (view.run.id.clone(), known.name.clone());
-            let attempts = known.attempts.len();
+        let places = view.places(step)?;
+        let attempts = || places.iter().flat_map(|place| &view.steps[*place].attempts);
+        if !attempts().any(|known| known.number == attempt) {
+            let (run, step) = (view.run.id.clone(), step.to_owned());
+            let attempts = attempts().map(|known| known.number).max().unwrap_or_default();
             return Err(LookError::UnknownAttempt { run, step, attempt, attempts });
         }
-        Ok(Self { step: Some(place), attempt: Some(attempt), own })
+        Ok(Self { steps: Some(places), attempt: Some(attempt), own })
+    }
+
+    /// Whether it is the output of one step, which needs no name before its lines.
+    fn is_one_step(&self) -> bool {
+        self.steps.as_ref().is_some_and(|places| places.len() == 1)
     }
 
     /// The logs that are wanted: attempts in the order in which they began, each with what followed
     /// it in any case, then the run's hooks.
     fn of(&self, view: &RunView) -> Vec<Piece> {
-        let steps = view.steps.iter().enumerate();
-        let steps = steps.filter(|(place, _)| self.step.is_none_or(|wanted| wanted == *place));
+        let is_wanted = |place: &usize| self.steps.as_ref().is_none_or(|all| all.contains(place));
+        let steps = view.steps.iter().enumerate().filter(|(place, _)| is_wanted(place));
         let attempts = steps.flat_map(|(_, step)| step.attempts.iter().map(move |own| (step, own)));
         let mut wanted: Vec<_> = attempts
             .filter(|(_, own)| self.attempt.is_none_or(|wanted| wanted == own.number))
@@ -105,7 +110,7 @@ impl Wanted {
             .into_iter()
             .flat_map(|(step, attempt)| Piece::of_attempt(step, attempt))
             .collect();
-        if self.step.is_none() {
+        if self.steps.is_none() {
             pieces.extend(HOOKS.into_iter().filter_map(|hook| Piece::of_hook(view, hook)));
         }
         pieces.retain(|piece| !self.own.contains(&piece.path));
@@ -167,7 +172,8 @@ impl Piece {
 
     /// Opens it, and tells if that cannot be done.
     fn open(&self, view: &RunView) -> Opened {
-        match windlass_server::open_log(&self.path) {
+        let opened = open_file(&self.path).and_then(|_| windlass_server::open_log(&self.path));
+        match opened {
             Ok(file) => Opened::Log(file),
             // Whoever printed nothing may have left no log, where there are logs.
             Err(error)
@@ -203,6 +209,16 @@ impl Piece {
             text: &text,
             more: part.goes_on,
         })
+    }
+}
+
+/// Opens the file of a log. Whatever else stands in its place is refused, and not waited for.
+fn open_file(path: &Path) -> io::Result<File> {
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("not a regular file")),
     }
 }
 
@@ -257,7 +273,7 @@ fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<usize> {
     }
     // What steps print from now on is left for the next time.
     let lengths: Vec<_> = pieces.iter().map(Piece::length).collect();
-    let alone = wanted.step.is_some() && pieces.len() == 1;
+    let alone = wanted.is_one_step() && pieces.len() == 1;
     let mut stdout = io::stdout().lock();
     let mut lost = 0;
     for (place, (piece, length)) in pieces.iter().zip(lengths).enumerate() {

@@ -89,7 +89,7 @@ fn carry_out(arguments: &Arguments) -> Exit {
         }
         Verb::Retry { run, steps } => run::retry(state, run, steps, shown),
         Verb::Cancel { target } => run::cancel(state, target, shown),
-        Verb::Resume { run } => run::resume(state, run, shown),
+        Verb::Resume { run } => run::resume(state, run.as_deref(), shown),
         Verb::Check { files, params } => check::check(files, params, form),
         Verb::Graph { file, format } => graph::graph(file.as_deref(), *format, form),
         Verb::Schema => schema::schema(),
@@ -102,8 +102,9 @@ fn carry_out(arguments: &Arguments) -> Exit {
         Verb::Approve { target } => guard::verdict(state, target, Verdict::Approve),
         Verb::Reject { target } => guard::verdict(state, target, Verdict::Reject),
         Verb::Emit { event } => events::emit(state, event, form),
-        Verb::Events { patterns, follow, after } => {
-            events::events(state, patterns, *after, *follow, form)
+        Verb::Events { patterns, follow, all, after } => {
+            let from = events::From::of(*after, *follow && !*all);
+            events::events(state, patterns, from, *follow, form)
         }
         Verb::Ps => ps::ps(state, form),
         Verb::History(history) => ps::history(state, history, form),

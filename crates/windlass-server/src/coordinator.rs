@@ -57,10 +57,10 @@ use self::keeping::{Keeper, complete_journal};
 use self::leader::{Leader, Start, declare};
 use self::pass::{Record, Running};
 pub(crate) use self::requests::forget_requests;
-pub use self::requests::{Ask, ask, check_step, decide_step};
+pub use self::requests::{Ask, ask};
 use self::starting::cannot_log;
 use self::telling::Notice;
-pub use self::update::{Change, End, Update};
+pub use self::update::{Change, End, StepStatus, Update};
 use self::waiting::topics;
 
 /// Leads one run to its end.
@@ -225,7 +225,8 @@ impl Coordinator {
         coordinator.or_give_up(reopened, end)
     }
 
-    /// Ends a run that nobody leads, or one of its steps. `run` may be the beginning of its id.
+    /// Ends a run that no process leads, or one of its steps, or all that a step of the file became.
+    /// `run` may be the beginning of its id.
     pub fn cancel(store: Store, run: &str, step: Option<&str>) -> Result<Self, RunError> {
         let (mut coordinator, end) = Self::take_over(store, run, Expected::Open)?;
         let cancelled = coordinator.cancel_now(step);
@@ -356,15 +357,21 @@ impl Coordinator {
         &self.leader.run.id
     }
 
-    /// The states of the steps, in the order of the plan. Those have ended whose end was told when the
-    /// run was led before; of those that end only now, [`Coordinator::lead`] will tell.
+    /// Returns what is known of the steps before the run goes on, in the order of the plan. A step has
+    /// ended if its end was reported by an earlier leader; steps that end only now are reported by
+    /// [`Coordinator::lead`].
     #[must_use]
-    pub fn states(&self) -> Vec<WorkState> {
+    pub fn statuses(&self) -> Vec<StepStatus> {
         let (engine, ending) = (self.schedule.engine(), self.schedule.just_ended());
-        let works = (0..self.schedule.len()).map(WorkId::from_index);
-        let known = |work: &WorkId| !ending.contains(work);
-        let phases = works.map(|work| engine.phase(work).filter(|_| known(&work)));
-        phases.map(|phase| phase.map_or(WorkState::Pending, Phase::state)).collect()
+        let status = |work: WorkId| {
+            let phase = engine.phase(work).filter(|_| !ending.contains(&work));
+            StepStatus {
+                state: phase.map_or(WorkState::Pending, Phase::state),
+                skipped: phase == Some(Phase::Skipped),
+                attempts: engine.attempts(work).unwrap_or_default(),
+            }
+        };
+        (0..self.schedule.len()).map(WorkId::from_index).map(status).collect()
     }
 
     /// How many steps the run has.

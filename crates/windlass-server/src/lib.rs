@@ -72,9 +72,7 @@ mod spawn;
 mod tree;
 
 pub use asking::waits_for_its_own;
-pub use coordinator::{
-    Ask, Change, Coordinator, End, RunError, Update, ask, check_step, decide_step,
-};
+pub use coordinator::{Ask, Change, Coordinator, End, RunError, StepStatus, Update, ask};
 pub use ended::{Ended, Exit, Usage};
 pub use events::{EventError, EventReader, emit};
 pub use guard::{
@@ -87,7 +85,8 @@ pub use logs::{Tail, tail};
 pub use look::{
     AttemptView, Cause, CriticalPath, Estimate, Expectations, Expected, Explanation, HolderView,
     Listed, LookError, Orphan, People, PruneError, Pruned, PrunedRun, Pruning, RunState, RunView,
-    Skipped, StepState, StepView, WaitReason, find_run, history, open_runs, prune, run_names,
+    Skipped, StepExplanation, StepState, StepView, WaitReason, find_run, history, open_runs, prune,
+    run_names, step_argument,
 };
 pub use own_logs::OwnLogs;
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};

@@ -4,7 +4,6 @@
 //! at a few times in a second, and the run itself less often.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::thread;
@@ -12,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use windlass_server::{LookError, RunState, RunView, StepView, Store};
 
-use super::{Last, MOUTHFUL, Opened, Part, Piece, Screen, Wanted, has_ended};
+use super::{Last, MOUTHFUL, Opened, Part, Piece, Screen, Wanted, has_ended, open_file};
 use crate::arguments::Form;
 use crate::style::Style;
 
@@ -70,11 +69,12 @@ fn is_over(view: &RunView, wanted: &Wanted) -> bool {
     let ended = |place: usize| match wanted.attempt {
         None => view.steps[place].state.is_end(),
         Some(number) => {
-            let attempts = &view.steps[place].attempts;
-            attempts.iter().any(|attempt| attempt.number == number && has_ended(attempt))
+            let step = &view.steps[place];
+            let own = step.attempts.iter().find(|attempt| attempt.number == number);
+            own.map_or(step.state.is_end(), has_ended)
         }
     };
-    over || wanted.step.is_some_and(ended)
+    over || wanted.steps.as_ref().is_some_and(|places| places.iter().copied().all(ended))
 }
 
 fn tell_end(view: &RunView) {
@@ -100,9 +100,9 @@ fn add_new(tails: &mut Vec<Tail>, view: &RunView, wanted: &Wanted) {
             None => {
                 places.insert(piece.path.clone(), tails.len());
                 let told = tails.is_empty();
-                let prefix = match wanted.step {
-                    Some(_) => String::new(),
-                    None => format!("{} | ", piece.prefix()),
+                let prefix = match wanted.is_one_step() {
+                    true => String::new(),
+                    false => format!("{} | ", piece.prefix()),
                 };
                 let screen = Screen::new(prefix);
                 tails.push(Tail { piece, told, read: 0, rest: Vec::new(), screen, over: false });
@@ -126,8 +126,8 @@ fn catch_up(
         // Where many steps have ended, only those that have not are looked at.
         tail.over = tail.piece.ended && !more;
         any |= more;
-        match (form, wanted.step) {
-            (Form::Text, Some(_)) => tail.print_raw(&mut stdout)?,
+        match form {
+            Form::Text if wanted.is_one_step() => tail.print_raw(&mut stdout)?,
             _ => {
                 let last = Last((over || tail.piece.ended) && !more);
                 tail.print_lines(&mut stdout, run, form, last)?;
@@ -154,11 +154,8 @@ struct Tail {
 impl Tail {
     /// Reads what has come since; whether there was anything.
     fn read(&mut self) -> io::Result<bool> {
-        let mut file = match File::open(&self.piece.path) {
-            // It begins a moment after its attempt does.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            file => file?,
-        };
+        // It begins a moment after its attempt does; one that can never be read is reported at the end.
+        let Ok(mut file) = open_file(&self.piece.path) else { return Ok(false) };
         file.seek(SeekFrom::Start(self.read))?;
         let read = file.take(MOUTHFUL).read_to_end(&mut self.rest)?;
         self.read += read as u64;

@@ -102,7 +102,7 @@ fn a_person_passes_or_fails_the_guard_of_a_step() {
     assert_eq!(asked, ["ok a", "ok b"]);
     let nobody = bench.call(&["approve", &format!("{run}/a")]);
     assert_eq!(nobody.status.code(), Some(2));
-    assert!(stderr(&nobody).contains("waits for no guard"), "{}", stderr(&nobody));
+    assert!(stderr(&nobody).contains("has ended: success"), "{}", stderr(&nobody));
 }
 
 #[test]

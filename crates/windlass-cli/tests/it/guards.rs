@@ -124,7 +124,8 @@ fn an_escalated_guard_asks_once_and_waits_for_a_person() {
         bench.call(&[verb, "guard/g"]);
         let waiting = bench.start(&["guard", "flow.toml", "g"]);
         bench.await_file("asked");
-        assert_eq!(stdout(&bench.call(&["events"])), "1\tguard:g:escalated\n");
+        let events = stdout(&bench.call(&["events"]));
+        assert!(events.starts_with("1\t") && events.ends_with("\tguard:g:escalated\n"), "{events}");
         assert!(bench.call(&[verb, "guard/g"]).status.success());
         let output = waiting.wait_with_output().expect("it ends");
         assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));

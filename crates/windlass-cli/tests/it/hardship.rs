@@ -222,7 +222,7 @@ fn of_several_that_resume_one_leads() {
     assert_eq!((led.len(), refused.len()), (1, 4));
     for output in refused {
         assert_eq!(output.status.code(), Some(2), "{}", stderr(output));
-        assert!(stderr(output).contains("is still led by"), "{}", stderr(output));
+        assert!(stderr(output).contains("is still running, led by"), "{}", stderr(output));
     }
     assert_eq!(bench.read("record"), "1\n2\n", "the step ran once more");
 }

@@ -71,7 +71,7 @@ fn attempts_without_a_limit_are_counted_without_one() {
         assert!(output.contains(said), "{verb:?}: {output}");
     };
     let retried = "0 retry a 7";
-    check(Stage::live(), retried, &["why", "last/a"], "\n  - attempt 2 comes in ");
+    check(Stage::live(), retried, &["why", "last/a"], "\n  - attempt 2 starts in ");
     check(Stage::live(), retried, &["log", "last"], "==> a (attempt 1): retry");
     check(Stage::live(), retried, &["show", "last"], "retrying  1      ");
     let failed = "0 retry a 7\n2000 start a\n3000 failed a 1";
@@ -308,4 +308,27 @@ fn a_run_that_was_killed_behind_its_last_step_ends_as_its_steps_have_when_it_is_
         assert!(said("history").contains(&ended), "{step}: {}", said("history"));
         assert!(!said("ps").contains("killed"), "{step}: {}", said("ps"));
     }
+}
+
+#[test]
+fn of_many_waiting_steps_those_are_explained_that_wait_for_something_else() {
+    let mut stage = Stage::live();
+    let flow = "concurrency = 1\n[guard.ok]\ncondition = 'false'\n[step.first]\nrun = 'a'\n\
+        [step.many]\nafter = ['first']\neach = { n = 300 }\nrun = 'a {n}'\n\
+        [step.ready]\neach = { n = 300 }\nrun = 'a {n}'\n\
+        [step.ask]\nguard = ['ok']\nrun = 'a'\n";
+    let numbers = format!("{:?}", (0..300).collect::<Vec<_>>());
+    stage.submit("6666ffff", "many", &flow.replace("300", &numbers));
+    stage.journal("0 start first");
+    stage.wait_for_guard("ask", "ok", "exit code 1");
+    let said = crate::bench::stdout(&stage.bench.call(&["why"]));
+    assert_eq!(said.lines().filter(|line| line.ends_with(" waits")).count(), 50, "{said}");
+    assert!(said.contains("ask waits\n  - guard ok has not passed"), "{said}");
+    assert!(!said.contains("many["), "{said}");
+    let rest = "\nand 551 more steps; explain one with: windlass why 6666ffff/STEP\n";
+    assert!(said.ends_with(rest), "{said}");
+    let all = crate::bench::stdout(&stage.bench.call(&["why", "--json"]));
+    assert_eq!(all.lines().count(), 601);
+    let group = crate::bench::stdout(&stage.bench.call(&["why", "last/many"]));
+    assert_eq!(group.lines().filter(|line| line.ends_with(" waits")).count(), 300);
 }

@@ -72,7 +72,7 @@ fn a_run_has_one_leader_at_a_time() {
     let child = begun(&bench);
     let output = bench.call(&["resume", &bench.run_id()]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("is still led by"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("is still running, led by"), "{}", stderr(&output));
     signal(&child, Signal::TERM);
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(143), "{}", stderr(&output));
@@ -162,4 +162,54 @@ fn last_is_the_run_that_was_started_by_hand_and_none_of_its_steps() {
     assert!(output.status.success(), "{}", stderr(&output));
     let shown = stdout(&bench.call(&["show", "last"]));
     assert!(shown.contains(": inner succeeded"), "{shown}");
+}
+
+/// Two steps are skipped; then one kills the leader of the run until there is a file `go`.
+fn with_skipped_steps() -> Bench {
+    let bench = Bench::new();
+    bench.write(
+        "flow.toml",
+        &format!(
+            "[step.ok]\nrun = 'echo fine'\n[step.maybe]\nafter = 'ok'\nwhen = 'false'\nrun = 'true'\n\
+             [step.page]\nafter = {{ ok = 'failed' }}\nrun = 'true'\n\
+             [step.only]\nafter = ['maybe', 'page']\nrun = '{MURDER}'\n\
+             [step.bad]\nafter = 'only'\nrun = 'echo bad; test -e good'\n"
+        ),
+    );
+    assert!(!bench.call(&["run", "flow.toml"]).status.success());
+    bench
+}
+
+#[test]
+fn steps_that_were_skipped_before_are_counted_as_skipped() {
+    let bench = with_skipped_steps();
+    let resumed = resume(&bench);
+    let told = stderr(&resumed);
+    assert!(told.contains(": 2 succeeded, 2 skipped, 1 failed\n"), "{told}");
+    let retried = bench.call(&["retry", "last", "--json"]);
+    let counts = r#""counts":{"succeeded":2,"skipped":2,"failed":0,"blocked":0,"cancelled":0}"#;
+    assert!(stdout(&retried).lines().next().is_some_and(|first| first.contains(counts)));
+    bench.write("good", "");
+    let told = stderr(&bench.call(&["retry", "last"]));
+    assert!(told.contains(": 3 succeeded, 2 skipped\n"), "{told}");
+}
+
+#[test]
+fn output_of_an_attempt_that_was_interrupted_is_not_printed_again() {
+    for (mode, expected) in [
+        ("prefix", "only | from 2\nbad | bad\n"),
+        ("group", "from 2\nbad\n"),
+        ("raw", "from 2\nbad\n"),
+    ] {
+        let bench = with_skipped_steps();
+        bench.write("go", "");
+        let resumed = bench.call(&["resume", "last", "--output", mode]);
+        assert_eq!(stdout(&resumed), expected, "{mode}");
+        let told = "only: will be tried again: attempt 1 was interrupted\n";
+        assert_eq!(stderr(&resumed).contains(told), mode != "raw", "{}", stderr(&resumed));
+        let retried = bench.call(&["retry", "last", "--output", mode]);
+        let of_bad = expected.lines().last().expect("a line");
+        assert_eq!(stdout(&retried), format!("{of_bad}\n"), "{mode}");
+        assert_eq!(stdout(&bench.call(&["log", "last/only@1"])), "from 1\n", "it is in its log");
+    }
 }

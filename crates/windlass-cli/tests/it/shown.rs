@@ -289,9 +289,8 @@ success = "exit 4"
     let events = valid(&documented(), &stdout(&output));
     let of = |kind: &str| events.iter().find(|event| event["event"] == kind).cloned();
     let run = bench.run_id();
-    let why = format!(
-        "waits for guard ready: exit code 1; a person may decide, too: windlass approve {run}/a"
-    );
+    let why =
+        format!("waits for guard ready: exit code 1; to decide it now: windlass approve {run}/a");
     assert_eq!(of("waits").expect("it waits")["why"], why);
     let said = of("notice").expect("the hook failed")["said"].to_string();
     assert!(said.contains("on.success: exit code 4"), "{said}");

@@ -17,6 +17,7 @@ use crate::clock::millis;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::guard::UsedUp;
+use crate::look::step_argument;
 use crate::size;
 
 /// How long something that does not say so may take to end once it was asked to.
@@ -80,9 +81,6 @@ impl Coordinator {
     pub(super) fn pick_up(&mut self) -> Result<(), RunError> {
         let run = self.leader.run.id.clone();
         let attempts = self.store.look(|transaction| transaction.attempts(&run))?;
-        for wait in self.store.look(|transaction| transaction.waits(&run))? {
-            self.records.push(Record::WaitOver(wait.work));
-        }
         let known = |grant: Grant| {
             let key = |record: &AttemptRecord| (record.work, record.attempt);
             let found = attempts.binary_search_by_key(&(grant.work, grant.attempt), key);
@@ -125,6 +123,8 @@ impl Coordinator {
         let step = self.schedule.step(grant.work).name.clone();
         let (began, now) = (self.schedule.began_attempt(grant.work), self.schedule.now());
         self.schedule.lose(grant);
+        let why = format!("attempt {} was interrupted", grant.attempt);
+        self.whys.insert((grant.work, grant.attempt), why);
         let record = AttemptRecord {
             work: grant.work,
             attempt: grant.attempt,
@@ -273,7 +273,7 @@ impl Coordinator {
         let plan = self.schedule.plan();
         let Some(wait) = self.conditions.shown(work, &plan.guards) else { return };
         let step = self.schedule.step(work).name.clone();
-        let target = format!("{}/{step}", self.leader.run.id);
+        let target = step_argument(&self.leader.run.id, &step);
         self.records.push(Record::Emit(format!("guard:{}:escalated", wait.guard)));
         let what = format!(
             "guard {}: it {used_up}; decide with: windlass approve {target}, or windlass reject {target}",
@@ -293,8 +293,8 @@ impl Coordinator {
         let Some(wait) = self.conditions.shown(work, guards) else { return };
         if wait.checks == 1 || !more.is_empty() {
             let said = wait.said.as_deref().map(|said| format!(": {said}")).unwrap_or_default();
-            let target = format!("{}/{}", self.leader.run.id, self.schedule.step(work).name);
-            let person = format!("\na person may decide, too: windlass approve {target}");
+            let target = step_argument(&self.leader.run.id, &self.schedule.step(work).name);
+            let person = format!("\nto decide it now: windlass approve {target}");
             let what = format!("guard {}{said}{more}{person}", wait.guard);
             self.notices.push(Notice::Waits(work, what));
         }

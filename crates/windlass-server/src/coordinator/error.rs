@@ -34,7 +34,7 @@ pub enum RunError {
         source: io::Error,
     },
     /// Another process leads the run.
-    #[error("run {run} is still led by {by}")]
+    #[error("run {run} is still running, led by {by}")]
     Led {
         /// The run.
         run: String,
@@ -49,17 +49,9 @@ pub enum RunError {
         /// The step.
         step: String,
     },
-    /// Somebody wants something of a step that has ended.
-    #[error("step {step:?} of run {run} has ended")]
+    /// A step that has ended was to be cancelled.
+    #[error("step {step:?} of run {run} has ended already")]
     StepOver {
-        /// The run.
-        run: String,
-        /// The step.
-        step: String,
-    },
-    /// A step waits for no guard.
-    #[error("step {step:?} of run {run} waits for no guard")]
-    NoGuard {
         /// The run.
         run: String,
         /// The step.

@@ -1,9 +1,9 @@
 //! One run as it stands: its state, its steps and their attempts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use windlass_core::{Ending, Fact, Grant, Happening, Name, WorkId, nearest};
+use windlass_core::{Ending, Fact, Grant, Happening, Name, WorkId};
 use windlass_store::{
     AttemptEnd, AttemptRecord, GuardWait, Moment, Process, RunEnd, RunListing, RunRecord,
     SlateCopy, Store, StoreError, StoredLease, Transaction,
@@ -111,32 +111,24 @@ impl RunView {
         })
     }
 
-    /// The place of a step among [`RunView::steps`].
-    pub fn place(&self, step: &str) -> Result<usize, LookError> {
-        let exact = self.steps.iter().position(|known| known.name == step);
-        if let Some(place) = exact {
-            return Ok(place);
-        }
-        let declared: Vec<_> = self.steps.iter().filter(|known| known.declared == step).collect();
-        let mut near: Vec<String> = declared.iter().map(|known| known.name.clone()).collect();
-        if near.is_empty() {
-            let names = self.steps.iter().map(|known| known.name.as_str());
-            near.extend(nearest(step, names).map(str::to_owned));
-        }
-        near.truncate(10);
-        let mut seen = BTreeSet::new();
-        let known = self.steps.iter().map(|step| &step.declared).filter(|name| seen.insert(*name));
-        let known = known.cloned().collect();
-        let (run, step) = (self.run.id.clone(), step.to_owned());
-        Err(LookError::UnknownStep { run, step, nearest: near, known })
-    }
-
     /// The steps that wait for guards, each with the guard that has not passed.
     #[must_use]
     pub fn guarded(&self) -> Vec<(&str, &str)> {
         let known = self.waits.iter().filter(|wait| wait.work.index() < self.steps.len());
         known
             .map(|wait| (self.steps[wait.work.index()].name.as_str(), wait.guard.as_str()))
+            .collect()
+    }
+
+    /// Returns the guards that the step at `place` has to pass, before it runs and before its end counts.
+    #[must_use]
+    pub fn guards(&self, place: usize) -> Vec<&str> {
+        let plan = self.schedule.plan();
+        let step = &plan.steps[place];
+        step.guards
+            .iter()
+            .chain(&step.ensures)
+            .map(|guard| plan.guards[*guard].name.as_str())
             .collect()
     }
 
