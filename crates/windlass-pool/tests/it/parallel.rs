@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use windlass_pool::{
-    Scheduler, Source, TaskError, cancelled, for_each, join, map, map_reduce, with_scope,
+    Scheduler, SchedulerConfig, Source, TaskError, cancelled, for_each, join, map, map_reduce,
+    with_scope,
 };
 
 use crate::support::{Signal, amount, hush_panics, must_end, panic_of};
@@ -25,6 +26,19 @@ fn joins_nest() {
         );
     }
     assert_eq!(fib(15), 610, "on the global scheduler");
+}
+
+#[test]
+fn every_side_runs_once_however_eagerly_workers_steal() {
+    // Workers that do not search in queues take right sides from each other's stacks at once.
+    let config = SchedulerConfig { worker_count: 3, spin_count: 0, ..SchedulerConfig::default() };
+    let scheduler = Scheduler::with_config(config);
+    for _ in 0..amount(50, 2) {
+        assert_eq!(scheduler.run(|| fib(amount(18, 8) as u64)), amount(2584, 21) as u64);
+        let mut items = vec![0_u8; amount(2000, 20)];
+        scheduler.run(|| for_each(&mut items[..], |item| *item += 1));
+        assert!(items.iter().all(|&item| item == 1));
+    }
 }
 
 #[test]
