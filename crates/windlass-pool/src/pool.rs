@@ -4,6 +4,7 @@
 //! from elsewhere, goes to the injector. Knows nothing of lifetimes; those are the scope's concern.
 
 use std::{
+    io,
     sync::{Arc, Mutex, PoisonError, Weak},
     thread::JoinHandle,
     time::Instant,
@@ -125,15 +126,16 @@ impl Pool {
     #[inline]
     pub(crate) fn notify(&self) {
         if self.sleep.notify() == Call::Relief {
-            self.start_relief();
+            self.start_relief().expect("the system has room for one more thread");
         }
     }
 
     /// Sees to it that urgent tasks that were queued before will begin.
     #[cold]
     pub(crate) fn notify_urgent(&self) {
-        if self.sleep.notify_urgent() == Call::Relief {
-            self.start_relief();
+        if self.sleep.notify_urgent() == Call::Relief && self.start_relief().is_err() {
+            // No room for one more thread: the task begins when a worker is free.
+            self.sleep.leave();
         }
     }
 
@@ -182,12 +184,13 @@ impl Pool {
 
     /// Starts a worker that runs what is queued and goes when nothing is left.
     #[cold]
-    fn start_relief(&self) {
+    fn start_relief(&self) -> io::Result<()> {
         let pool = self.own.upgrade().expect("whoever notifies a pool holds it");
-        let thread = worker::start(pool, None);
+        let thread = worker::start(pool, None)?;
         let mut reliefs = self.reliefs.lock().unwrap_or_else(PoisonError::into_inner);
         reliefs.retain(|earlier| !earlier.is_finished());
         reliefs.push(thread);
+        Ok(())
     }
 
     /// The relief workers that have been started and not been joined.

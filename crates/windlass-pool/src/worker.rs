@@ -6,6 +6,7 @@
 
 use std::{
     cell::Cell,
+    io,
     sync::Arc,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -97,19 +98,16 @@ impl Place {
 }
 
 /// Starts a thread for the worker at `place`, or for a relief worker.
-pub(crate) fn start(pool: Arc<Pool>, place: Option<(usize, Deque)>) -> JoinHandle<()> {
+pub(crate) fn start(pool: Arc<Pool>, place: Option<(usize, Deque)>) -> io::Result<JoinHandle<()>> {
     let name = match &place {
         Some((index, _)) => format!("windlass-{index}"),
         None => "windlass-relief".to_owned(),
     };
-    thread::Builder::new()
-        .name(name)
-        .spawn(move || {
-            let place = place.map(|(index, deque)| Place::new(&pool, index, deque));
-            let worker = Worker::new(pool, place);
-            fork::run_as(&worker, || worker.run());
-        })
-        .expect("the system has room for one more thread")
+    thread::Builder::new().name(name).spawn(move || {
+        let place = place.map(|(index, deque)| Place::new(&pool, index, deque));
+        let worker = Worker::new(pool, place);
+        fork::run_as(&worker, || worker.run());
+    })
 }
 
 impl Worker {
