@@ -11,10 +11,14 @@
 //! is cheap and happens often; the second costs a system call, and is there for an owner whose left
 //! side computes or blocks for long and forks no more.
 //!
-//! So no side stays hidden from a worker that could run it. If at the fork some worker has nothing
-//! to do, the owner wakes one, by the protocol of `sleep`. If none has, each worker that runs out of
-//! work later looks at all stacks before it sleeps, and a last time a millisecond after that: by
-//! then it sees what was noted before the owner could see it without work.
+//! So no side stays hidden from a worker that could run it. The owner notes the side, then reads the
+//! counts of `sleep`. If they show a worker without work, the owner passes a fence and notifies, by
+//! the protocol of `sleep`. If they show none, there is no fence, so that the common case is fast,
+//! and a worker that runs out of work at this very moment may miss the side. But it says in the
+//! counts that it has no work before it looks at the stacks, and looks once more a millisecond after
+//! it fell asleep. The side was noted before the owner read the old counts, and neither takes
+//! longer to get from one processor to another than some microseconds: the second look sees it. This
+//! reasoning with time decides only how soon a side is found, never who runs it.
 //!
 //! Also here, because a join must find it in no time: which worker the calling thread is.
 //!
@@ -27,7 +31,10 @@ use std::{
     cell::{Cell, UnsafeCell},
     panic::{self, AssertUnwindSafe, catch_unwind},
     ptr::NonNull,
-    sync::OnceLock,
+    sync::{
+        OnceLock,
+        atomic::{Ordering::SeqCst, compiler_fence},
+    },
     thread,
 };
 
@@ -109,6 +116,8 @@ where
     if !worker.forks().push(header) {
         return fork.join_deep(worker, a);
     }
+    // The counts are read after the side is noted, in the program as it is compiled, too.
+    compiler_fence(SeqCst);
     if worker.is_anyone_hungry() {
         offer(worker);
     }
