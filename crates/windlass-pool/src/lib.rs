@@ -108,6 +108,7 @@
 //! ```
 
 mod abort;
+mod asymmetric;
 pub mod body;
 mod checkpoint;
 mod clock;
@@ -125,6 +126,7 @@ mod join;
 #[cfg(all(test, windlass_loom))]
 mod models;
 mod node;
+mod output;
 mod panics;
 mod parallel;
 mod parker;
