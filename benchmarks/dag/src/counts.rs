@@ -1,7 +1,7 @@
-//! What does not depend on the speed of the machine: instructions, bytes and futex calls.
+//! What a contender needs, besides time: instructions, bytes and futex calls per node.
 //!
-//! Each figure comes from probes, processes that run one case each. Futex calls depend on how threads meet,
-//! so their spread is wide, and they are told with it.
+//! Each figure comes from probes, processes that run one case each. Instructions and bytes hardly depend on
+//! the machine and its load. Futex calls do: they depend on how threads meet, so their spread is wide.
 
 mod futex;
 mod instructions;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use windlass::pool;
 
 use self::instructions::Instructions;
-use crate::case::Body;
+use crate::case::{Body, Setting};
 use crate::probe::Probe;
 use crate::sections::{Row, SECTIONS, Section};
 use crate::wish::{Count, Wish};
@@ -28,14 +28,18 @@ pub(crate) fn measure(wish: &Wish, tools: &Tools) -> Result<Value, String> {
             Count::Instructions => {
                 let instructions = Instructions::default();
                 // Valgrind needs one processor for each process.
-                let figures =
-                    |probes: &[Probe]| pool::map(probes, |probe| instructions.figure(wish, probe));
+                let figures = |probes: &[Probe]| {
+                    pool::map(probes, |probe| instructions.figure(wish, probe).inspect(progress))
+                };
                 sections.extend(each_section(wish, "instructions", figures)?);
             }
             Count::Futex => {
                 let tool = tools.futex.expect("it was looked for");
                 let figures = |probes: &[Probe]| {
-                    probes.iter().map(|probe| futex::figure(tool, wish, probe)).collect()
+                    probes
+                        .iter()
+                        .map(|probe| futex::figure(tool, wish, probe).inspect(progress))
+                        .collect()
                 };
                 sections.extend(each_section(wish, "futex", figures)?);
             }
@@ -43,6 +47,11 @@ pub(crate) fn measure(wish: &Wish, tools: &Tools) -> Result<Value, String> {
         }
     }
     Ok(json!({ "threads": THREADS, "sections": sections }))
+}
+
+/// Shows what was counted, because all of it takes minutes.
+fn progress(figure: &Value) {
+    eprintln!("{figure}");
 }
 
 /// What was found on this machine.
@@ -96,7 +105,7 @@ fn probe(section: &Section, shape: &'static str, row: &Row, nodes: usize) -> Pro
 }
 
 /// Counts the bytes at the peak: of nodes that all wait at the same time, and of nodes that rest until
-/// their turn comes.
+/// their turn comes, which a limit on how many run does not change.
 fn bytes(wish: &Wish) -> Result<Value, String> {
     let mut results = Vec::new();
     for (column, body, shape) in
@@ -105,7 +114,9 @@ fn bytes(wish: &Wish) -> Result<Value, String> {
         eprintln!("bytes: {column}");
         let section = SECTIONS.iter().find(|section| section.body == body).expect("it is there");
         let peak = |row: &Row| peak(&probe(section, shape, row, wish.size(section.nodes)), row);
-        let figures: Vec<_> = section.rows(wish).iter().map(peak).collect::<Result<_, _>>()?;
+        let mut rows = section.rows(wish);
+        rows.retain(|row| !matches!(row.setting, Setting::AtMost(_)));
+        let figures: Vec<_> = rows.iter().map(peak).collect::<Result<_, _>>()?;
         results.push(json!({ "column": column, "figures": figures }));
     }
     Ok(json!({ "count": "bytes", "section": "bytes", "results": results }))

@@ -21,14 +21,17 @@ Builds and runs the benchmarks one after the other.
 
 usage: benchmarks/run [--quick] [--only NAME]... [--page]
 
-  --only NAME  dag, dag-counts, engine, pool, capacity, coordination or commands; repeatable
+  --only NAME  one of those below; may be given several times
   --quick      fewer rounds, to see that everything works; writes to target/benchmarks
   --page       runs nothing, and makes RESULTS.md anew from the JSON that is there
 
+  dag, engine, pool, capacity, coordination, commands: times
+  dag-counts: instructions and bytes per node of a graph; needs valgrind
+  dag-futex: futex calls per node of a graph; needs perf or strace
+
 Without --quick it refreshes the JSON beside each benchmark and benchmarks/RESULTS.md. The machine
 should have nothing else to do: the page tells its load before and after each benchmark. Only
-dag-counts, which counts instructions, bytes and futex calls and needs valgrind and perf or strace,
-says nearly the same on a busy machine, except for the futex calls.
+dag-counts says nearly the same on a busy machine.
 ";
 
 fn main() -> ExitCode {

@@ -27,7 +27,7 @@ pub(crate) fn make(dir: &Path) -> Result<String, Box<dyn Error>> {
         let when = read(&benchmark.when(dir)).unwrap_or_default();
         let _ = write!(page, "\n## {name}\n\n{}\n\n", context(&when));
         page += &match name {
-            "dag" | "dag-counts" => dag(&file)?,
+            "dag" | "dag-counts" | "dag-futex" => dag(&file)?,
             "engine" => engine(&results),
             "pool" | "capacity" => nanoseconds(&results),
             "coordination" => coordination(&results),

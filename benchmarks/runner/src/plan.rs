@@ -51,9 +51,16 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
     Benchmark {
         package: "dag",
         prefix: "counts-",
-        whole: &["--counts"],
-        quick: &["--counts", "--quick", "--shape=independent"],
+        whole: &["--instructions", "--bytes"],
+        quick: &["--instructions", "--bytes", "--quick", "--shape=independent"],
         ..printing("dag-counts")
+    },
+    Benchmark {
+        package: "dag",
+        prefix: "futex-",
+        whole: &["--futex"],
+        quick: &["--futex", "--quick", "--shape=independent"],
+        ..printing("dag-futex")
     },
     printing("engine"),
     writing("pool"),
