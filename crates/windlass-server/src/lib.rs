@@ -66,8 +66,9 @@ mod signals;
 mod spares;
 mod spawn;
 mod tree;
+mod users;
 
-pub use asking::waits_for_its_own;
+pub use asking::{other_users_leftover, waits_for_its_own};
 pub use coordinator::{
     Ask, Change, Coordinator, End, RunError, Update, ask, check_step, decide_step,
 };
@@ -87,11 +88,13 @@ pub use look::{
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
 pub use pulse::Lost;
 pub use signals::is_heeded;
+pub use users::user_name;
 pub use windlass_core::{
-    Amount, Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Token,
-    WorkState,
+    Amount, Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Timestamp,
+    Token, WorkState,
 };
 pub use windlass_store::{
-    AttemptEnd, Event, NameView, Network, Process, Refused, RunEnd, RunListing, RunOutcome,
-    RunRecord, Store, StoreError, StoreOpener, StoredLease, StoredTicket, check_name,
+    Access, AttemptEnd, Event, HoldState, Leftover, NameView, Network, Process, Refused, RunEnd,
+    RunListing, RunOutcome, RunRecord, Store, StoreError, StoreOpener, StoredLease, StoredTicket,
+    check_name,
 };

@@ -15,13 +15,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::fs::{Access, access};
+use rustix::fs::{Access as Permission, access};
 use rustix::io::Errno;
 use rustix::param::clock_ticks_per_second;
 use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 use windlass_core::WorkId;
-use windlass_store::Tree;
+use windlass_store::{Access, Tree};
 
 use crate::attempt::{Ready, pid};
 use crate::ended::{Ended, Exit};
@@ -296,7 +296,7 @@ impl Processes {
             }
             // Whatever else opens it, nobody writes over others.
             Log::AtOnce(log) => {
-                let file = File::options().create(true).append(true).open(log)?;
+                let file = Access::open(log, File::options().append(true))?;
                 Ok((None, files::to_keep(file)?))
             }
         }
@@ -541,7 +541,7 @@ impl Processes {
         }
         match traces
             .output
-            .filter(|output| ended.is_success() && access(output, Access::EXISTS).is_ok())
+            .filter(|output| ended.is_success() && access(output, Permission::EXISTS).is_ok())
         {
             None => Some((job, ended)),
             Some(output) => self.read_output(job, ended, &traces.log, &output),

@@ -15,6 +15,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, statat, unlinkat};
+use rustix::io::Errno;
+use windlass_store::Access;
 
 use crate::roster;
 
@@ -22,6 +24,7 @@ use crate::roster;
 pub(crate) struct Spares {
     path: PathBuf,
     dir: OwnedFd,
+    access: Access,
     /// Opened with the first of them.
     roster: Option<File>,
     made: u32,
@@ -42,7 +45,8 @@ impl Spares {
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(path, flags, Mode::empty())?;
-        let spares = Self { path: path.to_owned(), dir, roster: None, made: 0, free: Vec::new() };
+        let (path, access) = (path.to_owned(), Access::of(path)?);
+        let spares = Self { path, dir, access, roster: None, made: 0, free: Vec::new() };
         spares.adopt()?;
         Ok(spares)
     }
@@ -55,12 +59,24 @@ impl Spares {
         // Opened anew for each: a program can change how a file is open for all who have it so.
         // Whatever else opens it, such as a step that writes to `/dev/stderr`, nobody writes over
         // others.
-        let flags = OFlags::CREATE | OFlags::APPEND | OFlags::WRONLY | OFlags::CLOEXEC;
-        let file = openat(&self.dir, name(number), flags, Mode::from_raw_mode(0o666))?;
+        let file = self.open(number)?;
         if self.free.pop().is_none() {
             self.made += 1;
         }
-        Ok((Lent { number, log }, file.into()))
+        Ok((Lent { number, log }, file))
+    }
+
+    fn open(&self, number: u32) -> io::Result<File> {
+        let flags = OFlags::APPEND | OFlags::WRONLY | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o600);
+        match openat(&self.dir, name(number), flags | OFlags::CREATE | OFlags::EXCL, mode) {
+            Ok(created) => {
+                self.access.apply(&created)?;
+                Ok(created.into())
+            }
+            Err(Errno::EXIST) => Ok(openat(&self.dir, name(number), flags, mode)?.into()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Gives a spare its name, whatever is in it. Where that cannot be done, because a step has removed
@@ -92,9 +108,8 @@ impl Spares {
         let roster = match &self.roster {
             Some(roster) => roster,
             None => {
-                let mut options = File::options();
-                options.write(true).create(true).truncate(false);
-                self.roster.insert(options.open(self.path.join(roster::NAME))?)
+                let path = self.path.join(roster::NAME);
+                self.roster.insert(Access::open(&path, File::options().write(true))?)
             }
         };
         roster::write(roster, number + 1, log)

@@ -10,6 +10,7 @@ use windlass_workflow::Plan;
 use super::pass::Record;
 use super::{Coordinator, RunError, Stop, plan_of};
 use crate::guard::Verdict;
+use crate::users;
 
 /// Something that people can ask of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,11 +44,18 @@ impl Ask {
     }
 }
 
-/// Asks the process that leads `run`, which is the run's whole id. Refused if the run has ended.
+/// Asks the process that leads `run`, which is the run's whole id. Refused if the run has ended, and to
+/// cancel another user's run.
 pub fn ask(store: &mut Store, run: &str, what: &Ask) -> Result<(), RunError> {
-    store.transact(|transaction| match transaction.listing(run)?.end {
-        Some(RunEnd { outcome, .. }) => Ok(Err(RunError::Over { run: run.to_owned(), outcome })),
-        None => transaction.ask(&target(run), &what.text()).map(|_| Ok(())),
+    store.transact(|transaction| {
+        let listing = transaction.listing(run)?;
+        if let Some(RunEnd { outcome, .. }) = listing.end {
+            return Ok(Err(RunError::Over { run: run.to_owned(), outcome }));
+        }
+        if let (Ask::Cancel(_), Err(refused)) = (what, users::expect_owner(run, listing.uid)) {
+            return Ok(Err(refused));
+        }
+        transaction.ask(&target(run), &what.text()).map(|_| Ok(()))
     })?
 }
 

@@ -114,7 +114,7 @@ pub enum WaitReason {
         /// The first of them.
         first: String,
     },
-    /// A name that the whole machine shares is somebody else's.
+    /// Another holder has a name that all who use the store share.
     Name {
         /// The name.
         name: Name,
