@@ -31,7 +31,9 @@ pub(crate) fn events(
     follow: bool,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let mut reader = EventReader::new(state::open(state)?, after, patterns.to_vec());
+    // Those who follow may come before the first who emits.
+    let store = if follow { state::open(state)? } else { state::look(state)? };
+    let mut reader = EventReader::new(store, after, patterns.to_vec());
     if follow {
         reader.follow(|event| show(event, form))?;
         return Ok(Exit::Success);

@@ -13,6 +13,7 @@ use crate::guard::LoneGuardError;
 use crate::init::InitError;
 use crate::man::ManError;
 use crate::show::PictureError;
+use crate::store::GroupError;
 use crate::workflow_file::{DirError, FileError};
 
 /// How the command ends.
@@ -116,6 +117,24 @@ impl From<&(dyn Error + 'static)> for Exit {
     }
 }
 
+/// Returns whether something was looked for that another store may have.
+pub(crate) fn depends_on_store(failure: &(dyn Error + 'static)) -> bool {
+    let in_store = |store: &StoreError| {
+        let claimed = matches!(store, StoreError::Claim(_));
+        claimed || matches!(store, StoreError::UnknownRun { .. } | StoreError::AmbiguousRun { .. })
+    };
+    let looked = |look: &LookError| match look {
+        LookError::Store(store) => in_store(store),
+        LookError::UnknownRun { .. } | LookError::UnknownWorkflow { .. } => true,
+        LookError::AmbiguousRun { .. } | LookError::NoRuns => true,
+        _ => false,
+    };
+    failure.downcast_ref::<LookError>().is_some_and(looked)
+        || failure.downcast_ref::<StoreError>().is_some_and(in_store)
+        || matches!(failure.downcast_ref(), Some(HoldError::Store(store)) if in_store(store))
+        || matches!(failure.downcast_ref(), Some(RunError::Store(store)) if in_store(store))
+}
+
 /// Whether the fault lies in what was asked for.
 fn is_usage(failure: &(dyn Error + 'static)) -> bool {
     failure.is::<Mistakes>()
@@ -126,6 +145,7 @@ fn is_usage(failure: &(dyn Error + 'static)) -> bool {
         || failure.is::<ManError>()
         || failure.is::<PictureError>()
         || failure.is::<DirError>()
+        || failure.is::<GroupError>()
 }
 
 fn of_store(failure: &StoreError) -> Exit {

@@ -30,7 +30,7 @@ pub(crate) fn log(
     arguments: &LogArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let mut store = state::open(state)?;
+    let mut store = state::look(state)?;
     let (run, step) = match arguments.target.split_once('/') {
         Some((run, step)) => (run, Some(step)),
         None => (arguments.target.as_str(), None),

@@ -27,6 +27,7 @@ mod run;
 mod schema;
 mod show;
 mod state;
+mod store;
 mod style;
 mod table;
 mod times;
@@ -114,11 +115,15 @@ fn carry_out(arguments: &Arguments) -> Exit {
         Verb::Prune(prune) => prune::prune(state, prune, form),
         Verb::Completions { shell } => completions::completions(*shell),
         Verb::Man(man) => man::man(man),
-        Verb::Holders => holders::holders(state, form),
+        Verb::Holders { name } => holders::holders(state, name.as_deref(), form),
+        Verb::Store(store) => store::store(state, arguments.system, store, form),
     };
     exit.unwrap_or_else(|failure| {
         // Whoever has closed the stream still gets the exit code.
         let _ = writeln!(io::stderr(), "windlass: {}", talk::tame(&failure.to_string()));
+        if let (true, Ok(dir)) = (exit::depends_on_store(&*failure), state::dir(state)) {
+            let _ = writeln!(io::stderr(), "  store: {}", talk::tame(&dir.display().to_string()));
+        }
         Exit::from(&*failure)
     })
 }

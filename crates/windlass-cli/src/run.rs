@@ -65,7 +65,7 @@ pub(crate) fn resume(
     run: &str,
     shown: Shown,
 ) -> Result<Exit, Box<dyn Error>> {
-    let mut store = state::open(state)?;
+    let mut store = state::look(state)?;
     let run = find_run(&mut store, run)?.id;
     let options = shown.options(Verb::Resume, &store);
     match Coordinator::resume(store, &run) {
@@ -88,7 +88,7 @@ pub(crate) fn retry(
     steps: &[String],
     shown: Shown,
 ) -> Result<Exit, Box<dyn Error>> {
-    let mut store = state::open(state)?;
+    let mut store = state::look(state)?;
     let run = find_run(&mut store, run)?.id;
     let options = shown.options(Verb::Retry, &store);
     lead(Coordinator::retry(store, &run, steps)?, options)
@@ -104,7 +104,7 @@ pub(crate) fn cancel(
         Some((run, step)) => (run, Some(step)),
         None => (target, None),
     };
-    let mut store = state::open(state)?;
+    let mut store = state::look(state)?;
     let found = find_run(&mut store, run)?;
     let options = shown.options(Verb::Cancel, &store);
     match Coordinator::cancel(store, &found.id, step) {

@@ -41,7 +41,7 @@ pub(crate) fn show(
     arguments: &ShowArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let view = RunView::find(&mut state::open(state)?, &arguments.run)?;
+    let view = RunView::find(&mut state::look(state)?, &arguments.run)?;
     let path = CriticalPath::of(&view);
     if let Some(file) = &arguments.svg {
         let written = fs::write(file, svg::draw(&view, &path));

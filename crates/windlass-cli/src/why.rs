@@ -24,7 +24,7 @@ pub(crate) fn why(
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
     let (run, step) = &arguments.target;
-    let why = Explanation::of(&mut state::open(state)?, run, step)?;
+    let why = Explanation::of(&mut state::look(state)?, run, step)?;
     let words = Words { why: &why, times: &Times::now() };
     match form {
         Form::Json => print(&json(&WhyJson::of(&why, &words))),
