@@ -71,7 +71,7 @@ fn a_hold_whose_lease_is_over_is_shown_as_stale() {
 #[test]
 fn a_process_that_is_seen_alive_needs_no_heartbeats() {
     let bench = Bench::new();
-    let mut process = std::process::Command::new("sleep").arg("600").spawn().expect("sleep runs");
+    let mut process = bench.script("exec sleep 600").spawn().expect("sleep runs");
     let pid = process.id();
     let short = "--heartbeat-timeout 100ms";
     check(&bench, &format!("lock acquire x --holder a {short} --pid {pid}"), "Acquired 1", 0);
@@ -101,7 +101,7 @@ fn flags_of_flock_mean_what_they_mean_there() {
 #[test]
 fn a_hold_goes_with_the_process_that_it_names() {
     let bench = Bench::new();
-    let mut process = std::process::Command::new("sleep").arg("600").spawn().expect("sleep runs");
+    let mut process = bench.script("exec sleep 600").spawn().expect("sleep runs");
     let pid = process.id();
     check(&bench, &format!("lock acquire x --holder a --pid {pid}"), "Acquired 1", 0);
     check(&bench, "lock acquire x --holder b", "Busy a", 75);
