@@ -44,6 +44,7 @@ pub(crate) struct Arguments {
         long,
         global = true,
         env = "WINDLASS_STATE",
+        hide_env_values = true,
         value_name = "DIR",
         value_parser = OsStringValueParser::new()
     )]

@@ -60,7 +60,7 @@ impl Bench {
         command.args(arguments).current_dir(self.dir.path());
         command.env("WINDLASS_STATE", self.path("state")).stdin(Stdio::null());
         command.env("WINDLASS", env!("CARGO_BIN_EXE_windlass")).env("LANG", "C");
-        command.env(surroundings::VARIABLE, surroundings::mark());
+        command.env(surroundings::VARIABLE, surroundings::mark()).env("PATH", surroundings::path());
         SAID_ELSEWHERE.iter().for_each(|variable| {
             command.env_remove(variable);
         });

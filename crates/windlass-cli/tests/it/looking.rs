@@ -24,6 +24,7 @@ fn check(stage: &Stage, name: &str, more: &[(&str, &str)]) {
     cases.register_bin("windlass", Path::new(env!("CARGO_BIN_EXE_windlass")));
     cases.env("WINDLASS_STATE", path(stage.bench.path("state")));
     cases.env(surroundings::VARIABLE, surroundings::mark());
+    cases.env("PATH", surroundings::path().to_str().expect("a plain path"));
     for (name, value) in [("TZ", "UTC"), ("LC_ALL", "C.UTF-8"), ("COLUMNS", "80")] {
         cases.env(name, value);
     }

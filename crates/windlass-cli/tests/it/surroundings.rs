@@ -4,11 +4,14 @@
 //! signal that is caught instead is not ignored by children. And every process that a test starts carries
 //! a mark, so that a janitor can kill what is left once the tests have ended or were killed.
 
+use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, LazyLock};
 
+use rustix::fs::{Access, access};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 /// The variable that carries the mark.
@@ -39,6 +42,14 @@ static PREPARED: LazyLock<(String, Child)> = LazyLock::new(|| {
 /// Returns the mark that every process started by a test carries in [`VARIABLE`].
 pub(crate) fn mark() -> &'static str {
     &PREPARED.0
+}
+
+/// Returns the directories for programs, without those that this user must not search: in those, a
+/// program that is missing looks like one that must not be executed.
+pub(crate) fn path() -> OsString {
+    let all = env::var_os("PATH").unwrap_or_default();
+    let searched = env::split_paths(&all).filter(|dir| access(dir, Access::EXEC_OK).is_ok());
+    env::join_paths(searched).expect("they were joined before")
 }
 
 /// Catches the signals that this process ignores, so that its children do not.

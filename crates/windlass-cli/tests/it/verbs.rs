@@ -24,6 +24,7 @@ fn check(name: &str) {
     ] {
         cases.env(name, value);
     }
+    cases.env("PATH", surroundings::path().to_str().expect("a plain path"));
     cases.insert_var("[STATE]", state.clone()).expect("it is a name");
     cases.case(repository().join(format!("crates/windlass-cli/tests/verbs/{name}.trycmd"))).run();
 }

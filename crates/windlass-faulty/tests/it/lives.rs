@@ -126,7 +126,7 @@ impl Lives {
         command.arg("--json").current_dir(self.dir.path()).stdin(Stdio::null()).stdout(told);
         command.stderr(said).env("WINDLASS_STATE", self.path("state"));
         command.env(REPORT_VARIABLE, self.path("report")).env_remove("WINDLASS_LEASES");
-        command.env(surroundings::VARIABLE, surroundings::mark());
+        command.env(surroundings::VARIABLE, surroundings::mark()).env("PATH", surroundings::path());
         command
     }
 

@@ -82,6 +82,7 @@ fn a_store_that_was_killed_while_it_was_made_can_be_used() {
             let mut command = Command::new(env!("CARGO_BIN_EXE_windlass-faulty"));
             command.args(arguments).env("WINDLASS_STATE", dir.path().join("state"));
             command.env(surroundings::VARIABLE, surroundings::mark());
+            command.env("PATH", surroundings::path());
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
             command
         };

@@ -135,8 +135,14 @@ fn a_store_that_must_not_be_written_says_so() {
     let dir = made();
     let mode = |mode| fs::Permissions::from_mode(mode);
     fs::set_permissions(dir.path().join("store.db"), mode(0o400)).expect("a mode");
-    let error = refused(dir.path());
+    fs::set_permissions(dir.path(), mode(0o500)).expect("a mode");
+    let opened = Store::open(dir.path());
+    let written = opened.and_then(|mut store| claim(&mut store, "b", "y"));
+    let error = written.expect_err("it must not be written");
     assert!(matches!(error, StoreError::ReadOnly { .. } | StoreError::Io { .. }), "{error}");
+    let mut store = Store::open_existing(dir.path(), Network::Refuse).expect("it can be read");
+    assert_eq!(store.overview().expect("it can be read").len(), 1);
+    fs::set_permissions(dir.path(), mode(0o700)).expect("a mode");
 }
 
 #[test]
