@@ -302,3 +302,23 @@ fn verbs_that_only_look_create_nothing() {
     assert!(stderr(&own).contains("no run is under way"), "{}", stderr(&own));
     assert!(!bench.path("typo").exists());
 }
+
+#[test]
+fn what_a_run_leaves_in_an_open_directory_is_for_its_owner_alone() {
+    let bench = Bench::new();
+    bench.write(
+        "flow.toml",
+        "[step.a]\nlock = 'x'\nrun = 'echo hello; echo k=v >> $WINDLASS_OUTPUT'\n\
+         [step.b]\nafter = ['a']\nrun = 'exit 1'\nfinally = 'echo finally'\n",
+    );
+    let run = "umask 000; mkdir -m 755 state; \"$WINDLASS\" run flow.toml";
+    let run = bench.script(run).output().expect("sh runs");
+    assert_eq!(run.status.code(), Some(1), "{}", stderr(&run));
+    let made = below(&bench.path("state"));
+    assert!(made.iter().any(|path| path.extension().is_some_and(|end| end == "out")), "{made:?}");
+    for path in made {
+        let found = fs::symlink_metadata(&path).expect("it is there");
+        let expected = if found.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(found.mode() & 0o7777, expected, "{}", path.display());
+    }
+}
