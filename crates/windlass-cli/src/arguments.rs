@@ -16,10 +16,12 @@ use windlass_workflow::{DurationError, EventPattern};
 use crate::completions;
 use crate::exit::Exit;
 use crate::output;
+use crate::state;
 use crate::talk::{quoted, tame};
 
 mod holding;
 mod looking;
+mod storing;
 
 pub(crate) use holding::{
     AcquireArguments, CheckArguments, Holding, Kind, LockArguments, LockPrimitive, SemArguments,
@@ -29,6 +31,7 @@ pub(crate) use looking::{
     HistoryArguments, LogArguments, ManArguments, PruneArguments, Shell, ShowArguments, StepTarget,
     WhyArguments,
 };
+pub(crate) use storing::{StoreArguments, StoreVerb};
 
 use crate::display::OutputMode;
 
@@ -36,15 +39,20 @@ use crate::display::OutputMode;
 #[derive(Parser)]
 #[command(name = "windlass", version, about, disable_help_subcommand = true)]
 pub(crate) struct Arguments {
-    /// Where runs, logs and locks are kept [default: $XDG_STATE_HOME/windlass]
+    /// The store with runs, logs and locks [default: the user's own, in $XDG_STATE_HOME/windlass]
     #[arg(
         long,
         global = true,
         env = "WINDLASS_STATE",
+        hide_env_values = true,
         value_name = "DIR",
         value_parser = OsStringValueParser::new()
     )]
     pub(crate) state: Option<OsString>,
+
+    /// Use the store in /var/lib/windlass, which several users of this machine share
+    #[arg(long, global = true)]
+    pub(crate) system: bool,
 
     /// Print what happens as JSON, one object per line
     #[arg(long, global = true, env = "WINDLASS_JSON", value_parser = FalseyValueParser::new())]
@@ -72,7 +80,24 @@ impl Arguments {
     pub(crate) fn of_process() -> Result<Self, Exit> {
         let words = words();
         let parsed = Self::try_parse_from(&words).map_err(|error| plainer(error, &words));
-        parsed.and_then(Self::with_some_state).map_err(|error| told(&error))
+        let parsed = parsed.and_then(Self::with_some_state);
+        parsed.and_then(|parsed| parsed.with_system(&words)).map_err(|error| told(&error))
+    }
+
+    /// Chooses the machine's store, if that was asked for. It stands above the variable, not beside the
+    /// flag: only to make a store, both make sense.
+    fn with_system(mut self, words: &[OsString]) -> Result<Self, clap::Error> {
+        let own = words.iter().take_while(|word| *word != "--");
+        let is_flag = |word: &[u8]| word == b"--state" || word.starts_with(b"--state=");
+        match (self.system, own.clone().any(|word| is_flag(word.as_encoded_bytes()))) {
+            (true, false) => self.state = Some(state::SYSTEM.into()),
+            (true, true) if !matches!(self.verb, Verb::Store(_)) => {
+                let both = "--system and --state name two stores; give one of them";
+                return Err(Arguments::command().error(ErrorKind::ArgumentConflict, both));
+            }
+            _ => {}
+        }
+        Ok(self)
     }
 
     fn with_some_state(mut self) -> Result<Self, clap::Error> {
@@ -260,14 +285,14 @@ pub(crate) enum Verb {
     /// Write a first windlass.toml to learn from
     #[command(after_help = "Example:\n  windlass init && windlass run")]
     Init,
-    /// Run a command while holding locks that the whole machine shares
+    /// Run a command while holding locks
     #[command(
         args_conflicts_with_subcommands = true,
         subcommand_negates_reqs = true,
-        after_help = "Examples:\n  windlass lock deploy --wait 5m -- ./deploy.sh\n  windlass lock db dns -- ./migrate.sh\n  windlass lock acquire deploy --holder build-17"
+        after_help = "Examples:\n  windlass lock deploy --wait 5m -- ./deploy.sh\n  windlass lock db dns -- ./migrate.sh\n  windlass lock -n deploy -- ./deploy.sh\n  windlass --system lock deploy -- ./deploy.sh\n  windlass lock acquire deploy --holder build-17\n\nAll processes of a user share the names, whatever directory they run in. With --system, all users of the\nmachine's store do."
     )]
     Lock(LockArguments),
-    /// Run a command while holding slots of a semaphore that the whole machine shares
+    /// Run a command while holding slots of a semaphore
     #[command(
         args_conflicts_with_subcommands = true,
         subcommand_negates_reqs = true,
@@ -376,8 +401,16 @@ pub(crate) enum Verb {
     )]
     Man(ManArguments),
     /// Show who holds and who waits for what
-    #[command(after_help = "Example:\n  windlass holders --json")]
-    Holders,
+    #[command(after_help = "Examples:\n  windlass holders\n  windlass holders deploy --json")]
+    Holders {
+        /// Only the lock or semaphore of this name
+        name: Option<String>,
+    },
+    /// Make a store, also one that several users share
+    #[command(
+        after_help = "Examples:\n  sudo windlass store init --system --group ops\n  windlass store init --state /srv/ci/windlass --group ci"
+    )]
+    Store(StoreArguments),
 }
 
 /// How many steps may run at once, if that is said.

@@ -71,7 +71,7 @@ fn offer_targets(word: &OsStr, end: &str) -> Vec<CompletionCandidate> {
 
 fn offer_runs(word: &OsStr, end: &str) -> Result<Vec<CompletionCandidate>, Box<dyn Error>> {
     let word = word.to_str().unwrap_or_default();
-    let mut store = state::open(asked_state().as_deref())?;
+    let mut store = state::existing(asked_state().as_deref())?;
     let runs = run_names(&mut store, OFFERED)?.into_iter();
     let all = [("last".to_owned(), "the newest run".to_owned())].into_iter().chain(runs);
     Ok(all
@@ -81,7 +81,7 @@ fn offer_runs(word: &OsStr, end: &str) -> Result<Vec<CompletionCandidate>, Box<d
 }
 
 fn offer_steps(run: &str, word: &str) -> Result<Vec<CompletionCandidate>, Box<dyn Error>> {
-    let mut store = state::open(asked_state().as_deref())?;
+    let mut store = state::existing(asked_state().as_deref())?;
     let view = RunView::find(&mut store, run)?;
     let mut groups: BTreeMap<&str, usize> = BTreeMap::new();
     for step in view.steps.iter().filter(|step| step.declared != step.name) {
@@ -99,6 +99,9 @@ fn offer_steps(run: &str, word: &str) -> Result<Vec<CompletionCandidate>, Box<dy
 fn asked_state() -> Option<PathBuf> {
     let mut words = env::args_os();
     while let Some(word) = words.next() {
+        if word == "--system" {
+            return Some(PathBuf::from(state::SYSTEM));
+        }
         if word == "--state" {
             return words.next().map(PathBuf::from);
         }

@@ -52,7 +52,8 @@ pub(crate) fn events(
     follow: bool,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let mut store = state::open(state)?;
+    // A follower may come before the first event is emitted.
+    let mut store = if follow { state::open(state)? } else { state::look(state)? };
     let after = match from {
         From::After(number) => number,
         From::Now => store.last_event()?,

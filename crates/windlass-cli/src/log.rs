@@ -39,7 +39,7 @@ pub(crate) fn log(
     arguments: &LogArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let mut store = state::open(state)?;
+    let mut store = state::look(state)?;
     let StepTarget { run, step } = &arguments.target;
     let view = RunView::find(&mut store, run)?;
     let wanted = Wanted::find(&view, step.as_deref())?;

@@ -28,12 +28,14 @@ mod run;
 mod schema;
 mod show;
 mod state;
+mod store;
 mod style;
 mod table;
 mod times;
 mod why;
 mod workflow_file;
 
+use std::io::{self, Write};
 use std::panic;
 use std::path::Path;
 use std::process::ExitCode;
@@ -114,7 +116,15 @@ fn carry_out(arguments: &Arguments) -> Exit {
         Verb::Prune(prune) => prune::prune(state, prune, form),
         Verb::Completions { shell } => completions::completions(*shell),
         Verb::Man(man) => man::man(man),
-        Verb::Holders => holders::holders(state, form),
+        Verb::Holders { name } => holders::holders(state, name.as_deref(), form),
+        Verb::Store(store) => store::store(state, arguments.system, store, form),
     };
-    exit.unwrap_or_else(|failure| Exit::told(&*failure))
+    exit.unwrap_or_else(|failure| {
+        let exit = Exit::told(&*failure);
+        if let (true, Ok(dir)) = (exit::depends_on_store(&*failure), state::dir(state)) {
+            // A caller that has closed the stream still gets the exit code.
+            let _ = writeln!(io::stderr(), "  store: {}", talk::tame(&dir.display().to_string()));
+        }
+        exit
+    })
 }

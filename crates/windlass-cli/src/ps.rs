@@ -18,16 +18,19 @@ use crate::times::{Times, between, span};
 const NAMED: usize = 3;
 
 pub(crate) fn ps(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn Error>> {
-    let runs = open_runs(&mut state::open(state)?)?;
+    let runs = open_runs(&mut state::look(state)?)?;
+    let dir = state::dir(state)?.display().to_string();
     match form {
         Form::Json => {
-            print(&runs.iter().map(|run| json(&RunJson::listed(run))).collect::<String>());
+            let line = |run| json(&RunJson::listed(run, &dir));
+            print(&runs.iter().map(line).collect::<String>());
         }
         Form::Text => {
             let times = Times::now();
             let mut table = Table::new(["RUN", "WORKFLOW", "STATE", "STEPS", "FOR", "NOW"]);
             runs.iter().for_each(|run| table.row(open_row(run, &times)));
             show(&table, "no runs are running or interrupted");
+            eprintln!("store: {}", plain(&dir));
         }
     }
     Ok(Exit::Success)
@@ -39,7 +42,7 @@ pub(crate) fn history(
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
     let HistoryArguments { workflow, number } = arguments;
-    let runs = ended_runs(&mut state::open(state)?, workflow.as_deref(), *number)?;
+    let runs = ended_runs(&mut state::look(state)?, workflow.as_deref(), *number)?;
     match form {
         Form::Json => {
             print(

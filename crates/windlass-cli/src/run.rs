@@ -71,7 +71,7 @@ pub(crate) fn resume(
     run: Option<&str>,
     shown: Shown,
 ) -> Result<Exit, Box<dyn Error>> {
-    let mut store = state::open(state)?;
+    let mut store = state::look(state)?;
     let run = match run {
         Some(run) => find_run(&mut store, run)?.id,
         None => last_interrupted(&mut store)?,
@@ -97,7 +97,7 @@ pub(crate) fn retry(
     steps: &[String],
     shown: Shown,
 ) -> Result<Exit, Box<dyn Error>> {
-    let mut store = state::open(state)?;
+    let mut store = state::look(state)?;
     let run = find_run(&mut store, run)?.id;
     let options = shown.options(Verb::Retry, &store);
     lead(Coordinator::retry(store, &run, steps)?, options)
@@ -110,7 +110,7 @@ pub(crate) fn cancel(
     shown: Shown,
 ) -> Result<Exit, Box<dyn Error>> {
     let StepTarget { run, step } = target;
-    let mut store = state::open(state)?;
+    let mut store = state::look(state)?;
     let run = find_run(&mut store, run)?.id;
     let options = shown.options(Verb::Cancel, &store);
     match Coordinator::cancel(store, &run, step.as_deref()) {

@@ -42,7 +42,7 @@ pub(crate) fn show(
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
     let StepTarget { run, step } = &arguments.target;
-    let view = RunView::find(&mut state::open(state)?, run)?;
+    let view = RunView::find(&mut state::look(state)?, run)?;
     let only = step.as_deref().map(|step| view.places(step)).transpose()?;
     let path = CriticalPath::of(&view);
     if let Some(file) = &arguments.svg {

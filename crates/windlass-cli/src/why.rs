@@ -28,7 +28,7 @@ pub(crate) fn why(
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
     let StepTarget { run, step } = &arguments.target;
-    let mut store = state::open(state)?;
+    let mut store = state::look(state)?;
     let why = match step {
         Some(step) => Explanation::of_step(&mut store, run, step)?,
         None => Explanation::of_run(&mut store, run)?,

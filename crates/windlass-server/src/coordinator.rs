@@ -7,13 +7,12 @@
 //! processes of the old one gone and takes over the slate, then counts lost attempts as interrupted.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use windlass_core::{Fact, Grant, Phase, Timestamp, Token, WorkId, WorkState};
-use windlass_store::{Extent, Name, RunEnd, RunRecord, Store, Topic, Tree};
+use windlass_store::{Access, Extent, Name, RunEnd, RunRecord, Store, Topic, Tree};
 use windlass_workflow::{Plan, Step, Workflow};
 
 use crate::attempt::run_dir;
@@ -30,6 +29,7 @@ use crate::pulse::Pulse;
 use crate::schedule::Schedule;
 use crate::signals::SignalWatch;
 use crate::tree;
+use crate::users;
 
 mod bells;
 mod condition;
@@ -194,9 +194,10 @@ impl Coordinator {
         let workflow = plan.name.clone();
         let mut schedule = Schedule::new(plan);
         schedule.submit_all();
+        let uid = Some(store.access().creator());
         let (mut leader, facts, parent) = store.transact(|transaction| {
             let parent = nesting::parent(transaction)?;
-            let run = RunRecord { id: transaction.new_run_id()?, workflow, ..run };
+            let run = RunRecord { id: transaction.new_run_id()?, workflow, uid, ..run };
             declare(transaction, schedule.plan())?;
             transaction.insert_run(&run)?;
             let leader = Leader::take_over(transaction, run)?.expect("nobody else knows it yet");
@@ -255,6 +256,7 @@ impl Coordinator {
         expected: Expected,
     ) -> Result<(Self, Option<RunEnd>), RunError> {
         let run = store.run(run)?;
+        users::expect_owner(&run.id, run.uid)?;
         let plan = plan_of(&run)?;
         let taken =
             store.transact(|transaction| Leader::succeed(transaction, run, &plan, expected))?;
@@ -288,7 +290,7 @@ impl Coordinator {
         // Opens what will have to be synced, while there is room for another open file.
         store.log();
         let what = "the directory for logs cannot be made";
-        fs::create_dir_all(&logs).map_err(|source| RunError::Io { what, source })?;
+        Access::create_dir(&logs).map_err(|source| RunError::Io { what, source })?;
         let what = "processes cannot be waited for";
         let made = mailbox().and_then(|(tell, news)| {
             let processes = Processes::new(&leader.mark(), schedule.at_once(), &news)?;
@@ -543,7 +545,7 @@ fn heeds_events(plan: &Plan) -> bool {
     plan.guards.iter().any(|guard| !guard.wake_on.is_empty())
 }
 
-/// Whether a step needs names that the whole machine shares.
+/// Whether a step needs names that all who use the store share.
 fn needs_names(step: &Step) -> bool {
     !step.locks.is_empty() || !step.semaphores.is_empty()
 }

@@ -70,8 +70,9 @@ mod signals;
 mod size;
 mod spawn;
 mod tree;
+mod users;
 
-pub use asking::waits_for_its_own;
+pub use asking::{other_users_leftover, waits_for_its_own};
 pub use coordinator::{Ask, Change, Coordinator, End, RunError, StepStatus, Update, ask};
 pub use ended::{Ended, Exit, Usage};
 pub use events::{EventError, EventReader, emit};
@@ -93,11 +94,13 @@ pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
 pub use pulse::Lost;
 pub use signals::is_heeded;
 pub use size::fits;
+pub use users::user_name;
 pub use windlass_core::{
-    Amount, Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Token,
-    WorkState,
+    Amount, Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Timestamp,
+    Token, WorkState,
 };
 pub use windlass_store::{
-    AttemptEnd, Event, NameView, Network, Process, Refused, RunEnd, RunListing, RunOutcome,
-    RunRecord, Store, StoreError, StoreOpener, StoredLease, StoredTicket, check_name,
+    Access, AttemptEnd, Event, HoldState, Leftover, NameView, Network, Process, Refused, RunEnd,
+    RunListing, RunOutcome, RunRecord, Store, StoreError, StoreOpener, StoredLease, StoredTicket,
+    check_name,
 };

@@ -10,6 +10,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use windlass_store::Access;
+
 /// How many parts the log and the parts behind it have together.
 const PARTS: u64 = 16;
 /// How many parts the log itself has.
@@ -100,7 +102,7 @@ impl LogFile {
         };
         let (number, within) = (behind / self.part_bytes, behind % self.part_bytes);
         if behind == 0 {
-            fs::create_dir_all(&self.tail)?;
+            Access::create_dir(&self.tail)?;
         }
         if within == 0
             && let Some(oldest) = number.checked_sub(TAIL_PARTS)
@@ -112,7 +114,7 @@ impl LogFile {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    File::options().create(true).append(true).open(path)
+    Access::open(path, File::options().append(true))
 }
 
 /// The path with something more behind its name.

@@ -4,10 +4,11 @@
 //! beside its logs that names the run it belongs to.
 
 use std::env;
-use std::fs;
+use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 
-use windlass_store::{StoreError, Transaction};
+use windlass_store::{Access, StoreError, Transaction};
 
 use crate::attempt::{RUN_VARIABLE, run_dir};
 
@@ -29,7 +30,9 @@ pub(crate) fn parent(transaction: &Transaction<'_>) -> Result<Option<String>, St
 /// Notes that `run` belongs to `parent`.
 pub(crate) fn note(state: &Path, run: &str, parent: &str) {
     // Without it `last` may stand for the nested run, and nothing else changes.
-    let _ = fs::write(run_dir(state, run).join(PARENT), parent);
+    let path = run_dir(state, run).join(PARENT);
+    let file = Access::open(&path, File::options().write(true));
+    let _ = file.and_then(|mut file| file.write_all(parent.as_bytes()));
 }
 
 /// Whether a run was started by a step of another one.

@@ -6,7 +6,7 @@
 //! begins. So whoever gets this lock, or finds that somebody got it later, knows: what the dead one
 //! has started carries its mark, or is gone.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use windlass_store::{Process, Tree};
+use rustix::process::geteuid;
+use windlass_store::{Access, Leftover, Process, Tree};
 
 use crate::attempt::run_dir;
 use crate::tree::{self, MARKS};
@@ -41,8 +42,8 @@ impl Presence {
     /// Waits until no earlier leader of the run has children without a mark, and keeps the lock.
     pub(crate) fn take(state: &Path, run: &str, process: &Process) -> io::Result<Self> {
         let path = path(state, run);
-        fs::create_dir_all(path.parent().expect("it lies in the directory of a run"))?;
-        let file = File::options().write(true).create(true).truncate(false).open(path)?;
+        Access::create_dir(path.parent().expect("it lies in the directory of a run"))?;
+        let file = Access::open(&path, File::options().write(true))?;
         wait(|| try_lock(&file, FlockOperation::NonBlockingLockExclusive))?;
         let Process { pid, started, boot, namespace } = process;
         let line = format!("{:<1$}", format!("{pid} {started} {boot} {namespace}\n"), LINE_BYTES);
@@ -51,8 +52,28 @@ impl Presence {
     }
 }
 
-/// Ends what a dead holder of a name has left, if need be after the last of it can be recognised.
-pub(crate) fn end_leftover(state: &Path, tree: &Tree) -> io::Result<()> {
+/// Ends what a dead holder of a name has left, and returns whether the name may be taken. A user ends
+/// only processes of his own; what another user has left keeps the name until its lease is over.
+pub(crate) fn end_leftover(state: &Path, leftover: &Leftover) -> io::Result<bool> {
+    if is_out_of_reach(leftover) {
+        return Ok(leftover.left.is_zero());
+    }
+    match end_tree(state, &leftover.tree) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Ok(leftover.left.is_zero())
+        }
+        ended => ended.map(|()| true),
+    }
+}
+
+/// Returns whether another user has left it, whose processes this one can neither find nor end.
+pub(crate) fn is_out_of_reach(leftover: &Leftover) -> bool {
+    let this = geteuid();
+    !this.is_root() && leftover.uid.is_some_and(|uid| uid != this.as_raw())
+}
+
+/// Ends a tree, if need be after the last of it can be recognised.
+fn end_tree(state: &Path, tree: &Tree) -> io::Result<()> {
     if let Some(run) = run_of(tree) {
         await_marks(&path(state, run))?;
     }
@@ -172,7 +193,7 @@ mod tests {
         let state = dir.path().to_owned();
         let orphan = orphan(&state, &dead());
         check_waits(dir.path(), orphan, move || {
-            end_leftover(&state, &tree()).expect("it is ended");
+            end_tree(&state, &tree()).expect("it is ended");
         });
     }
 
@@ -181,8 +202,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let process = Process::current().expect("this is Linux");
         let _presence = Presence::take(dir.path(), "r", &process).expect("the lock is had");
-        end_leftover(dir.path(), &tree()).expect("there is nothing to wait for");
+        end_tree(dir.path(), &tree()).expect("there is nothing to wait for");
         let lock = Tree { mark: tree::mark("lock-7"), group: None };
-        end_leftover(dir.path(), &lock).expect("no run, no leader");
+        end_tree(dir.path(), &lock).expect("no run, no leader");
     }
 }

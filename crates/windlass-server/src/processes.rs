@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::fs::{Access, access};
+use rustix::fs::{Access as Permission, access};
 use rustix::io::Errno;
 use rustix::param::clock_ticks_per_second;
 use rustix::process::Signal;
@@ -517,7 +517,8 @@ impl Processes {
             // People look for the log of what went wrong.
             self.pipes.note(log.create());
         }
-        let wrote = |output: &PathBuf| ended.is_success() && access(output, Access::EXISTS).is_ok();
+        let wrote =
+            |output: &PathBuf| ended.is_success() && access(output, Permission::EXISTS).is_ok();
         let output = traces.output.filter(wrote);
         let closing = Closing { ended, log, output };
         match closing.takes_time() {

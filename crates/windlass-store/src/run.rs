@@ -26,6 +26,8 @@ pub struct RunRecord {
     pub steps: Vec<String>,
     /// How many steps may run at once, whatever the file says.
     pub jobs: Option<u32>,
+    /// The user whose run it is; none if an older version stored it.
+    pub uid: Option<u32>,
 }
 
 /// A run in a list of them.
@@ -41,6 +43,8 @@ pub struct RunListing {
     pub created_ms: i64,
     /// How it ended; none if it has not.
     pub end: Option<RunEnd>,
+    /// The user whose run it is; none if an older version stored it.
+    pub uid: Option<u32>,
 }
 
 /// The end of a run.

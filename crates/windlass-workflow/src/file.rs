@@ -45,7 +45,7 @@ pub(crate) struct File {
     pub(crate) defaults: Given<DefaultsTable>,
     /// Anything countable that the steps of this run share.
     pub(crate) resource: Given<Entries<ResourceEntry>>,
-    /// Slots that are shared with everything else on this machine.
+    /// Slots that are shared with all runs and scripts that use the same store.
     pub(crate) semaphore: Given<Entries<SemaphoreTable>>,
     /// Conditions that must hold before or after a step.
     pub(crate) guard: Given<Entries<GuardTable>>,
@@ -56,7 +56,7 @@ pub(crate) struct File {
     pub(crate) step: Given<Entries<StepTable>>,
 }
 
-/// Slots that are shared with everything else on this machine.
+/// Slots that are shared with all runs and scripts that use the same store.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Semaphore", extend("required" = ["capacity"]))]

@@ -43,7 +43,7 @@ fn who_names_what_there_is_not_is_told_what_there_is() {
     assert!(why.contains("try again with: windlass retry"), "{why}");
     let help = bench.call(&["help", "run"]);
     assert!(stdout(&help).contains("Run a workflow"), "{}", stderr(&help));
-    check_said(&bench, &["holders"], 0, "nothing is held, and nobody waits");
+    check_said(&bench, &["holders"], 0, "nothing is held, and no process waits");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn why_tells_when_a_lock_may_come_free_by_the_habits_of_its_holder() {
     let refused = bench.call(&["lock", "shared", "--wait", "0s", "--", "true"]);
     assert_eq!(refused.status.code(), Some(75));
     let said = stderr(&refused);
-    assert!(said.contains("/h has it") && !said.contains("epoch"), "{said}");
+    assert!(said.contains("/h\n") && !said.contains("epoch"), "{said}");
     for child in [waiter, holder] {
         signal(&child, Signal::TERM);
         child.wait_with_output().expect("it ends");

@@ -223,6 +223,16 @@ const INSTEAD: &[(&str, &str)] = &[
         "windlass run examples/release.toml -p version=1.4.0 &
          until windlass why last/publish | grep -q 'has not passed'; do sleep 0.01; done",
     ),
+    // Only root makes the machine's store, and a test makes none there.
+    (
+        "sudo windlass store init --system --group ops",
+        "windlass store init --state shared --group $(id -g)",
+    ),
+    ("windlass --system lock deploy -- ./deploy.sh", "windlass --state shared lock deploy -- true"),
+    (
+        "windlass store init --state /srv/ci/windlass --group ci",
+        "windlass store init --state ci --group $(id -g)",
+    ),
     // Never ends by itself.
     ("windlass events -f 'approval:**'", "windlass events 'approval:**'"),
     // For shells in which somebody types, and for whoever has jq.

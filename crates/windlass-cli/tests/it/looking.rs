@@ -14,6 +14,7 @@ use trycmd::TestCases;
 
 use self::stage::{LIVE, NIGHTLY, Stage};
 use crate::bench::repository;
+use crate::surroundings;
 
 /// Compares everything in `tests/looking/NAME.trycmd` with what the binary says on this stage.
 fn check(stage: &Stage, name: &str, more: &[(&str, &str)]) {
@@ -22,6 +23,8 @@ fn check(stage: &Stage, name: &str, more: &[(&str, &str)]) {
     let file = repository().join(format!("crates/windlass-cli/tests/looking/{name}.trycmd"));
     cases.register_bin("windlass", Path::new(env!("CARGO_BIN_EXE_windlass")));
     cases.env("WINDLASS_STATE", path(stage.bench.path("state")));
+    cases.env(surroundings::VARIABLE, surroundings::mark());
+    cases.env("PATH", surroundings::path().to_str().expect("a plain path"));
     for (name, value) in [("TZ", "UTC"), ("LC_ALL", "C.UTF-8"), ("COLUMNS", "80")] {
         cases.env(name, value);
     }

@@ -8,6 +8,7 @@ use windlass_store::{RunOutcome, StoreError};
 use windlass_workflow::{Mistakes, NoSuchStep, ParamErrors};
 
 use crate::files;
+use crate::users::user_name;
 
 /// Why a run could not go on.
 #[derive(Debug, Error)]
@@ -40,6 +41,17 @@ pub enum RunError {
         run: String,
         /// Who leads it.
         by: HolderId,
+    },
+    /// The run is another user's.
+    #[error(
+        "run {run} belongs to {}; only that user and root may cancel, retry, resume or prune it",
+        user_name(*uid)
+    )]
+    NotOwner {
+        /// The run.
+        run: String,
+        /// Whose it is.
+        uid: u32,
     },
     /// A step has neither failed nor was it cancelled.
     #[error("step {step:?} of run {run} has neither failed nor was it cancelled")]

@@ -309,15 +309,18 @@ impl Coordinator {
     /// Ends what dead holders of our names have left running; the names are had at the next try.
     fn end_leftovers(&mut self, leftovers: Vec<Leftover>) -> Result<(), RunError> {
         self.ended.clear();
-        for Leftover { name, token, tree, .. } in leftovers {
+        for leftover in leftovers {
             // Everybody who wants a name says the same of it, and a look at all processes is long.
-            if self.ended.contains(&(name.clone(), token)) {
+            let seen = (leftover.name.clone(), leftover.token);
+            if self.ended.contains(&seen) {
                 continue;
             }
             let what = "what a dead holder has left running cannot be ended";
-            let ended = presence::end_leftover(self.store.dir(), &tree);
-            ended.map_err(|source| RunError::Io { what, source })?;
-            self.ended.push((name, token));
+            let free = presence::end_leftover(self.store.dir(), &leftover);
+            if !free.map_err(|source| RunError::Io { what, source })? {
+                continue;
+            }
+            self.ended.push(seen);
             #[cfg(windlass_faults)]
             Point::AfterClearing.reached();
         }

@@ -11,10 +11,12 @@ use windlass_store::{
 use windlass_workflow::Plan;
 
 use super::{Expected, RunError};
+use crate::asking::other_users_leftover;
 use crate::order::{Orders, Unready};
 use crate::presence::Presence;
 use crate::schedule::Schedule;
 use crate::tree;
+use crate::users::user_name;
 
 /// Who leads the run, and under which epoch.
 pub(super) struct Leader {
@@ -290,6 +292,13 @@ impl Asking<'_> {
 /// The first name that was refused, and its first holder or the first waiter ahead.
 fn waits_for(refused: &Refused) -> String {
     let (name, first) = refused.first();
+    if let Some(Leftover { name, uid: Some(uid), left, .. }) = other_users_leftover(refused) {
+        let (user, left) = (user_name(*uid), left.as_secs() + 1);
+        return format!(
+            "{name}: its holder has ended, but what {user} has left running cannot be ended here; \
+             its lease lasts for {left} s at most"
+        );
+    }
     match refused.refusals[0].holders.is_empty() {
         false => format!("{name}, held by {}", brief(first)),
         true => format!("{name}, queued behind {}", brief(first)),
@@ -303,7 +312,7 @@ fn brief(holder: &HolderId) -> &str {
     whole.split(end).next().unwrap_or(whole).trim_end()
 }
 
-/// The semaphores that the steps of a plan hold slots of are known to the whole machine.
+/// Declares the semaphores that the steps of a plan hold slots of, for all who use the store.
 pub(super) fn declare(transaction: &Transaction<'_>, plan: &Plan) -> Result<(), StoreError> {
     let used = |place: usize| {
         plan.steps.iter().any(|step| step.semaphores.iter().any(|slots| slots.semaphore == place))

@@ -9,6 +9,7 @@ use windlass_store::{RunEnd, Store, StoreError, Transaction};
 use super::pass::Record;
 use super::{Coordinator, RunError, Stop};
 use crate::guard::Verdict;
+use crate::users;
 
 /// Something that people can ask of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,16 +44,21 @@ impl Ask {
 }
 
 /// Asks the process that leads `run`, which is the run's whole id, for all of this together. Refused if
-/// the run has ended.
+/// the run has ended, and to cancel another user's run.
 pub fn ask(store: &mut Store, run: &str, wanted: &[Ask]) -> Result<(), RunError> {
-    store.transact(|transaction| match transaction.listing(run)?.end {
-        Some(RunEnd { outcome, .. }) => Ok(Err(RunError::Over { run: run.to_owned(), outcome })),
-        None => {
-            for ask in wanted {
-                transaction.ask(&target(run), &ask.text())?;
-            }
-            Ok(Ok(()))
+    store.transact(|transaction| {
+        let listing = transaction.listing(run)?;
+        if let Some(RunEnd { outcome, .. }) = listing.end {
+            return Ok(Err(RunError::Over { run: run.to_owned(), outcome }));
         }
+        let cancels = wanted.iter().any(|ask| matches!(ask, Ask::Cancel(_)));
+        if let (true, Err(refused)) = (cancels, users::expect_owner(run, listing.uid)) {
+            return Ok(Err(refused));
+        }
+        for ask in wanted {
+            transaction.ask(&target(run), &ask.text())?;
+        }
+        Ok(Ok(()))
     })?
 }
 

@@ -1,3 +1,4 @@
+use std::fs;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};

@@ -188,7 +188,7 @@ pub enum WaitReason {
         /// The first of them.
         first: String,
     },
-    /// A lock or semaphore that the whole machine shares is held by others.
+    /// Another holder has a name that all who use the store share.
     Name {
         /// The name.
         name: Name,

@@ -29,7 +29,7 @@ pub(crate) struct StepTable {
     /// How much of which resource it takes while it runs.
     #[serde(rename = "use")]
     pub(crate) uses: Given<Entries<Quantity>>,
-    /// Names that it holds alone on this machine while it runs, taken together or not at all.
+    /// Names that it holds alone among all that use the same store, taken together or not at all.
     pub(crate) lock: Given<OneOrMany>,
     /// How many slots of which semaphores it holds while it runs.
     pub(crate) semaphore: Given<NamesOr<i64>>,

@@ -73,6 +73,7 @@ fn every_line_is_as_the_schema_says() {
     for arguments in [&["ps"][..], &["show", "last"], &["holders"]] {
         lines.call(&live.bench, arguments);
     }
+    lines.call(bench, &["store", "init"]);
     other_verbs(&mut lines);
     let rare = ["left_out", "notice", "waits"].map(str::to_owned);
     let told = events(&schema()).difference(&BTreeSet::from(rare)).cloned().collect();
