@@ -168,7 +168,7 @@ fn of_hold(failure: &HoldError) -> Exit {
         HoldError::Lost { why: Lost::Overheld, .. } => Exit::TimedOut,
         HoldError::Lost { .. } => Exit::NotHad,
         HoldError::Interrupted { signal } => Exit::Signal(*signal),
-        HoldError::Start { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+        HoldError::Start { source, .. } if source.kind() == io::ErrorKind::NotFound => {
             Exit::Command(127)
         }
         HoldError::Start { .. } => Exit::Command(126),
