@@ -64,8 +64,17 @@ struct Lot {
     groups: Tournament,
     /// Whether there may be more of it than when its groups were refused.
     open: bool,
+    /// Whether we are told of more: by the capacity, or by `wake`.
+    watched: bool,
     /// When there will be, if that is only a matter of time.
     wake: Option<Timestamp>,
+}
+
+/// Whether the capacity still tells us when there is more of what has refused us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watch {
+    Kept,
+    Gone,
 }
 
 /// The first work in line of those that were asked about.
@@ -156,6 +165,8 @@ impl ReadyQueue {
             if lot.wake.is_some_and(|wake| wake <= now) {
                 lot.wake = None;
                 lot.open = true;
+                // What time brings next has to be asked anew.
+                lot.watched = false;
             }
         }
     }
@@ -200,8 +211,16 @@ impl ReadyQueue {
     }
 
     /// There may be more of everything.
-    pub(crate) fn open_lots(&mut self) {
-        self.lots.iter_mut().for_each(|lot| lot.open = true);
+    pub(crate) fn open_lots(&mut self, watch: Watch) {
+        for lot in &mut self.lots {
+            lot.open = true;
+            lot.watched &= watch == Watch::Kept;
+        }
+    }
+
+    /// Whether groups wait for a cell that is not watched.
+    pub(crate) fn has_unwatched(&self) -> bool {
+        self.lots.iter().any(|lot| !lot.watched && lot.open && !lot.groups.is_empty())
     }
 
     /// Closes every lot that is open. `watch` has us told when there is more of a cell, and tells when
@@ -209,6 +228,7 @@ impl ReadyQueue {
     pub(crate) fn close_lots(&mut self, mut watch: impl FnMut(Cell, Amount) -> Option<Timestamp>) {
         for lot in self.lots.iter_mut().filter(|lot| lot.open) {
             lot.open = false;
+            lot.watched = true;
             let least = lot.groups.smallest();
             let wake = least.and_then(|least| watch(lot.cell, Amount::from_steps(least)));
             lot.wake = wake.filter(|wake| *wake < Timestamp::MAX);
@@ -234,11 +254,6 @@ impl ReadyQueue {
     /// Whether all works in line are of this cost.
     pub(crate) fn is_all_of(&self, cost: CostId) -> bool {
         self.groups[cost.index()].len() == self.len
-    }
-
-    /// Whether any work in line is of this cost.
-    pub(crate) fn has_any_of(&self, cost: CostId) -> bool {
-        self.groups.get(cost.index()).is_some_and(|group| group.len() > 0)
     }
 
     /// The cell that refused a group.
@@ -348,7 +363,7 @@ impl ReadyQueue {
     }
 
     /// A group is no longer where it was refused: it is looked at again, or has no works.
-    pub(crate) fn unpark(&mut self, cost: CostId) {
+    fn unpark(&mut self, cost: CostId) {
         if self.parked[cost.index()].is_none() {
             return;
         }
@@ -365,7 +380,13 @@ impl ReadyQueue {
     fn lot(&mut self, cell: Cell) -> u32 {
         let known = self.lots.iter().position(|lot| lot.cell == cell);
         let place = known.unwrap_or_else(|| {
-            self.lots.push(Lot { cell, groups: Tournament::default(), open: true, wake: None });
+            self.lots.push(Lot {
+                cell,
+                groups: Tournament::default(),
+                open: true,
+                watched: false,
+                wake: None,
+            });
             self.lots.len() - 1
         });
         u32::try_from(place).expect("fewer than 2^32 cells")

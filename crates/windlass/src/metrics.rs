@@ -43,7 +43,7 @@ impl WorkSchedulerMetrics {
     pub(crate) fn of(state: &State) -> Self {
         let counters = state.engine.metrics();
         Self {
-            total: state.entries.len(),
+            total: state.len(),
             pending: counters.count(WorkState::Pending),
             running: counters.count(WorkState::Running),
             success: counters.count(WorkState::Success),

@@ -72,15 +72,15 @@ pub struct WorkSnapshot {
 
 impl WorkSnapshot {
     pub(crate) fn of(state: &State, client: &Client, id: WorkId) -> Option<Self> {
-        let State { engine, entries, .. } = state;
-        let (entry, phase) = (entries.get(id)?, engine.phase(id)?);
+        let engine = &state.engine;
+        let (entry, phase) = (state.entry(id)?, engine.phase(id)?);
         let retry_at = match phase {
             Phase::Delayed { due } => client.capacity.instant(due),
             _ => None,
         };
         let open = |work: &WorkId| engine.phase(*work).is_some_and(|p| !p.state().is_terminal());
         let deps: Vec<_> = engine.dependencies(id).map(|dependency| dependency.work).collect();
-        let waited_for = deps.iter().filter(|dep| open(dep)).filter_map(|dep| entries.get(*dep));
+        let waited_for = deps.iter().filter(|dep| open(dep)).filter_map(|dep| state.entry(*dep));
         Some(Self {
             id,
             name: entry.name.to_shared(),

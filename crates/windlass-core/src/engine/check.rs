@@ -16,7 +16,7 @@ impl Engine {
     /// If it does not: a bug in the engine.
     pub fn check(&self, capacity: &CapacityTree) {
         capacity.check();
-        assert_eq!(self.dag.len(), self.works.len(), "every work is a node");
+        assert_eq!(self.dag.len(), self.works.pushed(), "every work is a node");
         self.works.iter().for_each(|(index, entry)| self.check_edges(index, entry));
         self.check_line();
         self.check_families();

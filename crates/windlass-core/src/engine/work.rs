@@ -53,7 +53,7 @@ pub(super) enum Gate {
     Open,
 }
 
-const _: () = assert!(size_of::<Work>() == 48);
+const _: () = assert!(size_of::<Option<Work>>() == 48);
 
 impl Engine {
     /// Lays a submission beside the fact that will take it in: for replay, in the order of the
@@ -80,7 +80,6 @@ impl Engine {
         let node = self.dag.add_node();
         assert_eq!(work.index(), node, "works are numbered one by one");
         let mut entry = Work::new(new);
-        self.urgency.note(entry.priority);
         let mut blocked = false;
         for &after in after {
             blocked |= self.follow(after, node, &mut entry);
@@ -133,7 +132,7 @@ impl Engine {
         self.metrics.leave(entry.phase.state());
         self.metrics.retries_left -= u64::from(entry.retries_left);
         self.metrics.forgotten += 1;
-        self.works.forget(work.index());
+        self.works.take(work.index()).expect("only a known work is forgotten");
         let ended = "only what has ended is forgotten";
         self.dag.leave_word(work.index(), |kind| verdict(kind, entry.phase).expect(ended));
         self.dag.forget(work.index());
@@ -189,12 +188,6 @@ impl Work {
     #[inline]
     pub(super) fn is_related(&self) -> bool {
         matches!(self.besides, Besides::Kin | Besides::TimesAndKin)
-    }
-
-    /// Whether nothing but its end concerns anybody.
-    #[inline]
-    pub(super) fn is_plain(&self) -> bool {
-        self.besides == Besides::Nothing
     }
 
     /// It is somebody's parent from now on.

@@ -118,7 +118,7 @@ impl Pair {
             }
             Call::Park { cost, cell: number, wanted } => self.park(cost, number, wanted),
             Call::Open => {
-                self.queue.open_lots();
+                self.queue.open_lots(Watch::Gone);
                 self.model.open = [true; CELLS];
             }
             Call::Close => {

@@ -171,7 +171,8 @@ impl<T> State<T> {
     where
         T: Clone,
     {
-        let entry = self.entries.get_mut(grant.work).expect("a work that starts has a task");
+        let entry =
+            self.entries.get_mut(grant.work.index()).expect("a work that starts has a task");
         entry.hands = Hands::Puller(grant);
         let task = entry.task.clone().expect("nobody has a task that stands in line");
         (grant.work, task)
@@ -179,13 +180,15 @@ impl<T> State<T> {
 
     /// Somebody has pulled it elsewhere.
     pub(super) fn note_as_pulled(&mut self, _world: &mut World<'_>, grant: Grant) {
-        let entry = self.entries.get_mut(grant.work).expect("a work that starts has a task");
+        let entry =
+            self.entries.get_mut(grant.work.index()).expect("a work that starts has a task");
         entry.hands = Hands::Puller(grant);
     }
 
     /// The task itself, for one who will not report it.
     fn give_away(&mut self, world: &mut World<'_>, grant: Grant) -> T {
-        let entry = self.entries.get_mut(grant.work).expect("a work that starts has a task");
+        let entry =
+            self.entries.get_mut(grant.work.index()).expect("a work that starts has a task");
         let task = entry.task.take().expect("nobody has a task that stands in line");
         let finished = Input::Finished { grant, outcome: Outcome::Success };
         self.engine.apply(world, finished).expect("it has just begun");
