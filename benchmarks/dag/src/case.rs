@@ -1,20 +1,24 @@
-//! What a contender is given: a graph, and what each of its nodes does.
+//! What a contender is given: a graph, what each of its nodes does, and how many may run at a time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
 use windlass::pool::Scheduler;
 
+use crate::gate::Gate;
 use crate::graph::{Graph, Ran};
 
 /// What a node does, besides proving that it runs in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     NoOp,
-    /// Lets others go first, once.
-    Yield,
-    /// Keeps a processor busy for so long.
+    /// Yields to the runtime once.
+    WaitOnce,
+    /// Waits until all nodes have begun.
+    WaitForAll,
+    /// Keeps a processor busy for this long.
     Busy(Duration),
 }
 
@@ -22,33 +26,71 @@ impl Body {
     pub(crate) fn name(self) -> String {
         match self {
             Self::NoOp => "no-op".to_owned(),
-            Self::Yield => "yields once".to_owned(),
-            Self::Busy(time) => format!("{} µs", time.as_micros()),
+            Self::WaitOnce => "waits once".to_owned(),
+            Self::WaitForAll => "waits until all have begun".to_owned(),
+            Self::Busy(time) if time < Duration::from_millis(1) => {
+                format!("computes for {} µs", time.as_micros())
+            }
+            Self::Busy(time) => format!("computes for {} ms", time.as_millis()),
         }
+    }
+}
+
+/// What restricts the nodes besides their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Setting {
+    Plain,
+    /// Priorities, two resources and a subscriber.
+    Everything,
+    /// At most this many nodes at a time.
+    AtMost(usize),
+}
+
+impl Setting {
+    /// Returns the name of a contender with this setting.
+    pub(crate) fn name_of(self, contender: &str) -> String {
+        match self {
+            Self::Plain => contender.to_owned(),
+            Self::Everything => format!("{contender}, everything on"),
+            Self::AtMost(limit) => format!("{contender}, {limit} at a time"),
+        }
+    }
+
+    fn limit(self) -> usize {
+        if let Self::AtMost(limit) = self { limit } else { Semaphore::MAX_PERMITS }
     }
 }
 
 /// One run of one graph.
 pub(crate) struct Case {
     pub(crate) graph: Arc<Graph>,
+    /// How many nodes may run at a time.
+    pub(crate) limit: usize,
     ran: Ran,
     body: Body,
+    gate: Gate,
+    permits: Semaphore,
 }
 
 impl Case {
-    pub(crate) fn new(graph: &Arc<Graph>, body: Body) -> Arc<Self> {
-        Arc::new(Self { graph: Arc::clone(graph), ran: Ran::new(graph), body })
+    pub(crate) fn new(graph: &Arc<Graph>, body: Body, setting: Setting) -> Arc<Self> {
+        let gated = if body == Body::WaitForAll { graph.len() } else { 0 };
+        let (gate, permits) = (Gate::new(gated), Semaphore::new(setting.limit()));
+        let (graph, ran, limit) = (Arc::clone(graph), Ran::new(graph), setting.limit());
+        Arc::new(Self { graph, limit, ran, body, gate, permits })
     }
 
-    /// The body of a node.
+    /// Runs the body of a node.
     pub(crate) async fn run(&self, node: usize) {
-        if self.body == Body::Yield {
-            tokio::task::yield_now().await;
+        match self.body {
+            Body::WaitOnce => tokio::task::yield_now().await,
+            Body::WaitForAll => self.gate.pass().await,
+            Body::NoOp | Body::Busy(_) => {}
         }
         self.run_now(node);
     }
 
-    /// The body of a node, for those who cannot wait.
+    /// Runs the body of a node, for contenders whose nodes cannot wait.
     pub(crate) fn run_now(&self, node: usize) {
         self.ran.note(&self.graph, node);
         if let Body::Busy(time) = self.body {
@@ -59,12 +101,37 @@ impl Case {
         }
     }
 
-    pub(crate) fn check(&self) {
-        self.ran.check();
+    /// Returns how many nodes have run.
+    pub(crate) fn ran(&self) -> usize {
+        self.ran.count()
     }
 }
 
-/// Where contenders run: each has as many threads as the machine.
+/// How a contender without limits of its own runs a body. A type, so that bodies without a limit have no
+/// room for a permit in their futures.
+pub(crate) trait Limit: 'static {
+    fn run(case: &Case, node: usize) -> impl Future<Output = ()> + Send;
+}
+
+pub(crate) struct NoLimit;
+
+impl Limit for NoLimit {
+    fn run(case: &Case, node: usize) -> impl Future<Output = ()> + Send {
+        case.run(node)
+    }
+}
+
+/// Each node's task waits for a permit of one semaphore.
+pub(crate) struct Permits;
+
+impl Limit for Permits {
+    async fn run(case: &Case, node: usize) {
+        let _permit = case.permits.acquire().await.expect("it is never closed");
+        case.run(node).await;
+    }
+}
+
+/// Where contenders run.
 pub(crate) struct Machine {
     pub(crate) threads: usize,
     pub(crate) runtime: Runtime,
@@ -72,8 +139,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn new() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    pub(crate) fn new(threads: usize) -> Self {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(threads).enable_time().build();
         Self { threads, runtime: runtime.expect("a runtime"), pool: Scheduler::new(threads) }

@@ -6,70 +6,104 @@ mod windlass;
 
 use std::sync::Arc;
 
-use crate::case::{Case, Machine};
+use crate::case::{Case, Machine, NoLimit, Permits, Setting};
 
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
-    pub(crate) run: Run,
-    /// How many nodes it is given at most, because more would take all day.
-    pub(crate) most: usize,
     pub(crate) kind: Kind,
+    /// The largest number of nodes that it is given, because more would take all day.
+    pub(crate) most: usize,
     /// How many bytes of a node are what its user gave.
     pub(crate) body_bytes: usize,
+    plain: Option<Run>,
+    limited: Option<Run>,
+    everything: Option<Run>,
 }
 
-/// What takes part where.
+pub(crate) type Run = fn(&Machine, &Arc<Case>);
+
+/// Decides in which sections a contender takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// One plain body for all nodes, which cannot wait.
     Shared,
+    /// Keeps what a scheduler is given, and runs all nodes in turn: a lower bound for works that never wait.
+    Floor,
     /// A future for each node.
     Futures,
-    /// The same, so slow or so much alike to another one that it runs only where all do.
-    Aside,
+    /// The same, so slow that it takes no part where bodies compute.
+    Slow,
 }
 
-const ANY: usize = usize::MAX;
+impl Contender {
+    /// Returns how this contender runs a case with this setting, if it can.
+    pub(crate) fn run(&self, setting: Setting) -> Option<Run> {
+        match setting {
+            Setting::Plain => self.plain,
+            Setting::AtMost(_) => self.limited,
+            Setting::Everything => self.everything,
+        }
+    }
+}
 
-type Run = fn(&Machine, &Arc<Case>);
+const NOTHING: Contender = Contender {
+    name: "nothing",
+    kind: Kind::Shared,
+    most: usize::MAX,
+    body_bytes: 0,
+    plain: None,
+    limited: None,
+    everything: None,
+};
 
-const fn shared(name: &'static str, run: Run) -> Contender {
-    Contender { name, run, most: ANY, kind: Kind::Shared, body_bytes: 0 }
+const fn shared(name: &'static str, plain: Run) -> Contender {
+    Contender { name, plain: Some(plain), ..NOTHING }
 }
 
 /// Makes a node's future when its turn has come, and keeps nothing of it before.
-const fn futures(name: &'static str, run: Run) -> Contender {
-    Contender { kind: Kind::Futures, ..shared(name, run) }
-}
-
-/// Keeps a closure and a name for each node.
-const fn works(name: &'static str, run: Run) -> Contender {
-    Contender { body_bytes: windlass::BODY_BYTES, ..futures(name, run) }
+const fn futures(name: &'static str, plain: Run, limited: Run) -> Contender {
+    Contender { kind: Kind::Futures, limited: Some(limited), ..shared(name, plain) }
 }
 
 /// Keeps a closure for each node, and takes so long that it is given fewer of them.
-const fn slow(name: &'static str, most: usize, run: Run) -> Contender {
-    Contender { most, kind: Kind::Aside, body_bytes: crates::BODY_BYTES, ..futures(name, run) }
+const fn slow(name: &'static str, most: usize, plain: Run) -> Contender {
+    Contender { kind: Kind::Slow, most, body_bytes: crates::BODY_BYTES, ..shared(name, plain) }
 }
 
-pub(crate) const CONTENDERS: [Contender; 14] = [
+pub(crate) const CONTENDERS: [Contender; 12] = [
     shared("one thread, counters only", by_hand::one_thread),
     Contender {
-        kind: Kind::Aside,
-        ..works("names, closures and sources, in order", by_hand::in_order)
+        kind: Kind::Floor,
+        body_bytes: windlass::BODY_BYTES,
+        ..shared("names, closures and sources, in order", by_hand::in_order)
     },
     shared("windlass run_graph", windlass::run_graph),
-    works("windlass", windlass::plain),
-    works("windlass, everything on", windlass::everything),
-    works("windlass, 64 at a time", windlass::limit_64),
-    works("windlass, 2 at a time", windlass::limit_2),
-    futures("tokio::spawn + atomics", by_hand::spawn_and_atomics),
-    futures("JoinSet + counters", by_hand::join_set),
-    futures("FuturesUnordered, one thread", by_hand::futures_unordered),
     Contender {
-        kind: Kind::Aside,
-        ..futures("petgraph + JoinSet", by_hand::petgraph_and_join_set)
+        body_bytes: windlass::BODY_BYTES,
+        everything: Some(windlass::everything),
+        ..futures("windlass", windlass::plain, windlass::limited)
     },
+    futures(
+        "tokio::spawn + atomics",
+        by_hand::spawn_and_atomics::<NoLimit>,
+        by_hand::spawn_and_atomics::<Permits>,
+    ),
+    futures("JoinSet + counters", by_hand::join_set::<NoLimit>, by_hand::join_set::<Permits>),
+    // Without a limit its queue would always be empty.
+    Contender {
+        plain: None,
+        ..futures("JoinSet + queue", by_hand::join_set_and_queue, by_hand::join_set_and_queue)
+    },
+    futures(
+        "FuturesUnordered, one thread",
+        by_hand::futures_unordered::<NoLimit>,
+        by_hand::futures_unordered::<Permits>,
+    ),
+    futures(
+        "petgraph + JoinSet",
+        by_hand::petgraph_and_join_set::<NoLimit>,
+        by_hand::petgraph_and_join_set::<Permits>,
+    ),
     slow("dagx 0.3", 20_000, crates::dagx),
     slow("taski 0.0.7", 10_000, crates::taski),
     slow("dagrs 0.9", 10_000, crates::dagrs),

@@ -1,4 +1,4 @@
-//! The five shapes, and the proof that a run was right.
+//! The five shapes, and the check that a run was right.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -105,7 +105,7 @@ impl Ran {
         Self((0..graph.len()).map(|_| AtomicBool::new(false)).collect())
     }
 
-    /// Notes that a node runs: once, and after those it follows.
+    /// Notes that a node runs, and checks that it does so once and after the nodes it follows.
     pub(crate) fn note(&self, graph: &Graph, node: usize) {
         // Relaxed: that the sources are seen is what a contender's order is for.
         let in_order = graph.sources(node).iter().all(|&source| self.0[source].load(Relaxed));
@@ -115,8 +115,7 @@ impl Ran {
         self.0[node].store(true, Relaxed);
     }
 
-    pub(crate) fn check(&self) {
-        let missing = self.0.iter().position(|ran| !ran.load(Relaxed));
-        assert_eq!(missing, None, "a node has not run");
+    pub(crate) fn count(&self) -> usize {
+        self.0.iter().filter(|ran| ran.load(Relaxed)).count()
     }
 }

@@ -1,175 +1,184 @@
-//! What is measured: which shapes, how large, with which bodies, on whom.
+//! What is measured: which bodies, on which shapes, how many, with which settings, by whom.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use serde_json::{Value, json};
-
-use crate::Wish;
-use crate::case::{Body, Case, Machine};
-use crate::contenders::{Contender, Kind};
-use crate::graph::{Graph, SHAPES, Shape};
-use crate::memory;
+use crate::case::{Body, Setting};
+use crate::contenders::{CONTENDERS, Contender, Kind, Run};
+use crate::graph::{SHAPES, Shape};
+use crate::wish::Wish;
 
 pub(crate) struct Section {
     pub(crate) name: &'static str,
+    pub(crate) body: Body,
     shapes: &'static [&'static str],
-    nodes: usize,
-    body: Body,
-    who: fn(&Contender) -> bool,
-    /// Whether it is left out unless it is asked for.
+    settings: &'static [Setting],
+    kinds: &'static [Kind],
+    /// How many nodes a graph has when it is timed.
+    pub(crate) nodes: usize,
+    /// What is counted, besides the times; nothing where bodies compute.
+    pub(crate) counted: Option<Counted>,
+    /// Whether it is left out unless its name is given.
     pub(crate) on_demand: bool,
+}
+
+/// What is run when instructions and futex calls are counted: less than for times, because each figure takes
+/// seconds.
+#[derive(Clone, Copy)]
+pub(crate) struct Counted {
+    shapes: &'static [&'static str],
+    pub(crate) settings: &'static [Setting],
+    pub(crate) nodes: usize,
 }
 
 const ALL: &[&str] = &["independent", "chain", "tree", "layered", "wavefront"];
 /// Those that can keep several threads busy.
 const WIDE: &[&str] = &["independent", "tree", "layered", "wavefront"];
+const THREE: &[&str] = &["independent", "chain", "layered"];
 const TWO: &[&str] = &["independent", "layered"];
+const ONE: &[&str] = &["independent"];
 
-pub(crate) const SECTIONS: [Section; 5] = [
+const SETTINGS: &[Setting] =
+    &[Setting::Plain, Setting::Everything, Setting::AtMost(64), Setting::AtMost(2)];
+
+const NO_TWO: &[Setting] = &[Setting::Plain, Setting::Everything, Setting::AtMost(64)];
+
+const ANY: &[Kind] = &[Kind::Shared, Kind::Floor, Kind::Futures, Kind::Slow];
+const COMPUTING: &[Kind] = &[Kind::Shared, Kind::Futures];
+const WAITING: &[Kind] = &[Kind::Futures, Kind::Slow];
+
+/// Bodies that wait come first: they are what users have.
+pub(crate) const SECTIONS: [Section; 7] = [
     Section {
-        name: "no-op",
-        shapes: ALL,
+        name: "waits",
+        body: Body::WaitOnce,
+        shapes: TWO,
+        settings: SETTINGS,
+        kinds: WAITING,
         nodes: 100_000,
-        body: Body::NoOp,
-        who: |_| true,
+        counted: Some(Counted { shapes: TWO, settings: SETTINGS, nodes: 20_000 }),
         on_demand: false,
     },
     Section {
-        name: "yield",
-        shapes: TWO,
+        name: "all-wait",
+        body: Body::WaitForAll,
+        shapes: ONE,
+        settings: &[Setting::Plain],
+        kinds: WAITING,
         nodes: 100_000,
-        body: Body::Yield,
-        who: |contender| contender.kind == Kind::Futures,
+        counted: Some(Counted { shapes: ONE, settings: SETTINGS, nodes: 100_000 }),
+        on_demand: false,
+    },
+    Section {
+        name: "no-op",
+        body: Body::NoOp,
+        shapes: ALL,
+        settings: SETTINGS,
+        kinds: ANY,
+        nodes: 100_000,
+        counted: Some(Counted { shapes: THREE, settings: NO_TWO, nodes: 20_000 }),
         on_demand: false,
     },
     Section {
         name: "1us",
-        shapes: WIDE,
-        nodes: 50_000,
         body: Body::Busy(Duration::from_micros(1)),
-        who: |contender| contender.kind != Kind::Aside,
+        shapes: WIDE,
+        settings: SETTINGS,
+        kinds: COMPUTING,
+        nodes: 50_000,
+        counted: None,
         on_demand: false,
     },
     Section {
         name: "10us",
-        shapes: WIDE,
-        nodes: 10_000,
         body: Body::Busy(Duration::from_micros(10)),
-        who: |contender| contender.kind != Kind::Aside,
+        shapes: WIDE,
+        settings: SETTINGS,
+        kinds: COMPUTING,
+        nodes: 10_000,
+        counted: None,
+        on_demand: false,
+    },
+    // Bodies that block the runtime's threads: a scheduler that starts one while another thread is idle
+    // loses a whole body's time.
+    Section {
+        name: "20ms",
+        body: Body::Busy(Duration::from_millis(20)),
+        shapes: ONE,
+        settings: &[Setting::Plain, Setting::Everything],
+        kinds: COMPUTING,
+        nodes: 16,
+        counted: None,
         on_demand: false,
     },
     Section {
         name: "million",
-        shapes: TWO,
-        nodes: 1_000_000,
         body: Body::NoOp,
-        who: |contender| contender.kind != Kind::Aside,
+        shapes: TWO,
+        settings: SETTINGS,
+        kinds: COMPUTING,
+        nodes: 1_000_000,
+        counted: None,
         on_demand: true,
     },
 ];
 
+/// A contender with a setting: one row of a table.
+#[derive(Clone, Copy)]
+pub(crate) struct Row {
+    pub(crate) contender: &'static Contender,
+    pub(crate) setting: Setting,
+    pub(crate) run: Run,
+}
+
+impl Row {
+    pub(crate) fn name(&self) -> String {
+        self.setting.name_of(self.contender.name)
+    }
+}
+
+impl Counted {
+    /// Returns the shapes that were asked for, of those that are counted.
+    pub(crate) fn shapes(&self, wish: &Wish) -> Vec<&'static Shape> {
+        wanted(self.shapes, wish)
+    }
+}
+
+fn wanted(names: &[&str], wish: &Wish) -> Vec<&'static Shape> {
+    let wanted = |shape: &&Shape| names.contains(&shape.name) && wish.wants_shape(shape.name);
+    SHAPES.iter().filter(wanted).collect()
+}
+
 impl Section {
-    pub(crate) fn run(&self, machine: &Machine, wish: &Wish, all: &[&Contender]) -> Value {
-        let contenders: Vec<_> = all.iter().copied().filter(|who| (self.who)(who)).collect();
-        let shapes = SHAPES.iter().filter(|shape| self.shapes.contains(&shape.name));
-        let shapes = shapes.filter(|shape| wish.wants_shape(shape.name));
-        let results = shapes.map(|shape| self.measure(machine, wish.rounds, shape, &contenders));
-        json!({
-            "section": self.name,
-            "body": self.body.name(),
-            "results": results.collect::<Vec<_>>(),
-        })
+    /// Returns the section with this name.
+    pub(crate) fn named(name: &str) -> Option<&'static Self> {
+        SECTIONS.iter().find(|section| section.name == name)
     }
 
-    /// One shape on all contenders in turn, so that a slow moment of the machine hits all alike.
-    fn measure(
-        &self,
-        machine: &Machine,
-        rounds: usize,
-        shape: &Shape,
-        contenders: &[&Contender],
-    ) -> Value {
-        let mut graphs = Graphs::new(shape, self.nodes);
-        let mut times = vec![Vec::new(); contenders.len()];
-        for _ in 0..rounds {
-            for (contender, times) in contenders.iter().zip(&mut times) {
-                times.push(self.time(machine, contender, &graphs.of(contender)));
-            }
-        }
-        let figures = contenders.iter().zip(times).map(|(contender, times)| {
-            self.figure(machine, contender, graphs.of(contender).len(), times)
-        });
-        json!({ "shape": shape.name, "figures": figures.collect::<Vec<_>>() })
+    /// Returns the shapes that were asked for, of those that are timed.
+    pub(crate) fn shapes(&self, wish: &Wish) -> Vec<&'static Shape> {
+        wanted(self.shapes, wish)
     }
 
-    /// Nanoseconds per node to build, run and drop.
-    fn time(&self, machine: &Machine, contender: &Contender, graph: &Arc<Graph>) -> f64 {
-        let case = Case::new(graph, self.body);
-        let began = Instant::now();
-        (contender.run)(machine, &case);
-        let took = began.elapsed().as_secs_f64() * 1e9 / graph.len() as f64;
-        case.check();
-        took
+    /// Returns the rows that were asked for, those with the same setting beside each other.
+    pub(crate) fn rows(&self, wish: &Wish) -> Vec<Row> {
+        let mut rows = self.all_rows();
+        rows.retain(|row| wish.wants_row(&row.name()));
+        rows
     }
 
-    fn figure(
-        &self,
-        machine: &Machine,
-        contender: &Contender,
-        nodes: usize,
-        mut times: Vec<f64>,
-    ) -> Value {
-        times.sort_by(f64::total_cmp);
-        let median = times[times.len() / 2];
-        let mut figure = json!({
-            "contender": contender.name,
-            "nodes": nodes,
-            "median": median.round() as u64,
-            "min": times[0].round() as u64,
-            "max": times[times.len() - 1].round() as u64,
-        });
-        if let Body::Busy(time) = self.body {
-            let ideal = time.as_secs_f64() * 1e9 / machine.threads as f64;
-            figure["efficiency_percent"] = json!((100.0 * ideal / median).round() as u64);
-        }
-        figure
-    }
-}
-
-/// A shape in the sizes that are asked for.
-struct Graphs<'a> {
-    shape: &'a Shape,
-    nodes: usize,
-    made: HashMap<usize, Arc<Graph>>,
-}
-
-impl<'a> Graphs<'a> {
-    fn new(shape: &'a Shape, nodes: usize) -> Self {
-        Self { shape, nodes, made: HashMap::new() }
+    /// Returns the row with this name.
+    pub(crate) fn row(&self, name: &str) -> Option<Row> {
+        self.all_rows().into_iter().find(|row| row.name() == name)
     }
 
-    fn of(&mut self, contender: &Contender) -> Arc<Graph> {
-        let nodes = self.nodes.min(contender.most);
-        Arc::clone(self.made.entry(nodes).or_insert_with(|| Arc::new((self.shape.make)(nodes))))
+    fn all_rows(&self) -> Vec<Row> {
+        let contenders = || CONTENDERS.iter().filter(|who| self.kinds.contains(&who.kind));
+        let rows_with = |&setting: &Setting| {
+            let row = move |contender: &'static Contender| {
+                Some(Row { contender, setting, run: contender.run(setting)? })
+            };
+            contenders().filter_map(row)
+        };
+        self.settings.iter().flat_map(rows_with).collect()
     }
-}
-
-/// The shape of the graph for which memory is measured.
-pub(crate) const MEASURED: &str = "layered";
-
-/// The most bytes that were allocated at once, per node, beyond what its user gave. To be measured in a fresh
-/// process: memory that is there to be used again is not seen.
-pub(crate) fn memory(machine: &Machine, contender: &Contender) -> Value {
-    let shape = SHAPES.iter().find(|shape| shape.name == MEASURED).expect("it is there");
-    let case = Case::new(&Graphs::new(shape, 100_000).of(contender), Body::NoOp);
-    let nodes = case.graph.len();
-    let bytes = memory::peak(|| (contender.run)(machine, &case)) / nodes;
-    json!({
-        "contender": contender.name,
-        "nodes": nodes,
-        "bytes_per_node": bytes,
-        "beyond_its_body": bytes.saturating_sub(contender.body_bytes),
-    })
 }

@@ -21,12 +21,17 @@ Builds and runs the benchmarks one after the other.
 
 usage: benchmarks/run [--quick] [--only NAME]... [--page]
 
-  --only NAME  dag, engine, pool, capacity, coordination or commands; may be given several times
+  --only NAME  one of those below; may be given several times
   --quick      fewer rounds, to see that everything works; writes to target/benchmarks
   --page       runs nothing, and makes RESULTS.md anew from the JSON that is there
 
-Without --quick it refreshes benchmarks/NAME/results.json and benchmarks/RESULTS.md. The machine
-should have nothing else to do: the page tells its load before and after each benchmark.
+  dag, engine, pool, capacity, coordination, commands: times
+  dag-counts: instructions and bytes per node of a graph; needs valgrind
+  dag-futex: futex calls per node of a graph; needs perf or strace
+
+Without --quick it refreshes the JSON beside each benchmark and benchmarks/RESULTS.md. The machine
+should have nothing else to do: the page tells its load before and after each benchmark. Only
+dag-counts says nearly the same on a busy machine.
 ";
 
 fn main() -> ExitCode {
@@ -63,7 +68,7 @@ fn carry_out(plan: &Plan) -> Result<PathBuf, Box<dyn Error>> {
     build(&plan.benchmarks)?;
     for benchmark in &plan.benchmarks {
         eprintln!("\n== {}", benchmark.name);
-        measure(benchmark, plan.quick, &to.join(benchmark.name))?;
+        measure(benchmark, plan.quick, &to)?;
     }
     let page = to.join("RESULTS.md");
     fs::write(&page, page::make(&to)?)?;
@@ -76,7 +81,7 @@ fn build(benchmarks: &[&Benchmark]) -> Result<(), Box<dyn Error>> {
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--release", "--locked", "-p", "windlass-bench-dag"]).current_dir(root());
     for benchmark in benchmarks {
-        cargo.args(["-p", &format!("windlass-bench-{}", benchmark.name)]);
+        cargo.args(["-p", &format!("windlass-bench-{}", benchmark.package)]);
         cargo.args(if benchmark.commands { &["-p", "windlass-cli"][..] } else { &[] });
     }
     if cargo.status()?.success() { Ok(()) } else { Err("the benchmarks do not build".into()) }
@@ -89,9 +94,10 @@ fn program(name: &str) -> Result<PathBuf, Box<dyn Error>> {
 
 /// Runs one benchmark; its earlier results stay if it fails.
 fn measure(benchmark: &Benchmark, quick: bool, to: &Path) -> Result<(), Box<dyn Error>> {
-    fs::create_dir_all(to)?;
-    let fresh = to.join("results.new.json");
-    let mut command = Command::new(program(benchmark.name)?);
+    let results = benchmark.results(to);
+    fs::create_dir_all(to.join(benchmark.package))?;
+    let fresh = results.with_extension("new.json");
+    let mut command = Command::new(program(benchmark.package)?);
     command.args(if quick { benchmark.quick } else { benchmark.whole }).current_dir(root());
     if benchmark.prints {
         command.stdout(fs::File::create(&fresh)?);
@@ -105,6 +111,6 @@ fn measure(benchmark: &Benchmark, quick: bool, to: &Path) -> Result<(), Box<dyn 
         );
     }
     let when = moment::now(&before, began.elapsed(), quick);
-    fs::write(to.join("when.json"), format!("{when:#}\n"))?;
-    Ok(fs::rename(fresh, to.join("results.json"))?)
+    fs::write(benchmark.when(to), format!("{when:#}\n"))?;
+    Ok(fs::rename(fresh, results)?)
 }

@@ -17,17 +17,17 @@ pub(crate) fn make(dir: &Path) -> Result<String, Box<dyn Error>> {
         front page picks from it.\nEach table tells the spread within its run. On a machine that \
         has other things to do, differences below a third mean nothing.\n"
             .to_owned();
-    for name in BENCHMARKS.iter().map(|benchmark| benchmark.name) {
-        let file = dir.join(name).join("results.json");
+    for benchmark in BENCHMARKS {
+        let (name, file) = (benchmark.name, benchmark.results(dir));
         if !file.exists() {
             continue;
         }
         let wrong = |source: &dyn Error| format!("{}: {source}", file.display());
         let results = read(&file).map_err(|source| wrong(&*source))?;
-        let when = read(&dir.join(name).join("when.json")).unwrap_or_default();
+        let when = read(&benchmark.when(dir)).unwrap_or_default();
         let _ = write!(page, "\n## {name}\n\n{}\n\n", context(&when));
         page += &match name {
-            "dag" => dag(&file)?,
+            "dag" | "dag-counts" | "dag-futex" => dag(&file)?,
             "engine" => engine(&results),
             "pool" | "capacity" => nanoseconds(&results),
             "coordination" => coordination(&results),

@@ -1,31 +1,72 @@
-//! What there is to run, and what somebody wants of it.
+//! What there is to run, and what the arguments ask for.
+
+use std::path::{Path, PathBuf};
 
 /// A program that measures something.
 pub(crate) struct Benchmark {
     pub(crate) name: &'static str,
-    /// Whether it prints its JSON, instead of writing it to a file that it is told.
+    /// The package `windlass-bench-PACKAGE` in `benchmarks/PACKAGE`.
+    pub(crate) package: &'static str,
+    /// What the names of its files begin with, where a package has several benchmarks.
+    prefix: &'static str,
+    /// Whether it prints its JSON, instead of writing it to the file that `--json` names.
     pub(crate) prints: bool,
     /// Whether it calls the command `windlass`.
     pub(crate) commands: bool,
-    /// What it is told for all of its figures.
+    /// Its arguments for all of its figures.
     pub(crate) whole: &'static [&'static str],
-    /// What it is told for a short look.
+    /// Its arguments for a short run.
     pub(crate) quick: &'static [&'static str],
 }
 
-/// One that prints its JSON and needs nothing else.
-const PRINTING: Benchmark =
-    Benchmark { name: "", prints: true, commands: false, whole: &[], quick: &["--quick"] };
-/// One that writes its JSON to a file.
-const WRITING: Benchmark = Benchmark { prints: false, ..PRINTING };
+impl Benchmark {
+    /// Returns the file in which its figures are kept, below `dir`.
+    pub(crate) fn results(&self, dir: &Path) -> PathBuf {
+        self.file(dir, "results.json")
+    }
+
+    /// Returns the file that says when and where it ran, below `dir`.
+    pub(crate) fn when(&self, dir: &Path) -> PathBuf {
+        self.file(dir, "when.json")
+    }
+
+    fn file(&self, dir: &Path, name: &str) -> PathBuf {
+        dir.join(self.package).join(format!("{}{name}", self.prefix))
+    }
+}
+
+/// A benchmark that prints its JSON and needs nothing else.
+const fn printing(name: &'static str) -> Benchmark {
+    let quick = &["--quick"];
+    Benchmark { name, package: name, prefix: "", prints: true, commands: false, whole: &[], quick }
+}
+
+/// A benchmark that writes its JSON to a file.
+const fn writing(name: &'static str) -> Benchmark {
+    Benchmark { prints: false, ..printing(name) }
+}
 
 pub(crate) const BENCHMARKS: &[Benchmark] = &[
-    Benchmark { name: "dag", quick: &["1", "no-op"], ..PRINTING },
-    Benchmark { name: "engine", ..PRINTING },
-    Benchmark { name: "pool", ..WRITING },
-    Benchmark { name: "capacity", ..WRITING },
-    Benchmark { name: "coordination", commands: true, ..WRITING },
-    Benchmark { name: "commands", commands: true, ..WRITING },
+    printing("dag"),
+    Benchmark {
+        package: "dag",
+        prefix: "counts-",
+        whole: &["--instructions", "--bytes"],
+        quick: &["--instructions", "--bytes", "--quick", "--shape=independent"],
+        ..printing("dag-counts")
+    },
+    Benchmark {
+        package: "dag",
+        prefix: "futex-",
+        whole: &["--futex"],
+        quick: &["--futex", "--quick", "--shape=independent"],
+        ..printing("dag-futex")
+    },
+    printing("engine"),
+    writing("pool"),
+    writing("capacity"),
+    Benchmark { commands: true, ..writing("coordination") },
+    Benchmark { commands: true, ..writing("commands") },
 ];
 
 /// What is wanted.
@@ -100,9 +141,19 @@ mod tests {
     }
 
     #[test]
+    fn no_two_benchmarks_share_a_file() {
+        let files = BENCHMARKS.iter().flat_map(|benchmark| {
+            [benchmark.results(Path::new("")), benchmark.when(Path::new(""))]
+        });
+        let files: std::collections::BTreeSet<_> = files.collect();
+        assert_eq!(files.len(), 2 * BENCHMARKS.len());
+    }
+
+    #[test]
     fn every_benchmark_is_a_package_beside_this_one() {
         for benchmark in BENCHMARKS {
-            let manifest = crate::root().join("benchmarks").join(benchmark.name).join("Cargo.toml");
+            let manifest =
+                crate::root().join("benchmarks").join(benchmark.package).join("Cargo.toml");
             assert!(manifest.exists(), "{}", benchmark.name);
         }
     }

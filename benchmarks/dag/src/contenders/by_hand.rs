@@ -1,6 +1,6 @@
 //! What people write themselves.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::case::{Case, Machine};
+use crate::case::{Case, Limit, Machine, NoLimit};
 
 /// The floor: no threads, no futures.
 pub(crate) fn one_thread(_machine: &Machine, case: &Arc<Case>) {
@@ -32,8 +32,8 @@ struct Given<F> {
     body: F,
 }
 
-/// The floor for whoever is given a name, a closure and the sources of each node: they are kept, and run in
-/// the order in which they came, which is known to be right.
+/// The floor for a scheduler that is given a name, a closure and the sources of each node: they are kept, and
+/// run in the order of submission, which is known to be right.
 pub(crate) fn in_order(machine: &Machine, case: &Arc<Case>) {
     let given = (0..case.graph.len()).map(|node| {
         let (case, sources) = (Arc::clone(case), case.graph.sources(node).to_vec());
@@ -56,7 +56,7 @@ fn unmet(case: &Case) -> Vec<usize> {
     (0..case.graph.len()).map(|node| case.graph.sources(node).len()).collect()
 }
 
-/// Counts down those that follow `node`; those that are free now.
+/// Counts down the targets of `node`, and returns those that have become ready.
 fn freed<'a>(
     case: &'a Case,
     unmet: &'a mut [usize],
@@ -75,7 +75,7 @@ struct Shared {
     done: Notify,
 }
 
-pub(crate) fn spawn_and_atomics(machine: &Machine, case: &Arc<Case>) {
+pub(crate) fn spawn_and_atomics<L: Limit>(machine: &Machine, case: &Arc<Case>) {
     let sources = |node| AtomicU32::new(case.graph.sources(node).len() as u32);
     let unmet = (0..case.graph.len()).map(sources).collect();
     let left = AtomicUsize::new(case.graph.len());
@@ -83,19 +83,19 @@ pub(crate) fn spawn_and_atomics(machine: &Machine, case: &Arc<Case>) {
     let shared = Arc::new(shared);
     machine.on_a_worker(async move {
         for node in shared.case.graph.roots() {
-            spawn(Arc::clone(&shared), node);
+            spawn::<L>(Arc::clone(&shared), node);
         }
         shared.done.notified().await;
     });
 }
 
-fn spawn(shared: Arc<Shared>, node: usize) {
+fn spawn<L: Limit>(shared: Arc<Shared>, node: usize) {
     tokio::spawn(async move {
-        shared.case.run(node).await;
+        L::run(&shared.case, node).await;
         for &target in shared.case.graph.targets(node) {
             // Every source's body comes before the target's: the last one acquires all others.
             if shared.unmet[target].fetch_sub(1, Ordering::AcqRel) == 1 {
-                spawn(Arc::clone(&shared), target);
+                spawn::<L>(Arc::clone(&shared), target);
             }
         }
         if shared.left.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -104,44 +104,64 @@ fn spawn(shared: Arc<Shared>, node: usize) {
     });
 }
 
-/// A node's body as a future that says whose it was.
-async fn body(case: Arc<Case>, node: usize) -> usize {
-    case.run(node).await;
+/// Runs a node's body and returns the node's number.
+async fn body<L: Limit>(case: Arc<Case>, node: usize) -> usize {
+    L::run(&case, node).await;
     node
 }
 
-pub(crate) fn join_set(machine: &Machine, case: &Arc<Case>) {
+pub(crate) fn join_set<L: Limit>(machine: &Machine, case: &Arc<Case>) {
     let case = Arc::clone(case);
     machine.on_a_worker(async move {
         let mut unmet = unmet(&case);
         let mut tasks = JoinSet::new();
         for node in case.graph.roots() {
-            tasks.spawn(body(Arc::clone(&case), node));
+            tasks.spawn(body::<L>(Arc::clone(&case), node));
         }
         while let Some(node) = tasks.join_next().await {
             for target in freed(&case, &mut unmet, node.expect("no body panics")) {
-                tasks.spawn(body(Arc::clone(&case), target));
+                tasks.spawn(body::<L>(Arc::clone(&case), target));
             }
         }
     });
 }
 
-pub(crate) fn futures_unordered(machine: &Machine, case: &Arc<Case>) {
+/// Spawns only as many nodes as may run at a time; the others that are ready wait in a queue, not as tasks.
+pub(crate) fn join_set_and_queue(machine: &Machine, case: &Arc<Case>) {
     let case = Arc::clone(case);
     machine.on_a_worker(async move {
         let mut unmet = unmet(&case);
-        let roots = case.graph.roots().map(|node| body(Arc::clone(&case), node));
+        let mut ready: VecDeque<usize> = case.graph.roots().collect();
+        let mut tasks = JoinSet::new();
+        loop {
+            while tasks.len() < case.limit
+                && let Some(node) = ready.pop_front()
+            {
+                tasks.spawn(body::<NoLimit>(Arc::clone(&case), node));
+            }
+            let Some(node) = tasks.join_next().await else { break };
+            ready.extend(freed(&case, &mut unmet, node.expect("no body panics")));
+        }
+    });
+}
+
+pub(crate) fn futures_unordered<L: Limit>(machine: &Machine, case: &Arc<Case>) {
+    let case = Arc::clone(case);
+    machine.on_a_worker(async move {
+        let mut unmet = unmet(&case);
+        let roots = case.graph.roots().map(|node| body::<L>(Arc::clone(&case), node));
         let mut running: FuturesUnordered<_> = roots.collect();
         while let Some(node) = running.next().await {
-            running
-                .extend(freed(&case, &mut unmet, node).map(|node| body(Arc::clone(&case), node)));
+            running.extend(
+                freed(&case, &mut unmet, node).map(|node| body::<L>(Arc::clone(&case), node)),
+            );
         }
     });
 }
 
 /// The usual way with petgraph: sort to be sure that there is no cycle, then spawn what is free and
 /// ask the graph who comes next.
-pub(crate) fn petgraph_and_join_set(machine: &Machine, case: &Arc<Case>) {
+pub(crate) fn petgraph_and_join_set<L: Limit>(machine: &Machine, case: &Arc<Case>) {
     let case = Arc::clone(case);
     machine.on_a_worker(async move {
         let graph = petgraph_of(&case);
@@ -150,7 +170,7 @@ pub(crate) fn petgraph_and_join_set(machine: &Machine, case: &Arc<Case>) {
         let mut unmet: HashMap<_, _> = order.iter().map(|node| (*node, sources(node))).collect();
         let mut tasks = JoinSet::new();
         for node in order.iter().filter(|node| unmet[*node] == 0) {
-            tasks.spawn(body(Arc::clone(&case), graph[*node]));
+            tasks.spawn(body::<L>(Arc::clone(&case), graph[*node]));
         }
         while let Some(node) = tasks.join_next().await {
             let node = NodeIndex::new(node.expect("no body panics"));
@@ -158,14 +178,14 @@ pub(crate) fn petgraph_and_join_set(machine: &Machine, case: &Arc<Case>) {
                 let left = unmet.get_mut(&target).expect("every node is counted");
                 *left -= 1;
                 if *left == 0 {
-                    tasks.spawn(body(Arc::clone(&case), graph[target]));
+                    tasks.spawn(body::<L>(Arc::clone(&case), graph[target]));
                 }
             }
         }
     });
 }
 
-/// The graph with the bodies' numbers in it, and an edge for each dependency.
+/// Returns a graph with the bodies' numbers in it, and an edge for each dependency.
 fn petgraph_of(case: &Case) -> DiGraph<usize, ()> {
     let mut graph = DiGraph::new();
     for node in 0..case.graph.len() {

@@ -20,28 +20,24 @@ pub(crate) fn run_graph(machine: &Machine, case: &Arc<Case>) {
     }
     let dag = builder.build().expect("no cycle");
     let ran = machine.pool.run(|| windlass::pool::run_graph(&dag, |node| case.run_now(node)));
-    ran.expect("nobody cancels it");
+    ran.expect("it is not cancelled");
 }
 
 pub(crate) fn plain(machine: &Machine, case: &Arc<Case>) {
-    limited(machine, case, NO_LIMIT);
+    at_most(NO_LIMIT, machine, case);
 }
 
-pub(crate) fn limit_64(machine: &Machine, case: &Arc<Case>) {
-    limited(machine, case, 64);
+pub(crate) fn limited(machine: &Machine, case: &Arc<Case>) {
+    at_most(case.limit, machine, case);
 }
 
-pub(crate) fn limit_2(machine: &Machine, case: &Arc<Case>) {
-    limited(machine, case, 2);
-}
-
-fn limited(machine: &Machine, case: &Arc<Case>, limit: usize) {
+fn at_most(limit: usize, machine: &Machine, case: &Arc<Case>) {
     let scheduler = build(WorkScheduler::builder().max_concurrency(limit));
     submit_all(&scheduler, case, |_, work| work);
     run(machine, scheduler);
 }
 
-/// Priorities, two resources, and a subscriber who hears of every change.
+/// Uses priorities, two resources, and a subscriber that receives every change.
 pub(crate) fn everything(machine: &Machine, case: &Arc<Case>) {
     let cost = |cpu, memory| ResourceCost::of([("cpu", cpu), ("memory", memory)]).expect("a cost");
     let limits = cost(64, 1_000_000);
