@@ -78,6 +78,11 @@ impl Run {
         // One for all rounds: to arm a timer may wake whoever sees to timers.
         let mut look_in = pin!(sleep(LOOK_IN));
         loop {
+            // Asked before each round, so that a run whose token is cancelled already starts nothing.
+            if !cancelled && cancel.is_cancelled() {
+                cancelled = true;
+                self.cancel();
+            }
             let Round { runners, gates, done, closed, wake, looks_in } = self.next_round(is_news);
             (0..runners).for_each(|_| self.start_runner());
             gates.into_iter().for_each(|(work, gate)| self.watch(work, gate));
@@ -91,10 +96,7 @@ impl Run {
             is_news = true;
             tokio::select! {
                 biased;
-                () = cancel.cancelled(), if !cancelled => {
-                    cancelled = true;
-                    self.cancel();
-                }
+                () = cancel.cancelled(), if !cancelled => {}
                 () = &mut look_in, if looks_in => is_news = false,
                 () = self.shared.news.notified() => {}
                 () = self.shared.client.bell.notified() => {
