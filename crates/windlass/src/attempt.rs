@@ -13,6 +13,7 @@ use windlass_core::{Begun, Ending, Grant, Input, Outcome, Rejected, Timestamp};
 
 use crate::context::{AttemptCell, WorkContext};
 use crate::crew::LastEnd;
+use crate::report::emit_success;
 use crate::shared::{Shared, Succeeded};
 use crate::state::Mode;
 use crate::stint::{Ended, Stint};
@@ -103,12 +104,13 @@ impl Attempt {
     }
 
     async fn finish(mut self: Box<Self>, shared: &Arc<Shared>) -> (Box<Self>, Next) {
+        let grant = self.course.ctx.grant();
         let mut outcome = self.run_body().await;
         if outcome == WorkOutcome::Success && self.course.is_untroubled() {
             match self.call_hook(Ending::Success) {
                 Ok(()) => {
                     if self.goes_on_in_stint(shared) {
-                        tracing::debug!(?outcome, "attempt over");
+                        emit_success(grant);
                         return (self, Next::IN_STINT);
                     }
                     let Succeeded { mut attempt, next } = shared.succeed(self);
@@ -116,7 +118,7 @@ impl Attempt {
                         if next.measures_visit {
                             attempt.leave_visit(shared.now());
                         }
-                        tracing::debug!(?outcome, "attempt over");
+                        emit_success(grant);
                         return (attempt, next);
                     }
                     self = attempt;
@@ -130,11 +132,13 @@ impl Attempt {
 
     /// Everything but an attempt that ends well and has nobody to wait for.
     async fn finish_otherwise(&mut self, shared: &Arc<Shared>, mut outcome: WorkOutcome) -> Next {
+        let grant = self.course.ctx.grant();
         loop {
             self.course.wait_for_children(&outcome).await;
             match self.hand_in(shared, &outcome) {
-                Answer::Over(next) => {
-                    tracing::debug!(?outcome, "attempt over");
+                Answer::Over(next) => return next,
+                Answer::Succeeded(next) => {
+                    emit_success(grant);
                     return next;
                 }
                 Answer::ChildrenOpen => {}
@@ -285,7 +289,8 @@ impl Attempt {
             let error = self.course.error(&visit.state, outcome, kind);
             self.stop(visit, ended_at);
             self.course.end(visit, Input::Finished { grant, outcome: reported }, error);
-            Answer::Over(self.go_on_to_the_next(visit, ended_at))
+            let next = self.go_on_to_the_next(visit, ended_at);
+            if kind == Ending::Success { Answer::Succeeded(next) } else { Answer::Over(next) }
         })
     }
 
@@ -355,6 +360,7 @@ fn poll(body: &mut Body, ctx: &WorkContext, cx: &mut Context<'_>) -> Poll<WorkOu
 /// What is left to do before an attempt is over.
 enum Answer {
     Over(Next),
+    Succeeded(Next),
     /// A child came after all: somebody else has the context, too.
     ChildrenOpen,
     /// The hook has yet to hear of this end.

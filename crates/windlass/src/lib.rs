@@ -120,6 +120,7 @@ mod metrics;
 mod name;
 mod reference;
 mod relay;
+mod report;
 mod run;
 mod runner;
 mod scheduler;

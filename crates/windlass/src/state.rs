@@ -13,6 +13,7 @@ use crate::entry::{Entry, Rare};
 use crate::event::{Subscription, Watchers};
 use crate::gate::Gate;
 use crate::reference::{End, EndTeller};
+use crate::report::Report;
 use crate::stint::Stints;
 use crate::work::Body;
 
@@ -65,6 +66,8 @@ struct Deeds {
     stopped: Vec<Arc<AttemptCell>>,
     bells: Vec<Arc<AttemptCell>>,
     ends: Vec<(tokio::sync::oneshot::Sender<End>, End)>,
+    /// The `tracing` events about what has happened.
+    reports: Vec<Report>,
     /// What is the user's is dropped where its destructor may do anything.
     rubbish: Vec<Rubbish>,
 }
@@ -104,6 +107,12 @@ impl Aftermath {
         self.deeds().rubbish.push(rubbish);
     }
 
+    fn report(&mut self, report: Option<Report>) {
+        if let Some(report) = report {
+            self.deeds().reports.push(report);
+        }
+    }
+
     #[inline]
     pub(crate) fn has_deeds(&self) -> bool {
         self.deeds.is_some()
@@ -132,6 +141,8 @@ impl Aftermath {
 
 impl Deeds {
     fn carry_out(self) -> Vec<Rubbish> {
+        // Before the wake-ups, so that a run does not return before its events are emitted.
+        self.reports.into_iter().for_each(Report::emit);
         self.stopped.iter().for_each(|cell| cell.stop());
         self.bells.iter().for_each(|cell| cell.ring());
         // Whoever waited may be gone.
@@ -199,6 +210,7 @@ impl State {
                 Phase::Cancelling { .. } => {
                     after.deeds().stopped.extend(entry.attempt.clone());
                 }
+                Phase::Delayed { .. } => after.report(Report::of(transition, entry)),
                 end if end.state().is_terminal() => self.close(transition, after),
                 _ => {}
             }
@@ -214,6 +226,7 @@ impl State {
         }
         let closed = self.mode == Mode::Closed;
         let entry = self.entry(work);
+        after.report(Report::of(transition, entry));
         if let Some(rare) = entry.known_rare() {
             close_rare(rare, transition.to, after);
         }
