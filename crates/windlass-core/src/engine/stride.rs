@@ -69,8 +69,7 @@ impl Engine {
         entry.phase = Phase::Ready.after(Step::Start).expect("what is ready may start");
         self.report(world, work, Some(WorkState::Pending), &entry);
         self.metrics.attempts += 1;
-        self.metrics.retries_left += u64::from(new.retries);
-        self.metrics.enter(entry.phase.state());
+        self.metrics.enter(entry.phase.state(), entry.retries_left);
         self.works.push(entry);
     }
 
@@ -179,12 +178,11 @@ impl Engine {
             let ends = plain && runs && dag.forget_if_apart(work.index());
             if ends {
                 cost = Some(entry.cost);
-                self.metrics.retries_left -= u64::from(entry.retries_left);
+                self.metrics.leave(entry.phase.state(), entry.retries_left);
             }
             ends
         });
         let cost = cost?;
-        self.metrics.leave(Phase::Running.state());
         self.metrics.forgotten += 1;
         if world.facts.is_some() || world.transitions.is_some() {
             self.tell_end(world, grant);

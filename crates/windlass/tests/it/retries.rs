@@ -218,3 +218,23 @@ async fn a_retry_comes_due_whoever_is_busy() {
     assert!(seen.contains(&"10ms tried Running 2".to_owned()), "{seen:?}");
     assert!(seen.contains(&"20ms at once Running 2".to_owned()), "{seen:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn only_works_that_have_not_ended_have_retries_left_in_the_metrics() {
+    let mut scheduler = scheduler(1);
+    let left = |scheduler: &WorkScheduler| scheduler.metrics().retries_left;
+    let good = add(&scheduler, ok("good").retries(3));
+    let bad = add(&scheduler, answers("bad", ms(0), &[retry(ms(1)), failed("bad")]).retries(5));
+    add(&scheduler, ok("blocked").retries(7).after([bad]));
+    let cancelled = add(&scheduler, ok("cancelled").retries(11));
+    assert_eq!(left(&scheduler), 3 + 5 + 7 + 11);
+    scheduler.cancel(cancelled);
+    assert_eq!(left(&scheduler), 3 + 5 + 7);
+    scheduler.run_until_done().await;
+    assert_eq!(left(&scheduler), 0);
+    assert_eq!(look(&scheduler, good).retries_left, 3, "a snapshot has what a work did not use");
+    scheduler.forget(good);
+    assert_eq!(left(&scheduler), 0);
+    scheduler.reopen(bad).expect("it failed");
+    assert_eq!(left(&scheduler), 5 + 7, "it begins anew, with what it blocked");
+}
