@@ -9,6 +9,7 @@ use windlass_core::{Phase, Timestamp, Transition, WorkId, WorkState};
 
 use crate::board::{Board, Reader, Told};
 use crate::name::{Label, Name};
+use crate::work_name::WorkName;
 
 /// A work changed its state.
 ///
@@ -48,7 +49,7 @@ pub struct WorkEvent {
     /// Which work.
     pub id: WorkId,
     /// Its name.
-    pub name: Arc<str>,
+    pub name: WorkName,
     /// The state it is in now.
     pub state: WorkState,
     /// Its latest attempt, from 1; 0 before the first.
@@ -65,7 +66,7 @@ pub struct WorkChange {
     /// Which work.
     pub id: WorkId,
     /// Its name.
-    pub name: Arc<str>,
+    pub name: WorkName,
     /// The phase it is in now, which says more than its state.
     pub phase: Phase,
     /// Its latest attempt, from 1; 0 before the first.
@@ -114,7 +115,7 @@ pub enum Notice {
 pub struct Subscription {
     changes: Reader<Change>,
     /// The work of which it was told last, and its name: changes of one work often follow each other.
-    last: Option<(WorkId, Arc<str>)>,
+    last: Option<(WorkId, WorkName)>,
 }
 
 /// A change on its way to a subscriber. Its name is no shared one yet if it is short: whoever hears of the
@@ -141,10 +142,10 @@ impl Subscription {
     fn named(&mut self, change: Change) -> WorkChange {
         let Change { id, name, phase, attempt, number, at } = change;
         let name = match &self.last {
-            Some((last, known)) if *last == id => Arc::clone(known),
+            Some((last, known)) if *last == id => known.clone(),
             _ => {
-                let name = Name::from(name).to_shared();
-                self.last = Some((id, Arc::clone(&name)));
+                let name = WorkName::from(Name::from(name).to_shared());
+                self.last = Some((id, name.clone()));
                 name
             }
         };
@@ -207,7 +208,7 @@ impl Watchers {
             return;
         }
         let Transition { at, work: id, attempt, .. } = *transition;
-        let name = Arc::clone(name.shared());
+        let name = Arc::clone(name.shared()).into();
         let event = WorkEvent { id, name, state, attempt, number, at };
         if event_tx.try_send(event).is_err() {
             self.events_dropped += 1;

@@ -136,6 +136,7 @@ mod sync;
 mod task;
 mod visit;
 mod work;
+mod work_name;
 
 pub use windlass_core as core;
 pub use windlass_pool as pool;
@@ -178,6 +179,7 @@ pub use source::{
 pub use spec::{SubmitError, WorkSpec};
 pub use task::{ScheduledTask, TaskError, TaskSender, TaskYield};
 pub use work::{Work, WorkOutcome};
+pub use work_name::WorkName;
 
 /// The examples of the front page.
 #[cfg(doctest)]
