@@ -54,6 +54,19 @@ async fn the_largest_priority_comes_first_then_the_one_that_came_first() {
     assert_eq!(order, ["d", "b", "c", "a", "f", "e"]);
 }
 
+#[tokio::test]
+async fn an_item_without_a_priority_has_priority_zero() {
+    let source = PrioritySource::new();
+    source.enqueue("below", -1).expect("it is open");
+    source.push("first").expect("it is open");
+    source.enqueue("second", 0).expect("it is open");
+    source.enqueue("above", 1).expect("it is open");
+    source.close();
+    assert_eq!(source.push("late"), Err(SourceClosed));
+    let order: Vec<_> = source.collect().await;
+    assert_eq!(order, ["above", "first", "second", "below"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn effective_priority_is_exact_at_every_instant() {
     let source = PrioritySource::with_ageing(ageing("0.01", 5));
