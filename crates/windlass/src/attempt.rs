@@ -13,6 +13,7 @@ use windlass_core::{Begun, Ending, Grant, Input, Outcome, Rejected, Timestamp};
 
 use crate::context::{AttemptCell, WorkContext};
 use crate::crew::LastEnd;
+use crate::panic;
 use crate::report::emit_success;
 use crate::shared::{Shared, Succeeded};
 use crate::state::Mode;
@@ -123,7 +124,7 @@ impl Attempt {
                     }
                     self = attempt;
                 }
-                Err(panic) => outcome = WorkOutcome::Failed(panic_text(&*panic)),
+                Err(panic) => outcome = WorkOutcome::Failed(panic_text(panic)),
             }
         }
         let next = self.finish_otherwise(shared, outcome).await;
@@ -144,7 +145,7 @@ impl Attempt {
                 Answer::ChildrenOpen => {}
                 Answer::Hook(kind) => {
                     if let Err(panic) = self.call_hook(kind) {
-                        outcome = WorkOutcome::Failed(panic_text(&*panic));
+                        outcome = WorkOutcome::Failed(panic_text(panic));
                     }
                 }
             }
@@ -160,7 +161,7 @@ impl Attempt {
             body.begin(ctx.clone());
         }));
         if let Err(panic) = begun {
-            return WorkOutcome::Failed(panic_text(&*panic));
+            return WorkOutcome::Failed(panic_text(panic));
         }
         let polled = poll_fn(|cx| Poll::Ready(poll_caught(body, ctx, cx))).await;
         let ended = match polled {
@@ -171,7 +172,7 @@ impl Attempt {
         // Dropping what is left of the body may panic, too.
         let stopped = catch_unwind(AssertUnwindSafe(|| body.stop()));
         let outcome = ended.and_then(|outcome| stopped.map(|()| outcome));
-        outcome.unwrap_or_else(|panic| WorkOutcome::Failed(panic_text(&*panic)))
+        outcome.unwrap_or_else(|panic| WorkOutcome::Failed(panic_text(panic)))
     }
 
     fn call_hook(&mut self, kind: Ending) -> std::thread::Result<()> {
@@ -367,11 +368,9 @@ enum Answer {
     Hook(Ending),
 }
 
-/// What a panic says.
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("the work panicked: {}", text.unwrap_or("no message"))
+/// Returns what to say of a work that panicked.
+pub(crate) fn panic_text(payload: Box<dyn Any + Send>) -> String {
+    format!("the work panicked: {}", panic::into_message(payload))
 }
 
 fn reported(outcome: &WorkOutcome) -> Outcome {

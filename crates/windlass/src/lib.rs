@@ -118,6 +118,7 @@ mod handle;
 mod inputs;
 mod metrics;
 mod name;
+mod panic;
 mod reference;
 mod relay;
 mod report;

@@ -157,11 +157,12 @@ impl Run {
             let mut gate = gate.opened();
             let opened = AssertUnwindSafe(&mut gate).catch_unwind().await;
             let opened = opened.and(catch_unwind(AssertUnwindSafe(|| drop(gate))));
+            let opened = opened.map_err(panic_text);
             shared.visit(|visit| {
                 // Refused if the work has ended meanwhile.
                 let _ = match opened {
                     Ok(()) => visit.apply(Input::Open(work)),
-                    Err(panic) => visit.reject(work, panic_text(&*panic)),
+                    Err(error) => visit.reject(work, error),
                 };
             });
         });

@@ -100,6 +100,35 @@ async fn a_panic_fails_with_its_message_and_is_not_retried() {
     assert_eq!(state(&scheduler, follower), WorkState::Blocked);
 }
 
+/// The payload of a panic whose destructor panics, too.
+struct Spiteful;
+
+impl Drop for Spiteful {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("the payload panics");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_whose_payload_panics_when_it_is_dropped_is_a_panic_like_any_other() {
+    let mut scheduler = scheduler(1);
+    let at_once = act("at once", |_| async { std::panic::panic_any(Spiteful) });
+    let later = act("later", |_| async {
+        tokio::task::yield_now().await;
+        std::panic::panic_any(Spiteful)
+    });
+    let gated = ok("gated").gate(async { std::panic::panic_any(Spiteful) });
+    let works = [at_once, later, gated].map(|spec| add(&scheduler, spec));
+    let next = add(&scheduler, ok("next"));
+    scheduler.run_until_done().await;
+    for work in works {
+        assert_eq!(look(&scheduler, work).status(), "failed: the work panicked: no message");
+    }
+    assert_eq!(state(&scheduler, next), WorkState::Success);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pending_cancel_wins_over_a_panic() {
     let (mut scheduler, mut events) = watched(1);
