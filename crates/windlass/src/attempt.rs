@@ -289,7 +289,7 @@ impl Attempt {
             }
             let error = self.course.error(&visit.state, outcome, kind);
             self.stop(visit, ended_at);
-            self.course.end(visit, Input::Finished { grant, outcome: reported }, error);
+            self.course.end(visit, reported, kind, error);
             let next = self.go_on_to_the_next(visit, ended_at);
             if kind == Ending::Success { Answer::Succeeded(next) } else { Answer::Over(next) }
         })

@@ -177,16 +177,24 @@ impl Course {
         }
     }
 
-    pub(super) fn end(&mut self, visit: &mut Visit<'_>, finished: Input, error: Option<String>) {
+    /// Reports the end of the attempt, which was foreseen as `ending`.
+    pub(super) fn end(
+        &mut self,
+        visit: &mut Visit<'_>,
+        outcome: Outcome,
+        ending: Ending,
+        error: Option<String>,
+    ) {
         let work = self.ctx.id;
         if error.is_some() {
             visit.state.entry(work).rare_mut().last_error = error;
         }
-        let family = if self.ctx.cell.has_children.load(Ordering::Acquire) {
-            visit.state.engine.descendants(work)
-        } else {
-            Vec::new()
+        // Only a work that is tried again loses its family.
+        let family = match ending {
+            Ending::Retry { .. } => visit.state.engine.descendants(work),
+            _ => Vec::new(),
         };
+        let finished = Input::Finished { grant: self.ctx.grant(), outcome };
         visit.apply(finished).expect("it was foreseen just now");
         visit.state.drop_forgotten(&family, &mut visit.after);
     }
