@@ -20,6 +20,7 @@ mod rank;
 mod tournament;
 
 use group::{Changed, Group};
+use lane::Lane;
 pub(crate) use lane::Waiting;
 pub(crate) use lines::{Line, Lines};
 pub(crate) use rank::Ticket;
@@ -266,23 +267,30 @@ impl ReadyQueue {
         self.groups.iter().flat_map(Group::iter)
     }
 
-    /// How many stand before the one that is listed like this. Looks at everybody.
+    /// Returns how many works are before the one that is listed like this. Searches each lane once, so
+    /// the cost grows with the number of lanes and only logarithmically with the works in them.
     pub(crate) fn ahead(&self, listing: Listing, of: Waiting, now: Timestamp) -> usize {
         let own = self.rank(listing.priority, &of, now);
-        self.ranks(now).filter(|(other, _)| *other < own).count()
+        let before = |lane: &Lane| lane.count_while(|one| self.rank(lane.priority, one, now) < own);
+        self.lanes().map(before).sum()
     }
 
-    /// The first of all at this time, whether that has been [advanced](Self::advance) to or not.
-    /// Looks at everybody.
+    /// Returns the first work of all at `now`, whether it fits or not.
+    ///
+    /// If the queue has been [advanced](Self::advance) to `now`, the tournament knows it. Otherwise
+    /// lanes that have reached the cap since are listed too high, so the heads of all lanes are compared.
     pub(crate) fn foremost(&self, now: Timestamp) -> Option<WorkId> {
-        self.ranks(now).min_by_key(|(rank, _)| *rank).map(|(_, work)| work)
+        if self.tops.first().is_none_or(|(at, _)| *at > now) {
+            return self.first(now).map(|first| first.work);
+        }
+        let heads = self.lanes().filter_map(|lane| Some((lane.priority, lane.first()?)));
+        heads
+            .min_by_key(|(priority, head)| self.rank(*priority, head, now))
+            .map(|(_, one)| one.work)
     }
 
-    fn ranks(&self, now: Timestamp) -> impl Iterator<Item = ((Reverse<i128>, Ticket), WorkId)> {
-        let lanes = self.groups.iter().flat_map(Group::lanes);
-        lanes.flat_map(move |lane| {
-            lane.iter().map(move |one| (self.rank(lane.priority, one, now), one.work))
-        })
+    fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        self.groups.iter().flat_map(Group::lanes)
     }
 
     fn rank(&self, priority: i64, of: &Waiting, now: Timestamp) -> (Reverse<i128>, Ticket) {

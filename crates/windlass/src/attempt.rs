@@ -13,6 +13,7 @@ use windlass_core::{Ending, Grant, Input, Outcome, Rejected, Timestamp};
 
 use crate::body::Body;
 use crate::context::{AttemptShared, WorkContext};
+use crate::panic;
 use crate::session::{Session, gone};
 use crate::shared::Shared;
 use crate::work::WorkOutcome;
@@ -51,7 +52,8 @@ enum Overtime {
 
 /// What is left to do at the end of an attempt.
 pub(crate) enum HandedIn {
-    Over,
+    /// Nothing. The end is none if the attempt had been ended by others.
+    Over(Option<Ending>),
     /// The attempt has children that have not ended.
     ChildrenOpen,
     /// The hook for this end has to be called first.
@@ -71,6 +73,10 @@ impl Attempt {
             overtime: Overtime::Unknown,
             is_over: false,
         }
+    }
+
+    pub(crate) fn grant(&self) -> Grant {
+        self.ctx.grant()
     }
 
     pub(crate) fn began_at(&self) -> Timestamp {
@@ -99,7 +105,7 @@ impl Attempt {
                 body.begin(ctx.clone());
             }));
             if let Err(panic) = begun {
-                return Poll::Ready(self.stop_body(WorkOutcome::Failed(panic_text(&*panic))));
+                return Poll::Ready(self.stop_body(WorkOutcome::Failed(panic_text(panic))));
             }
         }
         if self.has_waited {
@@ -111,7 +117,7 @@ impl Attempt {
                 Ok(Poll::Ready(outcome)) => return Poll::Ready(outcome),
                 Ok(Poll::Pending) => self.suspend_again(),
                 Err(panic) => {
-                    let outcome = WorkOutcome::Failed(panic_text(&*panic));
+                    let outcome = WorkOutcome::Failed(panic_text(panic));
                     return Poll::Ready(self.stop_body(outcome));
                 }
             }
@@ -149,7 +155,7 @@ impl Attempt {
         let body = self.body.as_mut().expect(IS_HERE);
         match catch_unwind(AssertUnwindSafe(|| body.stop())) {
             Ok(()) => outcome,
-            Err(panic) => WorkOutcome::Failed(panic_text(&*panic)),
+            Err(panic) => WorkOutcome::Failed(panic_text(panic)),
         }
     }
 
@@ -216,7 +222,7 @@ impl Attempt {
             _ => {}
         }));
         if let Err(panic) = called {
-            self.stage = Stage::Returned(WorkOutcome::Failed(panic_text(&*panic)));
+            self.stage = Stage::Returned(WorkOutcome::Failed(panic_text(panic)));
         }
     }
 
@@ -236,24 +242,24 @@ impl Attempt {
             // The attempt was ended by others.
             Err(_) => {
                 self.close(session);
-                return HandedIn::Over;
+                return HandedIn::Over(None);
             }
         };
         let error = cause::of(&self.ctx, &session.state, outcome, ending);
-        tracing::debug!(?outcome, "attempt over");
         self.close(session);
         session.stop(grant.work, self.body.take());
         if error.is_some() {
             session.state.known(grant.work).extras_mut().last_error = error;
         }
-        let family = match self.inner().has_children() {
-            true => session.state.engine.descendants(grant.work),
-            false => Vec::new(),
+        // Only a work that is tried again loses its family.
+        let family = match ending {
+            Ending::Retry { .. } => session.state.engine.descendants(grant.work),
+            _ => Vec::new(),
         };
         let ended = session.engine(|engine, world| engine.end(world, grant, reported));
         ended.expect("the engine has foreseen this end");
         session.state.drop_forgotten(&family, &mut session.effects);
-        HandedIn::Over
+        HandedIn::Over(Some(ending))
     }
 
     fn close(&mut self, session: &mut Session<'_>) {
@@ -314,11 +320,9 @@ fn poll(body: &mut dyn Body, ctx: &WorkContext, cx: &mut Context<'_>) -> Poll<Wo
     Poll::Ready(returned.unwrap_or_else(|error| error.into_outcome(ctx)))
 }
 
-/// Returns the message of a panic.
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("the work panicked: {}", text.unwrap_or("no message"))
+/// Returns what to say of a work that panicked.
+pub(crate) fn panic_text(payload: Box<dyn Any + Send>) -> String {
+    format!("the work panicked: {}", panic::into_message(payload))
 }
 
 fn reported(outcome: &WorkOutcome) -> Outcome {

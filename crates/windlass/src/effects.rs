@@ -14,6 +14,7 @@ use crate::entry::Entry;
 use crate::event::WorkChange;
 use crate::gate::Gate;
 use crate::reference::End;
+use crate::report::Report;
 
 #[derive(Default)]
 pub(crate) struct Effects {
@@ -23,6 +24,8 @@ pub(crate) struct Effects {
     pub(crate) woken: Vec<Arc<AttemptShared>>,
     /// Ends of works, and those who wait for them.
     pub(crate) ends: Vec<(oneshot::Sender<End>, End)>,
+    /// The `tracing` events about what has happened.
+    pub(crate) reports: Vec<Report>,
     pub(crate) drops: Vec<DeferredDrop>,
     /// Subscribers that wait for a change.
     pub(crate) readers: Option<Arc<Changes<WorkChange>>>,
@@ -53,6 +56,8 @@ impl Effects {
     /// Tells attempts, waiters and subscribers. Values to be dropped are left, because a destructor may do
     /// anything.
     pub(crate) fn tell(&mut self) {
+        // Before the wake-ups, so that a run does not return before its events are emitted.
+        self.reports.drain(..).for_each(Report::emit);
         self.stopped.drain(..).for_each(|attempt| attempt.stop());
         self.woken.drain(..).for_each(|attempt| attempt.wake_all());
         // A receiver may be gone.

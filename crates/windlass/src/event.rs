@@ -8,6 +8,7 @@ use windlass_core::{Phase, Timestamp, Transition, WorkId, WorkState};
 
 use crate::changes::{Changes, Read, Reader};
 use crate::name::Name;
+use crate::work_name::WorkName;
 
 /// A work changed its state.
 ///
@@ -47,7 +48,7 @@ pub struct WorkEvent {
     /// Which work.
     pub id: WorkId,
     /// Its name.
-    pub name: Arc<str>,
+    pub name: WorkName,
     /// The state it is in now.
     pub state: WorkState,
     /// Its latest attempt, from 1; 0 before the first.
@@ -64,7 +65,7 @@ pub struct WorkChange {
     /// Which work.
     pub id: WorkId,
     /// Its name.
-    pub name: Arc<str>,
+    pub name: WorkName,
     /// The phase it is in now, which says more than its state.
     pub phase: Phase,
     /// Its latest attempt, from 1; 0 before the first.
@@ -174,7 +175,7 @@ impl Watchers {
         let Transition { at, work: id, attempt, from, to: phase } = *transition;
         let number = self.count;
         if self.changes.is_some() {
-            let name = name.share();
+            let name = name.share().into();
             self.unsent.push(WorkChange { id, name, phase, attempt, number, at });
         }
         let state = phase.state();
@@ -183,7 +184,7 @@ impl Watchers {
             && from != Some(state)
             && !is_new_and_waits
         {
-            let event = WorkEvent { id, name: name.share(), state, attempt, number, at };
+            let event = WorkEvent { id, name: name.share().into(), state, attempt, number, at };
             self.events_dropped += u64::from(event_tx.try_send(event).is_err());
         }
     }

@@ -118,7 +118,9 @@ mod handle;
 mod inputs;
 mod metrics;
 mod name;
+mod panic;
 mod reference;
+mod report;
 mod run;
 mod runner;
 mod scheduler;
@@ -132,6 +134,7 @@ mod state;
 mod sync;
 mod task;
 mod work;
+mod work_name;
 
 pub use windlass_core as core;
 pub use windlass_pool as pool;
@@ -174,6 +177,7 @@ pub use source::{
 pub use spec::{SubmitError, WorkSpec};
 pub use task::{ScheduledTask, TaskError, TaskSender, TaskYield};
 pub use work::{Work, WorkOutcome};
+pub use work_name::WorkName;
 
 /// The examples of the front page.
 #[cfg(doctest)]

@@ -124,11 +124,12 @@ impl Run {
             let mut gate = gate.opened();
             let opened = AssertUnwindSafe(&mut gate).catch_unwind().await;
             let opened = opened.and(catch_unwind(AssertUnwindSafe(|| drop(gate))));
+            let opened = opened.map_err(panic_text);
             shared.session(|session| {
                 // Refused if the work has ended meanwhile.
                 let _ = match opened {
                     Ok(()) => session.apply(Input::Open(work)),
-                    Err(panic) => session.reject(work, panic_text(&*panic)),
+                    Err(error) => session.reject(work, error),
                 };
             });
         });

@@ -8,6 +8,7 @@ use windlass_core::{Children, Phase, Why, WorkId, WorkState};
 
 use crate::capacity::Client;
 use crate::state::State;
+use crate::work_name::WorkName;
 
 /// One work at one moment.
 ///
@@ -39,7 +40,7 @@ pub struct WorkSnapshot {
     /// Which work.
     pub id: WorkId,
     /// Its name.
-    pub name: Arc<str>,
+    pub name: WorkName,
     /// Where it stands.
     pub state: WorkState,
     /// Where it stands, in full.
@@ -83,7 +84,7 @@ impl WorkSnapshot {
         let waited_for = deps.iter().filter(|dep| open(dep)).filter_map(|dep| state.entry(*dep));
         Some(Self {
             id,
-            name: entry.name.to_shared(),
+            name: entry.name.to_shared().into(),
             state: phase.state(),
             phase,
             skipped: phase == Phase::Skipped,

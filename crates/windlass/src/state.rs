@@ -11,6 +11,7 @@ use crate::effects::{DeferredDrop, Effects};
 use crate::entry::{Entry, Extras};
 use crate::event::Watchers;
 use crate::reference::{End, EndTeller};
+use crate::report::Report;
 
 pub(crate) struct State {
     pub(crate) engine: Engine,
@@ -143,6 +144,7 @@ impl State {
                 }
             }
             Phase::Cancelling { .. } => effects.stopped.extend(entry.attempt.clone()),
+            Phase::Delayed { .. } => effects.reports.extend(Report::of(transition, entry)),
             end if end.state().is_terminal() => self.close(transition, effects),
             _ => {}
         }
@@ -157,6 +159,7 @@ impl State {
         }
         let closed = self.mode == Mode::Closed;
         let entry = self.known(work);
+        effects.reports.extend(Report::of(transition, entry));
         if let Some(extras) = entry.known_extras() {
             close_extras(extras, transition.to, effects);
         }

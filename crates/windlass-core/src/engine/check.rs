@@ -87,7 +87,8 @@ impl Engine {
             let entries = self.works.iter().filter(|(_, entry)| entry.phase.state() == state);
             assert_eq!(self.metrics.count(state), entries.count(), "works that are {state}");
         }
-        let retries: u64 = self.works.iter().map(|(_, work)| u64::from(work.retries_left)).sum();
+        let open = self.works.iter().filter(|(_, work)| work.is_open());
+        let retries: u64 = open.map(|(_, work)| u64::from(work.retries_left)).sum();
         assert_eq!(self.metrics.retries_left, retries, "retries left");
     }
 

@@ -31,7 +31,7 @@ impl Engine {
             self.tickets = self.tickets.saturating_add(1);
         }
         let entry = *slot;
-        self.metrics.leave(from.state());
+        self.metrics.leave(from.state(), entry.retries_left);
         if let Some(line) = line(from) {
             self.lines.remove(line, entry.listing(), place, self.now);
             self.owed.take_if(|(owner, _)| *owner == work);
@@ -47,7 +47,7 @@ impl Engine {
 
     #[inline(always)]
     pub(super) fn enter(&mut self, work: WorkId, entry: &Work) {
-        self.metrics.enter(entry.phase.state());
+        self.metrics.enter(entry.phase.state(), entry.retries_left);
         if let Some(line) = line(entry.phase) {
             self.lines.insert(line, entry.listing(), entry.waiting(work), self.now);
         }

@@ -76,7 +76,7 @@ impl Engine {
 
     /// A submission becomes a work.
     pub(super) fn admit(&mut self, world: &mut World<'_>, work: WorkId, new: Submission<'_>) {
-        let Submission { after, retries, more, .. } = new;
+        let Submission { after, more, .. } = new;
         let node = self.dag.add_node();
         assert_eq!(work.index(), node, "works are numbered one by one");
         let mut entry = Work::new(new);
@@ -95,7 +95,6 @@ impl Engine {
             entry.join_line(self.tickets, self.now);
             self.tickets = self.tickets.saturating_add(1);
         }
-        self.metrics.retries_left += u64::from(retries);
         self.enter(work, &entry);
         self.report(world, work, None, &entry);
         self.works.push(entry);
@@ -129,8 +128,7 @@ impl Engine {
 
     pub(super) fn drop_work(&mut self, work: WorkId) {
         let entry = self.works[work.index()];
-        self.metrics.leave(entry.phase.state());
-        self.metrics.retries_left -= u64::from(entry.retries_left);
+        self.metrics.leave(entry.phase.state(), entry.retries_left);
         self.metrics.forgotten += 1;
         self.works.take(work.index()).expect("only a known work is forgotten");
         let ended = "only what has ended is forgotten";

@@ -128,7 +128,7 @@ impl Lines {
         self.resuming.iter().chain(self.starting.iter())
     }
 
-    /// The first of all, however long nobody has looked.
+    /// Returns the first work of all at `now`, also if the lines have not been advanced to it.
     pub(crate) fn foremost(&self, now: Timestamp) -> Option<WorkId> {
         self.resuming.foremost(now).or_else(|| self.starting.foremost(now))
     }

@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use windlass_core::Ending;
+
 use crate::attempt::{Attempt, HandedIn};
+use crate::report::emit_success;
 use crate::shared::Shared;
 
 /// Polls bodies in place. Between two bodies it takes the lock once, hands in the end of one attempt and begins
@@ -52,17 +55,21 @@ impl Runner {
         attempt.expect_success();
         let (began_at, has_waited) = (attempt.began_at(), attempt.has_waited());
         let (shared, run) = (&self.shared, self.run);
+        let grant = attempt.grant();
         let (ended, wakes) = shared.session_of_runner(|session| {
-            match attempt.hand_in(session) {
-                HandedIn::Over => {}
+            let ending = match attempt.hand_in(session) {
+                HandedIn::Over(ending) => ending,
                 more => return Err(more),
-            }
+            };
             let is_current = shared.is_current(run);
             let next = if is_current { session.begin_next(shared) } else { None };
             let others = if is_current { session.begin_more(shared) } else { Vec::new() };
-            Ok((next, others, session.now().since(began_at)))
+            Ok((ending, next, others, session.now().since(began_at)))
         });
-        let (next, others, took) = ended?;
+        let (ending, next, others, took) = ended?;
+        if ending == Some(Ending::Success) {
+            emit_success(grant);
+        }
         let spent = 1 + took.as_nanos() as u64 / UNIT.as_nanos() as u64;
         self.units = if has_waited { TURN } else { self.units.saturating_sub(spent) };
         // A task that was just started or woken is where no other thread finds it, until this one returns.
@@ -110,7 +117,7 @@ impl Future for Runner {
                 continue;
             }
             match this.end() {
-                Ok(false) | Err(HandedIn::Over | HandedIn::ChildrenOpen) => {}
+                Ok(false) | Err(HandedIn::Over(_) | HandedIn::ChildrenOpen) => {}
                 Ok(true) => {
                     // To the queue of this thread, where another one finds it. Tokio's own yield would put it
                     // where only this thread does.

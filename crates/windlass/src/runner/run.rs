@@ -21,6 +21,7 @@ use windlass_core::{CostError, Grant, Outcome, Random, WorkId};
 
 use super::running::{Event, Inner, Launched, Running, panicked};
 use super::{Feed, OnError, TaskProgress, TaskProgressKind};
+use crate::panic::into_message;
 use crate::source::{Ear, Pulled, Queue, Started};
 use crate::task::{Room, ScheduledTask, TaskError, TaskResult};
 
@@ -286,7 +287,7 @@ where
         let hook = task.complete_hook();
         let hook = hook.map(|hook| catch_unwind(AssertUnwindSafe(|| hook(&task.key, &value))));
         if let Some(Err(panic)) = hook {
-            return self.fail(work, &task, panicked(panic.as_ref()));
+            return self.fail(work, &task, panicked(panic));
         }
         let kind = TaskProgressKind::Final(value);
         self.told.push_back(TaskProgress { key: task.key, task_id: work, kind });
@@ -295,7 +296,8 @@ where
     fn fail(&mut self, work: WorkId, task: &ScheduledTask<I, O, E>, error: TaskError<E>) {
         if let Some(hook) = task.error_hook() {
             // The error is what matters; that its hook panics changes nothing about it.
-            drop(catch_unwind(AssertUnwindSafe(|| hook(&task.key, &error))));
+            let told = catch_unwind(AssertUnwindSafe(|| hook(&task.key, &error)));
+            _ = told.map_err(into_message);
         }
         self.tell(work, &task.key, TaskProgressKind::Error(error));
         if self.on_error == OnError::Stop {

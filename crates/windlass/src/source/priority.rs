@@ -85,6 +85,22 @@ impl<T> PrioritySource<T> {
         Ok(key)
     }
 
+    /// Adds an item with priority 0, as `enqueue(item, 0)` does.
+    ///
+    /// ```
+    /// use windlass::PrioritySource;
+    ///
+    /// let source = PrioritySource::new();
+    /// source.push("plain")?;
+    /// source.enqueue("urgent", 1)?;
+    /// source.enqueue("whenever", -1)?;
+    /// assert_eq!(source.peek(), Some("urgent"));
+    /// # Ok::<(), windlass::SourceClosed>(())
+    /// ```
+    pub fn push(&self, item: T) -> Result<WorkId, SourceClosed> {
+        self.enqueue(item, 0)
+    }
+
     /// The item that comes next, if one waits.
     #[must_use]
     pub fn peek(&self) -> Option<T>
