@@ -8,7 +8,8 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Panics if there are no values.
+    /// Takes the higher one of the two in the middle where there are as many below as above. Panics if there
+    /// are no values.
     pub(crate) fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         Self { median: values[values.len() / 2], min: values[0], max: values[values.len() - 1] }
