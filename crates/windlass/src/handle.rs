@@ -355,7 +355,8 @@ impl WorkHandle {
             session.apply(Input::CancelAll).expect("everything can be cancelled");
             // Bodies may have handles, and so keep what keeps them.
             let bodies = session.state.entries_mut().filter_map(|entry| entry.body.take());
-            session.effects.drops.extend(bodies.map(DeferredDrop::Body));
+            let bodies: Vec<_> = bodies.map(DeferredDrop::Body).collect();
+            bodies.into_iter().for_each(|body| session.effects.drop_later(body));
             session.wake_run();
         });
     }

@@ -49,10 +49,9 @@ impl<'a> Session<'a> {
         }
         let wakes_run = self.wakes_run || self.needs_run();
         let wakes_run = wakes_run && self.state.runners.threads > 0;
-        if self.effects.readers.is_none() {
-            self.effects.readers = self.state.watchers.send();
-        }
-        self.state.dropping += usize::from(!self.effects.drops.is_empty());
+        let readers = self.state.watchers.send();
+        self.effects.wake_readers(readers);
+        self.state.dropping += usize::from(self.effects.has_drops());
         (self.effects, wakes_run)
     }
 
@@ -246,7 +245,8 @@ impl<'a> Session<'a> {
             self.forget(work);
         }
         if self.state.mode == Mode::Closed && self.state.engine.is_done() {
-            self.effects.readers = self.state.watchers.close();
+            let readers = self.state.watchers.close();
+            self.effects.wake_readers(readers);
         }
     }
 

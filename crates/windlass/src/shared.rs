@@ -74,7 +74,7 @@ impl Shared {
         let mut session = Session::new(self.look(), &self.client);
         let result = call(&mut session);
         let (effects, wakes_run) = session.close();
-        let wakes = wakes_run || !effects.woken.is_empty() || !effects.stopped.is_empty();
+        let wakes = wakes_run || effects.wakes_attempts();
         if wakes_run {
             self.news.notify_one();
         }
@@ -83,16 +83,17 @@ impl Shared {
     }
 
     #[inline]
-    fn carry_out(&self, mut effects: Effects) {
-        effects.tell();
+    fn carry_out(&self, effects: Effects) {
         if !effects.clients.is_empty() {
             self.client.capacity.ring(&effects.clients);
         }
-        if effects.has_ended {
+        let has_ended = effects.has_ended;
+        let drops = effects.tell();
+        if has_ended {
             self.notify_listeners();
         }
-        if !effects.drops.is_empty() {
-            effects.drops.into_iter().for_each(DeferredDrop::drop_now);
+        if !drops.is_empty() {
+            drops.into_iter().for_each(DeferredDrop::drop_now);
             self.look().dropping -= 1;
             self.notify_listeners();
         }

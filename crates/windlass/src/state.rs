@@ -140,11 +140,15 @@ impl State {
                 if let Some(attempt) = &entry.attempt {
                     let holds = transition.to == Phase::Running;
                     attempt.set_holds(holds);
-                    effects.woken.extend(holds.then(|| Arc::clone(attempt)));
+                    if holds {
+                        effects.wake(Arc::clone(attempt));
+                    }
                 }
             }
-            Phase::Cancelling { .. } => effects.stopped.extend(entry.attempt.clone()),
-            Phase::Delayed { .. } => effects.reports.extend(Report::of(transition, entry)),
+            Phase::Cancelling { .. } => {
+                entry.attempt.iter().cloned().for_each(|attempt| effects.stop(attempt))
+            }
+            Phase::Delayed { .. } => effects.report(Report::of(transition, entry)),
             end if end.state().is_terminal() => self.close(transition, effects),
             _ => {}
         }
@@ -159,7 +163,7 @@ impl State {
         }
         let closed = self.mode == Mode::Closed;
         let entry = self.known(work);
-        effects.reports.extend(Report::of(transition, entry));
+        effects.report(Report::of(transition, entry));
         if let Some(extras) = entry.known_extras() {
             close_extras(extras, transition.to, effects);
         }
@@ -214,7 +218,7 @@ impl State {
         }
         if let Some(attempt) = &entry.attempt {
             attempt.note_end_of(child);
-            effects.woken.push(Arc::clone(attempt));
+            effects.wake(Arc::clone(attempt));
         }
     }
 
@@ -293,7 +297,7 @@ fn close_extras(extras: &mut Extras, end: Phase, effects: &mut Effects) {
     if let Some(waiter) = extras.end.as_mut().and_then(EndTeller::take) {
         let (state, skipped) = (end.state(), end == Phase::Skipped);
         let end = End { state, skipped, error: extras.last_error.clone() };
-        effects.ends.push((waiter, end));
+        effects.send_end(waiter, end);
     }
 }
 
