@@ -16,19 +16,22 @@ use windlass_workflow::{DurationError, EventPattern};
 use crate::completions;
 use crate::exit::Exit;
 use crate::output;
+use crate::state;
 use crate::talk::{quoted, tame};
 
 mod holding;
 mod looking;
+mod storing;
 
 pub(crate) use holding::{
     AcquireArguments, CheckArguments, Holding, Kind, LockArguments, LockPrimitive, SemArguments,
     SemPrimitive, Slots, TokenArguments,
 };
 pub(crate) use looking::{
-    HistoryArguments, LogArguments, ManArguments, PruneArguments, Shell, ShowArguments,
+    HistoryArguments, LogArguments, ManArguments, PruneArguments, Shell, ShowArguments, StepTarget,
     WhyArguments,
 };
+pub(crate) use storing::{StoreArguments, StoreVerb};
 
 use crate::display::OutputMode;
 
@@ -36,15 +39,20 @@ use crate::display::OutputMode;
 #[derive(Parser)]
 #[command(name = "windlass", version, about, disable_help_subcommand = true)]
 pub(crate) struct Arguments {
-    /// Where runs, logs and locks are kept [default: $XDG_STATE_HOME/windlass]
+    /// The store with runs, logs and locks [default: the user's own, in $XDG_STATE_HOME/windlass]
     #[arg(
         long,
         global = true,
         env = "WINDLASS_STATE",
+        hide_env_values = true,
         value_name = "DIR",
         value_parser = OsStringValueParser::new()
     )]
     pub(crate) state: Option<OsString>,
+
+    /// Use the store in /var/lib/windlass, which several users of this machine share
+    #[arg(long, global = true)]
+    pub(crate) system: bool,
 
     /// Print what happens as JSON, one object per line
     #[arg(long, global = true, env = "WINDLASS_JSON", value_parser = FalseyValueParser::new())]
@@ -72,7 +80,24 @@ impl Arguments {
     pub(crate) fn of_process() -> Result<Self, Exit> {
         let words = words();
         let parsed = Self::try_parse_from(&words).map_err(|error| plainer(error, &words));
-        parsed.and_then(Self::with_some_state).map_err(|error| told(&error))
+        let parsed = parsed.and_then(Self::with_some_state);
+        parsed.and_then(|parsed| parsed.with_system(&words)).map_err(|error| told(&error))
+    }
+
+    /// Chooses the machine's store, if that was asked for. It stands above the variable, not beside the
+    /// flag: only to make a store, both make sense.
+    fn with_system(mut self, words: &[OsString]) -> Result<Self, clap::Error> {
+        let own = words.iter().take_while(|word| *word != "--");
+        let is_flag = |word: &[u8]| word == b"--state" || word.starts_with(b"--state=");
+        match (self.system, own.clone().any(|word| is_flag(word.as_encoded_bytes()))) {
+            (true, false) => self.state = Some(state::SYSTEM.into()),
+            (true, true) if !matches!(self.verb, Verb::Store(_)) => {
+                let both = "--system and --state name two stores; give one of them";
+                return Err(Arguments::command().error(ErrorKind::ArgumentConflict, both));
+            }
+            _ => {}
+        }
+        Ok(self)
     }
 
     fn with_some_state(mut self) -> Result<Self, clap::Error> {
@@ -187,8 +212,8 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  windlass run examples/hello.toml\n  windlass run nightly.toml report -p env=prod -j 8"
     )]
     Run {
-        /// The workflow file; `-` is standard input
-        file: PathBuf,
+        /// The workflow file; `-` is standard input [default: windlass.toml]
+        file: Option<PathBuf>,
 
         /// Only these steps, and what they need
         #[arg(value_name = "STEP")]
@@ -203,11 +228,11 @@ pub(crate) enum Verb {
         jobs: Option<Jobs>,
     },
     /// Go on with a run that was interrupted
-    #[command(after_help = "Example:\n  windlass resume 3fa9c2d1")]
+    #[command(after_help = "Examples:\n  windlass resume\n  windlass resume 3fa9c2d1")]
     Resume {
-        /// The run: its id, the beginning of it, or `last`
+        /// The run: its id, the beginning of it, or `last` [default: the last interrupted run]
         #[arg(value_parser = run_to_resume, add = completions::runs())]
-        run: String,
+        run: Option<String>,
     },
     /// Try what failed or was cancelled in a run again, and everything that follows it
     #[command(
@@ -222,18 +247,21 @@ pub(crate) enum Verb {
         #[arg(long = "step", value_name = "STEP")]
         steps: Vec<String>,
     },
-    /// End a run, or one of its steps
+    /// Cancel a run, or some of its steps
     #[command(after_help = "Examples:\n  windlass cancel 3fa9c2d1\n  windlass cancel 3fa9/deploy")]
     Cancel {
-        /// The run, and the step behind a slash
-        #[arg(value_name = "RUN[/STEP]", add = completions::steps())]
-        target: String,
+        /// The run; behind a slash, only this step or group of steps
+        #[arg(value_name = "RUN[/STEP]", value_parser = StepTarget::read, add = completions::steps())]
+        target: StepTarget,
     },
-    /// Say everything that is wrong with a workflow, without running anything
-    #[command(after_help = "Example:\n  windlass check nightly.toml -p env=prod")]
+    /// Say everything that is wrong with workflows, without running anything
+    #[command(
+        after_help = "Examples:\n  windlass check nightly.toml -p env=prod\n  windlass check flows/*.toml"
+    )]
     Check {
-        /// The workflow file; `-` is standard input
-        file: PathBuf,
+        /// The workflow files; `-` is standard input [default: windlass.toml]
+        #[arg(value_name = "FILE")]
+        files: Vec<PathBuf>,
 
         /// A value for a parameter; once one is given, all that have no default must be
         #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = param)]
@@ -244,8 +272,8 @@ pub(crate) enum Verb {
         after_help = "Example:\n  windlass graph nightly.toml --format dot | dot -Tsvg > nightly.svg"
     )]
     Graph {
-        /// The workflow file; `-` is standard input
-        file: PathBuf,
+        /// The workflow file; `-` is standard input [default: windlass.toml]
+        file: Option<PathBuf>,
 
         /// How to show it [default: text, or json with --json]
         #[arg(long, value_enum)]
@@ -255,16 +283,16 @@ pub(crate) enum Verb {
     #[command(after_help = "Example:\n  windlass schema > windlass.schema.json")]
     Schema,
     /// Write a first windlass.toml to learn from
-    #[command(after_help = "Example:\n  windlass init && windlass check windlass.toml")]
+    #[command(after_help = "Example:\n  windlass init && windlass run")]
     Init,
-    /// Run a command while holding locks that the whole machine shares
+    /// Run a command while holding locks
     #[command(
         args_conflicts_with_subcommands = true,
         subcommand_negates_reqs = true,
-        after_help = "Examples:\n  windlass lock deploy --wait 5m -- ./deploy.sh\n  windlass lock db dns -- ./migrate.sh\n  windlass lock acquire deploy --holder build-17"
+        after_help = "Examples:\n  windlass lock deploy --wait 5m -- ./deploy.sh\n  windlass lock db dns -- ./migrate.sh\n  windlass lock -n deploy -- ./deploy.sh\n  windlass --system lock deploy -- ./deploy.sh\n  windlass lock acquire deploy --holder build-17\n\nAll processes of a user share the names, whatever directory they run in. With --system, all users of the\nmachine's store do."
     )]
     Lock(LockArguments),
-    /// Run a command while holding slots of a semaphore that the whole machine shares
+    /// Run a command while holding slots of a semaphore
     #[command(
         args_conflicts_with_subcommands = true,
         subcommand_negates_reqs = true,
@@ -290,47 +318,51 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         wait: Option<Duration>,
     },
-    /// Let a guard pass that waits for somebody
+    /// Let a guard pass that has not passed by itself
     #[command(
         after_help = "Examples:\n  windlass approve 3fa9c2d1/deploy\n  windlass approve guard/approved"
     )]
     Approve {
-        /// What waits: a step as RUN/STEP, or guard/NAME
+        /// A step or group of steps as RUN/STEP, or guard/NAME
         #[arg(value_parser = target, add = completions::steps())]
         target: Target,
     },
-    /// Fail a guard that waits for somebody
+    /// Fail a guard that has not passed by itself
     #[command(
         after_help = "Examples:\n  windlass reject 3fa9c2d1/deploy\n  windlass reject guard/approved"
     )]
     Reject {
-        /// What waits: a step as RUN/STEP, or guard/NAME
+        /// A step or group of steps as RUN/STEP, or guard/NAME
         #[arg(value_parser = target, add = completions::steps())]
         target: Target,
     },
-    /// Tell everybody that something has happened
+    /// Emit an event
     #[command(after_help = "Example:\n  windlass emit approval:prod:given")]
     Emit {
         /// The event's name: segments with colons between them
         event: String,
     },
-    /// Show what was emitted, oldest first
+    /// Show events, oldest first
     #[command(
-        after_help = "Examples:\n  windlass events 'approval:**'\n  windlass events -f --after 120"
+        after_help = "Examples:\n  windlass events 'approval:**'\n  windlass events -f\n  windlass events -f --after 120"
     )]
     Events {
         /// Only events that match one of these: `*` is one segment, `**` at the end any number
         patterns: Vec<EventPattern>,
 
-        /// Go on as more comes
+        /// Show events as they are emitted, from now on
         #[arg(short, long)]
         follow: bool,
 
-        /// Only events with larger numbers than this
-        #[arg(long, value_name = "NUMBER", default_value_t = 0)]
-        after: u64,
+        /// With -f, begin with the events that were emitted earlier
+        #[arg(short, long, conflicts_with = "after")]
+        all: bool,
+
+        /// Only events with larger numbers than this; with -f, begin with those
+        #[arg(long, value_name = "NUMBER")]
+        after: Option<u64>,
     },
-    /// List the runs that are under way or interrupted
+    /// List the runs that are running or interrupted
     #[command(after_help = "Examples:\n  windlass ps\n  windlass ps --json")]
     Ps,
     /// List the runs that have ended, the newest first
@@ -338,16 +370,16 @@ pub(crate) enum Verb {
     History(HistoryArguments),
     /// Show a run: its steps, when each ran, and what took the longest
     #[command(
-        after_help = "Examples:\n  windlass show last\n  windlass show 3fa9 --svg nightly.svg"
+        after_help = "Examples:\n  windlass show\n  windlass show 3fa9 --svg nightly.svg\n  windlass show last/test"
     )]
     Show(ShowArguments),
     /// Print what steps have written
     #[command(
-        after_help = "Examples:\n  windlass log last/test\n  windlass log 3fa9/fetch@2\n  windlass log last -f"
+        after_help = "Examples:\n  windlass log last/test\n  windlass log 3fa9/fetch@2\n  windlass log -f"
     )]
     Log(LogArguments),
     /// Say every reason why a step waits, or why it ended as it did
-    #[command(after_help = "Example:\n  windlass why last/deploy")]
+    #[command(after_help = "Examples:\n  windlass why\n  windlass why last/deploy")]
     Why(WhyArguments),
     /// Forget runs that have ended long ago, with their logs, and old events
     #[command(
@@ -369,8 +401,16 @@ pub(crate) enum Verb {
     )]
     Man(ManArguments),
     /// Show who holds and who waits for what
-    #[command(after_help = "Example:\n  windlass holders --json")]
-    Holders,
+    #[command(after_help = "Examples:\n  windlass holders\n  windlass holders deploy --json")]
+    Holders {
+        /// Only the lock or semaphore of this name
+        name: Option<String>,
+    },
+    /// Make a store, also one that several users share
+    #[command(
+        after_help = "Examples:\n  sudo windlass store init --system --group ops\n  windlass store init --state /srv/ci/windlass --group ci"
+    )]
+    Store(StoreArguments),
 }
 
 /// How many steps may run at once, if that is said.

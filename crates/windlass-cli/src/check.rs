@@ -1,18 +1,31 @@
 //! `windlass check`.
 
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use windlass_workflow::Plan;
 
 use crate::arguments::Form;
 use crate::exit::Exit;
-use crate::workflow_file::WorkflowFile;
+use crate::workflow_file::{WorkflowFile, named_or_default};
 
+/// Checks each file; ends as the worst of them does.
 pub(crate) fn check(
-    path: &Path,
+    files: &[PathBuf],
     params: &[(String, String)],
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let Some(file) = WorkflowFile::open(path, form)? else {
+    if files.is_empty() {
+        return check_one(named_or_default(None)?, params, form);
+    }
+    let exits = files
+        .iter()
+        .map(|file| check_one(file, params, form).unwrap_or_else(|failure| Exit::told(&*failure)));
+    Ok(exits.max_by_key(|exit| exit.code()).unwrap_or(Exit::Success))
+}
+
+fn check_one(path: &Path, params: &[(String, String)], form: Form) -> Result<Exit, Box<dyn Error>> {
+    let Some(file) = WorkflowFile::check(path, form)? else {
         return Ok(Exit::Usage);
     };
     let workflow = &file.workflow;
@@ -20,9 +33,17 @@ pub(crate) fn check(
         workflow.bind(params.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
     }
     if form == Form::Text {
-        let steps = workflow.plan().steps.len();
-        let noun = if steps == 1 { "step" } else { "steps" };
-        eprintln!("{}: {steps} {noun}, no mistakes", file.called());
+        eprintln!("{}: {}, no mistakes", file.called(), size(workflow.plan()));
     }
     Ok(Exit::Success)
+}
+
+/// How much there is to run; a file without steps has guards.
+fn size(plan: &Plan) -> String {
+    match (plan.steps.len(), plan.guards.len()) {
+        (0, 1) => "1 guard".to_owned(),
+        (0, guards) => format!("{guards} guards"),
+        (1, _) => "1 step".to_owned(),
+        (steps, _) => format!("{steps} steps"),
+    }
 }

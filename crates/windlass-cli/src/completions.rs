@@ -4,6 +4,7 @@
 //! The shell asks the command itself, by a variable that is set for that call alone, so completions
 //! are always those of the binary that is there.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::error::Error;
 use std::ffi::OsStr;
@@ -48,21 +49,29 @@ pub(crate) fn runs() -> ArgValueCompleter {
     ArgValueCompleter::new(|word: &OsStr| offer_runs(word, "").unwrap_or_default())
 }
 
+/// Offers runs, and `RUN/STEP` once there is a slash.
+pub(crate) fn runs_and_steps() -> ArgValueCompleter {
+    ArgValueCompleter::new(|word: &OsStr| offer_targets(word, ""))
+}
+
 /// Offers `RUN/STEP`.
 pub(crate) fn steps() -> ArgValueCompleter {
-    ArgValueCompleter::new(|word: &OsStr| {
-        let offered = match word.to_str().and_then(|word| word.split_once('/')) {
-            Some((run, step)) => offer_steps(run, step),
-            None => offer_runs(word, "/"),
-        };
-        // A shell that completes has nowhere to show what is wrong.
-        offered.unwrap_or_default()
-    })
+    ArgValueCompleter::new(|word: &OsStr| offer_targets(word, "/"))
+}
+
+/// Offers runs with `end` behind them, or the steps of one. A shell that completes has nowhere to show
+/// an error, so it is offered nothing.
+fn offer_targets(word: &OsStr, end: &str) -> Vec<CompletionCandidate> {
+    let offered = match word.to_str().and_then(|word| word.split_once('/')) {
+        Some((run, step)) => offer_steps(run, step),
+        None => offer_runs(word, end),
+    };
+    offered.unwrap_or_default()
 }
 
 fn offer_runs(word: &OsStr, end: &str) -> Result<Vec<CompletionCandidate>, Box<dyn Error>> {
     let word = word.to_str().unwrap_or_default();
-    let mut store = state::open(asked_state().as_deref())?;
+    let mut store = state::existing(asked_state().as_deref())?;
     let runs = run_names(&mut store, OFFERED)?.into_iter();
     let all = [("last".to_owned(), "the newest run".to_owned())].into_iter().chain(runs);
     Ok(all
@@ -72,19 +81,27 @@ fn offer_runs(word: &OsStr, end: &str) -> Result<Vec<CompletionCandidate>, Box<d
 }
 
 fn offer_steps(run: &str, word: &str) -> Result<Vec<CompletionCandidate>, Box<dyn Error>> {
-    let mut store = state::open(asked_state().as_deref())?;
+    let mut store = state::existing(asked_state().as_deref())?;
     let view = RunView::find(&mut store, run)?;
-    let offer = |step: &windlass_server::StepView| {
-        let help = Some(step.state.word().into());
-        CompletionCandidate::new(format!("{run}/{}", step.name)).help(help)
+    let mut groups: BTreeMap<&str, usize> = BTreeMap::new();
+    for step in view.steps.iter().filter(|step| step.declared != step.name) {
+        *groups.entry(&step.declared).or_default() += 1;
+    }
+    let groups = groups.into_iter().map(|(name, count)| (name, format!("{count} steps")));
+    let steps = view.steps.iter().map(|step| (step.name.as_str(), step.state.word().to_owned()));
+    let offer = |(name, help): (&str, String)| {
+        CompletionCandidate::new(format!("{run}/{name}")).help(Some(help.into()))
     };
-    Ok(view.steps.iter().filter(|step| step.name.starts_with(word)).map(offer).collect())
+    Ok(groups.chain(steps).filter(|(name, _)| name.starts_with(word)).map(offer).collect())
 }
 
 /// The state directory that the line to be completed asks for.
 fn asked_state() -> Option<PathBuf> {
     let mut words = env::args_os();
     while let Some(word) = words.next() {
+        if word == "--system" {
+            return Some(PathBuf::from(state::SYSTEM));
+        }
         if word == "--state" {
             return words.next().map(PathBuf::from);
         }

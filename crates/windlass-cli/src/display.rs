@@ -15,6 +15,7 @@ mod line;
 mod live;
 mod outline;
 mod plain;
+mod recap;
 mod render;
 mod stream;
 mod tail;
@@ -48,6 +49,7 @@ use crate::clean::Keep;
 use crate::style::{Style, moves_cursor, variable};
 
 pub(crate) use self::outline::Outline;
+pub(crate) use self::tail::LineWriter;
 
 /// How long a reader may take to read the rest, once a signal has asked us to end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -57,7 +59,7 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(crate) enum OutputMode {
     /// Live on a terminal, prefix elsewhere
     Auto,
-    /// Finished steps scroll by, running steps stay in sight
+    /// Finished steps scroll by with what they print, running steps stay in sight
     Live,
     /// Output line by line as it comes, with the step's name before it
     Prefix,
@@ -65,7 +67,7 @@ pub(crate) enum OutputMode {
     Group,
     /// Output as it comes, and nothing else but failures
     Raw,
-    /// Only failures and the end
+    /// Nothing but what goes wrong
     Quiet,
 }
 

@@ -13,6 +13,7 @@ use crate::exit::Exit;
 use crate::output::{json, note, print};
 use crate::state;
 use crate::style::plain;
+use crate::times::Times;
 
 pub(crate) fn emit(state: Option<&Path>, name: &str, form: Form) -> Result<Exit, Box<dyn Error>> {
     let number = emit_event(&mut state::open(state)?, name)?;
@@ -24,20 +25,47 @@ pub(crate) fn emit(state: Option<&Path>, name: &str, form: Form) -> Result<Exit,
     Ok(Exit::Success)
 }
 
+/// The first event to show.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum From {
+    /// The one behind this number; behind 0 is the first of all.
+    After(u64),
+    /// The next one that is emitted.
+    Now,
+}
+
+impl From {
+    /// `from_now` is what is meant where no number is given.
+    pub(crate) fn of(after: Option<u64>, from_now: bool) -> Self {
+        match after {
+            Some(number) => From::After(number),
+            None if from_now => From::Now,
+            None => From::After(0),
+        }
+    }
+}
+
 pub(crate) fn events(
     state: Option<&Path>,
     patterns: &[EventPattern],
-    after: u64,
+    from: From,
     follow: bool,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let mut reader = EventReader::new(state::open(state)?, after, patterns.to_vec());
+    // A follower may come before the first event is emitted.
+    let mut store = if follow { state::open(state)? } else { state::look(state)? };
+    let after = match from {
+        From::After(number) => number,
+        From::Now => store.last_event()?,
+    };
+    let times = Times::now();
+    let mut reader = EventReader::new(store, after, patterns.to_vec());
     if follow {
-        reader.follow(|event| show(event, form))?;
+        reader.follow(|event| show(event, &times, form))?;
         return Ok(Exit::Success);
     }
     while !reader.is_at_end()? {
-        if !reader.read()?.iter().all(|event| show(event, form)) {
+        if !reader.read()?.iter().all(|event| show(event, &times, form)) {
             break;
         }
     }
@@ -55,12 +83,12 @@ struct Emitted<'a> {
     at: Option<i64>,
 }
 
-/// Prints an event; whether somebody takes more.
-fn show(event: &Event, form: Form) -> bool {
+/// Prints an event. Returns whether the reader of standard output takes more.
+fn show(event: &Event, times: &Times, form: Form) -> bool {
     let Event { number, name, at_ms } = event;
     let at = Some(*at_ms);
     let line = match form {
-        Form::Text => format!("{number}\t{}\n", plain(name)),
+        Form::Text => format!("{number}\t{}\t{}\n", times.stamp(*at_ms), plain(name)),
         Form::Json => json(&Emitted { schema: 1, event: "emitted", number: *number, name, at }),
     };
     let mut stdout = io::stdout().lock();

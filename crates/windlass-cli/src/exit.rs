@@ -1,6 +1,7 @@
 //! How the command ends: the exit codes that scripts rely on.
 
 use std::error::Error;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use windlass_server::{
@@ -9,10 +10,12 @@ use windlass_server::{
 };
 use windlass_workflow::{Mistakes, ParamErrors};
 
-use crate::guard::LoneGuardError;
+use crate::guard::{LoneGuardError, NotAtGuard};
 use crate::init::InitError;
 use crate::man::ManError;
 use crate::show::PictureError;
+use crate::store::GroupError;
+use crate::talk::tame;
 use crate::workflow_file::{DirError, FileError};
 
 /// How the command ends.
@@ -52,8 +55,15 @@ impl From<RunOutcome> for Exit {
 }
 
 impl Exit {
+    /// Prints why something failed, and returns how the command ends then.
+    pub(crate) fn told(failure: &(dyn Error + 'static)) -> Self {
+        // A caller that has closed the stream still gets the exit code.
+        let _ = writeln!(io::stderr(), "windlass: {}", tame(&failure.to_string()));
+        Exit::from(failure)
+    }
+
     /// As `docs/command.md` lists them.
-    fn code(self) -> u8 {
+    pub(crate) fn code(self) -> u8 {
         let code = match self {
             Exit::Success => 0,
             Exit::Failed => 1,
@@ -116,6 +126,24 @@ impl From<&(dyn Error + 'static)> for Exit {
     }
 }
 
+/// Returns whether something was looked for that another store may have.
+pub(crate) fn depends_on_store(failure: &(dyn Error + 'static)) -> bool {
+    let in_store = |store: &StoreError| {
+        let claimed = matches!(store, StoreError::Claim(_));
+        claimed || matches!(store, StoreError::UnknownRun { .. } | StoreError::AmbiguousRun { .. })
+    };
+    let looked = |look: &LookError| match look {
+        LookError::Store(store) => in_store(store),
+        LookError::UnknownRun { .. } | LookError::UnknownWorkflow { .. } => true,
+        LookError::AmbiguousRun { .. } | LookError::NoRuns => true,
+        _ => false,
+    };
+    failure.downcast_ref::<LookError>().is_some_and(looked)
+        || failure.downcast_ref::<StoreError>().is_some_and(in_store)
+        || matches!(failure.downcast_ref(), Some(HoldError::Store(store)) if in_store(store))
+        || matches!(failure.downcast_ref(), Some(RunError::Store(store)) if in_store(store))
+}
+
 /// Whether the fault lies in what was asked for.
 fn is_usage(failure: &(dyn Error + 'static)) -> bool {
     failure.is::<Mistakes>()
@@ -123,9 +151,11 @@ fn is_usage(failure: &(dyn Error + 'static)) -> bool {
         || failure.is::<FileError>()
         || failure.is::<InitError>()
         || failure.is::<LoneGuardError>()
+        || failure.is::<NotAtGuard>()
         || failure.is::<ManError>()
         || failure.is::<PictureError>()
         || failure.is::<DirError>()
+        || failure.is::<GroupError>()
 }
 
 fn of_store(failure: &StoreError) -> Exit {

@@ -8,16 +8,22 @@ use windlass_workflow::{GraphFormat, graph as draw};
 use crate::arguments::{Form, Format};
 use crate::exit::Exit;
 use crate::output::print;
-use crate::workflow_file::WorkflowFile;
+use crate::workflow_file::{WorkflowFile, named_or_default};
 
 pub(crate) fn graph(
-    path: &Path,
+    path: Option<&Path>,
     format: Option<Format>,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let Some(WorkflowFile { workflow, .. }) = WorkflowFile::open(path, Form::Text)? else {
+    let Some(file) = WorkflowFile::parse(named_or_default(path)?, form)? else {
         return Ok(Exit::Usage);
     };
+    let workflow = &file.workflow;
+    // Standard output is for the graph alone.
+    Form::Text.warn(&file.name, &workflow.warnings().for_run());
+    if let Err(mistakes) = workflow.require_steps() {
+        return Ok(form.refuse(&file.name, &mistakes));
+    }
     let format = match format {
         Some(Format::Text) => GraphFormat::Text,
         Some(Format::Dot) => GraphFormat::Dot,

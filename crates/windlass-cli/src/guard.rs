@@ -1,5 +1,8 @@
 //! `windlass guard`, and what a person decides about one that waits.
 
+mod hook;
+
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
@@ -7,7 +10,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use thiserror::Error as ThisError;
-use windlass_server::{GuardEnd, GuardNews, Verdict, Watch, decide, decide_step, find_run, watch};
+use windlass_server::{
+    Ask, GuardEnd, GuardNews, RunState, RunView, StepState, UsedUp, Verdict, Watch, ask, decide,
+    fits, step_argument, watch,
+};
 use windlass_workflow::{Command, Guard, Plan, Template, Variable};
 
 use crate::arguments::{Form, Target};
@@ -64,16 +70,71 @@ pub(crate) fn verdict(
     match target {
         Target::Guard(name) => {
             decide(&mut store, &format!("guard/{name}"), verdict)?;
-            let decided = decided(verdict);
-            eprintln!("told whoever waits for guard {:?} now: it is {decided}", plain(name));
+            let (decided, name) = (decided(verdict), plain(name));
+            eprintln!("{decided} guard {name:?}, for a windlass guard that waits for it now");
         }
         Target::Step { run, step } => {
-            let run = find_run(&mut store, run)?.id;
-            decide_step(&mut store, &run, step, verdict)?;
-            eprintln!("told run {run}: {step} is {}", decided(verdict));
+            let view = RunView::find(&mut store, run)?;
+            let (run, steps) = (&view.run.id, at_guards(&view, step)?);
+            let asks: Vec<_> =
+                steps.iter().map(|step| Ask::Decide((*step).to_owned(), verdict)).collect();
+            ask(&mut store, run, &asks)?;
+            eprintln!("{} in run {run}: {}", decided(verdict), plain(&steps.join(", ")));
         }
     }
     Ok(Exit::Success)
+}
+
+/// The steps that `step` names and that wait at a guard. In an interrupted run none does: what it
+/// waited for when it was killed is checked anew when it goes on.
+fn at_guards<'a>(view: &'a RunView, step: &str) -> Result<Vec<&'a str>, Box<dyn Error>> {
+    let places = view.places(step)?;
+    let is_led = matches!(view.state, RunState::UnderWay { .. });
+    let guarded = view.guarded().into_iter().filter(|_| is_led);
+    let waiting: BTreeSet<_> = guarded.map(|(step, _)| step).collect();
+    let names = places.iter().map(|place| view.steps[*place].name.as_str());
+    let steps: Vec<_> = names.filter(|step| waiting.contains(step)).collect();
+    match steps.is_empty() {
+        true => Err(NotAtGuard::of(view, &places).into()),
+        false => Ok(steps),
+    }
+}
+
+/// Why there is no guard of a step to decide about.
+#[derive(Debug, ThisError)]
+#[error("step {step:?} of run {run} {why}")]
+pub(crate) struct NotAtGuard {
+    run: String,
+    step: String,
+    why: String,
+}
+
+impl NotAtGuard {
+    /// Tells where the first of these steps is instead: the one of them that comes to a guard first is
+    /// one that has not ended.
+    fn of(view: &RunView, places: &[usize]) -> Self {
+        let open = places.iter().find(|place| !view.steps[**place].state.is_end());
+        let place = *open.unwrap_or(&places[0]);
+        let (run, step) = (view.run.id.clone(), &view.steps[place]);
+        let guards = view.guards(place);
+        let state = step.state;
+        let target = step_argument(&run, &step.name);
+        let why = match view.state {
+            _ if guards.is_empty() => "has no guard".to_owned(),
+            _ if state.is_end() => format!("has ended: {}", state.word()),
+            RunState::Interrupted => {
+                format!(
+                    "is not at a guard: the run is interrupted; go on with: windlass resume {run}"
+                )
+            }
+            _ if state == StepState::Running => "is running: it is not at a guard now".to_owned(),
+            _ => format!(
+                "is not at its guard {} yet; what it waits for: windlass why {target}",
+                guards.join(", ")
+            ),
+        };
+        Self { run, step: step.name.clone(), why }
+    }
 }
 
 fn decided(verdict: Verdict) -> &'static str {
@@ -122,7 +183,11 @@ impl Alone<'_> {
     /// Everything that the texts of this guard refer to, and what every command of it sees.
     fn env(&self) -> Result<Vec<(String, String)>, LoneGuardError> {
         let mut env = vec![("WINDLASS_GUARD".to_owned(), self.guard.name.clone())];
-        for (name, value) in &self.plan.params {
+        for (name, value) in self.plan.hook_env() {
+            // One that needs the id of a run has no value here.
+            env.extend(self.fill(value).ok().map(|value| (name.to_owned(), value)));
+        }
+        for (name, value) in self.plan.params.iter().filter(|(_, value)| fits(value)) {
             env.push((format!("WINDLASS_PARAM_{name}"), value.clone()));
         }
         let hook = self.plan.hooks.escalate.iter().flat_map(Command::variables);
@@ -143,10 +208,10 @@ impl Alone<'_> {
             // The only check is told as the end.
             GuardNews::NotYet(_) if self.checks_once() => {}
             GuardNews::NotYet(why) => eprintln!("{name}: not yet: {why}"),
-            GuardNews::Blocked => eprintln!("{name}: its time is over; it is still checked"),
-            GuardNews::Escalated => {
+            GuardNews::Blocked(used_up) => eprintln!("{name}: {used_up}; it is still checked"),
+            GuardNews::Escalated(used_up) => {
                 eprintln!(
-                    "{name}: its time is over; decide with: windlass approve {target}, or windlass reject {target}"
+                    "{name}: {used_up}; decide with: windlass approve {target}, or windlass reject {target}"
                 );
                 self.escalate(env);
             }
@@ -177,10 +242,8 @@ impl Alone<'_> {
         let mut command = Process::new(program);
         command.args(words).current_dir(&self.dir);
         command.envs(env.iter().map(|(name, value)| (name, value)));
-        match command.status() {
-            Ok(status) if status.success() => {}
-            Ok(status) => eprintln!("on.escalate: {status}"),
-            Err(error) => eprintln!("on.escalate cannot be run: {error}"),
+        if let Some(why) = hook::run(&mut command, self.plan.hooks.limit()) {
+            eprintln!("on.escalate: {why}");
         }
     }
 
@@ -189,7 +252,12 @@ impl Alone<'_> {
             GuardEnd::Passed => ("passed", None, Exit::Success),
             GuardEnd::Approved => ("approved", None, Exit::Success),
             GuardEnd::Rejected => ("rejected", None, Exit::Failed),
-            GuardEnd::TimedOut => ("timed out", None, Exit::TimedOut),
+            GuardEnd::TimedOut(used_up @ UsedUp::Time(_)) => {
+                ("timed out", Some(used_up.to_string()), Exit::TimedOut)
+            }
+            GuardEnd::TimedOut(used_up) => {
+                ("not passed", Some(used_up.to_string()), Exit::TimedOut)
+            }
             GuardEnd::NotYet(why) => {
                 ("not yet", why.as_ref().map(ToString::to_string), Exit::NotHad)
             }
@@ -209,6 +277,8 @@ impl Alone<'_> {
                 Some(_) if exit == Exit::NotHad && !self.checks_once() => {
                     eprintln!("{name}: {word}, and the wait is over");
                 }
+                // That says how it ended by itself.
+                Some(why) if exit == Exit::TimedOut => eprintln!("{name}: {why}"),
                 Some(why) => eprintln!("{name}: {word}: {why}"),
                 None => eprintln!("{name}: {word}"),
             },

@@ -4,7 +4,9 @@ use std::error::Error;
 use std::path::Path;
 
 use serde::Serialize;
-use windlass_server::{HolderId, NameView, People, StoredLease, StoredTicket};
+use windlass_server::{
+    HoldState, HolderId, NameView, People, StoredLease, StoredTicket, Timestamp, user_name,
+};
 
 use crate::arguments::Form;
 use crate::exit::Exit;
@@ -13,23 +15,38 @@ use crate::state;
 use crate::style::plain;
 use crate::times::{Times, span};
 
-pub(crate) fn holders(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn Error>> {
-    let mut store = state::open(state)?;
-    let views = store.overview()?;
+pub(crate) fn holders(
+    state: Option<&Path>,
+    name: Option<&str>,
+    form: Form,
+) -> Result<Exit, Box<dyn Error>> {
+    let mut store = state::look(state)?;
+    let dir = state::dir(state)?.display().to_string();
+    let (mut views, now) = store.look(|transaction| {
+        let views = transaction.overview()?;
+        Ok((views, transaction.moment().at))
+    })?;
+    views.retain(|view| name.is_none_or(|name| view.name.text() == name));
     let people = People::among(&mut store, views.iter().flat_map(holders_of))?;
     let mut text = String::new();
-    for mut row in views.iter().flat_map(rows) {
+    for mut row in views.iter().flat_map(|view| rows(view, now)) {
         let holder = HolderId::new(row.holder);
+        row.store = &dir;
         row.step = people.step(&holder);
         text += &match form {
             Form::Text => row.text(&people.name(&holder)) + "\n",
             Form::Json => json(&row),
         };
     }
-    if text.is_empty() && form == Form::Text {
-        eprintln!("nothing is held, and nobody waits");
-    }
     print(&text);
+    if form == Form::Text {
+        match (text.is_empty(), name) {
+            (false, _) => {}
+            (true, None) => eprintln!("nothing is held, and no process waits"),
+            (true, Some(name)) => eprintln!("{name:?} is not held, and no process waits for it"),
+        }
+        eprintln!("store: {}", plain(&dir));
+    }
     Ok(Exit::Success)
 }
 
@@ -51,31 +68,37 @@ struct Row<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<String>,
     /// `held` or `waiting`; `gone` if its process has ended or the machine was booted since, `stale` if
-    /// somebody has found it so.
+    /// its lease is over.
     state: &'static str,
     weight: u32,
     token: Option<u64>,
     /// Milliseconds since 1970.
     since: i64,
     pid: Option<u32>,
+    /// The user, by name or number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<String>,
+    /// Where all of this was found.
+    store: &'a str,
 }
 
-fn rows(view: &NameView) -> Vec<Row<'_>> {
-    let leases = view.leases.iter().map(|lease| of_lease(view, lease));
+fn rows(view: &NameView, now: Timestamp) -> Vec<Row<'_>> {
+    let leases = view.leases.iter().map(|lease| of_lease(view, lease, now));
     leases.chain(view.tickets.iter().map(|ticket| of_ticket(view, ticket))).collect()
 }
 
-fn of_lease<'a>(view: &'a NameView, stored: &'a StoredLease) -> Row<'a> {
+fn of_lease<'a>(view: &'a NameView, stored: &'a StoredLease, now: Timestamp) -> Row<'a> {
     let StoredLease { lease, owner, .. } = stored;
-    let state = match lease.presence {
-        _ if owner.is_gone() => "gone",
-        windlass_server::Presence::Presumed => "held",
-        _ => "stale",
+    let state = match stored.state(now) {
+        HoldState::Gone => "gone",
+        HoldState::Stale => "stale",
+        _ => "held",
     };
+    let user = owner.uid.map(user_name);
     let pid = owner.process.as_ref().map(|process| process.pid);
     let token = Some(lease.token.0);
     let (weight, since) = (lease.weight, owner.since_ms);
-    row(view, Row { state, weight, token, since, pid, ..Row::of(lease.holder.as_str()) })
+    row(view, Row { state, weight, token, since, pid, user, ..Row::of(lease.holder.as_str()) })
 }
 
 fn of_ticket<'a>(view: &'a NameView, stored: &'a StoredTicket) -> Row<'a> {
@@ -105,16 +128,24 @@ impl<'a> Row<'a> {
             token: None,
             since: 0,
             pid: None,
+            user: None,
+            store: "",
         }
     }
 
     fn text(&self, holder: &str) -> String {
-        let Row { kind, name, state, weight, .. } = self;
+        let Row { kind, name, weight, .. } = self;
         let holder = plain(holder);
         let of = self.capacity.map(|capacity| format!(" {weight} of {capacity}"));
         let token = self.token.map(|token| format!(", token {token}")).unwrap_or_default();
         let for_how_long = span(Times::now().since(self.since));
         let of = of.unwrap_or_default();
-        format!("{kind} {name:?}: {state}{of} by {holder} for {for_how_long}{token}")
+        let what = if self.token.is_some() { "held" } else { "waiting" };
+        let more = match self.state {
+            "gone" => "; its process is gone",
+            "stale" => "; its heartbeats have stopped",
+            _ => "",
+        };
+        format!("{kind} {name:?}: {what}{of} by {holder} for {for_how_long}{token}{more}")
     }
 }

@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use thiserror::Error as ThisError;
 
 use crate::exit::Exit;
+use crate::workflow_file::DEFAULT as FILE;
 
-const FILE: &str = "windlass.toml";
 const TEXT: &str = include_str!("starter.toml");
 
 /// Why no file was written.
@@ -26,6 +26,6 @@ pub(crate) fn init() -> Result<Exit, Box<dyn Error>> {
         _ => InitError::Io(error),
     })?;
     file.write_all(TEXT.as_bytes()).map_err(InitError::Io)?;
-    eprintln!("wrote {FILE}; look at it, then try: windlass run {FILE}");
+    eprintln!("wrote {FILE}; look at it, then try: windlass run");
     Ok(Exit::Success)
 }

@@ -3,10 +3,11 @@
 use std::error::Error;
 use std::io::{self, IsTerminal};
 use std::path::Path;
+use std::time::Duration;
 
 use windlass_server::{
-    Hold, HoldError, HolderId, LeaseTerms, Need, People, Refused, StoreOpener, hold,
-    waits_for_its_own,
+    Hold, HoldError, HolderId, LeaseTerms, Leftover, Need, People, Refused, StoreOpener, hold,
+    other_users_leftover, user_name, waits_for_its_own,
 };
 
 use crate::arguments::{Form, Holding, LockArguments, SemArguments};
@@ -14,6 +15,7 @@ use crate::exit::Exit;
 use crate::primitive;
 use crate::state;
 use crate::style::plain;
+use crate::times::span;
 
 pub(crate) fn lock(
     state: Option<&Path>,
@@ -24,7 +26,7 @@ pub(crate) fn lock(
         return primitive::lock(state, primitive, form);
     }
     let needs = arguments.names.iter().cloned().map(Need::one).collect();
-    run(state, needs, None, &arguments.holding)
+    run(state, needs, None, arguments.wait(), &arguments.holding)
 }
 
 pub(crate) fn sem(
@@ -38,25 +40,28 @@ pub(crate) fn sem(
     let name = arguments.name.clone().expect("it is required without a primitive");
     let weight = arguments.slots.weight;
     let declared = arguments.slots.capacity.map(|capacity| (name.text().to_owned(), capacity));
-    run(state, vec![Need { name, weight }], declared, &arguments.holding)
+    let holding = &arguments.holding;
+    run(state, vec![Need { name, weight }], declared, holding.wait, holding)
 }
 
 fn run(
     state: Option<&Path>,
     needs: Vec<Need>,
     declared: Option<(String, u32)>,
+    wait: Option<Duration>,
     holding: &Holding,
 ) -> Result<Exit, Box<dyn Error>> {
-    let Holding { wait, terms, command } = holding;
+    let Holding { terms, command, conflict_exit_code, .. } = holding;
     let (terms, command) = (LeaseTerms::from(terms), command.clone());
-    let order = Hold { needs, declared, wait: *wait, terms, command };
+    let order = Hold { needs, declared, wait, terms, command };
     let store = state::open(state)?;
     let people = store.opener();
     match hold(store, &order, |refused| tell(&people, &order.needs, refused)) {
         Err(HoldError::NotHad { name, by }) => {
             let by = called(&people, &by);
-            eprintln!("windlass: {name} was not had in time: {by} has it or stands before us");
-            Ok(Exit::NotHad)
+            eprintln!("windlass: could not get {name} in time: held by, or queued behind, {by}");
+            eprintln!("  store: {}", state::dir(state)?.display());
+            Ok(Exit::Command(i32::from(*conflict_exit_code)))
         }
         ended => Ok(Exit::Command(ended?)),
     }
@@ -65,6 +70,9 @@ fn run(
 /// Tells a person for what the command waits; scripts would only log it. One that may wait for itself says
 /// so in any case.
 pub(crate) fn tell(store: &StoreOpener, needs: &[Need], refused: &Refused) {
+    if let Some(leftover) = other_users_leftover(refused) {
+        return tell_leftover(leftover);
+    }
     let own = store.open().and_then(|mut store| waits_for_its_own(&mut store, needs, refused));
     if let Ok(Some((name, by))) = own {
         let by = called(store, &by);
@@ -79,8 +87,19 @@ pub(crate) fn tell(store: &StoreOpener, needs: &[Need], refused: &Refused) {
     }
 }
 
+/// Tells that a name is kept by what another user has left running.
+fn tell_leftover(leftover: &Leftover) {
+    let Leftover { name, uid, left, .. } = leftover;
+    let user = uid.map_or_else(|| "another user".to_owned(), user_name);
+    eprintln!(
+        "windlass: {name}: its holder has ended or hangs, and only {user} or root may end what it \
+         has left running; the name is free when its lease is over, in {} at most",
+        span(*left)
+    );
+}
+
 /// What people call a holder: a step by its run and its name.
-fn called(store: &StoreOpener, holder: &HolderId) -> String {
+pub(crate) fn called(store: &StoreOpener, holder: &HolderId) -> String {
     let people = store.open().ok().and_then(|mut store| People::among(&mut store, [holder]).ok());
     plain(&people.unwrap_or_default().name(holder))
 }

@@ -1,14 +1,19 @@
 //! `windlass log`: what steps have written.
+//!
+//! Inside a run it leaves out the logs that its own output ends up in, and without `-f` it reads each log
+//! up to the length that it had at the beginning: so it never reads what it writes itself.
 
 use std::error::Error;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use serde::Serialize;
-use windlass_server::{AttemptEnd, AttemptView, LookError, RunView, StepView};
+use windlass_server::{AttemptEnd, AttemptView, LookError, OwnLogs, RunView, StepView};
 
-use crate::arguments::{Form, LogArguments};
+use crate::arguments::{Form, LogArguments, StepTarget};
 use crate::exit::Exit;
 use crate::look::{attempt_of, ending};
 use crate::output::json;
@@ -17,11 +22,15 @@ use crate::style::{Style, plain};
 
 mod follow;
 mod part;
+mod screen;
 
 use self::part::{Last, Part};
+use self::screen::Screen;
 
 /// How much is read of one log before it is told, and the others' turn.
 const MOUTHFUL: u64 = 1 << 20;
+/// How much of a log is read at once.
+const PIECE: usize = 64 << 10;
 /// The hooks of a run, as their logs are called.
 const HOOKS: [&str; 3] = ["on.escalate", "on.success", "on.failure"];
 
@@ -30,13 +39,10 @@ pub(crate) fn log(
     arguments: &LogArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let mut store = state::open(state)?;
-    let (run, step) = match arguments.target.split_once('/') {
-        Some((run, step)) => (run, Some(step)),
-        None => (arguments.target.as_str(), None),
-    };
+    let mut store = state::look(state)?;
+    let StepTarget { run, step } = &arguments.target;
     let view = RunView::find(&mut store, run)?;
-    let wanted = Wanted::find(&view, step)?;
+    let wanted = Wanted::find(&view, step.as_deref())?;
     let written = if arguments.follow {
         follow::follow(&mut store, view, &wanted, form)?
     } else {
@@ -53,40 +59,48 @@ pub(crate) fn log(
 }
 
 /// What of a run is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Wanted {
-    /// Only this step.
-    step: Option<usize>,
-    /// Only this attempt of it.
+    /// Only these steps.
+    steps: Option<Vec<usize>>,
+    /// Only this attempt of them.
     attempt: Option<u32>,
+    /// What this command prints ends up in these logs, which are left out.
+    own: OwnLogs,
 }
 
 impl Wanted {
     /// Reads `STEP[@ATTEMPT]`. The name of a step may have an `@` of its own.
     fn find(view: &RunView, text: Option<&str>) -> Result<Self, LookError> {
-        let Some(text) = text else { return Ok(Self { step: None, attempt: None }) };
-        let unknown = match view.place(text) {
-            Ok(place) => return Ok(Self { step: Some(place), attempt: None }),
+        let own = OwnLogs::of_this_process();
+        let Some(text) = text else { return Ok(Self { steps: None, attempt: None, own }) };
+        let unknown = match view.places(text) {
+            Ok(places) => return Ok(Self { steps: Some(places), attempt: None, own }),
             Err(unknown) => unknown,
         };
         let parts =
             text.rsplit_once('@').and_then(|(step, number)| Some((step, number.parse().ok()?)));
         let Some((step, attempt)) = parts else { return Err(unknown) };
-        let place = view.place(step)?;
-        let known = &view.steps[place];
-        if !known.attempts.iter().any(|known| known.number == attempt) {
-            let (run, step) = (view.run.id.clone(), known.name.clone());
-            let attempts = known.attempts.len();
+        let places = view.places(step)?;
+        let attempts = || places.iter().flat_map(|place| &view.steps[*place].attempts);
+        if !attempts().any(|known| known.number == attempt) {
+            let (run, step) = (view.run.id.clone(), step.to_owned());
+            let attempts = attempts().map(|known| known.number).max().unwrap_or_default();
             return Err(LookError::UnknownAttempt { run, step, attempt, attempts });
         }
-        Ok(Self { step: Some(place), attempt: Some(attempt) })
+        Ok(Self { steps: Some(places), attempt: Some(attempt), own })
+    }
+
+    /// Whether it is the output of one step, which needs no name before its lines.
+    fn is_one_step(&self) -> bool {
+        self.steps.as_ref().is_some_and(|places| places.len() == 1)
     }
 
     /// The logs that are wanted: attempts in the order in which they began, each with what followed
     /// it in any case, then the run's hooks.
-    fn of(self, view: &RunView) -> Vec<Piece> {
-        let steps = view.steps.iter().enumerate();
-        let steps = steps.filter(|(place, _)| self.step.is_none_or(|wanted| wanted == *place));
+    fn of(&self, view: &RunView) -> Vec<Piece> {
+        let is_wanted = |place: &usize| self.steps.as_ref().is_none_or(|all| all.contains(place));
+        let steps = view.steps.iter().enumerate().filter(|(place, _)| is_wanted(place));
         let attempts = steps.flat_map(|(_, step)| step.attempts.iter().map(move |own| (step, own)));
         let mut wanted: Vec<_> = attempts
             .filter(|(_, own)| self.attempt.is_none_or(|wanted| wanted == own.number))
@@ -96,10 +110,21 @@ impl Wanted {
             .into_iter()
             .flat_map(|(step, attempt)| Piece::of_attempt(step, attempt))
             .collect();
-        if self.step.is_none() {
+        if self.steps.is_none() {
             pieces.extend(HOOKS.into_iter().filter_map(|hook| Piece::of_hook(view, hook)));
         }
+        pieces.retain(|piece| !self.own.contains(&piece.path));
         pieces
+    }
+}
+
+impl Wanted {
+    /// Why there is nothing to print.
+    fn why_nothing(&self, view: &RunView) -> &'static str {
+        match self.own.is_any_in(&view.logs) {
+            true => "there is no other log than the one that this command prints to",
+            false => "nothing of that has begun",
+        }
     }
 }
 
@@ -140,9 +165,15 @@ impl Piece {
         path.exists().then_some(Self { path, step: None, part, heading, ended, sure })
     }
 
+    /// Returns how many bytes are in it.
+    fn length(&self) -> u64 {
+        windlass_server::log_length(&self.path)
+    }
+
     /// Opens it, and tells if that cannot be done.
     fn open(&self, view: &RunView) -> Opened {
-        match File::open(&self.path) {
+        let opened = open_file(&self.path).and_then(|_| windlass_server::open_log(&self.path));
+        match opened {
             Ok(file) => Opened::Log(file),
             // Whoever printed nothing may have left no log, where there are logs.
             Err(error)
@@ -181,9 +212,19 @@ impl Piece {
     }
 }
 
+/// Opens the file of a log. Whatever else stands in its place is refused, and not waited for.
+fn open_file(path: &Path) -> io::Result<File> {
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("not a regular file")),
+    }
+}
+
 /// What there is of a log.
 enum Opened {
-    Log(File),
+    Log(Box<dyn Read>),
     /// None was written.
     Nothing,
     /// It should be there and cannot be read, which was told.
@@ -228,12 +269,14 @@ fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<usize> {
     let style = Style::of_stdout();
     let pieces = wanted.of(view);
     if pieces.is_empty() {
-        eprintln!("nothing of that has begun");
+        eprintln!("{}", wanted.why_nothing(view));
     }
-    let alone = wanted.step.is_some() && pieces.len() == 1;
+    // What steps print from now on is left for the next time.
+    let lengths: Vec<_> = pieces.iter().map(Piece::length).collect();
+    let alone = wanted.is_one_step() && pieces.len() == 1;
     let mut stdout = io::stdout().lock();
     let mut lost = 0;
-    for (place, piece) in pieces.iter().enumerate() {
+    for (place, (piece, length)) in pieces.iter().zip(lengths).enumerate() {
         if form == Form::Text && !alone {
             let gap = if place > 0 { "\n" } else { "" };
             writeln!(stdout, "{gap}{}", style.bold(&piece.heading))?;
@@ -241,9 +284,9 @@ fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<usize> {
         match (piece.open(view), form) {
             (Opened::Nothing, _) => {}
             (Opened::Lost, _) => lost += 1,
-            (Opened::Log(mut file), Form::Text) => drop(io::copy(&mut file, &mut stdout)?),
+            (Opened::Log(file), Form::Text) => print_text(&mut stdout, file.take(length))?,
             (Opened::Log(file), Form::Json) => {
-                print_lines(&mut stdout, &view.run.id, piece, &file)?;
+                print_lines(&mut stdout, &view.run.id, piece, file.take(length))?;
             }
         }
     }
@@ -251,10 +294,27 @@ fn print_all(view: &RunView, wanted: &Wanted, form: Form) -> io::Result<usize> {
     Ok(lost)
 }
 
-fn print_lines(out: &mut impl Write, run: &str, piece: &Piece, file: &File) -> io::Result<()> {
+fn print_text(out: &mut impl Write, mut file: impl Read) -> io::Result<()> {
+    let (mut screen, mut buffer) = (Screen::new(String::new()), vec![0; PIECE]);
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return screen.finish(out),
+            Ok(length) => screen.print(&buffer[..length], out)?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn print_lines(
+    out: &mut impl Write,
+    run: &str,
+    piece: &Piece,
+    mut log: impl Read,
+) -> io::Result<()> {
     let mut unread = Vec::new();
     loop {
-        let read = Read::take(file, MOUTHFUL).read_to_end(&mut unread)?;
+        let read = log.by_ref().take(MOUTHFUL).read_to_end(&mut unread)?;
         let mut done = 0;
         while let Some(part) = Part::first(&unread[done..], Last(read == 0)) {
             out.write_all(piece.line_json(run, &part).as_bytes())?;

@@ -1,7 +1,9 @@
 //! Runs, steps and attempts as text and as JSON, for all verbs that look.
 
 use serde::Serialize;
-use windlass_server::{AttemptEnd, AttemptView, Listed, RunState, RunView, StepState, StepView};
+use windlass_server::{
+    AttemptEnd, AttemptView, Listed, RunState, RunView, StepState, StepView, user_name,
+};
 
 use crate::style::Ink;
 use crate::times::{between, span};
@@ -90,6 +92,11 @@ pub(crate) struct RunJson<'a> {
     running: Option<Vec<&'a str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<String>,
+    /// Where it was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<&'a str>,
 }
 
 /// How many steps are where.
@@ -121,6 +128,8 @@ impl<'a> RunJson<'a> {
             steps: None,
             running: None,
             error: None,
+            user: listing.uid.map(user_name),
+            store: None,
         }
     }
 
@@ -145,12 +154,15 @@ impl<'a> RunJson<'a> {
             }),
             running: Some(running(view)),
             error: None,
+            user: view.run.uid.map(user_name),
+            store: None,
         }
     }
 
-    pub(crate) fn listed(listed: &'a Listed) -> Self {
+    /// A run in the list of a store.
+    pub(crate) fn listed(listed: &'a Listed, store: &'a str) -> Self {
         match &listed.view {
-            Ok(view) => Self::of(view),
+            Ok(view) => Self { store: Some(store), ..Self::of(view) },
             Err(error) => Self {
                 schema: 1,
                 event: "run_view",
@@ -166,6 +178,8 @@ impl<'a> RunJson<'a> {
                 steps: None,
                 running: None,
                 error: Some(error.to_string()),
+                user: None,
+                store: Some(store),
             },
         }
     }

@@ -8,6 +8,7 @@ mod arguments;
 mod check;
 mod clean;
 mod completions;
+mod diagnostics;
 mod display;
 mod events;
 mod exit;
@@ -27,6 +28,7 @@ mod run;
 mod schema;
 mod show;
 mod state;
+mod store;
 mod style;
 mod table;
 mod times;
@@ -84,15 +86,14 @@ fn carry_out(arguments: &Arguments) -> Exit {
     let shown = run::Shown { mode: arguments.output, form };
     let exit = match &arguments.verb {
         Verb::Run { file, steps, params, jobs } => {
-            let order =
-                RunArguments { file, steps, params, jobs: jobs.and_then(|Jobs(jobs)| jobs) };
-            run::run(state, &order, shown)
+            let (file, jobs) = (file.as_deref(), jobs.and_then(|Jobs(jobs)| jobs));
+            run::run(state, &RunArguments { file, steps, params, jobs }, shown)
         }
         Verb::Retry { run, steps } => run::retry(state, run, steps, shown),
         Verb::Cancel { target } => run::cancel(state, target, shown),
-        Verb::Resume { run } => run::resume(state, run, shown),
-        Verb::Check { file, params } => check::check(file, params, form),
-        Verb::Graph { file, format } => graph::graph(file, *format, form),
+        Verb::Resume { run } => run::resume(state, run.as_deref(), shown),
+        Verb::Check { files, params } => check::check(files, params, form),
+        Verb::Graph { file, format } => graph::graph(file.as_deref(), *format, form),
         Verb::Schema => schema::schema(),
         Verb::Init => init::init(),
         Verb::Lock(lock) => lock::lock(state, lock, form),
@@ -103,8 +104,9 @@ fn carry_out(arguments: &Arguments) -> Exit {
         Verb::Approve { target } => guard::verdict(state, target, Verdict::Approve),
         Verb::Reject { target } => guard::verdict(state, target, Verdict::Reject),
         Verb::Emit { event } => events::emit(state, event, form),
-        Verb::Events { patterns, follow, after } => {
-            events::events(state, patterns, *after, *follow, form)
+        Verb::Events { patterns, follow, all, after } => {
+            let from = events::From::of(*after, *follow && !*all);
+            events::events(state, patterns, from, *follow, form)
         }
         Verb::Ps => ps::ps(state, form),
         Verb::History(history) => ps::history(state, history, form),
@@ -114,11 +116,15 @@ fn carry_out(arguments: &Arguments) -> Exit {
         Verb::Prune(prune) => prune::prune(state, prune, form),
         Verb::Completions { shell } => completions::completions(*shell),
         Verb::Man(man) => man::man(man),
-        Verb::Holders => holders::holders(state, form),
+        Verb::Holders { name } => holders::holders(state, name.as_deref(), form),
+        Verb::Store(store) => store::store(state, arguments.system, store, form),
     };
     exit.unwrap_or_else(|failure| {
-        // Whoever has closed the stream still gets the exit code.
-        let _ = writeln!(io::stderr(), "windlass: {}", talk::tame(&failure.to_string()));
-        Exit::from(&*failure)
+        let exit = Exit::told(&*failure);
+        if let (true, Ok(dir)) = (exit::depends_on_store(&*failure), state::dir(state)) {
+            // A caller that has closed the stream still gets the exit code.
+            let _ = writeln!(io::stderr(), "  store: {}", talk::tame(&dir.display().to_string()));
+        }
+        exit
     })
 }

@@ -14,7 +14,7 @@ use crate::arguments::{
     TokenArguments,
 };
 use crate::exit::Exit;
-use crate::lock::tell;
+use crate::lock::{called, tell};
 use crate::output::{self, json};
 use crate::state;
 
@@ -71,8 +71,11 @@ fn take<K: Kind>(
         }
         Err(HoldError::NotHad { by, .. }) => {
             let result = if matches!(name, Name::Semaphore(_)) { "Full" } else { "Busy" };
-            let holder = Some(by.to_string());
-            print(form, name, &Printed { holder, ..Printed::new(result) });
+            let holder = match form {
+                Form::Text => called(&people, &by),
+                Form::Json => by.to_string(),
+            };
+            print(form, name, &Printed { holder: Some(holder), ..Printed::new(result) });
             Ok(Exit::NotHad)
         }
         Err(error) => Err(error.into()),
@@ -155,9 +158,10 @@ fn print(form: Form, name: &Name, answer: &Printed) {
             let token = *token;
             json(&Printed { kind, name, result, token, from, holder, ..Printed::new("") })
         }
-        Form::Text => match token {
-            Some(token) => format!("{result} {token}\n"),
-            None => format!("{result}\n"),
+        Form::Text => match (token, holder) {
+            (Some(token), _) => format!("{result} {token}\n"),
+            (None, Some(holder)) => format!("{result} {holder}\n"),
+            (None, None) => format!("{result}\n"),
         },
     };
     output::print(&line);

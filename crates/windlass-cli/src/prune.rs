@@ -26,7 +26,7 @@ pub(crate) fn prune(
     let PruneArguments { older_than, keep, interrupted, dry_run } = *arguments;
     let older_than = older_than.or(Some(USUAL).filter(|_| keep.is_none()));
     let pruning = Pruning { older_than, keep, interrupted, dry_run };
-    let pruned = forget(&mut state::open(state)?, &pruning)?;
+    let pruned = forget(&mut state::look(state)?, &pruning)?;
     match form {
         Form::Json => print(&lines(&pruned, dry_run)),
         Form::Text => {
@@ -128,7 +128,11 @@ fn sum(pruned: &Pruned, dry_run: bool) -> String {
         ));
     }
     parts.push(count(pruned.events, "event"));
-    format!("{verb} {}: {} of logs", parts.join(", "), size(bytes))
+    let kept = match pruned.others {
+        0 => String::new(),
+        others => format!("; kept {} of other users", count(others, "run")),
+    };
+    format!("{verb} {}: {} of logs{kept}", parts.join(", "), size(bytes))
 }
 
 fn count(number: usize, noun: &str) -> String {

@@ -18,16 +18,19 @@ use crate::times::{Times, between, span};
 const NAMED: usize = 3;
 
 pub(crate) fn ps(state: Option<&Path>, form: Form) -> Result<Exit, Box<dyn Error>> {
-    let runs = open_runs(&mut state::open(state)?)?;
+    let runs = open_runs(&mut state::look(state)?)?;
+    let dir = state::dir(state)?.display().to_string();
     match form {
         Form::Json => {
-            print(&runs.iter().map(|run| json(&RunJson::listed(run))).collect::<String>());
+            let line = |run| json(&RunJson::listed(run, &dir));
+            print(&runs.iter().map(line).collect::<String>());
         }
         Form::Text => {
             let times = Times::now();
             let mut table = Table::new(["RUN", "WORKFLOW", "STATE", "STEPS", "FOR", "NOW"]);
             runs.iter().for_each(|run| table.row(open_row(run, &times)));
-            show(&table, "no run is under way or interrupted");
+            show(&table, "no runs are running or interrupted");
+            eprintln!("store: {}", plain(&dir));
         }
     }
     Ok(Exit::Success)
@@ -39,7 +42,7 @@ pub(crate) fn history(
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
     let HistoryArguments { workflow, number } = arguments;
-    let runs = ended_runs(&mut state::open(state)?, workflow.as_deref(), *number)?;
+    let runs = ended_runs(&mut state::look(state)?, workflow.as_deref(), *number)?;
     match form {
         Form::Json => {
             print(
@@ -61,7 +64,7 @@ pub(crate) fn history(
                 ]);
             }
             let of = workflow.as_ref().map(|workflow| format!(" of {workflow:?}"));
-            show(&table, &format!("no run{} has ended", plain(&of.unwrap_or_default())));
+            show(&table, &format!("no run{} has ended yet", plain(&of.unwrap_or_default())));
         }
     }
     Ok(Exit::Success)
@@ -80,7 +83,7 @@ fn open_row(run: &Listed, times: &Times) -> [Cell; 6] {
     let since = Cell::from(span(times.since(run.created_ms)));
     let Ok(view) = &run.view else {
         let state = Cell::inked("unreadable", Some(Ink::Red));
-        let note = Cell::from(format!("windlass show {} says why", run.id));
+        let note = Cell::from(format!("see why: windlass show {}", run.id));
         return [id, workflow, state, Cell::default(), since, note];
     };
     let now = match view.state {
@@ -95,12 +98,13 @@ fn open_row(run: &Listed, times: &Times) -> [Cell; 6] {
 /// What goes on in a run, or what it waits for if nothing does.
 fn now(view: &RunView) -> String {
     let (running, guarded) = (running(view), view.guarded());
-    let waits: Vec<_> = guarded.iter().map(|(step, guard)| format!("{step} at {guard}")).collect();
+    let waits: Vec<_> =
+        guarded.iter().map(|(step, guard)| format!("{step} (guard {guard})")).collect();
     let waits: Vec<_> = waits.iter().map(String::as_str).collect();
     match (running.as_slice(), waits.as_slice()) {
         (running, []) => names(running),
-        ([], waits) => format!("waits: {}", names(waits)),
-        (running, waits) => format!("{}; waits: {}", names(running), names(waits)),
+        ([], waits) => format!("waiting: {}", names(waits)),
+        (running, waits) => format!("{}; waiting: {}", names(running), names(waits)),
     }
 }
 

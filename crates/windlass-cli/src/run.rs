@@ -4,19 +4,20 @@ use std::error::Error;
 use std::path::Path;
 
 use windlass_server::{
-    Ask, Coordinator, End, RunError, RunOutcome, RunRecord, RunView, Store, ask, check_step,
-    find_run,
+    Ask, Coordinator, End, Listed, LookError, RunError, RunOutcome, RunRecord, RunState, RunView,
+    Store, ask, find_run, open_runs,
 };
 
-use crate::arguments::Form;
+use crate::arguments::{Form, StepTarget};
 use crate::display::{Display, Options, Outline, OutputMode, Verb};
 use crate::exit::Exit;
 use crate::state;
-use crate::workflow_file::WorkflowFile;
+use crate::style::plain;
+use crate::workflow_file::{WorkflowFile, named_or_default};
 
 /// What `run` was asked for.
 pub(crate) struct RunArguments<'a> {
-    pub(crate) file: &'a Path,
+    pub(crate) file: Option<&'a Path>,
     pub(crate) steps: &'a [String],
     pub(crate) params: &'a [(String, String)],
     pub(crate) jobs: Option<u32>,
@@ -41,9 +42,14 @@ pub(crate) fn run(
     arguments: &RunArguments<'_>,
     shown: Shown,
 ) -> Result<Exit, Box<dyn Error>> {
-    let Some(read) = WorkflowFile::open(arguments.file, shown.form)? else {
+    let path = named_or_default(arguments.file)?;
+    let read = WorkflowFile::open(path, shown.form).map_err(|error| error.or_step(path))?;
+    let Some(read) = read else {
         return Ok(Exit::Usage);
     };
+    if let Err(mistakes) = read.workflow.require_steps() {
+        return Ok(shown.form.refuse(&read.name, &mistakes));
+    }
     let dir = read.dir()?;
     let WorkflowFile { name, text, workflow, .. } = read;
     let order = RunRecord {
@@ -62,11 +68,14 @@ pub(crate) fn run(
 
 pub(crate) fn resume(
     state: Option<&Path>,
-    run: &str,
+    run: Option<&str>,
     shown: Shown,
 ) -> Result<Exit, Box<dyn Error>> {
-    let mut store = state::open(state)?;
-    let run = find_run(&mut store, run)?.id;
+    let mut store = state::look(state)?;
+    let run = match run {
+        Some(run) => find_run(&mut store, run)?.id,
+        None => last_interrupted(&mut store)?,
+    };
     let options = shown.options(Verb::Resume, &store);
     match Coordinator::resume(store, &run) {
         Err(RunError::Over { run, outcome: RunOutcome::Succeeded }) => {
@@ -88,48 +97,61 @@ pub(crate) fn retry(
     steps: &[String],
     shown: Shown,
 ) -> Result<Exit, Box<dyn Error>> {
-    let mut store = state::open(state)?;
+    let mut store = state::look(state)?;
     let run = find_run(&mut store, run)?.id;
     let options = shown.options(Verb::Retry, &store);
     lead(Coordinator::retry(store, &run, steps)?, options)
 }
 
-/// Asks the process that leads the run to end it; ends it here if there is none.
+/// Asks the process that leads the run to cancel it; cancels it here if there is none.
 pub(crate) fn cancel(
     state: Option<&Path>,
-    target: &str,
+    target: &StepTarget,
     shown: Shown,
 ) -> Result<Exit, Box<dyn Error>> {
-    let (run, step) = match target.split_once('/') {
-        Some((run, step)) => (run, Some(step)),
-        None => (target, None),
-    };
-    let mut store = state::open(state)?;
-    let found = find_run(&mut store, run)?;
+    let StepTarget { run, step } = target;
+    let mut store = state::look(state)?;
+    let run = find_run(&mut store, run)?.id;
     let options = shown.options(Verb::Cancel, &store);
-    match Coordinator::cancel(store, &found.id, step) {
+    match Coordinator::cancel(store, &run, step.as_deref()) {
         Ok(coordinator) => lead(coordinator, options).map(|_| Exit::Success),
         Err(RunError::Led { .. }) => {
             let mut store = state::open(state)?;
-            check_step(&found, step)?;
-            refuse_ended(&mut store, &found.id, step)?;
-            ask(&mut store, &found.id, &Ask::Cancel(step.map(str::to_owned)))?;
-            eprintln!("asked run {} to end {}", found.id, step.unwrap_or("everything"));
+            let steps = step.as_deref().map(|step| open_steps(&mut store, &run, step));
+            let (asks, what) = match steps.transpose()? {
+                None => (vec![Ask::Cancel(None)], "everything".to_owned()),
+                Some(steps) => {
+                    let what = steps.join(", ");
+                    (steps.into_iter().map(|step| Ask::Cancel(Some(step))).collect(), what)
+                }
+            };
+            ask(&mut store, &run, &asks)?;
+            eprintln!("asked run {run} to cancel {}", plain(&what));
             Ok(Exit::Success)
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// Refuses a step of a run that somebody leads if there is nothing left of it to end.
-fn refuse_ended(store: &mut Store, run: &str, step: Option<&str>) -> Result<(), Box<dyn Error>> {
-    let Some(step) = step else { return Ok(()) };
+/// The steps that `step` names and that have not ended; refused if there is none.
+fn open_steps(store: &mut Store, run: &str, step: &str) -> Result<Vec<String>, Box<dyn Error>> {
     let view = RunView::find(store, run)?;
-    if view.steps[view.place(step)?].state.is_end() {
+    let steps = view.places(step)?.into_iter().map(|place| &view.steps[place]);
+    let open: Vec<_> =
+        steps.filter(|step| !step.state.is_end()).map(|step| step.name.clone()).collect();
+    if open.is_empty() {
         let (run, step) = (run.to_owned(), step.to_owned());
         return Err(RunError::StepOver { run, step }.into());
     }
-    Ok(())
+    Ok(open)
+}
+
+/// The newest run that was interrupted.
+fn last_interrupted(store: &mut Store) -> Result<String, LookError> {
+    let open = open_runs(store)?;
+    let is_interrupted = |run: &&Listed| run.state() == Some(RunState::Interrupted);
+    let newest = open.iter().find(is_interrupted).map(|run| run.id.clone());
+    newest.ok_or(LookError::NoneInterrupted)
 }
 
 fn lead(coordinator: Coordinator, options: Options) -> Result<Exit, Box<dyn Error>> {

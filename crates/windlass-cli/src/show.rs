@@ -9,7 +9,7 @@ use serde::Serialize;
 use thiserror::Error as ThisError;
 use windlass_server::{CriticalPath, RunState, RunView, StepState, StepView};
 
-use crate::arguments::{Form, ShowArguments};
+use crate::arguments::{Form, ShowArguments, StepTarget};
 use crate::exit::Exit;
 use crate::look::{RunJson, StepJson, ending, run_ink, step_ink, took};
 use crate::output::{json, print};
@@ -30,7 +30,7 @@ const TOLD_MS: i64 = 100;
 
 /// Why there is no picture.
 #[derive(Debug, ThisError)]
-#[error("the picture cannot be written to {path}: {source}")]
+#[error("cannot write the picture to {path}: {source}")]
 pub(crate) struct PictureError {
     path: String,
     source: std::io::Error,
@@ -41,18 +41,23 @@ pub(crate) fn show(
     arguments: &ShowArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let view = RunView::find(&mut state::open(state)?, &arguments.run)?;
+    let StepTarget { run, step } = &arguments.target;
+    let view = RunView::find(&mut state::look(state)?, run)?;
+    let only = step.as_deref().map(|step| view.places(step)).transpose()?;
     let path = CriticalPath::of(&view);
     if let Some(file) = &arguments.svg {
         let written = fs::write(file, svg::draw(&view, &path));
         written.map_err(|source| PictureError { path: file.display().to_string(), source })?;
     }
     match form {
-        Form::Json => print(&lines(&view, &path)),
+        Form::Json => print(&lines(&view, &path, only.as_deref())),
         Form::Text => {
             let style = Style::of_stdout();
             let page = Page { view: &view, path: &path, style: &style, times: &Times::now() };
-            print(&page.text(arguments.all));
+            print(&match &only {
+                Some(places) => page.of_steps(places),
+                None => page.text(arguments.all),
+            });
         }
     }
     Ok(Exit::Success)
@@ -68,9 +73,14 @@ struct PathJson<'a> {
     guarded_ms: i64,
 }
 
-fn lines(view: &RunView, path: &CriticalPath) -> String {
+fn lines(view: &RunView, path: &CriticalPath, only: Option<&[usize]>) -> String {
     let mut lines = json(&RunJson::of(view));
-    lines.extend(view.steps.iter().map(|step| json(&StepJson::of(view, step))));
+    let line = |step: &StepView| json(&StepJson::of(view, step));
+    if let Some(places) = only {
+        lines.extend(places.iter().map(|place| line(&view.steps[*place])));
+        return lines;
+    }
+    lines.extend(view.steps.iter().map(line));
     let steps = path.steps.iter().map(|place| view.steps[*place].name.as_str()).collect();
     let (schema, event, run) = (1, "critical_path", view.run.id.as_str());
     let (ms, guarded_ms) = (path.total_ms, path.guarded_ms);
@@ -95,12 +105,22 @@ impl Page<'_> {
             text += &self.style.dim(&rest(&hidden));
             text.push('\n');
         }
-        let begun: Vec<_> = shown.into_iter().filter(|step| !step.attempts.is_empty()).collect();
-        if !begun.is_empty() {
-            text.push('\n');
-            text += &timeline::draw(self.view, &begun, self.style);
+        text + &self.timeline(&shown) + &self.critical_path()
+    }
+
+    /// The steps at these places, and nothing of the others.
+    fn of_steps(&self, places: &[usize]) -> String {
+        let steps: Vec<_> = places.iter().map(|place| &self.view.steps[*place]).collect();
+        format!("{}\n{}{}", self.header(), self.table(&steps), self.timeline(&steps))
+    }
+
+    fn timeline(&self, steps: &[&StepView]) -> String {
+        let begun: Vec<_> =
+            steps.iter().copied().filter(|step| !step.attempts.is_empty()).collect();
+        match begun.is_empty() {
+            true => String::new(),
+            false => format!("\n{}", timeline::draw(self.view, &begun, self.style)),
         }
-        text + &self.critical_path()
     }
 
     fn header(&self) -> String {
@@ -136,7 +156,7 @@ impl Page<'_> {
             RunState::Interrupted => {
                 ("next", format!("go on with: windlass resume {}", view.run.id))
             }
-            _ => ("now", format!("for {}", span(times.since(view.created_ms)))),
+            _ => ("so far", span(times.since(view.created_ms))),
         }
     }
 
@@ -181,7 +201,7 @@ impl Page<'_> {
         let ended = last.map(ending).unwrap_or_default();
         match step.state {
             StepState::Retrying { at_ms } => {
-                let again = format!("tried again {}", self.times.ahead(at_ms));
+                let again = format!("next attempt {}", self.times.ahead(at_ms));
                 if ended.is_empty() { again } else { format!("{ended}; {again}") }
             }
             _ => ended,

@@ -1,20 +1,80 @@
 //! Where the store lies.
 
+use std::env;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
-use windlass_server::{Network, Store};
+use thiserror::Error;
+use windlass_server::{Network, Store, StoreError};
 
-/// Opens the store in `dir`, or in the user's state directory.
-pub(crate) fn open(dir: Option<&Path>) -> Result<Store, Box<dyn Error>> {
-    let dir = dir.map_or_else(default_dir, |dir| Ok(dir.to_owned()))?;
-    Ok(Store::open_with(&dir, network())?)
+/// Where the store lies that several users of the machine share.
+pub(crate) const SYSTEM: &str = "/var/lib/windlass";
+
+/// Opens the store in `state`, or the user's own, or makes it. The machine's is made by whoever
+/// administers it.
+pub(crate) fn open(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
+    let dir = dir(state)?;
+    let opened = match dir == Path::new(SYSTEM) {
+        true => Store::open_existing(&dir, network()),
+        false => Store::open_with(&dir, network()),
+    };
+    opened.map_err(explained)
 }
+
+/// Opens the store to look at it, and creates nothing. A user whose usual store does not exist so far
+/// finds it empty, with a note; a directory without a store that a flag names is an error.
+pub(crate) fn look(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
+    let opened = existing(state);
+    let usual =
+        state.is_none_or(|dir| env::var_os("WINDLASS_STATE").is_some_and(|set| set == *dir));
+    if let (Err(error), true) = (&opened, usual)
+        && let Some(missing @ StoreError::NoStore { .. }) = error.downcast_ref()
+    {
+        eprintln!("windlass: {missing} yet");
+        return Ok(Store::in_memory()?);
+    }
+    opened
+}
+
+/// Opens the store in `state`, or the user's own, and creates nothing.
+pub(crate) fn existing(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
+    Store::open_existing(&dir(state)?, network()).map_err(explained)
+}
+
+/// Makes the store in `state`, or the user's own. With a group, all its members may use it.
+pub(crate) fn init(state: Option<&Path>, gid: Option<u32>) -> Result<Store, Box<dyn Error>> {
+    let dir = dir(state)?;
+    Ok(match gid {
+        Some(gid) => Store::share(&dir, network(), gid)?,
+        None => Store::open_with(&dir, network())?,
+    })
+}
+
+/// Returns the directory of the store that was asked for.
+pub(crate) fn dir(state: Option<&Path>) -> Result<PathBuf, Box<dyn Error>> {
+    let dir = state.map_or_else(default_dir, |dir| Ok(dir.to_owned()))?;
+    Ok(std::path::absolute(&dir).unwrap_or(dir))
+}
+
+/// Says how the machine's store is made, where it is missing.
+fn explained(error: StoreError) -> Box<dyn Error> {
+    match error {
+        StoreError::NoStore { dir } if dir == Path::new(SYSTEM) => Box::new(NoSystemStore),
+        error => error.into(),
+    }
+}
+
+/// The machine has no store that several users share.
+#[derive(Debug, Error)]
+#[error(
+    "there is no store in {SYSTEM}; root makes it with: windlass store init --system --group NAME"
+)]
+pub(crate) struct NoSystemStore;
 
 /// Whether the user has said that a network file system is fine.
 fn network() -> Network {
-    match std::env::var("WINDLASS_NETWORK_STATE") {
+    match env::var("WINDLASS_NETWORK_STATE") {
         Ok(said) if said == "allow" => Network::Allow,
         _ => Network::Refuse,
     }

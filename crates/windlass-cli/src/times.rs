@@ -61,6 +61,12 @@ impl Times {
         self.when(at_ms) + &second.unwrap_or_default()
     }
 
+    /// "2024-01-03 17:45:00": as long as any other, and good for as long as it stands there.
+    pub(crate) fn stamp(&self, at_ms: i64) -> String {
+        let stamp = self.zoned(at_ms).map(|at| at.strftime("%Y-%m-%d %H:%M:%S").to_string());
+        stamp.unwrap_or_else(|| format!("{at_ms} ms since 1970"))
+    }
+
     fn zoned(&self, at_ms: i64) -> Option<Zoned> {
         Some(Timestamp::from_millisecond(at_ms).ok()?.to_zoned(self.zone.clone()))
     }

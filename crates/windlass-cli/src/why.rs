@@ -4,33 +4,91 @@ use std::error::Error;
 use std::path::Path;
 
 use serde::Serialize;
-use windlass_server::{Explanation, WaitReason};
+use windlass_server::{Explanation, RunState, RunView, StepExplanation, WaitReason};
 
-use crate::arguments::{Form, WhyArguments};
+use crate::arguments::{Form, StepTarget, WhyArguments};
 use crate::exit::Exit;
-use crate::look::json_word;
+use crate::look::{json_word, running};
 use crate::output::{json, print};
+use crate::ps::names;
 use crate::state;
-use crate::style::Style;
+use crate::style::{Style, plain};
 use crate::times::Times;
 
 mod words;
 
 use self::words::Words;
 
+/// Up to so many steps of a run are all shown.
+const SHOWN: usize = 50;
+
 pub(crate) fn why(
     state: Option<&Path>,
     arguments: &WhyArguments,
     form: Form,
 ) -> Result<Exit, Box<dyn Error>> {
-    let (run, step) = &arguments.target;
-    let why = Explanation::of(&mut state::open(state)?, run, step)?;
-    let words = Words { why: &why, times: &Times::now() };
+    let StepTarget { run, step } = &arguments.target;
+    let mut store = state::look(state)?;
+    let why = match step {
+        Some(step) => Explanation::of_step(&mut store, run, step)?,
+        None => Explanation::of_run(&mut store, run)?,
+    };
+    let times = Times::now();
+    let words = |step| Words { why: &why, step, times: &times };
     match form {
-        Form::Json => print(&json(&WhyJson::of(&why, &words))),
-        Form::Text => print(&text(&words, &Style::of_stdout())),
+        Form::Json => why.steps.iter().for_each(|step| print(&json(&WhyJson::of(&words(step))))),
+        Form::Text if why.steps.is_empty() => eprintln!("{}", nothing(&why.view)),
+        Form::Text => {
+            let most = if step.is_some() { usize::MAX } else { SHOWN };
+            let shown: Vec<_> = chosen(&why.steps, most).into_iter().map(words).collect();
+            print(&page(&shown, why.steps.len() - shown.len(), &Style::of_stdout()));
+        }
     }
     Ok(Exit::Success)
+}
+
+/// The explanations one below the other, and what holds for all of them at the end.
+fn page(shown: &[Words<'_>], hidden: usize, style: &Style) -> String {
+    let mut page: String = shown.iter().map(|words| text(words, style)).collect();
+    if let (1.., Some(words)) = (hidden, shown.first()) {
+        let run = &words.why.view.run.id;
+        let more = format!("and {hidden} more steps; explain one with: windlass why {run}/STEP");
+        page += &format!("{}\n", style.dim(&more));
+    }
+    if let Some(retry) = shown.iter().find_map(Words::retry) {
+        page += &format!("{retry}\n");
+    }
+    page
+}
+
+/// The steps to show: where there are many, those come first that wait for something besides other
+/// steps of the run.
+fn chosen(all: &[StepExplanation], most: usize) -> Vec<&StepExplanation> {
+    let mut steps: Vec<_> = all.iter().collect();
+    steps.sort_by_key(|step| step.reasons.iter().map(rank).min());
+    steps.truncate(most);
+    steps.sort_by_key(|step| step.place);
+    steps
+}
+
+/// How much a reason says about a run in which many steps wait; less is more.
+fn rank(reason: &WaitReason) -> u8 {
+    match reason {
+        WaitReason::Step { .. } | WaitReason::Interrupted => 2,
+        WaitReason::Line { .. } | WaitReason::Resource { .. } => 1,
+        _ => 0,
+    }
+}
+
+/// What there is to say of a run in which no step waits.
+fn nothing(view: &RunView) -> String {
+    let id = &view.run.id;
+    let running = running(view);
+    match view.state {
+        RunState::Ended(end) => format!("run {id} has ended: {}", end.outcome.word()),
+        _ if running.is_empty() => format!("no step of run {id} waits"),
+        _ => format!("no step of run {id} waits; running: {}", plain(&names(&running))),
+    }
 }
 
 fn text(words: &Words<'_>, style: &Style) -> String {
@@ -95,8 +153,9 @@ struct CauseJson<'a> {
 }
 
 impl<'a> WhyJson<'a> {
-    fn of(why: &'a Explanation, words: &Words<'_>) -> Self {
-        let step = why.step();
+    fn of(words: &Words<'a>) -> Self {
+        let Words { why, step: explained, .. } = *words;
+        let step = &why.view.steps[explained.place];
         let name = |place: &usize| why.view.steps[*place].name.as_str();
         let cause = |cause: &'a windlass_server::Cause| CauseJson {
             step: name(&cause.place),
@@ -110,25 +169,21 @@ impl<'a> WhyJson<'a> {
             step: &step.name,
             state: json_word(step.state),
             text: words.head(),
-            reasons: why.reasons.iter().map(|reason| reason_json(why, words, reason)).collect(),
-            causes: why.causes.iter().map(cause).collect(),
-            may_start_in_ms: why.estimate.as_ref().map(|estimate| estimate.in_ms),
-            usually_ms: why.expected.map(|expected| expected.median_ms),
+            reasons: explained.reasons.iter().map(|reason| reason_json(words, reason)).collect(),
+            causes: explained.causes.iter().map(cause).collect(),
+            may_start_in_ms: why.estimate(explained).map(|estimate| estimate.in_ms),
+            usually_ms: explained.expected.map(|expected| expected.median_ms),
         }
     }
 }
 
-fn reason_json<'a>(
-    why: &'a Explanation,
-    words: &Words<'_>,
-    reason: &'a WaitReason,
-) -> ReasonJson<'a> {
+fn reason_json<'a>(words: &Words<'a>, reason: &'a WaitReason) -> ReasonJson<'a> {
     let text = words.reason(reason);
     let base = |kind| ReasonJson { kind, text, ..ReasonJson::default() };
     match reason {
         WaitReason::Interrupted => base("interrupted"),
         WaitReason::Step { place, condition } => ReasonJson {
-            name: Some(&why.view.steps[*place].name),
+            name: Some(&words.why.view.steps[*place].name),
             condition: Some(condition.word()),
             ..base("step")
         },

@@ -1,18 +1,19 @@
-//! A workflow file: read from disk, a pipe or standard input, and what is wrong with it told.
+//! A workflow file: named or found, and read from disk, a pipe or standard input.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use thiserror::Error;
-use windlass_workflow::{Mistake, Mistakes, Warnings, Workflow};
+use windlass_workflow::Workflow;
 
 use crate::arguments::Form;
-use crate::output::{json, print};
 
 /// No workflow is larger. Some files never end.
 const LARGEST: u64 = 64 << 20;
+
+/// The file that is taken where none is named.
+pub(crate) const DEFAULT: &str = "windlass.toml";
 
 /// What stands for standard input in the place of a file.
 const STANDARD_INPUT: &str = "-";
@@ -43,9 +44,42 @@ pub(crate) enum FileError {
     #[error(
         "{file} is not text in UTF-8: line {line} has a byte that does not belong there; save it as UTF-8"
     )]
-    NotUtf8 { file: String, line: usize },
+    NotUtf8 { file: String, line: usize, column: usize },
     #[error("{file} is larger than {} MiB, which is more than a workflow may be", LARGEST >> 20)]
     TooLarge { file: String },
+    #[error(
+        "no file was named, and there is no {DEFAULT} in this directory; name one, or write a first one with: windlass init"
+    )]
+    NoDefault,
+    #[error("there is no file {step}; to run a step of {DEFAULT}: windlass run {DEFAULT} {step}")]
+    Step { step: String },
+}
+
+impl FileError {
+    /// The same error, unless the file that is missing looks like a step of [`DEFAULT`].
+    pub(crate) fn or_step(self, path: &Path) -> Self {
+        let is_word = path.extension().is_none() && path.components().count() == 1;
+        match self {
+            FileError::Io { file, source }
+                if source.kind() == io::ErrorKind::NotFound
+                    && is_word
+                    && Path::new(DEFAULT).exists() =>
+            {
+                FileError::Step { step: file }
+            }
+            error => error,
+        }
+    }
+}
+
+/// The file that was named, or [`DEFAULT`] if that is in the current directory.
+pub(crate) fn named_or_default(named: Option<&Path>) -> Result<&Path, FileError> {
+    let default = Path::new(DEFAULT);
+    match named {
+        Some(named) => Ok(named),
+        None if default.exists() => Ok(default),
+        None => Err(FileError::NoDefault),
+    }
 }
 
 /// Why there is no directory for steps to run in.
@@ -57,19 +91,37 @@ pub(crate) struct DirError {
 }
 
 impl WorkflowFile {
-    /// Reads a file, and tells its mistakes and warnings. None if it has mistakes.
+    /// Reads a file to run it, and tells its mistakes and the warnings that matter then. None if it
+    /// has mistakes.
     pub(crate) fn open(path: &Path, form: Form) -> Result<Option<Self>, FileError> {
+        let file = Self::parse(path, form)?;
+        Ok(file.inspect(|file| form.warn(&file.name, &file.workflow.warnings().for_run())))
+    }
+
+    /// Reads a file, and tells everything that there is to say about it. None if it has mistakes.
+    pub(crate) fn check(path: &Path, form: Form) -> Result<Option<Self>, FileError> {
+        let file = Self::parse(path, form)?;
+        Ok(file.inspect(|file| form.warn(&file.name, file.workflow.warnings())))
+    }
+
+    /// Reads a file, and tells its mistakes. None if it has some.
+    pub(crate) fn parse(path: &Path, form: Form) -> Result<Option<Self>, FileError> {
         let name = path.display().to_string();
-        let (text, source) = read(path)?;
+        let (text, source) = match read(path) {
+            Err(FileError::NotUtf8 { line, column, .. }) if form == Form::Json => {
+                Form::refuse_bytes(&name, (line, column));
+                return Ok(None);
+            }
+            read => read?,
+        };
         match windlass_workflow::parse(&name, &text) {
             Ok(workflow) => {
-                form.tell_warnings(&name, workflow.warnings());
                 let path = path.to_owned();
                 Ok(Some(Self { name, text, workflow, path, source }))
             }
             Err(mistakes) => {
-                form.tell_mistakes(&name, &mistakes);
-                form.tell_warnings(&name, &mistakes.warnings);
+                form.refuse(&name, &mistakes);
+                form.warn(&name, &mistakes.warnings);
                 Ok(None)
             }
         }
@@ -103,7 +155,9 @@ fn read(path: &Path) -> Result<(String, Source), FileError> {
     let text = String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
-        FileError::NotUtf8 { file: file(), line }
+        let on_line = good.rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
+        let column = 1 + String::from_utf8_lossy(on_line).chars().count();
+        FileError::NotUtf8 { file: file(), line, column }
     })?;
     Ok((text, source))
 }
@@ -136,55 +190,5 @@ fn called(path: &Path) -> String {
     match path == Path::new(STANDARD_INPUT) {
         true => "standard input".to_owned(),
         false => path.display().to_string(),
-    }
-}
-
-/// One mistake or warning, for programs.
-#[derive(Serialize)]
-struct Told<'a> {
-    schema: u32,
-    event: &'static str,
-    file: &'a str,
-    line: usize,
-    column: usize,
-    message: &'a str,
-    label: &'a str,
-    help: Option<&'a str>,
-}
-
-impl Form {
-    fn tell_mistakes(self, file: &str, mistakes: &Mistakes) {
-        match self {
-            Form::Text => eprintln!("{mistakes}"),
-            Form::Json => mistakes.mistakes.iter().for_each(|mistake| {
-                Told::new("mistake", file, mistake, mistakes.position(mistake)).print();
-            }),
-        }
-    }
-
-    fn tell_warnings(self, file: &str, warnings: &Warnings) {
-        match self {
-            _ if warnings.is_empty() => {}
-            Form::Text => eprintln!("{warnings}"),
-            Form::Json => warnings.warnings.iter().for_each(|warning| {
-                Told::new("warning", file, warning, warnings.position(warning)).print();
-            }),
-        }
-    }
-}
-
-impl<'a> Told<'a> {
-    fn new(
-        event: &'static str,
-        file: &'a str,
-        mistake: &'a Mistake,
-        (line, column): (usize, usize),
-    ) -> Self {
-        let Mistake { message, label, help, .. } = mistake;
-        Self { schema: 1, event, file, line, column, message, label, help: help.as_deref() }
-    }
-
-    fn print(&self) {
-        print(&json(self));
     }
 }

@@ -251,6 +251,14 @@ impl CoordinationState {
         }
     }
 
+    /// Learns that the holder under `token` is there, though its heartbeats are missing. Changes nothing
+    /// once its lease was found stale.
+    pub fn vouch(&mut self, name: &Name, token: Token, now: Timestamp) {
+        if let Some(lease) = self.lease_mut(name, token).filter(|l| l.is_only_silent(now)) {
+            lease.refresh(now);
+        }
+    }
+
     /// Learns that nothing is left of the holder under `token`, so that its lease may be given away
     /// if it is stale.
     pub fn bury(&mut self, name: &Name, token: Token) {

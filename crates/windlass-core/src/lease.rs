@@ -155,9 +155,26 @@ impl Lease {
     /// Whether it counts as abandoned.
     #[must_use]
     pub fn is_stale(&self, now: Timestamp) -> bool {
-        self.presence != Presence::Presumed
-            || self.age(now) > self.terms.heartbeat_timeout
-            || self.is_overheld(now)
+        self.presence != Presence::Presumed || self.is_silent(now) || self.is_overheld(now)
+    }
+
+    /// Returns whether missing heartbeats are all that makes it stale.
+    #[must_use]
+    pub fn is_only_silent(&self, now: Timestamp) -> bool {
+        self.presence == Presence::Presumed && self.is_silent(now) && !self.is_overheld(now)
+    }
+
+    /// Returns how long it lasts still without a further heartbeat, whatever is known of its holder;
+    /// zero once it is over.
+    #[must_use]
+    pub fn time_left(&self, now: Timestamp) -> Duration {
+        let silence = self.terms.heartbeat_timeout.saturating_sub(self.age(now));
+        let most = self.terms.max_hold.map(|most| most.saturating_sub(now.since(self.since)));
+        most.map_or(silence, |most| most.min(silence))
+    }
+
+    fn is_silent(&self, now: Timestamp) -> bool {
+        self.age(now) > self.terms.heartbeat_timeout
     }
 
     /// Whether it can be given to someone else.

@@ -15,12 +15,13 @@ use crate::{
     pool::Pool,
     scheduler::Scheduler,
     scope::Scope,
-    wait, worker,
+    wait, watch, worker,
 };
 
 /// Runs `body` in a scope that is cancelled after `limit`; `None` if that came first.
 ///
-/// More precisely, `None` if the deadline had passed before the body and all tasks had ended. Tasks
+/// More precisely, `None` if the deadline had passed before the body and all tasks had ended. If it
+/// has passed when the scope opens, the body runs in a cancelled scope, and no task begins. Tasks
 /// and body see the deadline as a cancel, by [`cancelled`](crate::cancelled) or
 /// [`checkpoint`](crate::checkpoint); a body that does not look is not interrupted. A deadline
 /// inside another is never later than the outer one. A panic goes on in the caller, deadline or
@@ -79,13 +80,19 @@ where
     // A limit beyond the end of time is none.
     let own = Instant::now().checked_add(limit);
     let root = Root::new(own);
+    let is_over = || root.deadline().is_some_and(|deadline| Instant::now() >= deadline);
     let bomb = Bomb::new("a deadline must not be left before its alarm is called off");
-    // If the outer deadline is the earlier one, its alarm reaches this scope too.
-    let alarm = own
-        .filter(|own| root.deadline() == Some(*own))
-        .map(|moment| pool.timer.set(moment, root.unit()));
+    let alarm = match own {
+        _ if is_over() => {
+            watch::cancel(root.node());
+            None
+        }
+        // If the outer deadline is the earlier one, its alarm reaches this scope too.
+        Some(own) if root.deadline() == Some(own) => Some(pool.timer.set(own, root.unit())),
+        _ => None,
+    };
     let result = root.inside(|| node::open(pool, body));
-    let passed = root.deadline().is_some_and(|deadline| Instant::now() >= deadline);
+    let passed = is_over();
     drop(alarm);
     if !root.end_body() {
         wait::sleep_until_complete(root.node(), None);

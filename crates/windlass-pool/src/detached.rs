@@ -9,6 +9,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -72,9 +73,34 @@ impl<T> JoinTask<T> {
     ///
     /// # Errors
     /// As for [`Task::await_result`](crate::Task::await_result).
+    ///
+    /// # Panics
+    /// If the result was taken before, by [`JoinTask::try_result`], [`JoinTask::await_timeout`] or a
+    /// poll.
     pub fn await_result(mut self) -> Result<T, TaskError> {
         self.pool.wait_for_task(&self.held, None);
-        self.take().expect("only `poll` takes the result, and it says so")
+        self.take().expect("the result of a task is taken once")
+    }
+
+    /// As [`JoinTask::await_result`], but waits no longer than `limit`. Returns `None` if that was
+    /// too short, or if the result was taken before.
+    ///
+    /// A worker that runs the task itself is not interrupted by the limit.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass_pool::{Scheduler, cancelled};
+    ///
+    /// let scheduler = Scheduler::new(1);
+    /// let mut task = scheduler.spawn(|| while !cancelled() {});
+    /// assert!(task.await_timeout(Duration::from_millis(1)).is_none());
+    /// task.cancel();
+    /// assert!(task.await_timeout(Duration::from_secs(60)).is_some());
+    /// ```
+    pub fn await_timeout(&mut self, limit: Duration) -> Option<Result<T, TaskError>> {
+        // A limit beyond the end of time is none.
+        self.pool.wait_for_task(&self.held, Instant::now().checked_add(limit));
+        self.take()
     }
 
     /// The result, if the task has ended and the result has not been taken. Never waits.

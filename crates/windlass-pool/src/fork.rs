@@ -1,10 +1,24 @@
-//! Memory that the two sides of a fork share: the right side of a join, and the parts of an output.
+//! The two sides of a join, and the memory they share.
 //!
-//! A join leaves its right side on its own stack and notes the place on its worker's [`ForkStack`].
-//! Usually it takes it back a moment later and runs it, and nobody else ever knew of it. Only when
-//! another worker is hungry, the oldest right side, most likely the largest, is *shared*: it gets a
-//! task, a child of the task the join runs in, which anybody may claim. The join does not return
-//! before that task is complete, so the stack it points into stays.
+//! A join leaves its right side on its own stack and notes the place on its worker's [`Stack`].
+//! Usually it takes it back a moment later and runs it, and no other thread ever knew of it. A side
+//! that was *taken* from that stack gets a task, a child of the task the join runs in, and the join
+//! does not return before that task is complete, so the frame it points into stays.
+//!
+//! Two take: the owner, when it forks while another worker has nothing to do, shares its outermost
+//! side, most likely the largest, in its queue. And a worker that found nothing in any queue takes
+//! one itself before it sleeps, whatever the owner does meanwhile; see `worker/steal.rs`. The first
+//! is cheap and happens often; the second costs a system call, and is there for an owner whose left
+//! side computes or blocks for long and forks no more.
+//!
+//! So no side stays hidden from a worker that could run it. The owner notes the side, then reads the
+//! counts of `sleep`. If they show a worker without work, the owner passes a fence and notifies, by
+//! the protocol of `sleep`. If they show none, there is no fence, so that the common case is fast,
+//! and a worker that runs out of work at this very moment may miss the side. But it says in the
+//! counts that it has no work before it looks at the stacks, and looks once more a millisecond after
+//! it fell asleep. The side was noted before the owner read the old counts, and neither takes
+//! longer to get from one processor to another than some microseconds: the second look sees it. This
+//! reasoning with time decides only how soon a side is found, never who runs it.
 //!
 //! Also here, because a join must find it in no time: which worker the calling thread is.
 //!
@@ -15,20 +29,28 @@
 
 use std::{
     cell::{Cell, UnsafeCell},
-    marker::PhantomData,
-    mem,
     panic::{self, AssertUnwindSafe, catch_unwind},
-    ptr::{self, NonNull},
+    ptr::NonNull,
+    sync::{
+        OnceLock,
+        atomic::{Ordering::SeqCst, compiler_fence},
+    },
     thread,
 };
 
 use crate::{
-    job::{self, Held},
+    job::{self, Claimed, Held},
     node::{self, Node, Unit},
-    panics::Payload,
+    panics::{self, Payload},
     watch,
     worker::Worker,
 };
+
+mod stack;
+mod stacks;
+
+pub(crate) use stack::{Popped, Stack};
+pub(crate) use stacks::Stacks;
 
 thread_local! {
     static WORKER: Cell<Option<NonNull<Worker>>> = const { Cell::new(None) };
@@ -54,21 +76,18 @@ pub(crate) fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
     f(WORKER.get().map(|worker| unsafe { worker.as_ref() }))
 }
 
-/// How many joins may be nested before the inner ones just run both sides one after the other.
-const CAPACITY: usize = 1024;
-
 /// The part of a fork that does not depend on types.
-struct Header {
+pub(crate) struct Header {
     /// Runs the right side and stores its result.
     ///
     /// # Safety
     /// The header is the first field of the fork this function was made for, which is alive, and
-    /// nobody else looks at its body or result meanwhile.
+    /// no other thread looks at its body or result meanwhile.
     run: unsafe fn(NonNull<Header>),
     /// The task in which the join stands.
     node: NonNull<Node>,
-    /// The task for the right side, once it is shared.
-    shared: Cell<Option<Held<()>>>,
+    /// The task for the right side, once it is taken.
+    task: OnceLock<Held<()>>,
 }
 
 /// The right side of a join.
@@ -77,51 +96,6 @@ struct Fork<F, R> {
     header: Header,
     body: UnsafeCell<Option<F>>,
     result: UnsafeCell<Option<thread::Result<R>>>,
-}
-
-/// The right sides of the joins that a worker is in the middle of, outermost first.
-pub(crate) struct ForkStack {
-    places: Box<[Cell<Option<NonNull<Header>>>]>,
-    len: Cell<usize>,
-    /// How many of them, counted from the outermost, have been shared.
-    shared: Cell<usize>,
-}
-
-impl ForkStack {
-    pub(crate) fn new() -> Self {
-        let places = (0..CAPACITY).map(|_| Cell::new(None)).collect();
-        Self { places, len: Cell::new(0), shared: Cell::new(0) }
-    }
-
-    /// Notes a right side; false if there is no room.
-    #[inline]
-    fn push(&self, header: NonNull<Header>) -> bool {
-        let len = self.len.get();
-        let Some(place) = self.places.get(len) else { return false };
-        place.set(Some(header));
-        self.len.set(len + 1);
-        true
-    }
-
-    /// Takes the innermost right side off; true if it was never shared.
-    #[inline]
-    fn pop(&self) -> bool {
-        let len = self.len.get() - 1;
-        self.len.set(len);
-        let private = len >= self.shared.get();
-        if !private {
-            self.shared.set(len);
-        }
-        private
-    }
-
-    /// The outermost right side that has not been shared, which from now on counts as shared.
-    fn next_to_share(&self) -> Option<NonNull<Header>> {
-        let next = self.shared.get();
-        let header = self.places[..self.len.get()].get(next)?.get();
-        self.shared.set(next + 1);
-        header
-    }
 }
 
 /// Runs both sides, possibly at the same time, and returns what both returned.
@@ -134,23 +108,24 @@ where
 {
     let node = node::current_ptr().expect("a worker runs nothing but tasks");
     let fork = Fork {
-        header: Header { run: Fork::<B, RB>::run, node, shared: Cell::new(None) },
+        header: Header { run: Fork::<B, RB>::run, node, task: OnceLock::new() },
         body: UnsafeCell::new(Some(b)),
         result: UnsafeCell::new(None),
     };
     let header = NonNull::from(&fork).cast();
     if !worker.forks().push(header) {
-        let left = a();
-        return (left, fork.run_here());
+        return fork.join_deep(worker, a);
     }
+    // The counts are read after the side is noted, in the program as it is compiled, too.
+    compiler_fence(SeqCst);
     if worker.is_anyone_hungry() {
-        share_oldest(worker);
+        offer(worker);
     }
     // From here to the pop nothing may unwind: the stack of forks points to this frame.
     match catch_unwind(AssertUnwindSafe(a)) {
-        Ok(left) if worker.forks().pop() => (left, fork.run_here()),
+        Ok(left) if worker.forks().pop() == Popped::Untouched => (left, fork.run_here()),
         Ok(left) => (left, fork.finish(worker)),
-        Err(payload) => fork.abandon(worker, payload),
+        Err(payload) => fork.abandon(worker.forks().pop(), worker, payload),
     }
 }
 
@@ -168,17 +143,31 @@ impl<F: FnOnce() -> R, R> Fork<F, R> {
         unsafe { *(*fork).result.get() = Some(result) };
     }
 
-    /// Runs a side that nobody else has or will. In place: to move it would cost more than the
+    /// Runs a side that no other thread has or will. In place: to move it would cost more than the
     /// rest.
     #[inline]
     fn run_here(&self) -> R {
-        // SAFETY: nobody else knows of this side, so its body is ours.
+        // SAFETY: no other thread knows of this side, so its body is ours.
         let body = unsafe { (*self.body.get()).take() };
         (body.expect("a side runs once"))()
     }
 
-    /// The value of a side that was shared: waits for it, or runs it here if nobody has begun it.
-    /// Must not be moved before it has settled, since the task knows where it is.
+    /// A join for which the stack has no room: its right side is shared at once.
+    #[cold]
+    fn join_deep<A, RA>(&self, worker: &Worker, a: A) -> (RA, R)
+    where
+        A: FnOnce() -> RA,
+    {
+        let side = Taken(NonNull::from(self).cast());
+        worker.submit(side.into_task().unclaim());
+        match catch_unwind(AssertUnwindSafe(a)) {
+            Ok(left) => (left, self.finish(worker)),
+            Err(payload) => self.abandon(Popped::Taken, worker, payload),
+        }
+    }
+
+    /// Returns the value of a side that was taken: waits for it, or runs it here if no other worker
+    /// has begun it. The fork must not move before it has settled, since the task points to it.
     #[cold]
     fn finish(&self, worker: &Worker) -> R {
         self.settle(worker);
@@ -193,143 +182,74 @@ impl<F: FnOnce() -> R, R> Fork<F, R> {
 
     /// The left side has panicked: the right one is to stop, or not even to begin.
     #[cold]
-    fn abandon(&self, worker: &Worker, payload: Payload) -> ! {
-        if !worker.forks().pop() {
-            self.cancel();
+    fn abandon(&self, popped: Popped, worker: &Worker, payload: Payload) -> ! {
+        if popped == Popped::Taken {
+            watch::cancel(self.header.task.wait());
             self.settle(worker);
         }
+        // SAFETY: untouched or complete, so body and result are this side's alone.
+        let unused = unsafe { ((*self.body.get()).take(), (*self.result.get()).take()) };
+        // The caller gets one panic; another one out of a drop would end the process.
+        panics::drop_quietly(unused);
         panic::resume_unwind(payload)
     }
 
-    fn cancel(&self) {
-        let task = self.header.shared.take();
-        task.iter().for_each(|task| watch::cancel(task));
-        self.header.shared.set(task);
-    }
-
-    /// Waits until nobody else can reach this fork.
+    /// Waits until no other thread can reach this fork.
     fn settle(&self, worker: &Worker) {
-        let task = self.header.shared.take().expect("a shared side has a task");
-        worker.wait_for_task(&task, None);
+        // A thief that has taken the side is about to note its task.
+        worker.wait_for_task(self.header.task.wait(), None);
     }
 }
 
-/// Whether another worker is hungry and there is nothing to give it but a part of the work in hand.
-#[inline]
-pub(crate) fn should_divide(worker: &Worker) -> bool {
-    worker.is_anyone_hungry() && !share_oldest(worker)
-}
-
-/// Shares the oldest right side, unless the worker's queue still holds something for the hungry;
-/// says whether there is now something in the queue.
+/// Lets a hungry worker have something: the outermost right side, unless the queue still holds
+/// something else.
 #[cold]
-fn share_oldest(worker: &Worker) -> bool {
-    if worker.has_queue() {
-        return true;
+fn offer(worker: &Worker) {
+    if !worker.pool().config.enable_stealing {
+        return;
     }
-    let Some(header) = worker.forks().next_to_share() else { return false };
-    let fork = Reached(header);
-    // SAFETY: a noted header is alive until its join takes it off, on this very thread.
-    let Header { node, shared, .. } = unsafe { header.as_ref() };
-    // SAFETY: the join stands in the body of this node, which therefore has a unit.
-    let (unit, root) = unsafe { (Unit::of(*node), node::root_of(*node).as_ref()) };
-    // SAFETY: the join waits for the task to be complete before it leaves the frame that the body
-    // points into; the task returns nothing.
-    let (task, queued) = unsafe { job::make(unit, root, move || fork.run()) };
-    shared.set(Some(task));
-    worker.submit(queued);
-    true
+    if !worker.has_queue()
+        && let Some(side) = worker.forks().share()
+    {
+        return worker.submit(Taken(side).into_task().unclaim());
+    }
+    // What is on the stack can be found there, too.
+    worker.pool().notify();
 }
 
-/// A way to a fork, for the task that may run its right side.
-struct Reached(NonNull<Header>);
+/// A right side that was taken from a [`Stack`], and has no task yet.
+pub(crate) struct Taken(NonNull<Header>);
 
 // SAFETY: `join` demands a right side and a result that may go to other threads, and of the header
-// the task uses nothing but `run`.
-unsafe impl Send for Reached {}
+// other threads use nothing but what they may share.
+unsafe impl Send for Taken {}
 
-impl Reached {
+impl Taken {
+    /// Takes the outermost right side of the joins of another worker.
+    pub(crate) fn steal(from: &Stack<Header>) -> Option<Self> {
+        from.steal().map(Self)
+    }
+
+    /// Makes the task that runs the side. It is claimed, so that the join cannot leave before this
+    /// call has returned.
+    pub(crate) fn into_task(self) -> Claimed {
+        // SAFETY: the join that noted this side waits for `task` to be set before it leaves.
+        let Header { node, task, .. } = unsafe { self.0.as_ref() };
+        // SAFETY: the join stands in the body of this node, which therefore has a unit.
+        let (unit, root) = unsafe { (Unit::of(*node), node::root_of(*node).as_ref()) };
+        // SAFETY: the join waits for the task to be complete before it leaves the frame that the
+        // body points into; the task returns nothing.
+        let (held, queued) = unsafe { job::make(unit, root, move || self.run()) };
+        let claimed = queued.claim().expect("no other thread knows of the task");
+        let noted = task.set(held);
+        noted.unwrap_or_else(|_| unreachable!("a side is taken once"));
+        claimed
+    }
+
     fn run(self) {
         let header = self.0;
         // SAFETY: the join waits for the task whose body this is, so the fork is alive; a task's
         // body runs once, and the join looks at body and result only after it.
         unsafe { ((*header.as_ptr()).run)(header) }
     }
-}
-
-/// A stretch of an output that is yet to be filled.
-///
-/// All stretches of one output are offsets from one pointer: a reference to a stretch would claim
-/// it for itself, and neighbours could not become one again.
-pub(crate) struct Space<'a, U> {
-    base: *mut U,
-    start: usize,
-    len: usize,
-    output: PhantomData<&'a mut [U]>,
-}
-
-// SAFETY: a stretch belongs to one side alone, which may write values there that may go to other
-// threads.
-unsafe impl<U: Send> Send for Space<'_, U> {}
-
-impl<'a, U> Space<'a, U> {
-    /// The first `len` places, and the rest.
-    pub(crate) fn split_at(self, len: usize) -> (Self, Self) {
-        let rest = self.len.checked_sub(len).expect("a stretch is divided where it is");
-        (Self { len, ..self }, Self { start: self.start + len, len: rest, ..self })
-    }
-
-    /// Fills it with `values`, as far as they go.
-    pub(crate) fn fill(self, values: impl Iterator<Item = U>) -> Filled<'a, U> {
-        let mut filled = Filled { space: Self { len: 0, ..self } };
-        for value in values.take(self.len) {
-            // SAFETY: not more than `len` values are written, so this place is in the stretch,
-            // which is ours alone.
-            unsafe { self.base.add(self.start + filled.space.len).write(value) };
-            filled.space.len += 1;
-        }
-        filled
-    }
-}
-
-/// A stretch of an output that has been filled; dropping it drops what is in there.
-pub(crate) struct Filled<'a, U> {
-    space: Space<'a, U>,
-}
-
-impl<U> Filled<'_, U> {
-    /// Two neighbouring stretches as one.
-    pub(crate) fn and(mut self, next: Self) -> Self {
-        let end = self.space.start + self.space.len;
-        assert_eq!(end, next.space.start, "an output is filled without gaps");
-        self.space.len += mem::ManuallyDrop::new(next).space.len;
-        self
-    }
-}
-
-impl<U> Drop for Filled<'_, U> {
-    fn drop(&mut self) {
-        let Space { base, start, len, .. } = self.space;
-        // SAFETY: so many values were written from there on, all in one output, and they belong to
-        // this stretch alone.
-        unsafe { ptr::slice_from_raw_parts_mut(base.add(start), len).drop_in_place() };
-    }
-}
-
-/// A vector of `len` values, which `fill` puts into the space it is given.
-pub(crate) fn collect<U>(
-    len: usize,
-    fill: impl for<'a> FnOnce(Space<'a, U>) -> Option<Filled<'a, U>>,
-) -> Vec<U> {
-    let mut values = Vec::with_capacity(len);
-    let base = values.as_mut_ptr();
-    let filled = fill(Space { base, start: 0, len, output: PhantomData }).map_or(0, |filled| {
-        assert_eq!(filled.space.start, 0, "an output is filled from its start on");
-        mem::ManuallyDrop::new(filled).space.len
-    });
-    assert_eq!(filled, len, "every value of an output is written");
-    // SAFETY: `fill` can return nothing but what was filled of this space, since no other has its
-    // lifetime; so that many values were written at the start, and nobody drops them any more.
-    unsafe { values.set_len(filled) };
-    values
 }

@@ -28,15 +28,8 @@ use std::{
 use crossbeam_deque::{Stealer, Worker as Deque};
 
 use crate::{
-    checkpoint::Unwound,
-    dag::Dag,
-    error::Cancelled,
-    invitation::Invitation,
-    node,
-    pool::Pool,
-    scheduler::Scheduler,
-    scope::Scope,
-    worker::{self, Worker},
+    checkpoint::Unwound, dag::Dag, error::Cancelled, invitation::Invitation, node, pool::Pool,
+    scheduler::Scheduler, scope::Scope, worker,
 };
 
 /// How long the roots that are dealt out at a time should keep a participant busy.
@@ -240,7 +233,6 @@ impl<'scope, 'env, F: Fn(usize) + Sync> Seat<'scope, 'env, F> {
     /// A node for one who has none. Waits a little for those who may bring some.
     fn look(&mut self) -> Option<u32> {
         let pool = self.scope.pool();
-        let own = worker::with(|worker| worker.and_then(Worker::index));
         for round in 0..=pool.config.spin_count {
             if self.scope.is_cancelled() {
                 return None;
@@ -250,7 +242,7 @@ impl<'scope, 'env, F: Fn(usize) + Sync> Seat<'scope, 'env, F> {
                 self.run.busy.fetch_add(1, Relaxed);
                 return Some(node);
             }
-            if self.run.busy.load(Relaxed) == 0 || pool.has_work(own) {
+            if self.run.busy.load(Relaxed) == 0 || worker::with(|own| pool.has_queued(own)) {
                 return None;
             }
             worker::pause(round);

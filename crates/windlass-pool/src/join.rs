@@ -5,8 +5,9 @@ use crate::{fork, scheduler::Scheduler, worker};
 /// Runs `a` and `b`, possibly at the same time, and returns both results.
 ///
 /// Runs on the calling worker's scheduler, elsewhere on the [global](Scheduler::global) one. Costs
-/// little more than calling both, so there is no need to stop dividing early: `b` is given to
-/// another worker only if one has nothing to do.
+/// little more than calling both, so there is no need to stop dividing early: `b` is run by another
+/// worker only if one has nothing to do. Such a worker finds `b` whatever `a` does, also if it runs
+/// out of work only while `a` computes or blocks; so with a worker to spare, `a` may wait for `b`.
 ///
 /// A panic goes on in the caller, that of `a` before that of `b`; if `a` panics, `b` is cancelled,
 /// or never begins. Both run also in a task that has been cancelled.

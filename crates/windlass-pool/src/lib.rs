@@ -108,7 +108,7 @@
 //! ```
 
 mod abort;
-pub mod body;
+mod asymmetric;
 mod checkpoint;
 mod clock;
 mod config;
@@ -125,6 +125,7 @@ mod join;
 #[cfg(all(test, windlass_loom))]
 mod models;
 mod node;
+mod output;
 mod panics;
 mod parallel;
 mod parker;

@@ -31,6 +31,8 @@ use crate::{
     wait, watch,
 };
 
+mod forks;
+
 /// A pool reduced to one queue and the sleep.
 struct Pool {
     sleep: Sleep,
@@ -40,9 +42,14 @@ struct Pool {
 }
 
 impl Pool {
+    /// A pool whose workers all run something.
     fn new(workers: usize) -> Arc<Self> {
         let (queue, reliefs) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Arc::new(Self { sleep: Sleep::new(workers), queue, reliefs })
+        let sleep = Sleep::new(workers);
+        for _ in 0..workers {
+            let _ = sleep.stop_search();
+        }
+        Arc::new(Self { sleep, queue, reliefs })
     }
 
     fn push(&self, count: usize) {
@@ -52,6 +59,12 @@ impl Pool {
 
     fn notify(&self) {
         if self.sleep.notify() == Call::Relief {
+            self.reliefs.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn notify_urgent(&self) {
+        if self.sleep.notify_urgent() == Call::Relief {
             self.reliefs.fetch_add(1, Relaxed);
         }
     }
@@ -141,6 +154,31 @@ fn relief_is_called_when_the_last_worker_waits_and_something_is_queued() {
         pool.push(1);
         worker.join().unwrap();
         assert_eq!(pool.reliefs.load(Relaxed), 1, "exactly one of the two has noticed");
+    });
+}
+
+#[test]
+fn urgent_work_is_taken_or_relief_is_called_while_all_workers_get_busy() {
+    model(|| {
+        let pool = Pool::new(1);
+        let worker = {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || {
+                // It searches, takes the urgent work or finds something else, and stops searching.
+                pool.sleep.start_search();
+                let taken = pool.pop();
+                let _ = pool.sleep.stop_search();
+                if pool.has_work() {
+                    pool.notify_urgent();
+                }
+                taken
+            })
+        };
+        pool.queue.fetch_add(1, Release);
+        pool.notify_urgent();
+        let taken = worker.join().unwrap();
+        let relieved = pool.reliefs.load(Relaxed);
+        assert!(taken || relieved > 0, "no thread sees to it");
     });
 }
 

@@ -399,7 +399,7 @@ unsafe fn drop_unwanted(task: NonNull<Node>) {
     let dropped = || unsafe { (node.kind().drop_outcome)(task) };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(dropped)) {
         // SAFETY: the body's unit is still there, so the task is not complete.
-        unsafe { node.root() }.panics().record(node.address(), payload);
+        unsafe { node.root() }.panics().record_orphan(payload);
     }
 }
 

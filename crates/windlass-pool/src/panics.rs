@@ -3,12 +3,25 @@
 //! Kept in the order in which they happened, each with the address of its task. A task whose handle
 //! is gone can no longer be awaited; its panic then belongs to the owner of the scope.
 
-use std::{any::Any, sync::OnceLock};
+use std::{
+    any::Any,
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::OnceLock,
+};
 
 use crate::sync::{Mutex, lock};
 
 /// What a panic was raised with.
 pub(crate) type Payload = Box<dyn Any + Send>;
+
+/// Drops `value`. A panic in its drop is reported by the panic hook and goes no further.
+pub(crate) fn drop_quietly<T>(value: T) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        // Its drop might panic again.
+        mem::forget(payload);
+    }
+}
 
 /// What becomes of a panic that nobody can receive any more by awaiting its task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,9 +64,13 @@ impl Panics {
         self.keep(Origin::Task(address), payload);
     }
 
-    /// Keeps a panic of the scope's own body.
-    pub(crate) fn record_own(&self, payload: Payload) {
-        self.keep(Origin::Orphan, payload);
+    /// Keeps a panic that no handle leads to: one of the scope's own body, or of the drop of a value
+    /// that was not asked for.
+    pub(crate) fn record_orphan(&self, payload: Payload) {
+        match self.orphans {
+            Orphans::Keep => self.keep(Origin::Orphan, payload),
+            Orphans::Forget => drop_quietly(payload),
+        }
     }
 
     fn keep(&self, origin: Origin, payload: Payload) {
@@ -70,7 +87,7 @@ impl Panics {
     /// The task at `address` has no handle any more, and its address may be used again.
     pub(crate) fn orphan(&self, address: usize) {
         if self.orphans == Orphans::Forget {
-            drop(self.take(address));
+            drop_quietly(self.take(address));
         } else if let Some(kept) = self.kept.get() {
             let mut kept = lock(kept);
             let of_task = kept.iter_mut().find(|(origin, _)| *origin == Origin::Task(address));
@@ -81,7 +98,9 @@ impl Panics {
     /// Takes out everything, and returns the earliest.
     #[inline]
     pub(crate) fn take_first(&self) -> Option<Payload> {
-        let kept = std::mem::take(&mut *lock(self.kept.get()?));
-        kept.into_iter().next().map(|(_, payload)| payload)
+        let mut kept = mem::take(&mut *lock(self.kept.get()?)).into_iter();
+        let first = kept.next().map(|(_, payload)| payload);
+        kept.for_each(drop_quietly);
+        first
     }
 }

@@ -1,16 +1,19 @@
 //! The same for each of many: over slices and ranges, on all workers.
 //!
-//! The work is divided only when somebody asks for a part of it. A worker goes through its part
-//! piece by piece, from the front, and between two pieces looks whether another worker has nothing
-//! to do; if so, it gives away the latter half of what is left. A piece is as long as takes a few
-//! dozen microseconds, measured as it goes, so neither tiny nor huge items need any tuning.
+//! The items are divided in two by a [`join`], and each half again, down to pieces that one worker
+//! works through in one go. So all that no worker has begun is in reach of every worker without work,
+//! whatever the items take. A piece is as long as takes a few dozen microseconds, measured as the
+//! call goes on and beginning with one item: neither tiny nor huge items need any tuning.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
 
 use crate::{
     checkpoint::checkpoint,
-    fork::{self, Filled, Space},
     join::join,
+    output::{self, Filled, Space},
     scheduler::Scheduler,
     source::{Source, sealed::Divide},
     worker,
@@ -20,6 +23,8 @@ use crate::{
 const PIECE: Duration = Duration::from_micros(30);
 
 /// Calls `f` with each item, on as many workers as are free, in no particular order.
+///
+/// Few large items run at the same time from the first one on, as many as there are free workers.
 ///
 /// Runs on the calling worker's scheduler, elsewhere on the [global](Scheduler::global) one.
 /// Between pieces of the work there is a [`checkpoint`], so in a cancelled task it does not go on
@@ -43,7 +48,7 @@ pub fn for_each<S: Source>(source: S, f: impl Fn(S::Item) + Sync) {
 /// assert_eq!(lengths, [3, 5]);
 /// ```
 pub fn map<S: Source, U: Send>(source: S, f: impl Fn(S::Item) -> U + Sync) -> Vec<U> {
-    fork::collect(source.count(), |output| {
+    output::collect(source.count(), |output| {
         let piece = |Mapping { source, output }| Space::fill(output, S::items(source).map(&f));
         work_through(Mapping { source, output }, &piece, &Filled::and)
     })
@@ -103,22 +108,26 @@ where
     P: Divide,
     R: Send,
 {
+    let pace = Pace::new();
     match worker::with(|worker| worker.is_some()) {
-        true => Pace { items: 1 }.drive(part, piece, and),
-        false => Scheduler::global().run(|| Pace { items: 1 }.drive(part, piece, and)),
+        true => pace.drive(part, piece, and),
+        false => Scheduler::global().run(|| pace.drive(part, piece, and)),
     }
 }
 
 /// How many items make a piece.
-#[derive(Clone, Copy)]
 struct Pace {
-    items: usize,
+    items: AtomicUsize,
 }
 
 impl Pace {
-    /// Works through one part and puts the results of its pieces together.
+    fn new() -> Self {
+        Self { items: AtomicUsize::new(1) }
+    }
+
+    /// Works through one part, and puts the results of its pieces together.
     fn drive<P, R>(
-        mut self,
+        &self,
         part: P,
         piece: &(impl Fn(P) -> R + Sync),
         and: &(impl Fn(R, R) -> R + Sync),
@@ -127,36 +136,37 @@ impl Pace {
         P: Divide,
         R: Send,
     {
-        let (mut rest, mut done) = (part, None);
-        let mut began = Instant::now();
-        while rest.count() > 0 {
-            checkpoint();
-            let left = rest.count();
-            if left > 1 && worker::with(|worker| worker.is_some_and(fork::should_divide)) {
-                let (near, far) = rest.divide(left / 2);
-                let sides = join(|| self.drive(near, piece, and), || self.drive(far, piece, and));
-                return [done, sides.0, sides.1].into_iter().flatten().reduce(and);
-            }
-            let (now, later) = rest.divide(self.items.min(left));
-            let result = piece(now);
-            done = Some(match done {
-                Some(earlier) => and(earlier, result),
-                None => result,
-            });
-            rest = later;
-            began = self.adjust(began);
+        let count = part.count();
+        // Relaxed: it is a guess, and no other memory depends on it.
+        if count > self.items.load(Relaxed) {
+            let (near, far) = part.divide(count / 2);
+            let sides = join(|| self.drive(near, piece, and), || self.drive(far, piece, and));
+            return match sides {
+                (Some(near), Some(far)) => Some(and(near, far)),
+                (near, far) => near.or(far),
+            };
         }
-        done
+        if count == 0 {
+            return None;
+        }
+        checkpoint();
+        let began = Instant::now();
+        let result = piece(part);
+        self.adjust(count, began.elapsed());
+        Some(result)
     }
 
-    /// Makes the next piece longer or shorter; returns when it begins.
-    fn adjust(&mut self, began: Instant) -> Instant {
-        let now = Instant::now();
-        match now - began {
-            short if short < PIECE / 2 => self.items = self.items.saturating_mul(2),
-            long if long > PIECE * 2 => self.items = (self.items / 2).max(1),
-            _ => {}
+    /// Makes later pieces longer or shorter, after one of `count` items.
+    fn adjust(&self, count: usize, took: Duration) {
+        let items = self.items.load(Relaxed);
+        let adjusted = match took {
+            // A piece may be shorter than it could be, and tells little about longer ones then.
+            short if short < PIECE / 2 => items.max(count.saturating_mul(2)),
+            long if long > PIECE * 2 => (count / 2).clamp(1, items),
+            _ => items,
+        };
+        if adjusted != items {
+            self.items.store(adjusted, Relaxed);
         }
-        now
     }
 }

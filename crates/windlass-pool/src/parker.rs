@@ -30,22 +30,24 @@ impl Parker {
         }
     }
 
-    /// As [`Parker::park`], but no longer than until `limit`.
+    /// As [`Parker::park`], but no longer than until `limit`. Returns whether it was woken.
     #[cfg(not(windlass_loom))]
-    pub(crate) fn park_until(&self, limit: Instant) {
+    pub(crate) fn park_until(&self, limit: Instant) -> bool {
         while !self.take_wake() {
             let rest = limit.saturating_duration_since(Instant::now());
             if rest.is_zero() {
-                return;
+                return false;
             }
             std::thread::park_timeout(rest);
         }
+        true
     }
 
     /// Models have no clock, so a limit never comes.
     #[cfg(windlass_loom)]
-    pub(crate) fn park_until(&self, _limit: Instant) {
+    pub(crate) fn park_until(&self, _limit: Instant) -> bool {
         self.park();
+        true
     }
 
     /// Wakes the thread, now or when it next wants to sleep.

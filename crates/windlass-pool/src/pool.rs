@@ -4,6 +4,7 @@
 //! from elsewhere, goes to the injector. Knows nothing of lifetimes; those are the scope's concern.
 
 use std::{
+    io,
     sync::{Arc, Mutex, PoisonError, Weak},
     thread::JoinHandle,
     time::Instant,
@@ -12,7 +13,9 @@ use std::{
 use crossbeam_deque::{Injector, Stealer};
 
 use crate::{
+    asymmetric,
     config::SchedulerConfig,
+    fork::Stacks,
     job::{Held, Queued},
     node::{Fate, Node, Root},
     sleep::{Call, Sleep},
@@ -27,7 +30,10 @@ use crate::{
 pub(crate) struct Pool {
     pub(crate) config: SchedulerConfig,
     pub(crate) injector: Injector<Queued>,
+    /// Tasks that have to begin even if all workers are busy.
+    pub(crate) urgent: Injector<Queued>,
     pub(crate) stealers: Box<[Stealer<Queued>]>,
+    pub(crate) forks: Stacks,
     pub(crate) sleep: Sleep,
     pub(crate) ledger: Ledger,
     pub(crate) tracer: Tracer,
@@ -41,8 +47,11 @@ pub(crate) struct Pool {
 impl Pool {
     /// A pool without threads yet.
     pub(crate) fn new(config: SchedulerConfig, deques: &[Deque], tracer: Tracer) -> Arc<Self> {
+        asymmetric::prepare();
         Arc::new_cyclic(|own| Self {
             injector: Injector::new(),
+            urgent: Injector::new(),
+            forks: Stacks::new(deques.len()),
             stealers: deques.iter().map(Deque::stealer).collect(),
             sleep: Sleep::new(deques.len()),
             ledger: Ledger::new(deques.len()),
@@ -60,17 +69,28 @@ impl Pool {
     pub(crate) fn submit(&self, queued: Queued, fate: Fate) {
         worker::with(|worker| match worker {
             Some(worker) if fate == Fate::Run && worker.serves(self) => worker.submit(queued),
-            _ => self.submit_elsewhere(worker, queued, fate),
+            _ => self.submit_elsewhere(worker, queued, fate, Self::inject),
         });
     }
 
+    /// As [`Pool::submit`], for a task that has to begin even if all workers are busy.
+    pub(crate) fn submit_urgent(&self, queued: Queued, fate: Fate) {
+        worker::with(|worker| self.submit_elsewhere(worker, queued, fate, Self::inject_urgent));
+    }
+
     #[cold]
-    fn submit_elsewhere(&self, worker: Option<&Worker>, queued: Queued, fate: Fate) {
+    fn submit_elsewhere(
+        &self,
+        worker: Option<&Worker>,
+        queued: Queued,
+        fate: Fate,
+        inject: fn(&Self, Queued),
+    ) {
         let worker = worker.filter(|worker| worker.serves(self));
         self.count(worker, Count::Spawned);
         self.tracer.emit(|| worker?.index(), || TraceKind::Spawned(queued.id()));
         match fate {
-            Fate::Run => self.inject(queued),
+            Fate::Run => inject(self, queued),
             Fate::Discard => self.discard(worker, queued),
         }
     }
@@ -79,6 +99,12 @@ impl Pool {
     pub(crate) fn inject(&self, queued: Queued) {
         self.injector.push(queued);
         self.notify();
+    }
+
+    /// Queues a task that has to begin even if all workers are busy.
+    pub(crate) fn inject_urgent(&self, queued: Queued) {
+        self.urgent.push(queued);
+        self.notify_urgent();
     }
 
     fn discard(&self, worker: Option<&Worker>, queued: Queued) {
@@ -100,15 +126,42 @@ impl Pool {
     #[inline]
     pub(crate) fn notify(&self) {
         if self.sleep.notify() == Call::Relief {
-            self.start_relief();
+            self.start_relief().expect("the system has room for one more thread");
         }
     }
 
-    /// Whether there is anything to take from a queue other than that of worker `own`.
-    pub(crate) fn has_work(&self, own: Option<usize>) -> bool {
+    /// Sees to it that urgent tasks that were queued before will begin.
+    #[cold]
+    pub(crate) fn notify_urgent(&self) {
+        if self.sleep.notify_urgent() == Call::Relief && self.start_relief().is_err() {
+            // No room for one more thread: the task begins when a worker is free.
+            self.sleep.leave();
+        }
+    }
+
+    /// What a worker does that leaves the queues to others.
+    pub(crate) fn look_after_queues(&self) {
+        if !self.urgent.is_empty() {
+            self.notify_urgent();
+        } else if self.has_work(None) {
+            self.notify();
+        }
+    }
+
+    /// Whether there is anything to take from a worker other than `own`, or from a shared queue.
+    pub(crate) fn has_work(&self, own: Option<&Worker>) -> bool {
+        let forks = || self.forks.have_some(own.map(Worker::forks));
+        self.has_queued(own) || self.config.enable_stealing && forks()
+    }
+
+    /// As [`Pool::has_work`], without the right sides of joins.
+    pub(crate) fn has_queued(&self, own: Option<&Worker>) -> bool {
+        let own = own.and_then(Worker::index);
         let stealers = || self.stealers.iter().enumerate();
         let stealable = || stealers().any(|(index, queue)| Some(index) != own && !queue.is_empty());
-        !self.injector.is_empty() || self.config.enable_stealing && stealable()
+        !self.injector.is_empty()
+            || !self.urgent.is_empty()
+            || self.config.enable_stealing && stealable()
     }
 
     /// Waits for a node of this pool to complete, in the way that suits the calling thread.
@@ -131,12 +184,13 @@ impl Pool {
 
     /// Starts a worker that runs what is queued and goes when nothing is left.
     #[cold]
-    fn start_relief(&self) {
+    fn start_relief(&self) -> io::Result<()> {
         let pool = self.own.upgrade().expect("whoever notifies a pool holds it");
-        let thread = worker::start(pool, None);
+        let thread = worker::start(pool, None)?;
         let mut reliefs = self.reliefs.lock().unwrap_or_else(PoisonError::into_inner);
         reliefs.retain(|earlier| !earlier.is_finished());
         reliefs.push(thread);
+        Ok(())
     }
 
     /// The relief workers that have been started and not been joined.

@@ -9,6 +9,8 @@ use crate::{checkpoint::Unwound, node, pool::Pool, scheduler::Scheduler, scope::
 
 /// Runs `a` and `b` at the same time and returns the result of the one that returns first.
 ///
+/// Both begin also if all workers are busy: the pool starts one more thread for them then.
+///
 /// The other one is cancelled, and waited for: it should look at [`cancelled`](crate::cancelled)
 /// now and then, or pass a [`checkpoint`](crate::checkpoint). If it has not begun by then, it never
 /// does. A panic ends the race too, and goes on in the caller. If both are cancelled from outside
@@ -42,9 +44,8 @@ where
 fn run<R: Send>(pool: &Pool, a: impl FnOnce() -> R + Send, b: impl FnOnce() -> R + Send) -> R {
     let first = Mutex::new(None);
     let ended = node::open(pool, |scope| {
-        // A worker takes its latest task first, so this gives `a` the start if there is but one.
-        scope.spawn(|| contend(scope, &first, b));
-        scope.spawn(|| contend(scope, &first, a));
+        scope.spawn_urgent(|| contend(scope, &first, a));
+        scope.spawn_urgent(|| contend(scope, &first, b));
     });
     if let Err(payload) = ended {
         panic::resume_unwind(payload);

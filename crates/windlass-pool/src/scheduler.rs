@@ -89,7 +89,10 @@ impl Scheduler {
     fn start(config: SchedulerConfig, tracer: Tracer) -> Self {
         let deques: Vec<Deque> = (0..config.workers()).map(|_| Deque::new_lifo()).collect();
         let pool = Pool::new(config, &deques, tracer);
-        let start = |place| worker::start(Arc::clone(&pool), Some(place));
+        let start = |place| {
+            let thread = worker::start(Arc::clone(&pool), Some(place));
+            thread.expect("the system has room for one more thread")
+        };
         let threads = deques.into_iter().enumerate().map(start).collect();
         Self { pool, threads }
     }

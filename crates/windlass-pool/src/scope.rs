@@ -78,6 +78,15 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         drop(self.start(self.root().unit(), body));
     }
 
+    /// Starts a task that begins even if all workers are busy.
+    pub(crate) fn spawn_urgent(&'scope self, body: impl FnOnce() + Send + 'scope) {
+        let unit = self.root().branch();
+        let fate = if self.root().has_cancelled(&unit) { Fate::Discard } else { Fate::Run };
+        let (held, queued) = self.make_task(unit, body);
+        drop(held);
+        self.pool().submit_urgent(queued, fate);
+    }
+
     #[inline]
     fn start<F, T>(&'scope self, unit: Unit, body: F) -> Held<T>
     where

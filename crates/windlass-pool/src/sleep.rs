@@ -16,9 +16,18 @@
 //! holds; or the worker sees the work. A woken worker counts as searching from the moment it is
 //! chosen, so it too must find the work or notify again.
 //!
-//! Nor can all workers wait while work is queued: when nobody is awake and nobody can be woken, the
-//! last to fall asleep, or whoever queues the next task, is told to start a [`Call::Relief`]
+//! Nor can all workers wait while work is queued: when none is awake and none can be woken, the last
+//! to fall asleep, or the thread that queues the next task, is told to start a [`Call::Relief`]
 //! worker.
+//!
+//! *Urgent* work has to begin even while all workers are busy. Its notifier calls
+//! [`Sleep::notify_urgent`], which wakes a sleeper if no worker searches, and asks for a relief
+//! worker if none sleeps either. Each worker that stops searching looks for urgent work afterwards,
+//! behind the same fence, and if there is some does what a notifier does. So while urgent work is
+//! queued, some worker searches, or is on its way. A worker that waits and may not run it puts it
+//! back and stops searching.
+//!
+//! Workers and relief workers count as searching from their start on.
 //!
 //! Knows nothing of the queues themselves.
 
@@ -49,9 +58,15 @@ pub(crate) enum Rest {
 pub(crate) enum Call {
     /// Nothing: somebody sees to the work.
     Nobody,
-    /// Every worker waits and none can run anything else: start one more. It already counts as
-    /// awake.
+    /// No worker can run the work: start one more. It already counts as awake and searching.
     Relief,
+}
+
+/// Whether work has to begin even if all workers are busy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Urgency {
+    None,
+    Urgent,
 }
 
 struct Sleeper {
@@ -67,11 +82,11 @@ pub(crate) struct Sleep {
 }
 
 impl Sleep {
-    /// All `workers` are awake.
+    /// All `workers` are awake, and about to search.
     pub(crate) fn new(workers: usize) -> Self {
-        let awake = u64::try_from(workers).expect("a count of threads") * AWAKE;
+        let workers = u64::try_from(workers).expect("a count of threads");
         Self {
-            counts: AtomicU64::new(awake),
+            counts: AtomicU64::new(workers * (AWAKE + SEARCHING)),
             sleepers: Mutex::new(Vec::new()),
             closed: AtomicBool::new(false),
         }
@@ -82,6 +97,19 @@ impl Sleep {
     pub(crate) fn is_hungry(&self) -> bool {
         // Relaxed: a stale answer delays sharing, nothing else.
         self.counts.load(Relaxed) & HUNGRY != 0
+    }
+
+    /// Whether a worker is awake and not searching.
+    pub(crate) fn is_anyone_busy(&self) -> bool {
+        // Relaxed: a worker that stops searching after the caller has fallen asleep sees it asleep.
+        let counts = self.counts.load(Relaxed);
+        counts / AWAKE > counts & FIELD
+    }
+
+    /// How many workers are awake.
+    pub(crate) fn awake(&self) -> u64 {
+        // Relaxed: a hint.
+        self.counts.load(Relaxed) / AWAKE
     }
 
     /// Sees to it that work queued before this call will be found.
@@ -95,11 +123,20 @@ impl Sleep {
         if everyone_busy || counts & FIELD != 0 {
             return Call::Nobody;
         }
-        self.wake_one()
+        self.wake_one(Urgency::None)
+    }
+
+    /// Sees to it that urgent work queued before this call begins, also if all workers are busy.
+    pub(crate) fn notify_urgent(&self) -> Call {
+        // SeqCst: pairs with the fences in `stop_search`, `doze` and `block`.
+        fence(SeqCst);
+        // Relaxed: ordered by the fence.
+        let counts = self.counts.load(Relaxed);
+        if counts & FIELD != 0 { Call::Nobody } else { self.wake_one(Urgency::Urgent) }
     }
 
     #[cold]
-    fn wake_one(&self) -> Call {
+    fn wake_one(&self, urgency: Urgency) -> Call {
         let mut sleepers = lock(&self.sleepers);
         let idle = sleepers.iter().rposition(|sleeper| sleeper.rest == Rest::Idle);
         if let Some(index) = idle.or(sleepers.len().checked_sub(1)) {
@@ -111,14 +148,18 @@ impl Sleep {
             return Call::Nobody;
         }
         drop(sleepers);
-        self.call_relief()
+        self.call_relief(urgency)
     }
 
-    fn call_relief(&self) -> Call {
-        // Relaxed: whoever reads the count does so behind a fence. Only one caller gets from
-        // "nobody is awake" to one.
-        let nobody = |counts| (counts < AWAKE && counts & HUNGRY == 0).then_some(counts + AWAKE);
-        match self.counts.fetch_update(Relaxed, Relaxed, nobody) {
+    fn call_relief(&self, urgency: Urgency) -> Call {
+        let is_due = |counts: u64| match urgency {
+            Urgency::None => counts < AWAKE && counts & HUNGRY == 0,
+            Urgency::Urgent => counts & HUNGRY == 0,
+        };
+        let with_relief = |counts| is_due(counts).then_some(counts + AWAKE + SEARCHING);
+        // Relaxed: the counts are read behind fences. Only one of several callers gets from "no
+        // worker searches" to one.
+        match self.counts.fetch_update(Relaxed, Relaxed, with_relief) {
             Ok(_) => Call::Relief,
             Err(_) => Call::Nobody,
         }
@@ -168,9 +209,17 @@ impl Sleep {
         fence(SeqCst);
     }
 
-    /// A blocked worker, or a relief worker that wanted to go, is awake again.
+    /// A blocked worker is awake again.
     pub(crate) fn unblock(&self) {
         self.counts.fetch_add(AWAKE, Relaxed);
+    }
+
+    /// A searching relief worker ends. The caller looks at all queues afterwards, and calls
+    /// [`Sleep::notify`] if it sees work.
+    pub(crate) fn leave(&self) {
+        self.counts.fetch_sub(AWAKE + SEARCHING, Relaxed);
+        // SeqCst: pairs with the fence in `notify`.
+        fence(SeqCst);
     }
 
     /// Ends the pool: everybody is woken and told so.

@@ -9,14 +9,14 @@ pub(crate) use self::park_token::{Thread, current, park};
 #[cfg(windlass_loom)]
 pub(crate) use loom::sync::{
     Arc, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicU64, fence},
+    atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, fence},
 };
 
 #[cfg(not(windlass_loom))]
 pub(crate) use std::{
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicU64, fence},
+        atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, fence},
     },
     thread::{Thread, current, park},
 };

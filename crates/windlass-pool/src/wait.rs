@@ -137,7 +137,7 @@ pub(crate) fn sleep_until_complete(node: &Node, limit: Option<Instant>) -> bool 
         }
         match limit {
             None => parker.park(),
-            Some(limit) => parker.park_until(limit),
+            Some(limit) => drop(parker.park_until(limit)),
         }
         withdraw(node, &parker);
     }

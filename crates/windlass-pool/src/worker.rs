@@ -6,18 +6,18 @@
 
 use std::{
     cell::Cell,
-    iter,
+    io,
     sync::Arc,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
-use crossbeam_deque::{Steal, Worker as CrossbeamDeque};
+use crossbeam_deque::Worker as CrossbeamDeque;
 use crossbeam_utils::CachePadded;
 
 use crate::{
     abort::Bomb,
-    fork::{self, ForkStack},
+    fork::{self, Header, Stack},
     job::{Claimed, Queued},
     node::{Debt, End},
     parker::{self, Parker, ParkerRef},
@@ -28,19 +28,21 @@ use crate::{
 };
 
 mod help;
+mod relief;
+mod steal;
 
 pub(crate) use crate::fork::with_worker as with;
 
 /// A worker's own queue.
 pub(crate) type Deque = CrossbeamDeque<Queued>;
 
-/// Every so many tasks the shared queue comes first, so that it is never starved.
-const FAIRNESS: u32 = 4;
-
 /// A sleep that was not worth it.
 const SHORT_SLEEP: Duration = Duration::from_micros(200);
 /// A worker searches at most so many times as long as it is told to.
 const MAX_PATIENCE: u32 = 8;
+/// How long after it fell asleep a worker looks once more. Long against the time that a store takes
+/// to be seen by other processors; see `fork`.
+const SECOND_LOOK: Duration = Duration::from_millis(1);
 
 /// A pool's worker, in its own thread.
 pub(crate) struct Worker {
@@ -54,7 +56,7 @@ pub(crate) struct Worker {
     /// How many tasks this thread is in the middle of, one on top of the other.
     depth: Cell<usize>,
     turn: Cell<u32>,
-    forks: ForkStack,
+    forks: Arc<Stack<Header>>,
     /// What the tasks that ended here owe to the parent they have in common. It is paid back before
     /// anything but another task of that parent runs here: without it the parent could not complete
     /// earlier either.
@@ -96,32 +98,34 @@ impl Place {
 }
 
 /// Starts a thread for the worker at `place`, or for a relief worker.
-pub(crate) fn start(pool: Arc<Pool>, place: Option<(usize, Deque)>) -> JoinHandle<()> {
+pub(crate) fn start(pool: Arc<Pool>, place: Option<(usize, Deque)>) -> io::Result<JoinHandle<()>> {
     let name = match &place {
         Some((index, _)) => format!("windlass-{index}"),
         None => "windlass-relief".to_owned(),
     };
-    thread::Builder::new()
-        .name(name)
-        .spawn(move || {
-            let place = place.map(|(index, deque)| Place::new(&pool, index, deque));
-            let worker = Worker::new(pool, place);
-            fork::run_as(&worker, || worker.run());
-        })
-        .expect("the system has room for one more thread")
+    thread::Builder::new().name(name).spawn(move || {
+        let place = place.map(|(index, deque)| Place::new(&pool, index, deque));
+        let worker = Worker::new(pool, place);
+        fork::run_as(&worker, || worker.run());
+    })
 }
 
 impl Worker {
     fn new(pool: Arc<Pool>, place: Option<Place>) -> Self {
+        let forks = match &place {
+            Some(place) => pool.forks.of_worker(place.index),
+            None => pool.forks.add_relief(),
+        };
         Self {
             pool,
             place,
             parker: parker::own(),
-            searching: Cell::new(false),
+            // So it was counted when it was started.
+            searching: Cell::new(true),
             patience: Cell::new(1),
             depth: Cell::new(0),
             turn: Cell::new(0),
-            forks: ForkStack::new(),
+            forks,
             owed: Debt::default(),
         }
     }
@@ -137,7 +141,7 @@ impl Worker {
     }
 
     #[inline]
-    pub(crate) fn forks(&self) -> &ForkStack {
+    pub(crate) fn forks(&self) -> &Stack<Header> {
         &self.forks
     }
 
@@ -201,19 +205,6 @@ impl Worker {
         }
     }
 
-    /// A relief worker goes as soon as it finds nothing, and is gone for the others before it looks
-    /// a last time.
-    fn relieve(&self) {
-        while let Some(claimed) = self.find() {
-            self.execute(claimed);
-        }
-        self.owed.pay();
-        self.pool.sleep.block();
-        if self.pool.has_work(None) {
-            self.pool.notify();
-        }
-    }
-
     /// Runs a task and counts it.
     // Always inline: there are few callers, and their loops are as short as many bodies.
     #[inline(always)]
@@ -242,7 +233,7 @@ impl Worker {
     /// The next task; sleeps until there is one, or until the pool closes.
     fn next(&self) -> Option<Claimed> {
         loop {
-            if let Some(claimed) = self.find().or_else(|| self.search()) {
+            if let Some(claimed) = self.find().or_else(|| self.search_and_steal()) {
                 self.stop_search();
                 return Some(claimed);
             }
@@ -252,6 +243,11 @@ impl Worker {
             }
             self.doze();
         }
+    }
+
+    /// Searches the queues, then the stacks of other workers.
+    fn search_and_steal(&self) -> Option<Claimed> {
+        self.search().or_else(|| self.steal_fork())
     }
 
     /// Looks for work again and again for a while, unless the pool closes.
@@ -268,10 +264,22 @@ impl Worker {
         sleep.doze(&self.parker, Rest::Idle);
         if !self.pool.has_work(None) && !sleep.is_closed() {
             let fell_asleep = Instant::now();
-            self.park(Parker::park);
+            self.sleep_and_look();
             self.adjust_patience(fell_asleep.elapsed());
         }
         sleep.rise(&self.parker);
+    }
+
+    /// Sleeps until it is woken, or finds at its second look that there is work elsewhere. Without a
+    /// busy worker there is no join, and a worker that becomes busy later sees this one asleep.
+    fn sleep_and_look(&self) {
+        let looks_again = self.pool.sleep.is_anyone_busy();
+        self.park(|parker| {
+            let again = Instant::now() + SECOND_LOOK;
+            if !looks_again || !parker.park_until(again) && !self.pool.has_work(Some(self)) {
+                parker.park();
+            }
+        });
     }
 
     /// A worker that is woken as soon as it sleeps costs its waker a system call each time; it had
@@ -308,74 +316,11 @@ impl Worker {
     #[cold]
     fn pass_search_on(&self) {
         self.searching.set(false);
-        if self.pool.sleep.stop_search() && self.pool.has_work(None) {
+        let was_last = self.pool.sleep.stop_search();
+        if !self.pool.urgent.is_empty() {
+            self.pool.notify_urgent();
+        } else if was_last && self.pool.has_work(None) {
             self.pool.notify();
-        }
-    }
-
-    /// Any task, from wherever.
-    fn find(&self) -> Option<Claimed> {
-        let turn = self.turn.get().wrapping_add(1);
-        self.turn.set(turn);
-        if turn.is_multiple_of(FAIRNESS)
-            && let Some(claimed) = self.take_injected()
-        {
-            return Some(claimed);
-        }
-        self.pop().or_else(|| self.take_injected()).or_else(|| self.steal())
-    }
-
-    #[inline]
-    fn pop(&self) -> Option<Claimed> {
-        let place = self.place.as_ref()?;
-        iter::from_fn(|| place.deque.pop()).find_map(Queued::claim_own)
-    }
-
-    fn take_injected(&self) -> Option<Claimed> {
-        let injector = &self.pool.injector;
-        match &self.place {
-            Some(place) if self.pool.config.enable_stealing => {
-                claim_first(|| injector.steal_batch_and_pop(&place.deque))
-            }
-            _ => claim_first(|| injector.steal()),
-        }
-    }
-
-    fn steal(&self) -> Option<Claimed> {
-        self.victims().find_map(|victim| {
-            let stealer = &self.pool.stealers[victim];
-            let claimed = match &self.place {
-                Some(place) => claim_first(|| stealer.steal_batch_and_pop(&place.deque)),
-                None => claim_first(|| stealer.steal()),
-            };
-            claimed.inspect(|_| self.note_steal(victim))
-        })
-    }
-
-    fn note_steal(&self, from: usize) {
-        self.count(Count::Steal);
-        self.pool.tracer.emit(|| self.index(), || TraceKind::Stole { from });
-    }
-
-    /// The other workers, beginning with a different one each time.
-    fn victims(&self) -> impl Iterator<Item = usize> + use<> {
-        let own = self.index();
-        let count = if self.pool.config.enable_stealing { self.pool.stealers.len() } else { 0 };
-        let first = self.turn.get() as usize;
-        (0..count).map(move |step| (first + step) % count).filter(move |&other| Some(other) != own)
-    }
-}
-
-/// The first task from `source` that nobody has claimed.
-fn claim_first(source: impl Fn() -> Steal<Queued>) -> Option<Claimed> {
-    loop {
-        match source() {
-            Steal::Success(queued) => match queued.claim() {
-                Some(claimed) => return Some(claimed),
-                None => continue,
-            },
-            Steal::Empty => return None,
-            Steal::Retry => continue,
         }
     }
 }

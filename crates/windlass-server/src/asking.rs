@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{PidfdFlags, pidfd_open};
 use windlass_core::{Hold, HolderId, LeaseTerms, Name, Need, Token};
 use windlass_store::{
-    Bell, Claim, Claimed, Patience, Process, Refused, Store, StoreError, StoredLease, Topic, Tree,
+    Bell, Claim, Claimed, Leftover, Patience, Process, Refused, Store, StoreError, StoredLease,
+    Topic, Tree,
 };
 
 use crate::attempt::pid;
@@ -148,10 +149,10 @@ impl Asking<'_> {
             let before = ended.len();
             for leftover in &refused.leftovers {
                 let what = "what a dead holder has left running cannot be ended";
-                let ended_it = presence::end_leftover(store.dir(), &leftover.tree);
-                ended_it.map_err(|source| HoldError::Io { what, source })?;
+                let free = presence::end_leftover(store.dir(), leftover);
+                let free = free.map_err(|source| HoldError::Io { what, source })?;
                 let seen = (leftover.name.clone(), leftover.token);
-                if !ended.contains(&seen) {
+                if free && !ended.contains(&seen) {
                     ended.push(seen);
                 }
             }
@@ -203,6 +204,13 @@ pub fn waits_for_its_own(
         }
         Ok(None)
     })
+}
+
+/// Returns what another user has left running under a name that was refused. This process cannot end
+/// it, so the name is free when the lease is over.
+#[must_use]
+pub fn other_users_leftover(refused: &Refused) -> Option<&Leftover> {
+    refused.leftovers.iter().find(|leftover| presence::is_out_of_reach(leftover))
 }
 
 /// A lease of whoever has started this process, if there is one and `wanted` is not had without it.

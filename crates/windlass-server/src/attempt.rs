@@ -1,9 +1,9 @@
-//! One attempt of a step: a process in a group of its own, with its output in a log file.
+//! One attempt of a step: a process in a group of its own, with its output in a pipe.
 
 use std::env;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Component, Path, PathBuf};
@@ -30,23 +30,25 @@ pub(crate) struct Ready {
     pub(crate) order: Order,
     /// What to start without asking a shell, where that is known.
     program: Option<Program>,
-    log: File,
 }
 
 impl Ready {
-    /// Makes ready what prints to `log`.
-    pub(crate) fn new(order: Order, log: File) -> Self {
-        Self { program: order.plain_program().or_else(|| order.shell()), order, log }
+    pub(crate) fn new(order: Order) -> Self {
+        Self { program: order.plain_program().or_else(|| order.shell()), order }
     }
 
-    /// Starts it.
-    pub(crate) fn start(&self, launcher: &mut Launcher) -> io::Result<Launched> {
-        let mut launch = |program: &Program| launcher.launch(program, self.log.as_fd()).ok();
+    /// Starts it, printing to `output`.
+    pub(crate) fn start(
+        &self,
+        launcher: &mut Launcher,
+        output: BorrowedFd<'_>,
+    ) -> io::Result<Launched> {
+        let mut launch = |program: &Program| launcher.launch(program, output).ok();
         let started = self.program.as_ref().and_then(&mut launch);
         // What cannot be executed is the shell's affair: it knows more ways, and what to say.
         let started = started.or_else(|| launch(&self.order.shell()?));
         // The standard library looks everywhere, and says what is wrong.
-        started.map_or_else(|| self.order.spawn(&self.log), Ok)
+        started.map_or_else(|| self.order.spawn(output), Ok)
     }
 }
 
@@ -105,7 +107,7 @@ impl Order {
         Program::new(file, words, &env, &self.dir).ok()
     }
 
-    fn spawn(&self, log: &File) -> io::Result<Launched> {
+    fn spawn(&self, output: BorrowedFd<'_>) -> io::Result<Launched> {
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
@@ -113,8 +115,8 @@ impl Order {
             .env("PWD", &*plain_path(&self.dir))
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log.try_clone()?)
+            .stdout(output.try_clone_to_owned()?)
+            .stderr(output.try_clone_to_owned()?)
             .process_group(0);
         Launched::by_command(&mut command)
     }

@@ -7,13 +7,12 @@
 //! processes of the old one gone and takes over the slate, then counts lost attempts as interrupted.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use windlass_core::{Fact, Grant, Phase, Timestamp, Token, WorkId, WorkState};
-use windlass_store::{Extent, Name, RunEnd, RunRecord, Store, Topic, Tree};
+use windlass_store::{Access, Extent, Name, RunEnd, RunRecord, Store, Topic, Tree};
 use windlass_workflow::{Plan, Step, Workflow};
 
 use crate::attempt::run_dir;
@@ -22,23 +21,27 @@ use crate::events::EventReader;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::guard::CheckResult;
+use crate::log_file;
 use crate::mailbox::{Mailbox, Sender, mailbox};
-use crate::order::Order;
+use crate::nesting;
 use crate::processes::{Job, Prepared, Processes};
 use crate::pulse::Pulse;
 use crate::schedule::Schedule;
 use crate::signals::SignalWatch;
 use crate::tree;
+use crate::users;
 
 mod bells;
 mod condition;
 mod ending;
 mod error;
+mod hooks;
 mod items;
 mod keeping;
 mod leader;
 mod pass;
 mod requests;
+mod room;
 mod starting;
 mod telling;
 mod update;
@@ -47,15 +50,17 @@ mod waiting;
 use self::bells::Bells;
 use self::condition::{Conclusion, Conditions, Side, Told};
 pub use self::error::RunError;
+use self::hooks::Hooks;
 use self::items::Items;
 pub(crate) use self::keeping::read_slate;
 use self::keeping::{Keeper, complete_journal};
 use self::leader::{Leader, Start, declare};
 use self::pass::{Record, Running};
 pub(crate) use self::requests::forget_requests;
-pub use self::requests::{Ask, ask, check_step, decide_step};
+pub use self::requests::{Ask, ask};
+use self::starting::cannot_log;
 use self::telling::Notice;
-pub use self::update::{Change, End, Update};
+pub use self::update::{Change, End, StepStatus, Update};
 use self::waiting::topics;
 
 /// Leads one run to its end.
@@ -73,6 +78,8 @@ pub struct Coordinator {
     events: Option<EventReader>,
     items: Items,
     processes: Processes,
+    /// The processes that cannot be started at the moment.
+    waiting: room::Waiting,
     news: Mailbox<News>,
     tell: Sender<News>,
     /// What is to be taken in before anything else is waited for.
@@ -89,11 +96,7 @@ pub struct Coordinator {
     records: Vec<Record>,
     /// Steps whose `finally` starts after the next commit.
     due_finally: Vec<WorkId>,
-    /// Hooks that start after the next commit.
-    due_hooks: Vec<(&'static str, Order)>,
-    /// The hooks that run, by their numbers, and how many there were.
-    hooks: BTreeMap<u32, &'static str>,
-    called: u32,
+    hooks: Hooks,
     /// Stale holds whose processes were ended here, so that their names can be taken.
     ended: Vec<(Name, Token)>,
     _signals: SignalWatch,
@@ -102,6 +105,8 @@ pub struct Coordinator {
     decided: Instant,
     /// Beats once the run has lasted for a moment.
     pulse: Option<Pulse>,
+    /// When it begins to, if there was no room for it.
+    there_at: Option<Instant>,
     bells: Bells,
     keeper: Keeper,
     stop: Option<Stop>,
@@ -118,6 +123,14 @@ enum Stop {
     Signal(i32),
     /// There is nothing else to do than what was asked for.
     Leave,
+}
+
+/// How everything has come to its end.
+enum Over {
+    /// Nothing is to follow but that the store knows.
+    Plain(End),
+    /// All that had to follow has.
+    Closed(End),
 }
 
 /// Something that happened.
@@ -176,23 +189,27 @@ impl Coordinator {
         run: RunRecord,
         workflow: Workflow,
     ) -> Result<Self, RunError> {
+        workflow.require_steps()?;
         let plan = plan_as_asked(workflow, &run)?;
         let workflow = plan.name.clone();
         let mut schedule = Schedule::new(plan);
         schedule.submit_all();
-        let (mut leader, facts) = store.transact(|transaction| {
-            let run = RunRecord { id: transaction.new_run_id()?, workflow, ..run };
+        let uid = Some(store.access().creator());
+        let (mut leader, facts, parent) = store.transact(|transaction| {
+            let parent = nesting::parent(transaction)?;
+            let run = RunRecord { id: transaction.new_run_id()?, workflow, uid, ..run };
             declare(transaction, schedule.plan())?;
             transaction.insert_run(&run)?;
             let leader = Leader::take_over(transaction, run)?.expect("nobody else knows it yet");
             let facts = leader.append(transaction, &mut schedule)?;
             #[cfg(windlass_faults)]
             Point::BeforeSubmit.reached();
-            Ok((leader, facts))
+            Ok((leader, facts, parent))
         })?;
         #[cfg(windlass_faults)]
         Point::AfterSubmit.committed();
         leader.attend(store.dir())?;
+        parent.iter().for_each(|parent| nesting::note(store.dir(), &leader.run.id, parent));
         Self::new(store, schedule, leader, &facts)
     }
 
@@ -209,7 +226,8 @@ impl Coordinator {
         coordinator.or_give_up(reopened, end)
     }
 
-    /// Ends a run that nobody leads, or one of its steps. `run` may be the beginning of its id.
+    /// Ends a run that no process leads, or one of its steps, or all that a step of the file became.
+    /// `run` may be the beginning of its id.
     pub fn cancel(store: Store, run: &str, step: Option<&str>) -> Result<Self, RunError> {
         let (mut coordinator, end) = Self::take_over(store, run, Expected::Open)?;
         let cancelled = coordinator.cancel_now(step);
@@ -238,6 +256,7 @@ impl Coordinator {
         expected: Expected,
     ) -> Result<(Self, Option<RunEnd>), RunError> {
         let run = store.run(run)?;
+        users::expect_owner(&run.id, run.uid)?;
         let plan = plan_of(&run)?;
         let taken =
             store.transact(|transaction| Leader::succeed(transaction, run, &plan, expected))?;
@@ -250,6 +269,7 @@ impl Coordinator {
         tree::end(&left).map_err(|source| RunError::Io { what, source })?;
         #[cfg(windlass_faults)]
         Point::AfterLeftovers.reached();
+        complete_logs(&run_dir(store.dir(), &leader.run.id))?;
         let mut schedule = Schedule::new(plan);
         let facts = complete_journal(&mut store, &leader)?;
         schedule.replay(&facts);
@@ -261,17 +281,19 @@ impl Coordinator {
 
     /// Leads a run whose journal has these facts.
     fn new(
-        store: Store,
+        mut store: Store,
         schedule: Schedule,
         leader: Leader,
         facts: &[Fact],
     ) -> Result<Self, RunError> {
         let logs = run_dir(store.dir(), &leader.run.id);
+        // Opens what will have to be synced, while there is room for another open file.
+        store.log();
         let what = "the directory for logs cannot be made";
-        fs::create_dir_all(&logs).map_err(|source| RunError::Io { what, source })?;
+        Access::create_dir(&logs).map_err(|source| RunError::Io { what, source })?;
         let what = "processes cannot be waited for";
         let made = mailbox().and_then(|(tell, news)| {
-            let processes = Processes::new(&leader.mark(), schedule.at_once(), &news, &logs)?;
+            let processes = Processes::new(&leader.mark(), schedule.at_once(), &news)?;
             Ok((tell, news, processes))
         });
         let (tell, news, processes) = made.map_err(|source| RunError::Io { what, source })?;
@@ -307,6 +329,7 @@ impl Coordinator {
             running: BTreeMap::new(),
             uncleaned: BTreeSet::new(),
             processes,
+            waiting: room::Waiting::default(),
             news,
             tell,
             inbox: vec![News::Rang],
@@ -316,14 +339,13 @@ impl Coordinator {
             refused: BTreeSet::new(),
             records: Vec::new(),
             due_finally: Vec::new(),
-            due_hooks: Vec::new(),
-            hooks: BTreeMap::new(),
-            called: 0,
+            hooks: Hooks::default(),
             ended: Vec::new(),
             _signals,
             began: Instant::now(),
             decided: Instant::now(),
             pulse: None,
+            there_at: None,
             bells,
             stop: None,
             cancelled: false,
@@ -337,15 +359,21 @@ impl Coordinator {
         &self.leader.run.id
     }
 
-    /// The states of the steps, in the order of the plan. Those have ended whose end was told when the
-    /// run was led before; of those that end only now, [`Coordinator::lead`] will tell.
+    /// Returns what is known of the steps before the run goes on, in the order of the plan. A step has
+    /// ended if its end was reported by an earlier leader; steps that end only now are reported by
+    /// [`Coordinator::lead`].
     #[must_use]
-    pub fn states(&self) -> Vec<WorkState> {
+    pub fn statuses(&self) -> Vec<StepStatus> {
         let (engine, ending) = (self.schedule.engine(), self.schedule.just_ended());
-        let works = (0..self.schedule.len()).map(WorkId::from_index);
-        let known = |work: &WorkId| !ending.contains(work);
-        let phases = works.map(|work| engine.phase(work).filter(|_| known(&work)));
-        phases.map(|phase| phase.map_or(WorkState::Pending, Phase::state)).collect()
+        let status = |work: WorkId| {
+            let phase = engine.phase(work).filter(|_| !ending.contains(&work));
+            StepStatus {
+                state: phase.map_or(WorkState::Pending, Phase::state),
+                skipped: phase == Some(Phase::Skipped),
+                attempts: engine.attempts(work).unwrap_or_default(),
+            }
+        };
+        (0..self.schedule.len()).map(WorkId::from_index).map(status).collect()
     }
 
     /// How many steps the run has.
@@ -362,25 +390,42 @@ impl Coordinator {
 
     /// Leads the run until it ends or is interrupted; `watch` is told everything.
     pub fn lead(mut self, mut watch: impl FnMut(&Update<'_>)) -> Result<End, RunError> {
+        let ended = self.lead_on(&mut watch).and_then(|over| match over {
+            Over::Plain(end) => self.finish_at_once(end, &mut watch),
+            Over::Closed(end) => self.finish(end, &mut watch),
+        });
+        ended.inspect_err(|_| self.tell_stored(&mut watch))
+    }
+
+    fn lead_on(&mut self, watch: &mut impl FnMut(&Update<'_>)) -> Result<Over, RunError> {
         loop {
             let news = self.take_in()?;
             let mut follow = self.act(news)?;
             loop {
                 if let Some(end) = self.plain_end() {
-                    return self.finish_at_once(end, &mut watch);
+                    return Ok(Over::Plain(end));
                 }
                 if !self.may_linger(&follow) {
-                    self.make_known(std::mem::take(&mut follow), &mut watch)?;
+                    self.make_known(std::mem::take(&mut follow), watch)?;
                     if let Some(end) = self.end()? {
-                        return self.finish(end, &mut watch);
+                        return Ok(Over::Closed(end));
                     }
                 }
                 self.wait()?;
+                self.try_waiting()?;
                 self.kill_the_slow()?;
+                self.end_late_hooks()?;
                 if !self.inbox.is_empty() {
                     break;
                 }
             }
+        }
+    }
+
+    /// Tells what is stored and was not told, of a run that cannot go on.
+    fn tell_stored(&mut self, watch: &mut impl FnMut(&Update<'_>)) {
+        if !self.keeper.has_failed() && self.sync().is_ok() {
+            self.show(watch);
         }
     }
 
@@ -396,7 +441,7 @@ impl Coordinator {
             self.begin_sync();
         }
         free.into_iter().try_for_each(|start| self.start(start))?;
-        follow.into_iter().filter_map(|start| self.prepare(start).transpose()).collect()
+        Ok(follow.into_iter().filter_map(|start| self.prepare(start)).collect())
     }
 
     /// Syncs what was written, starts what has to follow that, and tells everybody.
@@ -406,10 +451,7 @@ impl Coordinator {
         watch: &mut impl FnMut(&Update<'_>),
     ) -> Result<(), RunError> {
         let synced = if follow.is_empty() { self.sync() } else { self.sync_quickly() };
-        if let Err(error) = synced {
-            follow.into_iter().for_each(|prepared| self.processes.give_up(prepared));
-            return Err(error);
-        }
+        synced?;
         follow.into_iter().try_for_each(|prepared| self.begin(prepared))?;
         let late = self.show(watch);
         late.into_iter().try_for_each(|work| self.ask_to_end(work))?;
@@ -459,8 +501,10 @@ impl Coordinator {
                 all.push(News::Concluded(work, side, conclusion));
             }
             Some(Told::NotYet(work)) => self.note_wait(work, ""),
-            Some(Told::Blocked(work)) => self.note_wait(work, "; its time is over"),
-            Some(Told::Escalated(work)) => self.escalate(work),
+            Some(Told::Blocked(work, used_up)) => {
+                self.note_wait(work, &format!("; it {used_up}, and is still checked"));
+            }
+            Some(Told::Escalated(work, used_up)) => self.escalate(work, used_up),
         }
     }
 
@@ -488,12 +532,20 @@ impl Coordinator {
     }
 }
 
+/// Adds what a killed leader has left beside the logs in `dir` to them.
+fn complete_logs(dir: &Path) -> Result<(), RunError> {
+    match log_file::complete_all_in(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        completed => completed.map_err(cannot_log),
+    }
+}
+
 /// Whether events can make a guard of the plan worth another look.
 fn heeds_events(plan: &Plan) -> bool {
     plan.guards.iter().any(|guard| !guard.wake_on.is_empty())
 }
 
-/// Whether a step needs names that the whole machine shares.
+/// Whether a step needs names that all who use the store share.
 fn needs_names(step: &Step) -> bool {
     !step.locks.is_empty() || !step.semaphores.is_empty()
 }

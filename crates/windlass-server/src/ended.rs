@@ -63,9 +63,10 @@ impl fmt::Display for Exit {
 pub struct Usage {
     /// Time on processors.
     pub cpu: Duration,
-    /// The most memory that one of its processes had at a time, in bytes. The kernel counts in what
-    /// the process had before it became the command, so it is never less than what this process had.
-    pub peak_memory: u64,
+    /// The most memory that one of its processes had at a time, in bytes; none if it was not more than
+    /// what this process had. The kernel counts in the memory that a process shares with its parent
+    /// before it executes its program, so less than that cannot be told apart.
+    pub peak_memory: Option<u64>,
 }
 
 /// How an attempt ended.
@@ -78,7 +79,13 @@ pub struct Ended {
     pub usage: Usage,
     /// What is wrong besides: why it could not be started, or what it has left behind.
     pub flaw: Option<String>,
+    /// The processes that it left running and that had to be ended, each as `name (pid)`.
+    pub left: Vec<String>,
 }
+
+/// How many of the processes that an attempt left running are named.
+const NAMED: usize = 5;
+const LEFT: &str = "ended what it left running";
 
 impl Ended {
     /// Whether its process ended well, and nothing else is wrong.
@@ -93,11 +100,31 @@ impl Ended {
         let exit = (!self.exit.is_success()).then(|| self.exit.to_string());
         self.flaw.clone().or(exit)
     }
+
+    /// Which processes it left running that had to be ended, as a phrase.
+    ///
+    /// ```
+    /// use windlass_server::{Ended, Exit};
+    ///
+    /// let mut ended = Ended::from(Exit::Code(0));
+    /// assert_eq!(ended.note(), None);
+    /// ended.left.push("sleep (4711)".to_owned());
+    /// assert_eq!(ended.note().as_deref(), Some("ended what it left running: sleep (4711)"));
+    /// ```
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        let named = self.left.get(..NAMED).unwrap_or(&self.left).join(", ");
+        match self.left.len() {
+            0 => None,
+            all if all > NAMED => Some(format!("{LEFT}: {named} and {} more", all - NAMED)),
+            _ => Some(format!("{LEFT}: {named}")),
+        }
+    }
 }
 
 impl From<Exit> for Ended {
     /// An end that took nothing.
     fn from(exit: Exit) -> Self {
-        Self { exit, usage: Usage::default(), flaw: None }
+        Self { exit, usage: Usage::default(), flaw: None, left: Vec::new() }
     }
 }

@@ -1,5 +1,5 @@
-//! Ends trees of processes on a thread of its own: asks them, gives them their grace, kills what is
-//! left, and tells when nothing is.
+//! Ends trees of processes on a thread of its own: lets them end by themselves for as long as they may,
+//! asks them with SIGTERM, gives them their grace, kills what is left, and reports when nothing is.
 //!
 //! However many trees have to end, each look at the system's processes serves all of them. A tree's
 //! main process must not be reaped before it has been told gone: until then its number is its own.
@@ -27,16 +27,43 @@ pub(crate) struct Condemned {
     pub(crate) tree: Tree,
     /// Processes that are known to belong to it, with all that they have started.
     pub(crate) roots: Vec<Process>,
-    pub(crate) mercy: Mercy,
+    pub(crate) plan: KillPlan,
 }
 
-/// How a tree is ended.
+/// When a tree is asked to end, and when it is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mercy {
-    /// It is asked, and has this long.
-    Grace(Duration),
-    /// It is killed.
-    None,
+pub(crate) struct KillPlan {
+    ask_at: Instant,
+    kill_at: Instant,
+}
+
+impl KillPlan {
+    /// The tree may end by itself for `linger`, is then asked, and has `grace` to do so.
+    pub(crate) fn after(linger: Duration, grace: Duration) -> Self {
+        let ask_at = later(Instant::now(), linger);
+        Self { ask_at, kill_at: later(ask_at, grace) }
+    }
+
+    /// The tree is asked at once, and has `grace` to end.
+    pub(crate) fn ask(grace: Duration) -> Self {
+        Self::after(Duration::ZERO, grace)
+    }
+
+    /// The tree is killed at once.
+    pub(crate) fn kill() -> Self {
+        Self::ask(Duration::ZERO)
+    }
+
+    /// The earlier of both plans at each point.
+    pub(crate) fn or_earlier(self, other: Self) -> Self {
+        let ask_at = self.ask_at.min(other.ask_at);
+        Self { ask_at, kill_at: self.kill_at.min(other.kill_at) }
+    }
+}
+
+/// A time that cannot be represented is later than any wait.
+fn later(from: Instant, by: Duration) -> Instant {
+    from.checked_add(by).unwrap_or(from + Duration::from_secs(1 << 32))
 }
 
 /// What has become of a tree.
@@ -45,6 +72,8 @@ pub(crate) struct Gone {
     pub(crate) job: Job,
     /// The processes that could not be ended.
     pub(crate) left: Vec<u32>,
+    /// The processes that were asked to end or killed, each as `name (pid)`.
+    pub(crate) signalled: Vec<String>,
 }
 
 /// Ends trees until it is dropped.
@@ -55,8 +84,8 @@ pub(crate) struct Ender {
 
 enum Order {
     End(Condemned),
-    /// Without any further mercy.
-    Kill(Job),
+    /// No later than this plan says.
+    Hasten(Job, KillPlan),
     Stop,
 }
 
@@ -73,9 +102,9 @@ impl Ender {
         self.order(Order::End(condemned));
     }
 
-    /// Kills a tree that was only asked so far.
-    pub(crate) fn kill(&self, job: Job) {
-        self.order(Order::Kill(job));
+    /// Ends a tree no later than `plan` says, unless it has ended.
+    pub(crate) fn hasten(&self, job: Job, plan: KillPlan) {
+        self.order(Order::Hasten(job, plan));
     }
 
     fn order(&self, order: Order) {
@@ -102,10 +131,10 @@ struct Ending<T> {
 
 struct Dying {
     condemned: Condemned,
-    /// When mercy ends.
-    kill_at: Instant,
-    /// Who was asked already; nobody is asked twice.
+    /// The processes that have got SIGTERM, or SIGKILL before they could; none gets it twice.
     asked: BTreeSet<(u32, u64)>,
+    /// The same processes, for people to read.
+    signalled: Vec<String>,
     /// Those that were there at the last look, to see them go.
     watched: Vec<OwnedFd>,
 }
@@ -118,9 +147,9 @@ impl<T: Fn(Gone)> Ending<T> {
                     Order::End(condemned) => {
                         self.trees.insert(condemned.job, Dying::new(condemned));
                     }
-                    Order::Kill(job) => {
-                        if let Some(dying) = self.trees.get_mut(&job) {
-                            dying.kill_at = dying.kill_at.min(Instant::now());
+                    Order::Hasten(job, plan) => {
+                        if let Some(Dying { condemned, .. }) = self.trees.get_mut(&job) {
+                            condemned.plan = condemned.plan.or_earlier(plan);
                         }
                     }
                     Order::Stop => return,
@@ -146,13 +175,13 @@ impl<T: Fn(Gone)> Ending<T> {
                 Err(_) => dying.press_unseen(),
             };
             if let Some(left) = over {
-                self.trees.remove(&job);
-                (self.tell)(Gone { job, left });
+                let signalled = self.trees.remove(&job).map(|dying| dying.signalled);
+                (self.tell)(Gone { job, left, signalled: signalled.unwrap_or_default() });
             }
         }
     }
 
-    /// Waits until all that was seen of a tree is gone, or its mercy ends, or there are orders.
+    /// Waits until all that was seen of a tree is gone, its plan says more, or there are orders.
     fn wait(&mut self, orders: &Mailbox<Order>) {
         loop {
             let now = Instant::now();
@@ -186,36 +215,40 @@ impl Condemned {
 
 impl Dying {
     fn new(condemned: Condemned) -> Self {
-        let now = Instant::now();
-        let kill_at = match condemned.mercy {
-            // Longer than anybody waits, where it cannot be told.
-            Mercy::Grace(grace) => {
-                now.checked_add(grace).unwrap_or(now + Duration::from_secs(1 << 32))
-            }
-            Mercy::None => now,
-        };
-        Self { condemned, kill_at, asked: BTreeSet::new(), watched: Vec::new() }
+        let (asked, signalled, watched) = (BTreeSet::new(), Vec::new(), Vec::new());
+        Self { condemned, asked, signalled, watched }
     }
 
     /// When there is something to do next, whatever happens.
     fn next(&self, now: Instant) -> Instant {
-        if now < self.kill_at { self.kill_at } else { self.kill_at + PATIENCE }
+        let KillPlan { ask_at, kill_at } = self.condemned.plan;
+        let next = [ask_at, kill_at].into_iter().find(|at| now < *at);
+        next.unwrap_or(kill_at + PATIENCE)
     }
 
-    /// Asks or kills whoever is there. When nothing more can be done: who is left.
+    /// Leaves alone, asks or kills the members, as the plan says. Returns those that are left when
+    /// nothing more can be done.
     fn press(&mut self, members: &[Process]) -> Option<Vec<u32>> {
         let now = Instant::now();
-        let killing = now >= self.kill_at;
-        // One that is stopped hears nothing before it goes on.
-        let signals: &[Signal] =
-            if killing { &[Signal::KILL] } else { &[Signal::TERM, Signal::CONT] };
-        if killing || self.asked.is_empty() {
+        let KillPlan { ask_at, kill_at } = self.condemned.plan;
+        let (asking, killing) = (now >= ask_at, now >= kill_at);
+        let signals: &[Signal] = match (asking, killing) {
+            (_, true) => &[Signal::KILL],
+            // A stopped process gets SIGTERM only when it goes on.
+            (true, _) => &[Signal::TERM, Signal::CONT],
+            _ => &[],
+        };
+        let first_time = asking && self.asked.is_empty();
+        if asking {
+            self.note(members);
+        }
+        if killing || first_time {
             self.signal_group(signals);
         }
         let mut out_of_reach = 0;
         self.watched.clear();
         for process in members {
-            let first = self.asked.insert((process.pid, process.started));
+            let first = asking && self.asked.insert((process.pid, process.started));
             let told = !killing && (!first || self.is_in_group(process.pid));
             match tree::signal(process, if told { &[] } else { signals }) {
                 Ok(Reach::In(handle)) => self.watched.extend(files::to_keep(handle)),
@@ -227,7 +260,7 @@ impl Dying {
                 Err(_) => {}
             }
         }
-        let in_vain = out_of_reach == members.len() || now > self.kill_at + PATIENCE;
+        let in_vain = out_of_reach == members.len() || now > kill_at + PATIENCE;
         let over = members.is_empty() || (killing && in_vain);
         over.then(|| members.iter().map(|process| process.pid).collect())
     }
@@ -236,12 +269,18 @@ impl Dying {
     /// be left.
     fn press_unseen(&mut self) -> Option<Vec<u32>> {
         self.watched.clear();
-        let now = Instant::now();
-        if now >= self.kill_at {
+        let (now, KillPlan { kill_at, .. }) = (Instant::now(), self.condemned.plan);
+        if now >= kill_at {
             self.signal_group(&[Signal::KILL]);
         }
         let known = self.condemned.roots.iter().map(|process| process.pid);
-        (now > self.kill_at + PATIENCE).then(|| known.collect())
+        (now > kill_at + PATIENCE).then(|| known.collect())
+    }
+
+    /// Notes the names of the members that get their first signal now: later they may be gone.
+    fn note(&mut self, members: &[Process]) {
+        let new = |process: &&Process| !self.asked.contains(&(process.pid, process.started));
+        self.signalled.extend(members.iter().filter(new).map(|process| tree::label(process.pid)));
     }
 
     /// The whole group at once, so that none of it acts on the end of another.

@@ -13,11 +13,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// How many numbers are for what is closed again at once, or comes late: bells, and who beats.
 const PASSING: u64 = 32;
 
-/// Makes room for a handle on each of so many processes. Those that are started inherit the limit, so
+/// Makes room for a handle on each of so many processes and for what it prints. Those that are started inherit the limit, so
 /// it is left alone where it suffices.
 pub(crate) fn allow(processes: usize) {
     // The store, bells and logs are open besides, and a second handle on whoever has to end.
-    let needed = (processes as u64).saturating_mul(2).saturating_add(128);
+    let needed = (processes as u64).saturating_mul(3).saturating_add(128);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_some_and(|current| current < needed) {
         let current = Some(maximum.map_or(needed, |maximum| maximum.min(needed)));
@@ -36,11 +36,11 @@ pub(crate) fn to_keep<F: AsRawFd>(file: F) -> rustix::io::Result<F> {
     }
 }
 
-/// Whether a file could not be opened because as many are open as may be.
+/// Whether a process could not be started because as many files are open, or as many processes run, as
+/// may be.
 pub(crate) fn is_no_room(error: &io::Error) -> bool {
-    [Errno::MFILE, Errno::NFILE]
-        .iter()
-        .any(|none| error.raw_os_error() == Some(none.raw_os_error()))
+    let lacks = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM];
+    lacks.iter().any(|lack| error.raw_os_error() == Some(lack.raw_os_error()))
 }
 
 /// Whether there is room for another file that is to stay open, seen by opening one once more.

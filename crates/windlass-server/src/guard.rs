@@ -13,5 +13,5 @@ mod watch;
 pub(crate) use self::check::check_until_closed;
 pub use self::check::{Broken, Check, CheckResult, NotYet, check};
 pub use self::verdict::{Verdict, decide, verdict};
-pub use self::vigil::{Vigil, VigilStep};
+pub use self::vigil::{UsedUp, Vigil, VigilStep};
 pub use self::watch::{GuardEnd, GuardError, GuardNews, Watch, watch};

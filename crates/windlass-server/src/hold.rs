@@ -1,4 +1,4 @@
-//! Runs a command while holding names that the whole machine shares.
+//! Runs a command while holding names that all who use the store share.
 //!
 //! The wrapper beats from a thread of its own, passes signals on, and gives the names back when the
 //! command has ended. If a lease is lost, the command is ended with everything it has started,
@@ -46,7 +46,7 @@ pub struct Hold {
 #[non_exhaustive]
 pub enum HoldError {
     /// The names could not be had in time.
-    #[error("{name} was not had in time: {by} has it or stands before us")]
+    #[error("could not get {name} in time: held by, or queued behind, {by}")]
     NotHad {
         /// The name that refused.
         name: Name,

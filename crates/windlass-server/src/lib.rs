@@ -49,49 +49,58 @@ mod files;
 mod guard;
 mod hold;
 mod launch;
+mod log_file;
+mod log_pipe;
+mod log_pipes;
 mod logs;
 mod look;
 mod mailbox;
+mod nesting;
 mod order;
 mod orphans;
 mod outputs;
+mod own_logs;
 mod poll;
 mod presence;
 mod primitive;
 mod processes;
 mod pulse;
-mod roster;
 mod schedule;
 mod signals;
-mod spares;
+mod size;
 mod spawn;
 mod tree;
+mod users;
 
-pub use asking::waits_for_its_own;
-pub use coordinator::{
-    Ask, Change, Coordinator, End, RunError, Update, ask, check_step, decide_step,
-};
+pub use asking::{other_users_leftover, waits_for_its_own};
+pub use coordinator::{Ask, Change, Coordinator, End, RunError, StepStatus, Update, ask};
 pub use ended::{Ended, Exit, Usage};
 pub use events::{EventError, EventReader, emit};
 pub use guard::{
-    Broken, Check, CheckResult, GuardEnd, GuardError, GuardNews, NotYet, Verdict, Vigil, VigilStep,
-    Watch, check, decide, verdict, watch,
+    Broken, Check, CheckResult, GuardEnd, GuardError, GuardNews, NotYet, UsedUp, Verdict, Vigil,
+    VigilStep, Watch, check, decide, verdict, watch,
 };
 pub use hold::{Hold, HoldError, hold};
+pub use log_file::{log_length, open_log};
 pub use logs::{Tail, tail};
 pub use look::{
     AttemptView, Cause, CriticalPath, Estimate, Expectations, Expected, Explanation, HolderView,
     Listed, LookError, Orphan, People, PruneError, Pruned, PrunedRun, Pruning, RunState, RunView,
-    Skipped, StepState, StepView, WaitReason, find_run, history, open_runs, prune, run_names,
+    Skipped, StepExplanation, StepState, StepView, WaitReason, find_run, history, open_runs, prune,
+    run_names, step_argument,
 };
+pub use own_logs::OwnLogs;
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
 pub use pulse::Lost;
 pub use signals::is_heeded;
+pub use size::fits;
+pub use users::user_name;
 pub use windlass_core::{
-    Amount, Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Token,
-    WorkState,
+    Amount, Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Timestamp,
+    Token, WorkState,
 };
 pub use windlass_store::{
-    AttemptEnd, Event, NameView, Network, Process, Refused, RunEnd, RunListing, RunOutcome,
-    RunRecord, Store, StoreError, StoreOpener, StoredLease, StoredTicket, check_name,
+    Access, AttemptEnd, Event, HoldState, Leftover, NameView, Network, Process, Refused, RunEnd,
+    RunListing, RunOutcome, RunRecord, Store, StoreError, StoreOpener, StoredLease, StoredTicket,
+    check_name,
 };

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use crate::log_file::newest_file;
+
 /// The end of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -26,7 +28,7 @@ pub struct Tail {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn tail(log: &Path, most: u64) -> io::Result<Tail> {
-    let mut file = match File::open(log) {
+    let mut file = match File::open(newest_file(log)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Tail::default()),
         opened => opened?,
     };

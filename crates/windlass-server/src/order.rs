@@ -12,6 +12,7 @@ use windlass_workflow::{
 };
 
 use crate::attempt::{RUN_VARIABLE, STATE_VARIABLE};
+use crate::size::{self, TooLarge};
 
 /// How to start the processes of one run.
 #[derive(Clone, Copy)]
@@ -56,6 +57,9 @@ pub(crate) enum Unready {
     /// Its values do not make a pattern of events.
     #[error("wake_on: {0}")]
     Pattern(#[from] EventPatternError),
+    /// It is given a value that the system does not pass on.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
 }
 
 impl From<Unfilled> for Unready {
@@ -96,6 +100,9 @@ impl<'a> Orders<'a> {
         order.env.push((RUN_VARIABLE.to_owned(), self.run.to_owned()));
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         order.env.extend(about.iter().map(own));
+        for (name, value) in about {
+            size::check(value, || format!("${name}"))?;
+        }
         Ok(order)
     }
 
@@ -159,6 +166,24 @@ impl Values<'_> {
         Ok(template.fill(|variable| self.value(variable))?)
     }
 
+    /// The text of a template that the system can pass on. Otherwise the error names the value in it that is
+    /// too large, or what `called` says if none is by itself.
+    fn checked(
+        &self,
+        template: &Template,
+        called: impl FnOnce() -> String,
+    ) -> Result<String, Unready> {
+        let text = self.fill(template)?;
+        if !size::fits(&text) {
+            for variable in template.variables() {
+                let value = self.value(variable).unwrap_or_default();
+                size::check(&value, || format!("{{{variable}}}"))?;
+            }
+        }
+        size::check(&text, called)?;
+        Ok(text)
+    }
+
     fn dir(&self) -> Result<PathBuf, Unready> {
         Ok(match self.step.and_then(|step| step.dir.as_ref()) {
             Some(own) => self.orders.dir.join(self.fill(own)?),
@@ -191,11 +216,13 @@ impl Values<'_> {
         match command {
             Command::Script(script) => {
                 let mut arguments = script.shell.arguments.clone();
+                size::check(script.text.text(), || "its shell text".to_owned())?;
                 arguments.push(script.text.text().to_owned());
                 Ok((script.shell.program.clone(), arguments))
             }
             Command::List(list) => {
-                let words: Result<Vec<_>, _> = list.iter().map(|word| self.fill(word)).collect();
+                let words: Result<Vec<_>, _> =
+                    list.iter().map(|word| self.checked(word, || format!("`{word}`"))).collect();
                 let mut words = words?.into_iter();
                 let program = words.next().expect("a plan has no empty command");
                 Ok((program, words.collect()))
@@ -203,19 +230,23 @@ impl Values<'_> {
         }
     }
 
-    /// The variables of the step, those of the run, and the values of what a text refers to.
+    /// The variables of the step or the hook, those of the run, and the values of what a text refers to.
     fn environment(&self, variables: &[&Variable]) -> Result<Vec<(String, String)>, Unready> {
         let state = self.orders.state.to_str();
         let state = state.map(|state| (STATE_VARIABLE.to_owned(), state.to_owned()));
         let mut env: Vec<_> = state.into_iter().collect();
-        for (name, value) in self.step.iter().flat_map(|step| &step.env) {
-            env.push((name.clone(), self.fill(value)?));
+        let of_step = self.step.into_iter().flat_map(|step| &step.env);
+        let of_step = of_step.map(|(name, value)| (name.as_str(), value));
+        let of_hook = self.orders.plan.hook_env().filter(|_| self.step.is_none());
+        for (name, value) in of_step.chain(of_hook) {
+            env.push((name.to_owned(), self.checked(value, || format!("${name}"))?));
         }
-        for (name, value) in &self.orders.plan.params {
+        // A step may do without a parameter that is too large; one that refers to it cannot.
+        for (name, value) in self.orders.plan.params.iter().filter(|(_, value)| size::fits(value)) {
             env.push((format!("WINDLASS_PARAM_{name}"), value.clone()));
         }
         for &variable in variables {
-            let value = self.fill(&Template::from(variable.clone()))?;
+            let value = self.checked(&variable.clone().into(), || format!("{{{variable}}}"))?;
             env.push((variable.environment_name(), value));
         }
         Ok(env)

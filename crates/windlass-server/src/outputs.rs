@@ -5,15 +5,17 @@
 //! the end is stored.
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+use rustix::process::geteuid;
 use serde_json::Value;
 use thiserror::Error;
 use windlass_core::Grant;
+use windlass_store::Access;
 
 use crate::attempt::log_path;
 
@@ -54,6 +56,7 @@ pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, String>, OutputError>
         Err(error) => return Err(error.into()),
         Ok(file) if !file.metadata()?.is_file() => return Err(OutputError::NotAFile),
         Ok(file) => {
+            restrict(path, &file)?;
             file.sync_all()?;
             // One byte more tells whether there is more.
             file.take(MOST_BYTES + 1).read_to_end(&mut text)?;
@@ -65,10 +68,20 @@ pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, String>, OutputError>
     parse(&String::from_utf8(text).map_err(|_| OutputError::NotText)?)
 }
 
+/// Gives what a step has created with a umask of its own the mode that other files of the run have. What
+/// lies elsewhere, behind a link, is the step's affair.
+fn restrict(path: &Path, file: &File) -> io::Result<()> {
+    let created = fs::symlink_metadata(path)?;
+    match created.is_file() && created.uid() == geteuid().as_raw() {
+        true => Access::of(path.parent().unwrap_or(path))?.apply(file),
+        false => Ok(()),
+    }
+}
+
 /// What is said about an attempt, where its output stands.
 pub(crate) fn complain(log: &Path, what: &str) {
     // The log is the place for it; if that fails too, the code has to do.
-    let log = OpenOptions::new().create(true).append(true).open(log);
+    let log = Access::open(log, OpenOptions::new().append(true));
     let _ = log.and_then(|mut log| log.write_all(format!("windlass: {what}\n").as_bytes()));
 }
 
@@ -107,8 +120,6 @@ fn from_json(text: &str) -> Result<BTreeMap<String, String>, OutputError> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;

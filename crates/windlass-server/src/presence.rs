@@ -6,24 +6,29 @@
 //! begins. So whoever gets this lock, or finds that somebody got it later, knows: what the dead one
 //! has started carries its mark, or is gone.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use windlass_store::{Process, Tree};
+use rustix::process::geteuid;
+use windlass_store::{Access, Leftover, Process, Tree};
 
 use crate::attempt::run_dir;
-use crate::roster;
 use crate::tree::{self, MARKS};
 
 /// How long a process may take from its beginning to its program.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often to look; it takes microseconds, unless the machine is very busy.
 const PAUSE: Duration = Duration::from_millis(1);
+/// The name of the file, in the directory of the run's logs.
+const NAME: &str = "leader";
+/// The length of what stands in it, so that a new leader writes over all of it.
+const LINE_BYTES: usize = 128;
 /// How the marks of all attempts begin, before the id of their run.
 const RUN_MARK: &str = "run-";
 
@@ -37,17 +42,38 @@ impl Presence {
     /// Waits until no earlier leader of the run has children without a mark, and keeps the lock.
     pub(crate) fn take(state: &Path, run: &str, process: &Process) -> io::Result<Self> {
         let path = path(state, run);
-        fs::create_dir_all(path.parent().expect("it lies in the directory of a run"))?;
-        let file = File::options().write(true).create(true).truncate(false).open(path)?;
+        Access::create_dir(path.parent().expect("it lies in the directory of a run"))?;
+        let file = Access::open(&path, File::options().write(true))?;
         wait(|| try_lock(&file, FlockOperation::NonBlockingLockExclusive))?;
         let Process { pid, started, boot, namespace } = process;
-        roster::write(&file, 0, &format!("{pid} {started} {boot} {namespace}"))?;
+        let line = format!("{:<1$}", format!("{pid} {started} {boot} {namespace}\n"), LINE_BYTES);
+        file.write_all_at(line.as_bytes(), 0)?;
         Ok(Self { locked: file })
     }
 }
 
-/// Ends what a dead holder of a name has left, if need be after the last of it can be recognised.
-pub(crate) fn end_leftover(state: &Path, tree: &Tree) -> io::Result<()> {
+/// Ends what a dead holder of a name has left, and returns whether the name may be taken. A user ends
+/// only processes of his own; what another user has left keeps the name until its lease is over.
+pub(crate) fn end_leftover(state: &Path, leftover: &Leftover) -> io::Result<bool> {
+    if is_out_of_reach(leftover) {
+        return Ok(leftover.left.is_zero());
+    }
+    match end_tree(state, &leftover.tree) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Ok(leftover.left.is_zero())
+        }
+        ended => ended.map(|()| true),
+    }
+}
+
+/// Returns whether another user has left it, whose processes this one can neither find nor end.
+pub(crate) fn is_out_of_reach(leftover: &Leftover) -> bool {
+    let this = geteuid();
+    !this.is_root() && leftover.uid.is_some_and(|uid| uid != this.as_raw())
+}
+
+/// Ends a tree, if need be after the last of it can be recognised.
+fn end_tree(state: &Path, tree: &Tree) -> io::Result<()> {
     if let Some(run) = run_of(tree) {
         await_marks(&path(state, run))?;
     }
@@ -69,8 +95,10 @@ fn await_marks(path: &Path) -> io::Result<()> {
 
 /// Who had the lock last.
 fn leader(file: &File) -> io::Result<Option<Process>> {
-    let text = roster::read(file, 0)?;
-    let mut words = text.split(' ');
+    let mut line = [b' '; LINE_BYTES];
+    file.read_at(&mut line, 0)?;
+    let text = str::from_utf8(&line).unwrap_or_default();
+    let mut words = text.split_whitespace();
     let process = (|| {
         let (pid, started) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         let (boot, namespace) = (words.next()?.to_owned(), words.next()?.to_owned());
@@ -86,7 +114,7 @@ fn run_of(tree: &Tree) -> Option<&str> {
 }
 
 fn path(state: &Path, run: &str) -> PathBuf {
-    run_dir(state, run).join(roster::NAME)
+    run_dir(state, run).join(NAME)
 }
 
 fn try_lock(file: &File, how: FlockOperation) -> io::Result<bool> {
@@ -165,7 +193,7 @@ mod tests {
         let state = dir.path().to_owned();
         let orphan = orphan(&state, &dead());
         check_waits(dir.path(), orphan, move || {
-            end_leftover(&state, &tree()).expect("it is ended");
+            end_tree(&state, &tree()).expect("it is ended");
         });
     }
 
@@ -174,8 +202,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let process = Process::current().expect("this is Linux");
         let _presence = Presence::take(dir.path(), "r", &process).expect("the lock is had");
-        end_leftover(dir.path(), &tree()).expect("there is nothing to wait for");
+        end_tree(dir.path(), &tree()).expect("there is nothing to wait for");
         let lock = Tree { mark: tree::mark("lock-7"), group: None };
-        end_leftover(dir.path(), &lock).expect("no run, no leader");
+        end_tree(dir.path(), &lock).expect("no run, no leader");
     }
 }

@@ -3,11 +3,11 @@
 //! One wait serves all of them. An attempt is over when its process has ended and everything that it
 //! has started has, too. What it left behind is known from the orphans that this process is given, so
 //! an attempt that leaves nothing costs no search; one that has to be ended, or has left something,
-//! is handed to the thread that ends trees. Knows nothing of steps, stores or decisions.
+//! is handed to the thread that ends trees. What an attempt has left may end by itself for a while
+//! before it is asked to. Knows nothing of steps, stores or decisions.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fs::File;
-use std::io;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, PipeReader};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::fs::{Access, access};
+use rustix::fs::{Access as Permission, access};
 use rustix::io::Errno;
 use rustix::param::clock_ticks_per_second;
 use rustix::process::Signal;
@@ -25,17 +25,20 @@ use windlass_store::Tree;
 
 use crate::attempt::{Ready, pid};
 use crate::ended::{Ended, Exit};
-use crate::ender::{Condemned, Ender, Gone, Mercy};
+use crate::ender::{Condemned, Ender, Gone, KillPlan};
 #[cfg(windlass_faults)]
 use crate::fault::Point;
 use crate::files;
 use crate::launch::{Launched, Launcher};
+use crate::log_file::LogFile;
+use crate::log_pipe::{self, LogPipe};
+use crate::log_pipes::{self, LogPipes};
 use crate::mailbox::{Mailbox, Sender, mailbox};
 use crate::order::Order;
 use crate::orphans::{Orphan, Orphans};
 use crate::outputs;
 use crate::poll::{poll, timespec};
-use crate::spares::{Lent, Spares};
+use crate::size;
 use crate::spawn::reap;
 use crate::tree::{self, MARKS, PATIENCE, Process, Reach};
 
@@ -43,9 +46,6 @@ use crate::tree::{self, MARKS, PATIENCE, Process, Reach};
 pub(crate) const CANNOT_START: i32 = 126;
 /// How often orphans are looked for while nothing else happens.
 const SWEEP: Duration = Duration::from_secs(1);
-/// How long an attempt runs before its log gets its name, though it may be empty: people look for it,
-/// and most small steps are over by then.
-const NAMELESS: Duration = Duration::from_millis(20);
 /// How many ends one wait can tell of.
 const AT_ONCE: usize = 256;
 /// What the table calls what is no process's end: news from outside, from our own threads, and bells.
@@ -72,9 +72,9 @@ pub(crate) struct Processes {
     exited: BTreeSet<Job>,
     orphans: Orphans,
     launcher: Launcher,
-    spares: Spares,
-    /// When the logs of attempts get their names, and of which life of whose.
-    nameless: VecDeque<(Instant, Job, u32)>,
+    pipes: LogPipes,
+    /// When orphans were looked for last.
+    looked: Instant,
     ender: Option<Ender>,
     /// The word that marks all of them.
     mark: String,
@@ -88,18 +88,22 @@ struct Running {
     /// When it was started at the earliest, in ticks since boot.
     born: u64,
     traces: Traces,
-    /// What it prints to, as long as that is not called its log.
-    spare: Option<Lent>,
     tree: TreeState,
+    /// When what belongs to it has to end, if it has to.
+    plan: Option<KillPlan>,
+    /// What it left running that had to be ended, for people to read.
+    left: Vec<String>,
 }
 
-/// What has happened besides the ends of processes.
+/// What has happened.
 #[derive(Default)]
 struct Happened {
     news: bool,
     rang: bool,
     /// One of our own threads has something to say.
     words: bool,
+    /// A process has ended.
+    exits: bool,
 }
 
 /// What has ended a wait.
@@ -110,6 +114,8 @@ pub(crate) struct Woken {
     pub(crate) news: bool,
     /// A bell rings.
     pub(crate) rang: bool,
+    /// A log cannot be written.
+    pub(crate) log_error: Option<io::Error>,
 }
 
 /// What is known of the processes that an attempt has started.
@@ -117,9 +123,18 @@ enum TreeState {
     /// They are left alone, or whoever was found of them has ended.
     Free,
     /// They are being ended.
-    Ending,
+    Ending(Scope),
     /// These cannot be ended.
     Stuck { left: Vec<u32> },
+}
+
+/// What of an attempt is being ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    /// Its own process, too.
+    Everything,
+    /// What its own process has left running.
+    Rest,
 }
 
 /// What an attempt can be recognised by, and leaves behind.
@@ -127,26 +142,19 @@ enum TreeState {
 pub(crate) struct Traces {
     /// The word that marks its processes.
     pub(crate) mark: String,
-    /// Where its output goes.
-    pub(crate) log: Log,
     /// Where it writes what it hands on, if it may.
     pub(crate) output: Option<PathBuf>,
+    /// What may become of the processes that outlive its own.
+    pub(crate) leave: Leave,
 }
 
-/// Where what a process prints goes.
-#[derive(Clone, Debug)]
-pub(crate) enum Log {
-    /// There from the beginning: that it is there tells that there was a process.
-    AtOnce(PathBuf),
-    /// There a moment later, unless the process has ended well by then and printed nothing.
-    Soon(PathBuf),
-}
-
-impl Log {
-    pub(crate) fn path(&self) -> &Path {
-        let (Log::AtOnce(path) | Log::Soon(path)) = self;
-        path
-    }
+/// What may become of the processes that an attempt leaves running.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leave {
+    /// How long they may take to end by themselves.
+    pub(crate) linger: Duration,
+    /// How long they may take to end once they were asked to.
+    pub(crate) grace: Duration,
 }
 
 /// An attempt for whose process everything is ready.
@@ -154,42 +162,40 @@ pub(crate) struct Prepared {
     job: Job,
     ready: Ready,
     traces: Traces,
-    /// What it will print to, as long as that is not called its log.
-    spare: Option<Lent>,
+    log: LogFile,
 }
 
 impl Prepared {
+    /// Makes everything ready for the process of an attempt, so that nothing is left to do but to start
+    /// it.
+    pub(crate) fn new(job: Job, order: Order, traces: Traces, log: LogFile) -> Self {
+        Self { job, ready: Ready::new(order), traces, log }
+    }
+
     pub(crate) fn job(&self) -> Job {
         self.job
     }
 
+    pub(crate) fn order(&self) -> &Order {
+        &self.ready.order
+    }
+
     /// Where what it prints goes.
     pub(crate) fn log(&self) -> &Path {
-        self.traces.log.path()
+        self.log.path()
     }
 }
 
 /// A process that could not be started.
 pub(crate) struct NotStarted {
-    pub(crate) job: Job,
-    pub(crate) program: String,
-    /// Where it was to be.
-    pub(crate) dir: PathBuf,
-    pub(crate) log: PathBuf,
+    pub(crate) prepared: Prepared,
     pub(crate) error: io::Error,
-}
-
-impl NotStarted {
-    fn new(job: Job, order: Order, log: Log, error: io::Error) -> Self {
-        let (Log::AtOnce(log) | Log::Soon(log)) = log;
-        Self { job, program: order.program, dir: order.dir, log, error }
-    }
 }
 
 enum Word {
     Gone(Gone),
-    /// What an attempt has written was read, after it had ended.
-    Over(Job, Ended),
+    /// What follows the end of an attempt is done.
+    Over(Job, Ended, io::Result<()>),
 }
 
 /// Whose orphan a process is.
@@ -204,13 +210,8 @@ enum Owner {
 
 impl Processes {
     /// `mark` is a word that all attempts carry, `at_once` how many there may be at a time; `news`
-    /// ends a wait, too. Their logs are in `logs`.
-    pub(crate) fn new(
-        mark: &str,
-        at_once: usize,
-        news: &impl AsFd,
-        logs: &Path,
-    ) -> io::Result<Self> {
+    /// ends a wait, too.
+    pub(crate) fn new(mark: &str, at_once: usize, news: &impl AsFd) -> io::Result<Self> {
         files::allow(at_once);
         let table = epoll::create(CreateFlags::CLOEXEC)?;
         let (tell, words) = mailbox()?;
@@ -223,8 +224,8 @@ impl Processes {
             exited: BTreeSet::new(),
             orphans: Orphans::receive()?,
             launcher: Launcher::new()?,
-            spares: Spares::of(logs)?,
-            nameless: VecDeque::new(),
+            pipes: LogPipes::new(),
+            looked: Instant::now(),
             ender: None,
             mark: mark.to_owned(),
             words,
@@ -232,97 +233,66 @@ impl Processes {
         })
     }
 
-    /// Makes everything ready for the process of an attempt, so that nothing is left to do but to start
-    /// it. An error is that there can be no log of it, which is nobody's fault who would print there;
-    /// that as many files are open as may be is the attempt's.
-    pub(crate) fn prepare(
-        &mut self,
-        job: Job,
-        order: Order,
-        traces: Traces,
-    ) -> io::Result<Result<Prepared, NotStarted>> {
-        match self.open_log(&traces.log) {
-            Ok((spare, log)) => {
-                Ok(Ok(Prepared { job, ready: Ready::new(order, log), traces, spare }))
-            }
-            Err(error) if files::is_no_room(&error) => {
-                Ok(Err(NotStarted::new(job, order, traces.log, error)))
-            }
-            Err(error) => Err(error),
-        }
-    }
-
     /// Starts the process of an attempt.
-    pub(crate) fn start(&mut self, prepared: Prepared) -> Result<(), NotStarted> {
-        let Prepared { job, ready, traces, spare } = prepared;
+    pub(crate) fn start(&mut self, prepared: Prepared) -> Result<(), Box<NotStarted>> {
         let born = ticks();
         #[cfg(windlass_faults)]
         Point::BeforeSpawn.reached();
-        let room = files::room(&self.table).map_err(io::Error::from);
-        let started = room.and_then(|()| ready.start(&mut self.launcher)).and_then(|process| {
-            #[cfg(windlass_faults)]
-            Point::AfterSpawn.reached();
-            self.watch(&process).map(|()| process)
-        });
-        let process = match started {
-            Ok(process) => process,
+        let (process, reader) = match self.launch(&prepared.ready) {
+            Ok(launched) => launched,
             Err(error) => {
-                spare.iter().for_each(|spare| self.spares.take_back(spare));
-                return Err(NotStarted::new(job, ready.order, traces.log, error));
+                let error = size::explain(error, prepared.order());
+                return Err(Box::new(NotStarted { prepared, error }));
             }
         };
-        let number = process.id();
-        if spare.is_some() {
-            self.nameless.push_back((Instant::now() + NAMELESS, job, number));
-        }
-        self.jobs.insert(number, job);
-        let tree = TreeState::Free;
-        self.running.insert(job, Running { process, born, traces, spare, tree });
+        let Prepared { job, traces, log, .. } = prepared;
+        self.pipes.add(process.id(), LogPipe::new(reader, log));
+        self.jobs.insert(process.id(), job);
+        let (tree, plan, left) = (TreeState::Free, None, Vec::new());
+        self.running.insert(job, Running { process, born, traces, tree, plan, left });
         Ok(())
     }
 
-    /// An attempt that was made ready does not begin.
-    pub(crate) fn give_up(&mut self, prepared: Prepared) {
-        let Prepared { spare, .. } = prepared;
-        spare.iter().for_each(|spare| self.spares.take_back(spare));
+    /// Launches a process that prints to a pipe, and watches both.
+    fn launch(&mut self, ready: &Ready) -> io::Result<(Launched, PipeReader)> {
+        let (reader, writer) = log_pipe::pipe()?;
+        files::room(&self.table)?;
+        let process = ready.start(&mut self.launcher, writer.as_fd())?;
+        #[cfg(windlass_faults)]
+        Point::AfterSpawn.reached();
+        self.watch(&process, &reader)?;
+        Ok((process, reader))
     }
 
-    fn open_log(&mut self, log: &Log) -> io::Result<(Option<Lent>, File)> {
-        match log {
-            Log::Soon(log) => {
-                let (spare, file) = self.spares.lend(log)?;
-                let file = files::to_keep(file).inspect_err(|_| self.spares.take_back(&spare))?;
-                Ok((Some(spare), file))
-            }
-            // Whatever else opens it, nobody writes over others.
-            Log::AtOnce(log) => {
-                let file = File::options().create(true).append(true).open(log)?;
-                Ok((None, files::to_keep(file)?))
-            }
-        }
-    }
-
-    fn watch(&self, process: &Launched) -> io::Result<()> {
+    fn watch(&self, process: &Launched, output: &PipeReader) -> io::Result<()> {
         let name = EventData::new_u64(process.id().into());
         let once = EventFlags::IN | EventFlags::ONESHOT;
-        epoll::add(&self.table, process, name, once).map_err(|error| {
+        let watched = epoll::add(&self.table, process, name, once).map_err(io::Error::from);
+        let watched = watched.and_then(|()| log_pipes::watch(process.id(), output, &self.table));
+        watched.map_err(|error| {
             // One that cannot be waited for with the others must not go on.
-            process.abandon().err().unwrap_or_else(|| error.into())
+            process.abandon().err().unwrap_or(error)
         })
+    }
+
+    /// Whether no process is left whose end could give room.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.is_empty()
     }
 
     /// Asks everything that belongs to an attempt to end, and kills what has not within its grace.
     pub(crate) fn ask_to_end(&mut self, job: Job, grace: Duration) -> io::Result<()> {
-        self.condemn(job, Mercy::Grace(grace), Vec::new())
+        self.condemn(job, KillPlan::ask(grace), Vec::new())
+    }
+
+    /// Asks what an attempt has left running to end; does nothing while its own process runs.
+    pub(crate) fn ask_rest_to_end(&mut self, job: Job, grace: Duration) -> io::Result<()> {
+        if self.exited.contains(&job) { self.ask_to_end(job, grace) } else { Ok(()) }
     }
 
     /// Kills everything that belongs to a process.
     pub(crate) fn kill(&mut self, job: Job) -> io::Result<()> {
-        self.condemn(job, Mercy::None, Vec::new())?;
-        if let Some(ender) = &self.ender {
-            ender.kill(job);
-        }
-        Ok(())
+        self.condemn(job, KillPlan::kill(), Vec::new())
     }
 
     /// Kills everything that runs.
@@ -346,13 +316,17 @@ impl Processes {
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             let sweep = (!self.running.is_empty()).then_some(SWEEP);
-            let nameless = self.until_name();
-            let happened = self.sleep([left, sweep, nameless].into_iter().flatten().min())?;
-            let over = self.look(&happened)?;
-            self.name_logs();
-            let Happened { news, rang, .. } = happened;
-            if news || rang || !over.is_empty() || left.is_some_and(|left| left.is_zero()) {
-                return Ok(Woken { over, news, rang });
+            let rested = self.pipes.until_rested();
+            let happened = self.sleep([left, sweep, rested].into_iter().flatten().min())?;
+            self.pipes.drain_rested(&self.table)?;
+            let Happened { news, rang, words, exits } = happened;
+            let due = left.is_some_and(|left| left.is_zero());
+            // That something was printed says nothing about orphans.
+            let looks = news || rang || words || exits || due || self.looked.elapsed() >= SWEEP;
+            let over = if looks { self.look(&happened)? } else { Vec::new() };
+            let log_error = self.pipes.take_error();
+            if news || rang || due || !over.is_empty() || log_error.is_some() {
+                return Ok(Woken { over, news, rang, log_error });
             }
         }
     }
@@ -380,25 +354,6 @@ impl Processes {
         }
     }
 
-    /// How long until a log gets its name.
-    fn until_name(&mut self) -> Option<Duration> {
-        while let Some((_, job, number)) = self.nameless.front()
-            && self.running.get(job).is_none_or(|running| running.process.id() != *number)
-        {
-            self.nameless.pop_front();
-        }
-        self.nameless.front().map(|(due, ..)| due.saturating_duration_since(Instant::now()))
-    }
-
-    /// Gives the logs of those their names who have run for a moment.
-    fn name_logs(&mut self) {
-        while self.until_name().is_some_and(|left| left.is_zero()) {
-            let (_, job, _) = self.nameless.pop_front().expect("its time has come");
-            let spare = self.running.get_mut(&job).and_then(|running| running.spare.take());
-            spare.into_iter().for_each(|spare| self.spares.give_name(&spare));
-        }
-    }
-
     /// Sleeps until something happens.
     fn sleep(&mut self, patience: Option<Duration>) -> io::Result<Happened> {
         let mut room = [MaybeUninit::uninit(); AT_ONCE];
@@ -413,21 +368,32 @@ impl Processes {
             happened.news |= name == NEWS;
             happened.words |= name == WORDS;
             happened.rang |= name == BELL;
-            let job = u32::try_from(name).ok().and_then(|number| self.jobs.get(&number));
-            self.exited.extend(job);
+            if let Some(process) = LogPipes::named(name) {
+                self.pipes.drain(process, &self.table)?;
+            } else if let Ok(number) = u32::try_from(name) {
+                happened.exits = true;
+                self.exited.extend(self.jobs.get(&number));
+            }
         }
         Ok(happened)
     }
 
     /// Sees what has become of the attempts. Those that are over.
     fn look(&mut self, happened: &Happened) -> io::Result<Vec<(Job, Ended)>> {
+        self.looked = Instant::now();
         let mut over = Vec::new();
         let words = if happened.words { self.words.take() } else { Vec::new() };
         for word in words {
             match word {
-                Word::Over(job, ended) => over.push((job, ended)),
-                Word::Gone(Gone { job, left }) => {
+                Word::Over(job, ended, logged) => {
+                    self.pipes.note(logged);
+                    over.push((job, ended));
+                }
+                Word::Gone(Gone { job, left, signalled }) => {
                     if let Some(running) = self.running.get_mut(&job) {
+                        if matches!(running.tree, TreeState::Ending(Scope::Rest)) {
+                            running.left.extend(signalled);
+                        }
                         running.tree = match left.is_empty() {
                             true => TreeState::Free,
                             false => TreeState::Stuck { left },
@@ -445,10 +411,10 @@ impl Processes {
                     let left = self.left_by(job, &orphans);
                     match left.is_empty() {
                         true => over.extend(self.conclude(job, &[])),
-                        false => self.condemn(job, Mercy::None, left)?,
+                        false => self.wait_for(job, left)?,
                     }
                 }
-                TreeState::Ending => {}
+                TreeState::Ending(_) => {}
                 TreeState::Stuck { left } => {
                     let left = left.clone();
                     over.extend(self.conclude(job, &left));
@@ -493,11 +459,26 @@ impl Processes {
         left.map(|(orphan, _)| *orphan).collect()
     }
 
-    /// Has everything that belongs to an attempt ended, unless that is under way.
-    fn condemn(&mut self, job: Job, mercy: Mercy, mut roots: Vec<Process>) -> io::Result<()> {
+    /// Waits for what an attempt has left running. However often some of it is found, its time begins
+    /// when its own process has ended.
+    fn wait_for(&mut self, job: Job, left: Vec<Process>) -> io::Result<()> {
+        let Leave { linger, grace } = self.running[&job].traces.leave;
+        let plan = self.running[&job].plan.unwrap_or_else(|| KillPlan::after(linger, grace));
+        self.condemn(job, plan, left)
+    }
+
+    /// Has everything that belongs to an attempt ended, no later than `plan` says.
+    fn condemn(&mut self, job: Job, plan: KillPlan, mut roots: Vec<Process>) -> io::Result<()> {
         let Some(running) = self.running.get_mut(&job) else { return Ok(()) };
-        if !matches!(running.tree, TreeState::Free) {
-            return Ok(());
+        let plan = running.plan.map_or(plan, |before| before.or_earlier(plan));
+        running.plan = Some(plan);
+        match (&running.tree, &self.ender) {
+            (TreeState::Free, _) => {}
+            (TreeState::Ending(_), Some(ender)) => {
+                ender.hasten(job, plan);
+                return Ok(());
+            }
+            _ => return Ok(()),
         }
         let ender = match &self.ender {
             Some(ender) => ender,
@@ -509,72 +490,87 @@ impl Processes {
             }
         };
         let main = tree::stat(running.process.id())?.map(|(process, _)| process);
-        running.tree = TreeState::Ending;
+        let rest = self.exited.contains(&job);
+        running.tree = TreeState::Ending(if rest { Scope::Rest } else { Scope::Everything });
         roots.extend(main);
         let group = main.and_then(Process::leads);
         let tree = Tree { mark: tree::mark(&running.traces.mark), group };
-        ender.end(Condemned { job, tree, roots, mercy });
+        ender.end(Condemned { job, tree, roots, plan });
         Ok(())
     }
 
     /// Reaps an attempt of which nothing else is left. How it ended, unless that is told later.
     fn conclude(&mut self, job: Job, left: &[u32]) -> Option<(Job, Ended)> {
         self.exited.remove(&job);
-        let Running { process, traces, spare, .. } = self.running.remove(&job)?;
+        let Running { process, traces, left: signalled, .. } = self.running.remove(&job)?;
         self.jobs.remove(&process.id());
         #[cfg(windlass_faults)]
         Point::AfterExit.reached();
         let reaped = pid(process.id()).and_then(|number| reap(number).ok().flatten());
         let mut ended = reaped.unwrap_or(Ended::from(Exit::Code(CANNOT_START)));
-        match &spare {
-            // Whoever is left may go on printing, and people look for the log of what went wrong.
-            Some(spare) if !left.is_empty() || !ended.exit.is_success() => {
-                self.spares.give_name(spare);
-            }
-            Some(spare) => self.spares.take_back(spare),
-            None => {}
-        }
+        ended.left = signalled;
+        let log = self.pipes.finish(process.id()).expect("each process has one");
         if !left.is_empty() {
-            let what = format!("processes {left:?} that it has started cannot be ended");
-            outputs::complain(traces.log.path(), &what);
-            ended.flaw = Some(what);
+            ended.flaw = Some(format!("processes {left:?} that it has started cannot be ended"));
         }
-        match traces
-            .output
-            .filter(|output| ended.is_success() && access(output, Access::EXISTS).is_ok())
-        {
-            None => Some((job, ended)),
-            Some(output) => self.read_output(job, ended, &traces.log, &output),
+        if !ended.is_success() {
+            // People look for the log of what went wrong.
+            self.pipes.note(log.create());
+        }
+        let wrote =
+            |output: &PathBuf| ended.is_success() && access(output, Permission::EXISTS).is_ok();
+        let output = traces.output.filter(wrote);
+        let closing = Closing { ended, log, output };
+        match closing.takes_time() {
+            true => self.close_aside(job, closing),
+            false => Some((job, closing.close().0)),
         }
     }
 
-    /// Reads what an attempt has written, on a thread of its own: it is synced, which takes time. Where
-    /// no thread can be had, everybody waits for that.
-    fn read_output(
-        &self,
-        job: Job,
-        ended: Ended,
-        log: &Log,
-        output: &Path,
-    ) -> Option<(Job, Ended)> {
-        let (tell, there) = (self.tell.clone(), (ended.clone(), log.clone(), output.to_owned()));
-        let reading = thread::Builder::new().spawn(move || {
-            let (ended, log, output) = there;
-            // Nobody listens any more if the run has failed meanwhile.
-            let _ = tell.send(Word::Over(job, with_output(ended, &log, &output)));
+    /// Does the rest of what follows an end on a thread of its own, or on the leader's if no thread can
+    /// be had.
+    fn close_aside(&mut self, job: Job, closing: Closing) -> Option<(Job, Ended)> {
+        let (tell, there) = (self.tell.clone(), closing.clone());
+        let aside = thread::Builder::new().spawn(move || {
+            let (ended, logged) = there.close();
+            // There is no receiver any more if the run has failed meanwhile.
+            let _ = tell.send(Word::Over(job, ended, logged));
         });
-        reading.is_err().then(|| (job, with_output(ended, log, output)))
+        aside.is_err().then(|| {
+            let (ended, logged) = closing.close();
+            self.pipes.note(logged);
+            (job, ended)
+        })
     }
 }
 
-/// The end of an attempt that has written something, once that was read.
-fn with_output(mut ended: Ended, log: &Log, output: &Path) -> Ended {
-    if let Err(error) = outputs::read(output) {
-        let what = format!("what it wrote to $WINDLASS_OUTPUT: {error}");
-        outputs::complain(log.path(), &what);
-        ended.flaw = Some(what);
+/// What follows the end of an attempt before it is told.
+#[derive(Clone)]
+struct Closing {
+    ended: Ended,
+    log: LogFile,
+    /// What it has written, and hands on.
+    output: Option<PathBuf>,
+}
+
+impl Closing {
+    /// Whether files have to be synced or copied.
+    fn takes_time(&self) -> bool {
+        self.output.is_some() || self.log.has_tail()
     }
-    ended
+
+    /// Completes the log, and reads what the attempt has written.
+    fn close(self) -> (Ended, io::Result<()>) {
+        let Self { mut ended, log, output } = self;
+        let logged = if log.has_tail() { log.complete() } else { Ok(()) };
+        if let Some(error) = output.and_then(|output| outputs::read(&output).err()) {
+            ended.flaw = Some(format!("what it wrote to $WINDLASS_OUTPUT: {error}"));
+        }
+        if let Some(flaw) = &ended.flaw {
+            outputs::complain(log.path(), flaw);
+        }
+        (ended, logged)
+    }
 }
 
 impl Drop for Processes {
@@ -584,7 +580,6 @@ impl Drop for Processes {
             // Not even a thread to end them may be had. There is nobody left to tell.
             let _ = tree::end(&Tree { mark: tree::mark(&self.mark), group: None });
         }
-        self.spares.clear();
     }
 }
 

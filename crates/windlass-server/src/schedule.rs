@@ -18,6 +18,7 @@ use crate::clock::Clock;
 use crate::outputs;
 
 mod explaining;
+mod reopening;
 
 /// Why a step fails for which the whole run has no more time.
 pub(crate) const TOO_LATE: &str = "past the deadline of the run";
@@ -298,14 +299,6 @@ impl Schedule {
             false if bad == 0 => RunOutcome::Cancelled,
             false => RunOutcome::Failed,
         }
-    }
-
-    /// Has a work that failed or was cancelled tried again, and everything that follows it.
-    pub(crate) fn reopen(&mut self, work: WorkId) -> Result<(), Rejected> {
-        self.apply(Input::Reopen(work))?;
-        self.reopened = true;
-        self.blamed.clear();
-        Ok(())
     }
 
     /// The works that a step's name stands for.

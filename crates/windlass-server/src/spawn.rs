@@ -18,7 +18,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, getpgrp, getpid, getppid, set_parent_process_death_signal};
 use rustix::termios::{isatty, tcgetpgrp};
 
-use crate::ended::{Ended, Usage};
+use crate::ended::{Ended, Exit, Usage};
 
 /// Which process group a new process belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,8 +157,8 @@ pub(crate) fn reap(child: Pid) -> io::Result<Option<Ended>> {
             // SAFETY: it consists of numbers, for which zero is a value, whether or not the call
             // has filled it in.
             let usage = unsafe { usage.assume_init() };
-            let exit = ExitStatus::from_raw(status).into();
-            Ok(Some(Ended { exit, usage: usage_of(&usage), flaw: None }))
+            let exit = ExitStatus::from_raw(status);
+            Ok(Some(Ended { usage: usage_of(&usage), ..Ended::from(Exit::from(exit)) }))
         }
     }
 }
@@ -168,7 +168,20 @@ fn usage_of(usage: &libc::rusage) -> Usage {
         let seconds = Duration::from_secs(time.tv_sec.unsigned_abs());
         seconds + Duration::from_micros(time.tv_usec.unsigned_abs())
     };
-    // The kernel tells it in KiB.
-    let peak_memory = usage.ru_maxrss.unsigned_abs().saturating_mul(1024);
+    let peak_kib = usage.ru_maxrss.unsigned_abs();
+    let peak_memory = (peak_kib > own_peak_kib()).then(|| peak_kib.saturating_mul(1024));
     Usage { cpu: span(usage.ru_utime) + span(usage.ru_stime), peak_memory }
+}
+
+/// The most memory that this process had at a time, which is the least that the kernel tells of its
+/// children.
+fn own_peak_kib() -> u64 {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to a place of its type that outlives the call. It consists of numbers, for
+    // which zero is a value, whether or not the call has filled it in.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    usage.ru_maxrss.unsigned_abs()
 }

@@ -74,7 +74,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) roots: &'a [Process],
 }
 
-/// Kills every process of a tree but the calling one, and sees them gone.
+/// Kills every process of a tree but the calling one, and sees them gone. Fails with
+/// [`io::ErrorKind::PermissionDenied`] if all that are left are other users'.
 pub(crate) fn end(tree: &Tree) -> io::Result<()> {
     let began = Instant::now();
     loop {
@@ -88,8 +89,15 @@ pub(crate) fn end(tree: &Tree) -> io::Result<()> {
             return Err(io::Error::new(io::ErrorKind::TimedOut, message));
         }
         let dying: Vec<_> = left.iter().map(|process| signal(process, &[Signal::KILL])).collect();
-        for Reach::In(process) | Reach::Out(process) in dying.into_iter().flatten() {
-            poll(&[&process], Some(PATIENCE.saturating_sub(began.elapsed())))?;
+        if dying.iter().all(|reached| matches!(reached, Ok(Reach::Out(_)))) {
+            let left: Vec<_> = left.iter().map(|process| process.pid).collect();
+            let message = format!("processes {left:?} belong to other users");
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+        }
+        for reached in dying {
+            if let Ok(Reach::In(process)) = reached {
+                poll(&[&process], Some(PATIENCE.saturating_sub(began.elapsed())))?;
+            }
         }
     }
 }
@@ -164,6 +172,16 @@ fn is_reused(group: Group, all: &[(Process, bool)]) -> bool {
 /// own, and others may live on in its group.
 pub(crate) fn group_of(child: u32) -> Option<Group> {
     stat(child).ok()??.0.leads()
+}
+
+/// A process for people to read: `name (pid)`. One that has ended meanwhile has only its number.
+pub(crate) fn label(pid: u32) -> String {
+    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name = String::from_utf8_lossy(&name);
+    match name.trim_end() {
+        "" => format!("process {pid}"),
+        name => format!("{name} ({pid})"),
+    }
 }
 
 /// Every process, ordered by number, and whether it lives.

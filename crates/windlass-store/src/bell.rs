@@ -7,12 +7,13 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use rustix::io::Errno;
 
+use crate::access::Access;
 use crate::error::StoreError;
 
 /// What a bell is rung for.
@@ -94,13 +95,22 @@ impl Belfry {
         let name = unique()?;
         let path = dir.join(&name);
         let at = |source| StoreError::Io { path: path.clone(), source };
-        fs::create_dir_all(&dir).map_err(at)?;
+        Access::create_dir(&dir).map_err(at)?;
         let mode = Mode::RUSR | Mode::WUSR;
         mknodat(CWD, &path, FileType::Fifo, mode, 0).map_err(|error| at(error.into()))?;
         // Open for both, it is readable only when rung, also while nobody has it open to write.
         let mut options = OpenOptions::new();
-        options.read(true).write(true).custom_flags(nonblocking());
-        let reader = options.open(&path).map_err(at)?;
+        options.read(true).write(true).custom_flags(nonblocking() | no_link());
+        let reader = match options.open(&path) {
+            // The umask took everything.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(at)?;
+                options.open(&path)
+            }
+            reader => reader,
+        };
+        let reader = reader.map_err(at)?;
+        Access::of(&dir).and_then(|access| access.apply(&reader)).map_err(at)?;
         Ok(Bell { name, reader, path: Some(path) })
     }
 
@@ -139,6 +149,10 @@ fn is_young(path: &Path) -> bool {
 
 fn nonblocking() -> i32 {
     OFlags::NONBLOCK.bits().cast_signed()
+}
+
+fn no_link() -> i32 {
+    OFlags::NOFOLLOW.bits().cast_signed()
 }
 
 /// A word that nobody else uses.

@@ -5,7 +5,9 @@
 //! is written back, and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use rustix::process::geteuid;
 use windlass_core::{
     CoordinationRecord, CoordinationState, HolderId, Lease, Name, NameRecord, NameRefusal, Token,
 };
@@ -36,6 +38,8 @@ pub(crate) struct Component<'a> {
     meta: Meta,
     owners: BTreeMap<(Name, Token), Owner>,
     waiting: BTreeMap<HolderId, Waiting>,
+    /// Holds whose heartbeats are missing and whose processes are seen alive.
+    vouched: Vec<(Name, Token)>,
     /// Whether processes are gone, as far as that was looked at: one may hold and wait for much.
     gone: BTreeMap<Process, bool>,
     /// Who stands behind the holds and the place in line that are new.
@@ -71,6 +75,10 @@ pub struct Leftover {
     pub holder: HolderId,
     /// How to find what is left.
     pub tree: Tree,
+    /// The user who asked for the hold, where that is known.
+    pub uid: Option<u32>,
+    /// How long its lease lasts still; zero once it is over.
+    pub left: Duration,
 }
 
 impl<'a> Component<'a> {
@@ -88,6 +96,7 @@ impl<'a> Component<'a> {
             meta,
             owners: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            vouched: Vec::new(),
             gone: BTreeMap::new(),
             newcomer: Newcomer::default(),
         };
@@ -107,6 +116,9 @@ impl<'a> Component<'a> {
         }
         component.state = CoordinationState::restore(component.before.clone());
         component.drop_other_boots();
+        for (name, token) in &component.vouched {
+            component.state.vouch(name, *token, moment.at);
+        }
         Ok(component)
     }
 
@@ -143,7 +155,11 @@ impl<'a> Component<'a> {
             return Ok(());
         };
         let mut leases = Vec::new();
-        for StoredLease { lease, owner, .. } in records.leases(Some(&name))? {
+        for stored in records.leases(Some(&name))? {
+            if stored.is_vouched_for(self.moment.at) {
+                self.vouched.push((name.clone(), stored.lease.token));
+            }
+            let StoredLease { lease, owner, .. } = stored;
             self.owners.insert((name.clone(), lease.token), owner);
             leases.push(lease);
         }
@@ -220,11 +236,12 @@ impl<'a> Component<'a> {
         let mut leftovers = Vec::new();
         for NameRefusal { name, holders, .. } in refusals {
             let leases = self.state.leases(name).filter(|lease| holders.contains(&lease.holder));
-            for Lease { holder, token, .. } in leases.filter(|l| l.is_stale(self.moment.at)) {
-                let owner = self.owners.get(&(name.clone(), *token));
-                if let Some(tree) = owner.and_then(|owner| owner.tree.clone()) {
-                    let (name, holder) = (name.clone(), holder.clone());
-                    leftovers.push(Leftover { name, token: *token, holder, tree });
+            for lease in leases.filter(|lease| lease.is_stale(self.moment.at)) {
+                let Some(owner) = self.owners.get(&(name.clone(), lease.token)) else { continue };
+                if let Some(tree) = owner.tree.clone() {
+                    let (name, holder, token) = (name.clone(), lease.holder.clone(), lease.token);
+                    let (uid, left) = (owner.uid, lease.time_left(self.moment.at));
+                    leftovers.push(Leftover { name, token, holder, tree, uid, left });
                 }
             }
         }
@@ -321,7 +338,8 @@ impl<'a> Component<'a> {
     fn new_owner(&self) -> Owner {
         let Newcomer { process, tree, .. } = self.newcomer.clone();
         let Moment { boot, wall_ms, .. } = self.moment.clone();
-        Owner { boot, process, tree, since_ms: wall_ms }
+        let uid = Some(geteuid().as_raw());
+        Owner { boot, process, tree, uid, since_ms: wall_ms }
     }
 
     fn new_waiting(&self) -> Waiting {

@@ -79,6 +79,12 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
+    /// There is no store in the directory, and the caller wanted none to be made.
+    #[error("there is no store in {dir}", dir = dir.display())]
+    NoStore {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// Another process has been writing for too long.
     #[error("{path} is in use for too long by {by}; if that process is stopped, continue or end it", path = path.display())]
     Busy {

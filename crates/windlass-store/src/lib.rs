@@ -2,7 +2,7 @@
 //! journal of facts, and requests to whoever runs them.
 //!
 //! A [`Store`] does things in transactions over a [`Backend`]: SQLite, in one file that all
-//! processes of a user on a machine share, or memory. Nothing here decides: who gets a name is
+//! processes of a user on a machine share, or those of a group's members, or memory. Nothing here decides: who gets a name is
 //! decided by core's machines, inside the transaction that stores the answer. A start of a step, the
 //! names it takes and the end of its predecessor can share one commit.
 //!
@@ -40,6 +40,7 @@
 //! What survives what is told in `docs/guarantees.md` of the repository; every backend passes one
 //! suite (`tests/it/conformance.rs`).
 
+mod access;
 mod backend;
 mod bell;
 mod component;
@@ -56,6 +57,7 @@ mod sqlite;
 mod store;
 mod transaction;
 
+pub use access::Access;
 pub use backend::{Act, Backend, Durability, Opener};
 pub use bell::{Bell, Topic};
 pub use component::Leftover;
@@ -64,9 +66,10 @@ pub use error::{DiskFault, StoreError};
 pub use memory::Memory;
 pub use moment::{BootClock, Clock, ManualClock, Moment};
 pub use name::{NAME_BYTES, NameError, check_name, check_text};
-pub use process::Process;
+pub use process::{Process, Sight};
 pub use records::{
-    Event, Group, Meta, Owner, Records, Request, StoredLease, StoredName, StoredTicket, Tree,
+    Event, Group, HoldState, Meta, Owner, Records, Request, StoredLease, StoredName, StoredTicket,
+    Tree,
 };
 pub use run::{
     AttemptEnd, AttemptRecord, GuardWait, RunEnd, RunListing, RunOutcome, RunRecord, RunRecords,

@@ -6,11 +6,25 @@
 use std::fs;
 use std::io;
 
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+
 use crate::moment::boot_id;
 
 /// There is no such file, and no such process, in Linux's numbers.
 const ENOENT: i32 = 2;
 const ESRCH: i32 = 3;
+
+/// What can be said of a process that was looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// It lives.
+    Alive,
+    /// It is certain that it has ended.
+    Gone,
+    /// It cannot be seen from here: it lives in another pid namespace, or `/proc` does not show it.
+    Unknown,
+}
 
 /// One life of one process on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,15 +64,26 @@ impl Process {
             && pid_namespace().is_ok_and(|here| here == self.namespace)
     }
 
-    /// Whether it is certain that this process has ended. One of another pid namespace cannot be
-    /// seen from here, and so is never certain.
+    /// Returns whether it is certain that this process has ended. One that cannot be seen may live.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        let ended = || {
-            pid_namespace().is_ok_and(|here| here == self.namespace)
-                && start_time(self.pid).is_ok_and(|started| started != Some(self.started))
-        };
-        is_over(&self.boot) || ended()
+        self.sight() == Sight::Gone
+    }
+
+    /// Returns what can be said of this process from here.
+    #[must_use]
+    pub fn sight(&self) -> Sight {
+        if is_over(&self.boot) {
+            return Sight::Gone;
+        }
+        if !pid_namespace().is_ok_and(|here| here == self.namespace) {
+            return Sight::Unknown;
+        }
+        match start_time(self.pid) {
+            Ok(Some(started)) if started == self.started => Sight::Alive,
+            Ok(_) => Sight::Gone,
+            Err(_) => Sight::Unknown,
+        }
     }
 }
 
@@ -76,18 +101,36 @@ fn pid_namespace() -> io::Result<String> {
     Ok(fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned())
 }
 
-/// When a process started; none if there is none, or it has ended and only waits to be reaped. An
-/// error if that cannot be known, because there is no room for another open file, say.
+/// Returns when a process started; none if there is no such process, or only its exit status is left. An
+/// error if that cannot be known: there is no room for another open file, or `/proc` hides the process
+/// (`hidepid`).
 fn start_time(pid: u32) -> io::Result<Option<u64>> {
-    life(fs::read(format!("/proc/{pid}/stat")))
+    life(fs::read(format!("/proc/{pid}/stat")), || exists(pid))
 }
 
-fn life(read: io::Result<Vec<u8>>) -> io::Result<Option<u64>> {
+/// What became of reading the state of a process; `exists` says whether there is one of this number.
+fn life(
+    read: io::Result<Vec<u8>>,
+    exists: impl FnOnce() -> io::Result<bool>,
+) -> io::Result<Option<u64>> {
     match read {
         Ok(stat) => Ok(started(&String::from_utf8_lossy(&stat))),
         // It may also end between the two halves of reading.
-        Err(error) if matches!(error.raw_os_error(), Some(ENOENT | ESRCH)) => Ok(None),
+        Err(error) if matches!(error.raw_os_error(), Some(ENOENT | ESRCH)) => match exists()? {
+            true => Err(error),
+            false => Ok(None),
+        },
         Err(error) => Err(error),
+    }
+}
+
+/// Returns whether there is a process of this number, also one that `/proc` does not show.
+fn exists(pid: u32) -> io::Result<bool> {
+    let Some(pid) = pid.try_into().ok().and_then(Pid::from_raw) else { return Ok(false) };
+    match test_kill_process(pid) {
+        Ok(()) | Err(Errno::PERM) => Ok(true),
+        Err(Errno::SRCH) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -119,15 +162,26 @@ mod tests {
 
     #[test]
     fn only_a_process_that_was_looked_for_is_missing() {
-        let of = |code| life(Err(io::Error::from_raw_os_error(code)));
-        assert_eq!(of(ENOENT).expect("that is an answer"), None);
-        assert_eq!(of(ESRCH).expect("that is an answer"), None);
+        let of = |code, exists| life(Err(io::Error::from_raw_os_error(code)), || Ok(exists));
+        for missing in [ENOENT, ESRCH] {
+            assert_eq!(of(missing, false).expect("that is an answer"), None);
+            assert!(of(missing, true).is_err(), "it is hidden");
+        }
         let (too_many_files, no_memory, not_permitted) = (24, 12, 1);
         for code in [too_many_files, no_memory, not_permitted] {
-            assert!(of(code).is_err(), "{code}: nobody knows");
+            assert!(of(code, false).is_err(), "{code}: nobody knows");
         }
         let odd = b"7 (a) Z ) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 0".to_vec();
-        assert_eq!(life(Ok(odd)).expect("that is an answer"), Some(4711));
+        assert_eq!(life(Ok(odd), || Ok(true)).expect("that is an answer"), Some(4711));
+    }
+
+    #[test]
+    fn a_process_exists_until_it_was_reaped() {
+        let mut child = std::process::Command::new("true").spawn().expect("it runs");
+        assert!(exists(child.id()).expect("it can be asked"));
+        child.wait().expect("it ends");
+        assert!(!exists(child.id()).expect("it can be asked"));
+        assert!(exists(1).expect("it can be asked"), "also another user's");
     }
 
     #[test]

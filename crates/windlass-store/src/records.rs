@@ -3,10 +3,10 @@
 //! A backend decides nothing: it finds and puts records. Everything that is decided over them is
 //! decided above, once for all backends.
 
-use windlass_core::{CoordinationStats, HolderId, Lease, Name, Ticket, Token};
+use windlass_core::{CoordinationStats, HolderId, Lease, Name, Ticket, Timestamp, Token};
 
 use crate::error::StoreError;
-use crate::process::{Process, nobody_is_left};
+use crate::process::{Process, Sight, nobody_is_left};
 use crate::run::RunRecords;
 
 /// What the store knows about itself.
@@ -40,6 +40,8 @@ pub struct Owner {
     pub process: Option<Process>,
     /// What acts in its name, besides that process.
     pub tree: Option<Tree>,
+    /// The user who asked for it, where that is known.
+    pub uid: Option<u32>,
     /// When it began, in milliseconds since 1970, for display.
     pub since_ms: i64,
 }
@@ -81,6 +83,42 @@ pub struct StoredLease {
     pub lease: Lease,
     /// Who stands behind it.
     pub owner: Owner,
+}
+
+/// What has become of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HoldState {
+    /// Its holder has it.
+    Held,
+    /// Its holder has not been heard of for too long, or has had it for longer than it may.
+    Stale,
+    /// It is certain that its holder is gone.
+    Gone,
+}
+
+impl StoredLease {
+    /// Returns what has become of the hold by `now`, a time since this boot.
+    #[must_use]
+    pub fn state(&self, now: Timestamp) -> HoldState {
+        if self.owner.is_gone() {
+            HoldState::Gone
+        } else if self.lease.is_stale(now) && !self.is_vouched_for(now) {
+            HoldState::Stale
+        } else {
+            HoldState::Held
+        }
+    }
+
+    /// Returns whether a process that is seen alive stands in for the heartbeats that are missing. It
+    /// does where a process was named for a hold and nothing else acts for it. A run, or a command under
+    /// a lock, beats for itself: if that stops, it hangs.
+    pub(crate) fn is_vouched_for(&self, now: Timestamp) -> bool {
+        let named = self.owner.tree.is_none() && !matches!(self.name, Name::Run(_));
+        named
+            && self.lease.is_only_silent(now)
+            && self.owner.process.as_ref().is_some_and(|process| process.sight() == Sight::Alive)
+    }
 }
 
 /// A place in line.

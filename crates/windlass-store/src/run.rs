@@ -26,6 +26,8 @@ pub struct RunRecord {
     pub steps: Vec<String>,
     /// How many steps may run at once, whatever the file says.
     pub jobs: Option<u32>,
+    /// The user whose run it is; none if an older version stored it.
+    pub uid: Option<u32>,
 }
 
 /// A run in a list of them.
@@ -41,6 +43,8 @@ pub struct RunListing {
     pub created_ms: i64,
     /// How it ended; none if it has not.
     pub end: Option<RunEnd>,
+    /// The user whose run it is; none if an older version stored it.
+    pub uid: Option<u32>,
 }
 
 /// The end of a run.
@@ -108,7 +112,8 @@ pub struct AttemptRecord {
     pub signal: Option<i32>,
     /// What else there is to say about its end.
     pub why: Option<String>,
-    /// The most memory that one of its processes used, in KiB.
+    /// The most memory that one of its processes used, in KiB; none if that is not known, because it
+    /// was less than what its parent used.
     pub peak_kib: Option<u64>,
     /// The processor time that its processes used, in milliseconds.
     pub cpu_ms: Option<u64>,

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use windlass_core::{Fact, WorkId};
 
+use crate::access::Access;
 use crate::encoding::StoredFact;
 use crate::run::{AttemptEnd, AttemptRecord};
 
@@ -134,10 +135,7 @@ impl Slate {
     fn file(&mut self) -> io::Result<(&File, u64)> {
         let file = match &mut self.file {
             Some(file) => file,
-            none => {
-                let mut options = File::options();
-                none.insert(options.write(true).create(true).truncate(false).open(&self.path)?)
-            }
+            none => none.insert(Access::open(&self.path, File::options().write(true))?),
         };
         Ok((file, self.at as u64))
     }

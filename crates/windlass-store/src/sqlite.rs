@@ -1,4 +1,4 @@
-//! The embedded backend: one SQLite file that all processes of a user on a machine share.
+//! The embedded backend: one SQLite file that all processes of a user, or of a group's members, share.
 //!
 //! Writers pass a gate one at a time; readers see the last commit and wait for nobody. An error of
 //! the disk is never retried on the same connection: it stops writing for good, and whoever opens
@@ -12,9 +12,7 @@ mod rows;
 mod runs;
 mod schema;
 
-use std::fs;
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,6 +25,7 @@ use self::gate::Gate;
 use self::log::Log;
 use self::records::SqliteRecords;
 use self::schema::Beginning;
+use crate::access::Access;
 use crate::backend::{Act, Backend, Durability, Opener};
 use crate::bell::{Belfry, Bell, Topic};
 use crate::error::{DiskFault, StoreError};
@@ -56,19 +55,42 @@ pub struct Sqlite {
 impl Sqlite {
     /// Opens the store in `dir`, or makes it.
     pub fn open(dir: &Path, network: Network) -> Result<Self, StoreError> {
+        let at = |source| StoreError::Io { path: dir.to_owned(), source };
+        Access::create_private_dir(dir).map_err(at)?;
+        Self::open_behind(dir, network, Gate::open)
+    }
+
+    /// Opens the store in `dir`, and creates none. A store that this process must not write to can
+    /// still be looked at.
+    pub fn open_existing(dir: &Path, network: Network) -> Result<Self, StoreError> {
+        let at = |source| StoreError::Io { path: dir.to_owned(), source };
+        for file in ["gate", "store.db"] {
+            if dir.join(file).try_exists().map_err(at)? {
+                return Self::open_behind(dir, network, Gate::open_existing);
+            }
+        }
+        Err(StoreError::NoStore { dir: dir.to_owned() })
+    }
+
+    fn open_behind(
+        dir: &Path,
+        network: Network,
+        gate: fn(&Path) -> Result<Gate, StoreError>,
+    ) -> Result<Self, StoreError> {
         if rusqlite::version_number() < OLDEST_SQLITE {
             return Err(StoreError::OldSqlite { found: rusqlite::version() });
         }
-        let at = |source| StoreError::Io { path: dir.to_owned(), source };
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(at)?;
         if network == Network::Refuse {
             file::refuse_network(dir)?;
         }
-        let mut gate = Gate::open(dir)?;
+        let mut gate = gate(dir)?;
         let path = dir.join("store.db");
+        restrict(dir, &path);
         let (connection, in_use) = match as_it_is(&path, gate.store_id()?) {
-            Some(opened) => opened,
-            None => {
+            Ok(Some(opened)) => opened,
+            Err(error) if gate.is_read_only() => return Err(classify(error, &path)),
+            Ok(None) if gate.is_read_only() => return Err(StoreError::ReadOnly { path }),
+            _ => {
                 gate.pass(|gate| made_ready(&path, gate)).map_err(|error| classify(error, &path))?
             }
         };
@@ -137,7 +159,7 @@ impl Backend for Sqlite {
 
     fn opener(&self) -> Opener {
         let dir = self.dir.clone();
-        Box::new(move || Ok(Box::new(Self::open(&dir, Network::Allow)?)))
+        Box::new(move || Ok(Box::new(Self::open_existing(&dir, Network::Allow)?)))
     }
 
     fn hang(&self, topic: &Topic) -> Result<Bell, StoreError> {
@@ -185,11 +207,22 @@ impl Drop for Open<'_> {
 
 /// A store that is what its gate says, and needs nothing: whoever only looks waits for no writer.
 /// Whatever else it may be is found out behind the gate.
-fn as_it_is(path: &Path, made: Option<String>) -> Option<(Connection, InUse)> {
-    let made = made?;
-    let (connection, in_use) = begin_use(path, Beginning::Over).ok()?;
-    let id = schema::current(&connection).ok()??;
-    (id == made).then_some((connection, in_use))
+fn as_it_is(path: &Path, made: Option<String>) -> Result<Option<(Connection, InUse)>, StoreError> {
+    let Some(made) = made else { return Ok(None) };
+    let (connection, in_use) = begin_use(path, Beginning::Over)?;
+    let id = schema::current(&connection)?;
+    Ok((id == Some(made)).then_some((connection, in_use)))
+}
+
+/// Takes from other users what the files of an older version allow them, if it did. Where that fails,
+/// the file is another user's.
+fn restrict(dir: &Path, path: &Path) {
+    let Ok(access) = Access::of(dir) else { return };
+    for end in ["", "-wal", "-shm"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(end);
+        let _ = access.restrict(Path::new(&file));
+    }
 }
 
 /// The store behind the gate, made or brought up to date if it has to be.
@@ -212,6 +245,11 @@ fn begin_use(path: &Path, beginning: Beginning) -> Result<(Connection, InUse), S
     let _alone = file::alone();
     if beginning == Beginning::Over && !InUse::already(path) {
         file::refuse_truncated(path)?;
+    }
+    if beginning == Beginning::Possible {
+        // SQLite gives its other files the mode and the owner of this one.
+        let at = |source| StoreError::Io { path: path.to_owned(), source };
+        Access::create_missing(path).map_err(at)?;
     }
     let connection = connect(path)?;
     let in_use = InUse::from_now(path)?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use windlass_core::Fact;
 
+use crate::access::{self, Access};
 use crate::backend::{Backend, Durability, Opener};
 use crate::bell::{Bell, Topic};
 use crate::error::StoreError;
@@ -44,11 +45,30 @@ impl Store {
 
     /// As [`Store::open`], with a say about network file systems.
     pub fn open_with(dir: &Path, network: Network) -> Result<Self, StoreError> {
+        Self::on_disk(dir, |dir| Sqlite::open(dir, network))
+    }
+
+    /// Opens the store in `dir`, and creates none: a directory without one is
+    /// [`StoreError::NoStore`]. A store that this process must not write to can still be looked at.
+    pub fn open_existing(dir: &Path, network: Network) -> Result<Self, StoreError> {
+        Self::on_disk(dir, |dir| Sqlite::open_existing(dir, network))
+    }
+
+    /// Makes a store in `dir` that all members of a group may use, or shares the one that is there.
+    pub fn share(dir: &Path, network: Network, gid: u32) -> Result<Self, StoreError> {
+        let at = |source| StoreError::Io { path: dir.to_owned(), source };
+        Access::create_private_dir(dir).and_then(|()| access::share(dir, gid)).map_err(at)?;
+        Self::open_with(dir, network)
+    }
+
+    fn on_disk(
+        dir: &Path,
+        open: impl FnOnce(&Path) -> Result<Sqlite, StoreError>,
+    ) -> Result<Self, StoreError> {
         // Steps are told where their files are, and run elsewhere.
         let at = |source| StoreError::Io { path: dir.to_owned(), source };
         let dir = std::path::absolute(dir).map_err(at)?;
-        let backend = Sqlite::open(&dir, network)?;
-        Ok(Self::new(Box::new(backend), Arc::new(BootClock::start()?), &dir))
+        Ok(Self::new(Box::new(open(&dir)?), Arc::new(BootClock::start()?), &dir))
     }
 
     /// A store that lasts as long as this value and those made from it with [`Store::another`].
@@ -74,6 +94,12 @@ impl Store {
     pub fn opener(&self) -> StoreOpener {
         let (clock, dir) = (Arc::clone(&self.clock), self.dir.clone());
         StoreOpener { backend: self.backend.opener(), clock, dir }
+    }
+
+    /// Returns who may use the store. Of one that is not on disk, this process alone.
+    #[must_use]
+    pub fn access(&self) -> Access {
+        Access::of(&self.dir).unwrap_or_else(|_| Access::own())
     }
 
     /// The directory for files of this machine.

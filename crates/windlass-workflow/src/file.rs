@@ -22,7 +22,7 @@ use crate::written::{Entries, Given};
 /// A Windlass workflow: steps that depend on each other, and the limits under which they run.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(title = "Windlass workflow", extend("required" = ["step"]))]
+#[schemars(title = "Windlass workflow", extend("anyOf" = [{ "required": ["step"] }, { "required": ["guard"] }]))]
 pub(crate) struct File {
     /// What the workflow is called. Default: the file's name.
     pub(crate) name: Given<String>,
@@ -34,15 +34,18 @@ pub(crate) struct File {
     /// What happens to the other steps when one fails: finish (independent ones go on), stop
     /// (nothing new starts) or cancel (running ones are ended too).
     pub(crate) on_failure: Given<OnFailure>,
+    /// How much of what one attempt, or a hook, prints is kept, its beginning and its end, such as
+    /// "100M". Default: "1G".
+    pub(crate) log_limit: Given<Quantity>,
     /// Parameters, given on the command line as -p name=value: a default value, or a table.
     pub(crate) params: Given<Entries<ParamEntry>>,
-    /// Environment variables for every step.
+    /// Environment variables for every step and every hook.
     pub(crate) env: Given<Entries<Scalar>>,
     /// What every step has unless it says otherwise.
     pub(crate) defaults: Given<DefaultsTable>,
     /// Anything countable that the steps of this run share.
     pub(crate) resource: Given<Entries<ResourceEntry>>,
-    /// Slots that are shared with everything else on this machine.
+    /// Slots that are shared with all runs and scripts that use the same store.
     pub(crate) semaphore: Given<Entries<SemaphoreTable>>,
     /// Conditions that must hold before or after a step.
     pub(crate) guard: Given<Entries<GuardTable>>,
@@ -53,7 +56,7 @@ pub(crate) struct File {
     pub(crate) step: Given<Entries<StepTable>>,
 }
 
-/// Slots that are shared with everything else on this machine.
+/// Slots that are shared with all runs and scripts that use the same store.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Semaphore", extend("required" = ["capacity"]))]
@@ -76,4 +79,6 @@ pub(crate) struct HooksTable {
     pub(crate) failure: Given<OneOrMany>,
     /// Runs when a guard with on_timeout = "escalate" has timed out.
     pub(crate) escalate: Given<OneOrMany>,
+    /// How long each of them may take before it is ended. Default: "30s".
+    pub(crate) timeout: Given<String>,
 }

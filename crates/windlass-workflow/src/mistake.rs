@@ -31,6 +31,11 @@ pub struct Mistake {
     pub label: String,
     /// What to do about it.
     pub help: Option<String>,
+    /// The steps that wait for each other, if that is the mistake: each waits for the next, the
+    /// last for the first. The message names only some of them.
+    pub cycle: Vec<String>,
+    /// Whether it is of no interest to someone who runs the file.
+    pub(crate) only_in_check: bool,
 }
 
 impl Mistake {
@@ -39,7 +44,14 @@ impl Mistake {
         message: impl Into<String>,
         label: impl Into<String>,
     ) -> Self {
-        Self { message: message.into(), span, label: label.into(), help: None }
+        Self {
+            message: message.into(),
+            span,
+            label: label.into(),
+            help: None,
+            cycle: Vec::new(),
+            only_in_check: false,
+        }
     }
 
     pub(crate) fn help(self, help: impl Into<String>) -> Self {
@@ -76,17 +88,32 @@ impl Mistakes {
     pub fn position(&self, mistake: &Mistake) -> (usize, usize) {
         self.shown_in.position(mistake)
     }
+
+    /// Returns what [`Display`](fmt::Display) shows, in the colours of a terminal.
+    ///
+    /// ```
+    /// let mistakes = windlass_workflow::parse("flow.toml", "concurency = 4").unwrap_err();
+    /// assert!(mistakes.in_colours().contains("\x1b[") && !mistakes.to_string().contains("\x1b["));
+    /// ```
+    #[must_use]
+    pub fn in_colours(&self) -> String {
+        self.shown(&Renderer::styled())
+    }
+
+    fn shown(&self, renderer: &Renderer) -> String {
+        let shown = self.shown_in.show(renderer, &Level::ERROR, &self.mistakes);
+        match self.left_out {
+            0 => shown,
+            1 => shown + "\n\nand 1 more mistake",
+            many => format!("{shown}\n\nand {many} more mistakes"),
+        }
+    }
 }
 
 impl fmt::Display for Mistakes {
     /// Each mistake with its line, the place underlined, and a suggestion.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.shown_in.show(f, &Level::ERROR, &self.mistakes)?;
-        match self.left_out {
-            0 => Ok(()),
-            1 => write!(f, "\n\nand 1 more mistake"),
-            many => write!(f, "\n\nand {many} more mistakes"),
-        }
+        f.write_str(&self.shown(&Renderer::plain()))
     }
 }
 
@@ -113,6 +140,27 @@ impl Warnings {
         self.warnings.is_empty()
     }
 
+    /// Returns what [`Display`](fmt::Display) shows, in the colours of a terminal.
+    #[must_use]
+    pub fn in_colours(&self) -> String {
+        self.shown_in.show(&Renderer::styled(), &Level::WARNING, &self.warnings)
+    }
+
+    /// Returns the warnings that matter to someone who runs the file: without those about what is
+    /// unused, or written where it has no effect.
+    ///
+    /// ```
+    /// let text = "[params]\nbranch = 'main'\n[step.a]\nrun = 'true'";
+    /// let workflow = windlass_workflow::parse("flow.toml", text)?;
+    /// assert!(workflow.warnings().for_run().is_empty());
+    /// # Ok::<(), windlass_workflow::Mistakes>(())
+    /// ```
+    #[must_use]
+    pub fn for_run(&self) -> Self {
+        let warnings = self.warnings.iter().filter(|warning| !warning.only_in_check);
+        Self { warnings: warnings.cloned().collect(), shown_in: self.shown_in.clone() }
+    }
+
     /// The line and the column, from 1, on which a warning begins.
     #[must_use]
     pub fn position(&self, warning: &Mistake) -> (usize, usize) {
@@ -123,7 +171,7 @@ impl Warnings {
 impl fmt::Display for Warnings {
     /// Each warning with its line, the place underlined, and a suggestion.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.shown_in.show(f, &Level::WARNING, &self.warnings)
+        f.write_str(&self.shown_in.show(&Renderer::plain(), &Level::WARNING, &self.warnings))
     }
 }
 
@@ -144,20 +192,13 @@ impl Source {
         (line, 1 + text[..span.start].chars().count())
     }
 
-    fn show(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        level: &Level<'_>,
-        mistakes: &[Mistake],
-    ) -> fmt::Result {
-        for (number, mistake) in mistakes.iter().enumerate() {
-            let gap = if number == 0 { "" } else { "\n\n" };
-            write!(f, "{gap}{}", self.render(level, mistake))?;
-        }
-        Ok(())
+    fn show(&self, renderer: &Renderer, level: &Level<'_>, mistakes: &[Mistake]) -> String {
+        let shown: Vec<_> =
+            mistakes.iter().map(|mistake| self.render(renderer, level, mistake)).collect();
+        shown.join("\n\n")
     }
 
-    fn render(&self, level: &Level<'_>, mistake: &Mistake) -> String {
+    fn render(&self, renderer: &Renderer, level: &Level<'_>, mistake: &Mistake) -> String {
         let Window { line, text, span } = self.window(&mistake.span);
         let place = AnnotationKind::Primary.span(span).label(&mistake.label);
         let snippet = Snippet::source(text).path(&*self.file).line_start(line).annotation(place);
@@ -165,7 +206,7 @@ impl Source {
         if let Some(help) = &mistake.help {
             group = group.element(Level::HELP.message(help));
         }
-        Renderer::plain().decor_style(DecorStyle::Ascii).render(&[group]).to_string()
+        renderer.clone().decor_style(DecorStyle::Ascii).render(&[group]).to_string()
     }
 
     /// The line on which a place begins, with the part of the place that stands on it.
@@ -208,7 +249,8 @@ mod tests {
     fn a_place_past_the_end_or_within_a_character_is_shown_all_the_same() {
         let source = Source::new("f", "é");
         assert_eq!(source.window(&(1..9)).span, 0..2);
-        let rendered = source.render(&Level::ERROR, &Mistake::new(7..9, "m", "l"));
+        let rendered =
+            source.render(&Renderer::plain(), &Level::ERROR, &Mistake::new(7..9, "m", "l"));
         assert!(rendered.contains("f:1:2"), "{rendered}");
     }
 }

@@ -34,6 +34,12 @@ impl Notes {
         }
     }
 
+    /// Warns of what only someone who checks a file wants to hear.
+    pub(crate) fn lint(&self, mut warning: Mistake) {
+        warning.only_in_check = true;
+        self.warn(warning);
+    }
+
     /// What was probably meant by `word`, as a suggestion.
     pub(crate) fn suggest<'a>(
         &self,

@@ -125,6 +125,12 @@ pub enum ParamError {
         /// The values it takes.
         choices: Vec<String>,
     },
+    /// The value has a NUL character.
+    #[error("the parameter `{name}` contains a NUL character, which no command can be given")]
+    Nul {
+        /// Which.
+        name: String,
+    },
     /// The value is not of the parameter's kind.
     #[error("the parameter `{name}` is {value:?}, not {kind}")]
     WrongType {
@@ -213,6 +219,7 @@ impl ParamError {
             ParamError::Unknown { name, .. }
             | ParamError::Missing { name, .. }
             | ParamError::Twice { name }
+            | ParamError::Nul { name }
             | ParamError::NotAChoice { name, .. }
             | ParamError::WrongType { name, .. } => name == param,
         }
@@ -229,6 +236,9 @@ fn bind_one(params: &[Param], name: &str, value: &str) -> Result<String, ParamEr
         });
     };
     let (name, given) = (name.to_owned(), value.to_owned());
+    if value.contains('\0') {
+        return Err(ParamError::Nul { name });
+    }
     let Some(value) = param.kind.read(value) else {
         return Err(ParamError::WrongType { name, value: given, kind: param.kind });
     };
@@ -287,6 +297,10 @@ mod tests {
             &[("env", "test"), ("count", "1"), ("count", "2")],
             Err("the parameter `env` is \"test\", and takes one of staging, prod\n\
                  the parameter `count` is given twice"),
+        );
+        check(
+            &[("env", "a\0")],
+            Err("the parameter `env` contains a NUL character, which no command can be given"),
         );
     }
 }

@@ -11,6 +11,7 @@ use crate::guard::Guard;
 use crate::resource::{Resource, ResourceKind, Semaphore};
 use crate::script::Command;
 use crate::step::Step;
+use crate::template::Template;
 use crate::variable::Variable;
 
 /// A workflow that can be run.
@@ -37,6 +38,8 @@ pub struct Plan {
     pub deadline: Option<Duration>,
     /// What happens to the others when a step fails.
     pub on_failure: OnFailure,
+    /// How many bytes of what a hook prints are kept.
+    pub log_limit: u64,
     /// What the steps share.
     pub resources: Vec<Resource>,
     /// What they share with the rest of the machine.
@@ -45,6 +48,8 @@ pub struct Plan {
     pub guards: Vec<Guard>,
     /// Commands for the end of the run, and for a guard that needs a person.
     pub hooks: Hooks,
+    /// The variables of `[env]`, which every step and every hook has.
+    pub env: BTreeMap<String, Template>,
     /// The steps, as they stand in the file, except that each comes after those it follows.
     pub steps: Vec<Step>,
 }
@@ -57,6 +62,15 @@ impl Plan {
             matches!(resource.kind, ResourceKind::Count(_) | ResourceKind::Items { .. })
         });
         held.map(|resource| (resource.name.clone(), resource.kind.most())).collect()
+    }
+
+    /// Returns the variables of `[env]` that make sense outside a step: a value that refers to
+    /// `{step}` or `{attempt}` has none there.
+    pub fn hook_env(&self) -> impl Iterator<Item = (&str, &Template)> {
+        let of_a_step =
+            |variable: &Variable| matches!(variable, Variable::Step | Variable::Attempt);
+        let env = self.env.iter().filter(move |(_, value)| !value.variables().any(of_a_step));
+        env.map(|(name, value)| (name.as_str(), value))
     }
 
     /// The value of a variable for `step`, if the plan says it. What only a run knows has none:
@@ -108,4 +122,14 @@ pub struct Hooks {
     pub failure: Option<Command>,
     /// When a guard with `on_timeout = "escalate"` has timed out.
     pub escalate: Option<Command>,
+    /// How long each of them may take, where the file says so.
+    pub timeout: Option<Duration>,
+}
+
+impl Hooks {
+    /// How long each of them may take: 30 s where the file does not say.
+    #[must_use]
+    pub fn limit(&self) -> Duration {
+        self.timeout.unwrap_or(Duration::from_secs(30))
+    }
 }

@@ -9,6 +9,7 @@ mod declared;
 mod defaults;
 mod each;
 mod edges;
+mod fixed;
 mod guards;
 mod index;
 mod outputs;
@@ -30,18 +31,26 @@ use crate::plan::{Hooks, Plan};
 use crate::script::{Command, Shell};
 use crate::step::Step;
 use declared::Declared;
+pub(crate) use declared::no_steps;
 use texts::{Scope, Texts};
+
+/// How much of a log is kept where the file does not say.
+const LOG_LIMIT_BYTES: u64 = 1 << 30;
 
 /// The plan of a file, and its parameters. Means nothing if mistakes were told.
 pub(crate) fn plan(file: &str, text: &str, written: &File, notes: &Notes) -> (Plan, Vec<Param>) {
     let params = params::params(written, notes);
-    let declared = Declared::all(written, notes);
+    let each = fixed::EachTexts::new(written, text, notes);
+    let declared = Declared::all(written, &each, notes);
     let texts = Texts::new(text, notes, &params, &declared);
     let resources = resources::resources(written, notes);
     let semaphores = resources::semaphores(written, notes);
     let guards = guards::guards(written, &texts, &declared);
     let known = index::Known { resources: &resources, semaphores: &semaphores, guards: &guards };
-    let steps = steps::steps(written, &texts, &declared, &known);
+    let env = defaults::env(written, &texts);
+    let log_limit = amounts::log_limit(&written.log_limit, "`log_limit`", notes);
+    let log_limit = log_limit.unwrap_or(LOG_LIMIT_BYTES);
+    let steps = steps::steps(written, &texts, &declared, &known, (&env, log_limit));
     let steps = in_order(steps, &texts, &declared);
     let plan = Plan {
         name: name(file, written, notes),
@@ -49,7 +58,9 @@ pub(crate) fn plan(file: &str, text: &str, written: &File, notes: &Notes) -> (Pl
         concurrency: concurrency(written, notes),
         deadline: times::some_time(&written.deadline, "`deadline`", notes),
         on_failure: written.on_failure.value().copied().unwrap_or_default(),
+        log_limit,
         hooks: written.on.value().map(|table| hooks(table, &texts)).unwrap_or_default(),
+        env,
         resources,
         semaphores,
         guards,
@@ -57,6 +68,7 @@ pub(crate) fn plan(file: &str, text: &str, written: &File, notes: &Notes) -> (Pl
     };
     if notes.count() == 0 {
         params::warn_unused(written, &texts);
+        fixed::warn(written, &texts);
     }
     (plan, params)
 }
@@ -93,6 +105,12 @@ fn hooks(table: &HooksTable, texts: &Texts<'_>) -> Hooks {
         success: hook(&table.success, "success"),
         failure: hook(&table.failure, "failure"),
         escalate: hook(&table.escalate, "escalate"),
+        timeout: times::positive_time(
+            &table.timeout,
+            "`on.timeout`",
+            "leave the key out for 30 s",
+            texts.notes,
+        ),
     }
 }
 

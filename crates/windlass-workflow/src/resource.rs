@@ -25,6 +25,26 @@ pub struct Resource {
     pub kind: ResourceKind,
 }
 
+impl Resource {
+    /// Returns the environment variable that tells a step which items it was given: the one that
+    /// `env` names, or else `WINDLASS_RESOURCE_` and the resource's name in capitals. None if there
+    /// are no items.
+    ///
+    /// ```
+    /// let text = "[resource]\ntest-port = { items = [80] }\n[step.a]\nrun = 'true'";
+    /// let plan = windlass_workflow::parse("flow.toml", text)?.bind([])?;
+    /// assert_eq!(plan.resources[0].variable().as_deref(), Some("WINDLASS_RESOURCE_TEST_PORT"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn variable(&self) -> Option<String> {
+        let ResourceKind::Items { env, .. } = &self.kind else { return None };
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+        let usual = || self.name.chars().map(plain).collect::<String>();
+        Some(env.clone().unwrap_or_else(|| format!("WINDLASS_RESOURCE_{}", usual())))
+    }
+}
+
 /// What there is of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -3,8 +3,8 @@
 //! Each `{v}` is replaced by a reference to an environment variable that carries the value, quoted
 //! for its place: `"${…}"` bare, `${…}` inside double quotes and here-documents, and with the
 //! single quotes closed and opened again around it. Where no quoting can keep a value from being
-//! read as something else, `{v}` is refused. Knows the quoting of POSIX shells, and nothing of
-//! their grammar.
+//! read as something else, `{v}` is refused. `${v}` is the shell's own wherever it stands, and
+//! `{{v}}` writes `{v}`. Knows the quoting of POSIX shells, and nothing of their grammar.
 
 mod lexer;
 mod plain;
@@ -13,6 +13,7 @@ use std::ops::Range;
 
 use thiserror::Error;
 
+use crate::template::Names;
 use crate::variable::Variable;
 
 pub use self::plain::plain_words;
@@ -51,7 +52,7 @@ impl ShellText {
     }
 
     /// As [`ShellText::parse`]; `names` is told of every `{name}` that is refused.
-    pub(crate) fn parse_with(text: &str, names: &mut impl Names) -> Option<Self> {
+    pub(crate) fn parse_with(text: &str, names: &mut impl ShellNames) -> Option<Self> {
         lexer::rewrite(text, names)
     }
 
@@ -75,14 +76,8 @@ impl ShellText {
     }
 }
 
-/// What the names in a text stand for, and who hears of those that are refused.
-pub(crate) trait Names {
-    /// What a text refers to by `{name}` at `range`, braces included.
-    fn look_up(&mut self, name: &str, range: Range<usize>) -> Option<Variable>;
-
-    /// Whether `{name}` would refer to something; the text does not refer to it.
-    fn is_known(&mut self, name: &str) -> bool;
-
+/// What the names in shell text refer to, and what happens to those that are refused.
+pub(crate) trait ShellNames: Names {
     /// A name that was looked up stands where no value can.
     fn refuse(&mut self, misplaced: Misplaced);
 }
@@ -100,7 +95,9 @@ impl<K: FnMut(&str) -> Option<Variable>> Names for FirstRefused<K> {
     fn is_known(&mut self, name: &str) -> bool {
         (self.known)(name).is_some()
     }
+}
 
+impl<K: FnMut(&str) -> Option<Variable>> ShellNames for FirstRefused<K> {
     fn refuse(&mut self, misplaced: Misplaced) {
         self.refused.get_or_insert(misplaced);
     }
@@ -153,6 +150,12 @@ pub enum ShellPlace {
     /// `$'…'`, or behind it: not every shell reads it alike.
     #[error("in or behind `$'…'`, which not every shell knows")]
     AnsiQuotes,
+    /// `$[ … ]`, or behind it: an arithmetic expression in some shells.
+    #[error("in or behind `$[ ]`, which not every shell knows")]
+    Brackets,
+    /// Behind `>&`, where bash expands a value once more.
+    #[error("behind `>&`, where bash reads a value as shell text")]
+    Duplication,
     /// Behind a `case` inside `$( )`, whose parentheses cannot be told apart.
     #[error("behind a `case` inside `$( )`")]
     CaseInSubstitution,
@@ -164,8 +167,12 @@ impl ShellPlace {
     pub fn advice(self) -> &'static str {
         match self {
             ShellPlace::Backquotes => "write $( ) in place of the backquotes",
-            ShellPlace::QuotedHereDocument => "leave out the quotes around the end mark",
+            ShellPlace::QuotedHereDocument => {
+                "leave out the quotes around the end mark, or write {{name}} for the text {name}"
+            }
             ShellPlace::EndMark => "use a fixed word as the end mark",
+            ShellPlace::Brackets => "write $(( )) for arithmetic, and \\$[ for the text $[",
+            ShellPlace::Duplication => "write > {name} 2>&1 in place of >& {name}",
             ShellPlace::CaseInSubstitution => {
                 "write the patterns of `case` with both parentheses, as in (a)"
             }

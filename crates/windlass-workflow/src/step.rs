@@ -62,6 +62,10 @@ pub struct Step {
     pub timeout: Option<Duration>,
     /// How long it may take to end when it is asked to.
     pub grace: Option<Duration>,
+    /// How long what it leaves running may take to end by itself.
+    pub linger: Option<Duration>,
+    /// How many bytes of what one attempt prints are kept.
+    pub log_limit: u64,
     /// Whether and when to try again.
     pub retry: Retry,
     /// What runs once at the end, whatever happened.

@@ -1,4 +1,7 @@
 //! Texts with `{…}` in them, outside shell text: there a value stands as it is.
+//!
+//! `{v}` of a known value is a reference, `{{v}}` writes `{v}`, and `${v}` stays as it is. So does
+//! every other brace.
 
 use std::fmt;
 use std::ops::Range;
@@ -26,6 +29,8 @@ pub struct Template {
 pub enum Part {
     /// Text that stands as it is.
     Text(String),
+    /// A known name in doubled braces, `{{name}}`, which writes `{name}`.
+    Braced(String),
     /// What its value stands for.
     Variable(Variable),
 }
@@ -52,31 +57,45 @@ impl Template {
     }
 
     /// Reads a text. A `{name}` that is not `known` is left as it is.
-    pub fn parse(text: &str, mut known: impl FnMut(&str) -> Option<Variable>) -> Self {
-        Self::parse_at(text, |name, _| known(name))
+    pub fn parse(text: &str, known: impl FnMut(&str) -> Option<Variable>) -> Self {
+        struct Closure<K>(K);
+        impl<K: FnMut(&str) -> Option<Variable>> Names for Closure<K> {
+            fn look_up(&mut self, name: &str, _: Range<usize>) -> Option<Variable> {
+                (self.0)(name)
+            }
+
+            fn is_known(&mut self, name: &str) -> bool {
+                (self.0)(name).is_some()
+            }
+        }
+        Self::parse_with(text, &mut Closure(known))
     }
 
-    /// As [`Template::parse`]; `known` is told where in the text each name stands, braces included.
-    pub(crate) fn parse_at(
-        text: &str,
-        mut known: impl FnMut(&str, Range<usize>) -> Option<Variable>,
-    ) -> Self {
+    /// As [`Template::parse`]; `names` is told where in the text each name stands.
+    pub(crate) fn parse_with(text: &str, names: &mut impl Names) -> Self {
         let mut parts = Vec::new();
         let mut from = 0;
         let mut at = 0;
         while let Some(open) = text[at..].find('{').map(|found| at + found) {
             at = open + 1;
-            let Some(name) = placeholder(&text[open..]) else { continue };
-            let shells = text[..open].ends_with('$');
-            let range = open..open + name.len() + 2;
-            let Some(variable) = (!shells).then(|| known(name, range.clone())).flatten() else {
-                continue;
+            let (part, end) = match brace(text, open, names) {
+                Brace::Plain => continue,
+                Brace::Dollar(name) => {
+                    names.behind_dollar(name, open - 1..open + name.len() + 2);
+                    continue;
+                }
+                Brace::Doubled(name) => (Part::Braced(name.to_owned()), open + name.len() + 4),
+                Brace::Single(name) => {
+                    let range = open..open + name.len() + 2;
+                    let Some(variable) = names.look_up(name, range.clone()) else { continue };
+                    (Part::Variable(variable), range.end)
+                }
             };
             if from < open {
                 parts.push(Part::Text(text[from..open].to_owned()));
             }
-            parts.push(Part::Variable(variable));
-            (from, at) = (range.end, range.end);
+            parts.push(part);
+            (from, at) = (end, end);
         }
         if from < text.len() {
             parts.push(Part::Text(text[from..].to_owned()));
@@ -94,7 +113,7 @@ impl Template {
     pub fn variables(&self) -> impl Iterator<Item = &Variable> {
         self.parts.iter().filter_map(|part| match part {
             Part::Variable(variable) => Some(variable),
-            Part::Text(_) => None,
+            Part::Text(_) | Part::Braced(_) => None,
         })
     }
 
@@ -107,6 +126,11 @@ impl Template {
         for part in &self.parts {
             match part {
                 Part::Text(part) => text.push_str(part),
+                Part::Braced(name) => {
+                    text.push('{');
+                    text.push_str(name);
+                    text.push('}');
+                }
                 Part::Variable(variable) => {
                     let unfilled = || Unfilled { variable: variable.clone() };
                     text.push_str(&value(variable).ok_or_else(unfilled)?);
@@ -129,9 +153,51 @@ impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.parts.iter().try_for_each(|part| match part {
             Part::Text(text) => f.write_str(text),
+            Part::Braced(name) => write!(f, "{{{{{name}}}}}"),
             Part::Variable(variable) => write!(f, "{{{variable}}}"),
         })
     }
+}
+
+/// What the names in a text refer to.
+pub(crate) trait Names {
+    /// Returns what a text refers to by `{name}` at `range`, braces included.
+    fn look_up(&mut self, name: &str, range: Range<usize>) -> Option<Variable>;
+
+    /// Returns whether `{name}` would refer to something; the text does not refer to it.
+    fn is_known(&mut self, name: &str) -> bool;
+
+    /// Notes that `${name}` stands at `range`, where it is not a value.
+    fn behind_dollar(&mut self, _name: &str, _range: Range<usize>) {}
+}
+
+/// What an opening brace begins.
+pub(crate) enum Brace<'t> {
+    /// Nothing: the brace stands for itself.
+    Plain,
+    /// `{name}` behind a `$`, which is never a value.
+    Dollar(&'t str),
+    /// `{{name}}` of a known name.
+    Doubled(&'t str),
+    /// `{name}`, known or not.
+    Single(&'t str),
+}
+
+/// Reads the brace that stands at `open`.
+pub(crate) fn brace<'t>(text: &'t str, open: usize, names: &mut impl Names) -> Brace<'t> {
+    let rest = &text[open..];
+    match (placeholder(rest), doubled(rest)) {
+        (Some(name), _) if text[..open].ends_with('$') => Brace::Dollar(name),
+        (Some(name), _) => Brace::Single(name),
+        (None, Some(name)) if names.is_known(name) => Brace::Doubled(name),
+        _ => Brace::Plain,
+    }
+}
+
+/// Returns the name between the doubled braces that `text` begins with: `{{env}}`.
+fn doubled(text: &str) -> Option<&str> {
+    let name = placeholder(text.strip_prefix('{')?)?;
+    text[name.len() + 3..].starts_with('}').then_some(name)
 }
 
 /// The name between the braces that `text` begins with, if it is one: `{env}`, `{report.url}`.
@@ -172,9 +238,19 @@ mod tests {
         check("x{env}y", "x<env>y");
         check("{env}{a.b}", "<env><a.b>");
         check("{other} {env", "{other} {env");
-        check("${env} {{env}}", "${env} {<env>}");
+        check("${env} $${env}", "${env} $${env}");
         check("{} {a.} {.b} {a.b.c} { env }", "{} {a.} {.b} {a.b.c} { env }");
         check("é{env}é", "é<env>é");
+    }
+
+    #[test]
+    fn doubled_braces_write_single_ones_around_a_known_name() {
+        check("{{env}} {{a.b}}", "{env} {a.b}");
+        check("{{{env}}} {{{{env}}}}", "{{env}} {{{env}}}");
+        check("${{env}} {{env}", "${env} {<env>");
+        check("{env}} {{env} }", "<env>} {<env> }");
+        check("{{other}} {{.Name}} {{ env }} {{}}", "{{other}} {{.Name}} {{ env }} {{}}");
+        check("{'a': {'b': 1}}", "{'a': {'b': 1}}");
     }
 
     #[test]

@@ -54,6 +54,24 @@ impl Workflow {
         &self.warnings
     }
 
+    /// Returns a mistake if there is nothing to run: a file may have guards alone, for `windlass
+    /// guard`.
+    ///
+    /// ```
+    /// let guards = windlass_workflow::parse("flow.toml", "[guard.up]\ncondition = 'true'")?;
+    /// let mistakes = guards.require_steps().unwrap_err();
+    /// assert_eq!(mistakes.mistakes[0].message, "this workflow has no steps");
+    /// # Ok::<(), windlass_workflow::Mistakes>(())
+    /// ```
+    pub fn require_steps(&self) -> Result<(), Mistakes> {
+        if !self.plan.steps.is_empty() {
+            return Ok(());
+        }
+        let notes = Notes::default();
+        notes.mistake(planner::no_steps());
+        notes.finish(self.warnings.shown_in.clone()).map(drop)
+    }
+
     /// The plan with these values for its parameters, and defaults for the rest.
     pub fn bind<'a>(
         &self,

@@ -178,3 +178,21 @@ impl<T: JsonSchema> JsonSchema for Entries<T> {
         BTreeMap::<String, T>::json_schema(generator)
     }
 }
+
+/// Where a part of a string stands in the file: exactly, if the string is written there as it is,
+/// otherwise the whole string.
+pub(crate) fn within(
+    source: &str,
+    span: &Range<usize>,
+    text: &str,
+    part: Range<usize>,
+) -> Range<usize> {
+    let written = source.get(span.clone()).unwrap_or_default();
+    let quotes = ["\"\"\"\n", "'''\n", "\"\"\"", "'''", "\"", "'"];
+    let quote = quotes.iter().find(|quote| written.starts_with(**quote));
+    let start = span.start + quote.map_or(0, |quote| quote.len());
+    match source.get(start..start + text.len()) {
+        Some(verbatim) if verbatim == text => start + part.start..start + part.end,
+        _ => span.clone(),
+    }
+}

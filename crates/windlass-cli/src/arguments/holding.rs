@@ -19,8 +19,23 @@ pub(crate) struct LockArguments {
     #[arg(required = true, value_name = "NAME", value_parser = LockKind::name)]
     pub(crate) names: Vec<Name>,
 
+    /// Do not wait: the same as --wait 0s
+    #[arg(short, long, visible_alias = "nb", conflicts_with_all = ["wait", "timeout"])]
+    nonblock: bool,
+
+    /// How long to wait, as a number of seconds, as flock has it
+    #[arg(short = 'w', long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "wait")]
+    timeout: Option<Duration>,
+
     #[command(flatten)]
     pub(crate) holding: Holding,
+}
+
+impl LockArguments {
+    /// Returns how long to wait; none to wait for as long as it takes.
+    pub(crate) fn wait(&self) -> Option<Duration> {
+        if self.nonblock { Some(Duration::ZERO) } else { self.timeout.or(self.holding.wait) }
+    }
 }
 
 #[derive(Args)]
@@ -45,6 +60,10 @@ pub(crate) struct Holding {
     /// How long to wait, such as 30s or 1h 30m [default: as long as it takes]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
+
+    /// The exit code if the wait was in vain
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = 75)]
+    pub(crate) conflict_exit_code: u8,
 
     #[command(flatten)]
     pub(crate) terms: Terms,
@@ -146,7 +165,7 @@ pub(crate) struct AcquireArguments<K: Kind> {
     #[arg(long, value_name = "ID")]
     pub(crate) holder: String,
 
-    /// A process without which the hold is void
+    /// A process without which the hold is void; while it is seen alive, no heartbeats are needed
     #[arg(long)]
     pub(crate) pid: Option<u32>,
 
@@ -200,6 +219,13 @@ pub(crate) struct CheckArguments<K: Kind> {
 fn checked(name: Name) -> Result<Name, String> {
     check_name(&name).map_err(|error| error.to_string())?;
     Ok(name)
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse().map(Duration::try_from_secs_f64) {
+        Ok(Ok(seconds)) => Ok(seconds),
+        _ => Err("write a number of seconds, such as 5 or 0.5".to_owned()),
+    }
 }
 
 /// A time that a process can keep.

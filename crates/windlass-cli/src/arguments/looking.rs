@@ -20,9 +20,14 @@ pub(crate) struct HistoryArguments {
 
 #[derive(Args)]
 pub(crate) struct ShowArguments {
-    /// The run: its id, the beginning of it, or `last`
-    #[arg(value_parser = run_to_show, add = completions::runs())]
-    pub(crate) run: String,
+    /// The run: its id, the beginning of it, or `last`; behind a slash, only this step or group
+    #[arg(
+        value_name = "RUN[/STEP]",
+        value_parser = StepTarget::read,
+        default_value = "last",
+        add = completions::runs_and_steps()
+    )]
+    pub(crate) target: StepTarget,
 
     /// Every step, also where there are many
     #[arg(short, long)]
@@ -35,9 +40,14 @@ pub(crate) struct ShowArguments {
 
 #[derive(Args)]
 pub(crate) struct LogArguments {
-    /// The run, or a step of it, or one attempt of that
-    #[arg(value_name = "RUN[/STEP[@ATTEMPT]]", add = completions::steps())]
-    pub(crate) target: String,
+    /// The run, or a step or group of steps of it, or one attempt of that
+    #[arg(
+        value_name = "RUN[/STEP[@ATTEMPT]]",
+        value_parser = StepTarget::read,
+        default_value = "last",
+        add = completions::steps()
+    )]
+    pub(crate) target: StepTarget,
 
     /// Go on until the run or the step has ended
     #[arg(short, long)]
@@ -46,9 +56,14 @@ pub(crate) struct LogArguments {
 
 #[derive(Args)]
 pub(crate) struct WhyArguments {
-    /// The step
-    #[arg(value_name = "RUN/STEP", value_parser = step, add = completions::steps())]
-    pub(crate) target: (String, String),
+    /// The step or group of steps; of a run alone, all steps that wait
+    #[arg(
+        value_name = "RUN[/STEP]",
+        value_parser = StepTarget::read,
+        default_value = "last",
+        add = completions::steps()
+    )]
+    pub(crate) target: StepTarget,
 }
 
 #[derive(Args)]
@@ -85,31 +100,29 @@ pub(crate) enum Shell {
     Fish,
 }
 
-/// A run, which has no step behind it.
-fn run_to_show(text: &str) -> Result<String, String> {
-    // Only logs are told apart by attempts.
-    let step = text.rsplit_once('@').map_or(text, |(step, _)| step);
-    let tip = |_: &str, _: &str| {
-        format!(
-            "`show` takes a run; of a step tell `windlass why {step}` and `windlass log {text}`"
-        )
-    };
-    whole_run(text, tip)
+/// A run, or a step or a group of steps of it: `RUN`, `RUN/STEP`.
+#[derive(Clone, Debug)]
+pub(crate) struct StepTarget {
+    pub(crate) run: String,
+    pub(crate) step: Option<String>,
 }
 
-/// A run; the tip is for those who have named a step of it as well.
+impl StepTarget {
+    pub(super) fn read(text: &str) -> Result<Self, String> {
+        match text.split_once('/') {
+            None => Ok(Self { run: text.to_owned(), step: None }),
+            Some((run, step)) if !run.is_empty() && !step.is_empty() => {
+                Ok(Self { run: run.to_owned(), step: Some(step.to_owned()) })
+            }
+            _ => Err("write it as RUN or RUN/STEP, as in last or 3fa9c2d1/deploy".to_owned()),
+        }
+    }
+}
+
+/// A run; `tip` says what to do where a step was named as well.
 pub(super) fn whole_run(text: &str, tip: impl Fn(&str, &str) -> String) -> Result<String, String> {
     match text.split_once('/') {
         Some((run, step)) => Err(tip(run, step)),
         None => Ok(text.to_owned()),
-    }
-}
-
-fn step(text: &str) -> Result<(String, String), String> {
-    match text.split_once('/') {
-        Some((run, step)) if !run.is_empty() && !step.is_empty() => {
-            Ok((run.to_owned(), step.to_owned()))
-        }
-        _ => Err("write it as RUN/STEP, as in 3fa9c2d1/deploy or last/deploy".to_owned()),
     }
 }

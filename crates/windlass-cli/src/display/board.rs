@@ -10,7 +10,7 @@ use std::time::Duration;
 use windlass_server::WorkState;
 
 use super::change::StepChange;
-use super::outline::{Outline, Quantity, StepOutline};
+use super::outline::{Before, Outline, Quantity, StepOutline};
 use crate::style::plain;
 
 /// A run, and where its steps stand.
@@ -83,6 +83,20 @@ pub(crate) enum Kind {
     Cancelled,
 }
 
+impl Kind {
+    /// How a step in this state has ended, if it has; `skipped` says whether a success was a skip.
+    pub(crate) fn of_end(state: WorkState, skipped: bool) -> Option<Self> {
+        match state {
+            WorkState::Pending | WorkState::Running => None,
+            WorkState::Success if skipped => Some(Kind::Skipped),
+            WorkState::Success => Some(Kind::Succeeded),
+            WorkState::Failed => Some(Kind::Failed),
+            WorkState::Blocked => Some(Kind::Blocked),
+            WorkState::Cancelled => Some(Kind::Cancelled),
+        }
+    }
+}
+
 /// How many steps stand where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -129,7 +143,7 @@ impl Board {
             outline,
         };
         for place in 0..board.steps.len() {
-            if let Some(kind) = ended_kind(board.outline.steps[place].state) {
+            if let Some(kind) = board.outline.steps[place].before.ended {
                 board.stand(place, Standing::Ended(kind));
             }
         }
@@ -143,6 +157,11 @@ impl Board {
     /// The step at a place.
     pub(crate) fn step(&self, place: usize) -> &StepOutline {
         &self.outline.steps[place]
+    }
+
+    /// Whether the attempt of an event began before the run went on, so that its output was shown then.
+    pub(crate) fn is_earlier(&self, event: &Event) -> bool {
+        event.attempt <= self.step(event.step).before.attempts
     }
 
     /// The attempts that are under way, in the order of their starts.
@@ -278,8 +297,8 @@ impl Board {
         let (name, label) = (name.to_owned(), plain(name));
         self.places.insert(name.clone(), place);
         self.steps.push(Standing::ToCome);
-        let (after, uses, state) = (Vec::new(), Vec::new(), WorkState::Pending);
-        self.outline.steps.push(StepOutline { name, label, after, uses, attempts: 1, state });
+        let (after, uses, before) = (Vec::new(), Vec::new(), Before::default());
+        self.outline.steps.push(StepOutline { name, label, after, uses, attempts: 1, before });
         place
     }
 }
@@ -298,18 +317,7 @@ fn meaning(change: &StepChange) -> Kind {
     match change.state {
         WorkState::Running => Kind::Started,
         WorkState::Pending => Kind::Again,
-        WorkState::Success if change.skipped => Kind::Skipped,
-        state => ended_kind(state).expect("all that is left are ends"),
-    }
-}
-
-fn ended_kind(state: WorkState) -> Option<Kind> {
-    match state {
-        WorkState::Pending | WorkState::Running => None,
-        WorkState::Success => Some(Kind::Succeeded),
-        WorkState::Failed => Some(Kind::Failed),
-        WorkState::Blocked => Some(Kind::Blocked),
-        WorkState::Cancelled => Some(Kind::Cancelled),
+        state => Kind::of_end(state, change.skipped).expect("all that is left are ends"),
     }
 }
 

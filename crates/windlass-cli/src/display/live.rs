@@ -19,13 +19,15 @@ use super::estimate::{Left, left};
 use super::failure;
 use super::frame::{Cut, Frame};
 use super::line::Line;
+use super::recap::Recap;
 use super::render::{Layout, Scene, block, finished};
 use super::stream::Stream;
 use super::tail::last_line;
 use super::view::{Clock, View};
 use super::words::{beginning, ending};
 use super::{Outline, Verb};
-use crate::style::{Ink, Style, plain};
+use crate::clean::Keep;
+use crate::style::{Colours, Ink, Style, plain};
 
 /// How often the block is drawn while steps run.
 const FRAME: Duration = Duration::from_millis(100);
@@ -33,6 +35,8 @@ const FRAME: Duration = Duration::from_millis(100);
 const SECOND: Duration = Duration::from_secs(1);
 /// How many blocked steps get a line each; a footer counts all of them.
 const BLOCKED: usize = 10;
+/// Up to how many steps a run may have for what they print to be shown when they succeed.
+const SMALL: usize = 20;
 
 /// A terminal on which a run is shown while it goes on.
 pub(crate) struct Live {
@@ -91,6 +95,21 @@ impl Live {
     fn scroll(&mut self, line: &Line, columns: usize) {
         self.scrolled.push_str(&line.within(columns.saturating_sub(1), &self.style));
         self.scrolled.push('\n');
+    }
+
+    /// Shows the last lines of what a step has printed.
+    fn scroll_output(&mut self, board: &Board, event: &Event) {
+        let keep = match self.style.colours {
+            Colours::Plain => Keep::Nothing,
+            Colours::Ansi => Keep::Colours,
+        };
+        let Some(recap) = event.log.as_deref().and_then(|log| Recap::of(log, keep)) else { return };
+        if recap.cut {
+            let target = format!("{}/{}", board.outline.run, board.step(event.step).label);
+            let more = format!("    the last lines of more: windlass log {target}");
+            self.scroll(&Line::new().ink(Ink::Dim, more), usize::MAX);
+        }
+        self.scrolled.push_str(&recap.text);
     }
 
     /// Has the block drawn soon, though nothing moves in it.
@@ -157,6 +176,9 @@ impl View for Live {
             _ => finished(board, event, &self.layout()),
         };
         self.scroll(&line, size().0);
+        if event.kind == Kind::Succeeded && board.outline.steps.len() <= SMALL {
+            self.scroll_output(board, event);
+        }
     }
 
     fn tick(&mut self, board: &Board) -> Duration {

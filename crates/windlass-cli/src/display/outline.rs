@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use windlass_server::{Coordinator, WorkState};
+use windlass_server::{Coordinator, StepStatus};
 use windlass_workflow::{Plan, Step};
 
+use super::board::Kind;
 use crate::style::plain;
 
 /// A run as the display knows it beforehand.
@@ -35,8 +36,17 @@ pub(crate) struct StepOutline {
     pub(crate) uses: Vec<(usize, Quantity)>,
     /// How many attempts it has at most.
     pub(crate) attempts: u32,
-    /// Its state before the run goes on.
-    pub(crate) state: WorkState,
+    /// What is known of it before the run goes on.
+    pub(crate) before: Before,
+}
+
+/// A step before the run goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Before {
+    /// How it ended, if it has.
+    pub(crate) ended: Option<Kind>,
+    /// How many of its attempts had begun.
+    pub(crate) attempts: u32,
 }
 
 /// Something that steps share.
@@ -59,11 +69,11 @@ impl Outline {
             label: plain(name),
             limit: Quantity(limit.steps()),
         });
-        let steps = plan.steps.iter().zip(coordinator.states());
+        let steps = plan.steps.iter().zip(coordinator.statuses());
         Self {
             run: coordinator.run_id().to_owned(),
             workflow: plan.name.clone(),
-            steps: steps.map(|(step, state)| StepOutline::of(step, state, &places)).collect(),
+            steps: steps.map(|(step, status)| StepOutline::of(step, status, &places)).collect(),
             slots: slots(plan),
             resources: resources.collect(),
         }
@@ -71,7 +81,7 @@ impl Outline {
 }
 
 impl StepOutline {
-    fn of(step: &Step, state: WorkState, resources: &HashMap<&str, usize>) -> Self {
+    fn of(step: &Step, status: StepStatus, resources: &HashMap<&str, usize>) -> Self {
         let uses = step.uses.iter().filter_map(|(name, amount)| {
             // What is no limit is a rate, of which nothing is held.
             Some((*resources.get(name)?, Quantity(amount.steps())))
@@ -82,7 +92,10 @@ impl StepOutline {
             after: step.after.iter().map(|edge| edge.step).collect(),
             uses: uses.collect(),
             attempts: step.retry.count.saturating_add(1),
-            state,
+            before: Before {
+                ended: Kind::of_end(status.state, status.skipped),
+                attempts: status.attempts,
+            },
         }
     }
 }

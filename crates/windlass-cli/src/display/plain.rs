@@ -33,7 +33,7 @@ pub(crate) enum Output {
     Group,
     /// As it comes, byte by byte.
     Raw,
-    /// Only that of steps that failed, at the end.
+    /// Only that of steps that failed, at the end; nothing at all of a run that succeeds.
     Quiet,
 }
 
@@ -62,7 +62,11 @@ pub(crate) struct Following {
 }
 
 impl Plain {
+    /// Begins to show the output of an attempt; none if that was shown before the run went on.
     fn follow(&self, board: &Board, event: &Event) -> Option<Following> {
+        if board.is_earlier(event) {
+            return None;
+        }
         let prefix = format!("{} | ", board.step(event.step).label);
         let writer = LineWriter::new(prefix, self.keep);
         Some(Following { tail: Tail::new(event.log.as_deref()?), writer })
@@ -103,7 +107,8 @@ impl Plain {
 
     /// Shows the whole output of an attempt that has ended, in one piece.
     fn show_group(&mut self, board: &Board, event: &Event) {
-        let Some(log) = event.log.as_deref().filter(|log| has_output(log)) else {
+        let log = event.log.as_deref().filter(|log| has_output(log) && !board.is_earlier(event));
+        let Some(log) = log else {
             return self.talk(board, event);
         };
         let title =
@@ -200,6 +205,9 @@ impl View for Plain {
             self.out.write(self.service.error(label, why));
         }
         self.out.flush();
+        if self.output == Output::Quiet && how == Ending::Succeeded {
+            return;
+        }
         for line in ending(board, how, self.clock.elapsed()) {
             self.err.line(&line.whole(&self.style));
         }

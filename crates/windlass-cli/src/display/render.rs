@@ -86,8 +86,11 @@ pub(crate) fn finished(board: &Board, event: &Event, layout: &Layout) -> Line {
         Kind::Skipped => format!("skipped{}", because(event)),
         Kind::Cancelled => format!("cancelled{}", because(event)),
         Kind::Failed => event.why.clone().unwrap_or_else(|| "failed".to_owned()),
-        _ if event.attempt > 1 => attempt(board, event),
-        _ => String::new(),
+        _ => {
+            let attempt = (event.attempt > 1).then(|| attempt(board, event));
+            let parts: Vec<_> = attempt.into_iter().chain(event.why.clone()).collect();
+            parts.join(": ")
+        }
     };
     let line = Line::new().ink(event.kind.ink(), event.kind.sign(&layout.style)).text(" ");
     let line = line.text(name).text(" ").ink(Ink::Dim, layout.time(event.took));

@@ -60,7 +60,7 @@ fn sentence(board: &Board, event: &Event) -> String {
         Kind::Again => {
             format!("{attempt} ended{after}{why}; it will be tried again{}", later(event))
         }
-        Kind::Succeeded => format!("succeeded{within}{again}"),
+        Kind::Succeeded => format!("succeeded{within}{again}{why}"),
         Kind::Failed => format!("failed{after}{again}{why}"),
         Kind::Skipped => format!("skipped{why}"),
         Kind::Blocked => format!("blocked{why}"),
@@ -137,9 +137,7 @@ pub(crate) fn ending(board: &Board, ending: Ending, took: Duration) -> Vec<Line>
     let (ink, said) = match ending {
         Ending::Succeeded => (Ink::Green, format!("succeeded in {took}")),
         Ending::Failed => (Ink::Red, format!("failed after {took}")),
-        Ending::TooLate => {
-            (Ink::Red, format!("did not end well before its deadline; it took {took}"))
-        }
+        Ending::TooLate => (Ink::Red, "missed its deadline".to_owned()),
         Ending::Cancelled => (Ink::Yellow, format!("was cancelled after {took}")),
         Ending::Interrupted => (Ink::Yellow, format!("was interrupted after {took}")),
         Ending::Left => (Ink::Yellow, "can go on".to_owned()),

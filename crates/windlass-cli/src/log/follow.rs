@@ -4,15 +4,14 @@
 //! at a few times in a second, and the run itself less often.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use windlass_server::{LookError, RunState, RunView, Store};
+use windlass_server::{LookError, RunState, RunView, StepView, Store};
 
-use super::{Last, MOUTHFUL, Opened, Part, Piece, Wanted, has_ended};
+use super::{Last, MOUTHFUL, Opened, Part, Piece, Screen, Wanted, has_ended, open_file};
 use crate::arguments::Form;
 use crate::style::Style;
 
@@ -38,6 +37,11 @@ pub(super) fn follow(
             match catch_up(&mut tails, &view.run.id, wanted, form, over) {
                 Ok(true) => {}
                 Ok(false) if over => {
+                    let mut stdout = io::stdout().lock();
+                    let mut screens = tails.iter_mut().map(|tail| &mut tail.screen);
+                    if let Err(error) = screens.try_for_each(|screen| screen.finish(&mut stdout)) {
+                        return Ok(Err(error));
+                    }
                     tell_end(&view);
                     return Ok(Ok(lost(&tails, &view)));
                 }
@@ -49,17 +53,28 @@ pub(super) fn follow(
     }
 }
 
-/// Whether nothing more will be written.
+/// Whether nothing more will be written. A run does not end before a process of its own that follows it, so
+/// that one waits only for the steps besides those whose output this command is a part of.
 fn is_over(view: &RunView, wanted: &Wanted) -> bool {
-    let over = !matches!(view.state, RunState::UnderWay { .. });
+    let mut steps = view.steps.iter();
+    let is_own = |step: &StepView| {
+        step.attempts.last().is_some_and(|last| {
+            let finally = last.log.with_extension("finally.log");
+            wanted.own.contains(&last.log) || wanted.own.contains(&finally)
+        })
+    };
+    let over = !matches!(view.state, RunState::UnderWay { .. })
+        || wanted.own.is_any_in(&view.logs)
+            && steps.all(|step| step.state.is_end() || is_own(step));
     let ended = |place: usize| match wanted.attempt {
         None => view.steps[place].state.is_end(),
         Some(number) => {
-            let attempts = &view.steps[place].attempts;
-            attempts.iter().any(|attempt| attempt.number == number && has_ended(attempt))
+            let step = &view.steps[place];
+            let own = step.attempts.iter().find(|attempt| attempt.number == number);
+            own.map_or(step.state.is_end(), has_ended)
         }
     };
-    over || wanted.step.is_some_and(ended)
+    over || wanted.steps.as_ref().is_some_and(|places| places.iter().copied().all(ended))
 }
 
 fn tell_end(view: &RunView) {
@@ -85,7 +100,12 @@ fn add_new(tails: &mut Vec<Tail>, view: &RunView, wanted: &Wanted) {
             None => {
                 places.insert(piece.path.clone(), tails.len());
                 let told = tails.is_empty();
-                tails.push(Tail { piece, told, read: 0, rest: Vec::new(), over: false });
+                let prefix = match wanted.is_one_step() {
+                    true => String::new(),
+                    false => format!("{} | ", piece.prefix()),
+                };
+                let screen = Screen::new(prefix);
+                tails.push(Tail { piece, told, read: 0, rest: Vec::new(), screen, over: false });
             }
         }
     }
@@ -106,8 +126,8 @@ fn catch_up(
         // Where many steps have ended, only those that have not are looked at.
         tail.over = tail.piece.ended && !more;
         any |= more;
-        match (form, wanted.step) {
-            (Form::Text, Some(_)) => tail.print_raw(&mut stdout)?,
+        match form {
+            Form::Text if wanted.is_one_step() => tail.print_raw(&mut stdout)?,
             _ => {
                 let last = Last((over || tail.piece.ended) && !more);
                 tail.print_lines(&mut stdout, run, form, last)?;
@@ -126,6 +146,7 @@ struct Tail {
     read: u64,
     /// What was read and not printed.
     rest: Vec<u8>,
+    screen: Screen,
     /// There is no more to come.
     over: bool,
 }
@@ -133,11 +154,8 @@ struct Tail {
 impl Tail {
     /// Reads what has come since; whether there was anything.
     fn read(&mut self) -> io::Result<bool> {
-        let mut file = match File::open(&self.piece.path) {
-            // It begins a moment after its attempt does.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            file => file?,
-        };
+        // It begins a moment after its attempt does; one that can never be read is reported at the end.
+        let Ok(mut file) = open_file(&self.piece.path) else { return Ok(false) };
         file.seek(SeekFrom::Start(self.read))?;
         let read = file.take(MOUTHFUL).read_to_end(&mut self.rest)?;
         self.read += read as u64;
@@ -150,7 +168,7 @@ impl Tail {
             self.told = true;
             writeln!(out, "{}", Style::of_stdout().bold(&self.piece.heading))?;
         }
-        out.write_all(&self.rest)?;
+        self.screen.print(&self.rest, out)?;
         self.rest.clear();
         Ok(())
     }
@@ -164,15 +182,11 @@ impl Tail {
         form: Form,
         last: Last,
     ) -> io::Result<()> {
-        let (prefix, mut done) = (self.piece.prefix(), 0);
+        let mut done = 0;
         while let Some(part) = Part::first(&self.rest[done..], last) {
             match form {
                 Form::Json => out.write_all(self.piece.line_json(run, &part).as_bytes())?,
-                Form::Text => {
-                    write!(out, "{prefix} | ")?;
-                    out.write_all(part.bytes.strip_suffix(b"\n").unwrap_or(part.bytes))?;
-                    writeln!(out)?;
-                }
+                Form::Text => self.screen.print_line(&part, out)?,
             }
             done += part.bytes.len();
         }

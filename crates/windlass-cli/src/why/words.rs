@@ -1,7 +1,8 @@
-//! Reasons as sentences that a person likes to read.
+//! Reasons as sentences.
 
 use windlass_server::{
-    Amount, AttemptView, Explanation, HolderView, Name, Skipped, StepState, StepView, WaitReason,
+    Amount, AttemptEnd, AttemptView, Explanation, HolderView, Name, RunState, Skipped,
+    StepExplanation, StepState, StepView, WaitReason, step_argument,
 };
 use windlass_workflow::EdgeCondition;
 
@@ -22,13 +23,19 @@ const LONGEST_COMMAND: usize = 60;
 
 pub(super) struct Words<'a> {
     pub(super) why: &'a Explanation,
+    /// The step of it that is told about.
+    pub(super) step: &'a StepExplanation,
     pub(super) times: &'a Times,
 }
 
 impl Words<'_> {
-    /// What is so.
+    fn view(&self) -> &StepView {
+        &self.why.view.steps[self.step.place]
+    }
+
+    /// Where the step is.
     pub(super) fn head(&self) -> String {
-        let step = self.why.step();
+        let step = self.view();
         let name = plain(&step.name);
         match step.state {
             StepState::Running => self.running(&name, step),
@@ -44,8 +51,8 @@ impl Words<'_> {
 
     /// Why that is so, one reason each.
     pub(super) fn lines(&self) -> Vec<String> {
-        let reasons = self.why.reasons.iter().map(|reason| self.reason(reason));
-        let causes = self.why.causes.iter().map(|cause| {
+        let reasons = self.step.reasons.iter().map(|reason| self.reason(reason));
+        let causes = self.step.causes.iter().map(|cause| {
             let step = &self.why.view.steps[cause.place];
             let through: Vec<_> = cause
                 .through
@@ -62,16 +69,22 @@ impl Words<'_> {
     pub(super) fn tail(&self) -> Vec<String> {
         let mut tail: Vec<String> = self.estimate().into_iter().collect();
         let run = &self.why.view.run.id;
-        let step = self.why.step();
+        let step = self.view();
         if step.state == StepState::Failed && !step.attempts.is_empty() {
-            tail.push(format!("its output: windlass log {run}/{}", plain(&step.name)));
-        }
-        let bad =
-            matches!(step.state, StepState::Failed | StepState::Blocked | StepState::Cancelled);
-        if bad && self.why.view.state.end().is_some() {
-            tail.push(format!("try again with: windlass retry {run}"));
+            tail.push(format!("output: windlass log {}", argument(run, step)));
         }
         tail
+    }
+
+    /// How to have the step tried again, if that can be done.
+    pub(super) fn retry(&self) -> Option<String> {
+        let bad = matches!(
+            self.view().state,
+            StepState::Failed | StepState::Blocked | StepState::Cancelled
+        );
+        let view = &self.why.view;
+        let can = bad && view.state.end().is_some();
+        can.then(|| format!("try again with: windlass retry {}", view.run.id))
     }
 
     pub(super) fn reason(&self, reason: &WaitReason) -> String {
@@ -83,46 +96,46 @@ impl Words<'_> {
             WaitReason::Step { place, condition } => self.dependency(*place, *condition),
             WaitReason::Guard { .. } => self.guard(reason),
             WaitReason::Gate { guards } => match guards.as_slice() {
-                [] => "its `when` has to be looked at first".to_owned(),
+                [] => "its `when` has to be checked first".to_owned(),
                 [guard] => format!("guard {} has to pass first", plain(guard)),
                 guards => format!("guards {} have to pass first", plain(&guards.join(", "))),
             },
             WaitReason::Retry { at_ms, attempt } => {
-                let attempt = attempt_of(*attempt, self.why.step().most_attempts);
-                format!("{attempt} comes {}", self.times.ahead(*at_ms))
+                let attempt = attempt_of(*attempt, self.view().most_attempts);
+                format!("{attempt} starts {}", self.times.ahead(*at_ms))
             }
             WaitReason::Resource { .. } => resource(reason),
             WaitReason::Rate { name, at_ms, .. } => {
                 let when = match at_ms {
-                    Some(at_ms) => format!("its turn comes {}", self.times.ahead(*at_ms)),
-                    None => "those before it come first".to_owned(),
+                    Some(at_ms) => format!("free again {}", self.times.ahead(*at_ms)),
+                    None => "steps ahead of it in the queue come first".to_owned(),
                 };
-                format!("the rate of {:?} is used up; {when}", plain(name))
+                format!("rate limit {:?} is used up; {when}", plain(name))
             }
             WaitReason::Line { ahead: 1, first } => {
-                format!("{} stands before it in line", plain(first))
+                format!("{} is ahead of it in the queue", plain(first))
             }
             WaitReason::Line { ahead, first } => {
-                format!("{ahead} steps stand before it in line, the first is {}", plain(first))
+                format!("{ahead} steps are ahead of it in the queue; the first is {}", plain(first))
             }
             WaitReason::Name { name, holders, ahead, since_ms } => {
                 self.name(name, holders, ahead, *since_ms)
             }
-            _ => "its turn has come: it is about to start".to_owned(),
+            _ => "it is about to start".to_owned(),
         }
     }
 
     fn running(&self, name: &str, step: &StepView) -> String {
-        let Some(attempt) = step.attempts.last() else { return format!("{name} runs") };
+        let Some(attempt) = step.attempts.last() else { return format!("{name} is running") };
         let elapsed = span(self.times.since(attempt.started_ms));
-        let usual = self.why.expected.map(|usual| span(between(0, usual.median_ms)));
+        let usual = self.step.expected.map(|usual| span(between(0, usual.median_ms)));
         let usual = usual.map(|usual| format!("; it usually takes {usual}"));
-        format!("{name} runs for {elapsed}{}{}", tried(step), usual.unwrap_or_default())
+        format!("{name} has been running for {elapsed}{}{}", tried(step), usual.unwrap_or_default())
     }
 
     fn skipped(&self) -> String {
-        match self.why.skipped {
-            Some(Skipped::When) => ": its `when` said no".to_owned(),
+        match self.step.skipped {
+            Some(Skipped::When) => ": its `when` did not hold".to_owned(),
             Some(Skipped::NoFailure { place }) => {
                 format!(": {} did not fail", plain(&self.why.view.steps[place].name))
             }
@@ -135,12 +148,16 @@ impl Words<'_> {
         let (last, began) = match (&step.unbegun, step.attempts.last()) {
             (Some(unbegun), _) => (unbegun, false),
             (None, Some(last)) => (last, true),
-            (None, None) => return "before it began".to_owned(),
+            (None, None) => return "before it started".to_owned(),
         };
         let ago = last.ended_ms.map(|at| self.times.ago(at)).unwrap_or_default();
         let how = how(last);
         if !began {
-            return format!("{ago} before it began{how}");
+            return format!("{ago}, before it started{how}");
+        }
+        if step.state != StepState::Success && last.end == Some(AttemptEnd::Retry) {
+            let attempt = attempt_of(last.number, step.most_attempts);
+            return format!("before its next attempt; {attempt} ended {ago}{how}");
         }
         let took = span(between(0, last.duration_ms(self.times.now_ms)));
         format!("{ago} after {took}{}{how}", tried(step))
@@ -151,7 +168,7 @@ impl Words<'_> {
         match step.state {
             StepState::Failed => format!("{name} failed {}", self.ended(step)),
             StepState::Cancelled => format!("{name} was cancelled {}", self.ended(step)),
-            _ => format!("{name} did not end as it must"),
+            _ => format!("{name} did not end as required"),
         }
     }
 
@@ -167,13 +184,20 @@ impl Words<'_> {
             StepState::Running => {
                 let since =
                     step.attempts.last().map(|attempt| self.times.since(attempt.started_ms));
-                format!("it runs for {}{}", span(since.unwrap_or_default()), tried(step))
+                format!(
+                    "it has been running for {}{}",
+                    span(since.unwrap_or_default()),
+                    tried(step)
+                )
             }
             StepState::Retrying { at_ms } => {
-                format!("it is tried again {}", self.times.ahead(at_ms))
+                format!("its next attempt starts {}", self.times.ahead(at_ms))
             }
             StepState::Interrupted => "it was interrupted".to_owned(),
-            _ => format!("it waits itself (windlass why {}/{name})", self.why.view.run.id),
+            _ => {
+                let step = argument(&self.why.view.run.id, step);
+                format!("it is waiting, too (windlass why {step})")
+            }
         };
         format!("{name} has to {must} first: {now}")
     }
@@ -184,16 +208,20 @@ impl Words<'_> {
         };
         let waited = span(self.times.since(*since_ms));
         if guard == WHEN {
-            return format!("its `when` has been looked at for {waited}");
+            return format!("its `when` has been checked for {waited}");
         }
         let times = if *checks == 1 { "once".to_owned() } else { format!("{checks} times") };
         let mut text =
             format!("guard {} has not passed for {waited}, checked {times}", plain(guard));
         if let Some(said) = said.as_deref().map(str::trim).filter(|said| !said.is_empty()) {
-            text += &format!("; it last said: {}", plain(said));
+            text += &format!("; last check: {}", plain(said));
         }
-        let target = format!("{}/{}", self.why.view.run.id, plain(&self.why.step().name));
-        let who = if *escalated { "a person has to decide" } else { "a person may decide, too" };
+        // An interrupted run checks it anew when it goes on, so there is nothing to decide.
+        if self.why.view.state == RunState::Interrupted {
+            return text;
+        }
+        let target = argument(&self.why.view.run.id, self.view());
+        let who = if *escalated { "needs a decision" } else { "to decide it now" };
         text += &format!("; {who}: windlass approve {target}, or windlass reject {target}");
         text
     }
@@ -210,17 +238,17 @@ impl Words<'_> {
         let held: Vec<_> = holders.iter().map(|holder| self.holder(holder, slots)).collect();
         let held: Vec<_> = held.iter().map(String::as_str).collect();
         let mut text = match held.as_slice() {
-            [] => format!("{what} is set aside for those before it"),
+            [] => format!("{what} is reserved for those ahead of it in the queue"),
             held => format!("{what} is held by {}", names(held)),
         };
         let waits = span(self.times.since(since_ms));
         let before: Vec<_> = ahead.iter().map(|waiter| plain(&waiter.name)).collect();
         let before: Vec<_> = before.iter().map(String::as_str).collect();
         text += &match before.as_slice() {
-            [] => format!("; it has been the first in line for {waits}"),
+            [] => format!("; first in the queue, waiting for {waits}"),
             before => {
                 let place = ordinal(before.len() + 1);
-                format!("; it has been in line for {waits}, {place} behind {}", names(before))
+                format!("; {place} in the queue behind {}, waiting for {waits}", names(before))
             }
         };
         text
@@ -242,21 +270,21 @@ impl Words<'_> {
         more.push(format!("for {}", span(self.times.since(*since_ms))));
         more.extend(usually_ms.map(|ms| format!("usually {}", span(between(0, ms)))));
         if *gone {
-            more.push("gone, so that it will be taken over".to_owned());
+            more.push("its process has ended, the next in the queue takes over".to_owned());
         }
         format!("{} ({})", plain(name), more.join(", "))
     }
 
     fn estimate(&self) -> Option<String> {
-        let estimate = self.why.estimate.as_ref()?;
+        let estimate = self.why.estimate(self.step)?;
         let sure = self
-            .why
+            .step
             .reasons
             .iter()
             .all(|reason| matches!(reason, WaitReason::Step { .. } | WaitReason::Retry { .. }));
-        let may = if sure { "it may start" } else { "it may start no earlier than" };
+        let may = if sure { "expected to start" } else { "expected to start no earlier than" };
         let when = match estimate.in_ms {
-            0 => "any moment".to_owned(),
+            0 => "now".to_owned(),
             in_ms => format!("in about {}", span(between(0, in_ms))),
         };
         let path: Vec<_> = estimate
@@ -264,8 +292,13 @@ impl Words<'_> {
             .iter()
             .map(|(step, ms)| format!("{} ({})", plain(step), span(between(0, *ms))))
             .collect();
-        Some(format!("{may} {when}, if all takes as long as usual: {}", path.join(", then ")))
+        Some(format!("{may} {when}, going by earlier runs: {}", path.join(", then ")))
     }
+}
+
+/// A step as an argument that can be typed.
+fn argument(run: &str, step: &StepView) -> String {
+    plain(&step_argument(run, &step.name))
 }
 
 /// " (attempt 2 of 3)", if there may be several.
@@ -290,21 +323,21 @@ fn resource(reason: &WaitReason) -> String {
     let holders: Vec<_> = holders.iter().map(|holder| plain(holder)).collect();
     let holders: Vec<_> = holders.iter().map(String::as_str).collect();
     let mut text = match (name.as_str(), holders.as_slice()) {
-        (SLOTS, []) => "no slot is free for it".to_owned(),
-        (SLOTS, holders) => format!("no slot is free for it, in use by {}", names(holders)),
+        (SLOTS, []) => "no slot is free".to_owned(),
+        (SLOTS, holders) => format!("no slot is free: in use by {}", names(holders)),
         (name, holders) => {
             let (wanted, free) = (amount(*wanted), amount(*free));
-            let text = format!("it needs {wanted} of {:?}, and {free} is free for it", plain(name));
-            if holders.is_empty() { text } else { format!("{text}, held by {}", names(holders)) }
+            let text = format!("needs {wanted} of {:?}, but {free} is free", plain(name));
+            if holders.is_empty() { text } else { format!("{text}; in use by {}", names(holders)) }
         }
     };
     if let Some(owner) = set_aside_for {
-        text += &format!(", some of it is set aside for {}", plain(owner));
+        text += &format!("; some of it is reserved for {}", plain(owner));
     }
     text
 }
 
-/// Large whole numbers are sizes, as far as anybody can tell.
+/// Large whole numbers are shown as sizes.
 fn amount(amount: Amount) -> String {
     let text = amount.to_string();
     match text.parse::<u64>() {

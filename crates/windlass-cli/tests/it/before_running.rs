@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::bench::{Bench, repository, stderr, stdout};
+use crate::terminal::Terminal;
 
 #[test]
 fn check_tells_every_mistake_and_runs_nothing() {
@@ -67,6 +68,111 @@ fn a_file_that_is_not_text_is_told_plainly() {
         assert_eq!(output.status.code(), Some(2), "{verb}");
         let said = stderr(&output);
         assert!(said.contains("flow.toml is not text in UTF-8: line 2"), "{verb}: {said}");
+        let output = bench.call(&[verb, "flow.toml", "--json"]);
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(2), ""), "{verb}");
+        let told: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+        assert_eq!((&told["event"], &told["file"]), (&"mistake".into(), &"flow.toml".into()));
+        assert_eq!((&told["line"], &told["column"]), (&2.into(), &8.into()), "{verb}");
+    }
+}
+
+#[test]
+fn check_takes_several_files_and_ends_as_the_worst_of_them() {
+    let bench = Bench::new();
+    bench.write("good.toml", "[step.a]\nrun = 'true'\n");
+    bench.write("bad.toml", "[step.a]\nrun = 1\n");
+    let output = bench.call(&["check", "bad.toml", "missing.toml", "good.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(said.contains("--> bad.toml:2:7"), "{said}");
+    assert!(said.contains("windlass: missing.toml cannot be read"), "{said}");
+    assert!(said.ends_with("good.toml: 1 step, no mistakes\n"), "{said}");
+    assert!(bench.call(&["check", "good.toml", "good.toml"]).status.success());
+}
+
+#[test]
+fn programs_are_told_the_whole_of_a_cycle() {
+    let bench = Bench::new();
+    let step = |n: usize| format!("[step.s{n}]\nrun = 'true'\nafter = ['s{}']\n", (n + 1) % 12);
+    bench.write("flow.toml", &(0..12).map(step).collect::<String>());
+    let output = bench.call(&["check", "flow.toml", "--json"]);
+    let told: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    let cycle: Vec<_> = (0..12).map(|n| Value::from(format!("s{n}"))).collect();
+    assert_eq!(told["cycle"], Value::from(cycle));
+}
+
+#[test]
+fn a_parameter_that_nothing_uses_is_told_by_check_alone() {
+    let bench = Bench::new();
+    bench.write(
+        "flow.toml",
+        "[params]\nx = 1\n[step.a]\nrun = 'true'\n[guard.g]\ncondition = 'true'\n",
+    );
+    assert!(stderr(&bench.call(&["check", "flow.toml"])).contains("warning: "));
+    for call in [&["run", "flow.toml"][..], &["graph", "flow.toml"], &["guard", "flow.toml", "g"]] {
+        let output = bench.call(call);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(!stderr(&output).contains("warning"), "{call:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn without_a_file_windlass_toml_is_taken() {
+    let bench = Bench::new();
+    for verb in ["run", "check", "graph"] {
+        let output = bench.call(&[verb]);
+        assert_eq!(output.status.code(), Some(2), "{verb}");
+        let said = stderr(&output);
+        assert!(said.contains("there is no windlass.toml in this directory"), "{verb}: {said}");
+        assert!(said.contains("windlass init"), "{verb}: {said}");
+    }
+    bench.write("windlass.toml", "[step.a]\nrun = 'echo {v}'\n[params]\nv = 1\n");
+    assert!(stdout(&bench.call(&["run", "-p", "v=2"])).contains("a | 2\n"));
+    assert_eq!(stderr(&bench.call(&["check"])), "windlass.toml: 1 step, no mistakes\n");
+    assert_eq!(stdout(&bench.call(&["graph"])), "● a\n");
+    let output = bench.call(&["run", "a"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("windlass run windlass.toml a\n"), "{}", stderr(&output));
+}
+
+#[test]
+fn mistakes_have_colours_where_they_are_wanted() {
+    let bench = Bench::new();
+    bench.write("flow.toml", "[step.a]\nrun = 1\n");
+    bench.write("warned.toml", "[step.a]\nrun = 'echo {nmae}'\n");
+    for file in ["flow.toml", "warned.toml"] {
+        let said = |variables: &[(&str, &str)]| {
+            let mut command = bench.command(&["check", file]);
+            stderr(&command.envs(variables.iter().copied()).output().expect("it runs"))
+        };
+        let forced = ("CLICOLOR_FORCE", "1");
+        assert!(said(&[forced]).contains("\x1b[1m"), "{file}");
+        assert!(!said(&[]).contains('\x1b'), "{file}: it is no terminal");
+        assert!(!said(&[forced, ("NO_COLOR", "1")]).contains('\x1b'), "{file}");
+        let mut terminal = Terminal::start(bench.command(&["check", file]), (24, 80));
+        terminal.end();
+        assert!(terminal.bytes().contains("\x1b[1m"), "{file}: {}", terminal.bytes());
+    }
+}
+
+/// Every command that `init` prints or writes, in the order of the file.
+#[test]
+fn what_init_recommends_works() {
+    let bench = Bench::new();
+    let output = bench.call(&["init"]);
+    let said = stderr(&output);
+    let (_, advice) = said.trim_end().split_once("try: ").expect("it says what to do");
+    let file = bench.read("windlass.toml");
+    let listed = file.lines().filter_map(|line| line.strip_prefix("#   "));
+    let listed = listed.map(|line| line.split("  ").next().unwrap_or(line));
+    let quoted = file.split('`').skip(1).step_by(2).filter(|text| text.starts_with("windlass "));
+    let commands: Vec<_> = [advice].into_iter().chain(listed).chain(quoted).collect();
+    assert!(commands.len() >= 7, "{commands:?}");
+    for command in commands {
+        let words: Vec<_> = command.split(' ').collect();
+        assert_eq!(words[0], "windlass", "{command}");
+        let output = bench.call(&words[1..]);
+        assert!(output.status.success(), "{command}: {}", stderr(&output));
     }
 }
 

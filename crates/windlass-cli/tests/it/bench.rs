@@ -8,8 +8,12 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::surroundings;
+
 /// Variables that change what the binary does, whoever has set them.
-const SAID_ELSEWHERE: [&str; 10] = [
+const SAID_ELSEWHERE: [&str; 12] = [
+    "WINDLASS_RUN",
+    "WINDLASS_LOG",
     "WINDLASS_LEASES",
     "WINDLASS_OUTPUT_MODE",
     "WINDLASS_JSON",
@@ -58,6 +62,7 @@ impl Bench {
         command.args(arguments).current_dir(self.dir.path());
         command.env("WINDLASS_STATE", self.path("state")).stdin(Stdio::null());
         command.env("WINDLASS", env!("CARGO_BIN_EXE_windlass")).env("LANG", "C");
+        command.env(surroundings::VARIABLE, surroundings::mark()).env("PATH", surroundings::path());
         SAID_ELSEWHERE.iter().for_each(|variable| {
             command.env_remove(variable);
         });

@@ -102,14 +102,15 @@ fn a_person_passes_or_fails_the_guard_of_a_step() {
     assert_eq!(asked, ["ok a", "ok b"]);
     let nobody = bench.call(&["approve", &format!("{run}/a")]);
     assert_eq!(nobody.status.code(), Some(2));
-    assert!(stderr(&nobody).contains("waits for no guard"), "{}", stderr(&nobody));
+    assert!(stderr(&nobody).contains("has ended: success"), "{}", stderr(&nobody));
 }
 
 #[test]
 fn a_guard_that_times_out_fails_the_step_if_it_says_so() {
     let flow = "[step.a]\nrun = 'true'\nguard = 'g'\n[step.b]\nafter = ['a']\nrun = 'true'\n\
         [guard.g]\ncondition = 'echo no; false'\nretry = { max = 2, interval = '5ms' }\non_timeout = 'fail'";
-    let why = "a: failed: guard g: timed out; its last check: exit code 1: no";
+    let why =
+        "a: failed: guard g: did not pass any of its 3 checks; its last check: exit code 1: no";
     check(flow, 1, &[why, "b: blocked: a failed"]);
 }
 
@@ -131,7 +132,7 @@ fn what_a_step_has_to_ensure_holds_before_it_has_succeeded() {
     check(flow, 0, &["a: started", "a: succeeded", "b: started"]);
     let fails = "[step.a]\nrun = 'echo x >> ran'\nensure = 'no'\nretry = { count = 2, delay = '1ms' }\n\
         [guard.no]\ncondition = 'false'\nretry = { max = 1, interval = '1ms' }\non_timeout = 'fail'";
-    let bench = check(fails, 1, &[", attempt 3 of 3: guard no: timed out"]);
+    let bench = check(fails, 1, &[", attempt 3 of 3: guard no: did not pass any of its 2 checks"]);
     assert_eq!(bench.read("ran"), "x\nx\nx\n", "it is a failure like any other");
 }
 
@@ -244,9 +245,30 @@ fn hooks_are_called_once_at_the_end() {
 }
 
 #[test]
+fn a_hook_that_takes_too_long_is_asked_to_end_and_told() {
+    let deaf = r#"trap "touch asked; exit" TERM; while :; do sleep 0.01; done"#;
+    let flow = format!("[on]\ntimeout = '1s'\nsuccess = '{deaf}'\n[step.a]\nrun = 'true'");
+    let (bench, output) = Bench::run(&flow);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(bench.path("asked").exists());
+    let said = "on.success: timed out after 1s; its output: ";
+    assert!(stderr(&output).contains(said), "{}", stderr(&output));
+}
+
+#[test]
+fn hooks_see_the_variables_of_the_file() {
+    let flow = "[params]\nv = 'x'\n[env]\nTARGET = 'to-{v} of {name}'\nOWN = '{step}'\n\
+        [defaults]\nenv = { ONLY = 'steps' }\n\
+        [on]\nsuccess = 'echo \"$TARGET ${OWN-none} ${ONLY-none}\" >> record'\n\
+        [step.a]\nrun = 'echo \"$TARGET $OWN $ONLY\" >> record'";
+    let bench = check(flow, 0, &[]);
+    assert_eq!(bench.read("record"), "to-x of flow a steps\nto-x of flow none none\n");
+}
+
+#[test]
 fn a_cancel_ends_a_hook_that_does_not_end() {
     let bench = Bench::new();
-    let hook = "[on]\nsuccess = 'touch called; sleep 600'\n";
+    let hook = "[on]\ntimeout = '1h'\nsuccess = 'touch called; sleep 600'\n";
     bench.write("flow.toml", &format!("{hook}[step.a]\nrun = 'true'"));
     let child = bench.start(&["run", "flow.toml"]);
     bench.await_file("called");
@@ -263,7 +285,10 @@ fn a_guard_that_fails_at_once_is_not_waited_for() {
         [guard.g]\ncondition = 'false'\nretry = { max = 0, interval = '1h' }\non_timeout = 'fail'";
     let (_, output) = Bench::run(flow);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    check_told(&output, &["a: failed: guard g: timed out; its last check: exit code 1"]);
+    check_told(
+        &output,
+        &["a: failed: guard g: did not pass its only check; its last check: exit code 1"],
+    );
     assert!(!stderr(&output).contains("waits for"), "{}", stderr(&output));
 }
 

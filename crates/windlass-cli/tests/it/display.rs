@@ -64,6 +64,8 @@ run RUN: 4 steps
     let expected = "\
 run RUN: 4 steps
 ✓ one TIME
+begin
+Compiling
 ✓ two TIME
 ✗ bad TIME exit code 3
 – late blocked: bad failed
@@ -97,7 +99,16 @@ fn a_narrow_terminal_is_never_written_over_its_edge() {
     assert_eq!(terminal.screen().lines().count(), 3, "{}", terminal.screen());
     bench.write("go", "");
     terminal.end();
-    let ends = ["✓ one TIME", "✓ two TIME", "✗ bad TIME exi", "– late blo", "", "✗ bad: failed"];
+    let ends = [
+        "✓ one TIME",
+        "begin",
+        "Compiling",
+        "✓ two TIME",
+        "✗ bad TIME exi",
+        "– late blo",
+        "",
+        "✗ bad: failed",
+    ];
     check(&terminal, &[&["run RUN: 4"], &ends[..]].concat());
 }
 
@@ -209,6 +220,8 @@ fn a_run_that_is_asked_to_stop_says_what_it_waits_for() {
     let expected = "\
 run RUN: 4 steps
 ✓ one TIME
+begin
+Compiling
 run RUN was interrupted after TIME: 1 succeeded
 go on with: windlass resume RUN
 ";
@@ -274,4 +287,47 @@ fn a_resumed_run_counts_what_was_done_before() {
     let screen = masked(&terminal.screen(), &run);
     assert!(screen.starts_with("resumed run RUN: 4 steps, 1 done before\n"), "{screen}");
     assert!(screen.contains("2 succeeded, 1 failed, 1 blocked"), "{screen}");
+}
+
+#[test]
+fn a_small_run_shows_what_its_steps_print() {
+    let bench = Bench::new();
+    fs::copy(crate::bench::repository().join("examples/hello.toml"), bench.path("hello.toml"))
+        .expect("it is there");
+    let mut terminal = Terminal::start(bench.command(&["run", "hello.toml"]), (24, 80));
+    assert!(terminal.end().success(), "{}", terminal.screen());
+    let expected = "\
+run RUN: 3 steps
+✓ greet TIME
+hello from greet
+✓ work TIME
+done
+✓ farewell TIME
+bye
+run RUN succeeded in TIME: 3 succeeded
+";
+    assert_eq!(masked(&terminal.screen(), &bench.run_id()), expected);
+}
+
+#[test]
+fn of_much_output_the_last_lines_are_shown_and_where_the_rest_is() {
+    let bench = Bench::new();
+    bench.write("flow.toml", "[step.loud]\nrun = 'seq 1 500'\n");
+    let mut terminal = Terminal::start(bench.command(&["run", "flow.toml"]), (24, 80));
+    assert!(terminal.end().success(), "{}", terminal.screen());
+    let screen = terminal.screen();
+    let more =
+        format!("    the last lines of more: windlass log {}/loud\n    491\n", bench.run_id());
+    assert!(screen.contains(&more) && screen.contains("\n    500\n"), "{screen}");
+}
+
+#[test]
+fn a_large_run_shows_a_line_for_each_step() {
+    let bench = Bench::new();
+    let numbers: Vec<_> = (0..21).map(|n| n.to_string()).collect();
+    let each = format!("each = {{ n = [{}] }}", numbers.join(","));
+    bench.write("flow.toml", &format!("[step.s]\n{each}\nrun = 'echo printed'\n"));
+    let mut terminal = Terminal::start(bench.command(&["run", "flow.toml"]), (40, 80));
+    assert!(terminal.end().success(), "{}", terminal.screen());
+    assert!(!terminal.screen().contains("    printed"), "{}", terminal.screen());
 }

@@ -4,6 +4,7 @@
 
 mod console;
 mod links;
+mod recipes;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -222,6 +223,16 @@ const INSTEAD: &[(&str, &str)] = &[
         "windlass run examples/release.toml -p version=1.4.0 &
          until windlass why last/publish | grep -q 'has not passed'; do sleep 0.01; done",
     ),
+    // Only root makes the machine's store, and a test makes none there.
+    (
+        "sudo windlass store init --system --group ops",
+        "windlass store init --state shared --group $(id -g)",
+    ),
+    ("windlass --system lock deploy -- ./deploy.sh", "windlass --state shared lock deploy -- true"),
+    (
+        "windlass store init --state /srv/ci/windlass --group ci",
+        "windlass store init --state ci --group $(id -g)",
+    ),
     // Never ends by itself.
     ("windlass events -f 'approval:**'", "windlass events 'approval:**'"),
     // For shells in which somebody types, and for whoever has jq.
@@ -282,13 +293,17 @@ fn every_command_in_the_docs_runs_and_prints_what_is_shown_below_it() {
         if block.owner() != Some(Kind::Script) {
             continue;
         }
-        let output = stage().script(&script(&block.text)).output().expect("a shell runs");
-        let said = stdout(&output) + &stderr(&output);
-        assert!(output.status.success(), "{}: {said}", block.place);
         let below = blocks.get(place + 1).filter(|next| next.owner() == Some(Kind::Printed));
-        if let Some(shown) = below {
-            check_shown(shown, &output);
-            owned.insert(&shown.place);
+        for shell in recipes::shells_for(block) {
+            let stage = stage();
+            recipes::install(&stage, shell);
+            let output = stage.script(&script(&block.text)).output().expect("a shell runs");
+            let said = stdout(&output) + &stderr(&output);
+            assert!(output.status.success(), "{} with {shell}: {said}", block.place);
+            if let Some(shown) = below {
+                check_shown(shown, &output);
+                owned.insert(&shown.place);
+            }
         }
     }
     let shown = blocks.iter().filter(|block| block.owner() == Some(Kind::Printed));

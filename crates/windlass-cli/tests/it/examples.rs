@@ -313,7 +313,7 @@ fn a_bad_night_is_cleaned_up_after_and_told_of() {
 fn a_backup_that_is_not_whole_has_failed() {
     let bench = changed("nightly.toml", "cp database backup.new", "head database > backup.new");
     let output = check(&bench, &["run", "nightly.toml"], 1);
-    let why = "attempt 2 of 2: guard backup_is_whole: timed out";
+    let why = "attempt 2 of 2: guard backup_is_whole: did not pass any of its 6 checks";
     assert_eq!(told(&output, "backup", why), 1, "{}", stderr(&output));
     assert!(
         !bench.path("out/nightly/offsite").exists() && !bench.path("out/nightly/closed").exists()

@@ -31,9 +31,44 @@ fn a_check_passes_is_not_yet_or_is_broken() {
     check(
         "condition = 'exit 1'\nretry = { max = 0, interval = '1s' }\non_timeout = 'fail'",
         124,
-        "",
+        "g: did not pass its only check",
     );
     check("condition = 'test {step} = a'", 2, "only a step of a run knows");
+}
+
+#[test]
+fn a_file_with_guards_alone_is_enough() {
+    let bench = Bench::new();
+    bench.write(
+        "guards.toml",
+        "[guard.up]\ncondition = 'true'\n[guard.down]\ncondition = 'false'\n",
+    );
+    let output = bench.call(&["guard", "guards.toml", "up"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let output = bench.call(&["check", "guards.toml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "guards.toml: 2 guards, no mistakes\n");
+    for verb in ["run", "graph"] {
+        let output = bench.call(&[verb, "guards.toml"]);
+        assert_eq!(output.status.code(), Some(2), "{verb}");
+        let said = stderr(&output);
+        assert!(said.starts_with("error: this workflow has no steps\n"), "{verb}: {said}");
+        assert!(!bench.path("state/runs").exists(), "{verb} stores no run");
+    }
+}
+
+#[test]
+fn a_guard_and_its_hook_see_the_variables_of_the_file() {
+    let guard = "condition = 'test \"$TARGET\" = to-x'\n[env]\nTARGET = 'to-{v}'\nWHOSE = '{run}'";
+    check(guard, 0, "g: passed");
+    let asked = "condition = 'false'\nretry = { max = 0, interval = '1s' }\non_timeout = 'escalate'\n\
+        [env]\nTARGET = 'to-{v}'\n[on]\nescalate = 'echo \"$TARGET\" > asked.new; mv asked.new asked'";
+    let bench = bench(asked);
+    let waiting = bench.start(&["guard", "flow.toml", "g"]);
+    bench.await_file("asked");
+    assert!(bench.call(&["approve", "guard/g"]).status.success());
+    assert!(waiting.wait_with_output().expect("it ends").status.success());
+    assert_eq!(bench.read("asked"), "to-x\n");
 }
 
 #[test]
@@ -89,7 +124,8 @@ fn an_escalated_guard_asks_once_and_waits_for_a_person() {
         bench.call(&[verb, "guard/g"]);
         let waiting = bench.start(&["guard", "flow.toml", "g"]);
         bench.await_file("asked");
-        assert_eq!(stdout(&bench.call(&["events"])), "1\tguard:g:escalated\n");
+        let events = stdout(&bench.call(&["events"]));
+        assert!(events.starts_with("1\t") && events.ends_with("\tguard:g:escalated\n"), "{events}");
         assert!(bench.call(&[verb, "guard/g"]).status.success());
         let output = waiting.wait_with_output().expect("it ends");
         assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
@@ -131,4 +167,15 @@ fn no_event_is_lost_between_a_check_and_a_wait() {
         let bells = std::fs::read_dir(bench.path("state/bells/events")).expect("a directory");
         bells.count() == 0
     });
+}
+
+#[test]
+fn the_hook_of_a_guard_has_a_time_limit() {
+    let guard = "condition = 'false'\ntimeout = '50ms'\non_timeout = 'escalate'\n\
+        [on]\ntimeout = '1s'\nescalate = 'exec sleep 600'";
+    let bench = bench(guard);
+    let output = bench.call(&["guard", "flow.toml", "g", "--wait", "2s"]);
+    assert_eq!(output.status.code(), Some(75), "{}", stderr(&output));
+    let said = "on.escalate: timed out after 1s";
+    assert!(stderr(&output).contains(said), "{}", stderr(&output));
 }

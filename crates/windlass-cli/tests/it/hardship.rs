@@ -84,28 +84,37 @@ fn a_run_whose_disk_is_full_stops_and_goes_on_when_there_is_room() {
     assert!(record.lines().count() <= expected.len() + 1, "{record}");
 }
 
-/// The first step takes the place away where the logs of the others would be; a file system without
-/// room for another file does the same.
+/// Removes the directory of the run's logs; a file system without room for another file does the same.
+const NO_LOGS: &str = "[step.first]\nrun = 'rm -r $(dirname $WINDLASS_OUTPUT)'\n";
+
+/// A run that cannot write a log stops, and goes on when there is room for it again.
+fn check_without_logs(bench: &Bench, next: &str, said: &str) {
+    bench.write("flow.toml", &format!("{NO_LOGS}{next}"));
+    let output = bench.call(&["run", "flow.toml"]);
+    assert_eq!(output.status.code(), Some(69), "{next}: {}", stderr(&output));
+    let said = format!("windlass: {said}: No such file or directory (os error 2)\n");
+    assert!(stderr(&output).ends_with(&said), "{}", stderr(&output));
+    assert!(stderr(&output).contains("go on with: windlass resume"), "{}", stderr(&output));
+    assert_eq!(bench.read("record"), "");
+    bench.write("again", "");
+    bench.call(&["resume", "last"]);
+    assert_eq!(bench.read("record"), "next\n", "{next}");
+}
+
 #[test]
-fn a_run_that_can_make_no_log_stops_and_goes_on_when_it_can() {
-    let steps = [
-        "[step.next]\nafter = ['first']\nrun = 'echo next >> record'\n",
-        "finally = 'echo next >> record'\n",
-        "[on]\nsuccess = 'echo next >> record'\n",
-    ];
-    for next in steps {
-        let bench = Bench::new();
-        let first = "[step.first]\nrun = 'rm -r $(dirname $WINDLASS_OUTPUT)'\n";
-        bench.write("flow.toml", &format!("{first}{next}"));
-        let output = bench.call(&["run", "flow.toml"]);
-        assert_eq!(output.status.code(), Some(69), "{next}: {}", stderr(&output));
-        let said = "windlass: a log cannot be made: No such file or directory (os error 2)\n";
-        assert!(stderr(&output).ends_with(said), "{}", stderr(&output));
-        assert!(stderr(&output).contains("go on with: windlass resume"), "{}", stderr(&output));
-        assert_eq!(bench.read("record"), "");
-        bench.call(&["resume", "last"]);
-        assert_eq!(bench.read("record"), "next\n", "{next}");
-    }
+fn a_run_that_can_create_no_log_stops_and_goes_on_when_it_can() {
+    let cannot = "a log cannot be created";
+    check_without_logs(&Bench::new(), "finally = 'echo next >> record'\n", cannot);
+    check_without_logs(&Bench::new(), "[on]\nsuccess = 'echo next >> record'\n", cannot);
+}
+
+#[test]
+fn a_step_whose_log_cannot_be_written_stops_the_run_and_is_done_again() {
+    let next = "[step.next]\nafter = ['first']\nrun = 'echo said; echo $$ > pid; \
+        until test -e again; do sleep 0.05; done; echo next >> record'\n";
+    let bench = Bench::new();
+    check_without_logs(&bench, next, "a log cannot be written");
+    eventually("nothing of it is left", || !runs(&bench.read("pid")));
 }
 
 /// Runs a step that has the process that leads its run find no room for the stack of another thread, once
@@ -213,7 +222,7 @@ fn of_several_that_resume_one_leads() {
     assert_eq!((led.len(), refused.len()), (1, 4));
     for output in refused {
         assert_eq!(output.status.code(), Some(2), "{}", stderr(output));
-        assert!(stderr(output).contains("is still led by"), "{}", stderr(output));
+        assert!(stderr(output).contains("is still running, led by"), "{}", stderr(output));
     }
     assert_eq!(bench.read("record"), "1\n2\n", "the step ran once more");
 }
@@ -252,4 +261,24 @@ fn a_process_that_has_no_program_yet_does_not_run_beside_the_next_attempt() {
     let record = bench.read("record");
     let record = record.strip_prefix("start 1\n").unwrap_or(&record);
     assert_eq!(record, "start 2\nend 2\n", "the first attempt was ended before the second");
+}
+
+/// What a step prints fills the disk on which its log lies, and the step ignores that it was told.
+#[test]
+fn a_step_that_prints_more_than_the_disk_holds_stops_the_run_and_hangs_nothing() {
+    let bench = Bench::new();
+    let print =
+        "test -e again || { trap \"\" PIPE; seq 1 2000000; sleep 600; }; echo done >> record";
+    bench.write("flow.toml", &format!("[step.loud]\nrun = '{print}'\n"));
+    let script = r#"
+        mkdir disk; mount -t tmpfs -o size=4m tmpfs disk; export WINDLASS_STATE=disk/state
+        set +e
+        "$WINDLASS" run flow.toml > said 2>&1; echo code $?
+        touch again; rm disk/state/runs/*/*.log
+        "$WINDLASS" resume "$(ls disk/state/runs)" > resumed 2>&1; echo code $?"#;
+    let Some(output) = in_namespace(&bench, script) else { return };
+    let said = format!("{}{}{}", bench.read("said"), bench.read("resumed"), stderr(&output));
+    assert_eq!(stdout(&output), "code 69\ncode 0\n", "{said}");
+    assert!(bench.read("said").contains("No space left on device"), "{said}");
+    assert_eq!(bench.read("record"), "done\n", "{said}");
 }

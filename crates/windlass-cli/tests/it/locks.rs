@@ -142,7 +142,7 @@ fn a_lock_that_is_not_had_in_time_is_75() {
     let mut holder = held(&bench);
     let output = bench.call(&["lock", "x", "--wait", "50ms", "--", "touch", "never"]);
     assert_eq!(output.status.code(), Some(75));
-    assert!(stderr(&output).contains("\"x\" was not had in time"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("could not get lock \"x\" in time"), "{}", stderr(&output));
     assert!(!bench.path("never").exists());
     bench.write("release", "");
     holder.wait().expect("it ends");

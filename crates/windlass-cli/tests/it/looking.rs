@@ -14,6 +14,7 @@ use trycmd::TestCases;
 
 use self::stage::{LIVE, NIGHTLY, Stage};
 use crate::bench::repository;
+use crate::surroundings;
 
 /// Compares everything in `tests/looking/NAME.trycmd` with what the binary says on this stage.
 fn check(stage: &Stage, name: &str, more: &[(&str, &str)]) {
@@ -22,6 +23,8 @@ fn check(stage: &Stage, name: &str, more: &[(&str, &str)]) {
     let file = repository().join(format!("crates/windlass-cli/tests/looking/{name}.trycmd"));
     cases.register_bin("windlass", Path::new(env!("CARGO_BIN_EXE_windlass")));
     cases.env("WINDLASS_STATE", path(stage.bench.path("state")));
+    cases.env(surroundings::VARIABLE, surroundings::mark());
+    cases.env("PATH", surroundings::path().to_str().expect("a plain path"));
     for (name, value) in [("TZ", "UTC"), ("LC_ALL", "C.UTF-8"), ("COLUMNS", "80")] {
         cases.env(name, value);
     }
@@ -71,7 +74,7 @@ fn attempts_without_a_limit_are_counted_without_one() {
         assert!(output.contains(said), "{verb:?}: {output}");
     };
     let retried = "0 retry a 7";
-    check(Stage::live(), retried, &["why", "last/a"], "\n  - attempt 2 comes in ");
+    check(Stage::live(), retried, &["why", "last/a"], "\n  - attempt 2 starts in ");
     check(Stage::live(), retried, &["log", "last"], "==> a (attempt 1): retry");
     check(Stage::live(), retried, &["show", "last"], "retrying  1      ");
     let failed = "0 retry a 7\n2000 start a\n3000 failed a 1";
@@ -226,8 +229,8 @@ fn nobody_holds_or_waits_across_a_boot() {
     stage.submit("5555eeee", "early", "[step.a]\nrun = 'a'\nlock = 'deploy'\n");
     stage.refuse("a", "deploy");
     let said = crate::bench::stdout(&stage.bench.call(&["holders"]));
-    let states: Vec<_> = said.lines().map(|line| line.split(' ').nth(2)).collect();
-    assert_eq!(states, [Some("gone"); 4], "{said}");
+    let gone = |line: &&str| line.ends_with("; its process is gone");
+    assert_eq!((said.lines().count(), said.lines().filter(gone).count()), (4, 4), "{said}");
 }
 
 #[test]
@@ -286,7 +289,7 @@ pub(crate) fn under_way() -> Stage {
 }
 
 #[test]
-fn a_run_that_was_killed_behind_its_last_step_has_ended_as_its_steps_have() {
+fn a_run_that_was_killed_behind_its_last_step_ends_as_its_steps_have_when_it_is_resumed() {
     // All of them are past their deadline by now; one was when its step ended.
     for (at, step, run, code) in [
         (1000, "success", "succeeded", 0),
@@ -298,14 +301,37 @@ fn a_run_that_was_killed_behind_its_last_step_has_ended_as_its_steps_have() {
         stage.submit("7777aaaa", "killed", "deadline = '2s'\n[step.a]\nrun = 'a'\n");
         stage.journal(&format!("0 start a\n{at} {step} a"));
         stage.abandon();
-        let check_history = || {
-            let said = crate::bench::stdout(&stage.bench.call(&["history"]));
-            assert!(said.contains(&format!("killed    {run}")), "{step}: {said}");
-        };
-        check_history();
+        let said = |verb: &str| crate::bench::stdout(&stage.bench.call(&[verb]));
+        assert!(said("ps").contains("killed    interrupted"), "{step}: {}", said("ps"));
+        assert!(!said("history").contains("killed"), "{step}: {}", said("history"));
         let resumed = stage.bench.call(&["resume", "last"]);
-        let said = crate::bench::stderr(&resumed);
-        assert_eq!(resumed.status.code(), Some(code), "{step}: {said}");
-        check_history();
+        let told = crate::bench::stderr(&resumed);
+        assert_eq!(resumed.status.code(), Some(code), "{step}: {told}");
+        let ended = format!("killed    {run}");
+        assert!(said("history").contains(&ended), "{step}: {}", said("history"));
+        assert!(!said("ps").contains("killed"), "{step}: {}", said("ps"));
     }
+}
+
+#[test]
+fn of_many_waiting_steps_those_are_explained_that_wait_for_something_else() {
+    let mut stage = Stage::live();
+    let flow = "concurrency = 1\n[guard.ok]\ncondition = 'false'\n[step.first]\nrun = 'a'\n\
+        [step.many]\nafter = ['first']\neach = { n = 300 }\nrun = 'a {n}'\n\
+        [step.ready]\neach = { n = 300 }\nrun = 'a {n}'\n\
+        [step.ask]\nguard = ['ok']\nrun = 'a'\n";
+    let numbers = format!("{:?}", (0..300).collect::<Vec<_>>());
+    stage.submit("6666ffff", "many", &flow.replace("300", &numbers));
+    stage.journal("0 start first");
+    stage.wait_for_guard("ask", "ok", "exit code 1");
+    let said = crate::bench::stdout(&stage.bench.call(&["why"]));
+    assert_eq!(said.lines().filter(|line| line.ends_with(" waits")).count(), 50, "{said}");
+    assert!(said.contains("ask waits\n  - guard ok has not passed"), "{said}");
+    assert!(!said.contains("many["), "{said}");
+    let rest = "\nand 551 more steps; explain one with: windlass why 6666ffff/STEP\n";
+    assert!(said.ends_with(rest), "{said}");
+    let all = crate::bench::stdout(&stage.bench.call(&["why", "--json"]));
+    assert_eq!(all.lines().count(), 601);
+    let group = crate::bench::stdout(&stage.bench.call(&["why", "last/many"]));
+    assert_eq!(group.lines().filter(|line| line.ends_with(" waits")).count(), 300);
 }

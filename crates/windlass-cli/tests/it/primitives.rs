@@ -1,6 +1,6 @@
 //! The primitives, for scripts that outlive one command.
 
-use crate::bench::{Bench, stderr, stdout};
+use crate::bench::{Bench, eventually, stderr, stdout};
 
 /// Calls the binary with words, and expects what it prints and how it ends.
 fn check(bench: &Bench, words: &str, printed: &str, code: i32) {
@@ -14,7 +14,7 @@ fn a_lock_is_held_between_calls_by_whoever_has_its_token() {
     let bench = Bench::new();
     check(&bench, "lock acquire x --holder a", "Acquired 1", 0);
     check(&bench, "lock acquire x --holder a", "Extended 1", 0);
-    check(&bench, "lock acquire x --holder b", "Busy", 75);
+    check(&bench, "lock acquire x --holder b", "Busy a", 75);
     check(&bench, "lock x --wait 0s -- true", "", 75);
     check(&bench, "lock check x --token 1", "Valid 1", 0);
     check(&bench, "lock check x --holder b --token 1", "NotOwner 1", 75);
@@ -35,7 +35,7 @@ fn slots_are_held_between_calls() {
     check(&bench, "sem acquire s --holder a", "", 2);
     check(&bench, "sem acquire s --holder a --capacity 3 -n 2", "Acquired 1", 0);
     check(&bench, "sem acquire s --holder a -n 1", "AlreadyHeld 1", 0);
-    check(&bench, "sem acquire s --holder b -n 2", "Full", 75);
+    check(&bench, "sem acquire s --holder b -n 2", "Full a", 75);
     check(&bench, "sem acquire s --holder a -n 3", "Upgraded 1", 0);
     check(&bench, "sem check s --token 1", "Valid 1", 0);
     check(&bench, "sem heartbeat s --holder b --token 1", "NotHolder 1", 75);
@@ -45,13 +45,66 @@ fn slots_are_held_between_calls() {
     check(&bench, "sem acquire s --holder c --capacity 4", "", 2);
 }
 
+/// The state of the holds that `windlass holders` lists, once it is `state`.
+fn await_state(bench: &Bench, name: &str, state: &str) {
+    let shown = || stdout(&bench.call(&["holders", name, "--json"]));
+    let told = format!(r#""state":"{state}""#);
+    eventually(&format!("{name} is {state}"), || shown().contains(&told));
+}
+
+#[test]
+fn a_hold_whose_lease_is_over_is_shown_as_stale() {
+    let bench = Bench::new();
+    check(&bench, "lock acquire x --holder a --heartbeat-timeout 100ms", "Acquired 1", 0);
+    check(&bench, "lock acquire y --holder b", "Acquired 1", 0);
+    await_state(&bench, "x", "stale");
+    let shown = stdout(&bench.call(&["holders"]));
+    assert!(shown.contains("lock \"x\": stale by a"), "{shown}");
+    assert!(shown.contains("lock \"y\": held by b"), "{shown}");
+    let one = stdout(&bench.call(&["holders", "y"]));
+    assert!(!one.contains("\"x\"") && one.contains("\"y\""), "{one}");
+    let none = bench.call(&["holders", "z"]);
+    assert!(none.status.success() && none.stdout.is_empty());
+    assert!(stderr(&none).contains("\"z\" is not held"), "{}", stderr(&none));
+}
+
+#[test]
+fn a_process_that_is_seen_alive_needs_no_heartbeats() {
+    let bench = Bench::new();
+    let mut process = bench.script("exec sleep 600").spawn().expect("sleep runs");
+    let pid = process.id();
+    let short = "--heartbeat-timeout 100ms";
+    check(&bench, &format!("lock acquire x --holder a {short} --pid {pid}"), "Acquired 1", 0);
+    check(&bench, &format!("lock acquire y --holder a {short}"), "Acquired 1", 0);
+    await_state(&bench, "y", "stale");
+    await_state(&bench, "x", "held");
+    check(&bench, "lock acquire x --holder b", "Busy a", 75);
+    check(&bench, "lock check x --token 1", "Valid 1", 0);
+    process.kill().expect("it can be killed");
+    process.wait().expect("it was killed");
+    check(&bench, "lock acquire x --holder b", "Reclaimed 2", 0);
+}
+
+#[test]
+fn flags_of_flock_mean_what_they_mean_there() {
+    let bench = Bench::new();
+    check(&bench, "lock acquire x --holder a", "Acquired 1", 0);
+    check(&bench, "lock -n x -- echo had", "", 75);
+    check(&bench, "lock -n -E 9 x -- echo had", "", 9);
+    check(&bench, "lock -w 0.05 x -E 0 -- echo had", "", 0);
+    check(&bench, "lock -w 5 y -- echo had", "had", 0);
+    check(&bench, "lock -n y -E 9 -- sh -c false", "", 1);
+    check(&bench, "lock -w soon y -- echo had", "", 2);
+    check(&bench, "lock -n -w 1 y -- echo had", "", 2);
+}
+
 #[test]
 fn a_hold_goes_with_the_process_that_it_names() {
     let bench = Bench::new();
-    let mut process = std::process::Command::new("sleep").arg("600").spawn().expect("sleep runs");
+    let mut process = bench.script("exec sleep 600").spawn().expect("sleep runs");
     let pid = process.id();
     check(&bench, &format!("lock acquire x --holder a --pid {pid}"), "Acquired 1", 0);
-    check(&bench, "lock acquire x --holder b", "Busy", 75);
+    check(&bench, "lock acquire x --holder b", "Busy a", 75);
     process.kill().expect("it can be killed");
     process.wait().expect("it was killed");
     check(&bench, "lock check x --token 1", "NotOwner 1", 75);

@@ -34,7 +34,9 @@ fn with_daemons(flow: &str) -> Bench {
     let bench = Bench::new();
     bench.write("daemons.sh", DAEMONS);
     bench.write("deaf.sh", &format!("{DEAF_DAEMONS}{DAEMONS}"));
-    bench.write("flow.toml", flow);
+    // What they leave would end by itself never.
+    let defaults = "\n[defaults]\nlinger = '0s'\ngrace = '100ms'\n";
+    bench.write("flow.toml", &format!("{flow}{defaults}"));
     bench
 }
 
@@ -292,7 +294,8 @@ fn many_steps_with_daemons_leave_neither_files_open_nor_processes_unreaped() {
     let first = |_| "first".to_owned();
     let run = "(setsid sleep 600 &) ; sleep 600 & true";
     // What ends them stays open once it was needed.
-    let flow = crowd(rounds(40, 500), first, run, "concurrency = 8");
+    let keys = "concurrency = 8\n[defaults]\nlinger = '0s'\n";
+    let flow = crowd(rounds(40, 500), first, run, keys);
     let flow = flow.replace(
         "[step.first]\n",
         "[step.zero]\nrun = 'sleep 600 & true'\n[step.first]\nafter = ['zero']\n",
@@ -368,19 +371,62 @@ fn more_steps_may_run_at_a_time_than_files_may_be_open() {
 }
 
 #[test]
-fn steps_that_find_no_file_to_open_fail_and_the_others_still_leave_nothing() {
+fn steps_that_find_no_file_to_open_wait_until_others_have_ended() {
     let bench = Bench::new();
     let steps: Vec<_> = (0..60).map(|n| n.to_string()).collect();
-    let flow = "concurrency = 60\non_failure = 'finish'\n\
-                [step.s]\neach = { n = [STEPS] }\nrun = '''(setsid sleep 600 &); sleep 0.3'''\n\
+    let flow = "concurrency = 60\n[defaults]\nlinger = '0s'\n\
+                [step.s]\neach = { n = [STEPS] }\nrun = '''(setsid sleep 600 &); sleep 0.1'''\n\
                 [step.look]\nafter = { s = 'done' }\n\
                 run = 'test \"$(cat /proc/$PPID/task/$PPID/children)\" = \"$$ \" && echo alone'\n";
     bench.write("flow.toml", &flow.replace("STEPS", &steps.join(",")));
     let few = "ulimit -n 64; exec \"$WINDLASS\" run flow.toml";
     let output = bench.script(few).output().expect("sh runs");
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert!(stderr(&output).contains("the step cannot be started: "), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let told = "there is no room for another process, so the next ones wait: Too many open files";
+    assert!(stderr(&output).contains(told), "{}", stderr(&output));
     assert!(stdout(&output).contains("look | alone"), "{}", stderr(&output));
+}
+
+/// Leaves the process that leads the run room for looks at processes, and none for another step.
+const NO_ROOM: &str = "open=$(ls /proc/$PPID/fd | wc -l); \
+    prlimit --pid $PPID --nofile=$((open + 20)):$((open + 20))";
+
+#[test]
+fn a_step_that_waits_for_room_ends_by_its_timeout() {
+    let bench = Bench::new();
+    let wait = |file: &str| format!("until test -e {file}; do sleep 0.02; done");
+    bench.write(
+        "flow.toml",
+        &format!(
+            "concurrency = 3\n[step.first]\nrun = '{NO_ROOM}; touch begun; {}'\n\
+             [step.before]\nrun = '{}'\n\
+             [step.second]\nafter = ['before']\nrun = 'touch ran'\ntimeout = '500ms'\n",
+            wait("over"),
+            wait("begun"),
+        ),
+    );
+    let child = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    eventually("it has ended", || {
+        stdout(&bench.call(&["show", "last"])).contains("timed out after 500ms")
+    });
+    bench.write("over", "");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("2 succeeded, 1 failed"), "{}", stderr(&output));
+    assert!(!bench.path("ran").exists());
+}
+
+#[test]
+fn a_step_for_which_there_is_never_room_fails_when_nothing_else_runs() {
+    let flow = format!(
+        "[step.first]\nrun = '{NO_ROOM}'\n[step.second]\nafter = ['first']\nrun = 'touch ran'\n"
+    );
+    let (bench, output) = Bench::run(&flow);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let said = "the step cannot be started: sh: Too many open files";
+    assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    assert!(!bench.path("ran").exists());
 }
 
 /// Its own `PATH` has it started in another way.

@@ -72,7 +72,7 @@ fn a_run_has_one_leader_at_a_time() {
     let child = begun(&bench);
     let output = bench.call(&["resume", &bench.run_id()]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("is still led by"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("is still running, led by"), "{}", stderr(&output));
     signal(&child, Signal::TERM);
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(143), "{}", stderr(&output));
@@ -87,11 +87,13 @@ fn a_run_that_has_ended_can_be_resumed_and_does_nothing() {
     assert_eq!(bench.read("record"), "once\n");
 }
 
-/// Kills whoever leads the run, in its very first moment.
-const MURDER: &str = "echo from $WINDLASS_ATTEMPT; test -e go || { kill -9 $PPID; sleep 600; }";
+/// Kills the leader as soon as what was printed is in the log.
+const MURDER: &str = "echo from $WINDLASS_ATTEMPT; \
+    until test -s ${WINDLASS_OUTPUT%.out}.log; do sleep 0.02; done; \
+    test -e go || { kill -9 $PPID; sleep 600; }";
 
 #[test]
-fn what_was_printed_in_the_moment_of_a_kill_is_in_the_log() {
+fn what_was_logged_before_a_kill_stays_in_the_log() {
     let bench = Bench::new();
     bench.write(
         "flow.toml",
@@ -113,4 +115,101 @@ fn what_was_printed_in_the_moment_of_a_kill_is_in_the_log() {
         .collect();
     logs.sort();
     assert_eq!(logs, ["2-only.1.log", "2-only.2.log", "leader"]);
+}
+
+#[test]
+fn a_run_that_was_killed_during_its_hook_is_interrupted_until_it_is_resumed() {
+    let bench = Bench::new();
+    let hook = "echo called >> record; touch begun; test -e go || sleep 600";
+    let flow = format!("[on]\nfailure = '{hook}'\n[step.a]\nrun = 'echo ran >> record; exit 3'\n");
+    bench.write("flow.toml", &flow);
+    let mut child = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    child.kill().expect("it can be killed");
+    child.wait().expect("it was killed");
+    let run = bench.run_id();
+    let listed = stdout(&bench.call(&["ps"]));
+    assert!(listed.contains(&run) && listed.contains("interrupted"), "{listed}");
+    let shown = stdout(&bench.call(&["show", &run]));
+    assert!(shown.contains(&format!("windlass resume {run}")), "{shown}");
+    assert!(!stdout(&bench.call(&["history"])).contains(&run));
+    let refused = bench.call(&["retry", &run]);
+    assert!(stderr(&refused).contains(&format!("windlass resume {run}")), "{}", stderr(&refused));
+
+    bench.write("go", "");
+    let resumed = bench.call(&["resume", &run]);
+    assert_eq!(resumed.status.code(), Some(1), "{}", stderr(&resumed));
+    assert_eq!(bench.read("record"), "ran\ncalled\ncalled\n", "only the hook is called again");
+    assert!(stdout(&bench.call(&["history"])).contains(&run));
+    assert!(!stdout(&bench.call(&["ps"])).contains(&run));
+}
+
+#[test]
+fn last_is_the_run_that_was_started_by_hand_and_none_of_its_steps() {
+    let bench = Bench::new();
+    bench.write("inner.toml", "name = 'inner'\n[step.deep]\nrun = 'true'\n");
+    let nested = "[step.a]\nrun = '\"$WINDLASS\" run inner.toml'\n";
+    bench.write("flow.toml", &format!("name = 'outer'\n{nested}"));
+    let output = bench.call(&["run", "flow.toml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let shown = stdout(&bench.call(&["show", "last"]));
+    assert!(shown.contains(": outer succeeded"), "{shown}");
+    assert_eq!(stdout(&bench.call(&["history"])).matches("succeeded").count(), 2);
+
+    // A run in another store, or one whose caller only says that it belongs to another, is nobody's part.
+    let mut alone = bench.command(&["run", "inner.toml"]);
+    let output = alone.env("WINDLASS_RUN", "12345678").output().expect("the binary runs");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let shown = stdout(&bench.call(&["show", "last"]));
+    assert!(shown.contains(": inner succeeded"), "{shown}");
+}
+
+/// Two steps are skipped; then one kills the leader of the run until there is a file `go`.
+fn with_skipped_steps() -> Bench {
+    let bench = Bench::new();
+    bench.write(
+        "flow.toml",
+        &format!(
+            "[step.ok]\nrun = 'echo fine'\n[step.maybe]\nafter = 'ok'\nwhen = 'false'\nrun = 'true'\n\
+             [step.page]\nafter = {{ ok = 'failed' }}\nrun = 'true'\n\
+             [step.only]\nafter = ['maybe', 'page']\nrun = '{MURDER}'\n\
+             [step.bad]\nafter = 'only'\nrun = 'echo bad; test -e good'\n"
+        ),
+    );
+    assert!(!bench.call(&["run", "flow.toml"]).status.success());
+    bench
+}
+
+#[test]
+fn steps_that_were_skipped_before_are_counted_as_skipped() {
+    let bench = with_skipped_steps();
+    let resumed = resume(&bench);
+    let told = stderr(&resumed);
+    assert!(told.contains(": 2 succeeded, 2 skipped, 1 failed\n"), "{told}");
+    let retried = bench.call(&["retry", "last", "--json"]);
+    let counts = r#""counts":{"succeeded":2,"skipped":2,"failed":0,"blocked":0,"cancelled":0}"#;
+    assert!(stdout(&retried).lines().next().is_some_and(|first| first.contains(counts)));
+    bench.write("good", "");
+    let told = stderr(&bench.call(&["retry", "last"]));
+    assert!(told.contains(": 3 succeeded, 2 skipped\n"), "{told}");
+}
+
+#[test]
+fn output_of_an_attempt_that_was_interrupted_is_not_printed_again() {
+    for (mode, expected) in [
+        ("prefix", "only | from 2\nbad | bad\n"),
+        ("group", "from 2\nbad\n"),
+        ("raw", "from 2\nbad\n"),
+    ] {
+        let bench = with_skipped_steps();
+        bench.write("go", "");
+        let resumed = bench.call(&["resume", "last", "--output", mode]);
+        assert_eq!(stdout(&resumed), expected, "{mode}");
+        let told = "only: will be tried again: attempt 1 was interrupted\n";
+        assert_eq!(stderr(&resumed).contains(told), mode != "raw", "{}", stderr(&resumed));
+        let retried = bench.call(&["retry", "last", "--output", mode]);
+        let of_bad = expected.lines().last().expect("a line");
+        assert_eq!(stdout(&retried), format!("{of_bad}\n"), "{mode}");
+        assert_eq!(stdout(&bench.call(&["log", "last/only@1"])), "from 1\n", "it is in its log");
+    }
 }

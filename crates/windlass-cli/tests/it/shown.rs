@@ -289,9 +289,8 @@ success = "exit 4"
     let events = valid(&documented(), &stdout(&output));
     let of = |kind: &str| events.iter().find(|event| event["event"] == kind).cloned();
     let run = bench.run_id();
-    let why = format!(
-        "waits for guard ready: exit code 1; a person may decide, too: windlass approve {run}/a"
-    );
+    let why =
+        format!("waits for guard ready: exit code 1; to decide it now: windlass approve {run}/a");
     assert_eq!(of("waits").expect("it waits")["why"], why);
     let said = of("notice").expect("the hook failed")["said"].to_string();
     assert!(said.contains("on.success: exit code 4"), "{said}");
@@ -345,4 +344,18 @@ fn variables_of_a_step_are_no_flags_of_a_windlass_inside_it() {
     let output = run(&bench, &[], &[]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stdout(&output).contains("outer | inner | hello\n"), "{}", stdout(&output));
+}
+
+#[test]
+fn a_quiet_run_says_nothing_unless_something_goes_wrong() {
+    let bench = Bench::new();
+    bench.write("flow.toml", "[step.a]\nrun = 'echo hello'\n");
+    let output = bench.call(&["run", "flow.toml", "--output", "quiet"]);
+    assert!(output.status.success());
+    assert_eq!((stdout(&output), stderr(&output)), (String::new(), String::new()));
+    bench.write("flow.toml", "[step.a]\nrun = 'echo the reason; exit 3'\n");
+    let output = bench.call(&["run", "flow.toml", "--output", "quiet"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = stderr(&output);
+    assert!(told.contains("exit code 3") && told.contains("the reason"), "{told}");
 }

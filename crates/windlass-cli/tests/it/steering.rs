@@ -1,6 +1,6 @@
 //! Choosing steps, trying again, cancelling.
 
-use crate::bench::{Bench, stderr};
+use crate::bench::{Bench, eventually, stderr, stdout};
 
 const CHAIN: &str = "[step.a]\nrun = 'echo a >> record'\n\
     [step.b]\nafter = ['a']\nrun = 'echo b >> record; test -f good'\n\
@@ -46,6 +46,22 @@ fn a_retry_does_again_what_failed_and_what_follows_it() {
     let done = bench.call(&["retry", &run]);
     assert!(stderr(&done).contains("nothing in run"), "{}", stderr(&done));
     assert_eq!(bench.call(&["resume", &run]).status.code(), Some(0), "it has ended well again");
+}
+
+#[test]
+fn a_step_that_follows_several_that_are_tried_again_changes_its_state_once() {
+    let bench = Bench::new();
+    let flow = "[step.a]\neach = { n = [1, 2, 3] }\nrun = 'test -f good'\n\
+        [step.b]\nafter = ['a']\nrun = 'true'\n";
+    bench.write("flow.toml", flow);
+    assert_eq!(bench.call(&["run", "flow.toml"]).status.code(), Some(1));
+    bench.write("good", "");
+    let output = bench.call(&["retry", "last"]);
+    let told = stderr(&output);
+    let of_b: Vec<_> = told.lines().filter(|line| line.starts_with("b: ")).collect();
+    assert_eq!(of_b[..2], ["b: will be tried again", "b: started"], "{told}");
+    assert_eq!(told.matches("will be tried again").count(), 4, "{told}");
+    assert!(output.status.success(), "{told}");
 }
 
 /// All of it is told at once.
@@ -156,11 +172,170 @@ fn a_step_that_waits_for_a_lock_says_so_and_who_has_it() {
     ]);
     bench.await_file("held");
     let child = bench.script("\"$WINDLASS\" run flow.toml 2>told").spawn().expect("sh runs");
-    crate::bench::eventually("it says so", || bench.read("told").contains("a: waits for lock"));
+    eventually("it says so", || bench.read("told").contains("a: waits for lock"));
     bench.write("go", "");
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}", bench.read("told"));
-    let waits = format!("a: waits for lock \"x\", which process {} has\n", holder.id());
+    let waits = format!("a: waits for lock \"x\", held by process {}\n", holder.id());
     assert_eq!(bench.read("told").matches(&waits).count(), 1, "{}", bench.read("told"));
     assert!(holder.wait_with_output().expect("it ends").status.success());
+}
+
+/// A group of three, of which one ends at once and two go on until there is a file `go`.
+const GROUP: &str = "concurrency = 4\n[step.test]\neach = { os = ['linux', 'macos', 'plan9'] }\n\
+    run = 'echo on {os}; test {os} = plan9 || { touch begun-{os}; \
+    while ! test -e go; do sleep 0.01; done; }'\n\
+    [step.after]\nafter = { test = 'done' }\nrun = 'true'\n";
+
+fn begun_group() -> (Bench, std::process::Child) {
+    let bench = Bench::new();
+    bench.write("flow.toml", GROUP);
+    let child = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun-linux");
+    bench.await_file("begun-macos");
+    eventually("the third has ended", || {
+        stdout(&bench.call(&["show", "last/test[plan9]", "--json"])).contains("\"success\"")
+    });
+    (bench, child)
+}
+
+#[test]
+fn a_group_of_steps_is_cancelled_by_its_name() {
+    let (bench, child) = begun_group();
+    let output = bench.call(&["cancel", "last/test"]);
+    let asked = format!("asked run {} to cancel test[linux], test[macos]\n", bench.run_id());
+    assert_eq!((stderr(&output), output.status.code()), (asked, Some(0)));
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains(": 2 succeeded, 2 cancelled\n"), "{}", stderr(&output));
+    let over = bench.call(&["cancel", "last/test"]);
+    assert_eq!(over.status.code(), Some(2), "{}", stderr(&over));
+}
+
+#[test]
+fn a_group_of_an_interrupted_run_is_cancelled_by_its_name() {
+    let (bench, mut child) = begun_group();
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    let output = bench.call(&["cancel", "last/test"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    for step in ["test[linux]: cancelled", "test[macos]: cancelled"] {
+        assert!(stderr(&output).contains(step), "{}", stderr(&output));
+    }
+    let over = bench.call(&["cancel", "last/test"]);
+    assert_eq!(over.status.code(), Some(2), "{}", stderr(&over));
+    assert!(stderr(&over).contains("has ended already"), "{}", stderr(&over));
+    assert!(bench.call(&["resume"]).status.code() == Some(3), "after runs, two were cancelled");
+}
+
+#[test]
+fn the_logs_of_a_group_are_followed_until_all_of_it_has_ended() {
+    let (bench, mut child) = begun_group();
+    let log = bench.start(&["log", "last/test", "-f"]);
+    bench.write("go", "");
+    let output = log.wait_with_output().expect("it ends");
+    let told = stdout(&output);
+    let mut lines: Vec<_> = told.lines().collect();
+    lines.sort_unstable();
+    let on = |os: &str| format!("test[{os}] | on {os}");
+    assert_eq!(lines, ["linux", "macos", "plan9"].map(on));
+    assert!(child.wait().expect("it ends").success());
+}
+
+#[test]
+fn without_a_name_the_last_interrupted_run_goes_on() {
+    let bench = Bench::new();
+    let none = bench.call(&["resume"]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(stderr(&none).contains("no run is interrupted"), "{}", stderr(&none));
+    let flow =
+        "[step.a]\nrun = 'echo $WINDLASS_RUN > run; test -e go || { kill -9 $PPID; sleep 99; }'\n";
+    bench.write("flow.toml", flow);
+    bench.call(&["run", "flow.toml"]);
+    let interrupted = bench.read("run");
+    bench.write("go", "");
+    assert!(bench.call(&["run", "flow.toml"]).status.success(), "a newer one that has ended");
+    assert_ne!(bench.read("run"), interrupted);
+    let output = bench.call(&["resume"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(bench.read("run"), interrupted);
+    assert_eq!(bench.call(&["resume"]).status.code(), Some(2), "none is left");
+}
+
+/// Two steps wait for a person behind a step that waits for `go`, and one has no guard.
+const GUARDED: &str = "concurrency = 4\n[guard.ok]\ncondition = 'false'\n\
+    [step.first]\nrun = 'touch begun; while ! test -e go; do sleep 0.01; done'\n\
+    [step.ship]\nafter = ['first']\neach = { to = ['eu', 'us'] }\nguard = ['ok']\n\
+    run = 'echo {to} >> shipped'\n";
+
+#[test]
+fn an_approval_before_the_guard_says_where_the_step_is_and_what_to_do() {
+    let bench = Bench::new();
+    bench.write("flow.toml", GUARDED);
+    let mut child = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    let run = bench.run_id();
+    let refused = |target: &str, why: &str| {
+        for verb in ["approve", "reject"] {
+            let output = bench.call(&[verb, target]);
+            assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+            assert_eq!(stderr(&output), format!("windlass: {why}\n"));
+        }
+    };
+    let early = format!(
+        "step \"ship[eu]\" of run {run} is not at its guard ok yet; what it waits for: \
+         windlass why '{run}/ship[eu]'"
+    );
+    refused("last/ship", &early);
+    refused("last/ship[eu]", &early);
+    refused("last/first", &format!("step \"first\" of run {run} has no guard"));
+
+    bench.write("go", "");
+    eventually("both are at their guard", || {
+        stdout(&bench.call(&["ps"])).contains("ship[eu] (guard ok), ship[us] (guard ok)")
+    });
+    let why = stdout(&bench.call(&["why"]));
+    for step in ["ship[eu] waits\n", "ship[us] waits\n"] {
+        assert!(why.contains(step), "{why}");
+    }
+    let output = bench.call(&["approve", "last/ship"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stderr(&output), format!("approved in run {run}: ship[eu], ship[us]\n"));
+    assert!(child.wait().expect("it ends").success());
+    refused("last/ship", &format!("step \"ship[eu]\" of run {run} has ended: success"));
+}
+
+#[test]
+fn a_decision_about_an_interrupted_run_is_refused_instead_of_being_lost() {
+    let bench = Bench::new();
+    let flow = "[guard.ok]\ncondition = 'false'\n[step.before]\nguard = ['ok']\nrun = 'true'\n\
+        [step.behind]\nensure = ['ok']\nrun = 'true'\n";
+    bench.write("flow.toml", flow);
+    let wait = || {
+        eventually("both wait", || {
+            let now = stdout(&bench.call(&["ps"]));
+            now.contains("waiting: before (guard ok), behind (guard ok)")
+        });
+    };
+    let mut child = bench.start(&["run", "flow.toml"]);
+    wait();
+    child.kill().expect("it runs");
+    child.wait().expect("it was killed");
+    let run = bench.run_id();
+    for step in ["before", "behind"] {
+        let output = bench.call(&["approve", &format!("last/{step}")]);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        let why = format!("the run is interrupted; go on with: windlass resume {run}\n");
+        assert!(stderr(&output).ends_with(&why), "{}", stderr(&output));
+    }
+    let why = stdout(&bench.call(&["why"]));
+    assert!(why.contains("guard ok has not passed") && !why.contains("approve"), "{why}");
+
+    let child = bench.start(&["resume"]);
+    wait();
+    for step in ["before", "behind"] {
+        assert!(bench.call(&["approve", &format!("last/{step}")]).status.success());
+    }
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", stderr(&output));
 }

@@ -62,6 +62,7 @@ run = "touch never"
     );
     assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
     assert!(!bench.path("never").exists(), "it failed while it waited");
+    assert!(stderr(&output).contains(" missed its deadline: 2 failed\n"), "{}", stderr(&output));
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn what_cannot_be_found_is_told_plainly() {
     assert!(stderr(&output).contains("nothing.toml cannot be read"), "{}", stderr(&output));
     let output = bench.call(&["resume", "zz"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("no run is called \"zz\""), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no run \"zz\""), "{}", stderr(&output));
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn what_is_too_long_to_quote_is_cut_and_the_reason_is_not() {
         (&["lock", &long, "--", "true"][..], "cannot be longer than 1024 bytes"),
         (&["lock", "acquire", &long, "--holder", "me"], "cannot be longer than 1024 bytes"),
         (&["lock", "x", "--wait", &long, "--", "true"], "such as 30s or 1h 30m"),
-        (&["why", &long], "write it as RUN/STEP"),
-        (&["resume", &long], "windlass ps and windlass history list them"),
+        (&["why", &long], "list runs with: windlass ps, windlass history"),
+        (&["resume", &long], "list runs with: windlass ps, windlass history"),
     ] {
         let output = bench.call(arguments);
         let said = stderr(&output);

@@ -7,6 +7,7 @@ use std::path::Path;
 use trycmd::TestCases;
 
 use crate::bench::{Bench, repository};
+use crate::surroundings;
 
 /// Compares everything in `tests/verbs/NAME.trycmd` with what the binary says in `NAME.in`.
 fn check(name: &str) {
@@ -19,9 +20,11 @@ fn check(name: &str) {
         ("TZ", "UTC"),
         ("LC_ALL", "C.UTF-8"),
         ("COLUMNS", "100"),
+        (surroundings::VARIABLE, surroundings::mark()),
     ] {
         cases.env(name, value);
     }
+    cases.env("PATH", surroundings::path().to_str().expect("a plain path"));
     cases.insert_var("[STATE]", state.clone()).expect("it is a name");
     cases.case(repository().join(format!("crates/windlass-cli/tests/verbs/{name}.trycmd"))).run();
 }

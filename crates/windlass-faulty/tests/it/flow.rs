@@ -38,6 +38,8 @@ impl Names {
 /// What stands before the steps. One guard holds only after the first step of the fan has begun.
 const HEAD: &str = r#"
 concurrency = 6
+[defaults]
+linger = "20ms"
 [resource]
 memory = 3
 [semaphore.slots]

@@ -16,6 +16,7 @@ use windlass_store::RunOutcome;
 use crate::flow::{Flow, Names};
 use crate::journal::Journal;
 use crate::record;
+use crate::surroundings;
 
 /// A run, and everything that is known of it from outside.
 pub(crate) struct Lives {
@@ -125,6 +126,7 @@ impl Lives {
         command.arg("--json").current_dir(self.dir.path()).stdin(Stdio::null()).stdout(told);
         command.stderr(said).env("WINDLASS_STATE", self.path("state"));
         command.env(REPORT_VARIABLE, self.path("report")).env_remove("WINDLASS_LEASES");
+        command.env(surroundings::VARIABLE, surroundings::mark()).env("PATH", surroundings::path());
         command
     }
 

@@ -11,3 +11,5 @@ mod lives;
 mod moments;
 mod points;
 mod record;
+#[path = "../../../windlass-cli/tests/it/surroundings.rs"]
+mod surroundings;

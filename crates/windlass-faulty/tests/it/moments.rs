@@ -11,6 +11,7 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use crate::dice::{Dice, rounds};
 use crate::flow::Names;
 use crate::lives::Lives;
+use crate::surroundings;
 
 /// How long a life may be at most, to begin with. A machine that gets nothing done in that time is
 /// given more.
@@ -80,6 +81,8 @@ fn a_store_that_was_killed_while_it_was_made_can_be_used() {
         let command = |arguments: &[&str]| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_windlass-faulty"));
             command.args(arguments).env("WINDLASS_STATE", dir.path().join("state"));
+            command.env(surroundings::VARIABLE, surroundings::mark());
+            command.env("PATH", surroundings::path());
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
             command
         };

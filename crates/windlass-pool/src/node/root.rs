@@ -349,7 +349,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     fn fail(&self, payload: Payload) -> Unwound {
         watch::cancel(self.root.node());
         if !payload.is::<Unwound>() {
-            self.root.panics().record_own(payload);
+            self.root.panics().record_orphan(payload);
         }
         Unwound
     }

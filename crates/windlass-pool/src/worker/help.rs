@@ -4,7 +4,8 @@
 //!
 //! 1. runs the awaited task itself, if nobody has begun it;
 //! 2. runs tasks from its own queue, then from the shared one, then stolen ones, as long as they
-//!    are below the goal or below the task that waits;
+//!    are below the goal or below the task that waits, and at last right sides of other workers'
+//!    joins, on the same condition;
 //! 3. sleeps until the goal is complete or there may be something to help with.
 //!
 //! The condition in the second step is what keeps waits from deadlocking. A task that runs on top
@@ -23,11 +24,12 @@ use std::time::Instant;
 
 use crossbeam_deque::Steal;
 
-use super::{Worker, claim_first, pause};
+use super::{Worker, pause, steal::claim_first};
 use crate::{
-    job::{Claimed, Held},
+    job::{Claimed, Held, Queued},
     node::{self, Node},
     parker::Parker,
+    pool::Pool,
     sleep::Rest,
     sync::Arc,
     wait::{self, Enrolled, Wake},
@@ -64,7 +66,12 @@ impl Worker {
             } else if let Some(claimed) = self.take_below(goal, &mut helpfulness) {
                 self.stop_search();
                 self.execute(claimed);
-            } else if !self.spin_until(goal, helpfulness) {
+            } else if self.spin_until(goal, helpfulness) {
+                continue;
+            } else if let Some(claimed) = self.steal_fork_below(goal, &mut helpfulness) {
+                self.stop_search();
+                self.execute(claimed);
+            } else {
                 self.sleep_until(goal, helpfulness);
             }
         }
@@ -100,7 +107,7 @@ impl Worker {
             }
             self.block(goal, |parker| match limit {
                 None => parker.park(),
-                Some(limit) => parker.park_until(limit),
+                Some(limit) => drop(parker.park_until(limit)),
             });
         }
     }
@@ -131,21 +138,37 @@ impl Worker {
         if *helpfulness != Helpfulness::Anywhere {
             return None;
         }
+        if let Some(urgent) = self.take_urgent() {
+            return self.keep_if_eligible(urgent, goal, helpfulness, Pool::inject_urgent);
+        }
         let claimed = claim_first(|| self.pool.injector.steal()).or_else(|| self.steal_one())?;
+        self.keep_if_eligible(claimed, goal, helpfulness, Pool::inject)
+    }
+
+    /// The right side of a join of another worker that may run on top of the waiting task.
+    fn steal_fork_below(&self, goal: &Node, helpfulness: &mut Helpfulness) -> Option<Claimed> {
+        if *helpfulness != Helpfulness::Anywhere {
+            return None;
+        }
+        let claimed = self.steal_fork()?;
+        self.keep_if_eligible(claimed, goal, helpfulness, Pool::inject)
+    }
+
+    /// Returns the task if it may run on top of the waiting one, else gives it back.
+    fn keep_if_eligible(
+        &self,
+        claimed: Claimed,
+        goal: &Node,
+        helpfulness: &mut Helpfulness,
+        give_back: fn(&Pool, Queued),
+    ) -> Option<Claimed> {
         if is_eligible(&claimed, goal) {
             return Some(claimed);
         }
         *helpfulness = Helpfulness::OwnQueue;
         self.stop_search();
-        self.pool.inject(claimed.unclaim());
+        give_back(&self.pool, claimed.unclaim());
         None
-    }
-
-    fn steal_one(&self) -> Option<Claimed> {
-        self.victims().find_map(|victim| {
-            let claimed = claim_first(|| self.pool.stealers[victim].steal());
-            claimed.inspect(|_| self.note_steal(victim))
-        })
     }
 
     /// Looks again and again for a while; false if there is nothing left but sleep.
@@ -156,7 +179,7 @@ impl Worker {
             }
             if helpfulness == Helpfulness::Anywhere {
                 self.start_search();
-                if self.pool.has_work(self.index()) {
+                if self.pool.has_queued(Some(self)) {
                     return true;
                 }
             }
@@ -184,8 +207,8 @@ impl Worker {
         }
         let sleep = &self.pool.sleep;
         sleep.doze(&self.parker, Rest::Waiting);
-        if !self.pool.has_work(self.index()) {
-            self.park(Parker::park);
+        if !self.pool.has_work(Some(self)) {
+            self.sleep_and_look();
         }
         sleep.rise(&self.parker);
         wait::withdraw(goal, &self.parker);
@@ -200,9 +223,7 @@ impl Worker {
             return;
         }
         self.pool.sleep.block();
-        if self.pool.has_work(None) {
-            self.pool.notify();
-        }
+        self.pool.look_after_queues();
         self.park(how);
         self.pool.sleep.unblock();
         wait::withdraw(goal, &self.parker);

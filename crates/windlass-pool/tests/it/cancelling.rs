@@ -270,13 +270,6 @@ fn a_race_is_won_by_the_first_to_return_and_cancels_the_other() {
 }
 
 #[test]
-fn a_race_on_one_worker_runs_only_one_side() {
-    let scheduler = Scheduler::new(1);
-    let winner = scheduler.run(|| race(|| 1, || unreachable!("it never begins")));
-    assert_eq!(winner, 1);
-}
-
-#[test]
 fn a_panic_ends_a_race() {
     hush_panics();
     must_end(|| {

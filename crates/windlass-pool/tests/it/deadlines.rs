@@ -181,6 +181,37 @@ fn limits_without_end_and_without_length_are_limits() {
 }
 
 #[test]
+fn a_deadline_that_has_passed_when_the_scope_opens_runs_no_task() {
+    let scheduler = Scheduler::new(2);
+    let ran = Signal::default();
+    for _ in 0..amount(500, 5) {
+        let value = with_deadline_on(&scheduler, Duration::ZERO, |scope| {
+            assert!(cancelled() && scope.is_cancelled());
+            let task = scope.spawn(|| ran.raise());
+            assert!(matches!(task.await_result(), Err(TaskError::Cancelled)));
+            scope.spawn(|| ran.raise());
+            scope.with_child(|child| drop(child.spawn(|| ran.raise())));
+        });
+        assert_eq!(value, None);
+    }
+    assert!(!ran.is_raised());
+}
+
+#[test]
+fn an_outer_deadline_that_has_passed_is_seen_as_soon_as_an_inner_one_opens() {
+    let scheduler = Scheduler::new(1);
+    let value = with_deadline_on(&scheduler, SOON, |outer| {
+        while Instant::now() < outer.deadline().unwrap() {}
+        let inner = with_deadline_on(&scheduler, PATIENCE, |inner| {
+            assert!(cancelled() && inner.is_cancelled());
+            inner.spawn(|| unreachable!("it must not run"));
+        });
+        assert_eq!(inner, None);
+    });
+    assert_eq!(value, None);
+}
+
+#[test]
 fn many_deadlines_share_one_timer() {
     must_end(|| {
         let scheduler = Scheduler::new(2);

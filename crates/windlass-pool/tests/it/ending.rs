@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, mpsc},
     task::{Context, Poll, Wake, Waker},
     thread,
+    time::Duration,
 };
 
 use windlass_pool::{Scheduler, SchedulerConfig, TaskError, TaskState, cancelled, with_scope};
@@ -84,6 +85,31 @@ fn a_task_of_the_scheduler_gives_its_value_or_its_panic() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn a_task_of_the_scheduler_can_be_awaited_for_a_while() {
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        let go = Arc::new(Signal::default());
+        let gone = Arc::clone(&go);
+        let mut task = scheduler.spawn(move || {
+            gone.wait();
+            3
+        });
+        assert!(task.await_timeout(Duration::ZERO).is_none());
+        assert!(task.await_timeout(Duration::from_millis(1)).is_none());
+        go.raise();
+        assert_eq!(task.await_timeout(PATIENCE).unwrap().unwrap(), 3);
+        assert!(task.await_timeout(Duration::MAX).is_none(), "a result is given once");
+
+        // On a worker of the same scheduler, a task that has not begun is run right there.
+        let begun = scheduler.spawn(|| 4);
+        let (task, result) = mpsc::channel();
+        task.send(begun).unwrap();
+        let value = scheduler.run(move || result.recv().unwrap().await_timeout(PATIENCE));
+        assert_eq!(value.unwrap().unwrap(), 4);
+    });
 }
 
 #[test]

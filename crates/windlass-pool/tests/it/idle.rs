@@ -2,11 +2,13 @@
 #![cfg(all(target_os = "linux", not(miri)))]
 
 use std::{
-    fs, thread,
+    fs,
+    sync::mpsc,
+    thread,
     time::{Duration, Instant},
 };
 
-use windlass_pool::{Scheduler, with_deadline_on, with_scope};
+use windlass_pool::{Scheduler, join, with_deadline_on, with_scope};
 
 use crate::support::PATIENCE;
 
@@ -51,7 +53,28 @@ fn worker_tids(scheduler: &Scheduler) -> Vec<u64> {
 fn an_idle_pool_uses_no_processor_time() {
     let scheduler = Scheduler::new(3);
     with_deadline_on(&scheduler, Duration::from_secs(60), |_| ()); // starts the timer too
+    wait_until_asleep(&worker_tids(&scheduler));
+}
+
+#[test]
+fn workers_beside_one_that_is_busy_in_a_join_use_no_processor_time() {
+    let scheduler = Scheduler::new(3);
     let tids = worker_tids(&scheduler);
+    let ((go, gone), (right, right_was)) = (mpsc::channel(), mpsc::channel());
+    with_scope(&scheduler, |scope| {
+        scope.spawn(move || {
+            let left = move || gone.recv().unwrap();
+            // The right side has been run by another worker when the left one blocks for long.
+            join(left, move || right.send(()).unwrap());
+        });
+        right_was.recv().unwrap();
+        wait_until_asleep(&tids);
+        go.send(()).unwrap();
+    });
+}
+
+/// Waits until the threads sleep and stay asleep.
+fn wait_until_asleep(tids: &[u64]) {
     let began = Instant::now();
     let usages = || tids.iter().map(|&tid| usage(tid)).collect::<Vec<_>>();
     // Workers search for microseconds before they sleep; on a crowded machine those may take long.

@@ -15,7 +15,9 @@ use windlass_workflow::{Guard, GuardAction};
 
 use super::News;
 use crate::clock::millis;
-use crate::guard::{Check, CheckResult, NotYet, Verdict, Vigil, VigilStep, check_until_closed};
+use crate::guard::{
+    Check, CheckResult, NotYet, UsedUp, Verdict, Vigil, VigilStep, check_until_closed,
+};
 use crate::mailbox::Sender;
 use crate::order::{ConditionOrder, Unready};
 
@@ -60,10 +62,10 @@ pub(super) enum Told {
     Concluded(WorkId, Side, Conclusion),
     /// It does not hold yet.
     NotYet(WorkId),
-    /// Its time is over, and it is checked on.
-    Blocked(WorkId),
-    /// Its time is over, and a person has to decide.
-    Escalated(WorkId),
+    /// It has used that up, and is still checked.
+    Blocked(WorkId, UsedUp),
+    /// It has used that up, and a person has to decide.
+    Escalated(WorkId, UsedUp),
 }
 
 /// What the conditions of one step are checked with, in order.
@@ -216,17 +218,28 @@ impl Conditions {
                 self.schedule(work, until);
                 None
             }
-            VigilStep::TimedOut(GuardAction::Fail) => {
-                let why = wait.in_words(guards, "timed out");
-                self.conclude(work, Conclusion::Failed(why))
-            }
-            VigilStep::TimedOut(action) => {
-                wait.escalated = action == GuardAction::Escalate;
-                let escalated = wait.escalated;
-                self.schedule(work, Some(now));
-                Some(if escalated { Told::Escalated(work) } else { Told::Blocked(work) })
-            }
+            VigilStep::TimedOut(action) => self.time_out(work, action, now, guards),
         }
+    }
+
+    /// A guard has used up its time or its checks.
+    fn time_out(
+        &mut self,
+        work: WorkId,
+        action: GuardAction,
+        now: Timestamp,
+        guards: &[Guard],
+    ) -> Option<Told> {
+        let wait = self.waits.get_mut(&work)?;
+        let used_up = wait.vigil.as_ref()?.used_up(now);
+        if action == GuardAction::Fail {
+            let why = wait.in_words(guards, &used_up.to_string());
+            return self.conclude(work, Conclusion::Failed(why));
+        }
+        wait.escalated = action == GuardAction::Escalate;
+        let told = if wait.escalated { Told::Escalated } else { Told::Blocked };
+        self.schedule(work, Some(now));
+        Some(told(work, used_up))
     }
 
     /// Begins a check.

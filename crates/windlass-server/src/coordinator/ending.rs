@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use signal_hook::consts::SIGXCPU;
 use windlass_core::{Grant, Phase, WorkId, WorkState};
 use windlass_store::{AttemptEnd, AttemptRecord, RunEnd, RunOutcome, StoreError};
 use windlass_workflow::Command;
@@ -11,18 +12,18 @@ use super::condition::Side;
 use super::leader::Start;
 use super::pass::{Record, Running, Stage};
 use super::requests::forget_requests;
-use super::starting::no_log;
 use super::{Coordinator, End, Notice, RunError, Stop, Update};
 use crate::clock::millis;
-use crate::ended::Ended;
 #[cfg(windlass_faults)]
 use crate::fault::Point;
-use crate::order::Order;
-use crate::processes::{Job, Log, NotStarted, Traces};
-use crate::tree;
+use crate::guard::UsedUp;
+use crate::look::step_argument;
+use crate::size;
 
 /// How long something that does not say so may take to end once it was asked to.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
+/// How long processes that outlive the one that started them may take to end by themselves.
+pub(super) const LINGER: Duration = Duration::from_secs(2);
 
 pub(super) fn cannot_end(source: io::Error) -> RunError {
     RunError::Io { what: "the processes of the run cannot be ended", source }
@@ -33,7 +34,12 @@ impl Coordinator {
     pub(super) fn heed_signal(&mut self, signal: i32) -> Result<(), RunError> {
         let before = self.stop.replace(Stop::Signal(signal));
         match before {
-            Some(Stop::Signal(_)) => self.processes.kill_all().map_err(cannot_end)?,
+            // It comes every second, and nobody sends it.
+            Some(Stop::Signal(_)) if signal == SIGXCPU => {}
+            Some(Stop::Signal(_)) => {
+                self.end_all_waiting();
+                self.processes.kill_all().map_err(cannot_end)?;
+            }
             _ => self.notices.push(Notice::Stopping),
         }
         for work in self.running.keys().copied().collect::<Vec<_>>() {
@@ -41,14 +47,6 @@ impl Coordinator {
         }
         self.forget_guards();
         self.end_hooks()
-    }
-
-    /// Asks the hooks that run to end.
-    pub(super) fn end_hooks(&mut self) -> Result<(), RunError> {
-        for &hook in self.hooks.keys() {
-            self.processes.ask_to_end(Job::Hook(hook), GRACE).map_err(cannot_end)?;
-        }
-        Ok(())
     }
 
     /// No step waits for its guards any more; it will wait again when the run goes on.
@@ -75,8 +73,7 @@ impl Coordinator {
             self.running.insert(work, running);
             self.start_finally(work)?;
         }
-        let mut hooks = std::mem::take(&mut self.due_hooks).into_iter();
-        hooks.try_for_each(|(name, order)| self.start_hook(name, order))
+        self.start_hooks()
     }
 
     /// Goes on where a run that was killed has been left: what ran is lost, except that whatever
@@ -84,9 +81,6 @@ impl Coordinator {
     pub(super) fn pick_up(&mut self) -> Result<(), RunError> {
         let run = self.leader.run.id.clone();
         let attempts = self.store.look(|transaction| transaction.attempts(&run))?;
-        for wait in self.store.look(|transaction| transaction.waits(&run))? {
-            self.records.push(Record::WaitOver(wait.work));
-        }
         let known = |grant: Grant| {
             let key = |record: &AttemptRecord| (record.work, record.attempt);
             let found = attempts.binary_search_by_key(&(grant.work, grant.attempt), key);
@@ -129,6 +123,8 @@ impl Coordinator {
         let step = self.schedule.step(grant.work).name.clone();
         let (began, now) = (self.schedule.began_attempt(grant.work), self.schedule.now());
         self.schedule.lose(grant);
+        let why = format!("attempt {} was interrupted", grant.attempt);
+        self.whys.insert((grant.work, grant.attempt), why);
         let record = AttemptRecord {
             work: grant.work,
             attempt: grant.attempt,
@@ -157,9 +153,9 @@ impl Coordinator {
                 self.closing = Some(end);
                 self.call_end_hook(end)?;
             }
-            return Ok(self.closing.filter(|_| self.hooks.is_empty()));
+            return Ok(self.closing.filter(|_| !self.hooks.are_running()));
         }
-        Ok(self.stop.filter(|_| self.hooks.is_empty()).map(|stop| match stop {
+        Ok(self.stop.filter(|_| !self.hooks.are_running()).map(|stop| match stop {
             Stop::Signal(signal) => End::Interrupted { signal },
             Stop::Leave => End::Left,
         }))
@@ -177,8 +173,8 @@ impl Coordinator {
     /// How the run ends, if everything has ended and nothing is to follow but that the store knows.
     pub(super) fn plain_end(&self) -> Option<End> {
         let under_way =
-            !self.running.is_empty() || !self.hooks.is_empty() || !self.inbox.is_empty();
-        let due = !self.due_hooks.is_empty() || !self.uncleaned.is_empty();
+            !self.running.is_empty() || self.hooks.are_running() || !self.inbox.is_empty();
+        let due = self.hooks.are_due() || !self.uncleaned.is_empty();
         if under_way || due || self.closing.is_some() || !self.schedule.engine().is_done() {
             return None;
         }
@@ -188,7 +184,7 @@ impl Coordinator {
 
     /// Ends the run with one sync for its last steps and for its end.
     pub(super) fn finish_at_once(
-        mut self,
+        &mut self,
         end: End,
         watch: &mut impl FnMut(&Update<'_>),
     ) -> Result<End, RunError> {
@@ -201,7 +197,7 @@ impl Coordinator {
 
     /// Gives up the run, and every place in line that it still has.
     pub(super) fn finish(
-        mut self,
+        &mut self,
         end: End,
         watch: &mut impl FnMut(&Update<'_>),
     ) -> Result<End, RunError> {
@@ -251,10 +247,9 @@ impl Coordinator {
         let Some((name, command)) = self.end_hook(end) else { return Ok(()) };
         let command = command.clone();
         let failed: Vec<_> = self.schedule.works_in(|phase| phase == Phase::Failed);
-        let failed: Vec<_> =
-            failed.into_iter().map(|work| self.schedule.step(work).name.as_str()).collect();
+        let failed =
+            size::fitting(failed.into_iter().map(|work| self.schedule.step(work).name.as_str()));
         let outcome = stored(end).map_or("", RunOutcome::word);
-        let failed = failed.join("\n");
         self.call_hook(
             name,
             &command,
@@ -273,55 +268,15 @@ impl Coordinator {
         }
     }
 
-    /// Has a hook run after the next commit.
-    pub(super) fn call_hook(
-        &mut self,
-        name: &'static str,
-        command: &Command,
-        about: &[(&str, &str)],
-    ) {
-        let written = |step: &str, key: &str| self.schedule.output(&self.logs, step, key);
-        match self.leader.orders(&self.schedule, &written).hook(command, about) {
-            Ok(order) => self.due_hooks.push((name, order)),
-            Err(unready) => self.notices.push(Notice::Said(format!("{name}: {unready}"))),
-        }
-    }
-
-    fn start_hook(&mut self, name: &'static str, mut order: Order) -> Result<(), RunError> {
-        self.called += 1;
-        let log = self.logs.join(format!("{name}.log"));
-        let mark = format!("{}-hook-{}", self.leader.mark(), self.called);
-        let marks = tree::marks_with(&format!("{} {mark}", self.leader.mark()));
-        order.env.push((tree::MARKS.to_owned(), marks));
-        let traces = Traces { mark, log: Log::AtOnce(log), output: None };
-        let job = Job::Hook(self.called);
-        let prepared = self.processes.prepare(job, order, traces).map_err(no_log)?;
-        match prepared.and_then(|prepared| self.processes.start(prepared)) {
-            Ok(()) => drop(self.hooks.insert(self.called, name)),
-            Err(NotStarted { error, .. }) => {
-                self.notices.push(Notice::Said(format!("{name} cannot be started: {error}")));
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn hook_ended(&mut self, hook: u32, ended: &Ended) {
-        if let Some((name, why)) = self.hooks.remove(&hook).zip(ended.why()) {
-            let log = self.logs.join(format!("{name}.log"));
-            let what = format!("{name}: {why}; its output: {}", log.display());
-            self.notices.push(Notice::Said(what));
-        }
-    }
-
-    /// A guard waits for a person: everybody is told.
-    pub(super) fn escalate(&mut self, work: WorkId) {
+    /// A guard waits for a person, because it has used up its time or its checks: this is told.
+    pub(super) fn escalate(&mut self, work: WorkId, used_up: UsedUp) {
         let plan = self.schedule.plan();
         let Some(wait) = self.conditions.shown(work, &plan.guards) else { return };
         let step = self.schedule.step(work).name.clone();
-        let target = format!("{}/{step}", self.leader.run.id);
+        let target = step_argument(&self.leader.run.id, &step);
         self.records.push(Record::Emit(format!("guard:{}:escalated", wait.guard)));
         let what = format!(
-            "guard {}: its time is over; decide with: windlass approve {target}, or windlass reject {target}",
+            "guard {}: it {used_up}; decide with: windlass approve {target}, or windlass reject {target}",
             wait.guard
         );
         self.notices.push(Notice::Waits(work, what));
@@ -338,13 +293,18 @@ impl Coordinator {
         let Some(wait) = self.conditions.shown(work, guards) else { return };
         if wait.checks == 1 || !more.is_empty() {
             let said = wait.said.as_deref().map(|said| format!(": {said}")).unwrap_or_default();
-            let target = format!("{}/{}", self.leader.run.id, self.schedule.step(work).name);
-            let person = format!("\na person may decide, too: windlass approve {target}");
+            let target = step_argument(&self.leader.run.id, &self.schedule.step(work).name);
+            let person = format!("\nto decide it now: windlass approve {target}");
             let what = format!("guard {}{said}{more}{person}", wait.guard);
             self.notices.push(Notice::Waits(work, what));
         }
         self.records.push(Record::Wait(wait));
     }
+}
+
+/// Phrases as one; none if there is none.
+pub(super) fn joined<const N: usize>(phrases: [Option<String>; N]) -> Option<String> {
+    phrases.into_iter().flatten().reduce(|all, phrase| format!("{all}; {phrase}"))
 }
 
 /// An end that is one, as it is stored.

@@ -7,6 +7,9 @@ use windlass_core::HolderId;
 use windlass_store::{RunOutcome, StoreError};
 use windlass_workflow::{Mistakes, NoSuchStep, ParamErrors};
 
+use crate::files;
+use crate::users::user_name;
+
 /// Why a run could not go on.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -32,12 +35,23 @@ pub enum RunError {
         source: io::Error,
     },
     /// Another process leads the run.
-    #[error("run {run} is still led by {by}")]
+    #[error("run {run} is still running, led by {by}")]
     Led {
         /// The run.
         run: String,
         /// Who leads it.
         by: HolderId,
+    },
+    /// The run is another user's.
+    #[error(
+        "run {run} belongs to {}; only that user and root may cancel, retry, resume or prune it",
+        user_name(*uid)
+    )]
+    NotOwner {
+        /// The run.
+        run: String,
+        /// Whose it is.
+        uid: u32,
     },
     /// A step has neither failed nor was it cancelled.
     #[error("step {step:?} of run {run} has neither failed nor was it cancelled")]
@@ -47,17 +61,9 @@ pub enum RunError {
         /// The step.
         step: String,
     },
-    /// Somebody wants something of a step that has ended.
-    #[error("step {step:?} of run {run} has ended")]
+    /// A step that has ended was to be cancelled.
+    #[error("step {step:?} of run {run} has ended already")]
     StepOver {
-        /// The run.
-        run: String,
-        /// The step.
-        step: String,
-    },
-    /// A step waits for no guard.
-    #[error("step {step:?} of run {run} waits for no guard")]
-    NoGuard {
         /// The run.
         run: String,
         /// The step.
@@ -83,4 +89,16 @@ pub enum RunError {
         /// The run.
         run: String,
     },
+}
+
+impl RunError {
+    /// Whether as many files are open, or as many processes and threads run, as may be.
+    pub(super) fn is_no_room(&self) -> bool {
+        match self {
+            RunError::Io { source, .. } | RunError::Store(StoreError::Io { source, .. }) => {
+                files::is_no_room(source)
+            }
+            _ => false,
+        }
+    }
 }

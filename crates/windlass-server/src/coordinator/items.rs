@@ -46,18 +46,12 @@ impl Items {
         let mut variables: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for (place, item) in self.taken.get(&work).into_iter().flatten() {
             let resource = &plan.resources[*place];
-            let ResourceKind::Items { items, env } = &resource.kind else { continue };
-            let variable = env.clone().unwrap_or_else(|| variable_of(&resource.name));
+            let ResourceKind::Items { items, .. } = &resource.kind else { continue };
+            let Some(variable) = resource.variable() else { continue };
             variables.entry(variable).or_default().push(&items[*item]);
         }
         variables.into_iter().map(|(name, items)| (name, items.join(","))).collect()
     }
-}
-
-/// The variable for a resource that names none: `WINDLASS_RESOURCE_` and its name in capitals.
-fn variable_of(resource: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
-    format!("WINDLASS_RESOURCE_{}", resource.chars().map(plain).collect::<String>())
 }
 
 /// How many whole ones an amount is; a plan asks for items only so.

@@ -49,6 +49,8 @@ pub(super) struct Keeper {
     /// When news came last, and how often in a row they came quickly.
     last: Option<Instant>,
     brisk: u32,
+    /// The last commit did not succeed, so the engine knows more than the store.
+    failed: bool,
 }
 
 /// What stands on the slate and not in the store.
@@ -78,7 +80,13 @@ impl Keeper {
             unsynced: None,
             last: None,
             brisk: 0,
+            failed: false,
         }
+    }
+
+    /// Whether what has happened last could not be stored.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed
     }
 
     fn note_news(&mut self) {
@@ -220,6 +228,7 @@ impl Coordinator {
 
     /// Stores all that has happened in one commit; nobody begins in it unless it `admits`.
     fn store_all(&mut self, admits: bool) -> Result<Vec<Start>, RunError> {
+        self.keeper.failed = true;
         let records = std::mem::take(&mut self.records);
         let Self { store, schedule, leader, logs, ended, bells, .. } = self;
         let (mut leftovers, mut refusals) = (Vec::new(), Vec::new());
@@ -240,6 +249,7 @@ impl Coordinator {
         })?;
         #[cfg(windlass_faults)]
         Point::AfterCommit.committed();
+        self.keeper.failed = false;
         self.keeper.note_stored(&facts, records.len());
         self.end_leftovers(leftovers)?;
         self.note_refusals(refusals, &starts);
@@ -299,15 +309,18 @@ impl Coordinator {
     /// Ends what dead holders of our names have left running; the names are had at the next try.
     fn end_leftovers(&mut self, leftovers: Vec<Leftover>) -> Result<(), RunError> {
         self.ended.clear();
-        for Leftover { name, token, tree, .. } in leftovers {
+        for leftover in leftovers {
             // Everybody who wants a name says the same of it, and a look at all processes is long.
-            if self.ended.contains(&(name.clone(), token)) {
+            let seen = (leftover.name.clone(), leftover.token);
+            if self.ended.contains(&seen) {
                 continue;
             }
             let what = "what a dead holder has left running cannot be ended";
-            let ended = presence::end_leftover(self.store.dir(), &tree);
-            ended.map_err(|source| RunError::Io { what, source })?;
-            self.ended.push((name, token));
+            let free = presence::end_leftover(self.store.dir(), &leftover);
+            if !free.map_err(|source| RunError::Io { what, source })? {
+                continue;
+            }
+            self.ended.push(seen);
             #[cfg(windlass_faults)]
             Point::AfterClearing.reached();
         }

@@ -11,10 +11,12 @@ use windlass_store::{
 use windlass_workflow::Plan;
 
 use super::{Expected, RunError};
+use crate::asking::other_users_leftover;
 use crate::order::{Orders, Unready};
 use crate::presence::Presence;
 use crate::schedule::Schedule;
 use crate::tree;
+use crate::users::user_name;
 
 /// Who leads the run, and under which epoch.
 pub(super) struct Leader {
@@ -80,6 +82,10 @@ impl Leader {
         if (expected, end) == (Expected::Over, None) {
             leader.give_up(transaction)?;
             return Ok(Err(RunError::NotOver { run: leader.run.id }));
+        }
+        // No step waits at a guard before this leader has checked it: a decision would be lost.
+        for wait in transaction.waits(&leader.run.id)? {
+            transaction.delete_wait(&leader.run.id, wait.work)?;
         }
         Ok(Ok((leader, end)))
     }
@@ -283,12 +289,19 @@ impl Asking<'_> {
     }
 }
 
-/// The first name that was refused, and who is in the way.
+/// The first name that was refused, and its first holder or the first waiter ahead.
 fn waits_for(refused: &Refused) -> String {
     let (name, first) = refused.first();
+    if let Some(Leftover { name, uid: Some(uid), left, .. }) = other_users_leftover(refused) {
+        let (user, left) = (user_name(*uid), left.as_secs() + 1);
+        return format!(
+            "{name}: its holder has ended, but what {user} has left running cannot be ended here; \
+             its lease lasts for {left} s at most"
+        );
+    }
     match refused.refusals[0].holders.is_empty() {
-        false => format!("{name}, which {} has", brief(first)),
-        true => format!("{name}, for which {} stands in line before it", brief(first)),
+        false => format!("{name}, held by {}", brief(first)),
+        true => format!("{name}, queued behind {}", brief(first)),
     }
 }
 
@@ -299,7 +312,7 @@ fn brief(holder: &HolderId) -> &str {
     whole.split(end).next().unwrap_or(whole).trim_end()
 }
 
-/// The semaphores that the steps of a plan hold slots of are known to the whole machine.
+/// Declares the semaphores that the steps of a plan hold slots of, for all who use the store.
 pub(super) fn declare(transaction: &Transaction<'_>, plan: &Plan) -> Result<(), StoreError> {
     let used = |place: usize| {
         plan.steps.iter().any(|step| step.semaphores.iter().any(|slots| slots.semaphore == place))
@@ -329,7 +342,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_only_stands_in_line_has_nothing_yet() {
+    fn a_waiter_that_is_only_queued_holds_nothing_yet() {
         let said = |holders: &[&str], ahead: &[&str]| {
             let all = |ids: &[&str]| ids.iter().map(|id| HolderId::new(*id)).collect();
             let name = Name::Lock("x".to_owned());
@@ -339,8 +352,8 @@ mod tests {
             waits_for(&Refused { refusals, leftovers: Vec::new(), blockers: Vec::new(), ahead: 0 })
         };
         let (first, second) = ("run 1a2b/3@1 epoch 4", "process 7 (boot)");
-        assert_eq!(said(&[first], &[second]), "lock \"x\", which run 1a2b has");
-        let waits = "lock \"x\", for which process 7 stands in line before it";
+        assert_eq!(said(&[first], &[second]), "lock \"x\", held by run 1a2b");
+        let waits = "lock \"x\", queued behind process 7";
         assert_eq!(said(&[], &[second, first]), waits);
     }
 }

@@ -15,7 +15,7 @@ use windlass_store::{
 use windlass_workflow::{OnFailure, Retry};
 
 use super::condition::{Conclusion, Condition, Orders, Side};
-use super::ending::{GRACE, cannot_end};
+use super::ending::{GRACE, cannot_end, joined};
 use super::leader::{Leader, Start};
 use super::requests::Wish;
 use super::{Coordinator, News, RunError};
@@ -41,6 +41,8 @@ pub(super) struct Running {
     ended: Option<Ended>,
     outcome: Outcome,
     why: Option<String>,
+    /// What it left running that had to be ended. Changes nothing about the outcome.
+    note: Option<String>,
 }
 
 /// How far a pass has come.
@@ -118,6 +120,7 @@ impl Running {
             ended: None,
             outcome: Outcome::Interrupted,
             why: None,
+            note: None,
         }
     }
 
@@ -161,7 +164,7 @@ impl Running {
             code,
             signal,
             why: self.why.clone(),
-            peak_kib: usage.map(|usage| usage.peak_memory / 1024),
+            peak_kib: usage.and_then(|usage| usage.peak_memory).map(|bytes| bytes / 1024),
             cpu_ms: usage.map(|usage| u64::try_from(usage.cpu.as_millis()).unwrap_or(u64::MAX)),
         }
     }
@@ -210,6 +213,7 @@ impl Coordinator {
         match running.stage {
             Stage::Command => {
                 running.ended = Some(ended.clone());
+                running.note = ended.note();
                 self.command_over(work, ended);
             }
             Stage::Ensuring => unreachable!("nothing of it runs"),
@@ -270,6 +274,8 @@ impl Coordinator {
             running.outcome = Outcome::Failed;
             running.why = Some(format!("finally: {why}"));
         }
+        let note = ended.note().map(|note| format!("finally: {note}"));
+        running.note = joined([running.note.take(), note]);
         self.complete(work);
     }
 
@@ -282,6 +288,7 @@ impl Coordinator {
         if ending == Ending::Interrupted {
             running.why = Some("interrupted".to_owned());
         }
+        running.why = joined([running.why, running.note.take()]);
         self.items.give_back(work);
         let step = self.schedule.step(work).name.clone();
         let end = match ending {
@@ -466,7 +473,9 @@ impl Coordinator {
         let Some(running) = self.running.get_mut(&work) else { return Ok(()) };
         match running.stage {
             Stage::Command => {
-                self.processes.ask_to_end(Job::Work(work), grace).map_err(cannot_end)?;
+                if !self.end_waiting(Job::Work(work)) {
+                    self.processes.ask_to_end(Job::Work(work), grace).map_err(cannot_end)?;
+                }
             }
             Stage::Ensuring => {
                 self.conditions.forget(work);
@@ -475,6 +484,7 @@ impl Coordinator {
             }
             Stage::Finally | Stage::CleanUp => {
                 running.kill_at.get_or_insert(Instant::now() + grace);
+                self.processes.ask_rest_to_end(Job::Work(work), grace).map_err(cannot_end)?;
             }
         }
         Ok(())
@@ -483,9 +493,11 @@ impl Coordinator {
     /// Kills what has used up its grace without having been asked.
     pub(super) fn kill_the_slow(&mut self) -> Result<(), RunError> {
         let now = Instant::now();
-        for (work, running) in &mut self.running {
-            if running.kill_at.take_if(|at| *at <= now).is_some() {
-                self.processes.kill(Job::Work(*work)).map_err(cannot_end)?;
+        let slow = |running: &mut Running| running.kill_at.take_if(|at| *at <= now).is_some();
+        let running = self.running.iter_mut().filter_map(|(work, own)| slow(own).then_some(*work));
+        for job in running.map(Job::Work).collect::<Vec<_>>() {
+            if !self.end_waiting(job) {
+                self.processes.kill(job).map_err(cannot_end)?;
             }
         }
         Ok(())

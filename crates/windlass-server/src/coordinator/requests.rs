@@ -4,12 +4,12 @@
 //! that carries it out. The bell that comes with it makes that a matter of milliseconds.
 
 use windlass_core::{Input, Phase, WorkId};
-use windlass_store::{GuardWait, RunEnd, RunRecord, Store, StoreError, Transaction};
-use windlass_workflow::Plan;
+use windlass_store::{RunEnd, Store, StoreError, Transaction};
 
 use super::pass::Record;
-use super::{Coordinator, RunError, Stop, plan_of};
+use super::{Coordinator, RunError, Stop};
 use crate::guard::Verdict;
+use crate::users;
 
 /// Something that people can ask of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,15 +43,26 @@ impl Ask {
     }
 }
 
-/// Asks the process that leads `run`, which is the run's whole id. Refused if the run has ended.
-pub fn ask(store: &mut Store, run: &str, what: &Ask) -> Result<(), RunError> {
-    store.transact(|transaction| match transaction.listing(run)?.end {
-        Some(RunEnd { outcome, .. }) => Ok(Err(RunError::Over { run: run.to_owned(), outcome })),
-        None => transaction.ask(&target(run), &what.text()).map(|_| Ok(())),
+/// Asks the process that leads `run`, which is the run's whole id, for all of this together. Refused if
+/// the run has ended, and to cancel another user's run.
+pub fn ask(store: &mut Store, run: &str, wanted: &[Ask]) -> Result<(), RunError> {
+    store.transact(|transaction| {
+        let listing = transaction.listing(run)?;
+        if let Some(RunEnd { outcome, .. }) = listing.end {
+            return Ok(Err(RunError::Over { run: run.to_owned(), outcome }));
+        }
+        let cancels = wanted.iter().any(|ask| matches!(ask, Ask::Cancel(_)));
+        if let (true, Err(refused)) = (cancels, users::expect_owner(run, listing.uid)) {
+            return Ok(Err(refused));
+        }
+        for ask in wanted {
+            transaction.ask(&target(run), &ask.text())?;
+        }
+        Ok(Ok(()))
     })?
 }
 
-/// Nobody does any more what was asked of a run.
+/// Removes all requests to a run, which no process will carry out any more.
 pub(crate) fn forget_requests(transaction: &Transaction<'_>, run: &str) -> Result<(), StoreError> {
     for request in transaction.requests(&target(run))? {
         transaction.take_request(request.number)?;
@@ -59,38 +70,7 @@ pub(crate) fn forget_requests(transaction: &Transaction<'_>, run: &str) -> Resul
     Ok(())
 }
 
-/// Passes or fails the guard that a step waits for. `run` may be the beginning of its id.
-pub fn decide_step(
-    store: &mut Store,
-    run: &str,
-    step: &str,
-    verdict: Verdict,
-) -> Result<(), RunError> {
-    let run = store.run(run)?;
-    let plan = plan_of(&run)?;
-    expect_step(&plan, step)?;
-    let waits = store.look(|transaction| transaction.waits(&run.id))?;
-    let waiting = |wait: &GuardWait| plan.steps.get(wait.work.index()).map(|step| &step.name);
-    if !waits.iter().filter_map(waiting).any(|waiting| waiting == step) {
-        return Err(RunError::NoGuard { run: run.id, step: step.to_owned() });
-    }
-    ask(store, &run.id, &Ask::Decide(step.to_owned(), verdict))
-}
-
-/// Refuses a step that a run does not have.
-pub fn check_step(run: &RunRecord, step: Option<&str>) -> Result<(), RunError> {
-    let plan = plan_of(run)?;
-    step.map_or(Ok(()), |step| expect_step(&plan, step))
-}
-
-fn expect_step(plan: &Plan, name: &str) -> Result<(), RunError> {
-    match plan.steps.iter().any(|step| step.name == name) {
-        true => Ok(()),
-        false => Err(plan.no_such_step(name).into()),
-    }
-}
-
-/// The address of whoever leads a run.
+/// The address of the process that leads a run.
 fn target(run: &str) -> String {
     format!("run/{run}")
 }
@@ -136,29 +116,29 @@ impl Coordinator {
         if works.is_empty() {
             return Err(RunError::NothingToRetry { run: run() });
         }
-        // Each takes those that follow it along, so later ones may wait already.
-        for work in works {
-            if self.schedule.engine().phase(work).is_some_and(bad) {
-                self.schedule.reopen(work).expect("nothing of an ended run is under way");
-            }
-        }
+        self.schedule.reopen(&works).expect("nothing of an ended run is under way");
         self.records.push(Record::GoesOn);
         Ok(())
     }
 
-    /// Cancels a step, or all of them.
+    /// Cancels a step, all that a step of the file became, or all steps.
     pub(super) fn cancel_now(&mut self, step: Option<&str>) -> Result<(), RunError> {
         let Some(step) = step else {
             self.cancelled = true;
             self.schedule.apply(Input::CancelAll).expect("everything can be cancelled");
             return Ok(());
         };
-        let work = self.known(step)?;
-        let over = || RunError::StepOver { run: self.leader.run.id.clone(), step: step.to_owned() };
-        if self.schedule.engine().phase(work).is_none_or(|phase| phase.state().is_terminal()) {
-            return Err(over());
+        let mut works = self.all_known(step)?;
+        works.retain(|work| {
+            self.schedule.engine().phase(*work).is_some_and(|phase| !phase.state().is_terminal())
+        });
+        if works.is_empty() {
+            let (run, step) = (self.leader.run.id.clone(), step.to_owned());
+            return Err(RunError::StepOver { run, step });
         }
-        self.schedule.apply(Input::Cancel(work)).expect("it has not ended");
+        for work in works {
+            self.schedule.apply(Input::Cancel(work)).expect("it has not ended");
+        }
         // Nothing else of the run is begun here.
         self.stop = Some(Stop::Leave);
         self.forget_guards();
@@ -175,12 +155,8 @@ impl Coordinator {
                 return Ok(works);
             }
         }
-        Ok(vec![self.known(step)?])
-    }
-
-    fn known(&self, step: &str) -> Result<WorkId, RunError> {
         let unknown = || RunError::from(self.schedule.plan().no_such_step(step));
-        self.schedule.called(step).ok_or_else(unknown)
+        Ok(vec![self.schedule.called(step).ok_or_else(unknown)?])
     }
 
     /// What is asked of the run, in order.

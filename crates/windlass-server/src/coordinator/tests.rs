@@ -1,3 +1,4 @@
+use std::fs;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -80,7 +81,7 @@ fn a_request_is_heard_however_early_it_comes() {
     while !begun.exists() {
         thread::yield_now();
     }
-    ask(&mut store, &run, &Ask::Cancel(None)).expect("the store works");
+    ask(&mut store, &run, &[Ask::Cancel(None)]).expect("the store works");
     let end = leading.join().expect("it does not panic").expect("it is led to its end");
     assert_eq!(end, End::Cancelled);
 }
@@ -141,7 +142,7 @@ fn what_was_asked_of_a_run_too_late_is_not_left_for_its_retry() {
     let dir = tempfile::tempdir().expect("a directory");
     let (mut coordinator, run) = submitted(dir.path(), "[step.a]\nrun = 'true'\n");
     let mut store = Store::open(&dir.path().join("state")).expect("a store");
-    let cancel = Ask::Cancel(None);
+    let cancel = [Ask::Cancel(None)];
     ask(&mut store, &run, &cancel).expect("it has not ended");
     let end = RunEnd { at_ms: 1, outcome: RunOutcome::Failed };
     coordinator.give_up(Some(end)).expect("the store works");

@@ -48,6 +48,18 @@ pub struct Change<'a> {
     pub why: Option<String>,
 }
 
+/// What is known of a step before its run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StepStatus {
+    /// Its state.
+    pub state: WorkState,
+    /// It succeeded because it was not needed.
+    pub skipped: bool,
+    /// How many of its attempts had begun before.
+    pub attempts: u32,
+}
+
 /// How a run ended, or paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {

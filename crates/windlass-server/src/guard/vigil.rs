@@ -1,5 +1,6 @@
 //! When to check a condition again, and when to stop: the rules of guards, without a clock.
 
+use std::fmt;
 use std::time::Duration;
 
 use windlass_core::Timestamp;
@@ -32,8 +33,11 @@ pub struct Vigil {
     interval: Duration,
     /// How often it may still look again by itself.
     rechecks: Option<u32>,
+    /// How often it has looked.
+    checks: u32,
     can_wake: bool,
     on_timeout: GuardAction,
+    timeout: Option<Duration>,
     deadline: Option<Timestamp>,
     next_check: Option<Timestamp>,
     phase: Phase,
@@ -69,6 +73,35 @@ pub enum VigilStep {
     TimedOut(GuardAction),
 }
 
+/// What a guard has used up that has not passed in time.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass_server::UsedUp;
+///
+/// assert_eq!(UsedUp::Checks(1).to_string(), "did not pass its only check");
+/// assert_eq!(UsedUp::Checks(3).to_string(), "did not pass any of its 3 checks");
+/// assert_eq!(UsedUp::Time(Duration::from_secs(5)).to_string(), "timed out after 5s");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UsedUp {
+    /// The time that its `timeout` gives it.
+    Time(Duration),
+    /// The checks that its `retry` gives it.
+    Checks(u32),
+}
+
+impl fmt::Display for UsedUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UsedUp::Time(timeout) => write!(f, "timed out after {timeout:?}"),
+            UsedUp::Checks(1) => write!(f, "did not pass its only check"),
+            UsedUp::Checks(checks) => write!(f, "did not pass any of its {checks} checks"),
+        }
+    }
+}
+
 impl Vigil {
     /// A wait that begins at `now`.
     #[must_use]
@@ -76,8 +109,10 @@ impl Vigil {
         Self {
             interval: guard.retry.map_or(USUAL_INTERVAL, |retry| retry.interval),
             rechecks: guard.retry.map(|retry| retry.max),
+            checks: 0,
             can_wake: !guard.wake_on.is_empty(),
             on_timeout: guard.on_timeout,
+            timeout: guard.timeout,
             deadline: guard.timeout.map(|timeout| now.after(timeout)),
             next_check: Some(now),
             phase: Phase::Watching,
@@ -98,8 +133,18 @@ impl Vigil {
         }
     }
 
+    /// What a guard that has not passed in time has used up: its time, or else its checks.
+    #[must_use]
+    pub fn used_up(&self, now: Timestamp) -> UsedUp {
+        match self.timeout.filter(|_| self.deadline.is_some_and(|deadline| deadline <= now)) {
+            Some(timeout) => UsedUp::Time(timeout),
+            None => UsedUp::Checks(self.checks),
+        }
+    }
+
     /// The condition does not hold yet, as was found at `now`.
     pub fn not_yet(&mut self, now: Timestamp) {
+        self.checks = self.checks.saturating_add(1);
         self.next_check = match &mut self.rechecks {
             _ if self.phase == Phase::Blocked => Some(now.after(self.interval)),
             Some(0) => None,
@@ -189,6 +234,7 @@ mod tests {
             in_vain(&mut vigil, seconds);
         }
         assert_eq!(vigil.step(at(6)), VigilStep::TimedOut(GuardAction::Fail));
+        assert_eq!(vigil.used_up(at(6)), UsedUp::Checks(3));
         assert_eq!(vigil.step(at(60)), VigilStep::Wait { until: None });
     }
 
@@ -227,6 +273,7 @@ mod tests {
         in_vain(&mut vigil, 0);
         in_vain(&mut vigil, 5);
         assert_eq!(vigil.step(at(7)), VigilStep::TimedOut(GuardAction::Block));
+        assert_eq!(vigil.used_up(at(7)), UsedUp::Time(Duration::from_secs(7)));
         for seconds in [12, 17, 22] {
             assert_eq!(vigil.step(at(seconds)), CHECK);
             vigil.not_yet(at(seconds));

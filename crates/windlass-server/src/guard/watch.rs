@@ -11,7 +11,7 @@ use windlass_workflow::{EventPattern, EventPatternError, Guard, GuardAction};
 
 use super::check::{Broken, Check, CheckResult, NotYet, check_until_signal};
 use super::verdict::{Verdict, verdict};
-use super::vigil::{Vigil, VigilStep};
+use super::vigil::{UsedUp, Vigil, VigilStep};
 use crate::events::{EventReader, rest};
 use crate::signals::SignalPipe;
 
@@ -45,8 +45,8 @@ pub enum GuardEnd {
     Approved,
     /// A person failed it.
     Rejected,
-    /// It has waited for as long as it may, and fails then.
-    TimedOut,
+    /// It has waited for as long as it may, or was checked as often as it may be, and fails then.
+    TimedOut(UsedUp),
     /// The caller would not wait any longer.
     NotYet(Option<NotYet>),
     /// The condition cannot be checked.
@@ -59,10 +59,10 @@ pub enum GuardEnd {
 pub enum GuardNews<'a> {
     /// It does not hold yet.
     NotYet(&'a NotYet),
-    /// Its time is over, and it goes on checking.
-    Blocked,
-    /// Its time is over, and a person has to decide: the moment to tell one.
-    Escalated,
+    /// It has used that up, and goes on checking.
+    Blocked(UsedUp),
+    /// It has used that up, and a person has to decide: the moment to tell one.
+    Escalated(UsedUp),
 }
 
 /// Why a guard cannot be waited for.
@@ -181,13 +181,14 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
     }
 
     fn time_out(&mut self, action: GuardAction) -> Result<Option<GuardEnd>, GuardError> {
+        let used_up = self.vigil.used_up(self.now());
         match action {
-            GuardAction::Fail => return Ok(Some(GuardEnd::TimedOut)),
-            GuardAction::Block => (self.told)(GuardNews::Blocked),
+            GuardAction::Fail => return Ok(Some(GuardEnd::TimedOut(used_up))),
+            GuardAction::Block => (self.told)(GuardNews::Blocked(used_up)),
             GuardAction::Escalate => {
                 let event = format!("guard:{}:escalated", self.order.guard.name);
                 self.store.transact(|transaction| transaction.emit(&event))?;
-                (self.told)(GuardNews::Escalated);
+                (self.told)(GuardNews::Escalated(used_up));
             }
         }
         Ok(None)

@@ -6,7 +6,7 @@ use windlass_store::StoreError;
 
 use crate::coordinator::RunError;
 
-/// How many steps are told to somebody who asked for one that there is not.
+/// How many steps are listed where an unknown one was asked for.
 const TOLD: usize = 10;
 
 /// Why something cannot be looked at.
@@ -25,7 +25,7 @@ pub enum LookError {
         source: Box<RunError>,
     },
     /// There is no such run.
-    #[error("no run is called {run:?}{}", meant_or_listed(nearest))]
+    #[error("no run {run:?}{}", meant_or_listed(nearest))]
     UnknownRun {
         /// What was asked for.
         run: String,
@@ -41,7 +41,7 @@ pub enum LookError {
         candidates: Vec<(String, String)>,
     },
     /// There is no run of such a workflow.
-    #[error("no run of a workflow {workflow:?} is known{}", workflows(nearest.as_ref(), known))]
+    #[error("no run of a workflow {workflow:?}{}", workflows(nearest.as_ref(), known))]
     UnknownWorkflow {
         /// What was asked for.
         workflow: String,
@@ -53,15 +53,18 @@ pub enum LookError {
     /// There is no run at all.
     #[error("there is no run yet; start one with: windlass run FILE")]
     NoRuns,
+    /// No run is interrupted.
+    #[error("no run is interrupted; list runs with: windlass ps, windlass history")]
+    NoneInterrupted,
     /// The run has no such step.
-    #[error("run {run} has no step {step:?}{}", named(nearest, known))]
+    #[error("run {run} has no step {step:?}{}", named(nearest.as_deref(), known))]
     UnknownStep {
         /// The run.
         run: String,
         /// What was asked for.
         step: String,
-        /// Steps that may have been meant.
-        nearest: Vec<String>,
+        /// The step that may have been meant.
+        nearest: Option<String>,
         /// The steps that there are, as they are called in the file.
         known: Vec<String>,
     },
@@ -75,7 +78,7 @@ pub enum LookError {
         /// What was asked for.
         attempt: u32,
         /// How often it was tried.
-        attempts: usize,
+        attempts: u32,
     },
 }
 
@@ -92,7 +95,7 @@ impl LookError {
 
 fn meant_or_listed(runs: &[(String, String)]) -> String {
     match runs {
-        [] => "; windlass ps and windlass history list them".to_owned(),
+        [] => "; list runs with: windlass ps, windlass history".to_owned(),
         runs => meant(runs),
     }
 }
@@ -110,10 +113,10 @@ fn workflows(nearest: Option<&String>, known: &[String]) -> String {
     }
 }
 
-fn named(nearest: &[String], known: &[String]) -> String {
+fn named(nearest: Option<&str>, known: &[String]) -> String {
     match nearest {
-        [] => format!("; its steps are {}", some_of(known.iter().map(String::as_str), TOLD)),
-        nearest => list(nearest),
+        Some(nearest) => format!("; did you mean {nearest}?"),
+        None => format!("; its steps are {}", some_of(known.iter().map(String::as_str), TOLD)),
     }
 }
 
@@ -125,10 +128,10 @@ fn list(names: &[String]) -> String {
     }
 }
 
-fn tried(attempts: usize) -> String {
+fn tried(attempts: u32) -> String {
     match attempts {
-        0 => "it has not begun".to_owned(),
-        1 => "it was tried once".to_owned(),
-        times => format!("it was tried {times} times"),
+        0 => "it has not started".to_owned(),
+        1 => "it had 1 attempt".to_owned(),
+        times => format!("it had {times} attempts"),
     }
 }

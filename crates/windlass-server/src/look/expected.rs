@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use windlass_store::{AttemptEnd, Store, StoreError, Transaction};
 
-use super::{LookError, RunView, StepState, StepView};
+use super::{LookError, StepState, StepView};
 
 /// How many earlier runs are looked at.
 const LOOKED_AT: usize = 20;
@@ -77,67 +77,98 @@ pub struct Estimate {
     pub attempts: usize,
 }
 
-impl Estimate {
-    /// When the step at `place` may start: once everything before it has ended. None if something
-    /// before it has never succeeded, so that nothing tells.
-    #[must_use]
-    pub fn of(view: &RunView, expectations: &Expectations, place: usize) -> Option<Self> {
-        Self::from_steps(&view.steps, view.now_ms, expectations, place)
+/// When the steps of a run may be done, as far as earlier runs tell.
+pub(super) struct Forecast {
+    steps: Vec<Outlook>,
+}
+
+/// What is to expect of one step.
+#[derive(Clone, Copy)]
+enum Outlook {
+    Ended,
+    /// It has never succeeded before, or waits for a step that never has.
+    Unknown,
+    Done {
+        /// In how long.
+        in_ms: i64,
+        /// The step that it waits for last.
+        after: Option<usize>,
+        /// The fewest earlier attempts that one of the times before it is from.
+        attempts: usize,
+    },
+}
+
+/// When everything that a step waits for may be done, and the last of that; none if it waits for no
+/// step.
+type Start = Option<(i64, usize)>;
+
+impl Forecast {
+    pub(super) fn of(steps: &[StepView], now_ms: i64, expectations: &Expectations) -> Self {
+        let mut forecast = Self { steps: Vec::with_capacity(steps.len()) };
+        // Steps stand behind those they wait for.
+        for step in steps {
+            let outlook = match step.state.is_end() {
+                true => Some(Outlook::Ended),
+                false => forecast.outlook(step, now_ms, expectations),
+            };
+            forecast.steps.push(outlook.unwrap_or(Outlook::Unknown));
+        }
+        forecast
     }
 
-    fn from_steps(
-        steps: &[StepView],
+    fn outlook(
+        &self,
+        step: &StepView,
         now_ms: i64,
         expectations: &Expectations,
-        place: usize,
-    ) -> Option<Self> {
-        let needed = upstream(steps, place);
-        // When each may start and be done, and the step that it waits for last.
-        let mut done: BTreeMap<usize, (i64, Option<usize>)> = BTreeMap::new();
-        let mut attempts = usize::MAX;
-        for &step in &needed {
-            let last = latest(steps, step, &done);
-            let own = Remaining::of(&steps[step], now_ms, expectations)?;
-            attempts = attempts.min(own.attempts);
-            let start = last.map_or(0, |(at, _)| at).max(own.not_before_ms);
-            done.insert(step, (start.saturating_add(own.takes_ms), last.map(|(_, from)| from)));
-        }
-        let last = latest(steps, place, &done);
-        let (in_ms, from) = last.map_or((0, None), |(at, from)| (at, Some(from)));
-        let in_ms = in_ms.max(not_before(&steps[place], now_ms));
-        let mut path: Vec<_> = std::iter::successors(from, |step| done[step].1)
-            .map(|step| {
-                let started = done[&step].1.map_or(0, |before| done[&before].0);
-                (steps[step].name.clone(), done[&step].0 - started)
-            })
-            .collect();
-        path.reverse();
-        (!needed.is_empty()).then_some(Self { in_ms, path, attempts })
+    ) -> Option<Outlook> {
+        let (last, before) = self.start(step)?;
+        let own = Remaining::of(step, now_ms, expectations)?;
+        let start = last.map_or(0, |(at, _)| at).max(own.not_before_ms);
+        let (in_ms, after) = (start.saturating_add(own.takes_ms), last.map(|(_, step)| step));
+        Some(Outlook::Done { in_ms, after, attempts: before.min(own.attempts) })
     }
-}
 
-/// The last step that `place` waits for, and when it is done.
-fn latest(
-    steps: &[StepView],
-    place: usize,
-    done: &BTreeMap<usize, (i64, Option<usize>)>,
-) -> Option<(i64, usize)> {
-    let before = steps[place].after.iter().map(|edge| edge.step);
-    before.filter_map(|step| done.get(&step).map(|(at, _)| (*at, step))).max()
-}
-
-/// The steps that have not ended and stand before `place`, each behind those it waits for.
-fn upstream(steps: &[StepView], place: usize) -> Vec<usize> {
-    let mut needed = vec![false; steps.len()];
-    // Steps stand behind those they wait for, so one pass from the back finds them all.
-    for step in (0..=place).rev().filter(|step| *step < steps.len()) {
-        if step == place || needed[step] {
-            for edge in &steps[step].after {
-                needed[edge.step] |= !steps[edge.step].state.is_end();
+    /// When a step may start, and from how few earlier attempts that is known. None if that cannot be
+    /// known.
+    fn start(&self, step: &StepView) -> Option<(Start, usize)> {
+        let (mut last, mut fewest) = (None, usize::MAX);
+        for edge in &step.after {
+            match self.steps[edge.step] {
+                Outlook::Ended => {}
+                Outlook::Unknown => return None,
+                Outlook::Done { in_ms, attempts, .. } => {
+                    last = last.max(Some((in_ms, edge.step)));
+                    fewest = fewest.min(attempts);
+                }
             }
         }
+        Some((last, fewest))
     }
-    (0..place).filter(|step| needed[*step]).collect()
+
+    /// When the step at `place` may start: once everything before it has ended. None if it waits for no
+    /// step, or if something before it has never succeeded.
+    pub(super) fn estimate(
+        &self,
+        steps: &[StepView],
+        now_ms: i64,
+        place: usize,
+    ) -> Option<Estimate> {
+        let (last, attempts) = self.start(&steps[place])?;
+        let (in_ms, last) = last?;
+        let in_ms = in_ms.max(not_before(&steps[place], now_ms));
+        let done = |step: usize| match self.steps[step] {
+            Outlook::Done { in_ms, after, .. } => (in_ms, after),
+            _ => (0, None),
+        };
+        let path = std::iter::successors(Some(last), |step| done(*step).1).map(|step| {
+            let (in_ms, after) = done(step);
+            (steps[step].name.clone(), in_ms - after.map_or(0, |before| done(before).0))
+        });
+        let mut path: Vec<_> = path.collect();
+        path.reverse();
+        Some(Estimate { in_ms, path, attempts })
+    }
 }
 
 /// What is still to come of a step.
@@ -191,7 +222,8 @@ mod tests {
     }
 
     fn check(steps: &[StepView], known: &[(&str, i64)], expected: Option<(i64, &str)>) {
-        let estimate = Estimate::from_steps(steps, 0, &medians(known), steps.len() - 1);
+        let forecast = Forecast::of(steps, 0, &medians(known));
+        let estimate = forecast.estimate(steps, 0, steps.len() - 1);
         let path = |estimate: &Estimate| {
             let path = estimate.path.iter().map(|(step, ms)| format!("{step} {ms}"));
             path.collect::<Vec<_>>().join(", ")

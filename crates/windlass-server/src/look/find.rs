@@ -1,11 +1,17 @@
-//! Finds a run by what people call it: the beginning of its id, or `last`.
+//! Finds runs and steps by what users call them: the beginning of an id, or `last`; the name of a step,
+//! or of a group of steps.
+
+use std::collections::BTreeSet;
+
+use std::path::Path;
 
 use windlass_core::nearest;
 use windlass_store::{RunRecord, Store, StoreError, Transaction};
 
-use super::LookError;
+use super::{LookError, RunView};
+use crate::nesting::is_nested;
 
-/// What stands for the newest run.
+/// What stands for the newest run that was started by hand.
 const LAST: &str = "last";
 /// How many of the newest runs are looked at for one that may have been meant.
 const SEARCHED: usize = 1000;
@@ -14,9 +20,22 @@ const TELLING: usize = 3;
 /// How many are told.
 const TOLD: usize = 5;
 
-/// The run that `text` stands for: the beginning of its id, or `last` for the newest.
+/// The run that `text` stands for: the beginning of its id, or `last` for the newest that no step of
+/// another run has started.
 pub fn find_run(store: &mut Store, text: &str) -> Result<RunRecord, LookError> {
-    store.look(|transaction| found(transaction, text))?
+    let dir = store.dir().to_owned();
+    store.look(|transaction| found(transaction, &dir, text))?
+}
+
+/// Returns `RUN/STEP` as it is to be typed: in single quotes where a shell would not take it as it
+/// stands, as that of `test[linux]`.
+#[must_use]
+pub fn step_argument(run: &str, step: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:+@%".contains(c);
+    match step.chars().all(is_plain) {
+        true => format!("{run}/{step}"),
+        false => format!("'{run}/{}'", step.replace('\'', r"'\''")),
+    }
 }
 
 /// The newest runs with their workflows, for a shell that completes them.
@@ -24,12 +43,39 @@ pub fn run_names(store: &mut Store, limit: usize) -> Result<Vec<(String, String)
     Ok(store.look(|transaction| newest(transaction, limit))?)
 }
 
+impl RunView {
+    /// Returns the places of what `step` names among [`RunView::steps`]: one step, or all that a step
+    /// of the file became through its `each`.
+    pub fn places(&self, step: &str) -> Result<Vec<usize>, LookError> {
+        let steps = || self.steps.iter().enumerate();
+        if let Some((place, _)) = steps().find(|(_, known)| known.name == step) {
+            return Ok(vec![place]);
+        }
+        let group: Vec<_> = steps().filter(|(_, known)| known.declared == step).collect();
+        match group.is_empty() {
+            true => Err(self.no_such_step(step)),
+            false => Ok(group.into_iter().map(|(place, _)| place).collect()),
+        }
+    }
+
+    fn no_such_step(&self, step: &str) -> LookError {
+        let names = self.steps.iter().flat_map(|known| [&known.name, &known.declared]);
+        let nearest = nearest(step, names.map(String::as_str)).map(str::to_owned);
+        let mut seen = BTreeSet::new();
+        let known = self.steps.iter().map(|step| &step.declared).filter(|name| seen.insert(*name));
+        let known = known.cloned().collect();
+        LookError::UnknownStep { run: self.run.id.clone(), step: step.to_owned(), nearest, known }
+    }
+}
+
 pub(super) fn found(
     transaction: &Transaction<'_>,
+    dir: &Path,
     text: &str,
 ) -> Result<Result<RunRecord, LookError>, StoreError> {
     let run = || text.to_owned();
-    match transaction.run(text) {
+    let last = if text == LAST { last(transaction, dir)? } else { None };
+    match transaction.run(last.as_deref().unwrap_or(text)) {
         Ok(found) if !text.is_empty() => Ok(Ok(found)),
         Err(StoreError::UnknownRun { .. }) if text == LAST => Ok(Err(LookError::NoRuns)),
         Ok(_) | Err(StoreError::UnknownRun { .. }) => {
@@ -44,6 +90,12 @@ pub(super) fn found(
         }
         Err(error) => Err(error),
     }
+}
+
+/// The newest run that no step of another one has started.
+fn last(transaction: &Transaction<'_>, dir: &Path) -> Result<Option<String>, StoreError> {
+    let mut runs = transaction.latest_runs(None, SEARCHED)?.into_iter();
+    Ok(runs.find(|run| !is_nested(dir, &run.id)).map(|run| run.id))
 }
 
 fn newest(
@@ -63,4 +115,18 @@ fn similar(text: &str, runs: &[(String, String)]) -> Vec<(String, String)> {
     let of_workflow = runs.iter().filter(|(_, workflow)| workflow == text);
     let meant: Vec<_> = if near.is_empty() { of_workflow.collect() } else { near };
     meant.into_iter().take(TOLD).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_quoted_where_a_shell_would_change_it() {
+        let check = |step: &str, argument: &str| assert_eq!(step_argument("3fa9", step), argument);
+        check("test_1-a", "3fa9/test_1-a");
+        check("test[linux]", "'3fa9/test[linux]'");
+        check("a[it's $HOME]", r"'3fa9/a[it'\''s $HOME]'");
+        check("a[ü]", "'3fa9/a[ü]'");
+    }
 }

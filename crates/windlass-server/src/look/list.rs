@@ -49,18 +49,8 @@ pub fn history(
         let open = transaction.open_runs()?.len();
         transaction.latest_runs(workflow, limit.saturating_add(open)).map(Ok)
     })??;
-    let mut ended = Vec::new();
-    for listing in newest {
-        if ended.len() == limit {
-            break;
-        }
-        let end = match listing.end {
-            Some(end) => Some(end),
-            None => look_at(store, listing.clone())?.and_then(|run| run.end()),
-        };
-        ended.extend(end.map(|end| (named(listing), end)));
-    }
-    Ok(ended)
+    let ended = newest.into_iter().filter_map(|listing| listing.end.map(|end| (listing, end)));
+    Ok(ended.take(limit).map(|(listing, end)| (named(listing), end)).collect())
 }
 
 /// Why there can be no history of a workflow, if nothing of that name has ever run.

@@ -18,6 +18,7 @@ use super::run::leader_of;
 use super::{LookError, RunState};
 use crate::attempt::run_dir;
 use crate::coordinator::forget_requests;
+use crate::users::is_ours;
 
 /// What to forget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub struct Pruned {
     pub orphans: Vec<Orphan>,
     /// How many events.
     pub events: usize,
+    /// How many runs were kept because they are other users'.
+    pub others: usize,
 }
 
 /// A run that was forgotten.
@@ -58,6 +61,8 @@ pub struct PrunedRun {
     pub ended_ms: i64,
     /// How much its logs took, in bytes.
     pub bytes: u64,
+    /// Whose it was, where that is known.
+    pub uid: Option<u32>,
 }
 
 /// Logs of no run.
@@ -93,7 +98,8 @@ impl From<StoreError> for PruneError {
     }
 }
 
-/// Forgets runs and events as `pruning` says. Never a run that somebody leads.
+/// Forgets runs and events as `pruning` says. Never a run that somebody leads, or that is another user's.
+/// In a store that several users share, events are forgotten only for root and the owner of the store.
 pub fn prune(store: &mut Store, pruning: &Pruning) -> Result<Pruned, PruneError> {
     let logs = store.dir().join("runs");
     // Listed before the runs are: one that begins meanwhile is stored before its logs are.
@@ -104,19 +110,26 @@ pub fn prune(store: &mut Store, pruning: &Pruning) -> Result<Pruned, PruneError>
     let known: BTreeSet<_> = all.iter().map(|run| run.id.clone()).collect();
     let before_ms = pruning.older_than.map(|age| now_ms.saturating_sub(millis(age)));
     let mut pruned = Pruned::default();
-    for dir in dirs.into_iter().filter(|(name, _)| !known.contains(name)).map(|(_, dir)| dir) {
+    // What belongs to nobody is the keeper's of a store that several users share.
+    let access = store.access();
+    let keeper = !access.is_shared() || access.is_keeper();
+    let dirs = dirs.into_iter().filter(|_| keeper);
+    for dir in dirs.filter(|(name, _)| !known.contains(name)).map(|(_, dir)| dir) {
         let bytes = size(&dir)?;
         if !pruning.dry_run {
             remove(&dir)?;
         }
         pruned.orphans.push(Orphan { dir, bytes });
     }
-    let candidates = candidates(store, all, pruning, before_ms)?;
+    let mut candidates = candidates(store, all, pruning, before_ms)?;
+    let all = candidates.len();
+    candidates.retain(|(run, _)| run.uid.is_none_or(is_ours));
+    pruned.others = all - candidates.len();
     pruned.runs = match pruning.dry_run {
         true => candidates.into_iter().map(|(run, _)| run).collect(),
         false => forget_all(store, &candidates)?,
     };
-    if let Some(before_ms) = before_ms {
+    if let Some(before_ms) = before_ms.filter(|_| keeper) {
         pruned.events = forget_events(store, before_ms, pruning.dry_run)?;
     }
     Ok(pruned)
@@ -133,12 +146,13 @@ fn candidates(
     let dir = store.dir().to_owned();
     for listing in all {
         let (id, workflow, end) = (listing.id.clone(), listing.workflow.clone(), listing.end);
+        let uid = listing.uid;
         let Some((state, ended_ms)) = ended(store, listing, pruning.interrupted)? else { continue };
         let old = before_ms.is_some_and(|before| ended_ms < before);
         let many = pruning.keep.is_some_and(|keep| kept >= keep);
         if old || many {
             let bytes = size(&run_dir(&dir, &id))?;
-            candidates.push((PrunedRun { id, workflow, state, ended_ms, bytes }, end));
+            candidates.push((PrunedRun { id, workflow, state, ended_ms, bytes, uid }, end));
         } else {
             kept += 1;
         }
@@ -277,8 +291,11 @@ fn remove(dir: &Path) -> Result<(), PruneError> {
 /// Removes the logs in the directory of a run, and nothing else.
 fn remove_logs(dir: &Path) -> io::Result<()> {
     for path in files(dir)? {
-        if path.extension().is_some_and(|extension| extension == "log") {
-            fs::remove_file(path)?;
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("log") => fs::remove_file(path)?,
+            // The end of a log, which is not added to it yet.
+            Some("tail") => fs::remove_dir_all(path)?,
+            _ => {}
         }
     }
     Ok(())

@@ -1,9 +1,9 @@
 //! One run as it stands: its state, its steps and their attempts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use windlass_core::{Ending, Fact, Grant, Happening, Name, Timestamp, WorkId, nearest};
+use windlass_core::{Ending, Fact, Grant, Happening, Name, WorkId};
 use windlass_store::{
     AttemptEnd, AttemptRecord, GuardWait, Moment, Process, RunEnd, RunListing, RunRecord,
     SlateCopy, Store, StoreError, StoredLease, Transaction,
@@ -16,7 +16,6 @@ use crate::attempt::{log_path, run_dir};
 use crate::clock::millis;
 use crate::coordinator::{plan_of, read_slate};
 use crate::schedule::Schedule;
-use crate::spares;
 
 /// A run as it stands.
 #[non_exhaustive]
@@ -48,7 +47,7 @@ pub enum RunState {
         /// That process.
         pid: Option<u32>,
     },
-    /// Nobody leads it, and it has not ended; it can be resumed.
+    /// No process leads it, and its end is not stored; it can be resumed.
     Interrupted,
     /// It has ended.
     Ended(RunEnd),
@@ -76,10 +75,11 @@ impl RunState {
 }
 
 impl RunView {
-    /// The run that `text` stands for: the beginning of its id, or `last` for the newest.
+    /// The run that `text` stands for: the beginning of its id, or `last` for the newest that no step of
+    /// another run has started.
     pub fn find(store: &mut Store, text: &str) -> Result<Self, LookError> {
         let dir = store.dir().to_owned();
-        let run = store.look(|transaction| found(transaction, text))??;
+        let run = store.look(|transaction| found(transaction, &dir, text))??;
         let slate = slate_of(store, &run.id);
         let seen = store.look(|transaction| Seen::of(transaction, run, &slate))?;
         Self::of(seen, &dir)
@@ -94,12 +94,8 @@ impl RunView {
         let mut schedule = Schedule::new(plan);
         schedule.replay(&facts);
         listing.end.into_iter().for_each(|end| schedule.replay_end(end));
-        let state = state_of(&schedule, &listing, leader.as_ref(), facts.last());
-        let unnamed = match state {
-            RunState::UnderWay { .. } => BTreeMap::new(),
-            _ => spares::left_in(&logs),
-        };
-        let journal = Journal { logs: &logs, unnamed, schedule: &schedule, state, heard_ms };
+        let state = state_of(&listing, leader.as_ref());
+        let journal = Journal { logs: &logs, schedule: &schedule, state, heard_ms };
         let mut steps = journal.steps(&facts, attempts);
         GuardTimes::of(&facts, listing.created_ms, now_ms).tell(&schedule, &mut steps);
         Ok(Self {
@@ -115,32 +111,24 @@ impl RunView {
         })
     }
 
-    /// The place of a step among [`RunView::steps`].
-    pub fn place(&self, step: &str) -> Result<usize, LookError> {
-        let exact = self.steps.iter().position(|known| known.name == step);
-        if let Some(place) = exact {
-            return Ok(place);
-        }
-        let declared: Vec<_> = self.steps.iter().filter(|known| known.declared == step).collect();
-        let mut near: Vec<String> = declared.iter().map(|known| known.name.clone()).collect();
-        if near.is_empty() {
-            let names = self.steps.iter().map(|known| known.name.as_str());
-            near.extend(nearest(step, names).map(str::to_owned));
-        }
-        near.truncate(10);
-        let mut seen = BTreeSet::new();
-        let known = self.steps.iter().map(|step| &step.declared).filter(|name| seen.insert(*name));
-        let known = known.cloned().collect();
-        let (run, step) = (self.run.id.clone(), step.to_owned());
-        Err(LookError::UnknownStep { run, step, nearest: near, known })
-    }
-
     /// The steps that wait for guards, each with the guard that has not passed.
     #[must_use]
     pub fn guarded(&self) -> Vec<(&str, &str)> {
         let known = self.waits.iter().filter(|wait| wait.work.index() < self.steps.len());
         known
             .map(|wait| (self.steps[wait.work.index()].name.as_str(), wait.guard.as_str()))
+            .collect()
+    }
+
+    /// Returns the guards that the step at `place` has to pass, before it runs and before its end counts.
+    #[must_use]
+    pub fn guards(&self, place: usize) -> Vec<&str> {
+        let plan = self.schedule.plan();
+        let step = &plan.steps[place];
+        step.guards
+            .iter()
+            .chain(&step.ensures)
+            .map(|guard| plan.guards[*guard].name.as_str())
             .collect()
     }
 
@@ -235,33 +223,21 @@ pub(super) fn is_live(stored: &StoredLease, moment: &Moment) -> bool {
     !gone && stored.owner.boot == moment.boot && !stored.lease.is_stale(moment.at)
 }
 
-fn state_of(
-    schedule: &Schedule,
-    listing: &RunListing,
-    leader: Option<&StoredLease>,
-    last: Option<&Fact>,
-) -> RunState {
-    if let Some(end) = listing.end {
-        return RunState::Ended(end);
+/// Where a run stands. Its end is stored after its hooks have ended, so a run whose leader was killed before
+/// that was interrupted, though all its steps may have ended.
+fn state_of(listing: &RunListing, leader: Option<&StoredLease>) -> RunState {
+    match (listing.end, leader) {
+        (Some(end), _) => RunState::Ended(end),
+        (None, Some(leader)) => {
+            RunState::UnderWay { pid: leader.owner.process.as_ref().map(|own| own.pid) }
+        }
+        (None, None) => RunState::Interrupted,
     }
-    if let Some(leader) = leader {
-        return RunState::UnderWay { pid: leader.owner.process.as_ref().map(|own| own.pid) };
-    }
-    let engine = schedule.engine();
-    if schedule.len() == 0 || !engine.is_done() {
-        return RunState::Interrupted;
-    }
-    // One that ended before ends were kept, or was killed between its last step and its end.
-    let created = Timestamp::from_millis(listing.created_ms.unsigned_abs());
-    let at = last.map_or(created, |last| last.at);
-    RunState::Ended(RunEnd { at_ms: millis(at), outcome: schedule.outcome() })
 }
 
 /// Reads the steps of a run out of its journal.
 struct Journal<'a> {
     logs: &'a PathBuf,
-    /// Where those logs are that a killed leader has not given their names.
-    unnamed: BTreeMap<String, PathBuf>,
     schedule: &'a Schedule,
     state: RunState,
     heard_ms: Option<i64>,
@@ -359,14 +335,8 @@ impl Journal<'_> {
             why: None,
             peak_kib: None,
             cpu_ms: None,
-            log: self.log(grant),
+            log: log_path(self.logs, grant, &self.schedule.step(grant.work).name),
         }
-    }
-
-    fn log(&self, grant: Grant) -> PathBuf {
-        let log = log_path(self.logs, grant, &self.schedule.step(grant.work).name);
-        let name = log.file_name().and_then(|name| name.to_str());
-        name.and_then(|name| self.unnamed.get(name)).cloned().unwrap_or(log)
     }
 
     fn recorded(&self, record: AttemptRecord) -> AttemptView {

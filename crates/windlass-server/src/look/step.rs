@@ -117,7 +117,8 @@ pub struct AttemptView {
     pub signal: Option<i32>,
     /// What else there is to say about its end.
     pub why: Option<String>,
-    /// The most memory that one of its processes used, in KiB.
+    /// The most memory that one of its processes used, in KiB; none if that is not known, because it
+    /// was less than what its parent used.
     pub peak_kib: Option<u64>,
     /// The processor time that its processes used, in milliseconds.
     pub cpu_ms: Option<u64>,

@@ -1,5 +1,5 @@
-//! When the turn of a step comes that stands in line for a lock, as far as the habits of those tell
-//! who hold it and who stand before it.
+//! When the turn of a step comes that is queued for a lock, going by how long the holder and the
+//! steps ahead of it usually take.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,15 @@ use windlass_store::Store;
 use super::{Estimate, Expectations, HolderView, LookError, WaitReason};
 use crate::coordinator::plan_of;
 
-/// How many of a line are looked at; the turn of one further behind is anybody's guess.
+/// How many of a queue are looked at; nothing is estimated for a step further behind.
 const LOOKED_AT: usize = 16;
 
-/// Tells of the steps that hold or wait for names how long they usually take, from the earlier runs
-/// of their own workflows.
-pub(super) fn tell_habits(store: &mut Store, reasons: &mut [WaitReason]) -> Result<(), LookError> {
+/// Adds to the steps that hold or wait for names how long they usually take, from the earlier runs of
+/// their own workflows.
+pub(super) fn tell_habits<'a>(
+    store: &mut Store,
+    reasons: impl IntoIterator<Item = &'a mut WaitReason>,
+) -> Result<(), LookError> {
     let mut habits = Habits::default();
     for reason in reasons {
         let WaitReason::Name { holders, ahead, .. } = reason else { continue };
@@ -25,24 +28,29 @@ pub(super) fn tell_habits(store: &mut Store, reasons: &mut [WaitReason]) -> Resu
     Ok(())
 }
 
-/// What is known of workflows that were asked for.
+/// What is known of the runs and workflows that were looked up.
 #[derive(Default)]
 struct Habits {
+    /// The workflow of each run; none of a run that is gone or cannot be read.
+    runs: BTreeMap<String, Option<String>>,
     workflows: BTreeMap<String, Expectations>,
 }
 
 impl Habits {
-    /// How long `RUN/STEP` usually takes; none of whoever is no step.
+    /// How long `RUN/STEP` usually takes; none if the holder is no step.
     fn of(&mut self, store: &mut Store, holder: &str) -> Result<Option<i64>, LookError> {
         let Some((run, step)) = holder.split_once('/') else { return Ok(None) };
-        let Ok(record) = store.run(run) else { return Ok(None) };
-        let Ok(plan) = plan_of(&record) else { return Ok(None) };
-        if !self.workflows.contains_key(&plan.name) {
-            let known = Expectations::of(store, &plan.name, &record.id)?;
-            self.workflows.insert(plan.name.clone(), known);
+        if !self.runs.contains_key(run) {
+            let record = store.run(run).ok();
+            let plan = record.and_then(|record| plan_of(&record).ok());
+            self.runs.insert(run.to_owned(), plan.map(|plan| plan.name));
         }
-        let known = self.workflows.get(&plan.name).and_then(|known| known.step(step));
-        Ok(known.map(|expected| expected.median_ms))
+        let Some(workflow) = &self.runs[run] else { return Ok(None) };
+        if !self.workflows.contains_key(workflow) {
+            let known = Expectations::of(store, workflow, run)?;
+            self.workflows.insert(workflow.clone(), known);
+        }
+        Ok(self.workflows[workflow].step(step).map(|expected| expected.median_ms))
     }
 }
 

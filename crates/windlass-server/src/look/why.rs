@@ -1,26 +1,32 @@
-//! Why a step does not run: every reason, with who stands in the way, since when, and until when.
+//! Why steps do not run: every reason, with the holders, since when, and until when.
 
-use std::collections::{BTreeSet, VecDeque};
-
-use windlass_core::{Amount, EdgeKind, Grant, Name, Reason, Short, Shortage, Timestamp, WorkId};
-use windlass_store::{NameView, Process, Store, StoredLease, StoredTicket};
+use windlass_core::{Amount, Name};
+use windlass_store::Store;
 use windlass_workflow::EdgeCondition;
 
+use super::cause::{causes, skipped};
+use super::expected::Forecast;
 use super::find::found;
-use super::holder::Attempt;
+use super::reason::{Names, reasons};
 use super::run::{Seen, slate_of};
 use super::turn::tell_habits;
-use super::{
-    Estimate, Expectations, Expected, LookError, People, RunState, RunView, StepState, StepView,
-};
-use crate::clock::millis;
+use super::{Estimate, Expectations, Expected, LookError, RunState, RunView, StepState, StepView};
 
-/// Why a step is where it is.
+/// Why steps of a run are where they are.
 #[non_exhaustive]
 pub struct Explanation {
     /// The run, as it stood.
     pub view: RunView,
-    /// The step's place in it.
+    /// The steps that were asked about, in the order of [`RunView::steps`].
+    pub steps: Vec<StepExplanation>,
+    forecast: Forecast,
+}
+
+/// Why one step is where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StepExplanation {
+    /// The step's place in [`RunView::steps`].
     pub place: usize,
     /// Why it does not run; empty if it runs or has ended.
     pub reasons: Vec<WaitReason>,
@@ -28,10 +34,78 @@ pub struct Explanation {
     pub causes: Vec<Cause>,
     /// Why it was skipped, if it was.
     pub skipped: Option<Skipped>,
-    /// When it may start, as far as earlier runs tell.
-    pub estimate: Option<Estimate>,
     /// How long it usually takes.
     pub expected: Option<Expected>,
+}
+
+impl Explanation {
+    /// Explains the step called `step` of the run that `run` stands for, or all steps that a step of
+    /// that name became through its `each`.
+    pub fn of_step(store: &mut Store, run: &str, step: &str) -> Result<Self, LookError> {
+        Self::read(store, run, |view| view.places(step))
+    }
+
+    /// Explains all steps that wait in the run that `run` stands for; if it has ended, all that failed
+    /// or were cancelled.
+    pub fn of_run(store: &mut Store, run: &str) -> Result<Self, LookError> {
+        Self::read(store, run, |view| Ok(view.unsettled()))
+    }
+
+    fn read(
+        store: &mut Store,
+        run: &str,
+        choose: impl FnOnce(&RunView) -> Result<Vec<usize>, LookError>,
+    ) -> Result<Self, LookError> {
+        let dir = store.dir().to_owned();
+        let run = store.look(|transaction| found(transaction, &dir, run))??;
+        let slate = slate_of(store, &run.id);
+        let (seen, names) = store.look(|transaction| {
+            let names = Names::read(transaction)?;
+            Ok((Seen::of(transaction, run, &slate)?, names))
+        })?;
+        let mut view = RunView::of(seen, &dir)?;
+        let places = choose(&view)?;
+        let expectations = Expectations::of(store, &view.workflow, &view.run.id)?;
+        let mut found = reasons(&names, &mut view, &places);
+        tell_habits(store, found.iter_mut().flatten())?;
+        let explained = places.into_iter().zip(found).map(|(place, reasons)| StepExplanation {
+            place,
+            causes: causes(&view.steps, place),
+            skipped: skipped(&view.steps, place),
+            expected: expectations.step(&view.steps[place].name),
+            reasons,
+        });
+        let steps = explained.collect();
+        let forecast = Forecast::of(&view.steps, view.now_ms, &expectations);
+        Ok(Self { view, steps, forecast })
+    }
+
+    /// Returns when a step may start, as far as earlier runs tell.
+    #[must_use]
+    pub fn estimate(&self, step: &StepExplanation) -> Option<Estimate> {
+        if step.reasons.is_empty() {
+            return None;
+        }
+        let RunView { steps, now_ms, .. } = &self.view;
+        let estimate = self.forecast.estimate(steps, *now_ms, step.place);
+        estimate.or_else(|| Estimate::of_turn(&step.reasons, *now_ms))
+    }
+}
+
+impl RunView {
+    /// The places of the steps that wait, or of those that failed or were cancelled if the run has
+    /// ended. A running step waits if a guard holds up its end.
+    fn unsettled(&self) -> Vec<usize> {
+        use StepState::{Cancelled, Failed, Interrupted, Retrying, Running, Waiting};
+        let guarded = self.guarded();
+        let is_wanted = |step: &StepView| match (self.state, step.state) {
+            (RunState::Ended(_), state) => matches!(state, Failed | Cancelled),
+            (_, Running) => guarded.iter().any(|(name, _)| *name == step.name),
+            (_, state) => matches!(state, Waiting | Retrying { .. } | Interrupted),
+        };
+        let steps = self.steps.iter().enumerate();
+        steps.filter(|(_, step)| is_wanted(step)).map(|(place, _)| place).collect()
+    }
 }
 
 /// Why a step was skipped.
@@ -51,7 +125,7 @@ pub enum Skipped {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitReason {
-    /// Nobody leads the run.
+    /// The run is interrupted: no process leads it.
     Interrupted,
     /// A step has to end first.
     Step {
@@ -95,7 +169,7 @@ pub enum WaitReason {
         free: Amount,
         /// The steps that have some of it.
         holders: Vec<String>,
-        /// The step that some of it is set aside for.
+        /// The step that some of it is reserved for.
         set_aside_for: Option<String>,
     },
     /// Too much was started lately.
@@ -107,22 +181,22 @@ pub enum WaitReason {
         /// When there is enough; none if others come first.
         at_ms: Option<i64>,
     },
-    /// Others stand before it in the run's own line.
+    /// Other steps are ahead of it in the run's queue.
     Line {
         /// How many.
         ahead: usize,
         /// The first of them.
         first: String,
     },
-    /// A name that the whole machine shares is somebody else's.
+    /// Another holder has a name that all who use the store share.
     Name {
         /// The name.
         name: Name,
         /// Who has it.
         holders: Vec<HolderView>,
-        /// Who stands before it in line.
+        /// Who is ahead of it in the queue.
         ahead: Vec<HolderView>,
-        /// Since when it stands in line.
+        /// Since when it is in the queue.
         since_ms: i64,
     },
     /// Its turn has come.
@@ -157,299 +231,4 @@ pub struct Cause {
     pub place: usize,
     /// The blocked steps in between, from the one that is asked about.
     pub through: Vec<usize>,
-}
-
-impl Explanation {
-    /// Why the step called `step` of the run that `run` stands for is where it is.
-    pub fn of(store: &mut Store, run: &str, step: &str) -> Result<Self, LookError> {
-        let dir = store.dir().to_owned();
-        let run = store.look(|transaction| found(transaction, run))??;
-        let slate = slate_of(store, &run.id);
-        let (seen, names, people) = store.look(|transaction| {
-            let names = transaction.overview()?;
-            let people = people(transaction, &names)?;
-            Ok((Seen::of(transaction, run, &slate)?, names, people))
-        })?;
-        let mut view = RunView::of(seen, &dir)?;
-        let place = view.place(step)?;
-        let expectations = Expectations::of(store, &view.workflow, &view.run.id)?;
-        let mut reasons = Asking { names: &names, people: &people }.reasons(&mut view, place);
-        tell_habits(store, &mut reasons)?;
-        let estimate = Estimate::of(&view, &expectations, place).filter(|_| !reasons.is_empty());
-        Ok(Self {
-            causes: causes(&view.steps, place),
-            skipped: skipped(&view.steps, place),
-            estimate: estimate.or_else(|| Estimate::of_turn(&reasons, view.now_ms)),
-            expected: expectations.step(&view.steps[place].name),
-            reasons,
-            place,
-            view,
-        })
-    }
-
-    /// The step that is asked about.
-    #[must_use]
-    pub fn step(&self) -> &StepView {
-        &self.view.steps[self.place]
-    }
-}
-
-fn people(
-    transaction: &windlass_store::Transaction<'_>,
-    names: &[NameView],
-) -> Result<People, windlass_store::StoreError> {
-    let held = names.iter().flat_map(|name| &name.leases).map(|stored| &stored.lease.holder);
-    let wanted = names.iter().flat_map(|name| &name.tickets).map(|stored| &stored.ticket.holder);
-    let holders: Vec<_> = held.chain(wanted).map(windlass_core::HolderId::as_str).collect();
-    People::read(transaction, &holders)
-}
-
-/// The names of the machine, and who is behind them.
-struct Asking<'a> {
-    names: &'a [NameView],
-    people: &'a People,
-}
-
-impl Asking<'_> {
-    fn reasons(&self, view: &mut RunView, place: usize) -> Vec<WaitReason> {
-        if view.steps[place].state.is_end() {
-            return Vec::new();
-        }
-        let work = WorkId::from_index(place);
-        match (view.state, view.steps[place].state) {
-            // One that has run, and must hold something before it counts as a success.
-            (RunState::UnderWay { .. }, StepState::Running) => guards(view, work),
-            (RunState::UnderWay { .. }, _) => self.live_reasons(view, work),
-            _ => lasting_reasons(view, work),
-        }
-    }
-
-    /// Why a step of a run that somebody leads does not run.
-    fn live_reasons(&self, view: &mut RunView, work: WorkId) -> Vec<WaitReason> {
-        let before = view.schedule.reasons(work);
-        let refused = self.refused(view);
-        view.schedule.settle(|work| refused.contains(&work));
-        let now = view.schedule.reasons(work);
-        // What time alone has ended since is for its leader to find out.
-        let found = if now.is_empty() { before } else { now };
-        let mut reasons = self.names_of(view, work);
-        reasons.extend(guards(view, work));
-        found.iter().for_each(|reason| reasons.extend(translated(view, work, reason)));
-        if reasons.len() > 1 {
-            reasons.retain(|reason| *reason != WaitReason::Starting);
-        }
-        reasons
-    }
-
-    /// The steps that stand in line for names.
-    fn refused(&self, view: &RunView) -> BTreeSet<WorkId> {
-        let tickets = self.names.iter().flat_map(|name| &name.tickets);
-        let attempts = tickets.filter_map(|stored| Attempt::read(stored.ticket.holder.as_str()));
-        let own = attempts.filter(|attempt| attempt.run == view.run.id);
-        let grants = own.map(|attempt| attempt.grant);
-        grants
-            .filter(|grant| next_attempt(view, grant.work) == *grant)
-            .map(|grant| grant.work)
-            .collect()
-    }
-
-    /// The names that refuse a step.
-    fn names_of(&self, view: &RunView, work: WorkId) -> Vec<WaitReason> {
-        let grant = next_attempt(view, work);
-        let mut reasons = Vec::new();
-        for seen in self.names {
-            let own = |stored: &StoredTicket| {
-                Attempt::read(stored.ticket.holder.as_str())
-                    .is_some_and(|attempt| attempt.run == view.run.id && attempt.grant == grant)
-            };
-            let Some(place) = seen.tickets.iter().position(own) else { continue };
-            let ticket = &seen.tickets[place];
-            // It may have been refused, and be there for it by now, while it waits for others.
-            let is_there = seen.leases.is_empty() && place == 0;
-            if ticket.ticket.refused.contains(&seen.name) && !is_there {
-                let holders = seen.leases.iter().map(|lease| self.holder(lease)).collect();
-                let ahead = seen.tickets[..place].iter();
-                let ahead = ahead.map(|stored| self.waiter(&seen.name, stored)).collect();
-                let (name, since_ms) = (seen.name.clone(), ticket.since_ms);
-                reasons.push(WaitReason::Name { name, holders, ahead, since_ms });
-            }
-        }
-        reasons
-    }
-
-    fn holder(&self, stored: &StoredLease) -> HolderView {
-        let process = stored.owner.process.as_ref();
-        HolderView {
-            name: self.people.name(&stored.lease.holder),
-            since_ms: stored.owner.since_ms,
-            pid: process.map(|process| process.pid),
-            command: process.and_then(command_of),
-            weight: stored.lease.weight,
-            gone: stored.owner.is_gone(),
-            usually_ms: None,
-        }
-    }
-
-    fn waiter(&self, name: &Name, stored: &StoredTicket) -> HolderView {
-        let process = stored.process.as_ref();
-        let need = stored.ticket.needs.iter().find(|need| need.name == *name);
-        HolderView {
-            name: self.people.name(&stored.ticket.holder),
-            since_ms: stored.since_ms,
-            pid: process.map(|process| process.pid),
-            command: process.and_then(command_of),
-            weight: need.map_or(1, |need| need.weight),
-            gone: stored.is_gone(),
-            usually_ms: None,
-        }
-    }
-}
-
-/// Why a step of a run that nobody leads would not run at once if somebody did.
-fn lasting_reasons(view: &RunView, work: WorkId) -> Vec<WaitReason> {
-    let lasting = |reason: &&Reason| {
-        matches!(reason, Reason::Dependency(_) | Reason::Gate | Reason::Retry { .. })
-    };
-    let found = view.schedule.reasons(work);
-    let found = found.iter().filter(lasting);
-    let lasting = found.flat_map(|reason| translated(view, work, reason));
-    let guards = guards(view, work);
-    std::iter::once(WaitReason::Interrupted).chain(guards).chain(lasting).collect()
-}
-
-/// What the engine says, with names in the place of numbers.
-fn translated(view: &RunView, work: WorkId, reason: &Reason) -> Vec<WaitReason> {
-    let name = |work: WorkId| view.steps[work.index()].name.clone();
-    match reason {
-        Reason::Dependency(dependency) => {
-            let condition = condition_of(dependency.kind);
-            vec![WaitReason::Step { place: dependency.work.index(), condition }]
-        }
-        Reason::Gate if guards(view, work).is_empty() => {
-            let plan = view.schedule.plan();
-            let guards = plan.steps[work.index()].guards.iter();
-            let guards = guards.map(|place| plan.guards[*place].name.clone()).collect();
-            vec![WaitReason::Gate { guards }]
-        }
-        Reason::Retry { at } => {
-            let attempt = next_attempt(view, work).attempt;
-            vec![WaitReason::Retry { at_ms: millis(*at), attempt }]
-        }
-        Reason::Short { shortage, holders, set_aside_for } => {
-            let holders = holders.iter().map(|work| name(*work)).collect();
-            vec![short(view, shortage, holders, set_aside_for.map(name))]
-        }
-        // The names and guards that refuse it are told by themselves.
-        Reason::Outside | Reason::Gate | Reason::Line { ahead: 0, .. } => Vec::new(),
-        Reason::Line { ahead, first } => {
-            vec![WaitReason::Line { ahead: *ahead, first: name(*first) }]
-        }
-        _ => vec![WaitReason::Starting],
-    }
-}
-
-fn next_attempt(view: &RunView, work: WorkId) -> Grant {
-    let begun = view.schedule.engine().attempts(work).unwrap_or_default();
-    Grant { work, attempt: begun + 1 }
-}
-
-/// The guards that a step waits for.
-fn guards(view: &RunView, work: WorkId) -> Vec<WaitReason> {
-    let own = view.waits.iter().filter(|wait| wait.work == work);
-    own.map(|wait| WaitReason::Guard {
-        guard: wait.guard.clone(),
-        since_ms: wait.since_ms,
-        checks: wait.checks,
-        said: wait.said.clone(),
-        escalated: wait.escalated,
-    })
-    .collect()
-}
-
-fn short(
-    view: &RunView,
-    shortage: &Shortage,
-    holders: Vec<String>,
-    set_aside_for: Option<String>,
-) -> WaitReason {
-    let (name, wanted) = (view.schedule.resource(shortage.resource).to_owned(), shortage.wanted);
-    match shortage.why {
-        Short::Limit { free, set_aside } => {
-            let free = Amount::from_steps(u64::try_from((free - set_aside).max(0)).unwrap_or(0));
-            WaitReason::Resource { name, wanted, free, holders, set_aside_for }
-        }
-        Short::Rate { at } | Short::Quota { at } => {
-            let at_ms = (at != Timestamp::MAX).then(|| millis(at));
-            WaitReason::Rate { name, wanted, at_ms }
-        }
-        _ => WaitReason::Rate { name, wanted, at_ms: None },
-    }
-}
-
-/// The command line of a process that lives where we can see it.
-fn command_of(process: &Process) -> Option<String> {
-    let line = std::fs::read(format!("/proc/{}/cmdline", process.pid)).ok()?;
-    // Looked at afterwards, so that it is not that of another life of the same number.
-    if !process.is_in_sight() || process.is_gone() {
-        return None;
-    }
-    let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
-    Some(words.join(" ").trim().to_owned()).filter(|line| !line.is_empty())
-}
-
-fn condition_of(kind: EdgeKind) -> EdgeCondition {
-    match kind {
-        EdgeKind::Success => EdgeCondition::Success,
-        EdgeKind::Done => EdgeCondition::Done,
-        EdgeKind::Failed => EdgeCondition::Failed,
-    }
-}
-
-/// The steps that failed or were cancelled, and so block the one at `place`; each by the shortest
-/// way.
-fn causes(steps: &[StepView], place: usize) -> Vec<Cause> {
-    if steps[place].state != StepState::Blocked {
-        return Vec::new();
-    }
-    let (mut seen, mut causes) = (BTreeSet::from([place]), Vec::new());
-    let mut open = VecDeque::from([(place, Vec::new())]);
-    while let Some((step, through)) = open.pop_front() {
-        for edge in &steps[step].after {
-            let state = steps[edge.step].state;
-            if !blocks(edge.condition, state) || !seen.insert(edge.step) {
-                continue;
-            }
-            if state == StepState::Blocked {
-                let mut through: Vec<usize> = through.clone();
-                through.push(edge.step);
-                open.push_back((edge.step, through));
-            } else {
-                causes.push(Cause { place: edge.step, through: through.clone() });
-            }
-        }
-    }
-    causes
-}
-
-fn skipped(steps: &[StepView], place: usize) -> Option<Skipped> {
-    if steps[place].state != StepState::Skipped {
-        return None;
-    }
-    let fine = |edge: &&windlass_workflow::Edge| {
-        let state = steps[edge.step].state;
-        edge.condition == EdgeCondition::Failed
-            && matches!(state, StepState::Success | StepState::Skipped)
-    };
-    let unneeded = steps[place].after.iter().find(fine);
-    Some(unneeded.map_or(Skipped::When, |edge| Skipped::NoFailure { place: edge.step }))
-}
-
-/// Whether a step that ended so can no longer end as one behind it needs.
-fn blocks(condition: EdgeCondition, state: StepState) -> bool {
-    use StepState::{Blocked, Cancelled, Failed};
-    match condition {
-        EdgeCondition::Success => matches!(state, Failed | Blocked | Cancelled),
-        EdgeCondition::Done => false,
-        EdgeCondition::Failed => matches!(state, Blocked | Cancelled),
-    }
 }

@@ -28,8 +28,9 @@ impl RunRecords for Draft {
     }
 
     fn insert_run(&self, run: &RunRecord, at_ms: i64) -> Result<(), StoreError> {
-        let RunRecord { id, workflow, file, .. } = run.clone();
-        let listing = RunListing { id: id.clone(), workflow, file, created_ms: at_ms, end: None };
+        let RunRecord { id, workflow, file, uid, .. } = run.clone();
+        let (created_ms, end) = (at_ms, None);
+        let listing = RunListing { id: id.clone(), workflow, file, created_ms, end, uid };
         let runs = &mut self.tables().runs;
         runs.order.push(id.clone());
         runs.records.insert(id, (run.clone(), listing));

@@ -3,14 +3,15 @@
 //! SQLite's own waiting is unfair and can starve one of many; the kernel's queue for a lock on a
 //! file does not. The gate also remembers which store was made behind it.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::access::Access;
 use crate::error::StoreError;
 
 /// How long the same one may be inside before the others give up. How many others stand before
@@ -26,14 +27,51 @@ pub(super) struct Gate {
     /// Which file that is.
     inode: (u64, u64),
     path: PathBuf,
+    mode: Opened,
     stop: Box<dyn Fn() -> bool + Send>,
 }
 
+/// How the file is open.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Opened {
+    /// To pass it.
+    ToWrite,
+    /// To look what is behind it: this process may do no more.
+    ToRead,
+}
+
 impl Gate {
+    /// Opens the gate of the store in `dir`, or makes it.
     pub(super) fn open(dir: &Path) -> Result<Self, StoreError> {
         let path = dir.join("gate");
-        let (file, inode) = open(&path)?;
-        Ok(Self { file, inode, path, stop: Box::new(|| false) })
+        let file = Access::open(&path, File::options().read(true).write(true));
+        Self::of(path, file, Opened::ToWrite)
+    }
+
+    /// Opens the gate of the store in `dir`, if only to read.
+    pub(super) fn open_existing(dir: &Path) -> Result<Self, StoreError> {
+        let path = dir.join("gate");
+        match File::options().read(true).write(true).open(&path) {
+            Err(error) if is_refused(&error) => {
+                let file = File::open(&path);
+                Self::of(path, file, Opened::ToRead)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::open(dir),
+            file => Self::of(path, file, Opened::ToWrite),
+        }
+    }
+
+    fn of(path: PathBuf, file: io::Result<File>, mode: Opened) -> Result<Self, StoreError> {
+        let opened = file.and_then(|file| Ok((inode(&file)?, file)));
+        match opened {
+            Ok((inode, file)) => Ok(Self { file, inode, path, mode, stop: Box::new(|| false) }),
+            Err(source) => Err(StoreError::Io { path, source }),
+        }
+    }
+
+    /// Returns whether this process may only look at what is behind the gate.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.mode == Opened::ToRead
     }
 
     pub(super) fn interrupt_when(&mut self, stop: Box<dyn Fn() -> bool + Send>) {
@@ -45,6 +83,9 @@ impl Gate {
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        if self.is_read_only() {
+            return Err(StoreError::ReadOnly { path: self.path.clone() });
+        }
         self.enter()?;
         let result = self.check_place().and_then(|()| act(self));
         self.file.unlock().map_err(|source| self.io(source))?;
@@ -70,7 +111,10 @@ impl Gate {
             Ok(()) => Ok(()),
             Err(TryLockError::WouldBlock) => self.queue().or_else(|given_up| {
                 // The lock may still come, to the file that it was asked for; this is another one.
-                (self.file, self.inode) = open(&self.path)?;
+                let file = File::options().read(true).write(true).open(&self.path);
+                let file = file.map_err(|source| self.io(source))?;
+                self.inode = inode(&file).map_err(|source| self.io(source))?;
+                self.file = file;
                 Err(given_up)
             }),
             Err(TryLockError::Error(source)) => Err(self.io(source)),
@@ -137,14 +181,14 @@ impl Gate {
     }
 }
 
-fn open(path: &Path) -> Result<(File, (u64, u64)), StoreError> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let opened = options.open(path).and_then(|file| {
-        let metadata = file.metadata()?;
-        Ok((file, (metadata.dev(), metadata.ino())))
-    });
-    opened.map_err(|source| StoreError::Io { path: path.to_owned(), source })
+fn inode(file: &File) -> io::Result<(u64, u64)> {
+    let found = file.metadata()?;
+    Ok((found.dev(), found.ino()))
+}
+
+/// Returns whether a file could not be opened because it must not be written to.
+fn is_refused(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
 #[cfg(test)]

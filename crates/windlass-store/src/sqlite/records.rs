@@ -116,7 +116,7 @@ impl Records for SqliteRecords<'_> {
     fn put_lease(&self, stored: &StoredLease) -> Result<(), StoreError> {
         let upsert = format!(
             "INSERT OR REPLACE INTO lease ({LEASE}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
-             ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)"
+             ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)"
         );
         let StoredLease { name, lease, owner } = stored;
         let process = owner.process.as_ref();
@@ -143,6 +143,7 @@ impl Records for SqliteRecords<'_> {
             group.map(|group| group.leader),
             group.map(|group| group.started),
             group.map(|group| group.session),
+            owner.uid,
         ];
         self.execute(&upsert, values)?;
         Ok(())

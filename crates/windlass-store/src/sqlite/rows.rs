@@ -11,7 +11,7 @@ use crate::records::{Group, Owner, StoredLease, Tree};
 /// The columns of a lease, in the order in which [`lease`] reads them.
 pub(super) const LEASE: &str = "kind, name, holder, token, weight, since_ns, heartbeat_ns, \
     timeout_ns, max_hold_ns, presence, remains, since_ms, boot, pid, started, namespace, mark, \
-    group_leader, group_started, group_session";
+    group_leader, group_started, group_session, uid";
 
 pub(super) fn lease(row: &Row<'_>) -> rusqlite::Result<StoredLease> {
     let terms = LeaseTerms {
@@ -30,6 +30,7 @@ pub(super) fn lease(row: &Row<'_>) -> rusqlite::Result<StoredLease> {
         boot: row.get(12)?,
         process: process(row, 12)?,
         tree: tree(row)?,
+        uid: row.get(20)?,
     };
     Ok(StoredLease { name: name_of(&row.get::<_, String>(0)?, row.get(1)?), lease, owner })
 }

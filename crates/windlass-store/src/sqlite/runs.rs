@@ -27,17 +27,18 @@ impl RunRecords for SqliteRecords<'_> {
     }
 
     fn insert_run(&self, run: &RunRecord, at_ms: i64) -> Result<(), StoreError> {
-        let RunRecord { id, workflow, file, text, dir, params, steps, jobs } = run;
-        let insert = "INSERT INTO run (id, workflow, file, text, dir, params, steps, jobs, created_ms) \
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        let RunRecord { id, workflow, file, text, dir, params, steps, jobs, uid } = run;
+        let insert = "INSERT INTO run (id, workflow, file, text, dir, params, steps, jobs, uid, created_ms) \
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
         let dir = dir.to_string_lossy();
         let (params, steps) = (json(params), json(steps));
-        self.execute(insert, params![id, workflow, file, text, dir, params, steps, jobs, at_ms])?;
+        let row = params![id, workflow, file, text, dir, params, steps, jobs, uid, at_ms];
+        self.execute(insert, row)?;
         Ok(())
     }
 
     fn runs(&self, prefix: &str) -> Result<Vec<RunRecord>, StoreError> {
-        let query = "SELECT id, workflow, file, text, dir, params, steps, jobs FROM run \
+        let query = "SELECT id, workflow, file, text, dir, params, steps, jobs, uid FROM run \
             WHERE substr(id, 1, length(?1)) = ?1 LIMIT 2";
         self.all(query, [prefix], |row| {
             Ok(RunRecord {
@@ -49,6 +50,7 @@ impl RunRecords for SqliteRecords<'_> {
                 params: of_json(row, 5)?,
                 steps: of_json(row, 6)?,
                 jobs: row.get(7)?,
+                uid: row.get(8)?,
             })
         })
     }
@@ -60,7 +62,7 @@ impl RunRecords for SqliteRecords<'_> {
     ) -> Result<Vec<RunListing>, StoreError> {
         let query = |condition: &str| {
             format!(
-                "SELECT id, workflow, file, created_ms, ended_ms, outcome FROM run {condition} \
+                "SELECT id, workflow, file, created_ms, ended_ms, outcome, uid FROM run {condition} \
                  ORDER BY created_ms DESC, rowid DESC LIMIT ?1"
             )
         };
@@ -78,12 +80,12 @@ impl RunRecords for SqliteRecords<'_> {
 
     fn listing(&self, run: &str) -> Result<Option<RunListing>, StoreError> {
         let query =
-            "SELECT id, workflow, file, created_ms, ended_ms, outcome FROM run WHERE id = ?1";
+            "SELECT id, workflow, file, created_ms, ended_ms, outcome, uid FROM run WHERE id = ?1";
         Ok(self.all(query, [run], listing)?.pop())
     }
 
     fn open_runs(&self) -> Result<Vec<RunListing>, StoreError> {
-        let query = "SELECT id, workflow, file, created_ms, ended_ms, outcome FROM run \
+        let query = "SELECT id, workflow, file, created_ms, ended_ms, outcome, uid FROM run \
             WHERE ended_ms IS NULL ORDER BY created_ms DESC, rowid DESC";
         self.all(query, [], listing)
     }
@@ -191,6 +193,7 @@ fn listing(row: &Row<'_>) -> rusqlite::Result<RunListing> {
         file: row.get(2)?,
         created_ms: row.get(3)?,
         end: end(row, 4)?,
+        uid: row.get(6)?,
     })
 }
 

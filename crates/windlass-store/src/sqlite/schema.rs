@@ -8,6 +8,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, named_params};
 
+use crate::access::Access;
 use crate::bell::unique;
 use crate::error::StoreError;
 use crate::moment::{BootClock, Clock};
@@ -15,7 +16,7 @@ use crate::moment::{BootClock, Clock};
 /// "WNDL": tells our files from other SQLite files.
 const APPLICATION_ID: i32 = 0x574e_444c;
 /// The version of the tables.
-pub(super) const VERSION: i32 = 3;
+pub(super) const VERSION: i32 = 4;
 
 /// Whether a store has been made here before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +86,8 @@ fn change(
 fn create(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     transaction.execute_batch(include_str!("runs.sql"))?;
     tables(transaction)?;
-    from_2(transaction)
+    from_2(transaction)?;
+    from_3(transaction)
 }
 
 /// Brings the tables of an older version up to date.
@@ -93,12 +95,19 @@ fn from(version: i32, transaction: &Transaction<'_>) -> Result<(), StoreError> {
     if version == 1 {
         from_1(transaction)?;
     }
-    from_2(transaction)
+    if version <= 2 {
+        from_2(transaction)?;
+    }
+    from_3(transaction)
 }
 
 fn from_2(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     transaction.execute_batch(include_str!("migrate-3.sql"))?;
     Ok(transaction.execute_batch(include_str!("runs-3.sql"))?)
+}
+
+fn from_3(transaction: &Transaction<'_>) -> Result<(), StoreError> {
+    Ok(transaction.execute_batch(include_str!("migrate-4.sql"))?)
 }
 
 fn tables(transaction: &Transaction<'_>) -> Result<(), StoreError> {
@@ -130,6 +139,9 @@ fn keep_copy(connection: &Connection, path: &Path, version: i32) -> Result<(), S
     if let Err(source) = removed.or_else(|e| if copy.exists() { Err(e) } else { Ok(()) }) {
         return Err(StoreError::Io { path: copy, source });
     }
+    // SQLite takes an empty file for none, and keeps its mode.
+    Access::create_missing(&copy)
+        .map_err(|source| StoreError::Io { path: copy.clone(), source })?;
     // A path is bytes, of which SQLite makes a text without looking at them.
     connection.execute("VACUUM INTO CAST(?1 AS TEXT)", [copy.as_os_str().as_bytes()])?;
     Ok(())

@@ -174,6 +174,7 @@ suite! {
         a_process_that_cannot_be_seen_is_judged_by_its_heartbeats
         what_is_left_of_a_holder_is_told_before_its_hold_is_given_away
         one_process_beats_for_all_it_holds
+        a_named_process_that_lives_needs_no_heartbeats
         semaphores_are_declared_and_never_exceeded
         a_failed_transaction_leaves_nothing
         names_that_cannot_be_names_are_refused

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use rusqlite::Connection;
-use windlass_store::{Claim, Claimed, HolderId, Name, Need, Store, StoreError};
+use windlass_store::{Claim, Claimed, HolderId, Name, Need, Network, Store, StoreError, Topic};
 
 fn claim(store: &mut Store, holder: &str, name: &str) -> Result<Claimed, StoreError> {
     let (holder, needs) = (HolderId::new(holder), [Need::one(Name::Lock(name.to_owned()))]);
@@ -135,8 +135,96 @@ fn a_store_that_must_not_be_written_says_so() {
     let dir = made();
     let mode = |mode| fs::Permissions::from_mode(mode);
     fs::set_permissions(dir.path().join("store.db"), mode(0o400)).expect("a mode");
-    let error = refused(dir.path());
+    fs::set_permissions(dir.path(), mode(0o500)).expect("a mode");
+    let opened = Store::open(dir.path());
+    let written = opened.and_then(|mut store| claim(&mut store, "b", "y"));
+    let error = written.expect_err("it must not be written");
     assert!(matches!(error, StoreError::ReadOnly { .. } | StoreError::Io { .. }), "{error}");
+    let mut store = Store::open_existing(dir.path(), Network::Refuse).expect("it can be read");
+    assert_eq!(store.overview().expect("it can be read").len(), 1);
+    fs::set_permissions(dir.path(), mode(0o700)).expect("a mode");
+}
+
+#[test]
+fn where_there_is_no_store_none_is_made_to_look_at() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for path in [dir.path().to_owned(), dir.path().join("typo")] {
+        let opened = Store::open_existing(&path, Network::Refuse).map(drop);
+        assert!(matches!(opened, Err(StoreError::NoStore { .. })), "{opened:?}");
+    }
+    assert_eq!(fs::read_dir(dir.path()).expect("it is there").count(), 0);
+}
+
+fn modes(dir: &Path) -> Vec<(String, u32)> {
+    let mut modes: Vec<_> = fs::read_dir(dir)
+        .expect("it is there")
+        .map(|entry| {
+            let entry = entry.expect("it can be listed");
+            let name = entry.file_name().into_string().expect("plain");
+            (name, entry.metadata().expect("it is there").mode() & 0o7777)
+        })
+        .collect();
+    modes.sort();
+    modes
+}
+
+#[test]
+fn what_a_store_creates_is_for_whom_its_directory_is() {
+    for (mode, file, bells) in [(0o755, 0o600, 0o700), (0o2770, 0o660, 0o2770)] {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).expect("a mode");
+        let mut store = Store::open(dir.path()).expect("it can be made");
+        assert_eq!(token(claim(&mut store, "a", "x")), 1);
+        let bell = store.hang(&Topic::Turn).expect("it hangs");
+        let files = ["gate", "store.db", "store.db-shm", "store.db-wal"].map(|name| (name, file));
+        let all: Vec<_> = [("bells", bells)].into_iter().chain(files).collect();
+        let found = modes(dir.path());
+        assert_eq!(
+            found.iter().map(|(n, m)| (n.as_str(), *m)).collect::<Vec<_>>(),
+            all,
+            "{mode:o}"
+        );
+        let turn = dir.path().join("bells/turn");
+        assert_eq!(modes(&turn), [(bell.name().to_owned(), file)], "{mode:o}");
+    }
+}
+
+#[test]
+fn the_files_of_an_older_version_are_closed_to_other_users() {
+    let dir = made();
+    let path = dir.path().join("store.db");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("a mode");
+    drop(Store::open(dir.path()).expect("it opens"));
+    assert_eq!(fs::metadata(&path).expect("it is there").mode() & 0o777, 0o600);
+}
+
+#[test]
+fn a_store_that_is_shared_stays_what_it_was() {
+    let dir = made();
+    let gid = fs::metadata(dir.path()).expect("it is there").gid();
+    let mut store = Store::share(dir.path(), Network::Refuse, gid).expect("it is ours");
+    assert!(store.access().is_shared());
+    assert_eq!(store.overview().expect("it can be read").len(), 1);
+    let files = modes(dir.path()).into_iter().map(|(_, mode)| mode);
+    assert!(files.clone().all(|mode| mode == 0o660), "{:?}", modes(dir.path()));
+}
+
+#[test]
+fn the_third_version_migrates_and_its_runs_are_nobodys() {
+    let dir = made();
+    let store = Connection::open(dir.path().join("store.db")).expect("the file");
+    store
+        .execute_batch(
+            "ALTER TABLE run DROP COLUMN uid; ALTER TABLE lease DROP COLUMN uid;
+             INSERT INTO run (id, file, text, dir, created_ms) VALUES ('27a2', 'f', '', '/', 0);
+             PRAGMA user_version = 3",
+        )
+        .expect("SQL");
+    drop(store);
+    let mut store = Store::open(dir.path()).expect("it migrates");
+    assert_eq!(store.run("27a2").expect("it is there").uid, None);
+    assert_eq!(store.overview().expect("it can be read")[0].leases[0].owner.uid, None);
+    assert!(dir.path().join("store.version-3.db").exists(), "a copy is kept");
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub(crate) struct StepTable {
     /// How much of which resource it takes while it runs.
     #[serde(rename = "use")]
     pub(crate) uses: Given<Entries<Quantity>>,
-    /// Names that it holds alone on this machine while it runs, taken together or not at all.
+    /// Names that it holds alone among all that use the same store, taken together or not at all.
     pub(crate) lock: Given<OneOrMany>,
     /// How many slots of which semaphores it holds while it runs.
     pub(crate) semaphore: Given<NamesOr<i64>>,
@@ -43,6 +43,10 @@ pub(crate) struct StepTable {
     pub(crate) timeout: Given<String>,
     /// How long it may take to end after SIGTERM before it is killed, such as "30s".
     pub(crate) grace: Given<String>,
+    /// How long the processes that it leaves running may take to end by themselves. Default: "2s".
+    pub(crate) linger: Given<String>,
+    /// How much of what one attempt prints is kept, its beginning and its end, such as "100M".
+    pub(crate) log_limit: Given<Quantity>,
     /// Whether and when it is tried again.
     pub(crate) retry: Given<RetryTable>,
     /// Shell text that runs once at the end, whatever happened.
@@ -69,6 +73,10 @@ pub(crate) struct DefaultsTable {
     pub(crate) timeout: Given<String>,
     /// How long a step may take to end after SIGTERM before it is killed, such as "30s".
     pub(crate) grace: Given<String>,
+    /// How long the processes that a step leaves running may take to end by themselves. Default: "2s".
+    pub(crate) linger: Given<String>,
+    /// How much of what one attempt prints is kept, its beginning and its end, such as "100M".
+    pub(crate) log_limit: Given<Quantity>,
     /// Whether and when a step is tried again.
     pub(crate) retry: Given<RetryTable>,
     /// Environment variables, on top of those of `[env]`.

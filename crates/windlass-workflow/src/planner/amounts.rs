@@ -8,6 +8,7 @@ use crate::file::Quantity;
 use crate::mistake::Mistake;
 use crate::notes::Notes;
 use crate::size::{SizeError, parse_size};
+use crate::written::Given;
 
 /// The amount that is written; `place` is how to call it.
 pub(super) fn amount(
@@ -22,6 +23,21 @@ pub(super) fn amount(
     };
     notes.mistake(Mistake::new(span, format!("{place}: {error}"), "not an amount").help(help));
     None
+}
+
+/// The least that a log may be limited to.
+const LEAST_LOG_BYTES: u64 = 1 << 10;
+
+/// The limit of a log at a key, in bytes.
+pub(super) fn log_limit(written: &Given<Quantity>, place: &str, notes: &Notes) -> Option<u64> {
+    let (quantity, span) = written.placed()?;
+    let bytes = amount(quantity, span.clone(), place, notes)?.steps() / Amount::from(1).steps();
+    if bytes < LEAST_LOG_BYTES {
+        let message = format!("{place} is less than 1 KiB");
+        let help = "write a size such as \"100M\"; what is beyond it is left out of the log";
+        notes.mistake(Mistake::new(span, message, "too small").help(help));
+    }
+    Some(bytes)
 }
 
 const NUMBER: &str = "write 0 or more, with at most four decimals, or a size such as \"4G\"";

@@ -1,9 +1,10 @@
 //! The steps as they are declared, and the places of the steps that each of them stands for.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::each::Each;
+use super::fixed::EachTexts;
 use crate::file::{File, StepTable};
 use crate::limits;
 use crate::mistake::Mistake;
@@ -43,12 +44,11 @@ impl DeclaredStep<'_> {
 }
 
 impl<'f> Declared<'f> {
-    pub(super) fn all(file: &'f File, notes: &Notes) -> Self {
+    pub(super) fn all(file: &'f File, each_texts: &EachTexts<'_>, notes: &Notes) -> Self {
         let mut all = Self { steps: Vec::new(), places: HashMap::new(), instances: HashMap::new() };
-        let params: BTreeSet<_> = file.params.entries().map(|(key, ..)| key.as_str()).collect();
         for (key, table, _) in file.step.entries() {
             check_name(key, notes);
-            let each = Each { step: key.as_str(), params: &params, notes };
+            let each = Each { step: key.as_str(), texts: each_texts, notes };
             let (each, combinations) =
                 table.each.placed().map_or_else(plain, |(table, span)| each.expand(table, span));
             all.add(key, table, each, combinations);
@@ -57,11 +57,12 @@ impl<'f> Declared<'f> {
                 break;
             }
         }
-        let unreadable = file.step.is_given() && file.step.value().is_none_or(|e| !e.0.is_empty());
-        if all.steps.is_empty() && !unreadable {
-            let message = "this workflow has no steps";
-            let help = "add one: [step.hello], and below it: run = \"echo hello\"";
-            notes.mistake(Mistake::new(0..0, message, "no [step.…] in this file").help(help));
+        // Guards alone are for `windlass guard`; what cannot be read is a mistake already.
+        let steps = file.step.is_given() && file.step.value().is_none_or(|all| !all.0.is_empty());
+        let guards =
+            file.guard.is_given() && file.guard.value().is_none_or(|all| !all.0.is_empty());
+        if all.steps.is_empty() && !steps && !guards {
+            notes.mistake(no_steps());
         }
         all
     }
@@ -112,6 +113,12 @@ impl<'f> Declared<'f> {
 
 fn plain() -> (Vec<String>, Vec<Vec<String>>) {
     (Vec::new(), vec![Vec::new()])
+}
+
+/// There is nothing to run.
+pub(crate) fn no_steps() -> Mistake {
+    let help = "add one: [step.hello], and below it: run = \"echo hello\"";
+    Mistake::new(0..0, "this workflow has no steps", "no [step.…] in this file").help(help)
 }
 
 fn too_many(key: &Key) -> Mistake {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use windlass_core::ResourceCost;
 
+use super::amounts::log_limit;
 use super::index::Index;
 use super::texts::{Scope, Texts, Unknown};
 use super::times::{any_time, some_time};
@@ -24,6 +25,8 @@ pub(super) struct Defaults {
     pub(super) priority: i64,
     pub(super) timeout: Option<Duration>,
     pub(super) grace: Option<Duration>,
+    pub(super) linger: Option<Duration>,
+    pub(super) log_limit: u64,
     pub(super) retry: Retry,
     pub(super) env: BTreeMap<String, Template>,
     pub(super) dir: Option<Template>,
@@ -31,10 +34,14 @@ pub(super) struct Defaults {
 }
 
 impl Defaults {
-    pub(super) fn new(file: &File, texts: &Texts<'_>, index: &Index<'_>) -> Self {
+    /// The defaults on top of `env`, the variables of `[env]`, and of the workflow's `log_limit`.
+    pub(super) fn new(
+        file: &File,
+        texts: &Texts<'_>,
+        index: &Index<'_>,
+        (mut env, plan_log_limit): (BTreeMap<String, Template>, u64),
+    ) -> Self {
         let notes = texts.notes;
-        let mut env = BTreeMap::new();
-        environment(&file.env, &Scope::steps("`env`".to_owned()), texts, &mut env);
         let empty = Default::default();
         let table = file.defaults.value().unwrap_or(&empty);
         let scope = Scope::steps("`defaults`".to_owned());
@@ -44,12 +51,22 @@ impl Defaults {
             priority: table.priority.value().copied().unwrap_or(0),
             timeout: some_time(&table.timeout, "`defaults.timeout`", notes),
             grace: any_time(&table.grace, "`defaults.grace`", notes),
+            linger: any_time(&table.linger, "`defaults.linger`", notes),
+            log_limit: log_limit(&table.log_limit, "`defaults.log_limit`", notes)
+                .unwrap_or(plan_log_limit),
             retry: retry(&table.retry, "`defaults`", notes).unwrap_or_default(),
             env,
             dir: dir(&table.dir, &scope, texts),
             shell: shell(&table.shell, "`defaults`", notes).unwrap_or_default(),
         }
     }
+}
+
+/// The variables of `[env]`.
+pub(super) fn env(file: &File, texts: &Texts<'_>) -> BTreeMap<String, Template> {
+    let mut env = BTreeMap::new();
+    environment(&file.env, &Scope::steps("`env`".to_owned()), texts, &mut env);
+    env
 }
 
 /// The directory at a key.

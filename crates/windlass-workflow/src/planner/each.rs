@@ -1,10 +1,11 @@
 //! What an `each` stands for: every combination of its lists, without those that `exclude` matches,
 //! and with those that `include` adds.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 
-use super::values::{is_identifier, scalar_text};
+use super::fixed::EachTexts;
+use super::values::is_identifier;
 use crate::file::{EachTable, Scalar};
 use crate::limits;
 use crate::mistake::Mistake;
@@ -15,7 +16,7 @@ use crate::written::{Entries, Key, Written};
 /// Expands the `each` of one step.
 pub(super) struct Each<'a> {
     pub(super) step: &'a str,
-    pub(super) params: &'a BTreeSet<&'a str>,
+    pub(super) texts: &'a EachTexts<'a>,
     pub(super) notes: &'a Notes,
 }
 
@@ -76,7 +77,7 @@ impl Each<'_> {
     fn check_variable(&self, key: &Key) {
         let name = key.as_str();
         let taken = match name {
-            _ if self.params.contains(name) => "is a parameter already",
+            _ if self.texts.params.contains(name) => "is a parameter already",
             _ if BUILT_IN.contains(&name) => "is known in every step already",
             _ if !is_identifier(name) => "cannot be the name of a variable",
             _ => return,
@@ -91,7 +92,7 @@ impl Each<'_> {
         let mut seen = HashSet::new();
         let mut texts = Vec::new();
         for (scalar, span) in list.iter().filter_map(Written::placed) {
-            let text = scalar_text(scalar);
+            let Some(text) = self.texts.read(scalar, &span, self.step) else { continue };
             let wrong = if text.chars().any(char::is_control) {
                 Some(("has a value with a control character in it", "becomes part of a name"))
             } else if !seen.insert(text.clone()) {
@@ -121,7 +122,10 @@ impl Each<'_> {
         let mut whole = !rule.0.is_empty();
         for (key, scalar, span) in rule.iter() {
             let name = key.as_str();
-            let text = scalar_text(scalar);
+            let Some(text) = self.texts.read(scalar, &span, self.step) else {
+                whole = false;
+                continue;
+            };
             let place = values.iter().position(|(known, _)| known == name);
             match place {
                 Some(place) if values[place].1.contains(&text) => wanted[place] = Some(text),
@@ -195,7 +199,9 @@ impl Each<'_> {
         }
         let value = |name: &String| {
             let found = entry.iter().find(|(key, ..)| key.as_str() == name);
-            found.map(|(_, scalar, _)| scalar_text(scalar)).ok_or_else(|| name.clone())
+            let text = |(_, scalar, span): (_, _, _)| self.texts.read(scalar, &span, self.step);
+            // One that cannot be read has been told already.
+            found.map(text).map(Option::unwrap_or_default).ok_or_else(|| name.clone())
         };
         match names.iter().map(value).collect::<Result<Vec<_>, _>>() {
             Ok(combination) => Some(combination),

@@ -172,5 +172,6 @@ pub(super) fn cycle(path: &[usize], steps: &[Step], places: &[Places]) -> Mistak
     let span = places[first][edge.expect("a path goes along edges")].clone();
     let label = format!("`{}` waits for `{}` here", steps[first].name, steps[next].name);
     let help = "an arrow leads to the step that is waited for; take one of them away";
-    Mistake::new(span, message, label).help(help)
+    let cycle = path.iter().map(|place| steps[*place].name.clone()).collect();
+    Mistake { cycle, ..Mistake::new(span, message, label).help(help) }
 }

@@ -156,7 +156,7 @@ impl GuardReader<'_> {
     /// Whether it is a pattern of events, whatever its variables stand for.
     fn check_pattern(&self, pattern: &Template, span: Range<usize>) {
         let part = |part: &Part| match part {
-            Part::Text(text) => text.clone(),
+            Part::Text(text) | Part::Braced(text) => text.clone(),
             Part::Variable(variable) => variable.environment_name(),
         };
         let sample: String = pattern.parts().iter().map(part).collect();

@@ -37,7 +37,7 @@ pub(super) fn warn_unused(file: &File, texts: &Texts<'_>) {
         if !texts.uses_param(name) && !texts.mentions(&variable) {
             let message = format!("nothing in this file uses the parameter `{name}`");
             let help = format!("write {{{name}}} where its value should stand, or leave it out");
-            texts.notes.warn(Mistake::new(key.span.clone(), message, "unused").help(help));
+            texts.notes.lint(Mistake::new(key.span.clone(), message, "unused").help(help));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What steps share: resources of the run, semaphores of the machine.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use windlass_core::SLOTS;
 
 use super::amounts::amount;
 use super::times::any_time;
-use super::values::{check_env_name, scalar_text};
+use super::values::{check_env_name, is_identifier, scalar_text};
 use crate::file::{File, ResourceEntry, ResourceTable, SemaphoreTable};
 use crate::mistake::Mistake;
 use crate::notes::Notes;
@@ -37,7 +37,27 @@ pub(super) fn resources(file: &File, notes: &Notes) -> Vec<Resource> {
         let kind = kind.unwrap_or(ResourceKind::Count(windlass_core::Amount::MAX));
         resources.push(Resource { name: name.to_owned(), kind });
     }
+    check_variables(file, &resources, notes);
     resources
+}
+
+/// No two resources tell their items in the same variable, unless both name it.
+fn check_variables(file: &File, resources: &[Resource], notes: &Notes) {
+    let mut seen: HashMap<String, &Resource> = HashMap::new();
+    for (resource, (key, ..)) in resources.iter().zip(file.resource.entries()) {
+        let Some(variable) = resource.variable() else { continue };
+        let Some(other) = seen.insert(variable.clone(), resource) else { continue };
+        if !variable.starts_with("WINDLASS_") {
+            continue;
+        }
+        let message = format!(
+            "the resources `{}` and `{}` would tell their items in one variable, `{variable}`",
+            other.name, resource.name
+        );
+        let help = format!("name another one: {} = {{ items = […], env = \"…\" }}", key.as_str());
+        let mistake = Mistake::new(key.span.clone(), message, "not told apart");
+        notes.mistake(mistake.help(help));
+    }
 }
 
 struct TableReader<'a> {
@@ -89,9 +109,19 @@ impl TableReader<'_> {
             self.notes.mistake(Mistake::new(span, message, "an empty list").help(help));
         }
         if let Some((name, span)) = table.env.placed() {
-            check_env_name(name, span, &format!("resource `{}`", self.name), self.notes);
+            self.check_env(name, span);
         }
         Some(ResourceKind::Items { items, env: table.env.value().cloned() })
+    }
+
+    fn check_env(&self, name: &str, span: Range<usize>) {
+        let owner = format!("resource `{}`", self.name);
+        if name.starts_with("WINDLASS_") || is_identifier(name) {
+            return check_env_name(name, span, &owner, self.notes);
+        }
+        let message = format!("{owner}: {name:?} cannot be the name of an environment variable");
+        let help = "use letters, digits and _, such as CUDA_VISIBLE_DEVICES";
+        self.notes.mistake(Mistake::new(span, message, "not a name").help(help));
     }
 
     fn rate(&self, table: &ResourceTable) -> Option<ResourceKind> {

@@ -1,8 +1,9 @@
 //! The steps themselves: defaults merged, names resolved, one for every combination of `each`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
+use super::amounts::log_limit;
 use super::declared::{Declared, DeclaredStep};
 use super::defaults::{Defaults, dir, retry};
 use super::edges::{self, After, Places};
@@ -25,9 +26,10 @@ pub(super) fn steps(
     texts: &Texts<'_>,
     declared: &Declared<'_>,
     known: &Known<'_>,
+    (env, plan_log_limit): (&BTreeMap<String, Template>, u64),
 ) -> Vec<(Step, Places)> {
     let index = Index::new(known);
-    let defaults = Defaults::new(file, texts, &index);
+    let defaults = Defaults::new(file, texts, &index, (env.clone(), plan_log_limit));
     let mut steps = Vec::with_capacity(declared.len());
     let mut edge_count = 0;
     for (place, step) in declared.steps.iter().enumerate() {
@@ -85,6 +87,9 @@ impl StepReader<'_> {
             priority: table.priority.value().copied().unwrap_or(defaults.priority),
             timeout: some_time(&table.timeout, &time("timeout"), notes).or(defaults.timeout),
             grace: any_time(&table.grace, &time("grace"), notes).or(defaults.grace),
+            linger: any_time(&table.linger, &time("linger"), notes).or(defaults.linger),
+            log_limit: log_limit(&table.log_limit, &time("log_limit"), notes)
+                .unwrap_or(defaults.log_limit),
             retry: retry(&table.retry, owner, notes).unwrap_or_else(|| defaults.retry.clone()),
             finally: command(&table.finally, scope, &aside, texts),
             env,

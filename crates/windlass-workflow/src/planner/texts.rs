@@ -8,9 +8,10 @@ use super::declared::Declared;
 use crate::mistake::Mistake;
 use crate::notes::{Notes, near};
 use crate::param::Param;
-use crate::shell::{Misplaced, Names, ShellText};
-use crate::template::Template;
+use crate::shell::{Misplaced, ShellNames, ShellText};
+use crate::template::{Names, Template, placeholder};
 use crate::variable::{BUILT_IN, Variable};
+use crate::written::within;
 
 /// Whose text it is, and what can be referred to in it.
 pub(super) struct Scope<'a> {
@@ -132,7 +133,19 @@ impl<'a> Texts<'a> {
         scope: &Scope<'_>,
     ) -> Option<ShellText> {
         self.warn_of_instances(text, &span, scope);
-        ShellText::parse_with(text, &mut ShellNames { texts: self, text, span, scope })
+        ShellText::parse_with(
+            text,
+            &mut TextNames { texts: self, text, span, scope, reader: Reader::Shell },
+        )
+    }
+
+    /// Text that an interpreter reads, whose own `${v}` may be.
+    pub(super) fn foreign(&self, text: &str, span: Range<usize>, scope: &Scope<'_>) -> Template {
+        self.warn_of_instances(text, &span, scope);
+        Template::parse_with(
+            text,
+            &mut TextNames { texts: self, text, span, scope, reader: Reader::Shell },
+        )
     }
 
     /// Text in which a value stands as it is.
@@ -144,9 +157,8 @@ impl<'a> Texts<'a> {
         unknown: Unknown,
     ) -> Template {
         self.warn_of_instances(text, span, scope);
-        Template::parse_at(text, |name, range| {
-            self.lookup(name, self.within(span, text, range), scope, unknown)
-        })
+        let (span, reader) = (span.clone(), Reader::Windlass(unknown));
+        Template::parse_with(text, &mut TextNames { texts: self, text, span, scope, reader })
     }
 
     fn lookup(
@@ -288,48 +300,74 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// Where a part of a string stands in the file: exactly, if the string is written there as it
-    /// is, otherwise the whole string.
-    pub(super) fn within(
-        &self,
-        span: &Range<usize>,
-        text: &str,
-        part: Range<usize>,
-    ) -> Range<usize> {
-        let written = self.source.get(span.clone()).unwrap_or_default();
-        let quotes = ["\"\"\"\n", "'''\n", "\"\"\"", "'''", "\"", "'"];
-        let quote = quotes.iter().find(|quote| written.starts_with(**quote));
-        let start = span.start + quote.map_or(0, |quote| quote.len());
-        match self.source.get(start..start + text.len()) {
-            Some(verbatim) if verbatim == text => start + part.start..start + part.end,
-            _ => span.clone(),
+    fn within(&self, span: &Range<usize>, text: &str, part: Range<usize>) -> Range<usize> {
+        within(self.source, span, text, part)
+    }
+
+    /// Warns of each name in a text that is taken as it is written.
+    pub(super) fn warn_fixed(&self, owner: &str, text: &str, span: &Range<usize>) {
+        for (open, _) in text.match_indices('{') {
+            let Some(name) = placeholder(&text[open..]) else { continue };
+            if text[..open].ends_with('$') || !self.is_known(name, &Scope::steps(String::new())) {
+                continue;
+            }
+            let place = self.within(span, text, open..open + name.len() + 2);
+            let message = format!("{owner}: `{{{name}}}` is left as it is");
+            let help = "values stand in the texts of steps, guards and hooks; here they do not";
+            self.notes.lint(Mistake::new(place, message, "not a value").help(help));
         }
     }
 }
 
-/// The names in one shell text.
-struct ShellNames<'a> {
+/// The names in one text.
+struct TextNames<'a> {
     texts: &'a Texts<'a>,
     text: &'a str,
     span: Range<usize>,
     scope: &'a Scope<'a>,
+    reader: Reader,
 }
 
-impl ShellNames<'_> {
+/// What reads a text once its values are in place.
+#[derive(Clone, Copy)]
+enum Reader {
+    /// A shell, or another interpreter, to which `${v}` may mean something.
+    Shell,
+    /// Windlass itself, or a program that gets the text as an argument.
+    Windlass(Unknown),
+}
+
+impl TextNames<'_> {
     fn place(&self, range: Range<usize>) -> Range<usize> {
         self.texts.within(&self.span, self.text, range)
     }
 }
 
-impl Names for ShellNames<'_> {
+impl Names for TextNames<'_> {
     fn look_up(&mut self, name: &str, range: Range<usize>) -> Option<Variable> {
-        self.texts.lookup(name, self.place(range), self.scope, Unknown::LeaveAlone)
+        let unknown = match self.reader {
+            Reader::Shell => Unknown::LeaveAlone,
+            Reader::Windlass(unknown) => unknown,
+        };
+        self.texts.lookup(name, self.place(range), self.scope, unknown)
     }
 
     fn is_known(&mut self, name: &str) -> bool {
         self.texts.is_known(name, self.scope)
     }
 
+    fn behind_dollar(&mut self, name: &str, range: Range<usize>) {
+        if matches!(self.reader, Reader::Shell) || !self.is_known(name) {
+            return;
+        }
+        let message = format!("{}: `${{{name}}}` is left as it is", self.scope.owner);
+        let help = format!("write {{{name}}} for the value");
+        let warning = Mistake::new(self.place(range), message, "not a value");
+        self.texts.notes.warn(warning.help(help));
+    }
+}
+
+impl ShellNames for TextNames<'_> {
     fn refuse(&mut self, misplaced: Misplaced) {
         let message = format!("{}: {misplaced}", self.scope.owner);
         let Misplaced { name, range, place } = misplaced;

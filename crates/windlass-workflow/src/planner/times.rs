@@ -27,13 +27,22 @@ pub(super) fn any_time(written: &Given<String>, place: &str, notes: &Notes) -> O
     }
 }
 
-/// The duration at a key, which must be longer than nothing.
+/// The duration at a key, which must be longer than nothing, and without which there is no limit.
 pub(super) fn some_time(written: &Given<String>, place: &str, notes: &Notes) -> Option<Duration> {
+    positive_time(written, place, "leave the key out for no limit", notes)
+}
+
+/// The duration at a key, which must be longer than nothing; `help` says what to do about one that is not.
+pub(super) fn positive_time(
+    written: &Given<String>,
+    place: &str,
+    help: &str,
+    notes: &Notes,
+) -> Option<Duration> {
     let duration = any_time(written, place, notes)?;
     if duration.is_zero() {
         let (_, span) = written.placed()?;
         let message = format!("{place} is no time at all");
-        let help = "leave the key out for no limit";
         notes.mistake(Mistake::new(span, message, "must be more than 0").help(help));
     }
     Some(duration)

@@ -8,6 +8,7 @@ use crate::file::{OneOrMany, Scalar};
 use crate::mistake::Mistake;
 use crate::notes::Notes;
 use crate::script::{Command, Script, Shell};
+use crate::shell::ShellText;
 use crate::template::Template;
 use crate::written::{Entries, Given, Written};
 
@@ -48,16 +49,46 @@ pub(super) fn command(
             script(text, span, scope, shell, texts).map(Command::Script)
         }
         OneOrMany::Many(list) => {
-            let arguments = list.iter().filter_map(Written::placed);
-            let leave = Unknown::LeaveAlone;
-            let arguments: Vec<_> =
-                arguments.map(|(text, span)| texts.template(text, &span, scope, leave)).collect();
-            if arguments.first().is_none_or(|program| program.parts().is_empty()) {
+            let arguments = arguments(list, scope, texts);
+            // Of an entry that cannot be read there is a mistake already.
+            let all_read = arguments.len() == list.len();
+            if all_read && arguments.first().is_none_or(|program| program.parts().is_empty()) {
                 empty(span, "write a program and its arguments, such as [\"make\", \"all\"]");
             }
             Some(Command::List(arguments))
         }
     }
+}
+
+/// A program and its arguments. Those of a shell may be shell text, with variables of its own.
+fn arguments(list: &[Written<String>], scope: &Scope<'_>, texts: &Texts<'_>) -> Vec<Template> {
+    let program = list.first().and_then(|program| program.value.as_deref());
+    let for_shell = program.is_some_and(|program| Shell::named(program).is_posix());
+    let mut before = "";
+    let mut arguments = Vec::new();
+    for (text, span) in list.iter().filter_map(Written::placed) {
+        let argument = match for_shell {
+            true => texts.foreign(text, span.clone(), scope),
+            false => texts.template(text, &span, scope, Unknown::LeaveAlone),
+        };
+        if for_shell && before.starts_with('-') && before.ends_with('c') {
+            warn_of_code(&argument, span, scope, texts);
+        }
+        before = text;
+        arguments.push(argument);
+    }
+    arguments
+}
+
+/// In a list a value is inserted as it is, so a shell that is given text runs what the value says.
+fn warn_of_code(text: &Template, span: Range<usize>, scope: &Scope<'_>, texts: &Texts<'_>) {
+    let Some(variable) = text.variables().next() else { return };
+    let message = format!("{}: the value of `{{{variable}}}` becomes shell text here", scope.owner);
+    let help = format!(
+        "write `run` as one text, in which values are quoted, or pass the value behind the text: \
+         \"echo \\\"$1\\\"\", \"-\", \"{{{variable}}}\""
+    );
+    texts.notes.warn(Mistake::new(span, message, "a shell would run what it says").help(help));
 }
 
 /// Shell text with its shell.
@@ -68,22 +99,35 @@ pub(super) fn script(
     shell: &Shell,
     texts: &Texts<'_>,
 ) -> Option<Script> {
-    let mut read = texts.shell(text, span.clone(), scope)?;
-    if !shell.is_posix() {
-        // What quotes and backslashes mean to it is not known here.
-        read.text.clone_from(&read.written);
-    }
-    if let Some(variable) = read.variables.first().filter(|_| !shell.is_posix()) {
-        let owner = &scope.owner;
-        let message = format!("{owner} uses `{{{variable}}}` in text for `{}`", shell.program);
-        let help = format!(
-            "only a POSIX shell can be given values this way; hand it over in a variable, \
-             env = {{ VALUE = \"{{{variable}}}\" }}, and read that, or write `run` as a list"
-        );
-        let label = "not text for a POSIX shell";
-        texts.notes.mistake(Mistake::new(span, message, label).help(help));
-    }
-    Some(Script { shell: shell.clone(), text: read })
+    let text = match shell.is_posix() {
+        true => texts.shell(text, span, scope)?,
+        false => foreign_text(text, span, scope, shell, texts)?,
+    };
+    Some(Script { shell: shell.clone(), text })
+}
+
+/// Text for an interpreter whose quoting is not known: `{v}` is a mistake there.
+fn foreign_text(
+    text: &str,
+    span: Range<usize>,
+    scope: &Scope<'_>,
+    shell: &Shell,
+    texts: &Texts<'_>,
+) -> Option<ShellText> {
+    let read = texts.foreign(text, span.clone(), scope);
+    let Some(variable) = read.variables().next() else {
+        let (written, variables) = (text.to_owned(), Vec::new());
+        return Some(ShellText { text: read.fill(|_| None).ok()?, written, variables });
+    };
+    let message = format!("{} uses `{{{variable}}}` in text for `{}`", scope.owner, shell.program);
+    let help = format!(
+        "only a POSIX shell can be given values this way; hand it over in a variable, \
+         env = {{ VALUE = \"{{{variable}}}\" }}, and read that, or write `run` as a list; \
+         {{{{{variable}}}}} is the text {{{variable}}}"
+    );
+    let label = "not text for a POSIX shell";
+    texts.notes.mistake(Mistake::new(span, message, label).help(help));
+    None
 }
 
 /// The shell at a key.
@@ -131,7 +175,8 @@ pub(super) fn check_env_name(name: &str, span: Range<usize>, owner: &str, notes:
     let (message, help) = if name.starts_with("WINDLASS_") {
         let message = format!("{owner} sets `{name}`, which is not its to set");
         (message, "variables that begin with WINDLASS_ tell a step about its run")
-    } else if name.is_empty() || name.contains('=') || name.contains('\0') {
+    } else if name.is_empty() || name.contains(|c: char| c == '=' || c == '\0' || c.is_whitespace())
+    {
         let message = format!("{owner}: {name:?} cannot be the name of an environment variable");
         (message, "use letters, digits and _, such as BUILD_MODE")
     } else {

@@ -220,11 +220,12 @@ fn key_example(key: &str) -> Option<&'static str> {
         "priority" | "count" | "max" | "burst" => "5",
         "run" | "success" | "failure" | "escalate" | "finally" => "\"make all\"",
         "when" | "condition" => "\"test -f ready\"",
-        "deadline" | "timeout" | "grace" | "delay" | "max_delay" | "interval"
+        "deadline" | "timeout" | "grace" | "linger" | "delay" | "max_delay" | "interval"
         | "heartbeat_timeout" => DURATION,
         "after" => "[\"build\"], or after = { build = \"done\" }",
         "guard" | "ensure" => "[\"approved\"]",
         "each" => "{ os = [\"linux\", \"macos\"] }",
+        "log_limit" => "\"100M\"",
         "use" => "{ memory = \"4G\" }",
         "lock" => "[\"deploy\"]",
         "semaphore" => "{ build-slots = 1 }",

@@ -3,18 +3,18 @@
 //! A stack of frames says where we are: a command, double quotes, `${ }`, arithmetic, backquotes,
 //! a here-document. When in doubt, a `{v}` is refused rather than quoted for the wrong place.
 
+mod braces;
 mod here_document;
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
-use super::{Misplaced, Names, ShellPlace, ShellText};
+use super::{ShellNames, ShellPlace, ShellText};
 use crate::template::placeholder;
 use crate::variable::Variable;
 use here_document::HereDocument;
 
 /// None if a `{v}` was refused; `names` is told of each.
-pub(super) fn rewrite(text: &str, names: &mut impl Names) -> Option<ShellText> {
+pub(super) fn rewrite(text: &str, names: &mut impl ShellNames) -> Option<ShellText> {
     let mut lexer = Lexer::new(text, names);
     while lexer.at < text.len() {
         lexer.step();
@@ -57,13 +57,17 @@ struct Lexer<'t, 'n, N> {
     pending: VecDeque<HereDocument>,
     /// Where the present word of a command begins.
     word: usize,
+    /// The words in which the open quotes and substitutions stand, and what is unsafe about them.
+    outer: Vec<(usize, Option<ShellPlace>)>,
+    /// Where the word behind the last `>&` begins.
+    duplicated: Option<usize>,
     /// What stands behind the last `$` that is nothing but itself.
     behind_dollar: Option<usize>,
     /// Why the frames may not be right any more.
     doubt: Option<ShellPlace>,
 }
 
-impl<'t, 'n, N: Names> Lexer<'t, 'n, N> {
+impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
     fn new(text: &'t str, names: &'n mut N) -> Self {
         let whole = Frame::Command { substitution: false, parens: 0, cases: Vec::new() };
         Self {
@@ -76,6 +80,8 @@ impl<'t, 'n, N: Names> Lexer<'t, 'n, N> {
             frames: vec![whole],
             pending: VecDeque::new(),
             word: 0,
+            outer: Vec::new(),
+            duplicated: None,
             behind_dollar: None,
             doubt: None,
         }
@@ -114,6 +120,7 @@ impl<'t, 'n, N: Names> Lexer<'t, 'n, N> {
     }
 
     fn push(&mut self, frame: Frame, bytes: usize) {
+        self.outer.push((self.word, self.unsafe_word()));
         self.copy(bytes);
         self.frames.push(frame);
         self.word = self.at;
@@ -122,6 +129,7 @@ impl<'t, 'n, N: Names> Lexer<'t, 'n, N> {
     fn pop(&mut self) {
         self.copy_char();
         self.frames.pop();
+        self.word = self.outer.pop().map_or(self.at, |(word, _)| word);
     }
 
     fn command(&mut self) {
@@ -137,10 +145,9 @@ impl<'t, 'n, N: Names> Lexer<'t, 'n, N> {
             b'`' => self.push(Frame::Backquotes, 1),
             b'$' => self.dollar(),
             b'#' if at_word => self.copy(rest.find('\n').unwrap_or(rest.len())),
-            b'(' if at_word && rest.starts_with("((") => {
-                self.push(Frame::Arithmetic { parens: 2 }, 2);
-            }
+            b'(' if rest.starts_with("((") => self.push(Frame::Arithmetic { parens: 2 }, 2),
             b'(' | b')' => self.parenthesis(),
+            b'>' if rest.starts_with(">&") => self.duplication(),
             b'<' if rest.starts_with("<<<") => self.separator(3),
             b'<' if rest.starts_with("<<") => self.here_operator(),
             b'\n' => self.newline(),
@@ -153,6 +160,14 @@ impl<'t, 'n, N: Names> Lexer<'t, 'n, N> {
     fn separator(&mut self, bytes: usize) {
         self.copy(bytes);
         self.word = self.at;
+    }
+
+    /// `>&` and the blanks behind it.
+    fn duplication(&mut self) {
+        self.copy(2);
+        let rest = self.rest();
+        self.separator(rest.len() - rest.trim_start_matches([' ', '\t']).len());
+        self.duplicated = Some(self.at);
     }
 
     /// Between `case` and `esac` a parenthesis may close without having been opened.
@@ -259,6 +274,10 @@ impl<'t, 'n, N: Names> Lexer<'t, 'n, N> {
             self.push(substitution, 2);
         } else if rest.starts_with("${") {
             self.push(Frame::Parameter, 2);
+        } else if rest.starts_with("$[") {
+            // Bash reads an arithmetic expression up to a `]`, others only two characters.
+            self.doubt = self.doubt.or(Some(ShellPlace::Brackets));
+            self.copy(2);
         } else if rest.starts_with("$'") && self.is_command() {
             self.ansi_quotes();
         } else {
@@ -272,10 +291,10 @@ impl<'t, 'n, N: Names> Lexer<'t, 'n, N> {
         self.copy(2);
         let end = self.rest().find('\'').map_or(self.text.len(), |end| self.at + end);
         while self.at < end {
-            if self.rest().starts_with('{') {
-                self.refuse_known(self.at, ShellPlace::AnsiQuotes);
+            match self.rest().starts_with('{') {
+                true => self.no_placeholder(ShellPlace::AnsiQuotes),
+                false => self.copy_char(),
             }
-            self.copy_char();
         }
         if self.text[..end].ends_with('\\') {
             self.doubt = self.doubt.or(Some(ShellPlace::AnsiQuotes));
@@ -335,67 +354,6 @@ impl<'t, 'n, N: Names> Lexer<'t, 'n, N> {
             b'{' => self.placeholder(Self::in_double),
             _ => self.copy_char(),
         }
-    }
-
-    /// A brace: the beginning of `{v}`, or just a brace.
-    fn placeholder(&mut self, reference: fn(&str) -> String) {
-        let Some(name) = placeholder(self.rest()) else { return self.copy_char() };
-        let range = self.at..self.at + name.len() + 2;
-        let Some(variable) = self.names.look_up(name, range.clone()) else {
-            return self.copy_char();
-        };
-        if let Some(place) = self.unsafe_place() {
-            self.copy(range.len());
-            return self.refuse(name, range, place);
-        }
-        self.out.push_str(&reference(&variable.environment_name()));
-        self.at = range.end;
-        if !self.variables.contains(&variable) {
-            self.variables.push(variable);
-        }
-    }
-
-    fn refuse_known(&mut self, at: usize, place: ShellPlace) {
-        let Some(name) = placeholder(&self.text[at..]) else { return };
-        let range = at..at + name.len() + 2;
-        if self.names.look_up(name, range.clone()).is_some() {
-            self.refuse(name, range, place);
-        }
-    }
-
-    fn refuse(&mut self, name: &str, range: Range<usize>, place: ShellPlace) {
-        self.refused = true;
-        self.names.refuse(Misplaced { name: name.to_owned(), range, place });
-    }
-
-    fn unsafe_place(&self) -> Option<ShellPlace> {
-        let frames = self.frames.iter().find_map(|frame| match frame {
-            Frame::Parameter => Some(ShellPlace::Parameter),
-            Frame::Arithmetic { .. } => Some(ShellPlace::Arithmetic),
-            Frame::Backquotes => Some(ShellPlace::Backquotes),
-            Frame::Command { .. } | Frame::Double | Frame::HereDocument(_) => None,
-        });
-        frames.or(self.doubt).or_else(|| self.is_subscript().then_some(ShellPlace::Subscript))
-    }
-
-    /// Whether the word so far is a name with an open bracket, as in `a[`.
-    fn is_subscript(&self) -> bool {
-        let word = if self.is_command() { &self.text[self.word..self.at] } else { "" };
-        let Some((name, index)) = word.split_once('[') else { return false };
-        let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        begins && name.chars().all(is_word) && !index.contains(']')
-    }
-
-    fn quoted(name: &str) -> String {
-        format!("\"${{{name}}}\"")
-    }
-
-    fn in_double(name: &str) -> String {
-        format!("${{{name}}}")
-    }
-
-    fn in_single(name: &str) -> String {
-        format!("'\"${{{name}}}\"'")
     }
 }
 

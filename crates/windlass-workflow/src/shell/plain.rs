@@ -2,8 +2,8 @@
 //!
 //! A word is taken as plain only if every POSIX shell reads it alike. When in doubt it is not.
 
-/// What a shell does itself, or may do otherwise than the program of that name. `true` and `false`
-/// are the same everywhere.
+/// What a shell does itself, or may do otherwise than the program of that name. `true`, `false` and
+/// `sleep` are the same everywhere.
 const OF_THE_SHELL: &[&str] = &[
     ".",
     ":",
@@ -83,7 +83,6 @@ const OF_THE_SHELL: &[&str] = &[
     "setopt",
     "shift",
     "shopt",
-    "sleep",
     "source",
     "stop",
     "suspend",
@@ -182,6 +181,7 @@ mod tests {
     #[test]
     fn words_are_split_at_blanks_and_lose_their_quotes() {
         check("true", &["true"]);
+        check("sleep 1", &["sleep", "1"]);
         check("  ./build.sh\t-j2  a=b\n", &["./build.sh", "-j2", "a=b"]);
         check("cp 'a b' \"c  d\" e'f'\"g\"h ''", &["cp", "a b", "c  d", "efgh", ""]);
         check("grep '$x `y` \\z' \"it's\"", &["grep", "$x `y` \\z", "it's"]);

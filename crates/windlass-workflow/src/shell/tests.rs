@@ -39,6 +39,17 @@ fn in_double_quotes_it_stands_as_it_is() {
 }
 
 #[test]
+fn what_only_looks_like_an_index_or_a_copy_of_a_stream_is_neither() {
+    check(r#"a["x"]={v}"#, r#"a["x"]="${V}""#);
+    check(r#"x="a[{v}]""#, r#"x="a[${V}]""#);
+    check("make > {v} 2>&1 {v}", r#"make > "${V}" 2>&1 "${V}""#);
+    check("make &> {v} >&2; {v}", r#"make &> "${V}" >&2; "${V}""#);
+    check("a=({v} x)", r#"a=("${V}" x)"#);
+    check("test a = b || [ {v} = c ]", r#"test a = b || [ "${V}" = c ]"#);
+    check("(test a || [ {v} = c ])", r#"(test a || [ "${V}" = c ])"#);
+}
+
+#[test]
 fn single_quotes_are_closed_and_opened_again() {
     check("echo 'a {v} b'", r#"echo 'a '"${V}"' b'"#);
     check("echo '\\' {v}", r#"echo '\' "${V}""#);
@@ -103,7 +114,42 @@ fn a_backslash_less_makes_no_parameter_of_a_dollar() {
 
 #[test]
 fn the_number_of_the_process_begins_nothing() {
-    check(r#"echo "$$({v})" $${v}"#, r#"echo "$$(${V})" $$"${V}""#);
+    check(r#"echo "$$({v})" $${v}"#, r#"echo "$$(${V})" $${v}"#);
+}
+
+#[test]
+fn behind_a_dollar_a_name_is_the_shells_own_wherever_it_stands() {
+    for text in [
+        "sh -c 'echo ${v}'",
+        r"echo \${v}",
+        r#"echo "\${v}""#,
+        "echo `echo ${v}`",
+        "cat <<'E'\n${v}\nE",
+        "cat <<E\n\\${v}\nE",
+        "echo $'${v}'",
+        "echo $((${v}))",
+        "a[${v}]=1",
+        "echo ${x:-${v}}",
+        "cat <<${v}\n${v}\n",
+    ] {
+        check(text, text);
+    }
+}
+
+#[test]
+fn doubled_braces_write_single_ones() {
+    check("echo {{v}} '{{v}}' \"{{v}}\"", "echo {v} '{v}' \"{v}\"");
+    check("echo `echo {{v}}` $'{{v}}'", "echo `echo {v}` $'{v}'");
+    check("cat <<E\n{{v}}\nE\n{v}", "cat <<E\n{v}\nE\n\"${V}\"");
+    check("cat <<'E'\n{{v}} ${{v}}\nE", "cat <<'E'\n{v} ${v}\nE");
+    check("python3 -c '{{{v}}}'", "python3 -c '{{v}}'");
+    check("docker ps --format '{{.Names}}'", "docker ps --format '{{.Names}}'");
+    check("awk '{a[{w}]}' {{w}} {{ v }}", "awk '{a[{w}]}' {{w}} {{ v }}");
+    check("# {{v}}", "# {{v}}");
+    refused("echo ${{v}}", ShellPlace::Parameter);
+    refused("echo \"${x:-{{v}}}\"", ShellPlace::Parameter);
+    refused("echo \"${x:-\"{{v}}\"}\"", ShellPlace::Parameter);
+    refused("cat <<{{v}}\n{{v}}", ShellPlace::EndMark);
 }
 
 #[test]
@@ -112,9 +158,20 @@ fn where_no_quoting_is_safe_a_value_is_refused() {
     refused("echo \"${x:-$(echo {v})}\"", ShellPlace::Parameter);
     refused("echo $(( {v} ))", ShellPlace::Arithmetic);
     refused("(( i = {v} ))", ShellPlace::Arithmetic);
+    refused("echo $[{v}]", ShellPlace::Brackets);
+    refused("echo \"$[1] {v}\"", ShellPlace::Brackets);
+    refused("for((i={v};;))do :; done", ShellPlace::Arithmetic);
     refused("echo `echo {v}`", ShellPlace::Backquotes);
     refused("echo \"`echo {v}`\"", ShellPlace::Backquotes);
     refused("a[{v}]=1", ShellPlace::Subscript);
+    refused("a[\"{v}\"]=1", ShellPlace::Subscript);
+    refused("a['{v}']=1", ShellPlace::Subscript);
+    refused("a[\"x\"{v}]=1", ShellPlace::Subscript);
+    refused("a[$(echo {v})]=1", ShellPlace::Subscript);
+    refused("a=(x [{v}]=y)", ShellPlace::Subscript);
+    refused("a=([\"{v}\"]=y)", ShellPlace::Subscript);
+    refused("make >&{v}", ShellPlace::Duplication);
+    refused("make 1>& x\"{v}\"", ShellPlace::Duplication);
     refused("cat <<'E'\n{v}\nE", ShellPlace::QuotedHereDocument);
     refused("cat <<{v}", ShellPlace::EndMark);
     refused("echo $'{v}'", ShellPlace::AnsiQuotes);

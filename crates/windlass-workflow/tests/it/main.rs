@@ -2,6 +2,7 @@
 
 mod bytes;
 mod examples;
+mod forms;
 mod mistakes;
 mod plans;
 mod quoting;

@@ -67,6 +67,20 @@ fn the_steps_of_the_guide_have_every_key() {
 }
 
 #[test]
+fn the_limit_of_a_log_is_the_steps_the_defaults_or_the_workflows() {
+    let limits = |text: &str| {
+        let plan = plan(&format!(
+            "{text}\n[step.a]\nrun = 'true'\n[step.b]\nrun = 'true'\nlog_limit = '1M'"
+        ));
+        (plan.log_limit, plan.steps[0].log_limit, plan.steps[1].log_limit)
+    };
+    assert_eq!(limits(""), (1 << 30, 1 << 30, 1 << 20));
+    assert_eq!(limits("log_limit = '2G'"), (2 << 30, 2 << 30, 1 << 20));
+    let both = "log_limit = '2G'\n[defaults]\nlog_limit = 5000";
+    assert_eq!(limits(both), (2 << 30, 5000, 1 << 20));
+}
+
+#[test]
 fn guards_of_other_pipelines_work_once_their_names_are_parameters() {
     let plan = plan(include_str!("../../../../docs/guards.toml"));
     let texts: Vec<_> = plan.guards.iter().map(|guard| guard.condition.text.text()).collect();
@@ -194,9 +208,12 @@ fn a_shell_that_is_not_posix_reads_run_and_sh_the_rest() {
 }
 
 #[test]
-fn text_for_a_shell_that_is_not_posix_stays_as_it_is_written() {
-    let run = r#"print("\{v}")"#;
-    let text = format!("[params]\nv = 1\n[step.a]\nshell = ['python3', '-c']\nrun = '{run}'");
+fn text_for_a_shell_that_is_not_posix_stays_as_it_is_but_for_doubled_braces() {
+    let run = r#"print(f"{{v}}", "${v}", r"\{v\}", {"a": {}}, '{{.Name}}')"#;
+    let text = format!(
+        "[params]\nv = 1\n[step.a]\nshell = ['python3', '-c']\nrun = \"\"\"{}\"\"\"",
+        run.replace('\\', "\\\\"),
+    );
     let Command::Script(script) = &plan(&text).steps[0].run else { panic!("it is shell text") };
-    assert_eq!(script.text.text(), run);
+    assert_eq!(script.text.text(), run.replace("{{v}}", "{v}"));
 }

@@ -21,7 +21,7 @@ const PLACES: [&str; 8] = [
     "x=$(cat <<END\n{v}.\nEND\n); printf '%s\\0' \"${x%.}\"",
 ];
 
-fn shells() -> Vec<&'static str> {
+pub(crate) fn shells() -> Vec<&'static str> {
     let there = |shell: &&str| {
         let status = Command::new(shell).args(["-c", "exit 0"]).stderr(Stdio::null()).status();
         status.is_ok_and(|status| status.success())
@@ -191,6 +191,14 @@ proptest! {
         value in r#"[ '"$`\\\n(){}\[\]*?~#;&|<>!=%a-]{0,24}"#
     ) {
         check(value.as_bytes());
+    }
+
+    #[test]
+    fn no_name_behind_a_dollar_is_a_value(text in r#"[ '"$`\\\n(){}\[\]<#a]{0,40}"#) {
+        let text = text.replace('{', "${");
+        let known = |name: &str| Some(Variable::Param(name.to_owned()));
+        let script = ShellText::parse(&text, known).expect("there is no value to refuse");
+        prop_assert_eq!(script.text(), &text);
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub(crate) fn board() -> Board {
         after: after.to_vec(),
         uses: Vec::new(),
         attempts: 1,
-        state: Pending,
+        before: Before::default(),
     };
     let mut steps =
         vec![step("fetch", &[]), step("build", &[0]), step("test", &[0]), step("deploy", &[1, 2])];
@@ -115,7 +115,7 @@ fn changes_may_be_missing_before_the_latest() {
 #[test]
 fn what_ended_before_a_resume_is_counted() {
     let mut outline = board().outline;
-    outline.steps[0].state = Success;
+    outline.steps[0].before.ended = Some(Kind::Succeeded);
     assert_eq!(Board::new(outline).counts().succeeded, 1);
 }
 

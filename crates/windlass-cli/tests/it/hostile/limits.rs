@@ -79,7 +79,7 @@ fn as_nobody(bench: &Bench, text: &str) -> Option<std::process::Output> {
 fn without_rights_everything_is_told() {
     let bench = bench();
     bench.write("secret.toml", GOOD);
-    let Some(output) = as_nobody(&bench, "\"$WINDLASS\" ps") else { return };
+    let Some(output) = as_nobody(&bench, "\"$WINDLASS\" emit a:b") else { return };
     assert_eq!(check("another's state", &output), 69);
     assert!(stderr(&output).contains("Permission denied"), "{}", stderr(&output));
     assert!(
@@ -103,5 +103,54 @@ fn without_rights_everything_is_told() {
             let code = check(&text, &told(&text));
             assert!([0, 1, 69, 126].contains(&code), "{text}: {code}");
         }
+    }
+}
+
+/// A user of its own has no processes but those of this test.
+#[test]
+fn where_no_process_can_be_had_steps_wait_until_others_have_ended() {
+    let bench = Bench::new();
+    bench.write(
+        "flow.toml",
+        "concurrency = 12\n[step.s]\neach = { n = [1,2,3,4,5,6,7,8,9,10,11,12] }\nrun = ['sleep', '0.3']\n",
+    );
+    let user = 200_000 + std::process::id();
+    let other = format!("setpriv --reuid={user} --regid={user} --clear-groups --");
+    let may = format!("chmod 777 . && {other} \"$WINDLASS\" --version");
+    if !bench.script(&may).output().expect("a shell runs").status.success() {
+        return;
+    }
+    let own = "WINDLASS_STATE=$PWD/own exec prlimit --nproc=12:12 \"$WINDLASS\" run flow.toml";
+    let output = bench.script(&format!("{other} sh -c '{own}'")).output().expect("a shell runs");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("there is no room for another process"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(stderr(&output).contains("12 succeeded"), "{}", stderr(&output));
+}
+
+/// The first step leaves its leader no file to open, and the second one prints a moment later, which
+/// then cannot be written. The end of the first is stored by then, or it is not.
+#[test]
+fn a_run_that_stops_for_lack_of_files_has_told_what_is_stored() {
+    for moment in ["0", "0.005", "0.01", "0.02", "0.03"] {
+        let bench = Bench::new();
+        let none = "prlimit --pid $PPID --nofile=3:3; touch ended";
+        let print = format!("until test -e ended; do sleep 0.002; done; sleep {moment}; echo said");
+        bench.write(
+            "flow.toml",
+            &format!(
+                "concurrency = 2\n[step.b]\nrun = '{print}; sleep 600'\n[step.a]\nrun = '{none}'\n"
+            ),
+        );
+        let output = call(&bench, &["run", "flow.toml"]);
+        assert_eq!(check("run", &output), 69, "{}", stderr(&output));
+        assert!(stderr(&output).contains("Too many open files"), "{}", stderr(&output));
+        let shown = crate::bench::stdout(&call(&bench, &["show", "last", "--json"]));
+        let stored = shown.contains("\"step\":\"a\",\"state\":\"success\"");
+        let told = stderr(&output).contains("a: succeeded");
+        assert_eq!(stored, told, "{moment}: {}{shown}", stderr(&output));
     }
 }

@@ -83,6 +83,41 @@ fn other_signals_change_nothing() {
     }
 }
 
+/// A run whose step has begun, and ends when there is a file `go`.
+fn begun() -> (Bench, Child) {
+    let bench = Bench::new();
+    let wait = "echo $$ > pids; touch begun; until test -e go; do sleep 0.01; done";
+    bench.write("flow.toml", &format!("[step.a]\nrun = '{wait}'\n"));
+    let child = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    (bench, child)
+}
+
+#[test]
+fn signals_that_mean_nothing_to_a_run_leave_it_alone() {
+    use Signal as S;
+    let (bench, child) = begun();
+    for sent in [S::USR1, S::USR2, S::ALARM, S::VTALARM, S::PROF, S::IO, S::XFSZ] {
+        signal(&child, sent);
+    }
+    bench.write("go", "");
+    let output = end(child);
+    assert_eq!(output.status.code(), Some(0), "{:?} {}", output.status, stderr(&output));
+    for sent in ["USR1", "ALRM"] {
+        let (_, output) = Bench::run(&format!("[step.a]\nrun = 'kill -{sent} $$'\n"));
+        assert!(stderr(&output).contains("ended by signal"), "{sent}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_run_that_has_no_processor_time_left_is_interrupted() {
+    let (bench, child) = begun();
+    signal(&child, Signal::XCPU);
+    let output = end(child);
+    assert_eq!(output.status.code(), Some(128 + 24), "{:?} {}", output.status, stderr(&output));
+    assert!(!runs(bench.read("pids").trim()), "no process of a step survives it");
+}
+
 /// A terminal that is closed takes its run with it, in good order; `nohup` says that it must not.
 #[test]
 fn a_closed_terminal_interrupts_a_run_and_nohup_keeps_it() {

@@ -100,12 +100,51 @@ fn variables_that_are_empty_are_as_good_as_none() {
 #[test]
 fn the_usage_below_an_error_shows_no_variables() {
     let bench = Bench::new();
-    let said = stderr(&super::script(&bench, "WINDLASS_JOBS=3 WINDLASS_JSON=1 \"$WINDLASS\" run"));
-    assert!(
-        said.contains("Usage: windlass run [OPTIONS] <FILE> [STEP]...")
-            || said.contains("Usage: windlass run <FILE> [STEP]..."),
-        "{said}"
-    );
+    let called = "WINDLASS_JOBS=3 WINDLASS_JSON=1 \"$WINDLASS\" run --nothing";
+    let said = stderr(&super::script(&bench, called));
+    assert!(said.contains("Usage: windlass run [OPTIONS] [FILE] [STEP]..."), "{said}");
     let said = stderr(&call(&bench, &["lock", "deploy", "./deploy.sh"]));
     assert!(said.contains("a command stands behind `--`"), "{said}");
+}
+
+#[test]
+fn a_large_parameter_fails_only_the_steps_that_use_it() {
+    let bench = Bench::new();
+    let large = "x".repeat(3 << 20);
+    let flow = format!(
+        "[params]\nblob = '{large}'\n\
+         [step.other]\nrun = 'test -z \"${{WINDLASS_PARAM_blob-}}\"'\n\
+         [step.text]\nrun = 'echo {{blob}} | wc -c'\n\
+         [step.list]\nrun = ['echo', 'a{{blob}}']\n\
+         [step.env]\nrun = 'true'\nenv = {{ X = '{{blob}}' }}\n\
+         [step.when]\nrun = 'true'\nwhen = 'test -n {{blob}}'\n"
+    );
+    bench.write("flow.toml", &flow);
+    let output = bench.call(&["run", "flow.toml"]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("other: succeeded"), "{said}");
+    let why = "{blob} has 3145728 bytes, and Linux takes no more than 130816";
+    for step in ["text", "list", "env", "when"] {
+        let failed =
+            |line: &str| line.starts_with(&format!("{step}: failed")) && line.contains(why);
+        assert!(said.lines().any(failed), "{step}: {said}");
+    }
+}
+
+#[test]
+fn values_that_are_too_large_together_are_named() {
+    let bench = Bench::new();
+    let mut flow = String::from("[params]\n");
+    for param in 0..40 {
+        flow +=
+            &format!("p{param} = '{}'\n", "x".repeat(if param == 7 { 125_000 } else { 100_000 }));
+    }
+    bench.write("flow.toml", &(flow + "[step.a]\nrun = 'true'\n"));
+    let output = bench.script("ulimit -s 8192; exec \"$WINDLASS\" run flow.toml").output();
+    let output = output.expect("sh runs");
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let why = "the largest are $WINDLASS_PARAM_p7 (125000 bytes), ";
+    assert!(said.contains("its arguments and environment have ") && said.contains(why), "{said}");
 }

@@ -73,6 +73,7 @@ fn every_line_is_as_the_schema_says() {
     for arguments in [&["ps"][..], &["show", "last"], &["holders"]] {
         lines.call(&live.bench, arguments);
     }
+    lines.call(bench, &["store", "init"]);
     other_verbs(&mut lines);
     let rare = ["left_out", "notice", "waits"].map(str::to_owned);
     let told = events(&schema()).difference(&BTreeSet::from(rare)).cloned().collect();
@@ -88,8 +89,13 @@ fn other_verbs(lines: &mut Lines) {
         "good.toml",
         "[guard.g]\ncondition = 'true'\n[step.a]\nguard = ['g']\nrun = 'true'\n",
     );
+    let many = (0..101).map(|step| format!("[step.s{step}]\nrun = 1\n"));
+    bench.write("many.toml", &many.collect::<String>());
+    let cycle = "[step.a]\nrun = 'true'\nafter = ['b']\n[step.b]\nrun = 'true'\nafter = ['a']\n";
+    bench.write("cycle.toml", cycle);
+    fs::write(bench.path("bytes.toml"), b"name = '\xff'").expect("it can be written");
     for arguments in [
-        &["check", "bad.toml"][..],
+        &["check", "bad.toml", "many.toml", "cycle.toml", "bytes.toml"][..],
         &["run", "good.toml"],
         &["guard", "good.toml", "g"],
         &["emit", "a:b"],

@@ -41,6 +41,8 @@ fn whoever_follows_a_run_is_told_that_it_was_interrupted() {
     let mut run = bench.start(&["run", "flow.toml"]);
     bench.await_file("begun");
     let log = bench.start(&["log", "last", "-f"]);
+    // What the leader has not logged is lost with it.
+    eventually("it is logged", || stdout(&bench.call(&["log", "last/slow"])) == "one\n");
     signal(&run, Signal::KILL);
     run.wait().expect("it was killed");
     let output = log.wait_with_output().expect("it ends with the run");
@@ -71,6 +73,33 @@ fn a_log_has_what_follows_a_step_in_any_case_and_the_hooks() {
 }
 
 #[test]
+fn what_stands_in_the_place_of_a_log_is_reported_and_the_other_logs_are_printed() {
+    let (bench, _) =
+        Bench::run("[step.a]\nrun = 'echo a'\n[step.b]\nafter = 'a'\nrun = 'echo b'\n");
+    let log = bench.path("state/runs").join(bench.run_id()).join("1-a.1.log");
+    let replaced = |replace: &dyn Fn()| {
+        replace();
+        for (arguments, printed) in [
+            (&["log"][..], "==> a: success <==\n\n==> b: success <==\nb\n"),
+            (&["log", "-f"], "b | b\n"),
+        ] {
+            let output = bench.call(arguments);
+            assert_eq!(stdout(&output), printed, "{arguments:?}: {}", stderr(&output));
+            assert!(stderr(&output).contains("not a regular file"), "{}", stderr(&output));
+            assert_eq!(output.status.code(), Some(69));
+        }
+    };
+    fs::remove_file(&log).expect("it is there");
+    replaced(&|| fs::create_dir(&log).expect("it can be made"));
+    fs::remove_dir(&log).expect("it is there");
+    // Nobody writes to it, so that whoever opened it as a file would wait for ever.
+    replaced(&|| {
+        let made = std::process::Command::new("mkfifo").arg(&log).status();
+        assert!(made.expect("there is a mkfifo").success());
+    });
+}
+
+#[test]
 fn a_skipped_step_says_what_it_was_not_needed_for() {
     let (bench, _) = Bench::run(
         "[step.a]\nrun = 'true'\n[step.page]\nafter = { a = 'failed' }\nrun = 'true'\n\
@@ -78,7 +107,7 @@ fn a_skipped_step_says_what_it_was_not_needed_for() {
     );
     let why = |step: &str| stdout(&bench.call(&["why", &format!("last/{step}")]));
     assert_eq!(why("page"), "page was skipped: a did not fail\n");
-    assert_eq!(why("maybe"), "maybe was skipped: its `when` said no\n");
+    assert_eq!(why("maybe"), "maybe was skipped: its `when` did not hold\n");
     assert_eq!(stdout(&bench.call(&["ps"])), "", "it has ended");
 }
 

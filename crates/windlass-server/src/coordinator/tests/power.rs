@@ -4,7 +4,9 @@
 //! and the slate aside: this is what the disk is sure of at that moment. Whoever looks at it must find
 //! that all steps before this one have succeeded.
 
+use std::os::unix::fs::symlink;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use windlass_store::{Network, Sqlite};
 
@@ -15,7 +17,7 @@ use crate::look::{RunView, StepState, StepView};
 const STEPS: usize = 24;
 /// Puts aside what the disk is sure of. The first sync of a slate makes it as long as it gets.
 const ASIDE: &str = "rm -rf then-$1
-cp -r sure then-$1
+cp -r $(readlink sure) then-$1
 cd state
 find runs -name slate -size 128k -exec cp --parents '{}' ../then-$1 ';'
 ";
@@ -57,15 +59,20 @@ fn sure_of(dir: &Path, step: usize) -> (usize, usize) {
 
 fn check(pace: Pace) {
     let dir = tempfile::tempdir().expect("a directory");
-    let (state, sure) = (dir.path().join("state"), dir.path().join("sure"));
-    fs::create_dir(&sure).expect("a directory");
+    let (state, copies) = (dir.path().join("state"), dir.path().to_owned());
     fs::write(dir.path().join("aside"), ASIDE).expect("a file");
     let sqlite = Sqlite::open(&state, Network::Refuse).expect("it can be made");
-    let files = ["store.db", "store.db-wal"].map(|file| (state.join(file), sure.join(file)));
+    let (files, number) =
+        (["store.db", "store.db-wal"].map(|file| state.join(file)), AtomicU32::new(0));
     let store = watched::store(&state, sqlite, move || {
-        for (from, to) in &files {
-            fs::copy(from, to).expect("there is room");
+        // A step may put the copy before aside meanwhile, so the new one takes its place as a whole.
+        let (link, next) = (copies.join("sure"), copies.join("next"));
+        let copy = copies.join(format!("sure-{}", number.fetch_add(1, Ordering::Relaxed)));
+        fs::create_dir(&copy).expect("a directory");
+        for from in &files {
+            fs::copy(from, copy.join(from.file_name().expect("a file"))).expect("there is room");
         }
+        symlink(&copy, &next).and_then(|()| fs::rename(next, link)).expect("a link");
         Ok(())
     });
     let order = RunRecord {

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use windlass_store::{Name, StoreError, Taken};
+use windlass_store::{Clock, HoldState, Name, StoreError, Taken};
 
 use super::*;
 
@@ -85,6 +85,8 @@ pub(super) fn what_is_left_of_a_holder_is_told_before_its_hold_is_given_away(on:
     let refused = refused(on.claim("b", "x"));
     let [leftover] = refused.leftovers.as_slice() else { panic!("{refused:?}") };
     assert_eq!((leftover.holder.as_str(), &leftover.tree), ("dead", &tree));
+    assert_eq!(leftover.uid, Some(rustix::process::geteuid().as_raw()));
+    assert_eq!(leftover.left, TIMEOUT);
     assert_eq!(refused_by(on.claim("c", "x")), "dead", "nobody else gets it meanwhile");
     let ended = [(leftover.name.clone(), leftover.token)];
     let holds = held(on.claim_with("b", "x", |claim| claim.ended = &ended));
@@ -92,10 +94,12 @@ pub(super) fn what_is_left_of_a_holder_is_told_before_its_hold_is_given_away(on:
 }
 
 pub(super) fn one_process_beats_for_all_it_holds(on: &mut Fixture) {
-    let (here, elsewhere) = (here(), elsewhere());
-    let _ = held(on.claim_with("a", "x", |claim| claim.process = Some(&here)));
-    let _ = held(on.claim_with("b", "y", |claim| claim.process = Some(&here)));
-    let _ = held(on.claim_with("c", "z", |claim| claim.process = Some(&elsewhere)));
+    let (here, elsewhere, tree) = (here(), elsewhere(), tree());
+    for (holder, name, process) in [("a", "x", &here), ("b", "y", &here), ("c", "z", &elsewhere)] {
+        let _ = held(on.claim_with(holder, name, |claim| {
+            (claim.process, claim.tree) = (Some(process), Some(&tree));
+        }));
+    }
     on.clock.advance(TIMEOUT);
     let lost = on.store.transact(|t| t.heartbeat_process(&here)).expect("the store works");
     assert!(lost.is_empty(), "{lost:?}");
@@ -106,6 +110,31 @@ pub(super) fn one_process_beats_for_all_it_holds(on: &mut Fixture) {
     on.clock.advance(TIMEOUT);
     let lost = on.store.transact(|t| t.heartbeat_process(&here)).expect("the store works");
     assert_eq!(lost, [Name::Lock("x".to_owned()), Name::Lock("y".to_owned())]);
+}
+
+pub(super) fn a_named_process_that_lives_needs_no_heartbeats(on: &mut Fixture) {
+    let (here, elsewhere) = (here(), elsewhere());
+    for (holder, name, process) in
+        [("a", "x", &here), ("b", "y", &elsewhere), ("c", "run/r", &here)]
+    {
+        let _ = held(on.claim_with(holder, name, |claim| claim.process = Some(process)));
+    }
+    let _ = held(on.claim_with("d", "z", |claim| {
+        (claim.process, claim.terms.max_hold) = (Some(&here), Some(TIMEOUT));
+    }));
+    on.clock.advance(TIMEOUT * 2);
+    let now = on.clock.now().at;
+    let views = on.store.overview().expect("it can be read");
+    let states: Vec<_> = views.iter().map(|view| view.leases[0].state(now)).collect();
+    let (held, stale) = (HoldState::Held, HoldState::Stale);
+    assert_eq!(states, [held, stale, stale, stale], "x, y, z, run r");
+    assert_eq!(refused_by(on.claim("e", "x")), "a");
+    assert_eq!(on.tokens("e", "y"), [2], "one that cannot be seen has to be heard of");
+    assert_eq!(on.tokens("e", "z"), [2], "no hold is longer than it may be");
+    assert_eq!(on.tokens("e", "run/r"), [2], "a leader that hangs is no leader");
+    let (name, holder) = (Name::Lock("x".to_owned()), HolderId::new("a"));
+    let beat = on.store.transact(|t| t.heartbeat(&name, &holder, Token(1)));
+    assert_eq!(beat.expect("the store works"), Answer::Refreshed);
 }
 
 pub(super) fn semaphores_are_declared_and_never_exceeded(on: &mut Fixture) {

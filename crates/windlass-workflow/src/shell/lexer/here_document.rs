@@ -1,7 +1,10 @@
 //! Here-documents: their operators, bodies and end marks.
 
+use std::ops::Range;
+
 use super::{Frame, Lexer};
-use crate::shell::{Names, ShellPlace};
+use crate::shell::{ShellNames, ShellPlace};
+use crate::template::{Brace, brace};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HereDocument {
@@ -20,7 +23,7 @@ pub(super) enum Body {
     Literal,
 }
 
-impl<N: Names> Lexer<'_, '_, N> {
+impl<N: ShellNames> Lexer<'_, '_, N> {
     /// `<<` and the end mark behind it.
     pub(super) fn here_operator(&mut self) {
         self.copy(2);
@@ -31,9 +34,7 @@ impl<N: Names> Lexer<'_, '_, N> {
         let word = self.rest();
         let end = mark_length(word);
         let written = &word[..end];
-        for (open, _) in written.match_indices('{') {
-            self.refuse_known(self.at + open, ShellPlace::EndMark);
-        }
+        self.check_mark(self.at..self.at + end);
         self.copy(end);
         let quote = |c: char| matches!(c, '\'' | '"' | '\\');
         let body = if written.contains(quote) { Body::Literal } else { Body::Expanding };
@@ -49,11 +50,23 @@ impl<N: Names> Lexer<'_, '_, N> {
             return self.expanding(b"$`\\\n");
         }
         match self.rest().as_bytes()[0] {
-            b'\\' => return self.backslash(),
-            b'{' => self.refuse_known(self.at, ShellPlace::QuotedHereDocument),
-            _ => {}
+            b'\\' => self.backslash(),
+            b'{' => self.no_placeholder(ShellPlace::QuotedHereDocument),
+            _ => self.copy_char(),
         }
-        self.copy_char();
+    }
+
+    /// Refuses every known `{v}` in an end mark, doubled braces included: the line that ends the
+    /// here-document is compared with the mark as it is written.
+    fn check_mark(&mut self, mark: Range<usize>) {
+        for (open, _) in self.text[mark.clone()].match_indices('{') {
+            let open = mark.start + open;
+            let Brace::Single(name) = brace(self.text, open, self.names) else { continue };
+            let range = open..open + name.len() + 2;
+            if self.names.look_up(name, range.clone()).is_some() {
+                self.refuse_at(range, ShellPlace::EndMark);
+            }
+        }
     }
 
     /// At the beginning of a line: ends the here-documents whose mark it is.

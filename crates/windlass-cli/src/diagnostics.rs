@@ -1,0 +1,102 @@
+//! What is wrong with a workflow file: for people on standard error, in colours where there are any,
+//! and for programs on standard output.
+
+use serde::Serialize;
+use windlass_workflow::{Mistake, Mistakes, Warnings};
+
+use crate::arguments::Form;
+use crate::exit::Exit;
+use crate::output::{json, print};
+use crate::style::{Colours, Style};
+
+/// One mistake or warning, for programs.
+#[derive(Serialize)]
+struct Diagnostic<'a> {
+    schema: u32,
+    event: &'static str,
+    file: &'a str,
+    line: usize,
+    column: usize,
+    message: &'a str,
+    label: &'a str,
+    help: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    cycle: &'a [String],
+}
+
+/// How many mistakes were found beyond those that are told, for programs.
+#[derive(Serialize)]
+struct MoreMistakes<'a> {
+    schema: u32,
+    event: &'static str,
+    file: &'a str,
+    number: usize,
+}
+
+impl Form {
+    /// Tells the mistakes that keep a file from being used.
+    pub(crate) fn refuse(self, file: &str, mistakes: &Mistakes) -> Exit {
+        match self {
+            Form::Text if is_coloured() => eprintln!("{}", mistakes.in_colours()),
+            Form::Text => eprintln!("{mistakes}"),
+            Form::Json => {
+                for mistake in &mistakes.mistakes {
+                    Diagnostic::new("mistake", file, mistake, mistakes.position(mistake)).print();
+                }
+                if mistakes.left_out > 0 {
+                    let number = mistakes.left_out;
+                    print(&json(&MoreMistakes { schema: 1, event: "more_mistakes", file, number }));
+                }
+            }
+        }
+        Exit::Usage
+    }
+
+    pub(crate) fn warn(self, file: &str, warnings: &Warnings) {
+        match self {
+            _ if warnings.is_empty() => {}
+            Form::Text if is_coloured() => eprintln!("{}", warnings.in_colours()),
+            Form::Text => eprintln!("{warnings}"),
+            Form::Json => warnings.warnings.iter().for_each(|warning| {
+                Diagnostic::new("warning", file, warning, warnings.position(warning)).print();
+            }),
+        }
+    }
+
+    /// Tells a program that a file is not text, at the line and the column where it ceases to be.
+    pub(crate) fn refuse_bytes(file: &str, (line, column): (usize, usize)) {
+        let diagnostic = Diagnostic {
+            schema: 1,
+            event: "mistake",
+            file,
+            line,
+            column,
+            message: "the file is not text in UTF-8",
+            label: "a byte that does not belong there",
+            help: Some("save it as UTF-8"),
+            cycle: &[],
+        };
+        diagnostic.print();
+    }
+}
+
+fn is_coloured() -> bool {
+    Style::of_stderr().colours == Colours::Ansi
+}
+
+impl<'a> Diagnostic<'a> {
+    fn new(
+        event: &'static str,
+        file: &'a str,
+        mistake: &'a Mistake,
+        (line, column): (usize, usize),
+    ) -> Self {
+        let Mistake { message, label, help, cycle, .. } = mistake;
+        let help = help.as_deref();
+        Self { schema: 1, event, file, line, column, message, label, help, cycle }
+    }
+
+    fn print(&self) {
+        print(&json(self));
+    }
+}

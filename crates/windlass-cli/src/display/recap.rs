@@ -1,0 +1,65 @@
+//! What a step has printed, in a few lines below the one that says that it has ended.
+
+use std::path::Path;
+
+use super::tail::LineWriter;
+use crate::clean::Keep;
+
+/// How many lines of a step are shown.
+const LINES: usize = 10;
+/// How many bytes of a log are looked at for them.
+const WINDOW: u64 = 16 << 10;
+/// What stands before each line.
+const INDENT: &str = "    ";
+
+/// The last lines of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Recap {
+    /// Whole lines, cleaned for a terminal.
+    pub(crate) text: String,
+    /// Whether there are more before them.
+    pub(crate) cut: bool,
+}
+
+impl Recap {
+    /// Reads the last lines of a log; none if there is nothing to show, or it cannot be read.
+    pub(crate) fn of(log: &Path, keep: Keep) -> Option<Self> {
+        let tail = windlass_server::tail(log, WINDOW).ok()?;
+        let mut text = String::new();
+        let mut writer = LineWriter::new(INDENT.to_owned(), keep);
+        writer.push(&tail.text, &mut text);
+        writer.finish(&mut text);
+        let hidden = text.lines().count().saturating_sub(LINES);
+        let begin: usize = text.split_inclusive('\n').take(hidden).map(str::len).sum();
+        text.drain(..begin);
+        let cut = hidden > 0 || tail.skipped > 0;
+        (!text.trim().is_empty()).then_some(Self { text, cut })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recap(log: &str) -> Option<(String, bool)> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("log");
+        std::fs::write(&path, log).expect("it can be written");
+        Recap::of(&path, Keep::Nothing).map(|recap| (recap.text, recap.cut))
+    }
+
+    #[test]
+    fn a_few_lines_are_shown_and_of_many_the_last() {
+        assert_eq!(recap(""), None);
+        assert_eq!(recap("\n \n"), None);
+        assert_eq!(recap("one\ntwo"), Some(("    one\n    two\n".to_owned(), false)));
+        let many: String = (1..=12).map(|line| format!("{line}\n")).collect();
+        let last: String = (3..=12).map(|line| format!("    {line}\n")).collect();
+        assert_eq!(recap(&many), Some((last, true)));
+    }
+
+    #[test]
+    fn a_log_that_is_not_there_has_nothing_to_show() {
+        assert_eq!(Recap::of(Path::new("/nowhere/log"), Keep::Nothing), None);
+    }
+}

@@ -1,0 +1,56 @@
+//! Commands of plain words, which need no shell.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::bench::{Bench, stderr, stdout};
+
+/// A place where `sh` leaves a mark each time it is started.
+fn bench() -> Bench {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("bin")).expect("it can be made");
+    bench.write("bin/sh", "#!/bin/sh\necho \"$*\" >> \"$MARKS\"\nexec /bin/sh \"$@\"\n");
+    let mode = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(bench.path("bin/sh"), mode).expect("it can be made executable");
+    bench
+}
+
+/// How the command ends, and how often a shell was started for it.
+fn check(run: &str, code: i32, shells: usize) -> String {
+    let bench = bench();
+    bench.write("flow.toml", &format!("[step.a]\nrun = {run:?}\n"));
+    let path = format!("{}:/usr/bin:/bin", bench.path("bin").display());
+    let mut command = bench.command(&["run", "flow.toml"]);
+    command.env("PATH", path).env("MARKS", bench.path("marks"));
+    let output = command.output().expect("it runs");
+    let said = stdout(&output) + &stderr(&output);
+    match code {
+        0 => assert!(output.status.success(), "{run}: {said}"),
+        code => assert!(said.contains(&format!("exit code {code}")), "{run}: {said}"),
+    }
+    assert_eq!(bench.read("marks").lines().count(), shells, "{run}: {}", bench.read("marks"));
+    stdout(&output)
+}
+
+#[test]
+fn a_program_that_is_in_the_path_is_started_without_a_shell() {
+    check("sleep 0", 0, 0);
+    check("sleep 0.001", 0, 0);
+    check("true", 0, 0);
+    check("false", 1, 0);
+    check("sleep many", 1, 0);
+}
+
+#[test]
+fn what_a_shell_does_itself_keeps_its_meaning() {
+    assert_eq!(check(r"echo 'a b'", 0, 1), "a | a b\n");
+    check("test 1 = 2", 1, 1);
+    check("kill -0 0", 0, 1);
+    check("sleep 0; sleep 0", 0, 1);
+}
+
+#[test]
+fn what_cannot_be_found_ends_as_a_shell_says() {
+    check("no-such-program-anywhere", 127, 1);
+    check("sleeep 1", 127, 1);
+}

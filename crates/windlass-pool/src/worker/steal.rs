@@ -1,0 +1,123 @@
+//! Where a worker that has nothing of its own looks for a task.
+//!
+//! First it takes tasks from queues: urgent ones, those of the shared queue, then those of other
+//! workers. Only if that was in vain for a while, and it would have to sleep, it takes the right side
+//! of a join from the stack of another worker. That interrupts all threads of the process for a
+//! moment, and is seldom necessary: while it searches, other workers share at their next join.
+
+use std::iter;
+
+use crossbeam_deque::Steal;
+
+use super::Worker;
+use crate::{
+    fork::Taken,
+    job::{Claimed, Queued},
+    stats::Count,
+    trace::TraceKind,
+};
+
+/// Every so many tasks the shared queue comes first, so that it is never starved.
+const FAIRNESS: u32 = 4;
+
+impl Worker {
+    /// Any task, from whichever queue.
+    pub(super) fn find(&self) -> Option<Claimed> {
+        let turn = self.turn.get().wrapping_add(1);
+        self.turn.set(turn);
+        if let Some(claimed) = self.take_urgent() {
+            return Some(claimed);
+        }
+        if turn.is_multiple_of(FAIRNESS)
+            && let Some(claimed) = self.take_injected()
+        {
+            return Some(claimed);
+        }
+        self.pop().or_else(|| self.take_injected()).or_else(|| self.steal())
+    }
+
+    #[inline]
+    pub(super) fn pop(&self) -> Option<Claimed> {
+        let place = self.place.as_ref()?;
+        iter::from_fn(|| place.deque.pop()).find_map(Queued::claim_own)
+    }
+
+    #[inline]
+    pub(super) fn take_urgent(&self) -> Option<Claimed> {
+        let urgent = &self.pool.urgent;
+        if urgent.is_empty() { None } else { claim_first(|| urgent.steal()) }
+    }
+
+    fn take_injected(&self) -> Option<Claimed> {
+        let injector = &self.pool.injector;
+        match &self.place {
+            Some(place) if self.pool.config.enable_stealing => {
+                claim_first(|| injector.steal_batch_and_pop(&place.deque))
+            }
+            _ => claim_first(|| injector.steal()),
+        }
+    }
+
+    fn steal(&self) -> Option<Claimed> {
+        self.victims().find_map(|victim| {
+            let stealer = &self.pool.stealers[victim];
+            let claimed = match &self.place {
+                Some(place) => claim_first(|| stealer.steal_batch_and_pop(&place.deque)),
+                None => claim_first(|| stealer.steal()),
+            };
+            claimed.inspect(|_| self.note_steal(victim))
+        })
+    }
+
+    /// One task from the queue of another worker, and no more.
+    pub(super) fn steal_one(&self) -> Option<Claimed> {
+        self.victims().find_map(|victim| {
+            let claimed = claim_first(|| self.pool.stealers[victim].steal());
+            claimed.inspect(|_| self.note_steal(victim))
+        })
+    }
+
+    /// The outermost right side of a join that another worker is in the middle of.
+    pub(super) fn steal_fork(&self) -> Option<Claimed> {
+        if !self.pool.config.enable_stealing {
+            return None;
+        }
+        let first = self.turn.get() as usize;
+        let (victim, side) = self.pool.forks.find(&self.forks, first, Taken::steal)?;
+        let claimed = side.into_task();
+        self.count(Count::Spawned);
+        self.pool.tracer.emit(|| self.index(), || TraceKind::Spawned(claimed.id()));
+        match victim {
+            Some(victim) => self.note_steal(victim),
+            None => self.count(Count::Steal),
+        }
+        Some(claimed)
+    }
+
+    fn note_steal(&self, from: usize) {
+        self.count(Count::Steal);
+        self.pool.tracer.emit(|| self.index(), || TraceKind::Stole { from });
+    }
+
+    /// The other workers, beginning with a different one each time.
+    fn victims(&self) -> impl Iterator<Item = usize> + use<> {
+        let own = self.index();
+        let count = if self.pool.config.enable_stealing { self.pool.stealers.len() } else { 0 };
+        let first = self.turn.get() as usize;
+        (0..count).map(move |step| (first + step) % count).filter(move |&other| Some(other) != own)
+    }
+}
+
+/// The first task from `source` that no thread has claimed.
+pub(super) fn claim_first(source: impl Fn() -> Steal<Queued>) -> Option<Claimed> {
+    loop {
+        match source() {
+            Steal::Success(queued) => match queued.claim() {
+                Some(claimed) => return Some(claimed),
+                None => continue,
+            },
+            Steal::Empty => return None,
+            Steal::Retry => continue,
+        }
+    }
+}

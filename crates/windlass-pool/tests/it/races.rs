@@ -1,0 +1,165 @@
+//! Races: the sides run at the same time, on however few workers.
+
+use std::{
+    sync::{
+        Barrier,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    thread,
+};
+
+use windlass_pool::{Scheduler, TaskError, checkpoint, race, with_scope};
+
+use crate::support::{Signal, amount, hush_panics, must_end, panic_of};
+
+const MANY: usize = amount(50, 2);
+
+fn until_cancelled<R>() -> R {
+    loop {
+        checkpoint();
+        thread::yield_now();
+    }
+}
+
+fn race_of_one_that_ends() -> &'static str {
+    let (first, second) = (race(until_cancelled, || "quick"), race(|| "quick", until_cancelled));
+    assert_eq!(first, second);
+    first
+}
+
+#[test]
+fn as_many_races_as_there_are_workers_come_to_an_end() {
+    must_end(|| {
+        for workers in 1..=3 {
+            let scheduler = Scheduler::new(workers);
+            for _ in 0..MANY {
+                with_scope(&scheduler, |scope| {
+                    let races = (0..workers).map(|_| scope.spawn(race_of_one_that_ends));
+                    for race in races.collect::<Vec<_>>() {
+                        assert_eq!(race.await_result().unwrap(), "quick");
+                    }
+                });
+            }
+        }
+    });
+}
+
+#[test]
+fn more_races_than_workers_come_to_an_end_whoever_calls_them() {
+    must_end(|| {
+        let scheduler = Scheduler::new(2);
+        thread::scope(|threads| {
+            for _ in 0..6 {
+                threads.spawn(|| {
+                    for _ in 0..MANY {
+                        assert_eq!(scheduler.run(race_of_one_that_ends), "quick");
+                    }
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn the_sides_of_a_race_meet_while_all_workers_are_busy() {
+    must_end(|| {
+        for workers in 1..=3 {
+            let scheduler = Scheduler::new(workers);
+            for _ in 0..MANY {
+                let (all_busy, met) = (Barrier::new(workers), Signal::default());
+                with_scope(&scheduler, |scope| {
+                    for _ in 1..workers {
+                        scope.spawn(|| {
+                            all_busy.wait();
+                            met.wait();
+                        });
+                    }
+                    scope.spawn(|| {
+                        all_busy.wait();
+                        let barrier = Barrier::new(2);
+                        race(|| barrier.wait(), || barrier.wait());
+                        met.raise();
+                    });
+                });
+            }
+        }
+    });
+}
+
+#[test]
+fn races_nest() {
+    fn nested(depth: usize, barrier: &Barrier) {
+        match depth {
+            0 => _ = barrier.wait(),
+            _ => race(|| nested(depth - 1, barrier), || nested(depth - 1, barrier)),
+        }
+    }
+    must_end(|| {
+        for workers in 1..=2 {
+            let scheduler = Scheduler::new(workers);
+            for depth in 0..=4 {
+                // All the innermost sides are needed at the same time.
+                let barrier = Barrier::new(1 << depth);
+                scheduler.run(|| nested(depth, &barrier));
+            }
+        }
+    });
+}
+
+#[test]
+fn relief_workers_for_races_do_not_stay() {
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let body = || {
+            most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
+            thread::yield_now();
+            running.fetch_sub(1, SeqCst);
+        };
+        with_scope(&scheduler, |scope| {
+            scope.spawn(|| {
+                // A queue that never runs empty, beside races that need a relief worker each.
+                for _ in 0..10 * MANY {
+                    scope.spawn(body);
+                    race(until_cancelled, || ());
+                }
+            });
+        });
+        let most = most.into_inner();
+        assert!(most <= 2, "{most} ordinary tasks at the same time on one worker");
+    });
+}
+
+#[test]
+fn a_panic_ends_a_race_and_goes_on() {
+    hush_panics();
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        for _ in 0..MANY {
+            let message = panic_of(|| {
+                scheduler.run(|| race(until_cancelled::<()>, || panic!("on purpose: lost")));
+            });
+            assert_eq!(message, "on purpose: lost");
+        }
+    });
+}
+
+#[test]
+fn a_cancel_from_outside_ends_both_sides() {
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        let barrier = Barrier::new(3);
+        with_scope(&scheduler, |scope| {
+            let task = scope.spawn(|| {
+                let side = || {
+                    barrier.wait();
+                    until_cancelled::<()>();
+                };
+                race(side, side);
+            });
+            barrier.wait();
+            task.cancel();
+            assert!(matches!(task.await_result(), Err(TaskError::Cancelled)));
+        });
+    });
+}

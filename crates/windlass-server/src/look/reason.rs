@@ -1,0 +1,242 @@
+//! The reasons why the steps of a run wait, with names in the place of numbers.
+
+use std::collections::BTreeMap;
+
+use windlass_core::{
+    Amount, EdgeKind, Grant, HolderId, Name, Reason, Short, Shortage, Timestamp, WorkId,
+};
+use windlass_store::{NameView, Process, StoreError, StoredLease, StoredTicket, Transaction};
+use windlass_workflow::EdgeCondition;
+
+use super::holder::Attempt;
+use super::{HolderView, People, RunState, RunView, StepState, WaitReason};
+use crate::clock::millis;
+
+/// The names of the machine, and who is behind them.
+pub(super) struct Names {
+    names: Vec<NameView>,
+    people: People,
+}
+
+/// Returns the reasons why each of the steps at `places` waits.
+pub(super) fn reasons(names: &Names, view: &mut RunView, places: &[usize]) -> Vec<Vec<WaitReason>> {
+    let works = places.iter().map(|place| WorkId::from_index(*place));
+    let queued = names.queued(view);
+    // What time alone has ended since is for the run's leader to find out.
+    let before: Vec<_> = works.clone().map(|work| view.schedule.reasons(work)).collect();
+    if matches!(view.state, RunState::UnderWay { .. }) {
+        view.schedule.settle(|work| queued.contains_key(&work));
+    }
+    let view = &*view;
+    let explain = |(work, before): (WorkId, Vec<Reason>)| {
+        let state = view.steps[work.index()].state;
+        match view.state {
+            _ if state.is_end() => Vec::new(),
+            // One that has run, and must hold something before it counts as a success.
+            RunState::UnderWay { .. } if state == StepState::Running => guards(view, work),
+            RunState::UnderWay { .. } => {
+                let own = queued.get(&work).map_or(&[][..], Vec::as_slice);
+                live_reasons(names, view, work, &before, own)
+            }
+            _ => lasting_reasons(view, work),
+        }
+    };
+    works.zip(before).map(explain).collect()
+}
+
+/// Why a step of a run that a process leads does not run. `before` is what the journal alone says;
+/// `queued` are the step's places in the queues of names.
+fn live_reasons(
+    names: &Names,
+    view: &RunView,
+    work: WorkId,
+    before: &[Reason],
+    queued: &[Queued],
+) -> Vec<WaitReason> {
+    let now = view.schedule.reasons(work);
+    let found = if now.is_empty() { before } else { &now };
+    let mut reasons: Vec<_> = queued.iter().filter_map(|place| names.refusal(*place)).collect();
+    reasons.extend(guards(view, work));
+    found.iter().for_each(|reason| reasons.extend(translated(view, work, reason)));
+    if reasons.len() > 1 {
+        reasons.retain(|reason| *reason != WaitReason::Starting);
+    }
+    reasons
+}
+
+/// A place in the queue of a name: that of the name among all, and that of the ticket in its queue.
+#[derive(Clone, Copy)]
+struct Queued {
+    name: usize,
+    ticket: usize,
+}
+
+impl Names {
+    pub(super) fn read(transaction: &Transaction<'_>) -> Result<Self, StoreError> {
+        let names = transaction.overview()?;
+        let held = names.iter().flat_map(|name| &name.leases).map(|stored| &stored.lease.holder);
+        let tickets = names.iter().flat_map(|name| &name.tickets);
+        let wanted = tickets.map(|stored| &stored.ticket.holder);
+        let holders: Vec<_> = held.chain(wanted).map(HolderId::as_str).collect();
+        let people = People::read(transaction, &holders)?;
+        Ok(Self { names, people })
+    }
+
+    /// The places of a run's steps in the queues of names.
+    fn queued(&self, view: &RunView) -> BTreeMap<WorkId, Vec<Queued>> {
+        let mut queued: BTreeMap<WorkId, Vec<Queued>> = BTreeMap::new();
+        for (name, seen) in self.names.iter().enumerate() {
+            for (ticket, stored) in seen.tickets.iter().enumerate() {
+                let Some(attempt) = Attempt::read(stored.ticket.holder.as_str()) else { continue };
+                let work = attempt.grant.work;
+                if attempt.run == view.run.id && attempt.grant == next_attempt(view, work) {
+                    queued.entry(work).or_default().push(Queued { name, ticket });
+                }
+            }
+        }
+        queued
+    }
+
+    /// Why a name refuses the step at this place of its queue, if it does.
+    fn refusal(&self, queued: Queued) -> Option<WaitReason> {
+        let seen = &self.names[queued.name];
+        let ticket = &seen.tickets[queued.ticket];
+        // It may have been refused, and be there for it by now, while it waits for others.
+        let is_there = seen.leases.is_empty() && queued.ticket == 0;
+        if !ticket.ticket.refused.contains(&seen.name) || is_there {
+            return None;
+        }
+        let holders = seen.leases.iter().map(|lease| self.holder(lease)).collect();
+        let ahead = seen.tickets[..queued.ticket].iter();
+        let ahead = ahead.map(|stored| self.waiter(&seen.name, stored)).collect();
+        let (name, since_ms) = (seen.name.clone(), ticket.since_ms);
+        Some(WaitReason::Name { name, holders, ahead, since_ms })
+    }
+
+    fn holder(&self, stored: &StoredLease) -> HolderView {
+        let process = stored.owner.process.as_ref();
+        HolderView {
+            name: self.people.name(&stored.lease.holder),
+            since_ms: stored.owner.since_ms,
+            pid: process.map(|process| process.pid),
+            command: process.and_then(command_of),
+            weight: stored.lease.weight,
+            gone: stored.owner.is_gone(),
+            usually_ms: None,
+        }
+    }
+
+    fn waiter(&self, name: &Name, stored: &StoredTicket) -> HolderView {
+        let process = stored.process.as_ref();
+        let need = stored.ticket.needs.iter().find(|need| need.name == *name);
+        HolderView {
+            name: self.people.name(&stored.ticket.holder),
+            since_ms: stored.since_ms,
+            pid: process.map(|process| process.pid),
+            command: process.and_then(command_of),
+            weight: need.map_or(1, |need| need.weight),
+            gone: stored.is_gone(),
+            usually_ms: None,
+        }
+    }
+}
+
+/// Why a step of an interrupted run would not run at once if the run were resumed.
+fn lasting_reasons(view: &RunView, work: WorkId) -> Vec<WaitReason> {
+    let lasting = |reason: &&Reason| {
+        matches!(reason, Reason::Dependency(_) | Reason::Gate | Reason::Retry { .. })
+    };
+    let found = view.schedule.reasons(work);
+    let found = found.iter().filter(lasting);
+    let lasting = found.flat_map(|reason| translated(view, work, reason));
+    let guards = guards(view, work);
+    std::iter::once(WaitReason::Interrupted).chain(guards).chain(lasting).collect()
+}
+
+/// What the engine says, with names in the place of numbers.
+fn translated(view: &RunView, work: WorkId, reason: &Reason) -> Vec<WaitReason> {
+    let name = |work: WorkId| view.steps[work.index()].name.clone();
+    match reason {
+        Reason::Dependency(dependency) => {
+            let condition = condition_of(dependency.kind);
+            vec![WaitReason::Step { place: dependency.work.index(), condition }]
+        }
+        Reason::Gate if guards(view, work).is_empty() => {
+            let plan = view.schedule.plan();
+            let guards = plan.steps[work.index()].guards.iter();
+            let guards = guards.map(|place| plan.guards[*place].name.clone()).collect();
+            vec![WaitReason::Gate { guards }]
+        }
+        Reason::Retry { at } => {
+            let attempt = next_attempt(view, work).attempt;
+            vec![WaitReason::Retry { at_ms: millis(*at), attempt }]
+        }
+        Reason::Short { shortage, holders, set_aside_for } => {
+            let holders = holders.iter().map(|work| name(*work)).collect();
+            vec![short(view, shortage, holders, set_aside_for.map(name))]
+        }
+        // The names and guards that refuse it are told by themselves.
+        Reason::Outside | Reason::Gate | Reason::Line { ahead: 0, .. } => Vec::new(),
+        Reason::Line { ahead, first } => {
+            vec![WaitReason::Line { ahead: *ahead, first: name(*first) }]
+        }
+        _ => vec![WaitReason::Starting],
+    }
+}
+
+fn next_attempt(view: &RunView, work: WorkId) -> Grant {
+    let begun = view.schedule.engine().attempts(work).unwrap_or_default();
+    Grant { work, attempt: begun + 1 }
+}
+
+/// The guards that a step waits for.
+fn guards(view: &RunView, work: WorkId) -> Vec<WaitReason> {
+    let own = view.waits.iter().filter(|wait| wait.work == work);
+    own.map(|wait| WaitReason::Guard {
+        guard: wait.guard.clone(),
+        since_ms: wait.since_ms,
+        checks: wait.checks,
+        said: wait.said.clone(),
+        escalated: wait.escalated,
+    })
+    .collect()
+}
+
+fn short(
+    view: &RunView,
+    shortage: &Shortage,
+    holders: Vec<String>,
+    set_aside_for: Option<String>,
+) -> WaitReason {
+    let (name, wanted) = (view.schedule.resource(shortage.resource).to_owned(), shortage.wanted);
+    match shortage.why {
+        Short::Limit { free, set_aside } => {
+            let free = Amount::from_steps(u64::try_from((free - set_aside).max(0)).unwrap_or(0));
+            WaitReason::Resource { name, wanted, free, holders, set_aside_for }
+        }
+        Short::Rate { at } | Short::Quota { at } => {
+            let at_ms = (at != Timestamp::MAX).then(|| millis(at));
+            WaitReason::Rate { name, wanted, at_ms }
+        }
+        _ => WaitReason::Rate { name, wanted, at_ms: None },
+    }
+}
+
+/// The command line of a process that lives where we can see it.
+fn command_of(process: &Process) -> Option<String> {
+    let line = std::fs::read(format!("/proc/{}/cmdline", process.pid)).ok()?;
+    // Looked at afterwards, so that it is not that of another life of the same number.
+    if !process.is_in_sight() || process.is_gone() {
+        return None;
+    }
+    let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+    Some(words.join(" ").trim().to_owned()).filter(|line| !line.is_empty())
+}
+
+fn condition_of(kind: EdgeKind) -> EdgeCondition {
+    match kind {
+        EdgeKind::Success => EdgeCondition::Success,
+        EdgeKind::Done => EdgeCondition::Done,
+        EdgeKind::Failed => EdgeCondition::Failed,
+    }
+}

@@ -1,0 +1,41 @@
+//! Runs that a step of another run has started, in the same store.
+//!
+//! People who say `last` mean the newest run that they have started themselves, so a nested run has a file
+//! beside its logs that names the run it belongs to.
+
+use std::env;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+use windlass_store::{Access, StoreError, Transaction};
+
+use crate::attempt::{RUN_VARIABLE, run_dir};
+
+/// The file that names the run that a nested one belongs to.
+const PARENT: &str = "parent";
+
+/// Returns the run of which this process is a part, if the store knows it and it has not ended.
+pub(crate) fn parent(transaction: &Transaction<'_>) -> Result<Option<String>, StoreError> {
+    let Some(run) = env::var(RUN_VARIABLE).ok().filter(|run| !run.is_empty()) else {
+        return Ok(None);
+    };
+    match transaction.listing(&run) {
+        Ok(listing) => Ok(listing.end.is_none().then_some(run)),
+        Err(StoreError::UnknownRun { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Notes that `run` belongs to `parent`.
+pub(crate) fn note(state: &Path, run: &str, parent: &str) {
+    // Without it `last` may stand for the nested run, and nothing else changes.
+    let path = run_dir(state, run).join(PARENT);
+    let file = Access::open(&path, File::options().write(true));
+    let _ = file.and_then(|mut file| file.write_all(parent.as_bytes()));
+}
+
+/// Whether a run was started by a step of another one.
+pub(crate) fn is_nested(state: &Path, run: &str) -> bool {
+    run_dir(state, run).join(PARENT).exists()
+}

@@ -1,0 +1,44 @@
+//! Has works tried again that had ended.
+
+use std::collections::BTreeMap;
+
+use windlass_core::{Input, Phase, Rejected, Transition, WorkId};
+
+use super::Schedule;
+
+impl Schedule {
+    /// Has works that failed or were cancelled tried again, and everything that follows them. Each work
+    /// changes its state once: one that follows several of them is blocked until the last is open again,
+    /// and nothing of that is shown.
+    pub(crate) fn reopen(&mut self, works: &[WorkId]) -> Result<(), Rejected> {
+        let before = self.transitions.len();
+        for work in works {
+            // One that follows another of them may be open already.
+            let phase = self.engine.phase(*work);
+            if matches!(phase, Some(Phase::Failed | Phase::Cancelled)) {
+                self.apply(Input::Reopen(*work))?;
+            }
+        }
+        let changes = self.transitions.split_off(before);
+        self.transitions.extend(net(changes));
+        self.reopened = true;
+        self.blamed.clear();
+        Ok(())
+    }
+}
+
+/// The last change of each work, from the state before its first, in the order of the first ones.
+fn net(changes: Vec<Transition>) -> Vec<Transition> {
+    let mut places: BTreeMap<WorkId, usize> = BTreeMap::new();
+    let mut net: Vec<Transition> = Vec::new();
+    for change in changes {
+        match places.get(&change.work) {
+            Some(place) => net[*place] = Transition { from: net[*place].from, ..change },
+            None => {
+                places.insert(change.work, net.len());
+                net.push(change);
+            }
+        }
+    }
+    net
+}
