@@ -14,56 +14,99 @@ use crate::{Amount, Timestamp};
 /// How fast waiting works become more urgent, and how far.
 ///
 /// ```
+/// use std::time::Duration;
 /// use windlass_core::{Ageing, Amount};
 ///
 /// // One hundredth of a priority level per millisecond, five levels at most.
 /// let ageing = Ageing::new("0.01".parse()?, Some(Amount::from(5)))?;
+/// // One level per hour, without a cap.
+/// let slow = Ageing::per(Amount::from(1), Duration::from_secs(3600), None)?;
 /// assert_eq!(Ageing::default(), Ageing::NONE);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ageing {
-    /// Priority per millisecond.
-    rate: Amount,
+    /// The rate is `rise` steps of priority per `run` nanoseconds, in lowest terms.
+    rise: u64,
+    run: u64,
     cap: Option<Amount>,
     /// How long it takes to reach the cap.
-    rise: Option<Duration>,
+    to_cap: Option<Duration>,
 }
 
-/// The rate is beyond what can be computed exactly.
+/// Why a rate of ageing is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("an ageing rate of {rate} per millisecond is above the largest, {max}", max = Ageing::MAX_RATE)]
-pub struct AgeingError {
-    rate: Amount,
+#[non_exhaustive]
+pub enum AgeingError {
+    /// The rate is above [`Ageing::MAX_RATE`].
+    #[error(
+        "an ageing rate of {levels} per {per:?} is above the largest, {max} per millisecond",
+        max = Ageing::MAX_RATE
+    )]
+    TooFast {
+        /// So many levels of priority.
+        levels: Amount,
+        /// In this time.
+        per: Duration,
+    },
+    /// The rate is a fraction whose terms are too large to compute with.
+    #[error(
+        "an ageing rate of {levels} per {per:?} cannot be computed exactly; use a shorter or a \
+         rounder period"
+    )]
+    TooFine {
+        /// So many levels of priority.
+        levels: Amount,
+        /// In this time.
+        per: Duration,
+    },
 }
 
-/// Effective priorities are counted in 1/10 000 of a level, times the nanoseconds of a millisecond.
-const NANOS: i128 = 1_000_000;
-const LEVEL: i128 = 10_000 * NANOS;
+/// How many steps of an [`Amount`] a level of priority has.
+const STEPS: i128 = 10_000;
+/// The largest terms of a rate. With them, priorities and times of any size stay within an `i128`:
+/// 2^63 × 10 000 × 2^48 for a priority, and 2^60 × 2^64 for an age.
+const MAX_RISE: u128 = 1 << 60;
+const MAX_RUN: u128 = 1 << 48;
 
 impl Ageing {
     /// Waiting changes nothing.
-    pub const NONE: Ageing = Ageing { rate: Amount::ZERO, cap: None, rise: None };
+    pub const NONE: Ageing = Ageing { rise: 0, run: 1, cap: None, to_cap: None };
 
-    /// A billion levels per millisecond: fast enough for anybody, and far from overflow.
+    /// The fastest rate: a billion levels per millisecond.
     pub const MAX_RATE: Amount = Amount::from_steps(1_000_000_000 * 10_000);
 
-    /// `rate` levels of priority per millisecond, at most `cap` levels in all.
+    /// Returns a rate of `rate` levels of priority per millisecond, at most `cap` levels in all.
+    /// [`Ageing::per`] has slower rates than the smallest amount per millisecond.
     pub fn new(rate: Amount, cap: Option<Amount>) -> Result<Self, AgeingError> {
-        if rate > Self::MAX_RATE {
-            return Err(AgeingError { rate });
+        Self::per(rate, Duration::from_millis(1), cap)
+    }
+
+    /// Returns a rate of `levels` levels of priority in each `per`, at most `cap` levels in all.
+    ///
+    /// Works rise continuously, not once per period: after half of it, by half of `levels`.
+    pub fn per(levels: Amount, per: Duration, cap: Option<Amount>) -> Result<Self, AgeingError> {
+        let (rise, run) = (u128::from(levels.steps()), per.as_nanos());
+        let fastest = u128::from(Self::MAX_RATE.steps());
+        if rise * Duration::from_millis(1).as_nanos() > run.saturating_mul(fastest) {
+            return Err(AgeingError::TooFast { levels, per });
         }
-        let rise = cap.filter(|_| rate > Amount::ZERO).map(|cap| {
-            let (cap, rate) = (i128::from(cap.steps()) * NANOS, i128::from(rate.steps()));
-            let nanos = (cap + rate - 1) / rate;
+        let common = greatest_common_divisor(rise, run).max(1);
+        let (rise, run) = (rise / common, (run / common).max(1));
+        if rise > MAX_RISE || run > MAX_RUN {
+            return Err(AgeingError::TooFine { levels, per });
+        }
+        let to_cap = cap.filter(|_| rise > 0).map(|cap| {
+            let nanos = (u128::from(cap.steps()) * run).div_ceil(rise);
             Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
         });
-        Ok(Self { rate, cap, rise })
+        // Both fit: they are no larger than their limits.
+        Ok(Self { rise: rise as u64, run: run as u64, cap, to_cap })
     }
 
     /// Where a work that entered at `since` stands among those below the cap, whatever the time.
     pub(crate) fn rising(&self, priority: i64, since: Timestamp) -> i128 {
-        i128::from(priority) * LEVEL - self.rate() * i128::from(since.as_nanos())
+        i128::from(priority) * self.level() - self.rate() * i128::from(since.as_nanos())
     }
 
     /// The effective priority of one that stands at `rising` among those below the cap.
@@ -74,7 +117,7 @@ impl Ageing {
     /// When one that stands at `rising` among those below the cap has an effective priority of at
     /// least `priority`; none if it never has.
     pub(crate) fn reaches(&self, rising: i128, priority: i128) -> Option<Timestamp> {
-        if self.rate == Amount::ZERO {
+        if self.rise == 0 {
             return None;
         }
         let nanos = (priority - rising + self.rate() - 1).div_euclid(self.rate());
@@ -83,8 +126,8 @@ impl Ageing {
 
     /// The effective priority of one at the cap.
     pub(crate) fn topped(&self, priority: i64) -> i128 {
-        let cap = self.cap.map_or(0, |cap| i128::from(cap.steps()) * NANOS);
-        i128::from(priority) * LEVEL + cap
+        let cap = self.cap.map_or(0, |cap| i128::from(cap.steps()) * i128::from(self.run));
+        i128::from(priority) * self.level() + cap
     }
 
     /// The effective priority at `now` of one that entered at `since`.
@@ -97,10 +140,79 @@ impl Ageing {
 
     /// When a work that entered at `since` reaches the cap; none if it never does.
     pub(crate) fn tops_at(&self, since: Timestamp) -> Option<Timestamp> {
-        self.rise.map(|rise| since.after(rise))
+        self.to_cap.map(|to_cap| since.after(to_cap))
     }
 
+    /// How much a nanosecond of waiting adds. Effective priorities are counted in fractions of a step
+    /// so small that this is a whole number.
     fn rate(&self) -> i128 {
-        i128::from(self.rate.steps())
+        i128::from(self.rise)
+    }
+
+    /// A level of priority, counted like that.
+    fn level(&self) -> i128 {
+        STEPS * i128::from(self.run)
+    }
+}
+
+impl Default for Ageing {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+fn greatest_common_divisor(mut one: u128, mut other: u128) -> u128 {
+    while other > 0 {
+        (one, other) = (other, one % other);
+    }
+    one
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn one_rate_said_in_two_ways_is_the_same() {
+        let tenth = "0.1".parse().expect("an amount");
+        let per_hour = Ageing::per(Amount::from(360_000), HOUR, Some(Amount::from(5)));
+        assert_eq!(Ageing::new(tenth, Some(Amount::from(5))), per_hour);
+    }
+
+    #[test]
+    fn a_rate_that_cannot_be_computed_exactly_is_refused() {
+        let one = Amount::from(1);
+        let too_fast = |levels, per| AgeingError::TooFast { levels, per };
+        let too_fine = |levels, per| AgeingError::TooFine { levels, per };
+        let check =
+            |levels, per, expected| assert_eq!(Ageing::per(levels, per, None), Err(expected));
+        check(one, Duration::ZERO, too_fast(one, Duration::ZERO));
+        let second = Duration::from_secs(1);
+        check(Amount::MAX, second, too_fast(Amount::MAX, second));
+        check(Amount::MAX, HOUR * 24, too_fine(Amount::MAX, HOUR * 24));
+        check(one, Duration::MAX, too_fine(one, Duration::MAX));
+        let odd = HOUR * 24 * 30 + Duration::from_nanos(1);
+        check(one, odd, too_fine(one, odd));
+        let thirty_years = HOUR * 24 * 365 * 30;
+        assert!(Ageing::per(one, thirty_years, None).is_ok(), "as slow as anybody likes");
+    }
+
+    #[test]
+    fn a_rate_of_nothing_changes_nothing() {
+        assert_eq!(Ageing::per(Amount::ZERO, HOUR, None), Ok(Ageing::NONE));
+        assert_eq!(Ageing::per(Amount::ZERO, Duration::ZERO, None), Ok(Ageing::NONE));
+    }
+
+    #[test]
+    fn the_largest_terms_overflow_nowhere() {
+        let largest = Ageing { rise: 1 << 60, run: 1 << 48, cap: Some(Amount::MAX), to_cap: None };
+        for (priority, since) in [(i64::MIN, Timestamp::MAX), (i64::MAX, Timestamp::ZERO)] {
+            let rising = largest.rising(priority, since);
+            largest.risen(rising, Timestamp::MAX);
+            largest.reaches(rising, largest.topped(i64::MAX));
+            largest.reaches(rising, largest.topped(i64::MIN));
+        }
     }
 }

@@ -19,7 +19,6 @@ mod check;
 mod client;
 mod counts;
 mod demand;
-mod ease;
 mod level;
 mod limits;
 mod line;
@@ -191,23 +190,6 @@ impl CapacityTree {
         });
     }
 
-    /// Whether giving `demand` back and taking it again at once would change nothing for anybody: it
-    /// is only limits that bind it, none of them is exceeded, and nobody waits for any of it.
-    #[inline]
-    pub(crate) fn can_pass_on(&self, client: ClientId, demand: &Demand) -> bool {
-        let mut chain = self.chain(self.level_of(client));
-        chain.all(|level| {
-            let cells = &self.levels[level.index()].cells;
-            demand.iter().all(|(r, _)| cells.get(r.index()).is_none_or(Cell::is_at_ease))
-        })
-    }
-
-    /// What one start has taken is from now on held for the next.
-    #[inline]
-    pub(crate) fn pass_on(&mut self, client: ClientId) {
-        self.climb(self.level_of(client), |level| level.accepted += 1);
-    }
-
     /// Gives back what was taken; of a rate or a quota nothing comes back. Returns who should look
     /// again.
     ///
@@ -290,8 +272,8 @@ impl CapacityTree {
 
     /// Gives back, with which so many are no longer in flight.
     #[inline]
-    fn release(&mut self, client: ClientId, demand: &Demand, gone: u64) -> Vec<ClientId> {
-        let client = self.client_mut(client);
+    fn release(&mut self, giver: ClientId, demand: &Demand, gone: u64) -> Vec<ClientId> {
+        let client = self.client_mut(giver);
         client.in_flight -= gone;
         for (resource, amount) in demand.iter() {
             client.held[resource.index()] -= i128::from(amount.steps());
@@ -302,7 +284,7 @@ impl CapacityTree {
             level.in_flight -= gone;
             for (resource, amount) in demand.iter() {
                 let cell = &mut level.cells[resource.index()];
-                cell.give_back(i128::from(amount.steps()), &mut wakes);
+                cell.give_back(giver, i128::from(amount.steps()), &mut wakes);
             }
         });
         in_order(wakes)

@@ -1,135 +1,142 @@
-//! A column of entries by dense id: it grows by chunks, and what is forgotten makes room.
+//! A column of entries by dense id: it grows by chunks, and removed entries make room.
 //!
-//! Ids count up from 0 and are never used again. Entries never move once pushed. A forgotten entry
-//! is gone for every reader at once; its memory follows when all entries of its chunk are
-//! forgotten. Knows nothing of what it holds.
+//! Ids count up from 0 and are never used again. The memory of a removed entry is freed when all
+//! entries of its chunk are removed. Knows nothing of what it holds.
 
+use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 
-const SHIFT: usize = 10;
+const SHIFT: usize = 8;
 const CHUNK: usize = 1 << SHIFT;
 
+/// A growing list whose entries keep their ids when others are removed.
+///
+/// ```
+/// let mut column = windlass_core::Column::default();
+/// assert_eq!((column.push("a"), column.push("b")), (0, 1));
+/// assert_eq!(column.take(0), Some("a"));
+/// assert_eq!((column.get(0), column.get(1)), (None, Some(&"b")));
+/// assert_eq!(column.push("c"), 2);
+/// ```
 #[derive(Clone, Debug)]
-pub(crate) struct Column<T> {
+pub struct Column<T> {
     /// The chunks from number `dropped` on.
-    chunks: Vec<Chunk<T>>,
-    /// How many chunks at the front have been dropped, together with their places in `chunks`.
+    chunks: VecDeque<Chunk<T>>,
+    /// How many chunks were dropped from the front.
     dropped: usize,
-    len: usize,
+    pushed: usize,
+    live: usize,
 }
 
 #[derive(Clone, Debug)]
 struct Chunk<T> {
-    /// Never longer than a chunk; empty and without memory once all of them are forgotten.
-    entries: Vec<T>,
-    /// None while nothing is forgotten, so that a column nobody forgets from pays nothing.
-    forgotten: Option<Box<Forgotten>>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Forgotten {
-    count: usize,
-    bits: [u64; CHUNK / 64],
+    /// Empty and without memory once the chunk was full and all its entries are removed.
+    slots: Vec<Option<T>>,
+    live: usize,
 }
 
 impl<T> Column<T> {
-    /// Adds an entry; its id is how many were pushed before it.
+    /// Adds an entry and returns its id: how many were pushed before it.
     #[inline]
-    pub(crate) fn push(&mut self, entry: T) -> usize {
-        let id = self.len;
+    pub fn push(&mut self, entry: T) -> usize {
+        let id = self.pushed;
         if id.is_multiple_of(CHUNK) {
             self.add_chunk();
         }
-        self.chunks.last_mut().expect("the newest chunk is kept").entries.push(entry);
-        self.len += 1;
+        let chunk = self.chunks.back_mut().expect("the newest chunk is kept");
+        chunk.slots.push(Some(entry));
+        chunk.live += 1;
+        self.pushed += 1;
+        self.live += 1;
         id
     }
 
     #[cold]
     fn add_chunk(&mut self) {
-        self.chunks.push(Chunk { entries: Vec::with_capacity(CHUNK), forgotten: None });
+        // The first one grows with its entries: many columns stay small.
+        let slots = if self.pushed == 0 { Vec::new() } else { Vec::with_capacity(CHUNK) };
+        self.chunks.push_back(Chunk { slots, live: 0 });
     }
 
-    /// How many entries were ever pushed.
-    pub(crate) fn len(&self) -> usize {
-        self.len
+    /// Returns how many entries were ever pushed.
+    #[must_use]
+    pub fn pushed(&self) -> usize {
+        self.pushed
     }
 
-    /// The entry; none if it was never pushed, or is forgotten.
+    /// Returns how many entries there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Returns whether there are no entries.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// Returns the entry; none if it was never pushed, or is removed.
+    #[must_use]
     #[inline]
-    pub(crate) fn get(&self, id: usize) -> Option<&T> {
-        let chunk = self.chunks.get(self.place(id))?;
-        let entry = chunk.entries.get(id % CHUNK)?;
-        chunk.keeps(id % CHUNK).then_some(entry)
+    pub fn get(&self, id: usize) -> Option<&T> {
+        self.chunks.get(self.place(id))?.slots.get(id % CHUNK)?.as_ref()
     }
 
-    /// The entry, to change it; none if it was never pushed, or is forgotten.
+    /// Returns the entry, to change it; none if it was never pushed, or is removed.
+    #[must_use]
     #[inline]
-    pub(crate) fn get_mut(&mut self, id: usize) -> Option<&mut T> {
+    pub fn get_mut(&mut self, id: usize) -> Option<&mut T> {
+        let place = self.place(id);
+        self.chunks.get_mut(place)?.slots.get_mut(id % CHUNK)?.as_mut()
+    }
+
+    /// Removes the entry and returns it; none if it was never pushed, or is removed already.
+    #[inline]
+    pub fn take(&mut self, id: usize) -> Option<T> {
         let place = self.place(id);
         let chunk = self.chunks.get_mut(place)?;
-        if !chunk.keeps(id % CHUNK) {
-            return None;
-        }
-        chunk.entries.get_mut(id % CHUNK)
-    }
-
-    /// Forgets the entry.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such entry, or it is forgotten already.
-    #[inline]
-    pub(crate) fn forget(&mut self, id: usize) {
-        if !self.forget_if(id, |_| true) {
-            assert!(id >= self.len, "entry {id} is forgotten already");
-            absent(id);
-        }
-    }
-
-    /// Forgets the entry if it is there and `wanted` says so; whether that was done.
-    #[inline(always)]
-    pub(crate) fn forget_if(&mut self, id: usize, wanted: impl FnOnce(&T) -> bool) -> bool {
-        let (place, slot) = (self.place(id), id % CHUNK);
-        let Some(Chunk { entries, forgotten }) = self.chunks.get_mut(place) else { return false };
-        let Some(entry) = entries.get(slot) else { return false };
-        let (word, bit) = (slot / 64, 1 << (slot % 64));
-        let gone = forgotten.as_ref().is_some_and(|forgotten| forgotten.bits[word] & bit != 0);
-        if gone || !wanted(entry) {
-            return false;
-        }
-        let forgotten = forgotten.get_or_insert_default();
-        forgotten.bits[word] |= bit;
-        forgotten.count += 1;
+        let entry = chunk.slots.get_mut(id % CHUNK)?.take()?;
+        chunk.live -= 1;
+        self.live -= 1;
         // A chunk that is not full yet stays: the next entry belongs into it.
-        if forgotten.count == CHUNK {
+        if chunk.live == 0 && chunk.slots.len() == CHUNK {
             self.drop_chunk(place);
         }
-        true
+        Some(entry)
     }
 
     #[cold]
     fn drop_chunk(&mut self, place: usize) {
-        self.chunks[place] = Chunk { entries: Vec::new(), forgotten: None };
-        self.close_gap();
+        self.chunks[place].slots = Vec::new();
+        while self.chunks.front().is_some_and(|chunk| chunk.slots.capacity() == 0) {
+            self.chunks.pop_front();
+            self.dropped += 1;
+        }
     }
 
-    /// The entries that are not forgotten, by id.
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &T)> {
+    /// Iterates over the entries with their ids, in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &T)> {
         self.chunks.iter().enumerate().flat_map(|(place, chunk)| {
             let first = (self.dropped + place) * CHUNK;
-            let kept = chunk.entries.iter().enumerate().filter(|(slot, _)| chunk.keeps(*slot));
-            kept.map(move |(slot, entry)| (first + slot, entry))
+            let slots = chunk.slots.iter().enumerate();
+            slots.filter_map(move |(slot, entry)| Some((first + slot, entry.as_ref()?)))
         })
     }
 
-    /// A column with the same ids, made from this one.
+    /// Iterates over the entries in order, to change them.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.chunks.iter_mut().flat_map(|chunk| chunk.slots.iter_mut().flatten())
+    }
+
+    /// Returns a column with the same ids, made from this one.
     pub(crate) fn map<U>(&self, value: impl Fn(&T) -> U) -> Column<U> {
         let chunks = self.chunks.iter().map(|chunk| Chunk {
-            entries: chunk.entries.iter().map(&value).collect(),
-            forgotten: chunk.forgotten.clone(),
+            slots: chunk.slots.iter().map(|entry| entry.as_ref().map(&value)).collect(),
+            live: chunk.live,
         });
-        Column { chunks: chunks.collect(), dropped: self.dropped, len: self.len }
+        let (dropped, pushed, live) = (self.dropped, self.pushed, self.live);
+        Column { chunks: chunks.collect(), dropped, pushed, live }
     }
 
     /// Where in `chunks` this id belongs; past the end for one whose chunk is dropped.
@@ -137,21 +144,11 @@ impl<T> Column<T> {
     fn place(&self, id: usize) -> usize {
         (id >> SHIFT).wrapping_sub(self.dropped)
     }
-
-    /// Gives up the places of dropped chunks once they are half of all, so that each forgotten
-    /// chunk is moved over at most once.
-    fn close_gap(&mut self) {
-        let empty = self.chunks.iter().take_while(|chunk| chunk.is_dropped()).count();
-        if empty * 2 > self.chunks.len() {
-            self.chunks.drain(..empty);
-            self.dropped += empty;
-        }
-    }
 }
 
 impl<T> Default for Column<T> {
     fn default() -> Self {
-        Self { chunks: Vec::new(), dropped: 0, len: 0 }
+        Self { chunks: VecDeque::new(), dropped: 0, pushed: 0, live: 0 }
     }
 }
 
@@ -173,25 +170,7 @@ impl<T> IndexMut<usize> for Column<T> {
 
 #[cold]
 fn absent(id: usize) -> ! {
-    panic!("entry {id} is not there: it was never added, or it is forgotten")
-}
-
-impl<T> Chunk<T> {
-    #[inline]
-    fn keeps(&self, slot: usize) -> bool {
-        self.forgotten.as_ref().is_none_or(|forgotten| !forgotten.has(slot))
-    }
-
-    fn is_dropped(&self) -> bool {
-        self.entries.capacity() == 0
-    }
-}
-
-impl Forgotten {
-    #[inline]
-    fn has(&self, slot: usize) -> bool {
-        self.bits[slot / 64] >> (slot % 64) & 1 == 1
-    }
+    panic!("entry {id} does not exist: it was never added, or it was removed")
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@
 //! Knows nothing of phases or readiness: it counts the edges into a node that are not met, and
 //! whoever meets one says so.
 
+use std::num::NonZeroU32;
+
 use thiserror::Error;
 
 use crate::column::Column;
@@ -107,7 +109,27 @@ struct Node {
     /// The last of its incoming links, which leads to the first.
     last_in: Option<LinkId>,
     outgoing: List,
-    unmet: u32,
+    unmet: Count,
+}
+
+/// A count, plus one: so that an absent node needs no room.
+#[derive(Clone, Copy, Debug)]
+struct Count(NonZeroU32);
+
+impl Count {
+    const ZERO: Self = Self(NonZeroU32::MIN);
+
+    fn get(self) -> u32 {
+        self.0.get() - 1
+    }
+
+    fn up(&mut self) {
+        self.0 = self.0.checked_add(1).expect("fewer than 2^32 edges into a node");
+    }
+
+    fn down(&mut self) {
+        self.0 = NonZeroU32::new(self.0.get() - 1).expect("an edge is met once");
+    }
 }
 
 /// Links in the order in which they were added.
@@ -152,10 +174,10 @@ enum Role {
 
 /// A link's number, plus one: so that none needs no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct LinkId(std::num::NonZeroU32);
+struct LinkId(NonZeroU32);
 
-const _: () = assert!(size_of::<Node>() == 24);
-const _: () = assert!(size_of::<Link>() <= 24);
+const _: () = assert!(size_of::<Option<Node>>() == 24);
+const _: () = assert!(size_of::<Option<Link>>() <= 24);
 
 /// How far apart the places of new nodes are: room for those that have to move in between.
 const SPACING: i64 = 1 << 20;
@@ -170,7 +192,7 @@ impl Dag {
     /// How many nodes were ever added.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.nodes.len()
+        self.nodes.pushed()
     }
 
     /// Whether no node was ever added.
@@ -182,8 +204,13 @@ impl Dag {
     /// Adds a node; its number is how many were added before it.
     #[inline]
     pub fn add_node(&mut self) -> usize {
-        let place = spaced(self.nodes.len());
-        self.nodes.push(Node { place, last_in: None, outgoing: List::default(), unmet: 0 })
+        let place = spaced(self.nodes.pushed());
+        self.nodes.push(Node {
+            place,
+            last_in: None,
+            outgoing: List::default(),
+            unmet: Count::ZERO,
+        })
     }
 
     /// Lets `to` follow `from`. Two nodes may have several edges; each counts.
@@ -294,14 +321,14 @@ impl Dag {
 
     /// How many edges into `node` have not been met.
     pub(crate) fn unmet(&self, node: usize) -> u32 {
-        self.nodes[node].unmet
+        self.nodes[node].unmet.get()
     }
 
     /// Counts one edge into `node` as met; how many are left.
     pub(crate) fn meet(&mut self, node: usize) -> u32 {
         let unmet = &mut self.nodes[node].unmet;
-        *unmet = unmet.checked_sub(1).expect("an edge is met once");
-        *unmet
+        unmet.down();
+        unmet.get()
     }
 
     /// Takes `node` out of the graph. Its edges go as soon as their other ends are forgotten too.
@@ -313,14 +340,7 @@ impl Dag {
             self.release(self.first_in(node), next_in);
             self.release(outgoing.first, |_, link| link.next_out);
         }
-        self.nodes.forget(node);
-    }
-
-    /// Takes `node` out of the graph if it has no edges; whether that was done.
-    #[inline(always)]
-    pub(crate) fn forget_if_apart(&mut self, node: usize) -> bool {
-        let apart = |node: &Node| node.last_in.is_none() && node.outgoing.first.is_none();
-        self.nodes.forget_if(node, apart)
+        self.nodes.take(node).expect("only a known node is forgotten");
     }
 
     fn expect_node(&self, node: usize) -> Result<&Node, EdgeError> {
@@ -349,7 +369,7 @@ impl Dag {
     fn connect(&mut self, from: usize, to: usize, kind: EdgeKind) {
         let id = self.store(Link::new(from, to, kind, Role::Wait));
         let target = &mut self.nodes[to];
-        target.unmet += 1;
+        target.unmet.up();
         let before = target.last_in.replace(id);
         self.chain_incoming(before, id);
         self.append_outgoing(from, id);
@@ -459,7 +479,7 @@ impl List {
 
 impl LinkId {
     fn at(index: usize) -> Self {
-        let number = u32::try_from(index + 1).ok().and_then(std::num::NonZeroU32::new);
+        let number = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
         Self(number.expect("fewer than 2^32 edges at a time"))
     }
 

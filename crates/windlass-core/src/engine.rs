@@ -13,7 +13,7 @@ use crate::fact::{Fact, Happening, World};
 use crate::input::{Dependency, DependencyError, Grant, Input, Rejected, Submission, SubmitError};
 use crate::metrics::Metrics;
 use crate::phase::{Phase, Step, Why, WorkState};
-use crate::queue::{Lines, Ticket};
+use crate::queue::{Lines, Ticket, Watch};
 use crate::retry::RetryPolicy;
 use crate::{Amount, ClientId, CostId, LevelId, ResourceCost, ResourceId, Timestamp, WorkId};
 
@@ -28,8 +28,6 @@ mod explain;
 mod family;
 mod reopen;
 mod step;
-mod stint;
-mod stride;
 mod timers;
 mod times;
 mod transfer;
@@ -40,8 +38,6 @@ pub use config::{EngineConfig, Order};
 use costs::RecentCosts;
 pub use family::Children;
 use family::Families;
-use stint::Urgency;
-pub use stride::Alike;
 use timers::Timers;
 use times::Times;
 pub use transfer::Arrival;
@@ -90,7 +86,6 @@ pub struct Engine {
     lines: Lines,
     /// The next ticket of the lines.
     tickets: Ticket,
-    urgency: Urgency,
     /// When something happens by time alone.
     timers: Timers,
     /// Of those works that have times of their own.
@@ -104,8 +99,6 @@ pub struct Engine {
     standing: Option<WorkId>,
     /// What has refused the first in line while there was nobody whom a set-aside could bind.
     owed: Option<(WorkId, Refusal)>,
-    /// What an attempt that has just ended took, while it may be for the next one.
-    kept: Option<CostId>,
     /// By [`CostId`].
     costs: Vec<Demand>,
     known_costs: BTreeMap<Demand, CostId>,
@@ -113,10 +106,6 @@ pub struct Engine {
     staged: VecDeque<Staged>,
     staged_after: VecDeque<Dependency>,
     metrics: Metrics,
-    /// How many transitions there were.
-    transitions: u64,
-    /// Whether those are not told that are only to be shown.
-    is_quiet: bool,
 }
 
 impl Engine {
@@ -132,7 +121,6 @@ impl Engine {
             works: Column::default(),
             dag: Dag::new(),
             tickets: Ticket::MIN,
-            urgency: Urgency::default(),
             timers: Timers::new(),
             times: BTreeMap::new(),
             policies: BTreeMap::new(),
@@ -140,15 +128,12 @@ impl Engine {
             families: Families::default(),
             standing: None,
             owed: None,
-            kept: None,
             costs: Vec::new(),
             known_costs: BTreeMap::new(),
             recent_costs: RecentCosts::default(),
             staged: VecDeque::new(),
             staged_after: VecDeque::new(),
             metrics: Metrics::default(),
-            transitions: 0,
-            is_quiet: false,
         }
     }
 
@@ -166,7 +151,7 @@ impl Engine {
         if let Some(parent) = submission.more.and_then(|more| more.parent) {
             self.expect_parent(parent, submission.after.iter().map(|after| after.work))?;
         }
-        let work = WorkId::from_index(self.works.len());
+        let work = WorkId::from_index(self.works.pushed());
         // What the fact would find staged is at hand.
         self.admit(world, work, submission);
         self.note(world, Fact { at: self.now, what: Happening::Submitted { work } });
@@ -251,7 +236,7 @@ impl Engine {
                 self.would_reopen(work)?;
                 self.record(world, Happening::Reopened { work });
             }
-            Input::Finished { grant, outcome } => self.finish(world, grant, outcome)?,
+            Input::Finished { grant, outcome } => _ = self.end(world, grant, outcome)?,
             Input::Cancel(work) => self.cancel(world, work)?,
             Input::CancelAll => self.cancel_all(world),
             Input::Forget(work) => {
@@ -260,7 +245,7 @@ impl Engine {
                 }
                 self.record(world, Happening::Forgotten { work });
             }
-            Input::LookAgain => self.lines.open_lots(),
+            Input::LookAgain => self.lines.open_lots(Watch::Gone),
             Input::Tick => self.lines.advance(self.now),
         }
         Ok(())
@@ -296,7 +281,7 @@ impl Engine {
             Happening::Ended { work, attempt, ending } => {
                 let attempts = self.works[work.index()].attempts;
                 assert_eq!(attempts, attempt, "only the latest attempt can end");
-                self.end(world, work, ending);
+                self.take_end(world, work, ending);
                 self.settle(world, work);
             }
             Happening::GateOpened { work } => self.open_gate(world, work),
@@ -319,7 +304,7 @@ impl Engine {
                 let name = world.capacity.name(resource).to_owned();
                 let wakes =
                     world.capacity.set_limits(level, &ResourceCost::new().with(name, limit));
-                self.wake(world, &wakes);
+                self.wake(world, &wakes, Watch::Gone);
             }
             Happening::Forgotten { work } => self.drop_work(work),
         }

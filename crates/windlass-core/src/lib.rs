@@ -85,13 +85,14 @@ pub use capacity::{
     CapacityTree, CostError, Demand, LevelCounts, Place, Refusal, RefusalCounts, ReleaseError,
     SLOTS, Short, Shortage,
 };
+pub use column::Column;
 pub use coordination::{
     Answer, Claim, ClaimError, Claimed, CoordinationEvent, CoordinationRecord, CoordinationState,
     CoordinationStats, DeclareError, Hold, NameRecord, NameRefusal, Taken,
 };
 pub use cost::{ResourceCost, ResourceCostError};
 pub use dag::{Dag, Edge, EdgeError, EdgeKind};
-pub use engine::{Alike, Arrival, Children, Engine, EngineConfig, Order};
+pub use engine::{Arrival, Children, Engine, EngineConfig, Order};
 pub use fact::{Ending, Fact, Happening, Transition, World};
 pub use graph::{DependencyGraph, NodeEvent, NodeState};
 pub use id::{ClientId, CostId, LevelId, ResourceId, WorkId};

@@ -9,7 +9,7 @@ pub struct Metrics {
     states: [usize; WorkState::ALL.len()],
     /// Attempts begun.
     pub attempts: u64,
-    /// How many more attempts all works together may ask for.
+    /// How many more attempts all works that have not ended may ask for.
     pub retries_left: u64,
     /// How often a work that was looked at did not fit.
     pub refusals: u64,
@@ -28,11 +28,21 @@ impl Metrics {
         self.states[state as usize]
     }
 
-    pub(crate) fn enter(&mut self, state: WorkState) {
+    /// Counts a work that is in `state` from now on, with the retries that it has left.
+    #[inline]
+    pub(crate) fn enter(&mut self, state: WorkState, retries_left: u32) {
         self.states[state as usize] += 1;
+        if !state.is_terminal() {
+            self.retries_left += u64::from(retries_left);
+        }
     }
 
-    pub(crate) fn leave(&mut self, state: WorkState) {
+    /// Counts it there no longer.
+    #[inline]
+    pub(crate) fn leave(&mut self, state: WorkState, retries_left: u32) {
         self.states[state as usize] -= 1;
+        if !state.is_terminal() {
+            self.retries_left -= u64::from(retries_left);
+        }
     }
 }

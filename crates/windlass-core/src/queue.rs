@@ -20,6 +20,7 @@ mod rank;
 mod tournament;
 
 use group::{Changed, Group};
+use lane::Lane;
 pub(crate) use lane::Waiting;
 pub(crate) use lines::{Line, Lines};
 pub(crate) use rank::Ticket;
@@ -64,8 +65,17 @@ struct Lot {
     groups: Tournament,
     /// Whether there may be more of it than when its groups were refused.
     open: bool,
+    /// Whether we are told of more: by the capacity, or by `wake`.
+    watched: bool,
     /// When there will be, if that is only a matter of time.
     wake: Option<Timestamp>,
+}
+
+/// Whether the capacity still tells us when there is more of what has refused us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watch {
+    Kept,
+    Gone,
 }
 
 /// The first work in line of those that were asked about.
@@ -156,6 +166,8 @@ impl ReadyQueue {
             if lot.wake.is_some_and(|wake| wake <= now) {
                 lot.wake = None;
                 lot.open = true;
+                // What time brings next has to be asked anew.
+                lot.watched = false;
             }
         }
     }
@@ -200,8 +212,16 @@ impl ReadyQueue {
     }
 
     /// There may be more of everything.
-    pub(crate) fn open_lots(&mut self) {
-        self.lots.iter_mut().for_each(|lot| lot.open = true);
+    pub(crate) fn open_lots(&mut self, watch: Watch) {
+        for lot in &mut self.lots {
+            lot.open = true;
+            lot.watched &= watch == Watch::Kept;
+        }
+    }
+
+    /// Whether groups wait for a cell that is not watched.
+    pub(crate) fn has_unwatched(&self) -> bool {
+        self.lots.iter().any(|lot| !lot.watched && lot.open && !lot.groups.is_empty())
     }
 
     /// Closes every lot that is open. `watch` has us told when there is more of a cell, and tells when
@@ -209,6 +229,7 @@ impl ReadyQueue {
     pub(crate) fn close_lots(&mut self, mut watch: impl FnMut(Cell, Amount) -> Option<Timestamp>) {
         for lot in self.lots.iter_mut().filter(|lot| lot.open) {
             lot.open = false;
+            lot.watched = true;
             let least = lot.groups.smallest();
             let wake = least.and_then(|least| watch(lot.cell, Amount::from_steps(least)));
             lot.wake = wake.filter(|wake| *wake < Timestamp::MAX);
@@ -236,11 +257,6 @@ impl ReadyQueue {
         self.groups[cost.index()].len() == self.len
     }
 
-    /// Whether any work in line is of this cost.
-    pub(crate) fn has_any_of(&self, cost: CostId) -> bool {
-        self.groups.get(cost.index()).is_some_and(|group| group.len() > 0)
-    }
-
     /// The cell that refused a group.
     pub(crate) fn cell(&self, parked: Parked) -> Cell {
         self.lots[parked.lot as usize].cell
@@ -251,23 +267,30 @@ impl ReadyQueue {
         self.groups.iter().flat_map(Group::iter)
     }
 
-    /// How many stand before the one that is listed like this. Looks at everybody.
+    /// Returns how many works are before the one that is listed like this. Searches each lane once, so
+    /// the cost grows with the number of lanes and only logarithmically with the works in them.
     pub(crate) fn ahead(&self, listing: Listing, of: Waiting, now: Timestamp) -> usize {
         let own = self.rank(listing.priority, &of, now);
-        self.ranks(now).filter(|(other, _)| *other < own).count()
+        let before = |lane: &Lane| lane.count_while(|one| self.rank(lane.priority, one, now) < own);
+        self.lanes().map(before).sum()
     }
 
-    /// The first of all at this time, whether that has been [advanced](Self::advance) to or not.
-    /// Looks at everybody.
+    /// Returns the first work of all at `now`, whether it fits or not.
+    ///
+    /// If the queue has been [advanced](Self::advance) to `now`, the tournament knows it. Otherwise
+    /// lanes that have reached the cap since are listed too high, so the heads of all lanes are compared.
     pub(crate) fn foremost(&self, now: Timestamp) -> Option<WorkId> {
-        self.ranks(now).min_by_key(|(rank, _)| *rank).map(|(_, work)| work)
+        if self.tops.first().is_none_or(|(at, _)| *at > now) {
+            return self.first(now).map(|first| first.work);
+        }
+        let heads = self.lanes().filter_map(|lane| Some((lane.priority, lane.first()?)));
+        heads
+            .min_by_key(|(priority, head)| self.rank(*priority, head, now))
+            .map(|(_, one)| one.work)
     }
 
-    fn ranks(&self, now: Timestamp) -> impl Iterator<Item = ((Reverse<i128>, Ticket), WorkId)> {
-        let lanes = self.groups.iter().flat_map(Group::lanes);
-        lanes.flat_map(move |lane| {
-            lane.iter().map(move |one| (self.rank(lane.priority, one, now), one.work))
-        })
+    fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        self.groups.iter().flat_map(Group::lanes)
     }
 
     fn rank(&self, priority: i64, of: &Waiting, now: Timestamp) -> (Reverse<i128>, Ticket) {
@@ -348,7 +371,7 @@ impl ReadyQueue {
     }
 
     /// A group is no longer where it was refused: it is looked at again, or has no works.
-    pub(crate) fn unpark(&mut self, cost: CostId) {
+    fn unpark(&mut self, cost: CostId) {
         if self.parked[cost.index()].is_none() {
             return;
         }
@@ -365,7 +388,13 @@ impl ReadyQueue {
     fn lot(&mut self, cell: Cell) -> u32 {
         let known = self.lots.iter().position(|lot| lot.cell == cell);
         let place = known.unwrap_or_else(|| {
-            self.lots.push(Lot { cell, groups: Tournament::default(), open: true, wake: None });
+            self.lots.push(Lot {
+                cell,
+                groups: Tournament::default(),
+                open: true,
+                watched: false,
+                wake: None,
+            });
             self.lots.len() - 1
         });
         u32::try_from(place).expect("fewer than 2^32 cells")

@@ -1,4 +1,4 @@
-//! Memory for tasks and bodies, used again and again.
+//! Memory for tasks, used again and again.
 //!
 //! A few sizes of block; each thread keeps a few free ones of each at hand, and exchanges whole
 //! batches with a shared depot, so that a thread that only spawns gets back what threads that only
@@ -18,10 +18,6 @@ const BATCH: usize = 64;
 /// How many bytes the depot keeps of a size.
 const DEPOT_BYTES: usize = 8 << 20;
 
-/// Memory for a body that only waits, without much in it.
-#[repr(C, align(8))]
-pub(crate) struct Tiny(MaybeUninit<[u8; 56]>);
-
 /// Memory for one small task.
 #[repr(C, align(16))]
 pub(crate) struct Small(MaybeUninit<[u8; 64]>);
@@ -29,14 +25,6 @@ pub(crate) struct Small(MaybeUninit<[u8; 64]>);
 /// Memory for one task of middling size.
 #[repr(C, align(16))]
 pub(crate) struct Medium(MaybeUninit<[u8; 128]>);
-
-/// Memory for the future of a body.
-#[repr(C, align(16))]
-pub(crate) struct Large(MaybeUninit<[u8; 256]>);
-
-/// Memory for a future that does much.
-#[repr(C, align(16))]
-pub(crate) struct Huge(MaybeUninit<[u8; 512]>);
 
 /// A size of block.
 pub(crate) trait Block: Sized + 'static {
@@ -159,8 +147,5 @@ macro_rules! block {
     };
 }
 
-block!(Tiny);
 block!(Small);
 block!(Medium);
-block!(Large);
-block!(Huge);

@@ -109,7 +109,6 @@
 
 mod abort;
 mod asymmetric;
-pub mod body;
 mod checkpoint;
 mod clock;
 mod config;

@@ -13,7 +13,8 @@
 //!
 //! Above the line stands the world. `slots` and `limit NAME AMOUNT` bound it, `team NAME AMOUNT`
 //! bounds it again at the engine's own level; `rate NAME AMOUNT per TIME burst AMOUNT` and `quota
-//! NAME AMOUNT per TIME` bound starts; `ageing RATE cap LEVELS` and `order strict` set the order.
+//! NAME AMOUNT per TIME` bound starts; `ageing LEVELS per TIME cap LEVELS` (per millisecond
+//! unless said) and `order strict` set the order.
 //!
 //! Each `work` says `after` whom it comes (`a, b done, c failed`), what it `needs`, its `priority`,
 //! its `retries`, when it is submitted (`from`), until when something outside refuses it (`outside`),

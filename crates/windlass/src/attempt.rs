@@ -1,371 +1,328 @@
 //! One attempt of one work, from the first poll of its body to the report of its end.
 
 use std::any::Any;
-use std::future::poll_fn;
-use std::mem::discriminant;
+use std::future::Future;
+use std::mem::{Discriminant, discriminant};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::task::{Context, Poll, ready};
 
-use tracing::Instrument;
-use windlass_core::{Begun, Ending, Grant, Input, Outcome, Rejected, Timestamp};
+use tokio::time::{Sleep, sleep};
+use windlass_core::{Ending, Grant, Input, Outcome, Rejected, Timestamp};
 
-use crate::context::{AttemptCell, WorkContext};
-use crate::crew::LastEnd;
-use crate::shared::{Shared, Succeeded};
-use crate::state::Mode;
-use crate::stint::{Ended, Stint};
-use crate::visit::Visit;
-use crate::work::{Body, WorkOutcome};
+use crate::body::Body;
+use crate::context::{AttemptShared, WorkContext};
+use crate::panic;
+use crate::session::{Session, gone};
+use crate::shared::Shared;
+use crate::work::WorkOutcome;
 
-mod course;
+mod cause;
 
-pub(crate) use course::give_up;
-use course::{Course, GoesOn};
-
-/// An attempt that is to begin. Dropped before it is over, it reports that it is gone, once its body
-/// is. Its runner goes on to the next one in its place.
+/// An attempt that is under way. Dropped before its end, it drops its body and reports that it is gone.
 pub(crate) struct Attempt {
-    /// Until it is handed in.
-    body: Option<Body>,
-    course: Course,
-    /// What its runner was given ahead, if it ever was.
-    stint: Option<Arc<Stint>>,
-    /// How many works of it are left, unless it was settled.
-    left: usize,
-    /// Whether it is on, unless it was settled.
-    in_stint: bool,
-    /// What the state had of the attempt before it; the next one may have the same.
-    spare: Option<Arc<AttemptCell>>,
+    ctx: WorkContext,
+    /// Absent once it was handed back.
+    body: Option<Box<dyn Body>>,
+    stage: Stage,
+    /// Whether it has waited, so that its task runs no other attempt meanwhile.
+    has_waited: bool,
+    /// The end for which a hook was called.
+    hooked: Option<Discriminant<Ending>>,
+    overtime: Overtime,
+    is_over: bool,
 }
 
-/// What a runner does after an attempt.
-pub(crate) struct Next {
-    /// Whether it has another one.
-    pub(crate) again: bool,
-    /// Whether others were woken who may stand behind it on the same thread.
-    pub(crate) others_first: bool,
-    /// Whether no other runner has a body that has not waited.
-    pub(crate) is_alone: bool,
-    /// Whether somebody wants to know how long the visit took.
-    measures_visit: bool,
+enum Stage {
+    /// Its body has yet to begin.
+    New,
+    Running,
+    /// Its body has returned; its children may not have ended.
+    Returned(WorkOutcome),
 }
 
-impl Next {
-    /// Its run is over.
-    const NONE: Self =
-        Self { again: false, others_first: false, is_alone: false, measures_visit: false };
-    /// The state need not know of it yet.
-    const IN_STINT: Self =
-        Self { again: true, others_first: false, is_alone: false, measures_visit: false };
+/// How long an attempt that was asked to stop may go on.
+enum Overtime {
+    /// It was not asked to stop, as far as is known.
+    Unknown,
+    Unlimited,
+    Limited(Pin<Box<Sleep>>),
 }
+
+/// What is left to do at the end of an attempt.
+pub(crate) enum HandedIn {
+    /// Nothing. The end is none if the attempt had been ended by others.
+    Over(Option<Ending>),
+    /// The attempt has children that have not ended.
+    ChildrenOpen,
+    /// The hook for this end has to be called first.
+    HookDue(Ending),
+}
+
+const IS_HERE: &str = "a body is here until it is handed back";
 
 impl Attempt {
-    pub(crate) fn new(ctx: WorkContext, body: Body, polled_at: Timestamp, run: u64) -> Self {
-        let course = Course {
+    pub(crate) fn new(ctx: WorkContext, body: Box<dyn Body>) -> Self {
+        Self {
             ctx,
-            run,
-            polled_at,
-            visit: None,
-            last_end: LastEnd::default(),
-            told: None,
+            body: Some(body),
+            stage: Stage::New,
             has_waited: false,
+            hooked: None,
+            overtime: Overtime::Unknown,
             is_over: false,
-        };
-        Self { body: Some(body), course, stint: None, left: 0, in_stint: false, spare: None }
-    }
-
-    /// It has a runner from now on; until then it was on the shelf, and no body took that long.
-    pub(crate) fn take_up(&mut self, now: Timestamp) {
-        self.course.polled_at = now;
-    }
-
-    /// Since when its runner has it.
-    pub(crate) fn polled_at(&self) -> Timestamp {
-        self.course.polled_at
-    }
-
-    /// The visit in which its runner got it is over.
-    fn leave_visit(&mut self, now: Timestamp) {
-        self.course.visit = Some(now.since(self.course.polled_at));
-    }
-
-    /// Runs the attempt and reports its end; what its runner does next.
-    pub(crate) async fn run(self: Box<Self>, shared: &Arc<Shared>) -> (Box<Self>, Next) {
-        if !tracing::enabled!(tracing::Level::INFO) {
-            return self.finish(shared).await;
         }
-        let WorkContext { id, attempt, .. } = self.course.ctx;
-        let name = shared.name(id);
-        let span = tracing::info_span!("attempt", work = %name, %id, attempt);
-        self.finish(shared).instrument(span).await
     }
 
-    async fn finish(mut self: Box<Self>, shared: &Arc<Shared>) -> (Box<Self>, Next) {
-        let mut outcome = self.run_body().await;
-        if outcome == WorkOutcome::Success && self.course.is_untroubled() {
-            match self.call_hook(Ending::Success) {
-                Ok(()) => {
-                    if self.goes_on_in_stint(shared) {
-                        tracing::debug!(?outcome, "attempt over");
-                        return (self, Next::IN_STINT);
-                    }
-                    let Succeeded { mut attempt, next } = shared.succeed(self);
-                    if let Some(next) = next {
-                        if next.measures_visit {
-                            attempt.leave_visit(shared.now());
-                        }
-                        tracing::debug!(?outcome, "attempt over");
-                        return (attempt, next);
-                    }
-                    self = attempt;
-                }
-                Err(panic) => outcome = WorkOutcome::Failed(panic_text(&*panic)),
+    pub(crate) fn grant(&self) -> Grant {
+        self.ctx.grant()
+    }
+
+    pub(crate) fn began_at(&self) -> Timestamp {
+        self.inner().began_at
+    }
+
+    pub(crate) fn has_waited(&self) -> bool {
+        self.has_waited
+    }
+
+    /// Polls the body, then waits for the children. Ready once the attempt can be handed in.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !matches!(self.stage, Stage::Returned(_)) {
+            let outcome = ready!(self.poll_body(cx));
+            self.stage = Stage::Returned(outcome);
+        }
+        self.poll_children(cx)
+    }
+
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<WorkOutcome> {
+        if let Stage::New = self.stage {
+            self.stage = Stage::Running;
+            let (body, ctx) = (self.body.as_mut().expect(IS_HERE), &self.ctx);
+            let begun = catch_unwind(AssertUnwindSafe(|| {
+                body.work().on_reset();
+                body.begin(ctx.clone());
+            }));
+            if let Err(panic) = begun {
+                return Poll::Ready(self.stop_body(WorkOutcome::Failed(panic_text(panic))));
             }
         }
-        let next = self.finish_otherwise(shared, outcome).await;
-        (self, next)
-    }
-
-    /// Everything but an attempt that ends well and has nobody to wait for.
-    async fn finish_otherwise(&mut self, shared: &Arc<Shared>, mut outcome: WorkOutcome) -> Next {
-        loop {
-            self.course.wait_for_children(&outcome).await;
-            match self.hand_in(shared, &outcome) {
-                Answer::Over(next) => {
-                    tracing::debug!(?outcome, "attempt over");
-                    return next;
-                }
-                Answer::ChildrenOpen => {}
-                Answer::Hook(kind) => {
-                    if let Err(panic) = self.call_hook(kind) {
-                        outcome = WorkOutcome::Failed(panic_text(&*panic));
-                    }
+        if self.has_waited {
+            self.inner().register(cx.waker());
+        }
+        if self.inner().may_go_on() {
+            let body = self.body.as_mut().expect(IS_HERE);
+            match catch_unwind(AssertUnwindSafe(|| poll(&mut **body, &self.ctx, cx))) {
+                Ok(Poll::Ready(outcome)) => return Poll::Ready(outcome),
+                Ok(Poll::Pending) => self.suspend_again(),
+                Err(panic) => {
+                    let outcome = WorkOutcome::Failed(panic_text(panic));
+                    return Poll::Ready(self.stop_body(outcome));
                 }
             }
         }
-    }
-
-    /// Polls the body until it returns, or has been asked to stop and does not.
-    async fn run_body(&mut self) -> WorkOutcome {
-        let Self { body, course, .. } = self;
-        let (body, ctx) = (body.as_mut().expect(IS_HERE), &course.ctx);
-        let begun = catch_unwind(AssertUnwindSafe(|| {
-            body.view_mut().on_reset();
-            body.begin(ctx.clone());
-        }));
-        if let Err(panic) = begun {
-            return WorkOutcome::Failed(panic_text(&*panic));
+        if !self.has_waited {
+            // What has happened before this has woken no task, so it is looked at below.
+            self.inner().register(cx.waker());
         }
-        let polled = poll_fn(|cx| Poll::Ready(poll_caught(body, ctx, cx))).await;
-        let ended = match polled {
-            Ok(Poll::Ready(outcome)) => return outcome,
-            Ok(Poll::Pending) => course.go_on(body).await,
-            Err(panic) => Err(panic),
-        };
-        // Dropping what is left of the body may panic, too.
-        let stopped = catch_unwind(AssertUnwindSafe(|| body.stop()));
-        let outcome = ended.and_then(|outcome| stopped.map(|()| outcome));
-        outcome.unwrap_or_else(|panic| WorkOutcome::Failed(panic_text(&*panic)))
+        ready!(self.poll_overtime(cx));
+        Poll::Ready(self.stop_body(WorkOutcome::Cancelled))
     }
 
-    fn call_hook(&mut self, kind: Ending) -> std::thread::Result<()> {
-        self.course.told = Some(discriminant(&kind));
-        let body = self.body.as_mut().expect(IS_HERE).view_mut();
-        catch_unwind(AssertUnwindSafe(|| match kind {
-            Ending::Success => body.on_success(),
-            Ending::Failed => body.on_failure_raise(),
-            Ending::Retry { .. } => body.on_failure_retry(),
-            Ending::Cancelled => body.on_abort(),
-            _ => {}
-        }))
-    }
-
-    /// Whether the attempt, which went well, has another one after it that the state need not know of
-    /// yet. Not if somebody else has something of it.
-    fn goes_on_in_stint(&mut self, shared: &Shared) -> bool {
-        let cell = &self.course.ctx.cell;
-        let Some(stint) = self.stint.as_ref().filter(|_| self.left > 0 && cell.is_quiet()) else {
-            return false;
-        };
-        let now = shared.now();
-        let took = now.since(self.course.polled_at);
-        let Some(next) = stint.go_on(&mut self.body, took, || cell.begin(now)) else {
-            return false;
-        };
-        self.left -= 1;
-        self.course.go_on_to(next, now);
-        true
-    }
-
-    /// The attempt went well, as its body has been told. None if something came between the two, or
-    /// there is more to it.
-    pub(crate) fn succeed(&mut self, visit: &mut Visit<'_>, ended_at: Timestamp) -> Option<Next> {
-        visit.settle_unless(self.stint.as_ref());
-        let goes_on = self.course.goes_on(&visit.state.crew);
-        if self.in_stint && self.reports_stint(visit, ended_at) {
-            let next = if goes_on == GoesOn::Yes { visit.begin_next() } else { None };
-            return Some(self.go_on(visit, goes_on, next));
+    /// Ready when an attempt that was asked to stop has had its time to do so. An attempt that computes on
+    /// the CPU pool takes as long as it takes.
+    fn poll_overtime(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.inner().is_stopped() {
+            return Poll::Pending;
         }
-        let grant = self.course.ctx.grant();
-        let begun = visit.engine_alone(|engine, world| match goes_on {
-            GoesOn::Yes => engine.succeed_and_begin_next(world, grant),
-            _ => engine.succeed(world, grant).then_some(None),
-        });
-        let begun = begun.inspect(|_| self.stop(visit, ended_at));
-        visit.follow();
-        let next = match begun? {
-            Some(Begun::Started(grant)) => Some(grant),
-            Some(Begun::Resumed(_)) => visit.begin_next(),
-            None => None,
-        };
-        self.course.close(&mut visit.state.crew, ended_at);
-        Some(self.go_on(visit, goes_on, next))
-    }
-
-    /// Reports everything that has ended in a stint, with this attempt. False if the state knows of it
-    /// already.
-    fn reports_stint(&mut self, visit: &mut Visit<'_>, ended_at: Timestamp) -> bool {
-        let Some(stint) = &self.stint else { return false };
-        visit.state.stints.end();
-        let mut books = stint.books();
-        let Some((grant, is_known)) = books.close() else { return false };
-        visit.hand_back(&mut books);
-        let body = if is_known { None } else { self.body.take() };
-        let Some(body) = body else { return false };
-        let took = ended_at.since(self.course.polled_at);
-        books.ended.push(Ended { grant, body, took });
-        self.spare = visit.put_down(&mut books.ended);
-        // Those are ours and the one that was the entry's.
-        if self.spare.as_ref().is_some_and(|cell| Arc::strong_count(cell) > 2) {
-            visit.after.release(self.spare.take());
-        }
-        self.course.is_over = true;
-        visit.state.crew.polling -= 1;
-        true
-    }
-
-    /// Hands the body in.
-    fn stop(&mut self, visit: &mut Visit<'_>, ended_at: Timestamp) {
-        let work = self.course.ctx.id;
-        // Those are the entry's and ours; under the lock nobody can be given another.
-        if Arc::strong_count(&self.course.ctx.cell) == 2
-            && visit.state.mode != Mode::Closed
-            && let Some(body) = self.body.take()
-        {
-            self.spare = visit.stop_alone(work, body, ended_at);
-        } else {
-            visit.stop(work, self.body.take(), ended_at);
-        }
-    }
-
-    /// A cancel that comes between a hook and the end changes the end, and another hook is due. With
-    /// the end the runner takes the next attempt.
-    fn hand_in(&mut self, shared: &Arc<Shared>, outcome: &WorkOutcome) -> Answer {
-        let grant = self.course.ctx.grant();
-        let reported = reported(outcome);
-        if self.course.told.is_none()
-            && let Ok(kind) = shared.look().engine.ending(grant, reported)
-        {
-            return Answer::Hook(kind);
-        }
-        shared.visit(|visit| {
-            let ended_at = visit.now();
-            // An attempt whose time is up by now has not made it.
-            visit.apply(Input::Tick).expect("time passes");
-            let kind = match visit.state.engine.ending(grant, reported) {
-                Ok(kind) => kind,
-                Err(Rejected::ChildrenOpen { .. }) => return Answer::ChildrenOpen,
-                Err(_) => return Answer::Over(self.go_on_to_the_next(visit, ended_at)),
+        if let Overtime::Unknown = self.overtime {
+            self.overtime = match self.shared().grace(self.ctx.id) {
+                Some(grace) if !self.inner().is_on_pool() => {
+                    Overtime::Limited(Box::pin(sleep(grace)))
+                }
+                _ => Overtime::Unlimited,
             };
-            if self.course.told != Some(discriminant(&kind)) {
-                return Answer::Hook(kind);
+        }
+        match &mut self.overtime {
+            Overtime::Limited(sleep) => sleep.as_mut().poll(cx),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Drops what is left of the body's future, which may panic, too.
+    fn stop_body(&mut self, outcome: WorkOutcome) -> WorkOutcome {
+        let body = self.body.as_mut().expect(IS_HERE);
+        match catch_unwind(AssertUnwindSafe(|| body.stop())) {
+            Ok(()) => outcome,
+            Err(panic) => WorkOutcome::Failed(panic_text(panic)),
+        }
+    }
+
+    /// One of its waits is over and has gone on as far as it could, and another is not over: that one may be
+    /// for a work that needs the slot.
+    fn suspend_again(&self) {
+        let inner = self.inner();
+        if inner.has_resumed() && inner.only_waits() {
+            self.shared().session(|session| {
+                if inner.only_waits() {
+                    let suspend = Input::Suspend(self.ctx.grant());
+                    session.apply(suspend).expect("the attempt is under way");
+                }
+            });
+        }
+    }
+
+    /// Ready when its children have ended. They are asked to stop unless the body succeeded.
+    fn poll_children(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.inner().has_children() {
+            return Poll::Ready(());
+        }
+        self.inner().register(cx.waker());
+        if self.ctx.children().open() == 0 {
+            return Poll::Ready(());
+        }
+        let (work, grant) = (self.ctx.id, self.ctx.grant());
+        let succeeded = matches!(self.stage, Stage::Returned(WorkOutcome::Success));
+        self.shared().session(|session| {
+            if !succeeded {
+                session.apply(Input::StopChildren(work)).expect("a work under way is known");
             }
-            let error = self.course.error(&visit.state, outcome, kind);
-            self.stop(visit, ended_at);
-            self.course.end(visit, Input::Finished { grant, outcome: reported }, error);
-            Answer::Over(self.go_on_to_the_next(visit, ended_at))
+            session.apply(Input::Join(grant)).expect("the attempt is under way");
+            match session.state.engine.children(work).open() {
+                0 => Poll::Ready(()),
+                _ => Poll::Pending,
+            }
         })
     }
 
-    /// The attempt is over, and its runner is free for the next one.
-    fn go_on_to_the_next(&mut self, visit: &mut Visit<'_>, ended_at: Timestamp) -> Next {
-        let goes_on = self.course.goes_on(&visit.state.crew);
-        self.course.close(&mut visit.state.crew, ended_at);
-        let next = if goes_on == GoesOn::Yes { visit.begin_next() } else { None };
-        self.go_on(visit, goes_on, next)
+    /// The attempt waits for the first time: its runner polls no other body from now on.
+    pub(crate) fn begin_wait(&mut self, session: &mut Session<'_>) {
+        self.has_waited = true;
+        session.state.runners.polling -= 1;
     }
 
-    /// Takes the next one. If there is a thread for one more, and that is of use, it is handed over.
-    fn go_on(&mut self, visit: &mut Visit<'_>, goes_on: GoesOn, next: Option<Grant>) -> Next {
-        if goes_on == GoesOn::Gone {
-            return Next::NONE;
+    /// Calls the hook for success before the lock is taken, where no other end is to be expected.
+    pub(crate) fn expect_success(&mut self) {
+        let succeeded = matches!(self.stage, Stage::Returned(WorkOutcome::Success));
+        let is_plain = !self.inner().has_children() && !self.inner().is_stopped();
+        if succeeded && is_plain && self.hooked.is_none() {
+            self.call_hook(Ending::Success);
         }
-        let course = &mut self.course;
-        let waited_long = course.has_waited && visit.now().since(course.polled_at) >= LONG;
-        course.last_end = visit.state.crew.last_end();
-        let again = next.is_some();
-        self.left = 0;
-        if let Some(grant) = next {
-            self.body = Some(course.begin(visit, grant, self.spare.take()));
-            let ahead = visit.state.crew.ahead();
-            if ahead > 0 {
-                let stint = self.stint.get_or_insert_default();
-                self.left = visit.begin_stint(stint, grant, ahead);
-            }
+    }
+
+    pub(crate) fn call_hook(&mut self, ending: Ending) {
+        self.hooked = Some(discriminant(&ending));
+        let work = self.body.as_mut().expect(IS_HERE).work();
+        let called = catch_unwind(AssertUnwindSafe(|| match ending {
+            Ending::Success => work.on_success(),
+            Ending::Failed => work.on_failure_raise(),
+            Ending::Retry { .. } => work.on_failure_retry(),
+            Ending::Cancelled => work.on_abort(),
+            _ => {}
+        }));
+        if let Err(panic) = called {
+            self.stage = Stage::Returned(WorkOutcome::Failed(panic_text(panic)));
         }
-        self.in_stint = self.left > 0;
-        let handed_over = again && visit.state.crew.wants_help() && {
-            let other = visit.next_attempt(course.shared());
-            other.map(|other| course.shared().hand_over(other)).is_some()
+    }
+
+    /// Ends the attempt, unless a hook is due. A cancel may come between the hook and the end: then another
+    /// hook is due.
+    pub(crate) fn hand_in(&mut self, session: &mut Session<'_>) -> HandedIn {
+        let Stage::Returned(outcome) = &self.stage else {
+            unreachable!("an attempt is handed in after its body has returned")
         };
-        let needs_the_run = visit.needs_the_run();
-        visit.nothing_new_but(needs_the_run);
-        let is_left = visit.state.engine.in_line() > 0 || self.in_stint;
-        let is_busy = again || goes_on == GoesOn::Spared;
-        let wakes_the_run = needs_the_run || is_busy && is_left && visit.look_in();
-        let others_first = handed_over || visit.after.has_resumed || wakes_the_run || waited_long;
-        let is_alone = visit.state.crew.polling <= 1;
-        let measures_visit = again && visit.state.crew.measures_visit();
-        Next { again, others_first, is_alone, measures_visit }
+        let (grant, reported) = (self.ctx.grant(), reported(outcome));
+        // An attempt whose time is up by now has not made it.
+        session.apply(Input::Tick).expect("time passes");
+        let ending = match session.state.engine.ending(grant, reported) {
+            Ok(ending) if self.hooked == Some(discriminant(&ending)) => ending,
+            Ok(ending) => return HandedIn::HookDue(ending),
+            Err(Rejected::ChildrenOpen { .. }) => return HandedIn::ChildrenOpen,
+            // The attempt was ended by others.
+            Err(_) => {
+                self.close(session);
+                return HandedIn::Over(None);
+            }
+        };
+        let error = cause::of(&self.ctx, &session.state, outcome, ending);
+        self.close(session);
+        session.stop(grant.work, self.body.take());
+        if error.is_some() {
+            session.state.known(grant.work).extras_mut().last_error = error;
+        }
+        // Only a work that is tried again loses its family.
+        let family = match ending {
+            Ending::Retry { .. } => session.state.engine.descendants(grant.work),
+            _ => Vec::new(),
+        };
+        let ended = session.engine(|engine, world| engine.end(world, grant, reported));
+        ended.expect("the engine has foreseen this end");
+        session.state.drop_forgotten(&family, &mut session.effects);
+        HandedIn::Over(Some(ending))
+    }
+
+    fn close(&mut self, session: &mut Session<'_>) {
+        self.is_over = true;
+        session.state.runners.polling -= usize::from(!self.has_waited);
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        self.ctx.shared()
+    }
+
+    fn inner(&self) -> &AttemptShared {
+        &self.ctx.inner
+    }
+
+    /// Returns the span of the attempt, where spans are enabled.
+    pub(crate) fn span(&self) -> tracing::Span {
+        let WorkContext { id, attempt, .. } = self.ctx;
+        tracing::info_span!("attempt", work = %self.shared().name(id), %id, attempt)
     }
 }
 
-/// A body that has waited for so long may have been woken by the thread that sees to timers and sockets, and
-/// runs there: before one that may never yield, another thread has to take that over.
-const LONG: Duration = Duration::from_micros(50);
-
-const IS_HERE: &str = "a body is handed in at the end";
-
-fn poll_caught(
-    body: &mut Body,
-    ctx: &WorkContext,
-    cx: &mut Context<'_>,
-) -> std::thread::Result<Poll<WorkOutcome>> {
-    catch_unwind(AssertUnwindSafe(|| poll(body, ctx, cx)))
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let body = self.body.take();
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(body)));
+        let grant = self.ctx.grant();
+        self.shared().session(|session| {
+            session.state.runners.polling -= usize::from(!self.has_waited);
+            // Without its body it cannot be tried again, whatever it was asked to stop for.
+            if session.apply(Input::Cancel(grant.work)).is_ok() && !self.inner().leave_to_pool() {
+                give_up(session, grant);
+            }
+        });
+    }
 }
 
-/// Polls the body; may panic also where an error is asked for its text.
-fn poll(body: &mut Body, ctx: &WorkContext, cx: &mut Context<'_>) -> Poll<WorkOutcome> {
-    let returned = body.poll(cx);
-    returned.map(|returned| returned.unwrap_or_else(|error| error.into_outcome(ctx)))
+/// Ends an attempt that was cancelled and of which nothing is left, perhaps but children: then it ends after
+/// them.
+pub(crate) fn give_up(session: &mut Session<'_>, grant: Grant) {
+    let work = grant.work;
+    if session.state.engine.children(work).open() > 0 {
+        // Refused only if the attempt is over.
+        let _ = session.apply(Input::Join(grant));
+        session.state.known(work).extras_mut().abandoned = true;
+    } else if session.state.engine.ending(grant, Outcome::Cancelled).is_ok() {
+        session.stop(work, None);
+        session.apply(gone(grant)).expect("the engine has foreseen this end");
+    }
 }
 
-/// What is left to do before an attempt is over.
-enum Answer {
-    Over(Next),
-    /// A child came after all: somebody else has the context, too.
-    ChildrenOpen,
-    /// The hook has yet to hear of this end.
-    Hook(Ending),
+/// Polls the body. May also panic where an error is asked for its text.
+fn poll(body: &mut dyn Body, ctx: &WorkContext, cx: &mut Context<'_>) -> Poll<WorkOutcome> {
+    let returned = ready!(body.poll(cx));
+    Poll::Ready(returned.unwrap_or_else(|error| error.into_outcome(ctx)))
 }
 
-/// What a panic says.
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("the work panicked: {}", text.unwrap_or("no message"))
+/// Returns what to say of a work that panicked.
+pub(crate) fn panic_text(payload: Box<dyn Any + Send>) -> String {
+    format!("the work panicked: {}", panic::into_message(payload))
 }
 
 fn reported(outcome: &WorkOutcome) -> Outcome {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::FutureExt;
 
-use crate::attempt::panic_text;
 use crate::context::WorkContext;
 use crate::gate::Gate;
+use crate::panic::message;
 use crate::work::{Work, WorkOutcome, pass_hooks_on};
 
 /// A work whose attempts are told to a callback: exactly once each, after the outcome is known. A
@@ -85,7 +85,8 @@ where
                 outcome
             }
             Err(panic) => {
-                told.tell(&WorkOutcome::Failed(panic_text(&*panic)));
+                let message = format!("the work panicked: {}", message(&*panic));
+                told.tell(&WorkOutcome::Failed(message));
                 resume_unwind(panic)
             }
         }

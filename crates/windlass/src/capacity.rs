@@ -17,8 +17,6 @@ mod acquire;
 mod change;
 mod client;
 mod clock;
-mod lane;
-mod ledger;
 mod level;
 mod metrics;
 mod permit;
@@ -29,12 +27,12 @@ mod take;
 
 pub(crate) use client::Client;
 pub(crate) use clock::Clock;
-pub(crate) use ledger::TreeGuard;
 use level::Level;
 pub use metrics::{CapacityMetrics, RollingRates};
 pub use permit::Permit;
 pub use refusal::{CapacityLevel, ImpossibleCost, ReconcileError, Refusal, Shortfall};
 use shared::Shared;
+pub(crate) use shared::TreeGuard;
 pub use subscription::CapacitySubscription;
 
 /// A share of limited resources, such as slots, memory or licences. Clones are the same share.
@@ -146,20 +144,9 @@ impl ResourceCapacity {
         self.level.shared.clock.now()
     }
 
-    /// The time at the last look: for what has to be in order, but need not be exact.
-    pub(crate) fn last_time(&self) -> Timestamp {
-        self.level.shared.clock.last()
-    }
-
     /// When `at` is on the runtime's clock; none if that is beyond it.
     pub(crate) fn instant(&self, at: Timestamp) -> Option<Instant> {
         self.level.shared.clock.instant(at)
-    }
-
-    /// Whether this is the only handle on anything of the tree, so that nobody else can look at it or
-    /// change it.
-    pub(crate) fn is_private(&self) -> bool {
-        Arc::strong_count(&self.level) == 1 && Arc::strong_count(&self.level.shared) == 1
     }
 
     /// Whether both are of one tree.

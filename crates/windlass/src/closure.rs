@@ -1,15 +1,16 @@
 //! Works from closures that return what they bring.
 
 use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use async_trait::async_trait;
-use windlass_pool::body::Routine;
 
+use crate::body::{Body, Returned};
 use crate::context::WorkContext;
 use crate::error::WorkError;
-use crate::name::Name;
 use crate::spec::{Brought, WorkSpec, promise_of, publish_on_success};
-use crate::work::{Body, Returned, Work, WorkOutcome};
+use crate::work::{Work, WorkOutcome};
 
 /// A work from an async closure. It is called once per attempt; an `Err` is retried as the spec says,
 /// unless it is [`Fatal`](crate::Fatal).
@@ -38,77 +39,78 @@ where
     F: FnMut(WorkContext) -> Fut + Send + 'static,
     Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
 {
-    let name = Name::new(&name.into());
-    let body = FnWork { body, brought: Brought::nothing_yet(), name: None };
-    WorkSpec::bringing(Body::new(body), name, |body| {
-        promise_of(body, |own: &mut FnWork<T, F>| &mut own.brought)
+    let body = FnWork { body, brought: Brought::nothing_yet(), name: None, future: None };
+    WorkSpec::bringing(Box::new(body), name.into().into(), |body| {
+        promise_of(body, |own: &mut FnWork<T, F, Fut>| &mut own.brought)
     })
 }
 
-struct FnWork<T, F> {
+struct FnWork<T, F, Fut> {
     body: F,
     brought: Brought<T>,
-    /// Only once it was taken back: until then its scheduler keeps the name, and there may be very many.
-    name: Option<Box<Name>>,
+    /// Present once the work was taken back from its scheduler, which keeps the name until then.
+    name: Option<Box<str>>,
+    /// Boxed, so that works that wait for their turn do not take the room of their futures.
+    future: Option<Pin<Box<Fut>>>,
 }
 
 #[async_trait]
-impl<T, F, Fut> Work for FnWork<T, F>
+impl<T, F, Fut> Work for FnWork<T, F, Fut>
 where
     T: Send + Sync + 'static,
     F: FnMut(WorkContext) -> Fut + Send + 'static,
     Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
 {
     fn name(&self) -> &str {
-        self.name.as_ref().map_or("closure", |name| name.as_str())
+        self.name.as_deref().unwrap_or("closure")
     }
 
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
-        let returned = self.attempt(ctx.clone()).await;
-        returned.unwrap_or_else(|error| error.into_outcome(&ctx))
+        match (self.body)(ctx.clone()).await {
+            Ok(value) => {
+                self.brought.keep(value);
+                WorkOutcome::Success
+            }
+            Err(error) => error.into_outcome(&ctx),
+        }
     }
 
     fn be_called(&mut self, name: &str) {
-        self.name = Some(Box::new(Name::new(name)));
+        self.name = Some(name.into());
     }
 
     publish_on_success!(this => this.brought);
 }
 
-impl<T, F, Fut> FnWork<T, F>
-where
-    F: FnMut(WorkContext) -> Fut,
-    Fut: Future<Output = Result<T, WorkError>>,
-{
-    async fn attempt(&mut self, ctx: WorkContext) -> Returned {
-        let value = (self.body)(ctx).await?;
-        self.brought.keep(value);
-        Ok(WorkOutcome::Success)
-    }
-}
-
-impl<T, F, Fut> Routine<WorkContext> for FnWork<T, F>
+impl<T, F, Fut> Body for FnWork<T, F, Fut>
 where
     T: Send + Sync + 'static,
     F: FnMut(WorkContext) -> Fut + Send + 'static,
     Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
 {
-    type Output = Returned;
-    type View = dyn Work;
-
-    fn begin(&mut self, ctx: WorkContext) -> impl Future<Output = Returned> + Send {
-        self.attempt(ctx)
+    fn begin(&mut self, ctx: WorkContext) {
+        self.future = Some(Box::pin((self.body)(ctx)));
     }
 
-    fn view(&self) -> &dyn Work {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Returned> {
+        let future = self.future.as_mut().expect("an attempt is polled after it has begun");
+        let returned = ready!(future.as_mut().poll(cx));
+        self.future = None;
+        Poll::Ready(returned.map(|value| {
+            self.brought.keep(value);
+            WorkOutcome::Success
+        }))
+    }
+
+    fn stop(&mut self) {
+        self.future = None;
+    }
+
+    fn work(&mut self) -> &mut dyn Work {
         self
     }
 
-    fn view_mut(&mut self) -> &mut dyn Work {
+    fn into_work(self: Box<Self>) -> Box<dyn Work> {
         self
-    }
-
-    fn into_view(self) -> Box<dyn Work> {
-        Box::new(self)
     }
 }

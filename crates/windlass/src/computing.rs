@@ -14,7 +14,7 @@ pub(crate) struct Computing(WorkContext);
 
 impl Computing {
     pub(crate) fn begin(ctx: &WorkContext) -> Self {
-        *ctx.cell.on_pool().stage() = Stage::Computes;
+        *ctx.inner.on_pool().stage() = Stage::Computes;
         Self(ctx.clone())
     }
 }
@@ -22,9 +22,9 @@ impl Computing {
 impl Drop for Computing {
     fn drop(&mut self) {
         let Self(ctx) = self;
-        let before = std::mem::take(&mut *ctx.cell.on_pool().stage());
+        let before = std::mem::take(&mut *ctx.inner.on_pool().stage());
         if before == Stage::Left {
-            ctx.shared().visit(|visit| give_up(visit, ctx.grant()));
+            ctx.shared().session(|session| give_up(session, ctx.grant()));
         }
     }
 }

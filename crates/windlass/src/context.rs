@@ -13,9 +13,9 @@ use crate::reference::{ExecuteError, WorkRef};
 use crate::shared::Shared;
 use crate::spec::{SubmitError, WorkSpec};
 
-mod cell;
+mod attempt_shared;
 
-pub(crate) use cell::AttemptCell;
+pub(crate) use attempt_shared::AttemptShared;
 
 /// What an attempt knows about itself, and what it can do while it runs. Clones are of the same
 /// attempt.
@@ -39,7 +39,7 @@ pub struct WorkContext {
     pub id: WorkId,
     /// Which attempt this is, from 1.
     pub attempt: u32,
-    pub(crate) cell: Arc<AttemptCell>,
+    pub(crate) inner: Arc<AttemptShared>,
 }
 
 /// The attempt was asked to stop: what [`WorkContext::suspend`] answers then, to be passed on with `?`.
@@ -85,7 +85,7 @@ impl WorkContext {
     /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.cell.is_stopped()
+        self.inner.is_stopped()
     }
 
     /// The token that asks this attempt to stop, for what can be cancelled itself.
@@ -122,7 +122,7 @@ impl WorkContext {
     /// ```
     #[must_use]
     pub fn cancel_token(&self) -> &CancellationToken {
-        self.cell.bodys_token()
+        self.inner.body_token()
     }
 
     /// The scheduler, to submit more works and everything else, from inside this one.
@@ -188,15 +188,15 @@ impl WorkContext {
         let waiting = Waiting::begin(self);
         let value = tokio::select! {
             biased;
-            () = self.cell.token().cancelled() => return Err(Cancelled),
+            () = self.inner.token().cancelled() => return Err(Cancelled),
             value = wait => value,
         };
-        let _in_line = InLine::after(waiting);
-        // In line to go on: a cancel rings no bell, only the token tells of it.
+        let _resuming = Resuming::after(waiting);
+        // Queued to go on: only the token tells of a cancel.
         tokio::select! {
             biased;
-            () = self.cell.token().cancelled() => Err(Cancelled),
-            () = self.cell.until(|| self.cell.has_resumed()) => Ok(value),
+            () = self.inner.token().cancelled() => Err(Cancelled),
+            () = self.inner.until(|| self.inner.has_resumed()) => Ok(value),
         }
     }
 
@@ -225,7 +225,7 @@ impl WorkContext {
     /// # }
     /// ```
     pub async fn woken(&self) {
-        self.cell.rare().alarm.notified().await;
+        self.inner.extras().alarm.notified().await;
     }
 
     /// Adds a work and waits for what it brings, without a slot meanwhile; so it can be run even if
@@ -294,8 +294,7 @@ impl WorkContext {
 
     /// As the parent of a child that is about to come.
     fn as_parent(&self) -> Grant {
-        // Release, with the acquire of the runner, which looks for children only then.
-        self.cell.has_children.store(true, Ordering::Release);
+        self.inner.become_parent();
         self.grant()
     }
 
@@ -315,32 +314,33 @@ impl WorkContext {
     /// [`WorkOutcome::Retry`](crate::WorkOutcome::Retry) has no place for it. Closures need not: their
     /// errors are kept.
     pub fn explain_retry(&self, reason: impl Into<String>) {
-        let mut kept = self.cell.rare().reason.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept =
+            self.inner.extras().retry_reason.lock().unwrap_or_else(PoisonError::into_inner);
         *kept = Some(reason.into());
     }
 
     pub(crate) async fn children_ended(&self) {
-        self.cell.until(|| self.children().open() == 0).await;
+        self.inner.until(|| self.children().open() == 0).await;
     }
 
     /// Waits until one child more has ended, and lets go of those that have.
     pub(crate) async fn reap_child(&self) {
-        let has_ended = || !self.cell.ended_children().is_empty();
-        self.cell.until(|| has_ended() || self.children().open() == 0).await;
-        let reaped = std::mem::take(&mut *self.cell.ended_children());
-        self.shared().visit(|visit| {
+        let has_ended = || !self.inner.ended_children().is_empty();
+        self.inner.until(|| has_ended() || self.children().open() == 0).await;
+        let reaped = std::mem::take(&mut *self.inner.ended_children());
+        self.shared().session(|session| {
             for child in reaped {
                 // One that failed is kept: it is the reason for its parent's end.
-                let phase = visit.state.engine.phase(child);
+                let phase = session.state.engine.phase(child);
                 if phase.is_some_and(|phase| phase.state().is_success()) {
-                    visit.forget(child);
+                    session.forget(child);
                 }
             }
         });
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.cell.shared
+        &self.inner.scheduler
     }
 
     pub(crate) fn grant(&self) -> Grant {
@@ -362,34 +362,16 @@ struct Waiting<'a>(&'a WorkContext);
 impl<'a> Waiting<'a> {
     fn begin(ctx: &'a WorkContext) -> Self {
         // Release, for `may_go_on`: first counted as waiting, then without its slot.
-        ctx.cell.waits.fetch_add(1, Ordering::Release);
-        ctx.shared().visit(|visit| {
-            // Another wait of this attempt may be over: it has the attempt's place in line to go on, or has got
-            // the slot already, and goes on first. Relaxed: it was counted before it took the lock.
-            if ctx.cell.in_line.load(Ordering::Relaxed) == 0 {
+        ctx.inner.waits.fetch_add(1, Ordering::Release);
+        ctx.shared().session(|session| {
+            // Another wait of this attempt may be over: it is queued to go on, or has got the slot already,
+            // and goes on first. Relaxed: it was counted before it took the lock.
+            if ctx.inner.resuming.load(Ordering::Relaxed) == 0 {
                 // Refused only if the attempt is over, and then it has nothing to give back.
-                let _ = visit.apply(Input::Suspend(ctx.grant()));
+                let _ = session.apply(Input::Suspend(ctx.grant()));
             }
         });
         Self(ctx)
-    }
-}
-
-/// A wait is over and in line to go on for as long as this lives.
-struct InLine<'a>(&'a AttemptCell);
-
-impl<'a> InLine<'a> {
-    fn after(waiting: Waiting<'a>) -> Self {
-        let Waiting(ctx) = waiting;
-        ctx.cell.in_line.fetch_add(1, Ordering::Relaxed);
-        drop(waiting);
-        Self(&ctx.cell)
-    }
-}
-
-impl Drop for InLine<'_> {
-    fn drop(&mut self) {
-        self.0.in_line.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -397,6 +379,24 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let Self(ctx) = self;
         let _ = ctx.shared().apply(Input::WantOn(ctx.grant()));
-        ctx.cell.waits.fetch_sub(1, Ordering::Release);
+        ctx.inner.waits.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// A wait is over and queued to go on for as long as this lives.
+struct Resuming<'a>(&'a AttemptShared);
+
+impl<'a> Resuming<'a> {
+    fn after(waiting: Waiting<'a>) -> Self {
+        let Waiting(ctx) = waiting;
+        ctx.inner.resuming.fetch_add(1, Ordering::Relaxed);
+        drop(waiting);
+        Self(&ctx.inner)
+    }
+}
+
+impl Drop for Resuming<'_> {
+    fn drop(&mut self) {
+        self.0.resuming.fetch_sub(1, Ordering::Release);
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use windlass_pool::{JoinTask, Scheduler, TaskError};
 
+use crate::body::WorkBody;
 use crate::computing::Computing;
 use crate::context::WorkContext;
 use crate::error::WorkError;
-use crate::name::Name;
 use crate::spec::{Brought, WorkSpec, promise_of, publish_on_success};
-use crate::work::{Body, Own, Work, WorkOutcome};
+use crate::work::{Work, WorkOutcome};
 
 /// A work that runs `body` on the pool's workers, so that it keeps no thread of the async runtime
 /// busy.
@@ -40,16 +40,16 @@ where
     T: Send + Sync + 'static,
     F: Fn(&WorkContext) -> Result<T, WorkError> + Send + Sync + 'static,
 {
-    let name = Name::new(&name.into());
+    let name: Arc<str> = Arc::from(name.into());
     let body =
-        CpuWork { name: name.clone(), body: Arc::new(body), brought: Brought::nothing_yet() };
-    WorkSpec::bringing(Body::new(Own(body)), name, |body| {
+        CpuWork { name: Arc::clone(&name), body: Arc::new(body), brought: Brought::nothing_yet() };
+    WorkSpec::bringing(Box::new(WorkBody::new(Box::new(body))), name.into(), |body| {
         promise_of(body, |own: &mut CpuWork<T, F>| &mut own.brought)
     })
 }
 
 struct CpuWork<T, F> {
-    name: Name,
+    name: Arc<str>,
     body: Arc<F>,
     brought: Brought<T>,
 }
@@ -61,7 +61,7 @@ where
     F: Fn(&WorkContext) -> Result<T, WorkError> + Send + Sync + 'static,
 {
     fn name(&self) -> &str {
-        self.name.as_str()
+        &self.name
     }
 
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {

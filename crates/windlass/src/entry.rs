@@ -8,22 +8,20 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use windlass_core::Timestamp;
 
-use crate::context::AttemptCell;
+use crate::body::Body;
+use crate::context::AttemptShared;
 use crate::gate::Gate;
 use crate::name::Name;
 use crate::reference::EndTeller;
 use crate::spec;
-use crate::work::Body;
 
-/// In one cache line of its own: works are looked at in any order.
-#[repr(align(64))]
 pub(crate) struct Entry {
     pub(crate) name: Name,
     /// Absent while an attempt is under way.
-    pub(crate) body: Option<Body>,
+    pub(crate) body: Option<Box<dyn Body>>,
     /// The attempt under way.
-    pub(crate) attempt: Option<Arc<AttemptCell>>,
-    rare: Option<Box<Rare>>,
+    pub(crate) attempt: Option<Arc<AttemptShared>>,
+    extras: Option<Box<Extras>>,
     /// Of the latest attempt that has returned, or was lost.
     last_duration_ns: u64,
 }
@@ -35,104 +33,95 @@ const _: () = assert!(size_of::<Option<Entry>>() == 64);
 
 /// What few works have.
 #[derive(Default)]
-pub(crate) struct Rare {
-    /// Until somebody watches it.
+pub(crate) struct Extras {
+    /// Present until the run watches it.
     pub(crate) gate: Option<Gate>,
-    /// Whoever watches the gate.
-    pub(crate) watcher: Option<AbortHandle>,
+    /// The task that watches the gate.
+    pub(crate) gate_watcher: Option<AbortHandle>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) last_error: Option<String>,
-    /// Tells whoever waits for its end.
+    /// Sends the end to those who wait for it.
     pub(crate) end: Option<EndTeller>,
     /// The attempt is gone, and ends as soon as its children have.
     pub(crate) abandoned: bool,
-    /// Which child of the attempt failed first, and why.
+    /// Why the first child of the latest attempt failed.
     pub(crate) failed_child: Option<String>,
-    /// How long all attempts before the latest took.
+    /// How long all attempts but the latest took together.
     earlier_ns: u64,
 }
 
 impl Entry {
-    pub(crate) fn new(name: Name, body: Body) -> Self {
-        Self { name, body: Some(body), attempt: None, rare: None, last_duration_ns: NEVER }
+    pub(crate) fn new(name: Name, body: Box<dyn Body>) -> Self {
+        Self { name, body: Some(body), attempt: None, extras: None, last_duration_ns: NEVER }
     }
 
-    /// What few works have, if this one ever had something of it.
-    pub(crate) fn rare(&self) -> Option<&Rare> {
-        self.rare.as_deref()
+    pub(crate) fn extras(&self) -> Option<&Extras> {
+        self.extras.as_deref()
     }
 
-    /// The same, to change what is there.
-    pub(crate) fn known_rare(&mut self) -> Option<&mut Rare> {
-        self.rare.as_deref_mut()
+    /// Returns the extras if the work ever had one.
+    pub(crate) fn known_extras(&mut self) -> Option<&mut Extras> {
+        self.extras.as_deref_mut()
     }
 
-    /// The same, to add to it.
-    pub(crate) fn rare_mut(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    /// Returns the extras, to add one.
+    pub(crate) fn extras_mut(&mut self) -> &mut Extras {
+        self.extras.get_or_insert_default()
     }
 
-    /// Keeps what its spec says of it that concerns nobody else.
-    pub(crate) fn keep(&mut self, said: spec::Rare) {
-        let spec::Rare { timeout, gate, .. } = said;
+    /// Keeps what the driver has to know of a spec.
+    pub(crate) fn keep(&mut self, spec: spec::Rare) {
+        let spec::Rare { timeout, gate, .. } = spec;
         if timeout.is_some() || gate.is_some() {
-            let rare = self.rare_mut();
-            (rare.timeout, rare.gate) = (timeout, gate);
+            let extras = self.extras_mut();
+            (extras.timeout, extras.gate) = (timeout, gate);
         }
     }
 
     pub(crate) fn last_error(&self) -> Option<&String> {
-        self.rare()?.last_error.as_ref()
+        self.extras()?.last_error.as_ref()
     }
 
-    /// How long the latest attempt took.
+    /// Returns how long the latest attempt took.
     pub(crate) fn last_duration(&self) -> Option<Duration> {
         let known = self.last_duration_ns != NEVER;
         known.then(|| Duration::from_nanos(self.last_duration_ns))
     }
 
-    /// How long all attempts took together.
+    /// Returns how long all attempts took together.
     pub(crate) fn total_duration(&self) -> Duration {
-        let earlier_ns = self.rare().map_or(0, |rare| rare.earlier_ns);
+        let earlier_ns = self.extras().map_or(0, |extras| extras.earlier_ns);
         let last = self.last_duration().unwrap_or_default();
         Duration::from_nanos(earlier_ns).saturating_add(last)
     }
 
-    /// An attempt begins.
-    pub(crate) fn start(&mut self, cell: Arc<AttemptCell>, now: Timestamp) -> Body {
-        cell.begin(now);
-        self.attempt = Some(cell);
-        self.take_body()
-    }
-
-    /// Its body, for whoever runs it.
-    pub(crate) fn take_body(&mut self) -> Body {
-        self.body.take().expect("a body is there between attempts")
+    /// An attempt begins. Returns the body for its runner.
+    pub(crate) fn start(&mut self, attempt: Arc<AttemptShared>) -> Box<dyn Body> {
+        self.attempt = Some(attempt);
+        self.body.take().expect("a body is in its place between attempts")
     }
 
     /// An attempt has returned, or was lost together with its body.
-    pub(crate) fn stop(&mut self, body: Option<Body>, now: Timestamp) -> Option<Arc<AttemptCell>> {
+    pub(crate) fn stop(
+        &mut self,
+        body: Option<Box<dyn Body>>,
+        now: Timestamp,
+    ) -> Option<Arc<AttemptShared>> {
         self.body = body;
-        if let Some(rare) = &mut self.rare {
-            rare.abandoned = false;
-            rare.failed_child = None;
+        if let Some(extras) = &mut self.extras {
+            extras.abandoned = false;
+            extras.failed_child = None;
         }
         let attempt = self.attempt.take()?;
-        self.note_attempt(now.since(attempt.began_at()));
+        self.note_duration(now.since(attempt.began_at));
         Some(attempt)
     }
 
-    /// An attempt has come and gone before anybody has looked.
-    pub(crate) fn stop_unseen(&mut self, body: Body, took: Duration) {
-        self.body = Some(body);
-        self.note_attempt(took);
-    }
-
-    fn note_attempt(&mut self, took: Duration) {
+    fn note_duration(&mut self, took: Duration) {
         let took_ns = u64::try_from(took.as_nanos()).unwrap_or(NEVER).min(NEVER - 1);
         let last_ns = std::mem::replace(&mut self.last_duration_ns, took_ns);
         if last_ns != NEVER {
-            let earlier_ns = &mut self.rare_mut().earlier_ns;
+            let earlier_ns = &mut self.extras_mut().earlier_ns;
             *earlier_ns = earlier_ns.saturating_add(last_ns);
         }
     }

@@ -1,14 +1,14 @@
 //! What a scheduler tells those who watch it: every change, numbered, in order.
 
-use std::iter;
 use std::sync::Arc;
 
 use futures::Stream;
 use tokio::sync::mpsc;
 use windlass_core::{Phase, Timestamp, Transition, WorkId, WorkState};
 
-use crate::board::{Board, Reader, Told};
-use crate::name::{Label, Name};
+use crate::changes::{Changes, Read, Reader};
+use crate::name::Name;
+use crate::work_name::WorkName;
 
 /// A work changed its state.
 ///
@@ -48,7 +48,7 @@ pub struct WorkEvent {
     /// Which work.
     pub id: WorkId,
     /// Its name.
-    pub name: Arc<str>,
+    pub name: WorkName,
     /// The state it is in now.
     pub state: WorkState,
     /// Its latest attempt, from 1; 0 before the first.
@@ -65,7 +65,7 @@ pub struct WorkChange {
     /// Which work.
     pub id: WorkId,
     /// Its name.
-    pub name: Arc<str>,
+    pub name: WorkName,
     /// The phase it is in now, which says more than its state.
     pub phase: Phase,
     /// Its latest attempt, from 1; 0 before the first.
@@ -111,61 +111,34 @@ pub enum Notice {
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Subscription {
-    changes: Reader<Change>,
-    /// The work of which it was told last, and its name: changes of one work often follow each other.
-    last: Option<(WorkId, Arc<str>)>,
-}
-
-/// A change on its way to a subscriber. Its name is no shared one yet if it is short: whoever hears of the
-/// changes is elsewhere, and to count together who has a name would hold up both sides.
-#[derive(Clone, Debug)]
-struct Change {
-    id: WorkId,
-    name: Label,
-    phase: Phase,
-    attempt: u32,
-    number: u64,
-    at: Timestamp,
-}
+pub struct Subscription(Reader<WorkChange>);
 
 impl Subscription {
-    /// The next change; none once the scheduler is gone.
+    /// Waits for the next change; none once the scheduler is gone.
     pub async fn recv(&mut self) -> Option<Notice> {
-        Some(match self.changes.next().await? {
-            Told::One(change) => Notice::Change(self.named(change)),
-            Told::Missed(missed) => Notice::Missed(missed),
+        Some(match self.0.next().await? {
+            Read::Change(change) => Notice::Change(change),
+            Read::Missed(missed) => Notice::Missed(missed),
         })
     }
 
-    fn named(&mut self, change: Change) -> WorkChange {
-        let Change { id, name, phase, attempt, number, at } = change;
-        let name = match &self.last {
-            Some((last, known)) if *last == id => Arc::clone(known),
-            _ => {
-                let name = Name::from(name).to_shared();
-                self.last = Some((id, Arc::clone(&name)));
-                name
-            }
-        };
-        WorkChange { id, name, phase, attempt, number, at }
-    }
-
-    /// The same as a stream.
+    /// Returns the same as a stream.
     pub fn into_stream(self) -> impl Stream<Item = Notice> {
         futures::stream::unfold(self, |mut own| async move { Some((own.recv().await?, own)) })
     }
 }
 
-/// Everybody who watches a scheduler.
+/// The subscribers of a scheduler, and what the session under way has to tell them.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
     pub(crate) event_tx: Option<mpsc::Sender<WorkEvent>>,
     pub(crate) events_dropped: u64,
-    changes: Option<Arc<Board<Change>>>,
-    /// What is to be posted there when the visit is over.
-    unposted: Vec<Change>,
-    closed: bool,
+    changes: Option<Arc<Changes<WorkChange>>>,
+    /// To be appended at the end of the session.
+    unsent: Vec<WorkChange>,
+    /// How many changes there were.
+    count: u64,
+    is_closed: bool,
 }
 
 impl Watchers {
@@ -174,63 +147,55 @@ impl Watchers {
     }
 
     pub(crate) fn subscribe(&mut self) -> Subscription {
-        let board = self.changes.get_or_insert_with(Board::new);
-        if self.closed {
-            board.close();
+        let changes = self.changes.get_or_insert_with(Changes::new);
+        if self.is_closed {
+            changes.close();
         }
-        Subscription { changes: board.read(), last: None }
+        Subscription(changes.reader())
     }
 
-    /// There is nothing to be told any more: whoever listens hears the end.
-    pub(crate) fn close(&mut self) {
-        self.closed = true;
+    /// Ends all subscriptions once they have read everything. Returns whom to wake after the session.
+    pub(crate) fn close(&mut self) -> Option<Arc<Changes<WorkChange>>> {
+        self.is_closed = true;
         self.event_tx = None;
-        self.post();
-        if let Some(board) = self.changes.take() {
-            board.close();
-        }
+        self.send();
+        self.changes.take().inspect(|changes| changes.close())
     }
 
-    /// Whether anybody is told anything.
+    /// Takes note of a change.
     #[inline]
-    pub(crate) fn are_there(&self) -> bool {
-        self.changes.is_some() || self.event_tx.is_some()
-    }
-
-    /// Tells of the change with this number.
-    pub(crate) fn tell(&mut self, transition: &Transition, number: u64, name: &mut Name) {
-        self.tell_subscribers(transition, number, name);
-        let Some(event_tx) = &self.event_tx else { return };
-        let state = transition.to.state();
-        let first_seen_waiting = transition.from.is_none() && !state.is_terminal();
-        if transition.from == Some(state) || first_seen_waiting {
-            return;
-        }
-        let Transition { at, work: id, attempt, .. } = *transition;
-        let name = Arc::clone(name.shared());
-        let event = WorkEvent { id, name, state, attempt, number, at };
-        if event_tx.try_send(event).is_err() {
-            self.events_dropped += 1;
+    pub(crate) fn note(&mut self, transition: &Transition, name: &mut Name) {
+        self.count += 1;
+        if self.changes.is_some() || self.event_tx.is_some() {
+            self.note_for_watchers(transition, name);
         }
     }
 
-    /// Posts what subscribers have to be told, in one go.
-    #[inline]
-    pub(crate) fn post(&mut self) {
-        if let Some(board) = &self.changes
-            && !self.unposted.is_empty()
+    fn note_for_watchers(&mut self, transition: &Transition, name: &mut Name) {
+        let Transition { at, work: id, attempt, from, to: phase } = *transition;
+        let number = self.count;
+        if self.changes.is_some() {
+            let name = name.share().into();
+            self.unsent.push(WorkChange { id, name, phase, attempt, number, at });
+        }
+        let state = phase.state();
+        let is_new_and_waits = from.is_none() && !state.is_terminal();
+        if let Some(event_tx) = &self.event_tx
+            && from != Some(state)
+            && !is_new_and_waits
         {
-            board.post(&mut self.unposted);
+            let event = WorkEvent { id, name: name.share().into(), state, attempt, number, at };
+            self.events_dropped += u64::from(event_tx.try_send(event).is_err());
         }
     }
 
-    fn tell_subscribers(&mut self, transition: &Transition, number: u64, name: &Name) {
-        if self.changes.is_none() {
-            return;
+    /// Appends the session's changes, while its lock keeps them in order. Returns whom to wake after it.
+    #[inline]
+    pub(crate) fn send(&mut self) -> Option<Arc<Changes<WorkChange>>> {
+        if self.unsent.is_empty() {
+            return None;
         }
-        let Transition { at, work: id, attempt, to: phase, .. } = *transition;
-        let change = || Change { id, name: name.label(), phase, attempt, number, at };
-        // Made where it stands, once there is room for it.
-        self.unposted.extend(iter::once_with(change));
+        let changes = self.changes.as_ref()?;
+        changes.append(&mut self.unsent).then(|| Arc::clone(changes))
     }
 }

@@ -126,7 +126,7 @@ impl Words<'_> {
     }
 
     fn name(&self, work: WorkId) -> String {
-        let entry = self.state.entries.get(work);
+        let entry = self.state.entry(work);
         entry.map_or_else(|| format!("work {work}"), |entry| format!("{:?}", entry.name))
     }
 

@@ -7,6 +7,7 @@ use windlass_core::{
     Amount, Dependency, DependencyError, Input, Rejected, ResourceCost, SLOTS, WorkId, WorkState,
 };
 
+use crate::effects::DeferredDrop;
 use crate::event::Subscription;
 use crate::explain::Explanation;
 use crate::metrics::WorkSchedulerMetrics;
@@ -14,7 +15,7 @@ use crate::reference::{ExecuteError, WorkRef};
 use crate::shared::Shared;
 use crate::snapshot::WorkSnapshot;
 use crate::spec::{SubmitError, WorkSpec};
-use crate::state::{Mode, Rubbish};
+use crate::state::Mode;
 use crate::work::Work;
 
 /// Submits to a scheduler, steers it and looks at it, from anywhere and while it runs.
@@ -127,8 +128,9 @@ impl WorkHandle {
         on: impl Into<Dependency>,
     ) -> Result<(), DependencyError> {
         let on = on.into();
-        self.shared
-            .visit(|visit| visit.engine(|engine, world| engine.add_dependency(world, work, on)))
+        self.shared.session(|session| {
+            session.engine(|engine, world| engine.add_dependency(world, work, on))
+        })
     }
 
     /// Cancels a work: at once if it waits; if it runs, it is asked to stop and has ended when it
@@ -193,7 +195,7 @@ impl WorkHandle {
     /// Tells of every change of phase from now on, as the example of [`Subscription`] shows.
     #[must_use]
     pub fn subscribe(&self) -> Subscription {
-        self.shared.look().subscribe()
+        self.shared.look().watchers.subscribe()
     }
 
     /// Forgets an ended work; nothing can wait for it any more. False if it has not ended, or is
@@ -234,11 +236,11 @@ impl WorkHandle {
         let (mut body, name) = {
             let mut state = self.shared.look();
             state.engine.phase(id).filter(|phase| phase.state().is_terminal())?;
-            let entry = state.entries.get_mut(id)?;
+            let entry = state.entry_mut(id)?;
             (entry.body.take()?, entry.name.clone())
         };
-        body.view_mut().be_called(name.as_str());
-        Some(body.into_view())
+        body.work().be_called(name.as_str());
+        Some(body.into_work())
     }
 
     /// Has an ended work that failed or was cancelled tried again, with everything that follows it.
@@ -271,14 +273,14 @@ impl WorkHandle {
     /// # }
     /// ```
     pub fn reopen(&self, id: WorkId) -> Result<(), ReopenError> {
-        self.shared.visit(|visit| visit.reopen(id))
+        self.shared.session(|session| session.reopen(id))
     }
 
     /// Ends the wait of a work that waits for [`WorkContext::woken`](crate::WorkContext::woken), now
     /// or next. False if no attempt of it is under way.
     pub fn wake(&self, id: WorkId) -> bool {
-        let cell = self.shared.look().entries.get(id).and_then(|entry| entry.attempt.clone());
-        cell.inspect(|cell| cell.wake()).is_some()
+        let attempt = self.shared.look().entry(id).and_then(|entry| entry.attempt.clone());
+        attempt.inspect(|attempt| attempt.ring_alarm()).is_some()
     }
 
     /// Opens the gate of a work, whatever the gate itself waits for. False if it waits for none.
@@ -301,8 +303,8 @@ impl WorkHandle {
     /// ```
     pub fn set_limits(&self, limits: &ResourceCost) {
         self.shared
-            .visit(|visit| {
-                visit.engine(|engine, world| {
+            .session(|session| {
+                session.engine(|engine, world| {
                     let level = world.capacity.level_of(engine.client());
                     let wakes = world.capacity.set_limits(level, limits);
                     world
@@ -344,18 +346,18 @@ impl WorkHandle {
     /// ```
     pub async fn shutdown(&self) {
         self.close();
-        self.shared.until(|state| state.engine.is_done() && state.clearing == 0).await;
+        self.shared.until(|state| state.engine.is_done() && state.dropping == 0).await;
     }
 
     pub(crate) fn close(&self) {
-        self.shared.visit(|visit| {
-            visit.state.mode = Mode::Closed;
-            visit.apply(Input::CancelAll).expect("everything can be cancelled");
+        self.shared.session(|session| {
+            session.state.mode = Mode::Closed;
+            session.apply(Input::CancelAll).expect("everything can be cancelled");
             // Bodies may have handles, and so keep what keeps them.
-            let entries = &mut visit.state.entries;
-            let mut bodies = Vec::with_capacity(entries.len());
-            entries.for_each(|entry| bodies.extend(entry.body.take()));
-            visit.after.throw_away(Rubbish::Bodies(bodies));
+            let bodies = session.state.entries_mut().filter_map(|entry| entry.body.take());
+            let bodies: Vec<_> = bodies.map(DeferredDrop::Body).collect();
+            bodies.into_iter().for_each(|body| session.effects.drop_later(body));
+            session.wake_run();
         });
     }
 }

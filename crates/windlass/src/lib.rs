@@ -99,16 +99,16 @@
 mod attempt;
 mod balancer;
 mod batch;
-mod board;
+mod body;
 mod builder;
 mod callback;
 mod capacity;
+mod changes;
 mod closure;
 mod computing;
 mod context;
 mod cpu;
-mod crew;
-mod entries;
+mod effects;
 mod entry;
 mod error;
 mod event;
@@ -118,23 +118,23 @@ mod handle;
 mod inputs;
 mod metrics;
 mod name;
+mod panic;
 mod reference;
-mod relay;
+mod report;
 mod run;
 mod runner;
 mod scheduler;
 mod sequence;
+mod session;
 mod shared;
-mod shelf;
 mod snapshot;
 mod source;
 mod spec;
 mod state;
-mod stint;
 mod sync;
 mod task;
-mod visit;
 mod work;
+mod work_name;
 
 pub use windlass_core as core;
 pub use windlass_pool as pool;
@@ -177,6 +177,7 @@ pub use source::{
 pub use spec::{SubmitError, WorkSpec};
 pub use task::{ScheduledTask, TaskError, TaskSender, TaskYield};
 pub use work::{Work, WorkOutcome};
+pub use work_name::WorkName;
 
 /// The examples of the front page.
 #[cfg(doctest)]

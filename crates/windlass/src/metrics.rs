@@ -31,7 +31,7 @@ pub struct WorkSchedulerMetrics {
     pub cancelled: usize,
     /// Attempts begun, also of forgotten works.
     pub attempts: u64,
-    /// How many more attempts all works together may ask for.
+    /// How many more attempts all works that have not ended may ask for.
     pub retries_left: u64,
     /// Works that were forgotten.
     pub forgotten: u64,
@@ -43,7 +43,7 @@ impl WorkSchedulerMetrics {
     pub(crate) fn of(state: &State) -> Self {
         let counters = state.engine.metrics();
         Self {
-            total: state.entries.len(),
+            total: state.len(),
             pending: counters.count(WorkState::Pending),
             running: counters.count(WorkState::Running),
             success: counters.count(WorkState::Success),

@@ -14,6 +14,7 @@ use windlass_core::{Dependency, WorkId, WorkState};
 
 use crate::context::Cancelled;
 use crate::spec::{Brings, SubmitError};
+use crate::work_name::WorkName;
 
 /// A spawned work. Later works can follow it and have its value; awaited, it is that value.
 ///
@@ -76,7 +77,7 @@ pub struct WorkFailure {
     /// The work.
     pub id: WorkId,
     /// Its name.
-    pub name: Arc<str>,
+    pub name: WorkName,
     /// How it ended. `Success` if it was not needed and so never ran.
     pub state: WorkState,
     /// What is known about the reason.
@@ -174,7 +175,12 @@ impl<T> WorkRef<T> {
         let End { state, skipped, error } = end.unwrap_or_else(gone);
         let went_well = state.is_success() && !skipped;
         let value = went_well.then(|| self.brings.value()).flatten();
-        value.ok_or_else(|| WorkFailure { id: self.id, name: self.name.clone(), state, error })
+        value.ok_or_else(|| WorkFailure {
+            id: self.id,
+            name: self.name.clone().into(),
+            state,
+            error,
+        })
     }
 }
 

@@ -163,7 +163,6 @@ impl<I, O, E> TaskPoolRunner<I, O, E> {
     ) -> Self {
         let source = PrioritySource::new();
         let runner = Self::new(name, &source, capacity);
-        runner.queue.hide();
         let feed = Feed { tasks: Box::pin(tasks), look_ahead: LOOK_AHEAD };
         Self { feed: Some(feed), ..runner }
     }

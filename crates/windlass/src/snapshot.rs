@@ -8,6 +8,7 @@ use windlass_core::{Children, Phase, Why, WorkId, WorkState};
 
 use crate::capacity::Client;
 use crate::state::State;
+use crate::work_name::WorkName;
 
 /// One work at one moment.
 ///
@@ -39,7 +40,7 @@ pub struct WorkSnapshot {
     /// Which work.
     pub id: WorkId,
     /// Its name.
-    pub name: Arc<str>,
+    pub name: WorkName,
     /// Where it stands.
     pub state: WorkState,
     /// Where it stands, in full.
@@ -72,18 +73,18 @@ pub struct WorkSnapshot {
 
 impl WorkSnapshot {
     pub(crate) fn of(state: &State, client: &Client, id: WorkId) -> Option<Self> {
-        let State { engine, entries, .. } = state;
-        let (entry, phase) = (entries.get(id)?, engine.phase(id)?);
+        let engine = &state.engine;
+        let (entry, phase) = (state.entry(id)?, engine.phase(id)?);
         let retry_at = match phase {
             Phase::Delayed { due } => client.capacity.instant(due),
             _ => None,
         };
         let open = |work: &WorkId| engine.phase(*work).is_some_and(|p| !p.state().is_terminal());
         let deps: Vec<_> = engine.dependencies(id).map(|dependency| dependency.work).collect();
-        let waited_for = deps.iter().filter(|dep| open(dep)).filter_map(|dep| entries.get(*dep));
+        let waited_for = deps.iter().filter(|dep| open(dep)).filter_map(|dep| state.entry(*dep));
         Some(Self {
             id,
-            name: entry.name.to_shared(),
+            name: entry.name.to_shared().into(),
             state: phase.state(),
             phase,
             skipped: phase == Phase::Skipped,

@@ -13,7 +13,6 @@ mod priority;
 mod priority_dependency;
 mod queue;
 mod report;
-mod started;
 mod state;
 
 pub use dependency::DependencySource;
@@ -22,7 +21,7 @@ pub use error::{EnqueueError, ReportError, SourceClosed, SourceError};
 pub use priority::PrioritySource;
 pub use priority_dependency::{PriorityDependencyOptions, PriorityDependencySource};
 pub(crate) use queue::{Pulled, Queue};
-pub(crate) use started::{Started, StartedTasks};
+pub(crate) use state::Started;
 
 /// The priority of a task that has none of its own.
 pub(crate) const PRIORITY: i64 = 1;

@@ -10,9 +10,10 @@ use thiserror::Error;
 use tokio::time::Instant;
 use windlass_core::{CostError, Dependency, ResourceCost, RetryPolicy};
 
+use crate::body::{Body, WorkBody};
 use crate::gate::Gate;
 use crate::name::Name;
-use crate::work::{Body, Boxed, Own, Work};
+use crate::work::Work;
 
 /// What to submit: a work, whom it follows, what it needs. `T` is what it brings, if it brings
 /// something.
@@ -31,7 +32,7 @@ use crate::work::{Body, Boxed, Own, Work};
 /// ```
 #[must_use = "a spec does nothing until it is submitted"]
 pub struct WorkSpec<T = ()> {
-    pub(crate) body: Body,
+    pub(crate) body: Box<dyn Body>,
     pub(crate) name: Name,
     pub(crate) after: Vec<Dependency>,
     pub(crate) retries: u32,
@@ -176,22 +177,18 @@ pub(crate) use publish_on_success;
 impl WorkSpec {
     /// A work that follows nobody, needs one slot, and is tried once.
     pub fn new(work: impl Work + 'static) -> Self {
-        let name = Name::new(work.name());
-        Self::bringing_nothing(Body::new(Own(work)), name)
+        Self::boxed(Box::new(work))
     }
 
     pub(crate) fn boxed(work: Box<dyn Work>) -> Self {
-        let name = Name::new(work.name());
-        Self::bringing_nothing(Body::new(Boxed(work)), name)
-    }
-
-    fn bringing_nothing(body: Body, name: Name) -> Self {
+        let name = work.name().into();
+        let body = Box::new(WorkBody::new(work));
         Self::bringing(body, name, |_| Brings::Nothing(|| Arc::new(())))
     }
 }
 
 impl<T> WorkSpec<T> {
-    pub(crate) fn bringing(body: Body, name: Name, brings: Promise<T>) -> Self {
+    pub(crate) fn bringing(body: Box<dyn Body>, name: Name, brings: Promise<T>) -> Self {
         Self {
             body,
             name,

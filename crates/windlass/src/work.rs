@@ -4,11 +4,8 @@ use std::any::Any;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::FutureExt;
-use windlass_pool::body::Routine;
 
 use crate::context::WorkContext;
-use crate::error::WorkError;
 use crate::gate::Gate;
 
 /// Something to be done, perhaps in several attempts.
@@ -82,60 +79,6 @@ fn last_segment(path: &str) -> &str {
     let base = if path.ends_with('>') { path.split('<').next().unwrap_or(path) } else { path };
     let colon = base.bytes().rposition(|byte| byte == b':');
     &base[colon.map_or(0, |colon| colon + 1)..]
-}
-
-/// A work as a scheduler keeps it: in recycled memory, with a place for its future.
-pub(crate) type Body = windlass_pool::body::Body<WorkContext, Returned, dyn Work>;
-
-/// What an attempt answers, or why a closure failed.
-pub(crate) type Returned = Result<WorkOutcome, WorkError>;
-
-/// A work that brings a box for each of its futures.
-pub(crate) struct Own<W>(pub(crate) W);
-
-impl<W: Work> Routine<WorkContext> for Own<W> {
-    type Output = Returned;
-    type View = dyn Work;
-
-    fn begin(&mut self, ctx: WorkContext) -> impl Future<Output = Returned> + Send {
-        self.0.run(ctx).map(Ok)
-    }
-
-    fn view(&self) -> &dyn Work {
-        &self.0
-    }
-
-    fn view_mut(&mut self) -> &mut dyn Work {
-        &mut self.0
-    }
-
-    fn into_view(self) -> Box<dyn Work> {
-        Box::new(self.0)
-    }
-}
-
-/// The same for one that is in a box itself.
-pub(crate) struct Boxed(pub(crate) Box<dyn Work>);
-
-impl Routine<WorkContext> for Boxed {
-    type Output = Returned;
-    type View = dyn Work;
-
-    fn begin(&mut self, ctx: WorkContext) -> impl Future<Output = Returned> + Send {
-        self.0.run(ctx).map(Ok)
-    }
-
-    fn view(&self) -> &dyn Work {
-        &*self.0
-    }
-
-    fn view_mut(&mut self) -> &mut dyn Work {
-        &mut *self.0
-    }
-
-    fn into_view(self) -> Box<dyn Work> {
-        self.0
-    }
 }
 
 /// The hooks of a work that stands around another one: `pass_hooks_on!(this => this.inner)`.

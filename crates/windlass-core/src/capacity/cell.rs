@@ -89,17 +89,6 @@ impl Cell {
         }
     }
 
-    /// Whether no more is in use than the limit, and nobody stands or watches here.
-    #[inline]
-    pub(super) fn is_at_ease(&self) -> bool {
-        let within = match &self.kind {
-            Kind::Open => true,
-            Kind::Limit(limit) => self.in_use <= i128::from(limit.steps()),
-            Kind::Rate(_) | Kind::Quota(_) => false,
-        };
-        within && self.waiting.as_ref().is_none_or(|waiting| waiting.is_empty())
-    }
-
     /// Why `wanted` is not to be had, for one whom it does not fit.
     pub(super) fn short(&self, wanted: Amount, before: u64, now: Timestamp) -> Short {
         match (&self.kind, self.when(wanted, before, now)) {
@@ -130,13 +119,19 @@ impl Cell {
         }
     }
 
-    /// What was in use is not any more; a rate or a quota gets nothing back. Who watches where it
-    /// made room is added to `wakes`.
+    /// What `giver` had in use is not any more; a rate or a quota gets nothing back. Clients that
+    /// watch where it made room are added to `wakes`; the giver itself goes on watching.
     #[inline]
-    pub(super) fn give_back(&mut self, steps: i128, wakes: &mut Vec<ClientId>) {
+    pub(super) fn give_back(&mut self, giver: ClientId, steps: i128, wakes: &mut Vec<ClientId>) {
         self.in_use -= steps;
-        if let Kind::Limit(_) = self.kind {
-            self.wake(wakes);
+        if let Kind::Limit(_) = self.kind
+            && let Some(waiting) = &mut self.waiting
+            && !waiting.watchers.is_empty()
+        {
+            let horizon = horizon(&self.kind, self.in_use);
+            let Waiting { line, watchers } = &mut **waiting;
+            let near = |turn| turn == 0 || line.sum_before(turn) < horizon;
+            watchers.tell_others(giver, near, wakes);
         }
     }
 
@@ -230,10 +225,6 @@ fn horizon(kind: &Kind, in_use: i128) -> i128 {
 }
 
 impl Waiting {
-    fn is_empty(&self) -> bool {
-        self.line.is_empty() && self.watchers.is_empty()
-    }
-
     /// Apart, so that giving back where nobody watches stays small.
     #[cold]
     fn wake(&mut self, horizon: i128, wakes: &mut Vec<ClientId>) {

@@ -1,7 +1,7 @@
 //! What levels declare: limits, rates and quotas, and which costs they could ever meet.
 
 use super::cell::{Cell, Kind};
-use super::{CapacityTree, CostError, Demand, Place, SLOTS_ID, in_order};
+use super::{CapacityTree, CostError, Demand, SLOTS_ID, in_order};
 use crate::nearest::nearest;
 use crate::rate::{Bucket, Window};
 use crate::{ClientId, LevelId, Quota, Rate, RateError, ResourceCost, ResourceId, Timestamp};
@@ -116,28 +116,6 @@ impl CapacityTree {
             self.climb(asked_at, |level| level.refusals += 1);
             self.levels[level.index()].cell_mut(resource).refusals += 1;
         }
-    }
-
-    /// Takes as [`CapacityTree::try_take`] does, if `cost` is what was asked for last and fits; none
-    /// if it has to be asked in full.
-    #[inline]
-    pub fn take_recent(
-        &mut self,
-        client: ClientId,
-        cost: &ResourceCost,
-        now: Timestamp,
-    ) -> Option<Demand> {
-        if !self.remembers(self.level_of(client), cost) {
-            return None;
-        }
-        let recent = self.recent.take()?;
-        let fits = self.can_take(client, &recent.demand, Place::First, now);
-        let taken = fits.then(|| {
-            self.take(client, &recent.demand, now);
-            recent.demand.clone()
-        });
-        self.recent = Some(recent);
-        taken
     }
 
     #[inline]

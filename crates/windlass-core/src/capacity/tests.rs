@@ -439,19 +439,3 @@ fn a_remembered_demand_is_what_the_tree_would_say_now() {
         assert_eq!(tree.recent_demand(ROOT, &cost), tree.demand(ROOT, &cost), "round {round}");
     }
 }
-
-#[test]
-fn what_is_remembered_is_taken_only_where_and_as_it_fits() {
-    let (mut tree, [a, b]) = two_teams();
-    let (team, five) = (tree.level_of(a), amounts([("cpu", 5)]));
-    assert_eq!(tree.take_recent(a, &five, NOW), None, "nothing is remembered");
-    let demand = tree.recent_demand(team, &five).expect("it fits in principle");
-    assert_eq!(tree.take_recent(b, &five, NOW), None, "it takes at another level");
-    assert_eq!(tree.take_recent(a, &amounts([("cpu", 4)]), NOW), None, "another cost");
-    assert_eq!(tree.take_recent(a, &five, NOW), Some(demand.clone()));
-    assert_eq!(tree.take_recent(a, &five, NOW), None, "three are left of eight");
-    tree.give_back(a, &demand);
-    tree.set_limits(team, &amounts([("cpu", 4)]));
-    assert_eq!(tree.take_recent(a, &five, NOW), None, "it can never be had any more");
-    tree.check();
-}

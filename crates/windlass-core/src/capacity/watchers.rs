@@ -42,6 +42,9 @@ impl Watchers {
 
     /// One that watches already is told of everything that either would be told of.
     pub(super) fn add(&mut self, client: ClientId, watch: Watch) {
+        if self.watches.get(&client) == Some(&Watch::EVERYTHING) {
+            return;
+        }
         let before = self.remove(client).unwrap_or(watch);
         let turn = watch.turn.min(before.turn);
         let watch = Watch { turn, armed: watch.armed && before.armed };
@@ -59,6 +62,22 @@ impl Watchers {
     pub(super) fn tell(&mut self, near: impl Fn(u64) -> bool, wakes: &mut Vec<ClientId>) {
         tell(&mut self.armed, &mut self.watches, &near, wakes);
         tell(&mut self.unarmed, &mut self.watches, &near, wakes);
+    }
+
+    /// As [`Watchers::tell`], after `giver` itself has made room: it is told, and goes on watching.
+    pub(super) fn tell_others(
+        &mut self,
+        giver: ClientId,
+        near: impl Fn(u64) -> bool,
+        wakes: &mut Vec<ClientId>,
+    ) {
+        let own = self.watches.get(&giver).copied();
+        if self.watches.len() > usize::from(own.is_some()) {
+            self.remove(giver);
+            self.tell(&near, wakes);
+            own.into_iter().for_each(|own| self.add(giver, own));
+        }
+        wakes.extend(own.filter(|own| near(own.turn)).map(|_| giver));
     }
 
     /// As [`Watchers::tell`], without those who are armed.

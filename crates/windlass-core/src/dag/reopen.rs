@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Dag, EdgeError, EdgeKind, Link, LinkId, Role, Verdict};
+use super::{Count, Dag, EdgeError, EdgeKind, Link, LinkId, Role, Verdict};
 
 impl Dag {
     /// Whoever follows `source`, at any distance, and `source` itself, in the order of their numbers.
@@ -57,14 +57,14 @@ impl Dag {
     /// Counts the edges into `node` anew: those whose source `is_open` are to be met again, also if
     /// they were settled when they were added.
     pub(crate) fn reopen_edges(&mut self, node: usize, is_open: impl Fn(usize) -> bool) {
-        let mut unmet = 0;
+        let mut unmet = Count::ZERO;
         let mut next = self.first_in(node);
         while let Some(id) = next {
             next = self.next_in(id);
             if self.link(id).role == Role::Family || !is_open(self.link(id).from()) {
                 continue;
             }
-            unmet += 1;
+            unmet.up();
             if self.link(id).role == Role::Settled {
                 self.unsettle(id);
             }

@@ -6,11 +6,11 @@
 
 use super::transfer::earlier;
 use super::{Engine, Order};
-use crate::capacity::{Place, Refusal, Shortage};
+use crate::capacity::{CapacityTree, Place, Refusal, Shortage};
 use crate::fact::{Happening, World};
 use crate::input::{Begun, Grant};
 use crate::phase::Step;
-use crate::queue::{Candidate, Cell, Line};
+use crate::queue::{Candidate, Cell, Line, Watch};
 use crate::{ClientId, WorkId};
 
 /// Where in its line the one who asks stands.
@@ -54,14 +54,14 @@ impl Engine {
         Some(self.begin_found(world, found))
     }
 
-    /// The same for one who knows already who is the first of all.
-    pub(super) fn begin_next_after(
-        &mut self,
-        world: &mut World<'_>,
-        first: (Line, Candidate),
-    ) -> Option<Begun> {
-        let found = self.find_after(world, first)?;
-        Some(self.begin_found(world, found))
+    /// Returns whether [`Engine::begin_next`] would do anything now: begin an attempt, or reserve or watch
+    /// what a work lacks.
+    #[must_use]
+    pub fn may_begin(&self, capacity: &CapacityTree) -> bool {
+        let Some((line, first)) = self.lines.first(self.now) else { return false };
+        self.is_worth_a_try(capacity, line, first)
+            || self.config.order == Order::PassOver && self.first_that_may_pass(capacity).is_some()
+            || self.lines.has_unwatched()
     }
 
     #[inline]
@@ -90,22 +90,14 @@ impl Engine {
     fn find_next(&mut self, world: &mut World<'_>) -> Option<(Line, Candidate)> {
         self.advance(world);
         self.lines.advance(self.now);
-        let first = self.lines.first(self.now)?;
-        self.find_after(world, first)
-    }
-
-    /// The same, where `first` is the first of all.
-    #[inline]
-    fn find_after(
-        &mut self,
-        world: &mut World<'_>,
-        (line, first): (Line, Candidate),
-    ) -> Option<(Line, Candidate)> {
-        if self.is_worth_a_try(world, line, first) && self.fits(world, line, first, Turn::First) {
+        let (line, first) = self.lines.first(self.now)?;
+        if self.is_worth_a_try(world.capacity, line, first)
+            && self.fits(world, line, first, Turn::First)
+        {
             return Some((line, first));
         }
         while self.config.order == Order::PassOver
-            && let Some((line, next)) = self.first_that_may_pass(world)
+            && let Some((line, next)) = self.first_that_may_pass(world.capacity)
         {
             if self.fits(world, line, next, Turn::Later) {
                 return Some((line, next));
@@ -117,28 +109,28 @@ impl Engine {
 
     /// Whether trying the first in line can change anything: it may fit, or something has yet to be
     /// set aside for it.
-    pub(super) fn is_worth_a_try(&self, world: &World<'_>, line: Line, first: Candidate) -> bool {
+    fn is_worth_a_try(&self, capacity: &CapacityTree, line: Line, first: Candidate) -> bool {
         if first.parked.is_none() {
             return true;
         }
-        let room = |cell| self.room(world, cell, Turn::First.place(line));
+        let room = |cell| self.room(capacity, cell, Turn::First.place(line));
         let must_stand =
-            self.standing != Some(first.work) && self.binds_somebody(world, line, first);
+            self.standing != Some(first.work) && self.binds_somebody(capacity, line, first);
         must_stand || self.lines.may_fit(line, first, room)
     }
 
     /// Whether there is anybody whom a set-aside for the first in line would hold back.
-    fn binds_somebody(&self, world: &World<'_>, line: Line, first: Candidate) -> bool {
-        world.capacity.is_shared() || !self.lines.are_all_like(line, first)
+    fn binds_somebody(&self, capacity: &CapacityTree, line: Line, first: Candidate) -> bool {
+        capacity.is_shared() || !self.lines.are_all_like(line, first)
     }
 
-    fn first_that_may_pass(&self, world: &World<'_>) -> Option<(Line, Candidate)> {
-        let room = |line, cell| self.room(world, cell, Turn::Later.place(line));
+    fn first_that_may_pass(&self, capacity: &CapacityTree) -> Option<(Line, Candidate)> {
+        let room = |line, cell| self.room(capacity, cell, Turn::Later.place(line));
         self.lines.first_open(self.now, room)
     }
 
-    fn room(&self, world: &World<'_>, cell: Cell, place: Place) -> i128 {
-        world.capacity.room(self.client, cell.level, cell.resource, place, self.there())
+    fn room(&self, capacity: &CapacityTree, cell: Cell, place: Place) -> i128 {
+        capacity.room(self.client, cell.level, cell.resource, place, self.there())
     }
 
     /// Whether one in line fits; if not, it is parked.
@@ -182,7 +174,7 @@ impl Engine {
             let owed: Vec<_> = owed.shortages.into_iter().filter(fresh).collect();
             refusal.shortages.extend(owed);
         }
-        if self.standing != Some(first.work) && !self.binds_somebody(world, line, first) {
+        if self.standing != Some(first.work) && !self.binds_somebody(world.capacity, line, first) {
             self.owed = Some((first.work, refusal));
             return;
         }
@@ -193,7 +185,7 @@ impl Engine {
             Line::Resuming => world.capacity.stand_to_go_on(self.client, owner, &refusal),
         };
         self.standing = Some(first.work);
-        self.wake(world, &wakes);
+        self.wake(world, &wakes, Watch::Gone);
     }
 
     /// Nothing fits: from now on we are told when there may be more of what refused somebody, or
@@ -219,14 +211,15 @@ impl Engine {
     pub(super) fn withdraw(&mut self, world: &mut World<'_>) {
         self.standing = None;
         let wakes = world.capacity.withdraw(self.client);
-        self.wake(world, &wakes);
+        self.wake(world, &wakes, Watch::Gone);
     }
 
-    /// Looks again ourselves, and has the driver tell the others.
-    pub(super) fn wake(&mut self, world: &mut World<'_>, clients: &[ClientId]) {
+    /// Looks again ourselves, and has the driver tell the others. `watch` says whether our own watch
+    /// outlives being told.
+    pub(super) fn wake(&mut self, world: &mut World<'_>, clients: &[ClientId], watch: Watch) {
         for &client in clients {
             if client == self.client {
-                self.lines.open_lots();
+                self.lines.open_lots(watch);
             } else {
                 world.wakes.push(client);
             }

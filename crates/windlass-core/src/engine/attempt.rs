@@ -5,10 +5,9 @@ use std::time::Duration;
 use super::work::Gate;
 use super::{Engine, Work};
 use crate::fact::{Ending, Happening, World};
-use crate::input::{Begun, Grant, Outcome, Rejected};
+use crate::input::{Grant, Outcome, Rejected};
 use crate::phase::{Phase, Step, Why, WorkState};
-use crate::queue::Line;
-use crate::{CostId, Random, WorkId};
+use crate::{Random, WorkId};
 
 impl Engine {
     pub(super) fn work(&self, work: WorkId) -> Result<&Work, Rejected> {
@@ -116,68 +115,19 @@ impl Engine {
         Ending::Retry { due: self.now.after(delay) }
     }
 
-    /// Ends an attempt that went well, in one stride. False if there is more to it: it is not under
-    /// way, was asked to stop, or has a family; then nothing has changed but the time.
-    pub fn succeed(&mut self, world: &mut World<'_>, grant: Grant) -> bool {
-        self.advance(world);
-        let plain = self.runs_plainly(grant).is_some();
-        if plain {
-            let Grant { work, attempt } = grant;
-            self.record(world, Happening::Ended { work, attempt, ending: Ending::Success });
-        }
-        plain
-    }
-
-    /// As [`Engine::succeed`], and begins the next attempt as [`Engine::begin_next`] does. If that
-    /// costs the same and nobody waits for any of it, it is handed on instead of given back and taken.
-    /// None if it is not as simple as that with the end; then nothing has changed but the time.
-    pub fn succeed_and_begin_next(
-        &mut self,
-        world: &mut World<'_>,
-        grant: Grant,
-    ) -> Option<Option<Begun>> {
-        self.advance(world);
-        let cost = self.runs_plainly(grant)?.cost;
-        let Grant { work, attempt } = grant;
-        let keeps = world.capacity.can_pass_on(self.client, &self.costs[cost.index()]);
-        self.kept = keeps.then_some(cost);
-        self.record(world, Happening::Ended { work, attempt, ending: Ending::Success });
-        Some(if keeps { self.pass_on(world, cost) } else { self.begin_next(world) })
-    }
-
-    /// Begins the next attempt with what was kept, or gives that back first.
-    fn pass_on(&mut self, world: &mut World<'_>, cost: CostId) -> Option<Begun> {
-        self.lines.advance(self.now);
-        let first = self.lines.first(self.now);
-        if let Some((Line::Starting, first)) = first
-            && first.cost == cost
-        {
-            return Some(Begun::Started(self.begin(world, first.work)));
-        }
-        self.kept = None;
-        let wakes = world.capacity.give_back(self.client, &self.costs[cost.index()]);
-        self.wake(world, &wakes);
-        self.begin_next_after(world, first?)
-    }
-
-    /// The work, if the attempt is under way, and its end concerns nobody but those who follow it.
-    #[inline]
-    fn runs_plainly(&self, grant: Grant) -> Option<&Work> {
-        self.works.get(grant.work.index()).filter(|entry| {
-            entry.phase == Phase::Running && entry.attempts == grant.attempt && !entry.is_related()
-        })
-    }
-
-    pub(super) fn finish(
+    /// Ends an attempt; returns what became of it. [`Input::Finished`](crate::Input::Finished) does the
+    /// same.
+    pub fn end(
         &mut self,
         world: &mut World<'_>,
         grant: Grant,
         outcome: Outcome,
-    ) -> Result<(), Rejected> {
+    ) -> Result<Ending, Rejected> {
+        self.advance(world);
         let Grant { work, attempt } = grant;
         let ending = self.ending(grant, outcome)?;
         self.record(world, Happening::Ended { work, attempt, ending });
-        Ok(())
+        Ok(ending)
     }
 
     pub(super) fn cancel(&mut self, world: &mut World<'_>, work: WorkId) -> Result<(), Rejected> {
@@ -217,13 +167,13 @@ impl Engine {
         entry.attempts += 1;
         assert_eq!(entry.attempts, attempt, "attempts are counted one by one");
         self.metrics.attempts += 1;
-        self.make_step(world, work, Step::Start);
+        self.step(world, work, Step::Start);
     }
 
     #[inline]
-    pub(super) fn end(&mut self, world: &mut World<'_>, work: WorkId, ending: Ending) {
+    pub(super) fn take_end(&mut self, world: &mut World<'_>, work: WorkId, ending: Ending) {
         match ending {
-            Ending::Success => self.make_step(world, work, Step::Succeed),
+            Ending::Success => self.step(world, work, Step::Succeed),
             Ending::Failed => self.step(world, work, Step::Fail),
             Ending::Interrupted => {
                 self.disband(work);

@@ -16,7 +16,7 @@ impl Engine {
     /// If it does not: a bug in the engine.
     pub fn check(&self, capacity: &CapacityTree) {
         capacity.check();
-        assert_eq!(self.dag.len(), self.works.len(), "every work is a node");
+        assert_eq!(self.dag.len(), self.works.pushed(), "every work is a node");
         self.works.iter().for_each(|(index, entry)| self.check_edges(index, entry));
         self.check_line();
         self.check_families();
@@ -87,7 +87,8 @@ impl Engine {
             let entries = self.works.iter().filter(|(_, entry)| entry.phase.state() == state);
             assert_eq!(self.metrics.count(state), entries.count(), "works that are {state}");
         }
-        let retries: u64 = self.works.iter().map(|(_, work)| u64::from(work.retries_left)).sum();
+        let open = self.works.iter().filter(|(_, work)| work.is_open());
+        let retries: u64 = open.map(|(_, work)| u64::from(work.retries_left)).sum();
         assert_eq!(self.metrics.retries_left, retries, "retries left");
     }
 

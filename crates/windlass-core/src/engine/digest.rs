@@ -55,7 +55,7 @@ impl Engine {
             digest.add(work.get());
             digest.add(u64::from(*spent));
         }
-        digest.add(self.works.len() as u64);
+        digest.add(self.works.pushed() as u64);
         digest.add(self.tickets.get());
         digest.0
     }

@@ -141,10 +141,6 @@ impl Engine {
             Verdict::Met | Verdict::Unneeded if shut => Step::ReachGate,
             Verdict::Met | Verdict::Unneeded => Step::Unblock,
         };
-        if step == Step::Unblock {
-            self.make_step(world, work, Step::Unblock);
-            return false;
-        }
         self.step(world, work, step);
         matches!(step, Step::Block | Step::Skip)
     }

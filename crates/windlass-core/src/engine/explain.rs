@@ -12,7 +12,8 @@ use crate::reason::Reason;
 impl Engine {
     /// Every reason why `work` is not running; empty if it is, or has ended, or is unknown.
     ///
-    /// Looks at all works, so it is for people, not for every step.
+    /// Where a resource is short, it looks at all works to find the holders, so it is for people, not
+    /// for every step.
     #[must_use]
     pub fn explain(&self, capacity: &CapacityTree, work: WorkId) -> Vec<Reason> {
         let Some(entry) = self.works.get(work.index()) else { return Vec::new() };

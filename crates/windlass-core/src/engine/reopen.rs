@@ -71,11 +71,14 @@ impl Engine {
         let spent = self.spent.remove(&work).unwrap_or(0);
         let entry = &mut self.works[work.index()];
         entry.retries_left += spent;
+        // One that has ended is counted again, with all of them, when it leaves its end.
+        if entry.is_open() {
+            self.metrics.retries_left += u64::from(spent);
+        }
         entry.unneeded = false;
         if entry.gate == Gate::Open {
             entry.gate = Gate::Shut;
         }
-        self.metrics.retries_left += u64::from(spent);
         let deadline = self.times.get_mut(&work).and_then(|times| times.deadline.take());
         if let Some(deadline) = deadline {
             self.disarm(deadline, work);

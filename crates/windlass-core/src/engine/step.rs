@@ -4,27 +4,19 @@ use super::{Engine, Work};
 use crate::WorkId;
 use crate::fact::{Transition, World};
 use crate::phase::{IllegalStep, Phase, Step, WorkState};
-use crate::queue::{Line, Waiting};
+use crate::queue::{Line, Waiting, Watch};
 
 impl Engine {
     /// The only place where a work changes its phase. What depends on phases is kept in step here.
+    #[inline]
     pub(super) fn step(&mut self, world: &mut World<'_>, work: WorkId, step: Step) {
-        self.make_step(world, work, step);
-    }
-
-    /// The same, made anew for each step that most works make.
-    #[inline(always)]
-    pub(super) fn make_step(&mut self, world: &mut World<'_>, work: WorkId, step: Step) {
         let (from, entry) = self.leave(world, work, step);
         self.hold(world, from, step, &entry);
-        self.settle_in(world, work, from, &entry);
-    }
-
-    /// The same for somebody who puts down elsewhere what the work takes or gives back.
-    #[inline(always)]
-    pub(super) fn make_bare_step(&mut self, world: &mut World<'_>, work: WorkId, step: Step) {
-        let (from, entry) = self.leave(world, work, step);
-        self.settle_in(world, work, from, &entry);
+        self.enter(work, &entry);
+        if entry.is_timed() {
+            self.keep_time(work, from, entry.phase);
+        }
+        self.report(world, work, Some(from.state()), &entry);
     }
 
     /// The work leaves its phase, and its place in line; from which phase, and how it is now.
@@ -39,7 +31,7 @@ impl Engine {
             self.tickets = self.tickets.saturating_add(1);
         }
         let entry = *slot;
-        self.metrics.leave(from.state());
+        self.metrics.leave(from.state(), entry.retries_left);
         if let Some(line) = line(from) {
             self.lines.remove(line, entry.listing(), place, self.now);
             self.owed.take_if(|(owner, _)| *owner == work);
@@ -53,19 +45,9 @@ impl Engine {
         (from, entry)
     }
 
-    /// It is where it has gone, and that is told.
-    #[inline(always)]
-    fn settle_in(&mut self, world: &mut World<'_>, work: WorkId, from: Phase, entry: &Work) {
-        self.enter(work, entry);
-        if entry.is_timed() {
-            self.keep_time(work, from, entry.phase);
-        }
-        self.report(world, work, Some(from.state()), entry);
-    }
-
     #[inline(always)]
     pub(super) fn enter(&mut self, work: WorkId, entry: &Work) {
-        self.metrics.enter(entry.phase.state());
+        self.metrics.enter(entry.phase.state(), entry.retries_left);
         if let Some(line) = line(entry.phase) {
             self.lines.insert(line, entry.listing(), entry.waiting(work), self.now);
         }
@@ -82,50 +64,33 @@ impl Engine {
         let demand = &self.costs[entry.cost.index()];
         if !from.holds() && entry.phase.holds() {
             match step {
-                Step::Start if self.kept.take().is_some() => world.capacity.pass_on(self.client),
                 Step::Resume => world.capacity.take_again(self.client, demand),
                 _ => world.capacity.take(self.client, demand, self.there()),
             }
         }
         if from.holds() && !entry.phase.holds() {
-            if self.kept.is_some() {
-                return;
-            }
-            let wakes = match from {
-                Phase::Granted => world.capacity.take_back(self.client, demand, self.there()),
-                _ => world.capacity.give_back(self.client, demand),
+            let (wakes, watch) = match from {
+                Phase::Granted => {
+                    (world.capacity.take_back(self.client, demand, self.there()), Watch::Gone)
+                }
+                _ => (world.capacity.give_back(self.client, demand), Watch::Kept),
             };
-            self.wake(world, &wakes);
+            self.wake(world, &wakes, watch);
         }
     }
 
     #[inline]
     pub(super) fn report(
-        &mut self,
+        &self,
         world: &mut World<'_>,
         work: WorkId,
         from: Option<WorkState>,
         entry: &Work,
     ) {
-        let Some(transitions) = &mut world.transitions else { return };
-        self.transitions += 1;
-        let (to, attempt) = (entry.phase, entry.attempts);
-        if !self.is_quiet || !is_only_shown(from, to) {
+        if let Some(transitions) = &mut world.transitions {
+            let (to, attempt) = (entry.phase, entry.attempts);
             transitions.push(Transition { at: self.now, work, attempt, from, to });
         }
-    }
-
-    /// From now on a transition is not told, but still counted, if it is only that a work waits or
-    /// is in line, or that its attempt begins: for one who only has to see to what follows from
-    /// the others, which are few.
-    pub fn set_quiet(&mut self, is_quiet: bool) {
-        self.is_quiet = is_quiet;
-    }
-
-    /// How many transitions there were while somebody took them, told or not.
-    #[must_use]
-    pub fn transitions(&self) -> u64 {
-        self.transitions
     }
 }
 
@@ -133,16 +98,6 @@ impl Work {
     /// As it stands in line.
     pub(super) fn waiting(&self, work: WorkId) -> Waiting {
         Waiting { work, ticket: self.ticket, since: self.ready_since }
-    }
-}
-
-/// Whether nothing follows from a transition but that it can be seen.
-#[inline(always)]
-fn is_only_shown(from: Option<WorkState>, to: Phase) -> bool {
-    match to {
-        Phase::Waiting | Phase::Ready => true,
-        Phase::Running => from == Some(WorkState::Pending),
-        _ => false,
     }
 }
 

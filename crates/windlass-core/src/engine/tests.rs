@@ -7,12 +7,8 @@ use crate::fact::Transition;
 use crate::input::{More, Outcome};
 
 mod families;
-mod passing_on;
 mod reasons;
 mod reopening;
-mod shared;
-mod stints;
-mod strides;
 mod suspension;
 mod times;
 
@@ -176,38 +172,6 @@ fn an_unknown_dependency_is_refused_and_nothing_changes() {
     assert_eq!(result, Err(SubmitError::UnknownDependency { work }));
     assert_eq!((bench.facts.len(), bench.transitions.len()), (0, 0));
     assert_eq!(bench.add(&[], 0).get(), 1);
-}
-
-#[test]
-fn what_a_quiet_engine_does_not_tell_it_counts() {
-    let mut told = [false, true].map(|is_quiet| {
-        let mut bench = Bench::new(1);
-        bench.engine.set_quiet(is_quiet);
-        let first = bench.add(&[], 1);
-        let last = bench.add(&[first], 0);
-        let _ = bench.call(Engine::begin_next).expect("it is ready");
-        let grant = Grant { work: first, attempt: 1 };
-        bench.finish(grant, Outcome::Retry { delay: Duration::from_secs(1) }).expect("it runs");
-        bench.now = Timestamp::from_millis(1000);
-        let _ = bench.call(Engine::begin_next).expect("it is due");
-        bench.finish(Grant { attempt: 2, ..grant }, Outcome::Success).expect("it runs");
-        let _ = bench.call(Engine::begin_next).expect("it is ready");
-        let grant = Grant { work: last, attempt: 1 };
-        bench.apply(Input::Suspend(grant)).expect("it runs");
-        bench.apply(Input::WantOn(grant)).expect("it waits");
-        let _ = bench.call(Engine::begin_next).expect("there is room");
-        bench.finish(grant, Outcome::Failed).expect("it runs");
-        assert_eq!(bench.engine.transitions(), 13);
-        bench.transitions
-    });
-    let everything = &mut told[0];
-    assert_eq!(everything.len(), 13);
-    everything.retain(|change| match (change.from, change.to) {
-        (_, Phase::Waiting | Phase::Ready) => false,
-        (from, Phase::Running) => from == Some(WorkState::Running),
-        _ => true,
-    });
-    assert_eq!(told[0], told[1]);
 }
 
 #[test]

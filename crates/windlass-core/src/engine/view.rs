@@ -63,8 +63,10 @@ impl Engine {
         &self.costs[self.works[work.index()].cost.index()]
     }
 
-    /// The work in line that stands before all others, whether it fits or not. Looks at everybody
-    /// in line.
+    /// Returns the first work of the queue, whether it fits or not. After [`Input::Tick`] the cost is
+    /// logarithmic in the length of the queue.
+    ///
+    /// [`Input::Tick`]: crate::Input::Tick
     #[must_use]
     pub fn first_in_line(&self) -> Option<WorkId> {
         self.lines.foremost(self.now)

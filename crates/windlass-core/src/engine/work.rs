@@ -53,7 +53,7 @@ pub(super) enum Gate {
     Open,
 }
 
-const _: () = assert!(size_of::<Work>() == 48);
+const _: () = assert!(size_of::<Option<Work>>() == 48);
 
 impl Engine {
     /// Lays a submission beside the fact that will take it in: for replay, in the order of the
@@ -76,11 +76,10 @@ impl Engine {
 
     /// A submission becomes a work.
     pub(super) fn admit(&mut self, world: &mut World<'_>, work: WorkId, new: Submission<'_>) {
-        let Submission { after, retries, more, .. } = new;
+        let Submission { after, more, .. } = new;
         let node = self.dag.add_node();
         assert_eq!(work.index(), node, "works are numbered one by one");
         let mut entry = Work::new(new);
-        self.urgency.note(entry.priority);
         let mut blocked = false;
         for &after in after {
             blocked |= self.follow(after, node, &mut entry);
@@ -96,7 +95,6 @@ impl Engine {
             entry.join_line(self.tickets, self.now);
             self.tickets = self.tickets.saturating_add(1);
         }
-        self.metrics.retries_left += u64::from(retries);
         self.enter(work, &entry);
         self.report(world, work, None, &entry);
         self.works.push(entry);
@@ -130,10 +128,9 @@ impl Engine {
 
     pub(super) fn drop_work(&mut self, work: WorkId) {
         let entry = self.works[work.index()];
-        self.metrics.leave(entry.phase.state());
-        self.metrics.retries_left -= u64::from(entry.retries_left);
+        self.metrics.leave(entry.phase.state(), entry.retries_left);
         self.metrics.forgotten += 1;
-        self.works.forget(work.index());
+        self.works.take(work.index()).expect("only a known work is forgotten");
         let ended = "only what has ended is forgotten";
         self.dag.leave_word(work.index(), |kind| verdict(kind, entry.phase).expect(ended));
         self.dag.forget(work.index());
@@ -189,12 +186,6 @@ impl Work {
     #[inline]
     pub(super) fn is_related(&self) -> bool {
         matches!(self.besides, Besides::Kin | Besides::TimesAndKin)
-    }
-
-    /// Whether nothing but its end concerns anybody.
-    #[inline]
-    pub(super) fn is_plain(&self) -> bool {
-        self.besides == Besides::Nothing
     }
 
     /// It is somebody's parent from now on.

@@ -89,6 +89,17 @@ impl Lane {
         self.waiting.iter().filter(|waiting| !self.left.contains(&waiting.ticket))
     }
 
+    /// Returns how many works at the front of the lane satisfy `is_so`, which has to hold for none
+    /// behind the first one for which it does not.
+    pub(crate) fn count_while(&self, is_so: impl Fn(&Waiting) -> bool) -> usize {
+        let end = self.waiting.partition_point(is_so);
+        let left = match self.waiting.get(end) {
+            Some(next) => self.left.range(..next.ticket).count(),
+            None => self.left.len(),
+        };
+        end - left
+    }
+
     /// How many entries are kept, dead or alive.
     #[cfg(test)]
     pub(crate) fn footprint(&self) -> usize {

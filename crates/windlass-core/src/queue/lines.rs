@@ -1,8 +1,8 @@
 //! Two lines, one before the other: works that go on, then works that start.
 
-use super::{Candidate, Cell, Listing, ReadyQueue, Ticket, Waiting};
+use super::{Candidate, Cell, Listing, ReadyQueue, Ticket, Waiting, Watch};
 use crate::ageing::Ageing;
-use crate::{Amount, CostId, Timestamp, WorkId};
+use crate::{Amount, Timestamp, WorkId};
 
 /// Which line a work stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,20 +87,14 @@ impl Lines {
         self.of(line).park(refused.cost, cell, wanted);
     }
 
-    /// A group that was refused is looked at again.
-    #[inline]
-    pub(crate) fn unpark(&mut self, line: Line, cost: CostId) {
-        self.of(line).unpark(cost);
+    pub(crate) fn open_lots(&mut self, watch: Watch) {
+        self.resuming.open_lots(watch);
+        self.starting.open_lots(watch);
     }
 
-    /// Whether somebody in line costs this much.
-    pub(crate) fn has_any_of(&self, line: Line, cost: CostId) -> bool {
-        self.at(line).has_any_of(cost)
-    }
-
-    pub(crate) fn open_lots(&mut self) {
-        self.resuming.open_lots();
-        self.starting.open_lots();
+    /// Whether works wait for something that is not watched.
+    pub(crate) fn has_unwatched(&self) -> bool {
+        self.starting.has_unwatched() || self.resuming.has_unwatched()
     }
 
     /// As [`ReadyQueue::close_lots`], for both lines.
@@ -134,7 +128,7 @@ impl Lines {
         self.resuming.iter().chain(self.starting.iter())
     }
 
-    /// The first of all, however long nobody has looked.
+    /// Returns the first work of all at `now`, also if the lines have not been advanced to it.
     pub(crate) fn foremost(&self, now: Timestamp) -> Option<WorkId> {
         self.resuming.foremost(now).or_else(|| self.starting.foremost(now))
     }

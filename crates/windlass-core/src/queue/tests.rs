@@ -6,6 +6,8 @@ use super::*;
 #[derive(Default)]
 struct Model {
     rate: i128,
+    /// In nanoseconds.
+    per: i128,
     cap: Option<i128>,
     works: Vec<Listed>,
     /// By cost: the cell that refused it, and how much it wants.
@@ -30,8 +32,8 @@ impl Model {
     fn effective(&self, listed: &Listed, now: Timestamp) -> i128 {
         let age = i128::from(now.as_nanos()) - i128::from(listed.waiting.since.as_nanos());
         let boost = self.rate * age;
-        let boost = self.cap.map_or(boost, |cap| boost.min(cap));
-        i128::from(listed.listing.priority) * 10_000_000_000 + boost
+        let boost = self.cap.map_or(boost, |cap| boost.min(cap * self.per));
+        i128::from(listed.listing.priority) * 10_000 * self.per + boost
     }
 
     fn first(&self, now: Timestamp, may: impl Fn(usize) -> bool) -> Option<WorkId> {
@@ -78,6 +80,7 @@ fn call() -> impl Strategy<Value = Call> {
         3 => any::<prop::sample::Index>().prop_map(Call::Remove),
         1 => any::<prop::sample::Index>().prop_map(Call::Return),
         3 => (0..4_000_000u64).prop_map(Call::Pass),
+        1 => (0..20_000_000_000_000u64).prop_map(Call::Pass),
         2 => (0..COSTS, 0..CELLS, 0..15u64)
             .prop_map(|(cost, cell, wanted)| Call::Park { cost, cell, wanted }),
         1 => Just(Call::Open),
@@ -95,10 +98,16 @@ struct Pair {
 }
 
 impl Pair {
+    /// Works rise by `rate` steps per millisecond.
     fn new(rate: u64, cap: Option<u64>) -> Self {
-        let ageing = Ageing::new(Amount::from_steps(rate), cap.map(Amount::from_steps));
-        let cap = cap.map(|cap| i128::from(cap) * 1_000_000);
-        let model = Model { rate: i128::from(rate), cap, ..Model::default() };
+        Self::ageing(rate, 1_000_000, cap)
+    }
+
+    fn ageing(rate: u64, per_ns: u64, cap: Option<u64>) -> Self {
+        let per = std::time::Duration::from_nanos(per_ns);
+        let ageing = Ageing::per(Amount::from_steps(rate), per, cap.map(Amount::from_steps));
+        let (rate, per, cap) = (i128::from(rate), i128::from(per_ns), cap.map(i128::from));
+        let model = Model { rate, per, cap, ..Model::default() };
         let queue = ReadyQueue::new(ageing.expect("a small rate"));
         Self { queue, model, now: Timestamp::ZERO, tickets: 0 }
     }
@@ -118,7 +127,7 @@ impl Pair {
             }
             Call::Park { cost, cell: number, wanted } => self.park(cost, number, wanted),
             Call::Open => {
-                self.queue.open_lots();
+                self.queue.open_lots(Watch::Gone);
                 self.model.open = [true; CELLS];
             }
             Call::Close => {
@@ -233,10 +242,15 @@ proptest! {
     #[test]
     fn the_line_agrees_with_a_scan_of_effective_priorities(
         rate in prop_oneof![Just(0u64), 1..5000u64, Just(10_000_000_000_000)],
+        per_ns in prop_oneof![
+            3 => Just(1_000_000u64),
+            1 => Just(7_919_000_000),
+            1 => Just(3_600_000_000_000),
+        ],
         cap in prop_oneof![Just(None), (0..60_000u64).prop_map(Some), Just(Some(u64::MAX))],
         calls in prop::collection::vec(call(), 1..120),
     ) {
-        let mut pair = Pair::new(rate, cap);
+        let mut pair = Pair::ageing(rate, per_ns, cap);
         for call in &calls {
             pair.apply(call);
             pair.ask([i128::MAX; CELLS]);

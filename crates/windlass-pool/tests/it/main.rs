@@ -1,7 +1,6 @@
 //! The pool as its users see it, rule by rule.
 
 mod awaiting;
-mod bodies;
 mod cancelling;
 mod deadlines;
 mod ending;

@@ -117,13 +117,16 @@ impl<'a> Words<'a> {
     }
 
     pub(super) fn ageing(&mut self) -> Result<Ageing, String> {
-        let rate = self.number()?;
-        let cap = match self.more() {
-            Some("cap") => Some(self.number()?),
-            Some(other) => return Err(format!("{other:?} is one word too many")),
-            None => None,
-        };
-        Ageing::new(rate, cap).map_err(|error| error.to_string())
+        let levels = self.number()?;
+        let (mut per, mut cap) = (Duration::from_millis(1), None);
+        while let Some(word) = self.more() {
+            match word {
+                "per" => per = self.duration()?,
+                "cap" => cap = Some(self.number()?),
+                other => return Err(format!("{other:?} is one word too many")),
+            }
+        }
+        Ageing::per(levels, per, cap).map_err(|error| error.to_string())
     }
 
     pub(super) fn order(&mut self) -> Result<Order, String> {

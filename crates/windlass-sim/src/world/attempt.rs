@@ -14,6 +14,12 @@ impl RandomWorld {
         if self.random.one_in(3) {
             self.begin_all(side);
         }
+        // A driver may go by what the engine says instead of asking for a grant in vain.
+        if self.random.one_in(2) && !self.may_begin(side) {
+            self.verify_that_nothing_fits(side);
+            self.sides[side].look = false;
+            return;
+        }
         while let Some(grant) = self.take_one(side) {
             if self.random.one_in(8) {
                 self.verify_reasons_of(side, grant.work);
@@ -38,7 +44,15 @@ impl RandomWorld {
             }
         }
         self.verify_that_nothing_fits(side);
+        assert!(!self.may_begin(side), "there is nothing to do until something happens");
         self.sides[side].look = false;
+    }
+
+    fn may_begin(&mut self, side: usize) -> bool {
+        self.call(side, |engine, world| {
+            engine.apply(world, Input::Tick).expect("time passes");
+            engine.may_begin(world.capacity)
+        })
     }
 
     /// As a driver does that begins whatever it is granted.
@@ -59,7 +73,9 @@ impl RandomWorld {
     }
 
     pub(super) fn take_one(&mut self, side: usize) -> Option<Grant> {
+        let may_begin = self.may_begin(side);
         let grant = self.call(side, Engine::take_next)?;
+        assert!(may_begin, "{grant:?} was granted although nothing may begin");
         self.tell(format!("{side}: granted {grant:?}"));
         self.verify_limits(side, grant.work);
         Some(grant)

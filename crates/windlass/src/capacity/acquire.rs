@@ -73,15 +73,11 @@ const OWNER: u64 = 0;
 
 impl Waiter {
     fn enter(level: &Arc<Level>, cost: &ResourceCost) -> Result<Entered, ImpossibleCost> {
-        if let Some(permit) = Level::take_past(level, cost) {
-            return Ok(Entered::Served(permit));
-        }
         let mut tree = level.shared.lock();
         let demand = tree.recent_demand(level.id, cost);
         let demand = demand.map_err(|error| level.impossible(&tree, error))?;
         let (holder, now) = (level.permits(&mut tree), level.now(&tree));
         let Err(refusal) = tree.try_take(holder, &demand, Place::First, now) else {
-            tree.0.note_other();
             return Ok(Entered::Served(Permit::new(Arc::clone(level), demand)));
         };
         let bell = Arc::new(Notify::new());

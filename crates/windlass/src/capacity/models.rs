@@ -1,4 +1,4 @@
-//! The line and the lane under every interleaving, within a bound: nobody who waits is forgotten or
+//! The queue of a capacity under every interleaving, within a bound: nobody who waits is forgotten or
 //! overtaken, nothing is given that is not there, and everything is whole in the end.
 //!
 //! The bells are Tokio's own and count as one step each; what is tried are all orders of those steps
@@ -12,7 +12,6 @@ use loom::model::Builder;
 use loom::thread;
 
 use super::*;
-use crate::sync::{Arc, AtomicUsize, Ordering};
 
 fn cpus(n: u32) -> ResourceCost {
     ResourceCost::of([("cpu", n)]).expect("a name")
@@ -104,74 +103,5 @@ fn a_raised_limit_is_never_missed_by_one_who_begins_to_wait() {
         raises.join().expect("no panic");
         drop(held);
         expect_whole(&capacity, 2);
-    });
-}
-
-/// A capacity whose lane is open for one cpu.
-fn with_lane(limit: u32) -> ResourceCapacity {
-    let capacity = ResourceCapacity::new(cpus(limit));
-    (0..WARM).for_each(|_| drop(capacity.try_acquire(&cpus(1)).expect("everything is free")));
-    assert!(capacity.level.shared.lane.is_open());
-    capacity
-}
-
-/// So many takes open the lane.
-const WARM: u64 = 4;
-
-/// Takes a cpu if it can be had, and gives it back. Never more than one has it.
-fn have_it_alone(capacity: &ResourceCapacity, owners: &AtomicUsize) -> u64 {
-    let Ok(permit) = capacity.try_acquire(&cpus(1)) else { return 0 };
-    assert_eq!(owners.fetch_add(1, Ordering::Relaxed), 0, "it is given once");
-    owners.fetch_sub(1, Ordering::Relaxed);
-    drop(permit);
-    1
-}
-
-#[test]
-fn the_last_one_is_given_once_past_the_lock_and_everything_is_counted() {
-    check(|| {
-        let (capacity, owners) = (with_lane(1), Arc::new(AtomicUsize::new(0)));
-        let (other, theirs) = (capacity.clone(), Arc::clone(&owners));
-        let taker = thread::spawn(move || have_it_alone(&other, &theirs));
-        let taken = have_it_alone(&capacity, &owners) + taker.join().expect("no panic");
-        expect_whole(&capacity, 1);
-        assert_eq!(capacity.metrics().accepted, WARM + taken);
-    });
-}
-
-#[test]
-fn a_return_past_the_lock_is_never_missed_by_one_who_begins_to_wait() {
-    check(|| wait_while_it_is_given_back(&with_lane(1)));
-}
-
-#[test]
-fn one_who_waits_is_served_however_often_others_take_past_the_lock() {
-    check(|| {
-        let (capacity, owners) = (with_lane(1), Arc::new(AtomicUsize::new(0)));
-        let other = capacity.clone();
-        let theirs = Arc::clone(&owners);
-        let taker = thread::spawn(move || (0..2).map(|_| have_it_alone(&other, &theirs)).sum());
-        wait_for_one(&capacity);
-        let taken: u64 = taker.join().expect("no panic");
-        expect_whole(&capacity, 1);
-        assert_eq!(capacity.metrics().accepted, WARM + 1 + taken);
-    });
-}
-
-#[test]
-fn who_looks_or_lowers_a_limit_misses_nothing_that_went_past_the_lock() {
-    check(|| {
-        let capacity = with_lane(2);
-        let other = capacity.clone();
-        let taker = thread::spawn(move || other.try_acquire(&cpus(1)).expect("there is room"));
-        capacity.set_limits(&cpus(1));
-        let tree = capacity.lock();
-        let taken = u32::try_from(tree.counts(CapacityTree::ROOT).in_flight).expect("few");
-        assert_eq!(tree.available(CapacityTree::ROOT, Timestamp::ZERO), cpus(1 - taken));
-        drop(tree);
-        let permit = taker.join().expect("no panic");
-        assert_eq!(capacity.available(), cpus(0));
-        drop(permit);
-        expect_whole(&capacity, 1);
     });
 }

@@ -27,39 +27,20 @@ use super::{ImpossibleCost, Level};
 #[must_use = "a permit that is dropped gives back at once"]
 pub struct Permit {
     level: Arc<Level>,
-    held: Held,
-}
-
-/// What a permit stands for.
-enum Held {
-    /// As much as the plan at this place says.
-    Plan(usize),
-    Demand(Demand),
+    demand: Demand,
 }
 
 impl Permit {
     #[inline]
     pub(super) fn new(level: Arc<Level>, demand: Demand) -> Self {
-        Self { level, held: Held::Demand(demand) }
-    }
-
-    #[inline]
-    pub(super) fn planned(level: Arc<Level>, place: usize) -> Self {
-        Self { level, held: Held::Plan(place) }
-    }
-
-    fn demand(&self) -> &Demand {
-        match &self.held {
-            Held::Plan(place) => &self.level.plan(*place).demand,
-            Held::Demand(demand) => demand,
-        }
+        Self { level, demand }
     }
 
     /// What it stands for.
     #[must_use]
     pub fn cost(&self) -> ResourceCost {
         let tree = self.level.shared.lock();
-        let named = self.demand().iter().map(|(r, amount)| (tree.name(r).to_owned(), amount));
+        let named = self.demand.iter().map(|(r, amount)| (tree.name(r).to_owned(), amount));
         named.collect()
     }
 
@@ -70,9 +51,9 @@ impl Permit {
         let used = tree.actual(self.level.id, actual);
         let used = used.map_err(|error| self.level.impossible(&tree, error))?;
         let (client, now) = (self.level.permits(&mut tree), self.level.now(&tree));
-        let wakes = tree.reconcile(client, self.demand(), &used, now);
+        let wakes = tree.reconcile(client, &self.demand, &used, now);
         drop(tree);
-        self.held = Held::Demand(used);
+        self.demand = used;
         self.level.shared.ring(&wakes.expect("a permit stands for what it holds"));
         Ok(())
     }
@@ -81,12 +62,7 @@ impl Permit {
 impl Drop for Permit {
     #[inline]
     fn drop(&mut self) {
-        if let Held::Plan(place) = self.held
-            && self.level.shared.lane.give_back(self.level.plan(place).id)
-        {
-            return;
-        }
-        self.level.give_back(self.demand());
+        self.level.give_back(&self.demand);
     }
 }
 

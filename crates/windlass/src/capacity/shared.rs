@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use tokio::sync::Notify;
-use windlass_core::{ClientId, LevelId, ResourceCost};
+use windlass_core::{CapacityTree, ClientId, LevelId, ResourceCost};
 
 use super::clock::Clock;
-use super::lane::{Lane, PlanId};
-use super::ledger::{Ledger, TreeGuard};
 use crate::sync::{Mutex, MutexGuard};
 
+/// The tree, locked.
+pub(crate) type TreeGuard<'a> = MutexGuard<'a, CapacityTree>;
+
 pub(super) struct Shared {
-    ledger: Mutex<Ledger>,
-    pub(super) lane: Lane,
+    tree: Mutex<CapacityTree>,
     /// By client. Locked for a moment at a time, and never while something is rung.
     bells: Mutex<Vec<Option<Arc<Notify>>>>,
     names: Mutex<BTreeMap<LevelId, Arc<str>>>,
@@ -23,29 +23,16 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(limits: &ResourceCost) -> Self {
         Self {
-            ledger: Mutex::new(Ledger::new(limits)),
-            lane: Lane::closed(),
+            tree: Mutex::new(CapacityTree::new(limits)),
             bells: Mutex::new(Vec::new()),
             names: Mutex::new(BTreeMap::new()),
             clock: Clock::default(),
         }
     }
 
-    /// Whoever has the lock has the lane closed.
     #[inline]
     pub(super) fn lock(&self) -> TreeGuard<'_> {
-        let mut ledger = unpoisoned(&self.ledger);
-        if let Some(passed) = self.lane.close() {
-            ledger.put_down(passed);
-        }
-        TreeGuard(ledger)
-    }
-
-    /// A plan has just taken under the lock: the next time it may need none.
-    pub(super) fn open_lane(&self, mut held: TreeGuard<'_>, plan: PlanId) {
-        if let Some(room) = held.0.room_past(plan) {
-            held.0.room = self.lane.open(plan, room);
-        }
+        unpoisoned(&self.tree)
     }
 
     /// From now on, `client` can be rung.

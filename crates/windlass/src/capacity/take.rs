@@ -43,31 +43,9 @@ impl ResourceCapacity {
     /// ```
     #[inline]
     pub fn try_acquire(&self, cost: &ResourceCost) -> Result<Permit, Refusal> {
-        match Level::take_past(&self.level, cost) {
-            Some(permit) => Ok(permit),
-            None => self.try_acquire_locked(cost),
-        }
-    }
-
-    #[inline(never)]
-    fn try_acquire_locked(&self, cost: &ResourceCost) -> Result<Permit, Refusal> {
         let level = &*self.level;
         let mut tree = level.shared.lock();
         let (client, now) = (level.permits(&mut tree), level.now(&tree));
-        if let Some(place) = level.planned(cost) {
-            let plan = level.plan(place);
-            // What fits can be had, whatever has been declared since the plan was made.
-            if tree.can_take(client, &plan.demand, Place::First, now) {
-                tree.take(client, &plan.demand, now);
-                level.shared.open_lane(tree, plan.id);
-                return Ok(Permit::planned(Arc::clone(&self.level), place));
-            }
-        }
-        tree.0.note_other();
-        if let Some(demand) = tree.take_recent(client, cost, now) {
-            level.plan_for(&mut tree, cost, &demand);
-            return Ok(Permit::new(Arc::clone(&self.level), demand));
-        }
         let demand = tree.recent_demand(level.id, cost);
         let demand = demand.map_err(|error| level.impossible(&tree, error))?;
         match tree.try_take(client, &demand, Place::First, now) {
@@ -138,16 +116,6 @@ impl ResourceCapacity {
 }
 
 impl Level {
-    /// Takes without the lock, if that is possible at the moment.
-    #[inline]
-    pub(super) fn take_past(level: &Arc<Self>, cost: &ResourceCost) -> Option<Permit> {
-        let place = level.planned(cost)?;
-        let taken = level.shared.lane.take(level.plan(place).id);
-        taken.then(|| Permit::planned(Arc::clone(level), place))
-    }
-
-    /// Gives back what a permit stands for.
-    #[inline(never)]
     pub(super) fn give_back(&self, demand: &Demand) {
         let mut tree = self.shared.lock();
         let client = self.permits(&mut tree);

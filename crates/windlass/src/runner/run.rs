@@ -21,7 +21,8 @@ use windlass_core::{CostError, Grant, Outcome, Random, WorkId};
 
 use super::running::{Event, Inner, Launched, Running, panicked};
 use super::{Feed, OnError, TaskProgress, TaskProgressKind};
-use crate::source::{Ear, Pulled, Queue, Started, StartedTasks};
+use crate::panic::into_message;
+use crate::source::{Ear, Pulled, Queue, Started};
 use crate::task::{Room, ScheduledTask, TaskError, TaskResult};
 
 type Told<I, O, E> = (Inner<I, O, E>, Event<I, O, E>);
@@ -49,7 +50,7 @@ where
     /// What was read ahead and not handed to the source.
     read: VecDeque<ScheduledTask<I, O, E>>,
     /// What has started and was not polled yet.
-    started: StartedTasks<ScheduledTask<I, O, E>>,
+    started: VecDeque<Started<ScheduledTask<I, O, E>>>,
     /// Where the next future may be while it is polled for the first time.
     room: Room<O, E>,
     /// How many have started since those under way were asked.
@@ -115,7 +116,7 @@ where
             ended: Vec::new(),
             told: VecDeque::new(),
             read: VecDeque::new(),
-            started: StartedTasks::default(),
+            started: VecDeque::new(),
             room: Room::none(),
             launched: 0,
             random: Random::new(0),
@@ -172,7 +173,7 @@ where
     /// way are to be asked.
     fn launch(&mut self, context: &mut Context<'_>) {
         while self.launched < BATCH || self.running.is_empty() {
-            let Some(started) = self.started.pop() else { return };
+            let Some(started) = self.started.pop_front() else { return };
             self.launched += 1;
             match Inner::launch(started, &mut self.room, context) {
                 Launched::Over(Started { grant, task }, result) => {
@@ -286,7 +287,7 @@ where
         let hook = task.complete_hook();
         let hook = hook.map(|hook| catch_unwind(AssertUnwindSafe(|| hook(&task.key, &value))));
         if let Some(Err(panic)) = hook {
-            return self.fail(work, &task, panicked(panic.as_ref()));
+            return self.fail(work, &task, panicked(panic));
         }
         let kind = TaskProgressKind::Final(value);
         self.told.push_back(TaskProgress { key: task.key, task_id: work, kind });
@@ -295,7 +296,8 @@ where
     fn fail(&mut self, work: WorkId, task: &ScheduledTask<I, O, E>, error: TaskError<E>) {
         if let Some(hook) = task.error_hook() {
             // The error is what matters; that its hook panics changes nothing about it.
-            drop(catch_unwind(AssertUnwindSafe(|| hook(&task.key, &error))));
+            let told = catch_unwind(AssertUnwindSafe(|| hook(&task.key, &error)));
+            _ = told.map_err(into_message);
         }
         self.tell(work, &task.key, TaskProgressKind::Error(error));
         if self.on_error == OnError::Stop {
@@ -312,7 +314,7 @@ where
         self.stage = Stage::Stopping;
         self.feed = None;
         let unpolled = std::mem::take(&mut self.started);
-        self.queue.cancel_everything(unpolled.grants());
+        self.queue.cancel_everything(unpolled.iter().map(|started| started.grant));
         self.running.iter_mut().for_each(Running::stop);
     }
 
@@ -320,9 +322,14 @@ where
     fn stop_aborted(&mut self) {
         let Self { queue, running, started, .. } = self;
         let polled = |work| running.iter().any(|r| r.grant().is_some_and(|g| g.work == work));
-        let unpolled = |work| started.grants().any(|grant| grant.work == work);
+        let unpolled = |work| started.iter().any(|started| started.grant.work == work);
         let aborted = queue.take_stops(|work| polled(work) || unpolled(work));
-        started.remove(&aborted).into_iter().for_each(|grant| queue.report_stopped(grant));
+        let (gone, kept) =
+            started.drain(..).partition(|started| aborted.contains(&started.grant.work));
+        *started = kept;
+        let gone: VecDeque<Started<_>> = gone;
+        let stopped: Vec<_> = gone.into_iter().map(|started| started.grant).collect();
+        stopped.into_iter().for_each(|grant| queue.report_stopped(grant));
         let stopped = |running: &Running<I, O, E>| {
             running.grant().is_some_and(|grant| aborted.contains(&grant.work))
         };
@@ -442,7 +449,7 @@ where
     fn drop(&mut self) {
         let running = std::mem::take(&mut self.running);
         let unstarted = std::mem::take(&mut self.started);
-        let mut ended: Vec<_> = unstarted.grants().collect();
+        let mut ended: Vec<_> = unstarted.iter().map(|started| started.grant).collect();
         drop(unstarted);
         ended.append(&mut self.succeeded);
         ended.extend(self.ended.drain(..).map(|ended| ended.grant));

@@ -12,6 +12,7 @@ use windlass_core::Grant;
 use windlass_pool as pool;
 use windlass_pool::{JoinTask, Scheduler};
 
+use crate::panic::into_message;
 use crate::source::Started;
 use crate::task::{
     Body, Room, ScheduledTask, StartFuture, TaskError, TaskFuture, TaskResult, TaskSender,
@@ -216,7 +217,7 @@ impl<O, E> Attempt<O, E> {
         match self {
             Attempt::Future(future) => {
                 let polled = catch_unwind(AssertUnwindSafe(|| future.poll(context)));
-                polled.unwrap_or_else(|panic| Poll::Ready(Err(panicked(panic.as_ref()))))
+                polled.unwrap_or_else(|panic| Poll::Ready(Err(panicked(panic))))
             }
             Attempt::Cpu(task, _) => Pin::new(task).poll(context).map(|ended| match ended {
                 Ok(result) => result.map_err(TaskError::Failed),
@@ -241,7 +242,7 @@ fn enter<O, E>(
     polled.unwrap_or_else(|panic| {
         // What has panicked goes at once, and its room with it.
         drop(room.take());
-        Poll::Ready(Err(panicked(panic.as_ref())))
+        Poll::Ready(Err(panicked(panic)))
     })
 }
 
@@ -262,11 +263,9 @@ where
 /// A panic in starting is the attempt's.
 fn begin<O, E>(start: impl FnOnce() -> Attempt<O, E>) -> Attempt<O, E> {
     let begun = catch_unwind(AssertUnwindSafe(start));
-    begun.unwrap_or_else(|panic| Attempt::Over(Err(panicked(panic.as_ref()))))
+    begun.unwrap_or_else(|panic| Attempt::Over(Err(panicked(panic))))
 }
 
-pub(super) fn panicked<E>(panic: &(dyn Any + Send)) -> TaskError<E> {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    TaskError::Panicked { message: text.unwrap_or("no message").to_owned() }
+pub(super) fn panicked<E>(payload: Box<dyn Any + Send>) -> TaskError<E> {
+    TaskError::Panicked { message: into_message(payload) }
 }

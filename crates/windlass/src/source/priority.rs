@@ -85,6 +85,22 @@ impl<T> PrioritySource<T> {
         Ok(key)
     }
 
+    /// Adds an item with priority 0, as `enqueue(item, 0)` does.
+    ///
+    /// ```
+    /// use windlass::PrioritySource;
+    ///
+    /// let source = PrioritySource::new();
+    /// source.push("plain")?;
+    /// source.enqueue("urgent", 1)?;
+    /// source.enqueue("whenever", -1)?;
+    /// assert_eq!(source.peek(), Some("urgent"));
+    /// # Ok::<(), windlass::SourceClosed>(())
+    /// ```
+    pub fn push(&self, item: T) -> Result<WorkId, SourceClosed> {
+        self.enqueue(item, 0)
+    }
+
     /// The item that comes next, if one waits.
     #[must_use]
     pub fn peek(&self) -> Option<T>
@@ -171,7 +187,8 @@ impl<T> State<T> {
     where
         T: Clone,
     {
-        let entry = self.entries.get_mut(grant.work).expect("a work that starts has a task");
+        let entry =
+            self.entries.get_mut(grant.work.index()).expect("a work that starts has a task");
         entry.hands = Hands::Puller(grant);
         let task = entry.task.clone().expect("nobody has a task that stands in line");
         (grant.work, task)
@@ -179,13 +196,15 @@ impl<T> State<T> {
 
     /// Somebody has pulled it elsewhere.
     pub(super) fn note_as_pulled(&mut self, _world: &mut World<'_>, grant: Grant) {
-        let entry = self.entries.get_mut(grant.work).expect("a work that starts has a task");
+        let entry =
+            self.entries.get_mut(grant.work.index()).expect("a work that starts has a task");
         entry.hands = Hands::Puller(grant);
     }
 
     /// The task itself, for one who will not report it.
     fn give_away(&mut self, world: &mut World<'_>, grant: Grant) -> T {
-        let entry = self.entries.get_mut(grant.work).expect("a work that starts has a task");
+        let entry =
+            self.entries.get_mut(grant.work.index()).expect("a work that starts has a task");
         let task = entry.task.take().expect("nobody has a task that stands in line");
         let finished = Input::Finished { grant, outcome: Outcome::Success };
         self.engine.apply(world, finished).expect("it has just begun");

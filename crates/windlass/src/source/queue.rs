@@ -14,8 +14,7 @@ use windlass_core::{
     Ageing, CostError, EngineConfig, Grant, Input, Phase, ResourceCost, Timestamp, WorkId, World,
 };
 
-use super::started::StartedTasks;
-use super::state::{Closing, Memory, Price, Reach, State};
+use super::state::{Closing, Memory, Price, Started, State};
 use crate::capacity::{Clock, ImpossibleCost, ResourceCapacity};
 
 /// A handle on an engine with a `T` for each work that has not ended.
@@ -81,11 +80,6 @@ impl<T> Queue<T> {
         self.tell_all();
     }
 
-    /// From now on only a runner knows of this source.
-    pub(crate) fn hide(&self) {
-        self.state().reach = Reach::Runner;
-    }
-
     /// Takes a task in, or gives it back if nothing more is taken in. Who listens is to be told when
     /// no lock is held: [`Queue::tell_all`].
     pub(super) fn add(&self, task: T, priority: i64, after: &[WorkId]) -> Result<WorkId, T> {
@@ -117,10 +111,10 @@ impl<T> Queue<T> {
         &self,
         new: &mut VecDeque<T>,
         priority: fn(&T) -> i64,
-        started: &mut StartedTasks<T>,
+        started: &mut VecDeque<Started<T>>,
     ) -> Vec<(WorkId, T, CostError)> {
         self.call(|state, world| {
-            state.add_all(world, new, priority, started);
+            state.add_all(world, new, priority);
             state.start_what_fits(world, started);
             state.take_impossible(world)
         })
@@ -180,7 +174,7 @@ impl<T> Queue<T> {
         self.call(|state, world| {
             state.engine.apply(world, Input::Tick).expect("time may always pass");
             let first = state.engine.first_in_line()?;
-            let task = state.entries.get(first)?.task.as_ref()?;
+            let task = state.entries.get(first.index())?.task.as_ref()?;
             Some(see(first, task))
         })
     }

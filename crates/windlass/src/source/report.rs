@@ -6,8 +6,7 @@ use windlass_core::{Grant, Input, Outcome, WorkId, World};
 
 use super::error::ReportError;
 use super::queue::Queue;
-use super::started::StartedTasks;
-use super::state::{Entry, Hands, State};
+use super::state::{Hands, Started, State};
 
 impl<T> Queue<T> {
     /// The end of a task that was pulled by hand.
@@ -28,11 +27,11 @@ impl<T> Queue<T> {
         &self,
         succeeded: &mut Vec<Grant>,
         ended: impl IntoIterator<Item = (Grant, Option<T>, Outcome)>,
-        started: Option<&mut StartedTasks<T>>,
+        started: Option<&mut VecDeque<Started<T>>>,
     ) -> Vec<WorkId> {
         let aborted = self.call(|state, world| {
             let mut stops = state.stops.clone();
-            state.end_well(world, succeeded);
+            succeeded.drain(..).for_each(|grant| state.end(world, grant, Outcome::Success));
             for (grant, task, outcome) in ended {
                 state.take_back(grant.work, task);
                 state.end(world, grant, outcome);
@@ -101,15 +100,17 @@ impl<T> State<T> {
     }
 
     fn expect_open(&self, work: WorkId) -> Result<Hands, ReportError<WorkId>> {
-        match self.entries.get(work) {
+        match self.entries.get(work.index()) {
             Some(entry) => Ok(entry.hands),
-            None if work.get() <= self.added => Err(ReportError::AlreadyReported { key: work }),
+            None if work.index() < self.entries.pushed() => {
+                Err(ReportError::AlreadyReported { key: work })
+            }
             None => Err(ReportError::Unknown { key: work }),
         }
     }
 
     pub(super) fn end(&mut self, world: &mut World<'_>, grant: Grant, outcome: Outcome) {
-        if let Some(entry) = self.entries.get_mut(grant.work) {
+        if let Some(entry) = self.entries.get_mut(grant.work.index()) {
             entry.hands = Hands::Nobody;
         }
         self.stops.retain(|work| *work != grant.work);
@@ -118,11 +119,7 @@ impl<T> State<T> {
     }
 
     fn take_back(&mut self, work: WorkId, task: Option<T>) {
-        match self.entries.get_mut(work) {
-            Some(entry) => entry.task = task,
-            None if task.is_none() => {}
-            None => self.entries.insert(work, Entry::of(task, Hands::Nobody)),
-        }
+        self.entries[work.index()].task = task;
     }
 
     /// `work` and all that wait for it and have not ended, level by level.
@@ -132,8 +129,9 @@ impl<T> State<T> {
         let mut level = VecDeque::from([work]);
         while let Some(next) = level.pop_front() {
             found.push(next);
-            let dependents = self.entries.get(next).map_or(&[][..], |entry| &entry.dependents);
-            let open = dependents.iter().filter(|work| self.entries.get(**work).is_some());
+            let dependents =
+                self.entries.get(next.index()).map_or(&[][..], |entry| &entry.dependents);
+            let open = dependents.iter().filter(|work| self.entries.get(work.index()).is_some());
             level.extend(open.copied().filter(|work| seen.insert(*work)));
         }
         found
@@ -143,7 +141,7 @@ impl<T> State<T> {
     /// it. What waits for one that ends has ended by that, too.
     fn cancel(&mut self, world: &mut World<'_>, work: WorkId) {
         let ended = self.engine.phase(work).is_none_or(|phase| phase.state().is_terminal());
-        let Some(entry) = self.entries.get(work).filter(|_| !ended) else { return };
+        let Some(entry) = self.entries.get(work.index()).filter(|_| !ended) else { return };
         match entry.hands {
             Hands::Nobody => {}
             Hands::Puller(grant) => return self.end(world, grant, Outcome::Cancelled),
@@ -154,7 +152,8 @@ impl<T> State<T> {
 
     fn cancel_everything(&mut self, world: &mut World<'_>) {
         self.impossible.clear();
-        let open: Vec<_> = self.entries.iter().map(|(work, _)| work).collect();
+        let open: Vec<_> =
+            self.entries.iter().map(|(index, _)| WorkId::from_index(index)).collect();
         open.into_iter().for_each(|work| self.cancel(world, work));
     }
 }

@@ -4,20 +4,19 @@ use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 
 use windlass_core::{
-    Alike, Amount, Arrival, Begun, CapacityTree, CostError, CostId, Dependency, Engine,
-    EngineConfig, Grant, Input, LevelId, Outcome, ResourceCost, SLOTS, Submission, Timestamp,
-    Transition, WorkId, WorkState, World,
+    Amount, Arrival, Begun, CapacityTree, Column, CostError, CostId, Dependency, Engine,
+    EngineConfig, Grant, Input, LevelId, ResourceCost, SLOTS, Submission, Timestamp, Transition,
+    WorkId, WorkState, World,
 };
 
-use super::started::{Started, StartedTasks};
 use crate::capacity::Client;
-use crate::entries::Entries;
 
 /// What is under the lock.
 pub(crate) struct State<T> {
     pub(super) engine: Engine,
     pub(super) client: Client,
-    pub(super) entries: Entries<Entry<T>>,
+    /// By the index of the work.
+    pub(super) entries: Column<Entry<T>>,
     pub(super) closing: Closing,
     price: Price<T>,
     priced: Option<Priced>,
@@ -26,13 +25,16 @@ pub(crate) struct State<T> {
     pub(super) impossible: Vec<(WorkId, CostError)>,
     /// Tasks that a runner has under way and that are to be stopped.
     pub(super) stops: Vec<WorkId>,
-    /// How many were ever added.
-    pub(super) added: u64,
     pub(super) memory: Memory,
-    pub(super) reach: Reach,
     pub(super) transitions: Vec<Transition>,
     /// Tasks that are over, to be dropped outside the lock.
     pub(super) over: Vec<T>,
+}
+
+/// A task that has begun, for the runner that has it.
+pub(crate) struct Started<T> {
+    pub(crate) grant: Grant,
+    pub(crate) task: T,
 }
 
 /// A task that has not ended.
@@ -70,14 +72,6 @@ pub(super) enum Memory {
     Forget,
 }
 
-/// Who may name a task of a source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
-    Everybody,
-    /// Only the runner that has it, so nothing need be known of a task that the runner has.
-    Runner,
-}
-
 /// What a task says that it takes; none if it says nothing.
 pub(crate) type Price<T> = fn(&T) -> Option<&ResourceCost>;
 
@@ -92,8 +86,8 @@ struct Priced {
 const CAPACITY: &str = "capacity";
 
 impl<T> Entry<T> {
-    pub(super) fn of(task: Option<T>, hands: Hands) -> Self {
-        Self { task, cost: None, hands, dependents: Vec::new() }
+    fn new(task: T) -> Self {
+        Self { task: Some(task), cost: None, hands: Hands::Nobody, dependents: Vec::new() }
     }
 }
 
@@ -104,20 +98,16 @@ impl<T> State<T> {
         closing: Closing,
         memory: Memory,
     ) -> Self {
-        let mut engine = Engine::new(config, client.id);
-        engine.set_quiet(true);
         Self {
-            engine,
+            engine: Engine::new(config, client.id),
             client,
-            entries: Entries::new(),
+            entries: Column::default(),
             closing,
             price: |_| None,
             priced: None,
             impossible: Vec::new(),
             stops: Vec::new(),
-            added: 0,
             memory,
-            reach: Reach::Everybody,
             transitions: Vec::new(),
             over: Vec::new(),
         }
@@ -149,10 +139,10 @@ impl<T> State<T> {
             ..Submission::of(cost)
         };
         let work = self.engine.submit(world, submission).expect("what it waits for is known");
-        self.added += 1;
-        self.entries.insert(work, Entry::of(Some(task), Hands::Nobody));
+        let index = self.entries.push(Entry::new(task));
+        assert_eq!(index, work.index(), "works are numbered one by one");
         for source in after {
-            if let Some(source) = self.entries.get_mut(*source) {
+            if let Some(source) = self.entries.get_mut(source.index()) {
                 source.dependents.push(work);
             }
         }
@@ -160,63 +150,18 @@ impl<T> State<T> {
         Ok(work)
     }
 
-    /// Takes several tasks in that wait for nobody, for a runner. If they are alike and nobody stands
-    /// in line, those that fit start at once.
+    /// Adds all of these, in order.
     pub(super) fn add_all(
         &mut self,
         world: &mut World<'_>,
         tasks: &mut VecDeque<T>,
         priority: fn(&T) -> i64,
-        started: &mut StartedTasks<T>,
     ) {
-        if let Some(submission) = self.alike(world.capacity, tasks.make_contiguous(), priority) {
-            return self.add_alike(world, submission, tasks, started);
-        }
         for task in tasks.drain(..) {
             let priority = priority(&task);
             let refused = self.add(world, task, priority, &[]).err();
             self.over.extend(refused);
         }
-    }
-
-    /// What all of these are submitted with, if that is the same and nothing else comes first.
-    fn alike(
-        &mut self,
-        capacity: &CapacityTree,
-        tasks: &[T],
-        priority: fn(&T) -> i64,
-    ) -> Option<Submission<'static>> {
-        let (first, rest) = tasks.split_first()?;
-        if self.closing != Closing::Open || !self.impossible.is_empty() {
-            return None;
-        }
-        let cost = self.priced(capacity, first).ok()?;
-        let said = (priority(first), (self.price)(first));
-        if !rest.iter().all(|task| (priority(task), (self.price)(task)) == said) {
-            return None;
-        }
-        Some(Submission { priority: said.0, retries: u32::MAX, ..Submission::of(cost) })
-    }
-
-    fn add_alike(
-        &mut self,
-        world: &mut World<'_>,
-        submission: Submission<'_>,
-        tasks: &mut VecDeque<T>,
-        started: &mut StartedTasks<T>,
-    ) {
-        let world = &mut without_transitions(world);
-        let Alike { first, begun } = self.engine.submit_alike(world, submission, tasks.len());
-        self.added += tasks.len() as u64;
-        for (place, task) in tasks.drain(begun..).enumerate() {
-            let work = WorkId::from_index(first.index() + begun + place);
-            self.entries.insert(work, Entry::of(Some(task), Hands::Nobody));
-        }
-        if self.reach == Reach::Everybody {
-            let works = (first.index()..first.index() + begun).map(WorkId::from_index);
-            works.for_each(|work| self.entries.insert(work, Entry::of(None, Hands::Runner)));
-        }
-        started.append(first, tasks);
     }
 
     /// The number of what a task takes, as long as nothing was declared since the last one's.
@@ -252,7 +197,8 @@ impl<T> State<T> {
         let arrival = Arrival { client: client.id, now, there: client.capacity.now() };
         let mut tree = client.capacity.lock();
         // Told beforehand, as prices depend on what the tree declares.
-        let priced = |(work, entry): (WorkId, &Entry<T>)| {
+        let priced = |(index, entry): (usize, &Entry<T>)| {
+            let work = WorkId::from_index(index);
             let said = entry.task.as_ref().map_or(entry.cost.as_ref(), price);
             (work, cost_at(&tree, client.level, said))
         };
@@ -269,38 +215,21 @@ impl<T> State<T> {
         Some(grant)
     }
 
-    pub(super) fn start_what_fits(&mut self, world: &mut World<'_>, started: &mut StartedTasks<T>) {
+    /// Begins everything that fits, for a runner.
+    pub(super) fn start_what_fits(
+        &mut self,
+        world: &mut World<'_>,
+        started: &mut VecDeque<Started<T>>,
+    ) {
         if self.impossible.iter().any(|(work, _)| self.is_in_line(*work)) {
             return;
         }
-        let Self { engine, entries, price, .. } = self;
-        engine.begin_all(&mut without_transitions(world), |begun| {
-            let (Begun::Started(grant) | Begun::Resumed(grant)) = begun;
-            let entry = entries.get_mut(grant.work).expect("a work that starts has a task");
+        while let Some(grant) = self.begin_next(world) {
+            let entry = &mut self.entries[grant.work.index()];
             entry.hands = Hands::Runner;
-            let task = entry.task.take().expect("nobody has a task that stands in line");
-            entry.cost = price(&task).cloned();
-            started.push(Started { grant, task });
-        });
-    }
-
-    /// Tasks of a runner have gone well.
-    pub(super) fn end_well(&mut self, world: &mut World<'_>, grants: &mut Vec<Grant>) {
-        if self.memory == Memory::Forget {
-            if self.entries.len() > 0 {
-                grants.iter().for_each(|grant| _ = self.entries.remove(grant.work));
-            }
-            let is_open = |work: WorkId| grants.iter().all(|grant| grant.work != work);
-            if !self.stops.is_empty() {
-                self.stops.retain(|work| is_open(*work));
-            }
-            if !self.impossible.is_empty() {
-                self.impossible.retain(|(work, _)| is_open(*work));
-            }
-            self.engine.succeed_and_forget(&mut without_transitions(world), grants);
-        }
-        for grant in grants.drain(..) {
-            self.end(world, grant, Outcome::Success);
+            let task = entry.task.take().expect("a task in the queue is in its entry");
+            entry.cost = (self.price)(&task).cloned();
+            started.push_back(Started { grant, task });
         }
     }
 
@@ -314,7 +243,7 @@ impl<T> State<T> {
                 continue;
             }
             let ended = self.engine.phase(work).is_none_or(|phase| phase.state().is_terminal());
-            let entry = self.entries.get_mut(work).filter(|_| !ended);
+            let entry = self.entries.get_mut(work.index()).filter(|_| !ended);
             if let Some(task) = entry.and_then(|entry| entry.task.take()) {
                 self.engine.apply(world, Input::Cancel(work)).expect("it has not ended");
                 taken.push((work, task, error));
@@ -325,7 +254,7 @@ impl<T> State<T> {
 
     /// Whether nobody has this task, which has not been buried.
     fn is_in_line(&self, work: WorkId) -> bool {
-        self.entries.get(work).is_some_and(|entry| entry.hands == Hands::Nobody)
+        self.entries.get(work.index()).is_some_and(|entry| entry.hands == Hands::Nobody)
     }
 
     /// Whether somebody has a task of it.
@@ -345,7 +274,7 @@ impl<T> State<T> {
         now: Timestamp,
     ) {
         for transition in transitions.iter().filter(|t| t.to.state().is_terminal()) {
-            let entry = self.entries.remove(transition.work);
+            let entry = self.entries.take(transition.work.index());
             self.over.extend(entry.and_then(|entry| entry.task));
             self.impossible.retain(|(work, _)| *work != transition.work);
             if self.memory == Memory::Forget {
@@ -357,12 +286,6 @@ impl<T> State<T> {
             }
         }
     }
-}
-
-/// The same, for what ends nothing that has to be buried: nothing in a source ends by time alone.
-fn without_transitions<'a>(world: &'a mut World<'_>) -> World<'a> {
-    let World { now, capacity, wakes, .. } = world;
-    World { now: *now, capacity, facts: None, transitions: None, wakes }
 }
 
 /// What a task takes at a level. One that says nothing takes one of `capacity`, where somebody

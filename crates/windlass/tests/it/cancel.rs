@@ -326,3 +326,51 @@ async fn what_became_of_one_attempt_is_no_matter_of_the_next_on_the_same_runner(
         assert_eq!(error.as_deref(), Some(own));
     }
 }
+
+#[tokio::test]
+async fn a_run_whose_token_is_cancelled_already_starts_nothing() {
+    for until_done in [true, false] {
+        let (mut scheduler, mut events) = watched(4);
+        for name in ["a", "b", "c"] {
+            add(&scheduler, act(name, |_| async { unreachable!("the run is cancelled") }));
+        }
+        let gated = act("gated", |_| async { unreachable!("the run is cancelled") });
+        add(&scheduler, gated.gate(async {}));
+        let cancel = CancellationToken::new();
+        cancel.cancel();
+        if until_done {
+            scheduler.run_until_done_with_cancel(cancel).await;
+        } else {
+            scheduler.run_until_cancelled(cancel).await;
+        }
+        assert_eq!(scheduler.metrics().cancelled, 4);
+        assert_eq!(scheduler.metrics().attempts, 0);
+        assert_eq!(events.take().len(), 4, "each is cancelled once, and nothing else happens");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_cancelled_before_the_first_poll_of_its_run_keeps_everything_from_starting() {
+    let mut scheduler = scheduler(4);
+    for name in ["a", "b", "c"] {
+        add(&scheduler, act(name, |_| async { unreachable!("the run is cancelled") }));
+    }
+    let cancel = CancellationToken::new();
+    let run = scheduler.run_until_done_with_cancel(cancel.clone());
+    cancel.cancel();
+    run.await;
+    assert_eq!((scheduler.metrics().cancelled, scheduler.metrics().attempts), (3, 0));
+}
+
+#[tokio::test]
+async fn a_scheduler_runs_again_after_a_run_whose_token_was_cancelled_already() {
+    let mut scheduler = scheduler(1);
+    let first = add(&scheduler, ok("first"));
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    scheduler.run_until_cancelled(cancel).await;
+    let second = add(&scheduler, ok("second"));
+    scheduler.run_until_done().await;
+    assert_eq!(state(&scheduler, first), WorkState::Cancelled);
+    assert_eq!(state(&scheduler, second), WorkState::Success);
+}

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use tokio::time::sleep;
 use windlass::{
@@ -403,4 +404,29 @@ async fn an_attempt_that_is_over_has_nothing_to_do_with_the_children_of_the_next
     scheduler.run_until_done().await;
     sleep(ms(10)).await;
     assert_eq!(log.take(), ["0 children"]);
+}
+
+/// A work with a child that has a child, and so on.
+fn chain(depth: u32) -> WorkSpec {
+    parent("generation", move || (0..depth.min(1)).map(|_| chain(depth - 1)).collect())
+}
+
+/// How long a family of so many generations takes; the shortest of several runs.
+async fn generations_take(depth: u32) -> Duration {
+    let mut shortest = Duration::MAX;
+    for _ in 0..4 {
+        let mut scheduler = scheduler(1);
+        add(&scheduler, chain(depth));
+        let start = processor_time();
+        scheduler.run_until_done().await;
+        shortest = shortest.min(processor_time() - start);
+        assert_eq!(scheduler.metrics().success, depth as usize + 1);
+    }
+    shortest
+}
+
+#[tokio::test]
+async fn the_cost_of_a_generation_does_not_grow_with_their_number() {
+    let (few, many) = (generations_take(100).await, generations_take(2000).await);
+    assert!(many < few * 80, "20 times as many generations: {few:?}, then {many:?}");
 }

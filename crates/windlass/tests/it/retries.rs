@@ -100,6 +100,35 @@ async fn a_panic_fails_with_its_message_and_is_not_retried() {
     assert_eq!(state(&scheduler, follower), WorkState::Blocked);
 }
 
+/// The payload of a panic whose destructor panics, too.
+struct Spiteful;
+
+impl Drop for Spiteful {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("the payload panics");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_whose_payload_panics_when_it_is_dropped_is_a_panic_like_any_other() {
+    let mut scheduler = scheduler(1);
+    let at_once = act("at once", |_| async { std::panic::panic_any(Spiteful) });
+    let later = act("later", |_| async {
+        tokio::task::yield_now().await;
+        std::panic::panic_any(Spiteful)
+    });
+    let gated = ok("gated").gate(async { std::panic::panic_any(Spiteful) });
+    let works = [at_once, later, gated].map(|spec| add(&scheduler, spec));
+    let next = add(&scheduler, ok("next"));
+    scheduler.run_until_done().await;
+    for work in works {
+        assert_eq!(look(&scheduler, work).status(), "failed: the work panicked: no message");
+    }
+    assert_eq!(state(&scheduler, next), WorkState::Success);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pending_cancel_wins_over_a_panic() {
     let (mut scheduler, mut events) = watched(1);
@@ -217,4 +246,24 @@ async fn a_retry_comes_due_whoever_is_busy() {
     let seen = events.seen();
     assert!(seen.contains(&"10ms tried Running 2".to_owned()), "{seen:?}");
     assert!(seen.contains(&"20ms at once Running 2".to_owned()), "{seen:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_works_that_have_not_ended_have_retries_left_in_the_metrics() {
+    let mut scheduler = scheduler(1);
+    let left = |scheduler: &WorkScheduler| scheduler.metrics().retries_left;
+    let good = add(&scheduler, ok("good").retries(3));
+    let bad = add(&scheduler, answers("bad", ms(0), &[retry(ms(1)), failed("bad")]).retries(5));
+    add(&scheduler, ok("blocked").retries(7).after([bad]));
+    let cancelled = add(&scheduler, ok("cancelled").retries(11));
+    assert_eq!(left(&scheduler), 3 + 5 + 7 + 11);
+    scheduler.cancel(cancelled);
+    assert_eq!(left(&scheduler), 3 + 5 + 7);
+    scheduler.run_until_done().await;
+    assert_eq!(left(&scheduler), 0);
+    assert_eq!(look(&scheduler, good).retries_left, 3, "a snapshot has what a work did not use");
+    scheduler.forget(good);
+    assert_eq!(left(&scheduler), 0);
+    scheduler.reopen(bad).expect("it failed");
+    assert_eq!(left(&scheduler), 5 + 7, "it begins anew, with what it blocked");
 }

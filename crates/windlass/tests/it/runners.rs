@@ -125,27 +125,6 @@ fn what_a_runner_has_begun_is_found_while_it_lets_a_body_that_never_yields_go_fi
     });
 }
 
-#[test]
-fn timers_do_not_wait_for_a_body_that_never_yields() {
-    within(secs(20), || {
-        let mut scheduler = scheduler(9);
-        let (tell, told) = mpsc::channel();
-        let first = add(&scheduler, takes("first", ms(5)));
-        add(&scheduler, blocks("blocked", told).after([first]));
-        let frees = act("frees", move |_| {
-            let tell = tell.clone();
-            async move {
-                tokio::time::sleep(ms(20)).await;
-                tell.send(()).expect("it listens");
-                WorkOutcome::Success
-            }
-        });
-        add(&scheduler, frees);
-        threads(2).block_on(scheduler.run_until_done());
-        assert_eq!(scheduler.metrics().success, 3);
-    });
-}
-
 /// A work that has another one follow it, for ever.
 fn endless(handle: &WorkHandle, count: &Arc<AtomicU32>) -> WorkSpec {
     let (handle, count) = (handle.clone(), count.clone());
@@ -289,32 +268,6 @@ fn one_that_goes_on_does_not_wait_for_a_body_that_never_yields() {
         add(&scheduler, blocks("blocked", told).after([holds]));
         threads(2).block_on(scheduler.run_until_done());
         assert_eq!(scheduler.metrics().success, 3);
-    });
-}
-
-#[test]
-fn a_gate_does_not_wait_for_a_body_that_never_yields() {
-    within(secs(20), || {
-        let mut scheduler = scheduler(9);
-        let (tell, told) = mpsc::channel();
-        let waits = act("waits", |_| async {
-            yield_now().await;
-            WorkOutcome::Success
-        });
-        let waits = add(&scheduler, waits);
-        add(&scheduler, blocks("blocked", told).after([waits]));
-        let frees = act("frees", move |_| {
-            tell.send(()).expect("it listens");
-            async { WorkOutcome::Success }
-        });
-        add(&scheduler, frees.after([waits]).gate(yield_now()));
-        threads(2).block_on(async move {
-            let run = tokio::spawn(async move {
-                scheduler.run_until_done().await;
-                scheduler.metrics().success
-            });
-            assert_eq!(run.await.expect("it runs"), 3);
-        });
     });
 }
 

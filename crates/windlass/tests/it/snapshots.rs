@@ -255,3 +255,22 @@ async fn taking_the_named_reasons_away_lets_a_work_start() {
     assert_eq!(state(&scheduler, holder), windlass::WorkState::Cancelled);
     assert_eq!(scheduler.explain(work).expect("it is known").reasons, []);
 }
+
+#[tokio::test]
+async fn a_name_compares_with_any_text_wherever_it_is_told() {
+    let (mut scheduler, mut events) = watched(1);
+    let mut changes = scheduler.subscribe();
+    let fetch = scheduler.spawn(fails("fetch")).expect("nothing is in its way");
+    scheduler.run_until_done().await;
+    let snapshot = look(&scheduler, fetch.id());
+    assert_eq!(snapshot.name, "fetch");
+    assert_eq!("fetch", snapshot.name);
+    assert_eq!(snapshot.name, "fetch".to_owned());
+    assert_ne!(snapshot.name, *"parse");
+    assert_eq!(events.take()[0].name, "fetch");
+    assert_eq!(fetch.await.expect_err("it fails").name, "fetch");
+    let Some(windlass::Notice::Change(change)) = changes.recv().await else {
+        unreachable!("there was a change");
+    };
+    assert_eq!(change.name, snapshot.name);
+}

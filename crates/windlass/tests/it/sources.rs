@@ -10,7 +10,7 @@ use windlass::{
     PriorityDependencySource, PrioritySource, ReportError, SourceClosed, SourceError,
 };
 
-use crate::support::{poll_once, settle};
+use crate::support::{poll_once, processor_time, settle};
 
 mod random;
 
@@ -52,6 +52,19 @@ async fn the_largest_priority_comes_first_then_the_one_that_came_first() {
     source.close();
     let order: Vec<_> = source.collect().await;
     assert_eq!(order, ["d", "b", "c", "a", "f", "e"]);
+}
+
+#[tokio::test]
+async fn an_item_without_a_priority_has_priority_zero() {
+    let source = PrioritySource::new();
+    source.enqueue("below", -1).expect("it is open");
+    source.push("first").expect("it is open");
+    source.enqueue("second", 0).expect("it is open");
+    source.enqueue("above", 1).expect("it is open");
+    source.close();
+    assert_eq!(source.push("late"), Err(SourceClosed));
+    let order: Vec<_> = source.collect().await;
+    assert_eq!(order, ["above", "first", "second", "below"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -332,4 +345,31 @@ async fn a_million_queued_items_come_out_in_order() {
     assert_eq!(source.len(), 1_000_000);
     assert_eq!(source.next().await, Some(2));
     assert_eq!(source.next().await, Some(5));
+}
+
+/// The shortest of several batches of peeks, so that a busy machine does not count.
+fn peeks_take(source: &PrioritySource<u32>) -> Duration {
+    let batch = || {
+        let start = processor_time();
+        for _ in 0..20 {
+            assert!(source.peek().is_some() && source.peek_key().is_some());
+        }
+        processor_time() - start
+    };
+    (0..8).map(|_| batch()).min().expect("there are batches")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peek_costs_about_the_same_however_many_wait() {
+    for ageing in [Ageing::NONE, ageing("0.01", 5)] {
+        let [few, many] = [2_000, 200_000].map(|len| {
+            let source = PrioritySource::with_ageing(ageing);
+            (0..len).for_each(|item| _ = source.enqueue(item, i64::from(item % 7)).expect("open"));
+            source
+        });
+        // Some items have reached the cap of their ageing by then.
+        advance(Duration::from_secs(1)).await;
+        let (few, many) = (peeks_take(&few), peeks_take(&many));
+        assert!(many < few * 20, "100 times as many items: {few:?}, then {many:?}");
+    }
 }

@@ -277,3 +277,18 @@ pub(crate) fn threads(n: usize) -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(n).enable_time().build().expect("a runtime")
 }
+
+/// The time that this thread has had of a processor: what other processes do at the same time does not
+/// count.
+#[cfg(unix)]
+pub(crate) fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.try_into().expect("it is not negative")
+}
+
+#[cfg(not(unix))]
+pub(crate) fn processor_time() -> Duration {
+    static START: std::sync::LazyLock<std::time::Instant> =
+        std::sync::LazyLock::new(std::time::Instant::now);
+    START.elapsed()
+}

@@ -1,0 +1,48 @@
+//! Why an attempt did not succeed, for the people who ask.
+
+use windlass_core::{Ending, Phase, Why};
+
+use crate::context::WorkContext;
+use crate::state::State;
+use crate::work::WorkOutcome;
+
+/// Returns why the attempt did not succeed; none if it did, or was cancelled.
+pub(super) fn of(
+    ctx: &WorkContext,
+    state: &State,
+    outcome: &WorkOutcome,
+    ending: Ending,
+) -> Option<String> {
+    if !matches!(ending, Ending::Failed | Ending::Retry { .. }) {
+        return None;
+    }
+    let why = match state.engine.phase(ctx.id) {
+        Some(Phase::Cancelling { why, .. }) => Some(why),
+        _ => None,
+    };
+    let extras = state.entry(ctx.id).and_then(|entry| entry.extras());
+    let (text, is_final) = match (why, outcome) {
+        (Some(Why::Deadline), _) => ("its deadline passed".to_owned(), true),
+        (Some(_), _) => {
+            let timeout = extras.and_then(|extras| extras.timeout).unwrap_or_default();
+            (format!("timed out after {timeout:?}"), false)
+        }
+        (None, WorkOutcome::Failed(error)) => (error.clone(), true),
+        (None, WorkOutcome::Retry { .. }) => {
+            let reason = ctx.inner.take_retry_reason();
+            (reason.unwrap_or_else(|| "it asked to be tried again".to_owned()), false)
+        }
+        // It asked for nothing itself, so its retries are mentioned only if it had some.
+        (None, _) => {
+            let failed = extras.and_then(|extras| extras.failed_child.clone());
+            let failed = failed.unwrap_or_else(|| "a child of it did not succeed".to_owned());
+            (failed, state.engine.retries(ctx.id).unwrap_or(0) == 0)
+        }
+    };
+    Some(match ending {
+        Ending::Failed if !is_final => {
+            format!("{text}; no retries left after attempt {}", ctx.attempt)
+        }
+        _ => text,
+    })
+}

@@ -1,0 +1,133 @@
+//! What a session leaves to be done once the scheduler's lock is free: nothing of the user's runs, is woken
+//! or is dropped under it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use windlass_core::ClientId;
+
+use crate::body::Body;
+use crate::changes::Changes;
+use crate::context::AttemptShared;
+use crate::entry::Entry;
+use crate::event::WorkChange;
+use crate::gate::Gate;
+use crate::reference::End;
+use crate::report::Report;
+
+#[derive(Default)]
+pub(crate) struct Effects {
+    /// Other clients of the capacity that should look again.
+    pub(crate) clients: Vec<ClientId>,
+    /// Whether a work has ended.
+    pub(crate) has_ended: bool,
+    /// Absent after most sessions.
+    more: Option<Box<More>>,
+}
+
+#[derive(Default)]
+struct More {
+    /// Attempts that are asked to stop.
+    stopped: Vec<Arc<AttemptShared>>,
+    /// Attempts for which something has changed: they go on, or a child has ended.
+    woken: Vec<Arc<AttemptShared>>,
+    /// Ends of works, and those who wait for them.
+    ends: Vec<(oneshot::Sender<End>, End)>,
+    /// The `tracing` events about what has happened.
+    reports: Vec<Report>,
+    drops: Vec<DeferredDrop>,
+    /// Subscribers that wait for a change.
+    readers: Option<Arc<Changes<WorkChange>>>,
+}
+
+/// A value of the user's, whose destructor may do anything.
+#[expect(dead_code, reason = "they are kept only to be dropped")]
+pub(crate) enum DeferredDrop {
+    Gate(Gate),
+    Body(Box<dyn Body>),
+    Entry(Box<Entry>),
+}
+
+impl Effects {
+    fn more(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
+    }
+
+    /// Asks an attempt to stop.
+    pub(crate) fn stop(&mut self, attempt: Arc<AttemptShared>) {
+        self.more().stopped.push(attempt);
+    }
+
+    /// Wakes an attempt, because something has changed for it.
+    pub(crate) fn wake(&mut self, attempt: Arc<AttemptShared>) {
+        self.more().woken.push(attempt);
+    }
+
+    /// An attempt is over: nothing inside it has to wait for its slot any more.
+    pub(crate) fn release(&mut self, attempt: Option<Arc<AttemptShared>>) {
+        if let Some(attempt) = attempt.filter(|attempt| attempt.release()) {
+            self.wake(attempt);
+        }
+    }
+
+    /// Sends the end of a work to those who wait for it.
+    pub(crate) fn send_end(&mut self, waiter: oneshot::Sender<End>, end: End) {
+        self.more().ends.push((waiter, end));
+    }
+
+    pub(crate) fn report(&mut self, report: Option<Report>) {
+        if let Some(report) = report {
+            self.more().reports.push(report);
+        }
+    }
+
+    pub(crate) fn drop_later(&mut self, value: DeferredDrop) {
+        self.more().drops.push(value);
+    }
+
+    /// Wakes subscribers.
+    pub(crate) fn wake_readers(&mut self, readers: Option<Arc<Changes<WorkChange>>>) {
+        if readers.is_some() {
+            self.more().readers = readers;
+        }
+    }
+
+    pub(crate) fn has_drops(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| !more.drops.is_empty())
+    }
+
+    /// Returns whether an attempt is woken.
+    pub(crate) fn wakes_attempts(&self) -> bool {
+        let wakes = |more: &More| !more.stopped.is_empty() || !more.woken.is_empty();
+        self.more.as_deref().is_some_and(wakes)
+    }
+
+    /// Tells attempts, waiters and subscribers. Returns the values to be dropped, which is done last, because
+    /// a destructor may do anything.
+    pub(crate) fn tell(self) -> Vec<DeferredDrop> {
+        self.more.map(|more| more.tell()).unwrap_or_default()
+    }
+}
+
+impl More {
+    fn tell(self) -> Vec<DeferredDrop> {
+        // Before the wake-ups, so that a run does not return before its events are emitted.
+        self.reports.into_iter().for_each(Report::emit);
+        self.stopped.iter().for_each(|attempt| attempt.stop());
+        self.woken.iter().for_each(|attempt| attempt.wake_all());
+        // A receiver may be gone.
+        self.ends.into_iter().for_each(|(waiter, end)| _ = waiter.send(end));
+        if let Some(readers) = self.readers {
+            readers.wake();
+        }
+        self.drops
+    }
+}
+
+impl DeferredDrop {
+    /// Drops the value. A panic of its destructor was reported by the panic hook and concerns no other value.
+    pub(crate) fn drop_now(self) {
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(self)));
+    }
+}

@@ -1,0 +1,22 @@
+//! What a panic of the user's code leaves: a message, and a payload that has to be dropped with care.
+
+use std::any::Any;
+use std::mem::forget;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Returns the message of a panic.
+pub(crate) fn message(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+    text.unwrap_or("no message")
+}
+
+/// Returns the message of a panic and drops its payload. A payload is the user's, so its destructor may
+/// panic, too; that panic changes nothing about how the work ends.
+pub(crate) fn into_message(payload: Box<dyn Any + Send>) -> String {
+    let message = message(&*payload).to_owned();
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        forget(another);
+    }
+    message
+}

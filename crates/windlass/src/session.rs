@@ -1,0 +1,269 @@
+//! One session on a scheduler's state: the engine does something, and everything else follows it.
+//!
+//! Everything in a session happens at one time, under the lock. What others have to hear of it is kept in its
+//! [`Effects`] and carried out when the lock is free.
+
+use std::sync::Arc;
+
+use windlass_core::{
+    Begun, CostId, Engine, Grant, Input, Rejected, ResourceCost, Submission, Timestamp, WorkId,
+    World,
+};
+
+use crate::attempt::Attempt;
+use crate::body::Body;
+use crate::capacity::{Client, TreeGuard};
+use crate::context::{AttemptShared, WorkContext};
+use crate::effects::{DeferredDrop, Effects};
+use crate::entry::Entry;
+use crate::handle::ReopenError;
+use crate::shared::Shared;
+use crate::spec::SubmitError;
+use crate::state::{Mode, State};
+use crate::sync::MutexGuard;
+
+pub(crate) struct Session<'a> {
+    pub(crate) state: MutexGuard<'a, State>,
+    client: &'a Client,
+    /// The capacity's tree, once the engine was asked something.
+    tree: Option<TreeGuard<'a>>,
+    now: Timestamp,
+    pub(crate) effects: Effects,
+    /// Whether the run has to look, whatever else is found at the end.
+    wakes_run: bool,
+}
+
+impl<'a> Session<'a> {
+    #[inline]
+    pub(crate) fn new(state: MutexGuard<'a, State>, client: &'a Client) -> Self {
+        let now = client.capacity.now();
+        let effects = Effects::default();
+        Self { state, client, tree: None, now, effects, wakes_run: false }
+    }
+
+    /// Frees the lock. Returns what others have to hear, and whether the run has to look.
+    #[inline]
+    pub(crate) fn close(mut self) -> (Effects, bool) {
+        if !self.state.is_tidy() {
+            self.tidy_up();
+        }
+        let wakes_run = self.wakes_run || self.needs_run();
+        let wakes_run = wakes_run && self.state.runners.threads > 0;
+        let readers = self.state.watchers.send();
+        self.effects.wake_readers(readers);
+        self.state.dropping += usize::from(self.effects.has_drops());
+        (self.effects, wakes_run)
+    }
+
+    /// The time of everything in this session.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Has the run look when the session is over.
+    pub(crate) fn wake_run(&mut self) {
+        self.wakes_run = true;
+    }
+
+    pub(crate) fn apply(&mut self, input: Input) -> Result<(), Rejected> {
+        self.engine(|engine, world| engine.apply(world, input))
+    }
+
+    /// Has the engine do something, and everything else follow it.
+    #[inline]
+    pub(crate) fn engine<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
+        let result = self.engine_alone(call);
+        self.state.follow(&mut self.effects);
+        result
+    }
+
+    /// Has the engine do something that everything else has yet to follow.
+    #[inline]
+    fn engine_alone<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
+        let (engine, transitions) = self.state.engine_parts();
+        let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
+        let mut world = World {
+            now: self.now,
+            capacity: tree,
+            facts: None,
+            transitions: Some(transitions),
+            wakes: &mut self.effects.clients,
+        };
+        call(engine, &mut world)
+    }
+
+    /// Returns the number of a cost that can be met, unless no works are accepted. An attempt that is over
+    /// has no more children, also while the next one is under way.
+    pub(crate) fn accept(
+        &mut self,
+        parent: Option<Grant>,
+        needs: Option<&ResourceCost>,
+    ) -> Result<CostId, SubmitError> {
+        if self.state.mode == Mode::Closed {
+            return Err(SubmitError::ShutDown);
+        }
+        if let Some(Grant { work: parent, attempt }) = parent
+            && self.state.engine.attempts(parent) != Some(attempt)
+        {
+            return Err(windlass_core::SubmitError::NoParent { parent }.into());
+        }
+        let Some(needs) = needs else { return Ok(self.state.one_slot) };
+        let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
+        Ok(self.state.engine.cost(tree, needs)?)
+    }
+
+    /// Adds a work. A work that is refused is dropped after the session.
+    pub(crate) fn submit(
+        &mut self,
+        submission: Submission<'_>,
+        entry: Entry,
+    ) -> Result<WorkId, SubmitError> {
+        match self.engine_alone(|engine, world| engine.submit(world, submission)) {
+            Ok(work) => {
+                // Before anything that follows from the submission.
+                self.state.add(work, entry);
+                self.state.follow(&mut self.effects);
+                if self.state.mode == Mode::Cancelling {
+                    // Refused if other works have blocked it already.
+                    let _ = self.apply(Input::Cancel(work));
+                }
+                Ok(work)
+            }
+            Err(refused) => {
+                self.state.follow(&mut self.effects);
+                self.effects.drop_later(DeferredDrop::Entry(Box::new(entry)));
+                Err(refused.into())
+            }
+        }
+    }
+
+    pub(crate) fn forget(&mut self, work: WorkId) -> bool {
+        // What time alone has changed is told while the work is still known.
+        let forgotten = self.apply(Input::Tick).and_then(|()| self.apply(Input::Forget(work)));
+        self.state.drop_forgotten(&[work], &mut self.effects);
+        forgotten.is_ok()
+    }
+
+    /// Begins the next attempt, if one may begin, for a runner that is free.
+    #[inline]
+    pub(crate) fn begin_next(&mut self, shared: &Arc<Shared>) -> Option<Attempt> {
+        if self.state.runners.threads == 0 {
+            return None;
+        }
+        loop {
+            // An attempt that goes on after a wait is told of it by what follows.
+            if let Begun::Started(grant) = self.engine(Engine::begin_next)? {
+                return Some(self.start(shared, grant));
+            }
+        }
+    }
+
+    /// Begins an attempt for each thread that has no runner: a runner that polls a body starts no other.
+    pub(crate) fn begin_more(&mut self, shared: &Arc<Shared>) -> Vec<Attempt> {
+        let mut begun = Vec::new();
+        while self.state.runners.may_start_one()
+            && let Some(attempt) = self.begin_next(shared)
+        {
+            begun.push(attempt);
+        }
+        begun
+    }
+
+    fn start(&mut self, shared: &Arc<Shared>, grant: Grant) -> Attempt {
+        self.state.runners.polling += 1;
+        let attempt = Arc::new(AttemptShared::new(Arc::clone(shared), self.now));
+        let body = self.state.known(grant.work).start(Arc::clone(&attempt));
+        let ctx = WorkContext { id: grant.work, attempt: grant.attempt, inner: attempt };
+        Attempt::new(ctx, body)
+    }
+
+    /// The attempt is over for the driver, and its entry is ready for the next one.
+    pub(crate) fn stop(&mut self, work: WorkId, mut body: Option<Box<dyn Body>>) {
+        if self.state.mode == Mode::Closed
+            && let Some(body) = body.take()
+        {
+            self.effects.drop_later(DeferredDrop::Body(body));
+        }
+        let now = self.now;
+        let attempt = self.state.known(work).stop(body, now);
+        self.effects.release(attempt);
+    }
+
+    /// Fails a work without an attempt, because its gate failed.
+    pub(crate) fn reject(&mut self, work: WorkId, error: String) -> Result<(), Rejected> {
+        // What time alone has changed counts before the question, not after it.
+        self.apply(Input::Tick)?;
+        if self.state.engine.awaits_gate(work) {
+            self.state.known(work).extras_mut().last_error = Some(error);
+        }
+        self.apply(Input::Reject(work))
+    }
+
+    pub(crate) fn reopen(&mut self, work: WorkId) -> Result<(), ReopenError> {
+        // What time alone has changed counts before the question, not after it.
+        self.apply(Input::Tick)?;
+        let works = self.state.engine.would_reopen(work)?;
+        let has_body = |work: WorkId| self.state.entry(work).is_some_and(|e| e.body.is_some());
+        if let Some(&work) = works.iter().find(|work| !has_body(**work)) {
+            return Err(ReopenError::NoBody { work });
+        }
+        let gateless = |work: WorkId| {
+            let extras = self.state.entry(work).and_then(Entry::extras);
+            extras.is_none_or(|extras| extras.gate.is_none())
+        };
+        let is_shut = |work: WorkId| self.state.engine.is_shut(work);
+        if let Some(&work) = works.iter().find(|work| is_shut(**work) && gateless(**work)) {
+            return Err(ReopenError::NoGate { work });
+        }
+        // A gate that had opened is gone, so it stays open.
+        let opened: Vec<_> = works.iter().copied().filter(|work| gateless(*work)).collect();
+        let families: Vec<_> =
+            works.iter().flat_map(|work| self.state.engine.descendants(*work)).collect();
+        self.state.expect_another_end(&works);
+        self.apply(Input::Reopen(work))?;
+        self.state.drop_forgotten(&families, &mut self.effects);
+        for work in opened {
+            if self.state.engine.awaits_gate(work) {
+                self.apply(Input::Open(work))?;
+            }
+        }
+        if self.state.mode == Mode::Cancelling {
+            // Everything else was cancelled already.
+            self.apply(Input::CancelAll)?;
+        }
+        Ok(())
+    }
+
+    /// Does what follows from everything that has happened in this session.
+    fn tidy_up(&mut self) {
+        while let Some(grant) = self.state.next_orphaned() {
+            self.stop(grant.work, None);
+            // It may have ended meanwhile.
+            let _ = self.apply(gone(grant));
+        }
+        while let Some(work) = self.state.next_to_forget() {
+            self.forget(work);
+        }
+        if self.state.mode == Mode::Closed && self.state.engine.is_done() {
+            let readers = self.state.watchers.close();
+            self.effects.wake_readers(readers);
+        }
+    }
+
+    /// Returns whether something is left that only the run does: watch a gate, return, wake up earlier than
+    /// it meant to, or start a runner.
+    fn needs_run(&self) -> bool {
+        let Some(tree) = &self.tree else { return false };
+        let State { engine, gates, runners, .. } = &*self.state;
+        let is_early = |wake| runners.alarm.is_none_or(|alarm| wake < alarm);
+        !gates.is_empty()
+            || self.effects.has_ended && engine.is_done()
+            || engine.next_wakeup().is_some_and(is_early)
+            || runners.may_start_one() && engine.may_begin(tree)
+    }
+}
+
+/// The news that an attempt has ended whose runner is gone, and all its children with it.
+pub(crate) fn gone(grant: Grant) -> Input {
+    Input::Finished { grant, outcome: windlass_core::Outcome::Cancelled }
+}
