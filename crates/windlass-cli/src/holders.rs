@@ -143,7 +143,7 @@ impl<'a> Row<'a> {
         let what = if self.token.is_some() { "held" } else { "waiting" };
         let more = match self.state {
             "gone" => "; its process is gone",
-            "stale" => "; its heartbeats have stopped",
+            "stale" => "; stale: its heartbeats have stopped",
             _ => "",
         };
         format!("{kind} {name:?}: {what}{of} by {holder} for {for_how_long}{token}{more}")

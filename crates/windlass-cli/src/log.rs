@@ -123,7 +123,7 @@ impl Wanted {
     fn why_nothing(&self, view: &RunView) -> &'static str {
         match self.own.is_any_in(&view.logs) {
             true => "there is no other log than the one that this command prints to",
-            false => "nothing of that has begun",
+            false => "no output: nothing of that has started",
         }
     }
 }

@@ -73,7 +73,7 @@ fn a_run_is_steered_by_its_owner_and_seen_by_all() {
     let Some(users) = Users::sharing() else { return };
     users.bench.write("flow.toml", GUARDED);
     let run = users.command(ALICE, &["run", "flow.toml"]).spawn().expect("it starts");
-    eventually("the step waits", || stdout(&users.call(BOB, &["ps"])).contains("waits: a"));
+    eventually("the step waits", || stdout(&users.call(BOB, &["ps"])).contains("waiting: a"));
     let id = users.bench.run_id();
     let refused = |verb: &[&str]| {
         let output = users.call(BOB, verb);
@@ -299,7 +299,7 @@ fn verbs_that_only_look_create_nothing() {
     let own = own.env_remove("WINDLASS_STATE").env("XDG_STATE_HOME", &typo).env("HOME", &typo);
     let own = own.output().expect("the binary runs");
     assert!(own.status.success(), "{}", stderr(&own));
-    assert!(stderr(&own).contains("no run is under way"), "{}", stderr(&own));
+    assert!(stderr(&own).contains("no runs are running"), "{}", stderr(&own));
     assert!(!bench.path("typo").exists());
 }
 
