@@ -6,7 +6,6 @@
 //! of them alike; what is reported is the median and the spread (first to third quartile), and how
 //! much processor time all threads together used. Every result is checked.
 
-mod bodies;
 mod latency;
 mod mixed;
 mod pools;
@@ -20,6 +19,5 @@ fn main() {
         shapes::run(&pools, report);
         latency::run(&pools, report);
         mixed::run(&pools, report);
-        bodies::run(report);
     });
 }

@@ -146,7 +146,9 @@ impl State {
                 }
             }
             Phase::Cancelling { .. } => {
-                entry.attempt.iter().cloned().for_each(|attempt| effects.stop(attempt))
+                if let Some(attempt) = &entry.attempt {
+                    effects.stop(Arc::clone(attempt));
+                }
             }
             Phase::Delayed { .. } => effects.report(Report::of(transition, entry)),
             end if end.state().is_terminal() => self.close(transition, effects),
