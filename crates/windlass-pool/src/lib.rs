@@ -33,7 +33,6 @@
 //! * [`run_graph`]: one body for each node of a [`Dag`], each after those it follows.
 //! * [`cancelled`] and [`checkpoint`]: where a body asks whether to stop.
 //! * [`Scheduler::spawn`] and [`JoinTask`]: tasks without a scope, as futures for async callers.
-//! * [`body`]: closures and their futures in recycled memory, for drivers of async work.
 //! * [`SchedulerStats`] and [`TraceEvent`]: what the workers have done, and are doing.
 //!
 //! A guide with all of this in turn, and a table for those who come from rayon, is `docs/pool.md` of
