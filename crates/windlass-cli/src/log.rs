@@ -4,12 +4,9 @@
 //! up to the length that it had at the beginning: so it never reads what it writes itself.
 
 use std::error::Error;
-use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
 use serde::Serialize;
 use windlass_server::{AttemptEnd, AttemptView, LookError, OwnLogs, RunView, StepView};
 
@@ -172,8 +169,7 @@ impl Piece {
 
     /// Opens it, and tells if that cannot be done.
     fn open(&self, view: &RunView) -> Opened {
-        let opened = open_file(&self.path).and_then(|_| windlass_server::open_log(&self.path));
-        match opened {
+        match windlass_server::open_log(&self.path) {
             Ok(file) => Opened::Log(file),
             // Whoever printed nothing may have left no log, where there are logs.
             Err(error)
@@ -209,16 +205,6 @@ impl Piece {
             text: &text,
             more: part.goes_on,
         })
-    }
-}
-
-/// Opens the file of a log. Whatever else stands in its place is refused, and not waited for.
-fn open_file(path: &Path) -> io::Result<File> {
-    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("not a regular file")),
     }
 }
 

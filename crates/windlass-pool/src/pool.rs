@@ -20,6 +20,7 @@ use crate::{
     node::{Fate, Node, Root},
     sleep::{Call, Sleep},
     stats::{Count, Ledger},
+    sync::{AtomicUsize, Relaxed},
     timer::Timer,
     trace::{TraceKind, Tracer},
     wait,
@@ -41,6 +42,8 @@ pub(crate) struct Pool {
     pub(crate) detached: Root,
     pub(crate) timer: Timer,
     reliefs: Mutex<Vec<JoinHandle<()>>>,
+    /// How many races run.
+    races: AtomicUsize,
     own: Weak<Pool>,
 }
 
@@ -59,6 +62,7 @@ impl Pool {
             detached: Root::detached(),
             timer: Timer::default(),
             reliefs: Mutex::new(Vec::new()),
+            races: AtomicUsize::new(0),
             own: own.clone(),
             config,
         })
@@ -145,6 +149,33 @@ impl Pool {
             self.notify_urgent();
         } else if self.has_work(None) {
             self.notify();
+        }
+    }
+
+    /// Counts one race until what it returns is dropped.
+    pub(crate) fn begin_race(&self) -> impl Drop + '_ {
+        struct Race<'a>(&'a AtomicUsize);
+        impl Drop for Race<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Relaxed);
+            }
+        }
+        self.races.fetch_add(1, Relaxed);
+        Race(&self.races)
+    }
+
+    /// Whether a race runs. Exact for what runs inside a race.
+    pub(crate) fn has_races(&self) -> bool {
+        // Relaxed: what runs inside a race was queued after the race was counted.
+        self.races.load(Relaxed) > 0
+    }
+
+    /// What a worker does now and then that waits beside a race. The side of a race that loses may keep
+    /// its worker busy until the other side ends, and that one may wait for what is queued; so a busy
+    /// worker is no reason to leave the queues alone.
+    pub(crate) fn look_after_queues_beside_races(&self) {
+        if self.has_work(None) {
+            self.notify_urgent();
         }
     }
 

@@ -43,6 +43,7 @@ where
 
 fn run<R: Send>(pool: &Pool, a: impl FnOnce() -> R + Send, b: impl FnOnce() -> R + Send) -> R {
     let first = Mutex::new(None);
+    let _counted = pool.begin_race();
     let ended = node::open(pool, |scope| {
         scope.spawn_urgent(|| contend(scope, &first, a));
         scope.spawn_urgent(|| contend(scope, &first, b));

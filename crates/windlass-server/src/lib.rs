@@ -81,7 +81,7 @@ pub use guard::{
     VigilStep, Watch, check, decide, verdict, watch,
 };
 pub use hold::{Hold, HoldError, hold};
-pub use log_file::{log_length, open_log};
+pub use log_file::{log_length, open_log, open_log_file};
 pub use logs::{Tail, tail};
 pub use look::{
     AttemptView, Cause, CriticalPath, Estimate, Expectations, Expected, Explanation, HolderView,

@@ -8,8 +8,10 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use windlass_store::Access;
 
 /// How many parts the log and the parts behind it have together.
@@ -174,7 +176,7 @@ impl Parts {
             out.write_all(gap.as_bytes())?;
         }
         for path in self.paths() {
-            io::copy(&mut File::open(&path)?, &mut out)?;
+            io::copy(&mut open_log_file(&path)?, &mut out)?;
             fs::remove_file(path)?;
         }
         fs::remove_dir(&self.dir)
@@ -183,7 +185,7 @@ impl Parts {
 
 /// What ends the last line of a log, if it is not complete.
 fn line_break_after(log: &Path) -> io::Result<&'static [u8]> {
-    let mut file = File::open(log)?;
+    let mut file = open_log_file(log)?;
     let mut last = [b'\n'];
     if file.seek(SeekFrom::End(0))? > 0 {
         file.seek(SeekFrom::End(-1))?;
@@ -224,7 +226,7 @@ pub(crate) fn complete_all_in(dir: &Path) -> io::Result<()> {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn open_log(log: &Path) -> io::Result<Box<dyn Read>> {
-    let head = File::open(log)?;
+    let head = open_log_file(log)?;
     let parts = Parts::of(&beside(log, TAIL));
     if parts.numbers.is_empty() {
         return Ok(Box::new(head));
@@ -234,7 +236,7 @@ pub fn open_log(log: &Path) -> io::Result<Box<dyn Read>> {
     let gap = [end, gap.unwrap_or_default().as_bytes()].concat();
     // The leader may remove the oldest one at any time.
     let mut rest: Box<dyn Read> = Box::new(io::empty());
-    for part in parts.paths().rev().filter_map(|path| File::open(path).ok()) {
+    for part in parts.paths().rev().filter_map(|path| open_log_file(&path).ok()) {
         rest = Box::new(part.chain(rest));
     }
     Ok(Box::new(head.chain(io::Cursor::new(gap)).chain(rest)))
@@ -256,6 +258,23 @@ pub fn log_length(log: &Path) -> u64 {
     let rest: u64 = parts.paths().map(|path| length(&path)).sum();
     let gap = parts.gap_unless_in(log).map_or(0, |gap| gap.len() as u64 + 1);
     length(log) + gap + rest
+}
+
+/// Opens one file of a log to read it. A link, or whatever else stands in its place, is refused, and not
+/// waited for.
+///
+/// ```
+/// let dir = tempfile::tempdir()?;
+/// assert!(windlass_server::open_log_file(dir.path()).is_err());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn open_log_file(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("not a regular file")),
+    }
 }
 
 /// The file that what is printed now goes to.

@@ -1,10 +1,9 @@
 //! What attempts have printed: plain files, read back with bounded memory.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use crate::log_file::newest_file;
+use crate::log_file::{newest_file, open_log_file};
 
 /// The end of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +27,7 @@ pub struct Tail {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn tail(log: &Path, most: u64) -> io::Result<Tail> {
-    let mut file = match File::open(newest_file(log)) {
+    let mut file = match open_log_file(&newest_file(log)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Tail::default()),
         opened => opened?,
     };

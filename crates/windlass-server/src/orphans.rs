@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use rustix::io::Errno;
-use rustix::process::{getpgrp, getpid, set_child_subreaper};
+use rustix::process::{getpid, set_child_subreaper};
 
 use crate::attempt::pid;
 use crate::spawn::{is_spawned, reap};
@@ -37,7 +37,9 @@ impl Orphans {
         let this = std::process::id();
         // Not every kernel has it.
         let list = File::open(format!("/proc/{this}/task/{this}/children")).ok();
-        Ok(Self { list, group: getpgrp().as_raw_nonzero().get().unsigned_abs() })
+        // Not by `getpgrp`: in a namespace of processes the group may be outside, and has no number here.
+        let group = tree::look(this).map_or(0, |this| this.group);
+        Ok(Self { list, group })
     }
 
     /// The orphans that live; those that have ended are reaped.

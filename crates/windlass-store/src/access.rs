@@ -64,8 +64,11 @@ impl Access {
         this == 0 || this == self.uid
     }
 
-    /// Opens a file as `options` say, which must allow to write, and creates it if it is missing.
+    /// Opens a file as `options` say, which must allow to write, and creates it if it is missing. A link in
+    /// its place is refused: another user may have made it.
     pub fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
+        let mut options = options.clone();
+        let options = options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
         match options.open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             opened => return opened,

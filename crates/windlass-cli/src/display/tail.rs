@@ -4,9 +4,11 @@
 //! as long as it likes and takes no room here. No log stays open: where few files may be, those that
 //! are left are for processes.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+
+use windlass_server::open_log_file;
 
 use crate::clean::{Cleaner, Keep};
 
@@ -94,7 +96,7 @@ impl Tail {
         if rest == 0 {
             return Ok(());
         }
-        let mut file = File::open(&self.path)?;
+        let mut file = open_log_file(&self.path)?;
         file.seek(SeekFrom::Start(from))?;
         let most = |rest: u64| usize::try_from(rest).map_or(PIECE, |rest| rest.min(PIECE));
         let mut buffer = vec![0; most(rest)];

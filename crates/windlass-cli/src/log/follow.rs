@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use windlass_server::{LookError, RunState, RunView, StepView, Store};
+use windlass_server::{LookError, RunState, RunView, StepView, Store, open_log_file};
 
-use super::{Last, MOUTHFUL, Opened, Part, Piece, Screen, Wanted, has_ended, open_file};
+use super::{Last, MOUTHFUL, Opened, Part, Piece, Screen, Wanted, has_ended};
 use crate::arguments::Form;
 use crate::style::Style;
 
@@ -155,7 +155,7 @@ impl Tail {
     /// Reads what has come since; whether there was anything.
     fn read(&mut self) -> io::Result<bool> {
         // It begins a moment after its attempt does; one that can never be read is reported at the end.
-        let Ok(mut file) = open_file(&self.piece.path) else { return Ok(false) };
+        let Ok(mut file) = open_log_file(&self.piece.path) else { return Ok(false) };
         file.seek(SeekFrom::Start(self.read))?;
         let read = file.take(MOUTHFUL).read_to_end(&mut self.rest)?;
         self.read += read as u64;

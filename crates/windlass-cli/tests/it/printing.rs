@@ -236,3 +236,17 @@ fn a_terminal_is_shown_logs_without_control_sequences_other_than_colours() {
         assert_eq!(terminal.bytes(), "\x1b[31mred\x1b[0mtext\r\n", "{arguments:?}");
     }
 }
+
+#[test]
+fn a_link_in_the_place_of_a_log_is_neither_written_through_nor_read() {
+    let bench = Bench::new();
+    bench.write("secret", "SECRET\n");
+    let link = r#"ln -s "$PWD/secret" "$(dirname "$WINDLASS_LOG")/2-b.1.log""#;
+    let steps = format!("[step.a]\nrun = '''{link}'''\n[step.b]\nafter = ['a']\nrun = 'echo b'\n");
+    bench.write("flow.toml", &steps);
+    let output = bench.call(&["run", "flow.toml"]);
+    assert_eq!(output.status.code(), Some(69), "{}", stderr(&output));
+    assert_eq!(bench.read("secret"), "SECRET\n");
+    let shown = stdout(&output) + &stdout(&bench.call(&["log", "last"]));
+    assert!(!shown.contains("SECRET"), "{shown}");
+}

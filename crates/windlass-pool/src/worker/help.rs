@@ -20,7 +20,7 @@
 //! stealing nobody else can reach a worker's own queue, so before it sleeps it empties it into the
 //! shared one.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_deque::Steal;
 
@@ -39,6 +39,9 @@ use crate::{
 const MAX_DEPTH: usize = 192;
 /// How many may be stacked before it no longer goes looking outside its own queue.
 const MAX_STEAL_DEPTH: usize = 96;
+
+/// How often a worker that waits beside a race looks after the queues.
+const RACE_LOOK: Duration = Duration::from_millis(1);
 
 /// Whether a waiting worker may still look for something to help with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,7 +109,7 @@ impl Worker {
                 return false;
             }
             self.block(goal, |parker| match limit {
-                None => parker.park(),
+                None => self.park_beside_races(parker),
                 Some(limit) => drop(parker.park_until(limit)),
             });
         }
@@ -196,7 +199,7 @@ impl Worker {
             self.listen(goal);
         } else {
             self.stop_search();
-            self.block(goal, Parker::park);
+            self.block(goal, |parker| self.park_beside_races(parker));
         }
     }
 
@@ -227,6 +230,18 @@ impl Worker {
         self.park(how);
         self.pool.sleep.unblock();
         wait::withdraw(goal, &self.parker);
+    }
+
+    /// Parks. While a race runs, it looks every now and then whether nobody runs what is queued: see
+    /// [`Pool::look_after_queues_beside_races`].
+    fn park_beside_races(&self, parker: &Parker) {
+        while self.pool.has_races() {
+            if parker.park_until(Instant::now() + RACE_LOOK) {
+                return;
+            }
+            self.pool.look_after_queues_beside_races();
+        }
+        parker.park();
     }
 
     fn enrol(&self, goal: &Node) -> Enrolled {

@@ -1,7 +1,8 @@
 //! A relief worker: one that is started when there is work that no other worker can run.
 //!
-//! It is started when all workers wait, or for urgent work when all of them are busy. It runs what
-//! is urgent, and other tasks as long as no more workers are awake than the pool has; then it ends.
+//! It is started when all workers wait, or when all of them are busy and there is urgent work, or a worker
+//! that waits beside a race finds that nobody runs what is queued. It runs one task, then what is urgent,
+//! and other tasks as long as no more workers are awake than the pool has; then it ends.
 
 use super::Worker;
 use crate::job::Claimed;
@@ -10,9 +11,12 @@ impl Worker {
     /// Runs tasks until there are none, or until the relief worker is one too many. It no longer
     /// counts before it looks a last time.
     pub(super) fn relieve(&self) {
-        while let Some(claimed) = self.next_for_relief() {
+        // What it was started for may be any task.
+        let mut next = self.find().or_else(|| self.search_and_steal());
+        while let Some(claimed) = next {
             self.stop_search();
             self.execute(claimed);
+            next = self.next_for_relief();
         }
         self.owed.pay();
         self.start_search();

@@ -163,3 +163,46 @@ fn a_cancel_from_outside_ends_both_sides() {
         });
     });
 }
+
+/// A side of a race that waits for tasks of its own.
+fn waits_for_its_tasks(scheduler: &Scheduler) {
+    with_scope(scheduler, |scope| {
+        scope.spawn(thread::yield_now);
+        scope.spawn(thread::yield_now);
+    });
+}
+
+fn nested(scheduler: &Scheduler, depth: usize) {
+    match depth {
+        0 => waits_for_its_tasks(scheduler),
+        _ => race(|| nested(scheduler, depth - 1), until_cancelled),
+    }
+}
+
+#[test]
+fn a_side_that_waits_for_its_tasks_ends_while_all_workers_run_sides_that_lose() {
+    for (workers, depth) in [(1, 1), (1, 2), (2, 3), (4, 5)] {
+        must_end(move || {
+            let scheduler = Scheduler::new(workers);
+            for _ in 0..20 {
+                scheduler.run(|| nested(&scheduler, depth));
+            }
+        });
+    }
+}
+
+#[test]
+fn many_races_whose_winners_wait_for_their_tasks_come_to_an_end() {
+    for (workers, races) in [(1, 2), (2, 8), (4, 12)] {
+        must_end(move || {
+            let scheduler = Scheduler::new(workers);
+            for _ in 0..20 {
+                with_scope(&scheduler, |scope| {
+                    for _ in 0..races {
+                        scope.spawn(|| race(|| waits_for_its_tasks(&scheduler), until_cancelled));
+                    }
+                });
+            }
+        });
+    }
+}
