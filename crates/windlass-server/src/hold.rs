@@ -8,6 +8,7 @@
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use windlass_core::{Hold as NameHold, HolderId, LeaseTerms, Name, Need, Token};
 use windlass_store::{Answer, Process, Refused, Store, StoreError, Tree};
 
 use crate::asking::Asking;
-use crate::attempt::{FENCE_VARIABLE, fence, pid};
+use crate::attempt::{FENCE_VARIABLE, STATE_VARIABLE, fence, pid};
 use crate::ended::Exit;
 use crate::poll::poll;
 use crate::pulse::{Beat, Lost, Pulse};
@@ -160,7 +161,7 @@ struct Held {
 impl Held {
     fn run(&self, store: &Store, order: &Hold, signals: &SignalPipe) -> Result<i32, HoldError> {
         let group = GroupChoice::for_terminal();
-        let mut running = Running::start(self, order, group)?;
+        let mut running = Running::start(self, order, group, store.dir())?;
         let beat = self.beat(order, &running);
         if beat.is_late() {
             // We were stopped before the command began, and somebody who found nothing of it may
@@ -220,11 +221,17 @@ struct Running {
 }
 
 impl Running {
-    fn start(held: &Held, order: &Hold, group: GroupChoice) -> Result<Self, HoldError> {
+    /// Starts the command, in which `windlass` uses the same store unless it says otherwise.
+    fn start(
+        held: &Held,
+        order: &Hold,
+        group: GroupChoice,
+        store: &Path,
+    ) -> Result<Self, HoldError> {
         let (program, arguments) = order.command.split_first().expect("a command is never empty");
         let mut command = Command::new(program);
         command.args(arguments).env(FENCE_VARIABLE, fence(&held.tokens()));
-        command.env(MARKS, marks_with(&held.word));
+        command.env(MARKS, marks_with(&held.word)).env(STATE_VARIABLE, store);
         let start = |source| HoldError::Start { command: program.clone(), source };
         Ok(Self { child: spawn(&mut command, group).map_err(start)?, group })
     }

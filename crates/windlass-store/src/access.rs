@@ -152,6 +152,26 @@ impl Access {
     }
 }
 
+/// What a store consists of, besides copies of its database, which begin like it.
+const PARTS: [&str; 3] = ["bells", "gate", "runs"];
+const DATABASE: &str = "store.db";
+
+/// Returns whether there is something in `dir` that is no part of a store.
+pub(crate) fn holds_other_things(dir: &Path) -> io::Result<bool> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        entries => entries?,
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        let is_part = PARTS.iter().any(|part| name == *part);
+        if !is_part && !name.as_encoded_bytes().starts_with(DATABASE.as_bytes()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Shares the store in `dir` with the members of a group: the directory and all that is in it.
 pub(crate) fn share(dir: &Path, gid: u32) -> io::Result<()> {
     let mut open = vec![dir.to_owned()];

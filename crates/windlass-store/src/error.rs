@@ -33,6 +33,12 @@ pub enum StoreError {
         /// Why.
         source: io::Error,
     },
+    /// A directory that is to become a group's store holds something else.
+    #[error("{dir} holds files that are no store; name a new or empty directory", dir = dir.display())]
+    NotAStore {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The system does not tell what the store has to know about time and processes.
     #[error("the system does not tell {what}: {source}")]
     Unknown {

@@ -54,10 +54,22 @@ impl Store {
         Self::on_disk(dir, |dir| Sqlite::open_existing(dir, network))
     }
 
-    /// Makes a store in `dir` that all members of a group may use, or shares the one that is there.
+    /// Makes a store in `dir` that all members of a group may use, or shares the one that is there. A
+    /// directory that holds other things is refused, because all that is in it would become the group's.
     pub fn share(dir: &Path, network: Network, gid: u32) -> Result<Self, StoreError> {
         let at = |source| StoreError::Io { path: dir.to_owned(), source };
-        Access::create_private_dir(dir).and_then(|()| access::share(dir, gid)).map_err(at)?;
+        if access::holds_other_things(dir).map_err(at)? {
+            return Err(StoreError::NotAStore { dir: dir.to_owned() });
+        }
+        let is_new = !dir.exists();
+        let shared = Access::create_private_dir(dir).and_then(|()| access::share(dir, gid));
+        shared.map_err(|source| {
+            if is_new {
+                // Nothing is in it, so nothing is lost; else it would be taken for a store of one user.
+                let _ = std::fs::remove_dir(dir);
+            }
+            at(source)
+        })?;
         Self::open_with(dir, network)
     }
 

@@ -25,6 +25,8 @@ pub(crate) struct Attempt {
     ctx: WorkContext,
     /// Absent once it was handed back.
     body: Option<Box<dyn Body>>,
+    /// The run that it began in.
+    run: u64,
     stage: Stage,
     /// Whether it has waited, so that its task runs no other attempt meanwhile.
     has_waited: bool,
@@ -63,10 +65,11 @@ pub(crate) enum HandedIn {
 const IS_HERE: &str = "a body is here until it is handed back";
 
 impl Attempt {
-    pub(crate) fn new(ctx: WorkContext, body: Box<dyn Body>) -> Self {
+    pub(crate) fn new(ctx: WorkContext, body: Box<dyn Body>, run: u64) -> Self {
         Self {
             ctx,
             body: Some(body),
+            run,
             stage: Stage::New,
             has_waited: false,
             hooked: None,
@@ -198,8 +201,8 @@ impl Attempt {
 
     /// The attempt waits for the first time: its runner polls no other body from now on.
     pub(crate) fn begin_wait(&mut self, session: &mut Session<'_>) {
+        self.end_polling(session);
         self.has_waited = true;
-        session.state.runners.polling -= 1;
     }
 
     /// Calls the hook for success before the lock is taken, where no other end is to be expected.
@@ -264,7 +267,14 @@ impl Attempt {
 
     fn close(&mut self, session: &mut Session<'_>) {
         self.is_over = true;
-        session.state.runners.polling -= usize::from(!self.has_waited);
+        self.end_polling(session);
+    }
+
+    /// Its body is polled for the first time no longer.
+    fn end_polling(&self, session: &mut Session<'_>) {
+        if !self.has_waited {
+            session.state.runners.end_polling(self.run);
+        }
     }
 
     fn shared(&self) -> &Arc<Shared> {
@@ -291,7 +301,7 @@ impl Drop for Attempt {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(body)));
         let grant = self.ctx.grant();
         self.shared().session(|session| {
-            session.state.runners.polling -= usize::from(!self.has_waited);
+            self.end_polling(session);
             // Without its body it cannot be tried again, whatever it was asked to stop for.
             if session.apply(Input::Cancel(grant.work)).is_ok() && !self.inner().leave_to_pool() {
                 give_up(session, grant);

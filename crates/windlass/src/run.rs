@@ -53,8 +53,9 @@ struct Round {
 
 impl Run {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        shared.look().runners.threads = Handle::current().metrics().num_workers();
         let number = shared.change_run();
+        let threads = Handle::current().metrics().num_workers();
+        shared.look().runners.begin_run(number, threads);
         Self { shared, number, watchers: JoinSet::new(), is_over: false }
     }
 
@@ -81,7 +82,7 @@ impl Run {
                 }
                 // A watcher has said what it had to say; a panic came from a destructor.
                 Some(_) = self.watchers.join_next() => {}
-                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
+                () = alarm(wake) => {}
             }
         }
     }
@@ -143,11 +144,19 @@ impl Run {
     }
 }
 
+/// Ready at this time; never without one. A runtime without timers serves a run that needs none.
+async fn alarm(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
 impl Drop for Run {
     fn drop(&mut self) {
         self.shared.change_run();
         let under_way: Vec<_> = self.shared.session(|session| {
-            session.state.runners.threads = 0;
+            session.state.runners.end_run();
             if session.state.mode == Mode::Cancelling {
                 session.state.mode = Mode::Open;
             }

@@ -48,7 +48,7 @@ impl<'a> Session<'a> {
             self.tidy_up();
         }
         let wakes_run = self.wakes_run || self.needs_run();
-        let wakes_run = wakes_run && self.state.runners.threads > 0;
+        let wakes_run = wakes_run && self.state.runners.is_running();
         let readers = self.state.watchers.send();
         self.effects.wake_readers(readers);
         self.state.dropping += usize::from(self.effects.has_drops());
@@ -147,7 +147,7 @@ impl<'a> Session<'a> {
     /// Begins the next attempt, if one may begin, for a runner that is free.
     #[inline]
     pub(crate) fn begin_next(&mut self, shared: &Arc<Shared>) -> Option<Attempt> {
-        if self.state.runners.threads == 0 {
+        if !self.state.runners.is_running() {
             return None;
         }
         loop {
@@ -162,6 +162,7 @@ impl<'a> Session<'a> {
     pub(crate) fn begin_more(&mut self, shared: &Arc<Shared>) -> Vec<Attempt> {
         let mut begun = Vec::new();
         while self.state.runners.may_start_one()
+            && self.may_begin()
             && let Some(attempt) = self.begin_next(shared)
         {
             begun.push(attempt);
@@ -169,12 +170,18 @@ impl<'a> Session<'a> {
         begun
     }
 
+    /// Returns whether an attempt may begin: cheaper to know than to ask for one in vain.
+    fn may_begin(&mut self) -> bool {
+        let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
+        self.state.engine.may_begin(tree)
+    }
+
     fn start(&mut self, shared: &Arc<Shared>, grant: Grant) -> Attempt {
-        self.state.runners.polling += 1;
+        let run = self.state.runners.begin_polling();
         let attempt = Arc::new(AttemptShared::new(Arc::clone(shared), self.now));
         let body = self.state.known(grant.work).start(Arc::clone(&attempt));
         let ctx = WorkContext { id: grant.work, attempt: grant.attempt, inner: attempt };
-        Attempt::new(ctx, body)
+        Attempt::new(ctx, body, run)
     }
 
     /// The attempt is over for the driver, and its entry is ready for the next one.

@@ -49,15 +49,42 @@ pub(crate) enum Mode {
 /// The tasks that poll bodies, one at a time each.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Runners {
-    /// How many poll a body that has not waited yet, or are about to.
-    pub(crate) polling: usize,
+    /// The run that they belong to. Those of an earlier run may be left, on another runtime even.
+    run: u64,
+    /// How many of this run poll a body that has not waited yet, or are about to.
+    polling: usize,
     /// How many may do so at once: as many as the runtime has threads; none while there is no run.
-    pub(crate) threads: usize,
+    threads: usize,
     /// When the run looks again by itself.
     pub(crate) alarm: Option<Timestamp>,
 }
 
 impl Runners {
+    /// A run begins on a runtime with so many threads.
+    pub(crate) fn begin_run(&mut self, run: u64, threads: usize) {
+        *self = Self { run, polling: 0, threads, alarm: None };
+    }
+
+    /// The run is over, and nothing more begins.
+    pub(crate) fn end_run(&mut self) {
+        self.threads = 0;
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.threads > 0
+    }
+
+    /// A runner is about to poll a body. Returns its run.
+    pub(crate) fn begin_polling(&mut self) -> u64 {
+        self.polling += 1;
+        self.run
+    }
+
+    /// A runner of `run` polls its body no longer, or the body waits.
+    pub(crate) fn end_polling(&mut self, run: u64) {
+        self.polling -= usize::from(run == self.run);
+    }
+
     /// Returns whether a thread may be without a runner.
     pub(crate) fn may_start_one(&self) -> bool {
         self.polling < self.threads

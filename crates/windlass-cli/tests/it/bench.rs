@@ -129,8 +129,10 @@ pub(crate) fn eventually(what: &str, holds: impl Fn() -> bool) {
 
 /// Whether the process runs; one that only waits to be reaped has no command line any more.
 pub(crate) fn runs(pid: &str) -> bool {
-    let line = fs::read(format!("/proc/{}/cmdline", pid.trim()));
-    line.is_ok_and(|line| !line.is_empty())
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    // Behind the name, which may contain anything. One that has ended waits to be reaped.
+    let state = stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 pub(crate) fn stdout(output: &Output) -> String {

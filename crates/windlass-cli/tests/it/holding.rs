@@ -178,3 +178,13 @@ fn bad_usage_is_told_before_anything_runs() {
     let output = bench.call(&["lock", "a/../b 🚀", "--", "true"]);
     assert!(output.status.success(), "{}", stderr(&output));
 }
+
+#[test]
+fn a_command_under_a_lock_finds_the_store_of_that_lock() {
+    let bench = Bench::new();
+    let elsewhere = bench.path("elsewhere").display().to_string();
+    let check = "exec \"$WINDLASS\" lock check x --token \"$WINDLASS_FENCE\"";
+    let mut command = bench.command(&["--state", &elsewhere, "lock", "x", "--", "sh", "-c", check]);
+    let output = command.env_remove("WINDLASS_STATE").output().expect("the binary runs");
+    assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+}

@@ -322,3 +322,17 @@ fn what_a_run_leaves_in_an_open_directory_is_for_its_owner_alone() {
         assert_eq!(found.mode() & 0o7777, expected, "{}", path.display());
     }
 }
+
+#[test]
+fn a_directory_that_holds_other_things_becomes_no_groups_store() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("project")).expect("a directory");
+    bench.write("project/tool", "#!/bin/sh\n");
+    let before = bench.path("project/tool").metadata().expect("a file").mode();
+    let gid = fs::metadata(bench.path("project")).expect("a directory").gid().to_string();
+    let project = bench.path("project").display().to_string();
+    let output = bench.call(&["store", "init", "--state", &project, "--group", &gid]);
+    assert_eq!(output.status.code(), Some(69), "{}", stderr(&output));
+    assert!(stderr(&output).contains("holds files that are no store"), "{}", stderr(&output));
+    assert_eq!(bench.path("project/tool").metadata().expect("a file").mode(), before);
+}

@@ -353,3 +353,26 @@ async fn a_body_that_first_waits_when_its_runner_has_used_up_its_turn_is_woken()
         assert!(ended.is_ok(), "after {before} others");
     }
 }
+
+#[test]
+fn what_a_dropped_run_has_left_on_another_runtime_takes_no_thread_from_the_next() {
+    within(secs(20), || {
+        let runtime = || tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let (first, second) = (runtime(), runtime());
+        let mut scheduler = scheduler(4);
+        add(&scheduler, ok("left behind"));
+        first.block_on(async {
+            let mut run = pin!(scheduler.run_until_done());
+            assert!(poll_once(&mut run).is_pending());
+        });
+        let value = second.block_on(async move {
+            let handle = scheduler.handle();
+            tokio::spawn(async move {
+                scheduler.run_until_cancelled(CancellationToken::new()).await;
+            });
+            handle.execute(work_fn("next", |_| async { Ok(7) })).await
+        });
+        assert_eq!(*value.expect("it runs"), 7);
+        drop(first);
+    });
+}
