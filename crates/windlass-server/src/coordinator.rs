@@ -86,6 +86,8 @@ pub struct Coordinator {
     inbox: Vec<News>,
     /// Why attempts ended as they did, and steps after them, until that is shown.
     whys: BTreeMap<(WorkId, u32), String>,
+    /// Attempts that were lost with an earlier leader, and were not reported yet.
+    lost: BTreeSet<(WorkId, u32)>,
     /// For how many changes that are not shown yet it was noted why, where that has to be.
     explained: usize,
     /// What else there is to tell.
@@ -334,6 +336,7 @@ impl Coordinator {
             tell,
             inbox: vec![News::Rang],
             whys: BTreeMap::new(),
+            lost: BTreeSet::new(),
             explained: 0,
             notices: Vec::new(),
             refused: BTreeSet::new(),

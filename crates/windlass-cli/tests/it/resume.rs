@@ -213,3 +213,17 @@ fn output_of_an_attempt_that_was_interrupted_is_not_printed_again() {
         assert_eq!(stdout(&bench.call(&["log", "last/only@1"])), "from 1\n", "it is in its log");
     }
 }
+
+#[test]
+fn a_lost_step_whose_deadline_has_passed_says_so() {
+    let bench = Bench::new();
+    let flow = format!("deadline = '1s'\n[step.only]\nrun = '{MURDER}'\n");
+    bench.write("flow.toml", &flow);
+    assert!(!bench.call(&["run", "flow.toml"]).status.success());
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let resumed = resume(&bench);
+    assert_eq!(resumed.status.code(), Some(124), "{}", stderr(&resumed));
+    assert!(stderr(&resumed).contains("only: failed: past the deadline"), "{}", stderr(&resumed));
+    let shown = stdout(&bench.call(&["show", "last"]));
+    assert!(shown.contains("past the deadline of the run"), "{shown}");
+}

@@ -123,8 +123,7 @@ impl Coordinator {
         let step = self.schedule.step(grant.work).name.clone();
         let (began, now) = (self.schedule.began_attempt(grant.work), self.schedule.now());
         self.schedule.lose(grant);
-        let why = format!("attempt {} was interrupted", grant.attempt);
-        self.whys.insert((grant.work, grant.attempt), why);
+        self.lost.insert((grant.work, grant.attempt));
         let record = AttemptRecord {
             work: grant.work,
             attempt: grant.attempt,

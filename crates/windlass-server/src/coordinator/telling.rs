@@ -78,6 +78,9 @@ impl Coordinator {
         // that a step waits anew, and that it is blocked again.
         let why = match state {
             WorkState::Running => None,
+            WorkState::Pending if self.lost.remove(&(work, attempt)) => {
+                Some(format!("attempt {attempt} was interrupted"))
+            }
             _ => self.whys.remove(&(work, attempt)),
         };
         let why = match to {
