@@ -41,6 +41,8 @@ pub struct Dag {
     links: Column<Link>,
     /// The first link that is free for use again; the others follow by `next_out`.
     free: Option<LinkId>,
+    /// Whether an edge was ever added whose source had ended before: such an edge is known to its target only.
+    has_settled: bool,
 }
 
 /// What the end of a source has to be for an edge to be met.
@@ -309,6 +311,7 @@ impl Dag {
         kind: EdgeKind,
         said: Verdict,
     ) {
+        self.has_settled = true;
         let role = Role::Settled;
         let id = self.store(Link { ends: 1, said, ..Link::new(from, to, kind, role) });
         self.append_incoming(to, id);

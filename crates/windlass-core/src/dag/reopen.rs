@@ -5,21 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Count, Dag, EdgeError, EdgeKind, Link, LinkId, Role, Verdict};
 
 impl Dag {
-    /// Whoever follows `source`, at any distance, and `source` itself, in the order of their numbers.
-    /// Looks at every edge.
+    /// Returns the nodes that follow `source`, at any distance, and `source` itself, in the order of their
+    /// numbers. Looks at every edge of the graph if a node was ever added behind one that had ended.
     pub(crate) fn followers(&self, source: usize) -> Vec<usize> {
+        if !self.has_settled {
+            return reachable(source, |node| self.targets(node).map(|edge| edge.node).collect());
+        }
         let mut targets: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (node, _) in self.nodes.iter() {
             self.sources(node).for_each(|edge| targets.entry(edge.node).or_default().push(node));
         }
-        let mut found = BTreeSet::new();
-        let mut open = vec![source];
-        while let Some(node) = open.pop() {
-            if found.insert(node) {
-                open.extend(targets.get(&node).into_iter().flatten());
-            }
-        }
-        found.into_iter().collect()
+        reachable(source, |node| targets.get(&node).cloned().unwrap_or_default())
     }
 
     /// The edges out of `node`, which has ended and is about to be forgotten, remember what they say.
@@ -80,4 +76,16 @@ impl Dag {
         link.ends += 1;
         self.append_outgoing(from, id);
     }
+}
+
+/// Returns `source` and all that can be reached from it, in the order of their numbers.
+fn reachable(source: usize, targets: impl Fn(usize) -> Vec<usize>) -> Vec<usize> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![source];
+    while let Some(node) = open.pop() {
+        if found.insert(node) {
+            open.extend(targets(node));
+        }
+    }
+    found.into_iter().collect()
 }

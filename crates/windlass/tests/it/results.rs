@@ -1,6 +1,7 @@
 //! What works bring, and what is left of them after their end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::time::sleep;
@@ -479,4 +480,22 @@ async fn an_error_whose_text_panics_is_the_works_panic() {
         assert_eq!((seen.attempts, seen.last_error.as_deref()), (1, error));
         assert!(scheduler.take_work(work).is_some(), "its body is as good as any");
     }
+}
+
+/// The processor time of twenty works tried again, of so many that have failed.
+async fn reopens_take(works: usize) -> Duration {
+    let mut scheduler = scheduler(4);
+    let failed: Vec<_> = (0..works).map(|_| add(&scheduler, fails("fails"))).collect();
+    scheduler.run_until_done().await;
+    let start = processor_time();
+    for work in &failed[..20] {
+        scheduler.reopen(*work).expect("it has failed");
+    }
+    processor_time() - start
+}
+
+#[tokio::test]
+async fn the_cost_of_trying_one_work_again_does_not_grow_with_their_number() {
+    let (few, many) = (reopens_take(200).await, reopens_take(20_000).await);
+    assert!(many < few * 20, "100 times as many works: {few:?}, then {many:?}");
 }
