@@ -5,6 +5,7 @@ use crate::ageing::Ageing;
 use crate::capacity::{CapacityTree, SLOTS};
 use crate::fact::Transition;
 use crate::input::{More, Outcome};
+use crate::rate::Rate;
 
 mod families;
 mod reasons;
@@ -249,7 +250,7 @@ fn an_engine_keeps_its_own_time_under_another_clock() {
         bench.apply(Input::Cancel(works[0])).expect("it waits");
         transfer(&mut bench, &ResourceCost::of([("cpu", 1)]).expect("a name"), there);
         let (amount, per) = (Amount::from(1), Duration::from_secs(1));
-        let rate = crate::Rate { amount, per, burst: amount };
+        let rate = Rate { amount, per, burst: amount };
         bench.capacity.set_rate(CapacityTree::ROOT, "cpu", rate, there).expect("it makes sense");
         let _ = bench.start();
         let cost = ResourceCost::of([("cpu", 1)]).expect("a name");
@@ -278,4 +279,23 @@ fn the_first_in_line_is_exact_once_time_has_passed() {
     let urgent = add(&mut bench, 7);
     bench.apply(Input::Tick).expect("time may pass");
     assert_eq!(bench.engine.first_in_line(), Some(urgent), "7 against 1 + 5, not 1 + 36 000");
+}
+
+#[test]
+fn what_time_brings_next_is_asked_for_after_a_work_has_taken_what_it_brought() {
+    let mut bench = Bench::new(9);
+    let rate =
+        Rate { amount: Amount::from(1), per: Duration::from_millis(10), burst: Amount::from(1) };
+    let set = bench.capacity.set_rate(CapacityTree::ROOT, "calls", rate, bench.now);
+    set.expect("a rate that makes sense");
+    let call = ResourceCost::new().with("calls", Amount::from(1));
+    let cost = bench.engine.cost(&bench.capacity, &call).expect("it can be had");
+    for _ in 0..3 {
+        bench.call(|engine, world| engine.submit(world, Submission::of(cost))).expect("accepted");
+    }
+    assert!(bench.call(Engine::begin_next).is_some() && bench.call(Engine::begin_next).is_none());
+    bench.now = Timestamp::from_millis(10);
+    assert!(bench.call(Engine::begin_next).is_some(), "one call has come");
+    let asks_again = bench.engine.may_begin(&bench.capacity);
+    assert!(asks_again || bench.engine.next_wakeup().is_some(), "the third one is not forgotten");
 }
