@@ -1,4 +1,4 @@
-//! Names of events, `a:b:c`, and patterns that match them by whole segments.
+//! Resolver of events, `a:b:c`, and patterns that match them by whole segments.
 //!
 //! `*` stands for one segment, a trailing `**` for any number of them, also none.
 
@@ -20,18 +20,18 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventPattern {
     segments: Vec<Segment>,
-    tail: Tail,
+    trailing: Trailing,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Segment {
-    Exactly(String),
+    Literal(String),
     Any,
 }
 
 /// What may follow the segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tail {
+enum Trailing {
     Nothing,
     Anything,
 }
@@ -68,9 +68,9 @@ impl EventPattern {
         let head = self.segments.iter().all(|segment| match (segment, rest.next()) {
             (_, None) => false,
             (Segment::Any, Some(_)) => true,
-            (Segment::Exactly(text), Some(given)) => text == given,
+            (Segment::Literal(text), Some(given)) => text == given,
         });
-        head && (self.tail == Tail::Anything || rest.next().is_none())
+        head && (self.trailing == Trailing::Anything || rest.next().is_none())
     }
 }
 
@@ -78,13 +78,13 @@ impl FromStr for EventPattern {
     type Err = EventPatternError;
 
     fn from_str(text: &str) -> Result<Self, EventPatternError> {
-        let (head, tail) = match text.strip_suffix("**") {
-            Some("") => return Ok(Self { segments: Vec::new(), tail: Tail::Anything }),
-            Some(head) if head.ends_with(':') => (&head[..head.len() - 1], Tail::Anything),
-            _ => (text, Tail::Nothing),
+        let (head, trailing) = match text.strip_suffix("**") {
+            Some("") => return Ok(Self { segments: Vec::new(), trailing: Trailing::Anything }),
+            Some(head) if head.ends_with(':') => (&head[..head.len() - 1], Trailing::Anything),
+            _ => (text, Trailing::Nothing),
         };
         let segments = head.split(':').map(|part| segment(text, part)).collect::<Result<_, _>>()?;
-        Ok(Self { segments, tail })
+        Ok(Self { segments, trailing })
     }
 }
 
@@ -94,7 +94,7 @@ fn segment(text: &str, part: &str) -> Result<Segment, EventPatternError> {
         "*" => Ok(Segment::Any),
         "**" => Err(EventPatternError::InnerDoubleStar { text: text.to_owned() }),
         _ if part.contains('*') => Err(EventPatternError::PartialStar { segment: part.to_owned() }),
-        _ => Ok(Segment::Exactly(part.to_owned())),
+        _ => Ok(Segment::Literal(part.to_owned())),
     }
 }
 
@@ -103,11 +103,11 @@ impl fmt::Display for EventPattern {
         let mut parts: Vec<&str> = Vec::new();
         for segment in &self.segments {
             parts.push(match segment {
-                Segment::Exactly(text) => text,
+                Segment::Literal(text) => text,
                 Segment::Any => "*",
             });
         }
-        if self.tail == Tail::Anything {
+        if self.trailing == Trailing::Anything {
             parts.push("**");
         }
         f.write_str(&parts.join(":"))

@@ -17,7 +17,7 @@ pub(crate) use value::{
 };
 
 use crate::plan::OnFailure;
-use crate::written::{Entries, Given};
+use crate::spanned::{Entries, Field};
 
 /// A Windlass workflow: steps that depend on each other, and the limits under which they run.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -25,47 +25,47 @@ use crate::written::{Entries, Given};
 #[schemars(title = "Windlass workflow", extend("anyOf" = [{ "required": ["step"] }, { "required": ["guard"] }]))]
 pub(crate) struct File {
     /// What the workflow is called. Default: the file's name.
-    pub(crate) name: Given<String>,
+    pub(crate) name: Field<String>,
     /// How many steps may run at once. Default: one per CPU.
     #[schemars(range(min = 1))]
-    pub(crate) concurrency: Given<i64>,
+    pub(crate) concurrency: Field<i64>,
     /// How long the whole run may take, such as "2h".
-    pub(crate) deadline: Given<String>,
+    pub(crate) deadline: Field<String>,
     /// What happens to the other steps when one fails: finish (independent ones go on), stop
     /// (nothing new starts) or cancel (running ones are ended too).
-    pub(crate) on_failure: Given<OnFailure>,
+    pub(crate) on_failure: Field<OnFailure>,
     /// How much of what one attempt, or a hook, prints is kept, its beginning and its end, such as
     /// "100M". Default: "1G".
-    pub(crate) log_limit: Given<Quantity>,
+    pub(crate) log_limit: Field<Quantity>,
     /// Parameters, given on the command line as -p name=value: a default value, or a table.
-    pub(crate) params: Given<Entries<ParamEntry>>,
+    pub(crate) params: Field<Entries<ParamEntry>>,
     /// Environment variables for every step and every hook.
-    pub(crate) env: Given<Entries<Scalar>>,
+    pub(crate) env: Field<Entries<Scalar>>,
     /// What every step has unless it says otherwise.
-    pub(crate) defaults: Given<DefaultsTable>,
+    pub(crate) defaults: Field<DefaultsTable>,
     /// Anything countable that the steps of this run share.
-    pub(crate) resource: Given<Entries<ResourceEntry>>,
-    /// Slots that are shared with all runs and scripts that use the same store.
-    pub(crate) semaphore: Given<Entries<SemaphoreTable>>,
+    pub(crate) resource: Field<Entries<ResourceEntry>>,
+    /// SemaphoreSlots that are shared with all runs and scripts that use the same store.
+    pub(crate) semaphore: Field<Entries<SemaphoreTable>>,
     /// Conditions that must hold before or after a step.
-    pub(crate) guard: Given<Entries<GuardTable>>,
+    pub(crate) guard: Field<Entries<GuardTable>>,
     /// Commands for the end of a run, and for a guard that needs a person.
-    pub(crate) on: Given<HooksTable>,
+    pub(crate) on: Field<HooksTable>,
     /// The steps.
     #[schemars(length(min = 1))]
-    pub(crate) step: Given<Entries<StepTable>>,
+    pub(crate) step: Field<Entries<StepTable>>,
 }
 
-/// Slots that are shared with all runs and scripts that use the same store.
+/// SemaphoreSlots that are shared with all runs and scripts that use the same store.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Semaphore", extend("required" = ["capacity"]))]
 pub(crate) struct SemaphoreTable {
     /// How many slots there are.
     #[schemars(range(min = 1))]
-    pub(crate) capacity: Given<i64>,
+    pub(crate) capacity: Field<i64>,
     /// After how long without a sign of life a holder counts as gone, such as "60s".
-    pub(crate) heartbeat_timeout: Given<String>,
+    pub(crate) heartbeat_timeout: Field<String>,
 }
 
 /// Commands for the end of a run, and for a guard that needs a person.
@@ -74,11 +74,11 @@ pub(crate) struct SemaphoreTable {
 #[schemars(rename = "Hooks")]
 pub(crate) struct HooksTable {
     /// Runs when every step has succeeded or was skipped.
-    pub(crate) success: Given<OneOrMany>,
+    pub(crate) success: Field<OneOrMany>,
     /// Runs when the run has failed.
-    pub(crate) failure: Given<OneOrMany>,
+    pub(crate) failure: Field<OneOrMany>,
     /// Runs when a guard with on_timeout = "escalate" has timed out.
-    pub(crate) escalate: Given<OneOrMany>,
+    pub(crate) escalate: Field<OneOrMany>,
     /// How long each of them may take before it is ended. Default: "30s".
-    pub(crate) timeout: Given<String>,
+    pub(crate) timeout: Field<String>,
 }

@@ -33,7 +33,7 @@ pub enum GraphFormat {
 /// let text = "[step.a]\nrun = 'true'\n[step.b]\nrun = 'true'\nafter = ['a']";
 /// let workflow = windlass_workflow::parse("flow.toml", text)?;
 /// assert_eq!(graph(workflow.plan(), GraphFormat::Text), "● a\n╰─● b\n");
-/// # Ok::<(), windlass_workflow::Mistakes>(())
+/// # Ok::<(), windlass_workflow::ParseErrors>(())
 /// ```
 #[must_use]
 pub fn graph(plan: &Plan, format: GraphFormat) -> String {

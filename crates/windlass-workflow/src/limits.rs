@@ -11,4 +11,4 @@ pub const STEPS: usize = 1_000_000;
 /// The most edges between the steps of a workflow.
 pub const EDGES: usize = 5_000_000;
 /// The most mistakes, and the most warnings, that are kept; the rest is counted.
-pub const MISTAKES: usize = 100;
+pub const DIAGNOSTICS: usize = 100;

@@ -9,7 +9,7 @@ use thiserror::Error;
 use windlass_core::{nearest, some_of};
 
 /// How many parameters are told to somebody who gave a value to one that there is not.
-const TOLD: usize = 10;
+const MAX_LISTED: usize = 10;
 
 /// A parameter of a workflow.
 ///
@@ -148,7 +148,10 @@ fn suggestion(nearest: &Option<String>, known: &[String]) -> String {
         (Some(name), _) => format!("; did you mean `{name}`?"),
         (None, []) => "; it has none".to_owned(),
         (None, known) => {
-            format!("; its parameters are {}", some_of(known.iter().map(String::as_str), TOLD))
+            format!(
+                "; its parameters are {}",
+                some_of(known.iter().map(String::as_str), MAX_LISTED)
+            )
         }
     }
 }
@@ -168,7 +171,7 @@ fn listed(choices: &[String]) -> String {
 /// let errors = workflow.bind([("brnach", "dev")]).unwrap_err();
 /// let said = "the workflow has no parameter `brnach`; did you mean `branch`?";
 /// assert_eq!(errors.to_string(), said);
-/// # Ok::<(), windlass_workflow::Mistakes>(())
+/// # Ok::<(), windlass_workflow::ParseErrors>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub struct ParamErrors(pub Vec<ParamError>);

@@ -9,9 +9,9 @@ mod declared;
 mod defaults;
 mod each;
 mod edges;
-mod fixed;
 mod guards;
 mod index;
+mod literals;
 mod outputs;
 mod params;
 mod resources;
@@ -22,41 +22,46 @@ mod values;
 
 use std::collections::BTreeMap;
 
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
 use crate::file::{File, HooksTable};
-use crate::mistake::Mistake;
-use crate::notes::Notes;
-use crate::order;
 use crate::param::Param;
 use crate::plan::{Hooks, Plan};
 use crate::script::{Command, Shell};
 use crate::step::Step;
-use declared::Declared;
+use crate::topology;
+use declared::DeclaredSteps;
 pub(crate) use declared::no_steps;
-use texts::{Scope, Texts};
+use texts::{NameScope, TextReader};
 
 /// How much of a log is kept where the file does not say.
 const LOG_LIMIT_BYTES: u64 = 1 << 30;
 
 /// The plan of a file, and its parameters. Means nothing if mistakes were told.
-pub(crate) fn plan(file: &str, text: &str, written: &File, notes: &Notes) -> (Plan, Vec<Param>) {
-    let params = params::params(written, notes);
-    let each = fixed::EachTexts::new(written, text, notes);
-    let declared = Declared::all(written, &each, notes);
-    let texts = Texts::new(text, notes, &params, &declared);
-    let resources = resources::resources(written, notes);
-    let semaphores = resources::semaphores(written, notes);
+pub(crate) fn plan(
+    file: &str,
+    text: &str,
+    written: &File,
+    diagnostics: &Diagnostics,
+) -> (Plan, Vec<Param>) {
+    let params = params::params(written, diagnostics);
+    let each = literals::EachValueReader::new(written, text, diagnostics);
+    let declared = DeclaredSteps::all(written, &each, diagnostics);
+    let texts = TextReader::new(text, diagnostics, &params, &declared);
+    let resources = resources::resources(written, diagnostics);
+    let semaphores = resources::semaphores(written, diagnostics);
     let guards = guards::guards(written, &texts, &declared);
     let known = index::Known { resources: &resources, semaphores: &semaphores, guards: &guards };
     let env = defaults::env(written, &texts);
-    let log_limit = amounts::log_limit(&written.log_limit, "`log_limit`", notes);
+    let log_limit = amounts::log_limit(&written.log_limit, "`log_limit`", diagnostics);
     let log_limit = log_limit.unwrap_or(LOG_LIMIT_BYTES);
     let steps = steps::steps(written, &texts, &declared, &known, (&env, log_limit));
     let steps = in_order(steps, &texts, &declared);
     let plan = Plan {
-        name: name(file, written, notes),
+        name: name(file, written, diagnostics),
         params: BTreeMap::new(),
-        concurrency: concurrency(written, notes),
-        deadline: times::some_time(&written.deadline, "`deadline`", notes),
+        concurrency: concurrency(written, diagnostics),
+        deadline: times::some_time(&written.deadline, "`deadline`", diagnostics),
         on_failure: written.on_failure.value().copied().unwrap_or_default(),
         log_limit,
         hooks: written.on.value().map(|table| hooks(table, &texts)).unwrap_or_default(),
@@ -66,39 +71,40 @@ pub(crate) fn plan(file: &str, text: &str, written: &File, notes: &Notes) -> (Pl
         guards,
         steps,
     };
-    if notes.count() == 0 {
+    if diagnostics.error_count() == 0 {
         params::warn_unused(written, &texts);
-        fixed::warn(written, &texts);
+        literals::warn(written, &texts);
     }
     (plan, params)
 }
 
-fn name(file: &str, written: &File, notes: &Notes) -> String {
-    let Some((name, span)) = written.name.placed() else {
+fn name(file: &str, written: &File, diagnostics: &Diagnostics) -> String {
+    let Some((name, span)) = written.name.with_span() else {
         let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
         return name.strip_suffix(".toml").unwrap_or(name).to_owned();
     };
     if name.trim().is_empty() {
         let help = "leave `name` out to call it after its file";
-        notes.mistake(Mistake::new(span, "the workflow's name is empty", "no name").help(help));
+        diagnostics
+            .error(Diagnostic::new(span, "the workflow's name is empty", "no name").help(help));
     }
     name.clone()
 }
 
-fn concurrency(written: &File, notes: &Notes) -> Option<u32> {
-    let (&number, span) = written.concurrency.placed()?;
+fn concurrency(written: &File, diagnostics: &Diagnostics) -> Option<u32> {
+    let (&number, span) = written.concurrency.with_span()?;
     let slots = u32::try_from(number).ok().filter(|&slots| slots > 0);
     if slots.is_none() {
         let message = format!("`concurrency` is {number}, so no step could ever run");
         let help = "write 1 or more, or leave it out for one step per CPU";
-        notes.mistake(Mistake::new(span, message, "not a number of steps").help(help));
+        diagnostics.error(Diagnostic::new(span, message, "not a number of steps").help(help));
     }
     slots
 }
 
-fn hooks(table: &HooksTable, texts: &Texts<'_>) -> Hooks {
+fn hooks(table: &HooksTable, texts: &TextReader<'_>) -> Hooks {
     let hook = |written: &_, name: &str| -> Option<Command> {
-        let scope = Scope::run(format!("the hook `on.{name}`"));
+        let scope = NameScope::run(format!("the hook `on.{name}`"));
         values::command(written, &scope, &Shell::default(), texts)
     };
     Hooks {
@@ -109,7 +115,7 @@ fn hooks(table: &HooksTable, texts: &Texts<'_>) -> Hooks {
             &table.timeout,
             "`on.timeout`",
             "leave the key out for 30 s",
-            texts.notes,
+            texts.diagnostics,
         ),
     }
 }
@@ -117,22 +123,22 @@ fn hooks(table: &HooksTable, texts: &Texts<'_>) -> Hooks {
 /// The steps behind those they follow, once that is possible and everything they refer to is
 /// upstream.
 fn in_order(
-    steps: Vec<(Step, edges::Places)>,
-    texts: &Texts<'_>,
-    declared: &Declared<'_>,
+    steps: Vec<(Step, edges::EdgeSpans)>,
+    texts: &TextReader<'_>,
+    declared: &DeclaredSteps<'_>,
 ) -> Vec<Step> {
     let (mut steps, places): (Vec<_>, Vec<_>) = steps.into_iter().unzip();
     let sources: Vec<Vec<usize>> =
         steps.iter().map(|step| step.after.iter().map(|edge| edge.step).collect()).collect();
-    match order::sorted(&sources) {
+    match topology::sorted(&sources) {
         Err(cycles) => {
             for cycle in &cycles {
-                texts.notes.mistake(edges::cycle(cycle, &steps, &places));
+                texts.diagnostics.error(edges::cycle(cycle, &steps, &places));
             }
         }
         Ok(order) => {
             outputs::check(texts, declared, &sources, &order);
-            steps = order::rearranged(steps, &order);
+            steps = topology::reordered(steps, &order);
         }
     }
     steps

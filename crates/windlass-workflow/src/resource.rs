@@ -85,7 +85,7 @@ impl ResourceKind {
 /// a busy machine.
 pub const SHORTEST_HEARTBEAT_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Slots that are shared with everything else on the machine.
+/// SemaphoreSlots that are shared with everything else on the machine.
 ///
 /// ```
 /// let text = "[semaphore.pool]\ncapacity = 4\n[step.a]\nrun = 'true'\nsemaphore = { pool = 2 }";

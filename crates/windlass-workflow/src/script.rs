@@ -37,7 +37,7 @@ impl fmt::Display for Command {
     /// As it was written.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Command::Script(script) => f.write_str(script.text.written()),
+            Command::Script(script) => f.write_str(script.text.source()),
             Command::List(arguments) => {
                 let arguments: Vec<_> = arguments.iter().map(Template::to_string).collect();
                 f.write_str(&arguments.join(" "))

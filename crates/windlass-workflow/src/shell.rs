@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-use crate::template::Names;
+use crate::template::Resolver;
 use crate::variable::Variable;
 
 pub use self::plain::plain_words;
@@ -30,12 +30,12 @@ pub use self::plain::plain_words;
 ///     r#"test "${WINDLASS_V_env}" = prod && echo "to ${WINDLASS_V_env}""#
 /// );
 /// assert_eq!(text.variables(), [Variable::Param("env".to_owned())]);
-/// # Ok::<(), windlass_workflow::Misplaced>(())
+/// # Ok::<(), windlass_workflow::MisplacedValue>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShellText {
     pub(crate) text: String,
-    pub(crate) written: String,
+    pub(crate) source: String,
     pub(crate) variables: Vec<Variable>,
 }
 
@@ -45,14 +45,14 @@ impl ShellText {
     pub fn parse(
         text: &str,
         known: impl FnMut(&str) -> Option<Variable>,
-    ) -> Result<Self, Misplaced> {
+    ) -> Result<Self, MisplacedValue> {
         let mut names = FirstRefused { known, refused: None };
         let rewritten = Self::parse_with(text, &mut names);
         rewritten.ok_or_else(|| names.refused.expect("a text without refusals is rewritten"))
     }
 
     /// As [`ShellText::parse`]; `names` is told of every `{name}` that is refused.
-    pub(crate) fn parse_with(text: &str, names: &mut impl ShellNames) -> Option<Self> {
+    pub(crate) fn parse_with(text: &str, names: &mut impl ShellResolver) -> Option<Self> {
         lexer::rewrite(text, names)
     }
 
@@ -64,8 +64,8 @@ impl ShellText {
 
     /// The text as it was written, to show to people.
     #[must_use]
-    pub fn written(&self) -> &str {
-        &self.written
+    pub fn source(&self) -> &str {
+        &self.source
     }
 
     /// What must be in the environment, each under its
@@ -77,18 +77,18 @@ impl ShellText {
 }
 
 /// What the names in shell text refer to, and what happens to those that are refused.
-pub(crate) trait ShellNames: Names {
+pub(crate) trait ShellResolver: Resolver {
     /// A name that was looked up stands where no value can.
-    fn refuse(&mut self, misplaced: Misplaced);
+    fn refuse(&mut self, misplaced: MisplacedValue);
 }
 
 struct FirstRefused<K> {
     known: K,
-    refused: Option<Misplaced>,
+    refused: Option<MisplacedValue>,
 }
 
-impl<K: FnMut(&str) -> Option<Variable>> Names for FirstRefused<K> {
-    fn look_up(&mut self, name: &str, _: Range<usize>) -> Option<Variable> {
+impl<K: FnMut(&str) -> Option<Variable>> Resolver for FirstRefused<K> {
+    fn resolve(&mut self, name: &str, _: Range<usize>) -> Option<Variable> {
         (self.known)(name)
     }
 
@@ -97,8 +97,8 @@ impl<K: FnMut(&str) -> Option<Variable>> Names for FirstRefused<K> {
     }
 }
 
-impl<K: FnMut(&str) -> Option<Variable>> ShellNames for FirstRefused<K> {
-    fn refuse(&mut self, misplaced: Misplaced) {
+impl<K: FnMut(&str) -> Option<Variable>> ShellResolver for FirstRefused<K> {
+    fn refuse(&mut self, misplaced: MisplacedValue) {
         self.refused.get_or_insert(misplaced);
     }
 }
@@ -106,29 +106,29 @@ impl<K: FnMut(&str) -> Option<Variable>> ShellNames for FirstRefused<K> {
 /// A `{v}` stands where its value could be read as something else than a value.
 ///
 /// ```
-/// use windlass_workflow::{ShellPlace, ShellText, Variable};
+/// use windlass_workflow::{ShellContext, ShellText, Variable};
 ///
 /// let known = |name: &str| Some(Variable::Param(name.to_owned()));
 /// let misplaced = ShellText::parse("echo `date {v}`", known).unwrap_err();
 /// assert_eq!(misplaced.range, 11..14);
-/// assert_eq!(misplaced.place, ShellPlace::Backquotes);
+/// assert_eq!(misplaced.place, ShellContext::Backquotes);
 /// assert_eq!(misplaced.place.advice(), "write $( ) in place of the backquotes");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{{{name}}}` stands {place}")]
-pub struct Misplaced {
+pub struct MisplacedValue {
     /// What stands between the braces.
     pub name: String,
     /// Where in the text, braces included.
     pub range: Range<usize>,
     /// In what.
-    pub place: ShellPlace,
+    pub place: ShellContext,
 }
 
 /// Where in shell text no value can be put in safely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum ShellPlace {
+pub enum ShellContext {
     /// `${ … }`.
     #[error("inside `${{ }}`")]
     Parameter,
@@ -161,22 +161,22 @@ pub enum ShellPlace {
     CaseInSubstitution,
 }
 
-impl ShellPlace {
+impl ShellContext {
     /// What to write instead.
     #[must_use]
     pub fn advice(self) -> &'static str {
         match self {
-            ShellPlace::Backquotes => "write $( ) in place of the backquotes",
-            ShellPlace::QuotedHereDocument => {
+            ShellContext::Backquotes => "write $( ) in place of the backquotes",
+            ShellContext::QuotedHereDocument => {
                 "leave out the quotes around the end mark, or write {{name}} for the text {name}"
             }
-            ShellPlace::EndMark => "use a fixed word as the end mark",
-            ShellPlace::Brackets => "write $(( )) for arithmetic, and \\$[ for the text $[",
-            ShellPlace::Duplication => "write > {name} 2>&1 in place of >& {name}",
-            ShellPlace::CaseInSubstitution => {
+            ShellContext::EndMark => "use a fixed word as the end mark",
+            ShellContext::Brackets => "write $(( )) for arithmetic, and \\$[ for the text $[",
+            ShellContext::Duplication => "write > {name} 2>&1 in place of >& {name}",
+            ShellContext::CaseInSubstitution => {
                 "write the patterns of `case` with both parentheses, as in (a)"
             }
-            ShellPlace::Arithmetic | ShellPlace::Subscript => {
+            ShellContext::Arithmetic | ShellContext::Subscript => {
                 "some shells run commands found in a value here; check that it is a number first: \
                  n={name}; case $n in *[!0-9]*) exit 1;; esac"
             }

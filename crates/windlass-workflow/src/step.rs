@@ -51,7 +51,7 @@ pub struct Step {
     /// The locks that it holds while it runs, taken together or not at all.
     pub locks: Vec<Template>,
     /// The semaphores that it holds slots of while it runs.
-    pub semaphores: Vec<Slots>,
+    pub semaphores: Vec<SemaphoreSlots>,
     /// The places in [`Plan::guards`](crate::Plan::guards) of those that must pass first.
     pub guards: Vec<usize>,
     /// The places in [`Plan::guards`](crate::Plan::guards) of those that must pass afterwards.
@@ -113,9 +113,9 @@ impl EdgeCondition {
     }
 }
 
-/// Slots of a semaphore.
+/// SemaphoreSlots of a semaphore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slots {
+pub struct SemaphoreSlots {
     /// The place in [`Plan::semaphores`](crate::Plan::semaphores).
     pub semaphore: usize,
     /// How many.

@@ -3,47 +3,49 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use toml::Spanned;
 use toml::de::DeTable;
 
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
 use crate::limits;
-use crate::mistake::Mistake;
-use crate::notes::Notes;
 
 /// The tables of a text; none if it is so broken that looking further would only add noise.
-pub(crate) fn read<'i>(text: &'i str, notes: &Notes) -> Option<Spanned<DeTable<'i>>> {
+pub(crate) fn read<'i>(
+    text: &'i str,
+    diagnostics: &Diagnostics,
+) -> Option<toml::Spanned<DeTable<'i>>> {
     if text.len() > limits::FILE_BYTES {
-        notes.mistake(too_long(text));
+        diagnostics.error(too_long(text));
         return None;
     }
     let (tables, errors) = DeTable::parse_recoverable(text);
-    let mut told = Told { text, lines: BTreeSet::new(), repeated: None };
+    let mut reported = Reported { text, lines: BTreeSet::new(), repeated: None };
     let mut broken = false;
     for error in &errors {
         let span = error.span().unwrap_or(0..0);
         let kind = error.message().split(", expected").next().unwrap_or_default();
         broken |= kind != DUPLICATE;
-        if told.follows_from_earlier(kind, &span) {
+        if reported.follows_from_earlier(kind, &span) {
             continue;
         }
-        if kind.starts_with("missing comma") && told.is_first_on_its_line(&span) {
-            notes.mistake(unclosed_above(span));
+        if kind.starts_with("missing comma") && reported.is_first_on_its_line(&span) {
+            diagnostics.error(unclosed_above(span));
             break;
         }
-        notes.mistake(in_our_words(text, error.message(), span));
+        diagnostics.error(reworded(text, error.message(), span));
     }
     (!broken).then_some(tables)
 }
 
 /// What has been said so far, to leave out what only follows from it.
-struct Told<'t> {
+struct Reported<'t> {
     text: &'t str,
     lines: BTreeSet<usize>,
     /// Where a table began whose name had been there before.
     repeated: Option<usize>,
 }
 
-impl Told<'_> {
+impl Reported<'_> {
     fn follows_from_earlier(&mut self, kind: &str, span: &Range<usize>) -> bool {
         let line = line_start(self.text, span.start);
         if !self.lines.insert(line) {
@@ -67,18 +69,18 @@ impl Told<'_> {
     }
 }
 
-fn unclosed_above(span: Range<usize>) -> Mistake {
+fn unclosed_above(span: Range<usize>) -> Diagnostic {
     let message = "a list or table that began above is not closed";
     let help = "look for a missing `]` or `}` on the lines before";
-    Mistake::new(span, message, "still inside it here").help(help)
+    Diagnostic::new(span, message, "still inside it here").help(help)
 }
 
 const DUPLICATE: &str = "duplicate key";
 
-fn too_long(text: &str) -> Mistake {
+fn too_long(text: &str) -> Diagnostic {
     let message = format!("this file has {} bytes", text.len());
     let help = format!("a workflow file has at most {} bytes", limits::FILE_BYTES);
-    Mistake::new(0..0, message, "too long").help(help)
+    Diagnostic::new(0..0, message, "too long").help(help)
 }
 
 fn line_start(text: &str, at: usize) -> usize {
@@ -86,7 +88,7 @@ fn line_start(text: &str, at: usize) -> usize {
     text.as_bytes()[..at].iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1)
 }
 
-fn in_our_words(text: &str, message: &str, span: Range<usize>) -> Mistake {
+fn reworded(text: &str, message: &str, span: Range<usize>) -> Diagnostic {
     let kind = message.split(", expected").next().unwrap_or(message);
     let written = text.get(span.clone()).unwrap_or_default();
     let wording = match kind {
@@ -99,7 +101,7 @@ fn in_our_words(text: &str, message: &str, span: Range<usize>) -> Mistake {
             None => return not_toml(message, span),
         },
     };
-    Mistake::new(span, wording.message, wording.label).help(wording.help)
+    Diagnostic::new(span, wording.message, wording.label).help(wording.help)
 }
 
 /// What to say about a kind of broken syntax.
@@ -179,20 +181,20 @@ const WORDINGS: [Wording; 9] = [
     },
 ];
 
-fn too_deep(span: Range<usize>) -> Mistake {
+fn too_deep(span: Range<usize>) -> Diagnostic {
     let message = format!("tables and lists are nested more than {} deep", limits::NESTING);
     let help = "no key of a workflow needs more than four levels";
-    Mistake::new(span, message, "too deep").help(help)
+    Diagnostic::new(span, message, "too deep").help(help)
 }
 
-fn not_toml(message: &str, span: Range<usize>) -> Mistake {
+fn not_toml(message: &str, span: Range<usize>) -> Diagnostic {
     let message = format!("this is not TOML: {message}");
     let help = "a workflow is written as: [step.build], then run = \"make\" on the next line";
-    Mistake::new(span, message, "the file cannot be read from here on").help(help)
+    Diagnostic::new(span, message, "the file cannot be read from here on").help(help)
 }
 
 /// A key, or the table that a header names, for the second time.
-fn duplicate(text: &str, key: &str, span: Range<usize>) -> Mistake {
+fn duplicate(text: &str, key: &str, span: Range<usize>) -> Diagnostic {
     let line = text.get(line_start(text, span.start)..span.start).unwrap_or_default();
     let what = match line.strip_prefix('[').and_then(|line| line.strip_suffix('.')) {
         Some(table @ ("step" | "guard" | "semaphore")) => format!("{table} `{key}`"),
@@ -200,7 +202,7 @@ fn duplicate(text: &str, key: &str, span: Range<usize>) -> Mistake {
     };
     let message = format!("{what} is written twice");
     let help = "keep one of the two: TOML does not add them together";
-    Mistake::new(span, message, "it stands above already").help(help)
+    Diagnostic::new(span, message, "it stands above already").help(help)
 }
 
 fn ends_line(text: &str, at: usize) -> bool {

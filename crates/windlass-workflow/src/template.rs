@@ -1,4 +1,4 @@
-//! Texts with `{…}` in them, outside shell text: there a value stands as it is.
+//! TextReader with `{…}` in them, outside shell text: there a value stands as it is.
 //!
 //! `{v}` of a known value is a reference, `{{v}}` writes `{v}`, and `${v}` stays as it is. So does
 //! every other brace.
@@ -21,12 +21,12 @@ use crate::variable::Variable;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Template {
-    parts: Vec<Part>,
+    parts: Vec<TemplatePart>,
 }
 
 /// A piece of a [`Template`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum TemplatePart {
     /// Text that stands as it is.
     Text(String),
     /// A known name in doubled braces, `{{name}}`, which writes `{name}`.
@@ -45,7 +45,7 @@ pub enum Part {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{{{variable}}}` has no value here")]
-pub struct Unfilled {
+pub struct MissingValue {
     /// Whose.
     pub variable: Variable,
 }
@@ -53,14 +53,14 @@ pub struct Unfilled {
 impl Template {
     /// Text without references.
     pub fn literal(text: impl Into<String>) -> Self {
-        Self { parts: vec![Part::Text(text.into())] }
+        Self { parts: vec![TemplatePart::Text(text.into())] }
     }
 
     /// Reads a text. A `{name}` that is not `known` is left as it is.
     pub fn parse(text: &str, known: impl FnMut(&str) -> Option<Variable>) -> Self {
         struct Closure<K>(K);
-        impl<K: FnMut(&str) -> Option<Variable>> Names for Closure<K> {
-            fn look_up(&mut self, name: &str, _: Range<usize>) -> Option<Variable> {
+        impl<K: FnMut(&str) -> Option<Variable>> Resolver for Closure<K> {
+            fn resolve(&mut self, name: &str, _: Range<usize>) -> Option<Variable> {
                 (self.0)(name)
             }
 
@@ -72,7 +72,7 @@ impl Template {
     }
 
     /// As [`Template::parse`]; `names` is told where in the text each name stands.
-    pub(crate) fn parse_with(text: &str, names: &mut impl Names) -> Self {
+    pub(crate) fn parse_with(text: &str, names: &mut impl Resolver) -> Self {
         let mut parts = Vec::new();
         let mut from = 0;
         let mut at = 0;
@@ -84,36 +84,38 @@ impl Template {
                     names.behind_dollar(name, open - 1..open + name.len() + 2);
                     continue;
                 }
-                Brace::Doubled(name) => (Part::Braced(name.to_owned()), open + name.len() + 4),
+                Brace::Doubled(name) => {
+                    (TemplatePart::Braced(name.to_owned()), open + name.len() + 4)
+                }
                 Brace::Single(name) => {
                     let range = open..open + name.len() + 2;
-                    let Some(variable) = names.look_up(name, range.clone()) else { continue };
-                    (Part::Variable(variable), range.end)
+                    let Some(variable) = names.resolve(name, range.clone()) else { continue };
+                    (TemplatePart::Variable(variable), range.end)
                 }
             };
             if from < open {
-                parts.push(Part::Text(text[from..open].to_owned()));
+                parts.push(TemplatePart::Text(text[from..open].to_owned()));
             }
             parts.push(part);
             (from, at) = (end, end);
         }
         if from < text.len() {
-            parts.push(Part::Text(text[from..].to_owned()));
+            parts.push(TemplatePart::Text(text[from..].to_owned()));
         }
         Self { parts }
     }
 
     /// The pieces, in order.
     #[must_use]
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[TemplatePart] {
         &self.parts
     }
 
     /// What it refers to, in order.
     pub fn variables(&self) -> impl Iterator<Item = &Variable> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Variable(variable) => Some(variable),
-            Part::Text(_) | Part::Braced(_) => None,
+            TemplatePart::Variable(variable) => Some(variable),
+            TemplatePart::Text(_) | TemplatePart::Braced(_) => None,
         })
     }
 
@@ -121,18 +123,18 @@ impl Template {
     pub fn fill(
         &self,
         mut value: impl FnMut(&Variable) -> Option<String>,
-    ) -> Result<String, Unfilled> {
+    ) -> Result<String, MissingValue> {
         let mut text = String::new();
         for part in &self.parts {
             match part {
-                Part::Text(part) => text.push_str(part),
-                Part::Braced(name) => {
+                TemplatePart::Text(part) => text.push_str(part),
+                TemplatePart::Braced(name) => {
                     text.push('{');
                     text.push_str(name);
                     text.push('}');
                 }
-                Part::Variable(variable) => {
-                    let unfilled = || Unfilled { variable: variable.clone() };
+                TemplatePart::Variable(variable) => {
+                    let unfilled = || MissingValue { variable: variable.clone() };
                     text.push_str(&value(variable).ok_or_else(unfilled)?);
                 }
             }
@@ -144,7 +146,7 @@ impl Template {
 impl From<Variable> for Template {
     /// The value and nothing else.
     fn from(variable: Variable) -> Self {
-        Self { parts: vec![Part::Variable(variable)] }
+        Self { parts: vec![TemplatePart::Variable(variable)] }
     }
 }
 
@@ -152,22 +154,22 @@ impl fmt::Display for Template {
     /// As it was written.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.parts.iter().try_for_each(|part| match part {
-            Part::Text(text) => f.write_str(text),
-            Part::Braced(name) => write!(f, "{{{{{name}}}}}"),
-            Part::Variable(variable) => write!(f, "{{{variable}}}"),
+            TemplatePart::Text(text) => f.write_str(text),
+            TemplatePart::Braced(name) => write!(f, "{{{{{name}}}}}"),
+            TemplatePart::Variable(variable) => write!(f, "{{{variable}}}"),
         })
     }
 }
 
 /// What the names in a text refer to.
-pub(crate) trait Names {
+pub(crate) trait Resolver {
     /// Returns what a text refers to by `{name}` at `range`, braces included.
-    fn look_up(&mut self, name: &str, range: Range<usize>) -> Option<Variable>;
+    fn resolve(&mut self, name: &str, range: Range<usize>) -> Option<Variable>;
 
     /// Returns whether `{name}` would refer to something; the text does not refer to it.
     fn is_known(&mut self, name: &str) -> bool;
 
-    /// Notes that `${name}` stands at `range`, where it is not a value.
+    /// Diagnostics that `${name}` stands at `range`, where it is not a value.
     fn behind_dollar(&mut self, _name: &str, _range: Range<usize>) {}
 }
 
@@ -184,7 +186,7 @@ pub(crate) enum Brace<'t> {
 }
 
 /// Reads the brace that stands at `open`.
-pub(crate) fn brace<'t>(text: &'t str, open: usize, names: &mut impl Names) -> Brace<'t> {
+pub(crate) fn brace<'t>(text: &'t str, open: usize, names: &mut impl Resolver) -> Brace<'t> {
     let rest = &text[open..];
     match (placeholder(rest), doubled(rest)) {
         (Some(name), _) if text[..open].ends_with('$') => Brace::Dollar(name),

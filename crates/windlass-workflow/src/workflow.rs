@@ -1,12 +1,12 @@
 //! A workflow as it was read: a plan whose parameters have not been given yet.
 
-use crate::mistake::{Mistakes, Source, Warnings};
-use crate::notes::Notes;
+use crate::diagnostic::{ParseErrors, SourceFile, Warnings};
+use crate::diagnostics::Diagnostics;
 use crate::param::{self, Param, ParamErrors};
 use crate::plan::Plan;
 use crate::{planner, reader, syntax};
 
-/// A workflow without mistakes.
+/// A workflow without errors.
 ///
 /// ```
 /// let workflow = windlass_workflow::parse("flow.toml", "[step.a]\nrun = 'true'")?;
@@ -23,15 +23,16 @@ pub struct Workflow {
     warnings: Warnings,
 }
 
-/// Reads a workflow from its text. `file` is how to call it in mistakes; without a `name` in the
+/// Reads a workflow from its text. `file` is how to call it in errors; without a `name` in the
 /// text it names the workflow too.
-pub fn parse(file: &str, text: &str) -> Result<Workflow, Mistakes> {
-    let notes = Notes::default();
+pub fn parse(file: &str, text: &str) -> Result<Workflow, ParseErrors> {
+    let diagnostics = Diagnostics::default();
     // The tables are as large as the text, and are gone before the plan is made.
-    let written = syntax::read(text, &notes).map(|tables| reader::read(&tables, &notes));
-    let planned = written.map(|written| planner::plan(file, text, &written, &notes));
-    let warnings = notes.finish(Source::new(file, text))?;
-    let (plan, params) = planned.expect("what cannot be read is a mistake");
+    let written =
+        syntax::read(text, &diagnostics).map(|tables| reader::read(&tables, &diagnostics));
+    let planned = written.map(|written| planner::plan(file, text, &written, &diagnostics));
+    let warnings = diagnostics.finish(SourceFile::new(file, text))?;
+    let (plan, params) = planned.expect("what cannot be read is a diagnostic");
     Ok(Workflow { plan, params, warnings })
 }
 
@@ -54,22 +55,22 @@ impl Workflow {
         &self.warnings
     }
 
-    /// Returns a mistake if there is nothing to run: a file may have guards alone, for `windlass
+    /// Returns a diagnostic if there is nothing to run: a file may have guards alone, for `windlass
     /// guard`.
     ///
     /// ```
     /// let guards = windlass_workflow::parse("flow.toml", "[guard.up]\ncondition = 'true'")?;
-    /// let mistakes = guards.require_steps().unwrap_err();
-    /// assert_eq!(mistakes.mistakes[0].message, "this workflow has no steps");
-    /// # Ok::<(), windlass_workflow::Mistakes>(())
+    /// let errors = guards.require_steps().unwrap_err();
+    /// assert_eq!(errors.errors[0].message, "this workflow has no steps");
+    /// # Ok::<(), windlass_workflow::ParseErrors>(())
     /// ```
-    pub fn require_steps(&self) -> Result<(), Mistakes> {
+    pub fn require_steps(&self) -> Result<(), ParseErrors> {
         if !self.plan.steps.is_empty() {
             return Ok(());
         }
-        let notes = Notes::default();
-        notes.mistake(planner::no_steps());
-        notes.finish(self.warnings.shown_in.clone()).map(drop)
+        let diagnostics = Diagnostics::default();
+        diagnostics.error(planner::no_steps());
+        diagnostics.finish(self.warnings.file.clone()).map(drop)
     }
 
     /// The plan with these values for its parameters, and defaults for the rest.

@@ -9,8 +9,8 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use super::value::{NamesOr, OneOrMany, Quantity, Scalar};
 use crate::guard::GuardAction;
+use crate::spanned::{Entries, Field, Key, Spanned};
 use crate::step::{Backoff, EdgeCondition};
-use crate::written::{Entries, Given, Key, Written};
 
 /// One command with what it waits for and what it needs.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -18,45 +18,45 @@ use crate::written::{Entries, Given, Key, Written};
 #[schemars(rename = "Step", extend("required" = ["run"]))]
 pub(crate) struct StepTable {
     /// The command: shell text, or a list of arguments that needs no shell.
-    pub(crate) run: Given<OneOrMany>,
+    pub(crate) run: Field<OneOrMany>,
     /// The steps that must have ended first: names, or a table of names with success, done or
     /// failed.
-    pub(crate) after: Given<NamesOr<EdgeCondition>>,
+    pub(crate) after: Field<NamesOr<EdgeCondition>>,
     /// One step for every combination of these values, which are {name} in the step's texts.
-    pub(crate) each: Given<EachTable>,
+    pub(crate) each: Field<EachTable>,
     /// Shell text; if it fails, the step is skipped.
-    pub(crate) when: Given<String>,
+    pub(crate) when: Field<String>,
     /// How much of which resource it takes while it runs.
     #[serde(rename = "use")]
-    pub(crate) uses: Given<Entries<Quantity>>,
-    /// Names that it holds alone among all that use the same store, taken together or not at all.
-    pub(crate) lock: Given<OneOrMany>,
+    pub(crate) uses: Field<Entries<Quantity>>,
+    /// Resolver that it holds alone among all that use the same store, taken together or not at all.
+    pub(crate) lock: Field<OneOrMany>,
     /// How many slots of which semaphores it holds while it runs.
-    pub(crate) semaphore: Given<NamesOr<i64>>,
+    pub(crate) semaphore: Field<NamesOr<i64>>,
     /// Guards that must pass before it starts.
-    pub(crate) guard: Given<OneOrMany>,
+    pub(crate) guard: Field<OneOrMany>,
     /// Guards that must pass afterwards, before it counts as succeeded.
-    pub(crate) ensure: Given<OneOrMany>,
+    pub(crate) ensure: Field<OneOrMany>,
     /// Larger is more urgent. Default: 0.
-    pub(crate) priority: Given<i64>,
+    pub(crate) priority: Field<i64>,
     /// How long one attempt may take, such as "5m".
-    pub(crate) timeout: Given<String>,
+    pub(crate) timeout: Field<String>,
     /// How long it may take to end after SIGTERM before it is killed, such as "30s".
-    pub(crate) grace: Given<String>,
+    pub(crate) grace: Field<String>,
     /// How long the processes that it leaves running may take to end by themselves. Default: "2s".
-    pub(crate) linger: Given<String>,
+    pub(crate) linger: Field<String>,
     /// How much of what one attempt prints is kept, its beginning and its end, such as "100M".
-    pub(crate) log_limit: Given<Quantity>,
+    pub(crate) log_limit: Field<Quantity>,
     /// Whether and when it is tried again.
-    pub(crate) retry: Given<RetryTable>,
+    pub(crate) retry: Field<RetryTable>,
     /// Shell text that runs once at the end, whatever happened.
-    pub(crate) finally: Given<OneOrMany>,
+    pub(crate) finally: Field<OneOrMany>,
     /// Environment variables, on top of those of `[defaults]` and `[env]`.
-    pub(crate) env: Given<Entries<Scalar>>,
+    pub(crate) env: Field<Entries<Scalar>>,
     /// Where it runs. Default: the directory of the workflow file.
-    pub(crate) dir: Given<String>,
+    pub(crate) dir: Field<String>,
     /// What reads the shell text. Default: "sh", which is `sh -eu -c`.
-    pub(crate) shell: Given<OneOrMany>,
+    pub(crate) shell: Field<OneOrMany>,
 }
 
 /// What every step has unless it says otherwise.
@@ -66,25 +66,25 @@ pub(crate) struct StepTable {
 pub(crate) struct DefaultsTable {
     /// How much of which resource a step takes while it runs.
     #[serde(rename = "use")]
-    pub(crate) uses: Given<Entries<Quantity>>,
+    pub(crate) uses: Field<Entries<Quantity>>,
     /// Larger is more urgent.
-    pub(crate) priority: Given<i64>,
+    pub(crate) priority: Field<i64>,
     /// How long one attempt may take, such as "5m".
-    pub(crate) timeout: Given<String>,
+    pub(crate) timeout: Field<String>,
     /// How long a step may take to end after SIGTERM before it is killed, such as "30s".
-    pub(crate) grace: Given<String>,
+    pub(crate) grace: Field<String>,
     /// How long the processes that a step leaves running may take to end by themselves. Default: "2s".
-    pub(crate) linger: Given<String>,
+    pub(crate) linger: Field<String>,
     /// How much of what one attempt prints is kept, its beginning and its end, such as "100M".
-    pub(crate) log_limit: Given<Quantity>,
+    pub(crate) log_limit: Field<Quantity>,
     /// Whether and when a step is tried again.
-    pub(crate) retry: Given<RetryTable>,
+    pub(crate) retry: Field<RetryTable>,
     /// Environment variables, on top of those of `[env]`.
-    pub(crate) env: Given<Entries<Scalar>>,
+    pub(crate) env: Field<Entries<Scalar>>,
     /// Where steps run. Default: the directory of the workflow file.
-    pub(crate) dir: Given<String>,
+    pub(crate) dir: Field<String>,
     /// What reads the shell text. Default: "sh", which is `sh -eu -c`.
-    pub(crate) shell: Given<OneOrMany>,
+    pub(crate) shell: Field<OneOrMany>,
 }
 
 /// Whether and when a step is tried again.
@@ -94,17 +94,17 @@ pub(crate) struct DefaultsTable {
 pub(crate) struct RetryTable {
     /// How often, not counting the first attempt.
     #[schemars(range(min = 0))]
-    pub(crate) count: Given<u32>,
+    pub(crate) count: Field<u32>,
     /// How the delay grows: fixed, linear or exponential. Default: fixed.
-    pub(crate) backoff: Given<Backoff>,
+    pub(crate) backoff: Field<Backoff>,
     /// How long to wait before the first retry. Default: "1s".
-    pub(crate) delay: Given<String>,
+    pub(crate) delay: Field<String>,
     /// The longest delay.
-    pub(crate) max_delay: Given<String>,
+    pub(crate) max_delay: Field<String>,
     /// Whether to wait for a random part of the delay. Default: false.
-    pub(crate) jitter: Given<bool>,
+    pub(crate) jitter: Field<bool>,
     /// Only after these exit codes. Default: after any but 0.
-    pub(crate) on_exit: Given<Vec<Written<i64>>>,
+    pub(crate) on_exit: Field<Vec<Spanned<i64>>>,
 }
 
 /// A condition that must hold before a step starts, or after it has run.
@@ -113,15 +113,15 @@ pub(crate) struct RetryTable {
 #[schemars(rename = "Guard", extend("required" = ["condition"]))]
 pub(crate) struct GuardTable {
     /// Shell text; it passes when it exits with 0.
-    pub(crate) condition: Given<String>,
+    pub(crate) condition: Field<String>,
     /// Events that make it look again at once, such as "build:*:done".
-    pub(crate) wake_on: Given<OneOrMany>,
+    pub(crate) wake_on: Field<OneOrMany>,
     /// How often to look again. Default: every 10 s.
-    pub(crate) retry: Given<GuardRetryTable>,
+    pub(crate) retry: Field<GuardRetryTable>,
     /// How long to wait before `on_timeout`. Default: for ever.
-    pub(crate) timeout: Given<String>,
+    pub(crate) timeout: Field<String>,
     /// What happens then: block (keep waiting), fail, or escalate (ask a person). Default: block.
-    pub(crate) on_timeout: Given<GuardAction>,
+    pub(crate) on_timeout: Field<GuardAction>,
 }
 
 /// How often a guard looks again.
@@ -131,9 +131,9 @@ pub(crate) struct GuardTable {
 pub(crate) struct GuardRetryTable {
     /// How many times.
     #[schemars(range(min = 0))]
-    pub(crate) max: Given<u32>,
+    pub(crate) max: Field<u32>,
     /// How long in between, such as "10s".
-    pub(crate) interval: Given<String>,
+    pub(crate) interval: Field<String>,
 }
 
 /// Lists of values by name, and combinations to leave out or to add.
@@ -145,15 +145,15 @@ pub(crate) struct EachTable {
     pub(crate) variables: EachVariables,
     /// Combinations to leave out; one that names some variables leaves out all that match.
     #[schemars(default)]
-    pub(crate) exclude: Given<Vec<Written<Entries<Scalar>>>>,
+    pub(crate) exclude: Field<Vec<Spanned<Entries<Scalar>>>>,
     /// Combinations to add; each gives every variable.
     #[schemars(default)]
-    pub(crate) include: Given<Vec<Written<Entries<Scalar>>>>,
+    pub(crate) include: Field<Vec<Spanned<Entries<Scalar>>>>,
 }
 
 /// The variables of an `each`, in the order of the file.
 #[derive(Default)]
-pub(crate) struct EachVariables(pub(crate) Vec<(Key, Written<Vec<Written<Scalar>>>)>);
+pub(crate) struct EachVariables(pub(crate) Vec<(Key, Spanned<Vec<Spanned<Scalar>>>)>);
 
 impl JsonSchema for EachVariables {
     fn schema_name() -> Cow<'static, str> {

@@ -18,7 +18,7 @@ pub(super) fn draw(plan: &Plan) -> String {
 }
 
 /// A declared step.
-struct Node<'p> {
+struct StepNode<'p> {
     name: &'p str,
     first: &'p Step,
     /// How many steps it stands for.
@@ -27,14 +27,14 @@ struct Node<'p> {
     sources: BTreeMap<usize, EdgeCondition>,
 }
 
-fn nodes(plan: &Plan) -> Vec<Node<'_>> {
+fn nodes(plan: &Plan) -> Vec<StepNode<'_>> {
     let mut places: HashMap<&str, usize> = HashMap::new();
-    let mut nodes: Vec<Node<'_>> = Vec::new();
+    let mut nodes: Vec<StepNode<'_>> = Vec::new();
     for step in &plan.steps {
         let place = *places.entry(&step.declared).or_insert(nodes.len());
         if place == nodes.len() {
             let (name, sources) = (step.declared.as_str(), BTreeMap::new());
-            nodes.push(Node { name, first: step, count: 0, sources });
+            nodes.push(StepNode { name, first: step, count: 0, sources });
         }
         nodes[place].count += 1;
         for edge in &step.after {
@@ -48,7 +48,7 @@ fn nodes(plan: &Plan) -> Vec<Node<'_>> {
 }
 
 /// The picture, unless it would be too wide.
-fn rails(nodes: &[Node<'_>]) -> Option<String> {
+fn rails(nodes: &[StepNode<'_>]) -> Option<String> {
     let mut open = Rails::new(nodes);
     let mut out = String::new();
     for (place, node) in nodes.iter().enumerate() {
@@ -66,14 +66,14 @@ struct Rails {
 }
 
 impl Rails {
-    fn new(nodes: &[Node<'_>]) -> Self {
+    fn new(nodes: &[StepNode<'_>]) -> Self {
         let mut missing = vec![0; nodes.len()];
         nodes.iter().flat_map(|node| node.sources.keys()).for_each(|&source| missing[source] += 1);
         Self { columns: Vec::new(), missing }
     }
 
     /// The line of a node, up to its dot; none if it is too wide.
-    fn row(&mut self, place: usize, node: &Node<'_>) -> Option<String> {
+    fn row(&mut self, place: usize, node: &StepNode<'_>) -> Option<String> {
         let joined: BTreeSet<usize> = (0..self.columns.len())
             .filter(|&column| self.columns[column].is_some_and(|at| node.sources.contains_key(&at)))
             .collect();
@@ -135,7 +135,7 @@ impl Rails {
     }
 }
 
-fn listed(nodes: &[Node<'_>]) -> String {
+fn listed(nodes: &[StepNode<'_>]) -> String {
     let mut out = String::new();
     for node in nodes {
         out.push_str(&caption(node, nodes));
@@ -149,7 +149,7 @@ fn listed(nodes: &[Node<'_>]) -> String {
 }
 
 /// The name, with what is not to be seen from the rails.
-fn caption(node: &Node<'_>, nodes: &[Node<'_>]) -> String {
+fn caption(node: &StepNode<'_>, nodes: &[StepNode<'_>]) -> String {
     let mut parts = Vec::new();
     if !node.first.each.is_empty() {
         let names: Vec<_> = node.first.each.iter().map(|(name, _)| name.as_str()).collect();

@@ -4,24 +4,25 @@ use std::ops::Range;
 
 use windlass_core::Amount;
 
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
 use crate::file::Quantity;
-use crate::mistake::Mistake;
-use crate::notes::Notes;
 use crate::size::{SizeError, parse_size};
-use crate::written::Given;
+use crate::spanned::Field;
 
 /// The amount that is written; `place` is how to call it.
 pub(super) fn amount(
     written: &Quantity,
     span: Range<usize>,
     place: &str,
-    notes: &Notes,
+    diagnostics: &Diagnostics,
 ) -> Option<Amount> {
     let (error, help) = match read(written) {
         Ok(amount) => return Some(amount),
         Err(wrong) => wrong,
     };
-    notes.mistake(Mistake::new(span, format!("{place}: {error}"), "not an amount").help(help));
+    diagnostics
+        .error(Diagnostic::new(span, format!("{place}: {error}"), "not an amount").help(help));
     None
 }
 
@@ -29,13 +30,18 @@ pub(super) fn amount(
 const LEAST_LOG_BYTES: u64 = 1 << 10;
 
 /// The limit of a log at a key, in bytes.
-pub(super) fn log_limit(written: &Given<Quantity>, place: &str, notes: &Notes) -> Option<u64> {
-    let (quantity, span) = written.placed()?;
-    let bytes = amount(quantity, span.clone(), place, notes)?.steps() / Amount::from(1).steps();
+pub(super) fn log_limit(
+    written: &Field<Quantity>,
+    place: &str,
+    diagnostics: &Diagnostics,
+) -> Option<u64> {
+    let (quantity, span) = written.with_span()?;
+    let bytes =
+        amount(quantity, span.clone(), place, diagnostics)?.steps() / Amount::from(1).steps();
     if bytes < LEAST_LOG_BYTES {
         let message = format!("{place} is less than 1 KiB");
         let help = "write a size such as \"100M\"; what is beyond it is left out of the log";
-        notes.mistake(Mistake::new(span, message, "too small").help(help));
+        diagnostics.error(Diagnostic::new(span, message, "too small").help(help));
     }
     Some(bytes)
 }

@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::each::Each;
-use super::fixed::EachTexts;
+use super::each::EachExpander;
+use super::literals::EachValueReader;
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
 use crate::file::{File, StepTable};
 use crate::limits;
-use crate::mistake::Mistake;
-use crate::notes::Notes;
-use crate::written::Key;
+use crate::spanned::Key;
 
 /// All the steps of a file, in its order.
-pub(super) struct Declared<'f> {
+pub(super) struct DeclaredSteps<'f> {
     pub(super) steps: Vec<DeclaredStep<'f>>,
     places: HashMap<&'f str, usize>,
     instances: HashMap<String, usize>,
@@ -43,26 +43,30 @@ impl DeclaredStep<'_> {
     }
 }
 
-impl<'f> Declared<'f> {
-    pub(super) fn all(file: &'f File, each_texts: &EachTexts<'_>, notes: &Notes) -> Self {
+impl<'f> DeclaredSteps<'f> {
+    pub(super) fn all(
+        file: &'f File,
+        each_texts: &EachValueReader<'_>,
+        diagnostics: &Diagnostics,
+    ) -> Self {
         let mut all = Self { steps: Vec::new(), places: HashMap::new(), instances: HashMap::new() };
         for (key, table, _) in file.step.entries() {
-            check_name(key, notes);
-            let each = Each { step: key.as_str(), texts: each_texts, notes };
+            check_name(key, diagnostics);
+            let each = EachExpander { step: key.as_str(), texts: each_texts, diagnostics };
             let (each, combinations) =
-                table.each.placed().map_or_else(plain, |(table, span)| each.expand(table, span));
+                table.each.with_span().map_or_else(plain, |(table, span)| each.expand(table, span));
             all.add(key, table, each, combinations);
             if all.len() > limits::STEPS {
-                notes.mistake(too_many(key));
+                diagnostics.error(too_many(key));
                 break;
             }
         }
         // Guards alone are for `windlass guard`; what cannot be read is a mistake already.
-        let steps = file.step.is_given() && file.step.value().is_none_or(|all| !all.0.is_empty());
+        let steps = file.step.is_present() && file.step.value().is_none_or(|all| !all.0.is_empty());
         let guards =
-            file.guard.is_given() && file.guard.value().is_none_or(|all| !all.0.is_empty());
+            file.guard.is_present() && file.guard.value().is_none_or(|all| !all.0.is_empty());
         if all.steps.is_empty() && !steps && !guards {
-            notes.mistake(no_steps());
+            diagnostics.error(no_steps());
         }
         all
     }
@@ -116,24 +120,24 @@ fn plain() -> (Vec<String>, Vec<Vec<String>>) {
 }
 
 /// There is nothing to run.
-pub(crate) fn no_steps() -> Mistake {
+pub(crate) fn no_steps() -> Diagnostic {
     let help = "add one: [step.hello], and below it: run = \"echo hello\"";
-    Mistake::new(0..0, "this workflow has no steps", "no [step.…] in this file").help(help)
+    Diagnostic::new(0..0, "this workflow has no steps", "no [step.…] in this file").help(help)
 }
 
-fn too_many(key: &Key) -> Mistake {
+fn too_many(key: &Key) -> Diagnostic {
     let message = format!("this workflow has more than {} steps", limits::STEPS);
-    Mistake::new(key.span.clone(), message, "one too many")
+    Diagnostic::new(key.span.clone(), message, "one too many")
 }
 
 /// Step names stand in `{step.key}`, in `run/step@attempt` and in the names of log files.
-fn check_name(key: &Key, notes: &Notes) {
+fn check_name(key: &Key, diagnostics: &Diagnostics) {
     let name = key.as_str();
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     let begins = name.starts_with(|c: char| c.is_alphanumeric() || c == '_');
     if !begins || !name.chars().all(plain) {
         let message = format!("`{name}` cannot be the name of a step");
         let help = "use letters, digits, - and _, such as build-all";
-        notes.mistake(Mistake::new(key.span.clone(), message, "not a name").help(help));
+        diagnostics.error(Diagnostic::new(key.span.clone(), message, "not a name").help(help));
     }
 }

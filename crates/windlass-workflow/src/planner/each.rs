@@ -4,32 +4,32 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::fixed::EachTexts;
+use super::literals::EachValueReader;
 use super::values::is_identifier;
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
 use crate::file::{EachTable, Scalar};
 use crate::limits;
-use crate::mistake::Mistake;
-use crate::notes::Notes;
+use crate::spanned::{Entries, Key, Spanned};
 use crate::variable::BUILT_IN;
-use crate::written::{Entries, Key, Written};
 
 /// Expands the `each` of one step.
-pub(super) struct Each<'a> {
+pub(super) struct EachExpander<'a> {
     pub(super) step: &'a str,
-    pub(super) texts: &'a EachTexts<'a>,
-    pub(super) notes: &'a Notes,
+    pub(super) texts: &'a EachValueReader<'a>,
+    pub(super) diagnostics: &'a Diagnostics,
 }
 
-type Values = Vec<(String, Vec<String>)>;
+type VariableValues = Vec<(String, Vec<String>)>;
 
-impl Each<'_> {
+impl EachExpander<'_> {
     /// The names of the variables, and their values for each step.
     pub(super) fn expand(
         &self,
         table: &EachTable,
         span: Range<usize>,
     ) -> (Vec<String>, Vec<Vec<String>>) {
-        let told = self.notes.count();
+        let told = self.diagnostics.error_count();
         let values = self.values(table);
         let mut names: Vec<String> = values.iter().map(|(name, _)| name.clone()).collect();
         let product: usize =
@@ -44,10 +44,13 @@ impl Each<'_> {
         self.include(table, &mut names, &mut combinations);
         if combinations.len() > limits::EACH_STEPS {
             self.too_many(combinations.len(), span);
-        } else if combinations.is_empty() && self.notes.count() == told && is_readable(table) {
+        } else if combinations.is_empty()
+            && self.diagnostics.error_count() == told
+            && is_readable(table)
+        {
             let message = format!("the `each` of step `{}` leaves nothing to run", self.step);
             let help = "give it a list of values, or leave out an `exclude`";
-            self.notes.mistake(Mistake::new(span, message, "an empty `each`").help(help));
+            self.diagnostics.error(Diagnostic::new(span, message, "an empty `each`").help(help));
         }
         (names, combinations)
     }
@@ -55,18 +58,18 @@ impl Each<'_> {
     fn too_many(&self, count: usize, span: Range<usize>) {
         let message = format!("the `each` of step `{}` stands for {count} steps", self.step);
         let help = format!("an `each` stands for at most {} steps", limits::EACH_STEPS);
-        self.notes.mistake(Mistake::new(span, message, "too many").help(help));
+        self.diagnostics.error(Diagnostic::new(span, message, "too many").help(help));
     }
 
-    fn values(&self, table: &EachTable) -> Values {
+    fn values(&self, table: &EachTable) -> VariableValues {
         let mut all = Vec::new();
         for (key, list) in &table.variables.0 {
             self.check_variable(key);
-            let Some((list, span)) = list.placed() else { continue };
+            let Some((list, span)) = list.with_span() else { continue };
             if list.is_empty() {
                 let message = format!("step `{}`: `{}` has no values", self.step, key.as_str());
                 let help = "an `each` needs at least one value for every variable";
-                self.notes.mistake(Mistake::new(span, message, "an empty list").help(help));
+                self.diagnostics.error(Diagnostic::new(span, message, "an empty list").help(help));
             }
             let texts = self.distinct(key, list);
             all.push((key.as_str().to_owned(), texts));
@@ -84,14 +87,14 @@ impl Each<'_> {
         };
         let message = format!("step `{}`: `{name}` {taken}", self.step);
         let help = "use another name, of letters, digits and _";
-        let mistake = Mistake::new(key.span.clone(), message, "not a free name");
-        self.notes.mistake(mistake.help(help));
+        let mistake = Diagnostic::new(key.span.clone(), message, "not a free name");
+        self.diagnostics.error(mistake.help(help));
     }
 
-    fn distinct(&self, key: &Key, list: &[Written<Scalar>]) -> Vec<String> {
+    fn distinct(&self, key: &Key, list: &[Spanned<Scalar>]) -> Vec<String> {
         let mut seen = HashSet::new();
         let mut texts = Vec::new();
-        for (scalar, span) in list.iter().filter_map(Written::placed) {
+        for (scalar, span) in list.iter().filter_map(Spanned::with_span) {
             let Some(text) = self.texts.read(scalar, &span, self.step) else { continue };
             let wrong = if text.chars().any(char::is_control) {
                 Some(("has a value with a control character in it", "becomes part of a name"))
@@ -103,7 +106,7 @@ impl Each<'_> {
             if let Some((wrong, label)) = wrong {
                 let message = format!("step `{}`: `{}` {wrong}", self.step, key.as_str());
                 let help = "every value names a step of its own; leave this one out or change it";
-                self.notes.mistake(Mistake::new(span, message, label).help(help));
+                self.diagnostics.error(Diagnostic::new(span, message, label).help(help));
             } else {
                 texts.push(text);
             }
@@ -112,12 +115,12 @@ impl Each<'_> {
     }
 
     /// For each `exclude`, the value of each variable that it names.
-    fn excluded(&self, table: &EachTable, values: &Values) -> Vec<Vec<Option<String>>> {
+    fn excluded(&self, table: &EachTable, values: &VariableValues) -> Vec<Vec<Option<String>>> {
         let rules = table.exclude.value().into_iter().flatten();
-        rules.filter_map(|rule| self.rule(rule.placed()?.0, values)).collect()
+        rules.filter_map(|rule| self.rule(rule.with_span()?.0, values)).collect()
     }
 
-    fn rule(&self, rule: &Entries<Scalar>, values: &Values) -> Option<Vec<Option<String>>> {
+    fn rule(&self, rule: &Entries<Scalar>, values: &VariableValues) -> Option<Vec<Option<String>>> {
         let mut wanted = vec![None; values.len()];
         let mut whole = !rule.0.is_empty();
         for (key, scalar, span) in rule.iter() {
@@ -130,11 +133,15 @@ impl Each<'_> {
             match place {
                 Some(place) if values[place].1.contains(&text) => wanted[place] = Some(text),
                 Some(place) => {
-                    self.no_value(name, &text, &values[place].1, span);
+                    self.unknown_value(name, &text, &values[place].1, span);
                     whole = false;
                 }
                 None => {
-                    self.no_variable(key, "exclude", values.iter().map(|(name, _)| name.as_str()));
+                    self.unknown_variable(
+                        key,
+                        "exclude",
+                        values.iter().map(|(name, _)| name.as_str()),
+                    );
                     whole = false;
                 }
             }
@@ -142,23 +149,23 @@ impl Each<'_> {
         whole.then_some(wanted)
     }
 
-    fn no_value(&self, name: &str, text: &str, known: &[String], span: Range<usize>) {
+    fn unknown_value(&self, name: &str, text: &str, known: &[String], span: Range<usize>) {
         let message =
             format!("step `{}`: `exclude` names a value of `{name}` that is not there", self.step);
-        let help = self.notes.suggest(text, known.iter().map(String::as_str));
+        let help = self.diagnostics.suggest(text, known.iter().map(String::as_str));
         let help = help.unwrap_or_else(|| format!("its values are {}", known.join(", ")));
-        self.notes.mistake(Mistake::new(span, message, "nothing to leave out").help(help));
+        self.diagnostics.error(Diagnostic::new(span, message, "nothing to leave out").help(help));
     }
 
-    fn no_variable<'k>(&self, key: &Key, word: &str, known: impl Iterator<Item = &'k str>) {
+    fn unknown_variable<'k>(&self, key: &Key, word: &str, known: impl Iterator<Item = &'k str>) {
         let name = key.as_str();
         let message =
             format!("step `{}`: `{word}` names `{name}`, which is no variable", self.step);
         let known: Vec<_> = known.collect();
-        let help = self.notes.suggest(name, known.iter().copied());
+        let help = self.diagnostics.suggest(name, known.iter().copied());
         let help = help.unwrap_or_else(|| format!("the variables are {}", known.join(", ")));
-        let mistake = Mistake::new(key.span.clone(), message, "no such variable");
-        self.notes.mistake(mistake.help(help));
+        let mistake = Diagnostic::new(key.span.clone(), message, "no such variable");
+        self.diagnostics.error(mistake.help(help));
     }
 
     fn include(
@@ -169,7 +176,7 @@ impl Each<'_> {
     ) {
         let mut seen: HashSet<Vec<String>> = combinations.iter().cloned().collect();
         let entries = table.include.value().into_iter().flatten();
-        for (entry, span) in entries.filter_map(Written::placed) {
+        for (entry, span) in entries.filter_map(Spanned::with_span) {
             if names.is_empty() {
                 *names = entry.0.iter().map(|(key, _)| key.as_str().to_owned()).collect();
                 entry.0.iter().for_each(|(key, _)| self.check_variable(key));
@@ -178,7 +185,7 @@ impl Each<'_> {
             if !seen.insert(combination.clone()) {
                 let message = format!("step `{}`: `include` adds what is there already", self.step);
                 let help = "leave it out";
-                self.notes.mistake(Mistake::new(span, message, "there already").help(help));
+                self.diagnostics.error(Diagnostic::new(span, message, "there already").help(help));
                 continue;
             }
             combinations.push(combination);
@@ -194,7 +201,7 @@ impl Each<'_> {
         let known = || names.iter().map(String::as_str);
         let strange = entry.0.iter().find(|(key, _)| !known().any(|name| name == key.as_str()));
         if let Some((key, _)) = strange {
-            self.no_variable(key, "include", known());
+            self.unknown_variable(key, "include", known());
             return None;
         }
         let value = |name: &String| {
@@ -209,7 +216,7 @@ impl Each<'_> {
                 let message =
                     format!("step `{}`: an `include` does not give `{missing}`", self.step);
                 let help = format!("each one gives every variable: {}", names.join(", "));
-                self.notes.mistake(Mistake::new(span, message, "not complete").help(help));
+                self.diagnostics.error(Diagnostic::new(span, message, "not complete").help(help));
                 None
             }
         }
@@ -218,12 +225,12 @@ impl Each<'_> {
 
 /// Whether every value could be read; one that could not has been told already.
 fn is_readable(table: &EachTable) -> bool {
-    let whole = |list: &Vec<Written<Scalar>>| list.iter().all(|value| value.value.is_some());
+    let whole = |list: &Vec<Spanned<Scalar>>| list.iter().all(|value| value.value.is_some());
     table.variables.0.iter().all(|(_, list)| list.value.as_ref().is_some_and(whole))
 }
 
 /// Every combination, the last variable changing fastest.
-fn product_of(values: &Values) -> Vec<Vec<String>> {
+fn product_of(values: &VariableValues) -> Vec<Vec<String>> {
     let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
     for (_, list) in values {
         let longer = |head: &Vec<String>| {

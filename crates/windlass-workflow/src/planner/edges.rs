@@ -3,57 +3,57 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::declared::{Declared, DeclaredStep};
-use super::texts::{Scope, Texts, Unknown};
+use super::declared::{DeclaredStep, DeclaredSteps};
+use super::texts::{NameScope, TextReader, UnknownName};
+use crate::diagnostic::Diagnostic;
 use crate::file::NamesOr;
 use crate::limits;
-use crate::mistake::Mistake;
 use crate::step::{Edge, EdgeCondition, Step};
 use crate::template::Template;
 use crate::variable::Variable;
 
 /// Where in the file each edge of a step stands.
-pub(super) type Places = Vec<Range<usize>>;
+pub(super) type EdgeSpans = Vec<Range<usize>>;
 
 /// What one declared step waits for.
-pub(super) struct After<'a> {
+pub(super) struct Dependencies<'a> {
     step: &'a DeclaredStep<'a>,
-    declared: &'a Declared<'a>,
-    texts: &'a Texts<'a>,
-    entries: Vec<AfterName>,
+    declared: &'a DeclaredSteps<'a>,
+    texts: &'a TextReader<'a>,
+    entries: Vec<Dependency>,
 }
 
-struct AfterName {
+struct Dependency {
     name: Template,
     condition: EdgeCondition,
     span: Range<usize>,
 }
 
-impl<'a> After<'a> {
+impl<'a> Dependencies<'a> {
     pub(super) fn new(
         step: &'a DeclaredStep<'a>,
-        declared: &'a Declared<'a>,
-        scope: &Scope<'_>,
-        texts: &'a Texts<'a>,
+        declared: &'a DeclaredSteps<'a>,
+        scope: &NameScope<'_>,
+        texts: &'a TextReader<'a>,
     ) -> Self {
         let mut entries = Vec::new();
         for (name, condition, span) in written(step) {
-            let name = texts.template(name, &span, scope, Unknown::Refuse);
+            let name = texts.template(name, &span, scope, UnknownName::Reject);
             if let Some(variable) = name.variables().find(|v| !matches!(v, Variable::Each(_))) {
                 let own = step.key.as_str();
                 let message =
                     format!("step `{own}` waits for a step that depends on `{{{variable}}}`");
                 let help = "only the variables of its own `each` can stand here";
-                texts.notes.mistake(Mistake::new(span, message, "not known yet").help(help));
+                texts.diagnostics.error(Diagnostic::new(span, message, "not known yet").help(help));
                 continue;
             }
-            entries.push(AfterName { name, condition, span });
+            entries.push(Dependency { name, condition, span });
         }
         Self { step, declared, texts, entries }
     }
 
     /// The edges of the step with these values for its `each` variables.
-    pub(super) fn edges(&self, combination: &[String]) -> (Vec<Edge>, Places) {
+    pub(super) fn edges(&self, combination: &[String]) -> (Vec<Edge>, EdgeSpans) {
         let (mut edges, mut places) = (Vec::new(), Vec::new());
         let mut seen = HashSet::new();
         for entry in &self.entries {
@@ -81,8 +81,8 @@ impl<'a> After<'a> {
         if name == own {
             let message = format!("step `{own}` waits for itself");
             let help = "leave it out of `after`";
-            let mistake = Mistake::new(span.clone(), message, "the step itself");
-            self.texts.notes.mistake(mistake.help(help));
+            let mistake = Diagnostic::new(span.clone(), message, "the step itself");
+            self.texts.diagnostics.error(mistake.help(help));
             return None;
         }
         let places = self.declared.places(name);
@@ -94,19 +94,19 @@ impl<'a> After<'a> {
 
     fn no_such_step(&self, name: &str, span: Range<usize>) {
         let own = self.step.key.as_str();
-        let notes = self.texts.notes;
+        let diagnostics = self.texts.diagnostics;
         let message = format!("step `{own}` waits for `{name}`, which does not exist");
         let of_each = name.split_once('[').map(|(head, _)| self.declared.instance_names(head));
         let of_each = of_each.unwrap_or_default();
         let help = match of_each.as_slice() {
-            [] => notes
+            [] => diagnostics
                 .suggest(name, self.declared.names().filter(|name| *name != own))
                 .or_else(|| self.others(own)),
-            names => notes
+            names => diagnostics
                 .suggest(name, names.iter().map(String::as_str))
                 .or_else(|| Some(format!("there are {}", first_few(names)))),
         };
-        notes.mistake(Mistake::new(span, message, "no such step").help_if(help));
+        diagnostics.error(Diagnostic::new(span, message, "no such step").help_if(help));
     }
 
     /// The other steps, if there are only a few.
@@ -124,16 +124,18 @@ impl<'a> After<'a> {
         let own = self.step.key.as_str();
         let message = format!("step `{own}` waits for `{name}` twice");
         let help = "name it once";
-        self.texts.notes.mistake(Mistake::new(span, message, "named above already").help(help));
+        self.texts
+            .diagnostics
+            .error(Diagnostic::new(span, message, "named above already").help(help));
     }
 }
 
 fn written<'a>(step: &'a DeclaredStep<'_>) -> Vec<(&'a str, EdgeCondition, Range<usize>)> {
     let success = EdgeCondition::Success;
-    match step.table.after.placed() {
+    match step.table.after.with_span() {
         None => Vec::new(),
         Some((NamesOr::Names(names), span)) => {
-            let names = names.placed(span).into_iter();
+            let names = names.with_span(span).into_iter();
             names.map(|(name, span)| (name, success, span)).collect()
         }
         Some((NamesOr::Table(table), _)) => {
@@ -150,14 +152,14 @@ fn first_few(names: &[String]) -> String {
 }
 
 /// More edges than a workflow may have; told once, at the step that goes over.
-pub(super) fn too_many(step: &DeclaredStep<'_>) -> Mistake {
+pub(super) fn too_many(step: &DeclaredStep<'_>) -> Diagnostic {
     let message = format!("this workflow has more than {} edges between steps", limits::EDGES);
     let help = "put a step in between that waits for all of them, and let the others wait for that";
-    Mistake::new(step.key.span.clone(), message, "one too many").help(help)
+    Diagnostic::new(step.key.span.clone(), message, "one too many").help(help)
 }
 
 /// A cycle as its path.
-pub(super) fn cycle(path: &[usize], steps: &[Step], places: &[Places]) -> Mistake {
+pub(super) fn cycle(path: &[usize], steps: &[Step], places: &[EdgeSpans]) -> Diagnostic {
     const SHOWN: usize = 8;
     let first = path[0];
     let name = |place: &usize| format!("`{}`", steps[*place].name);
@@ -173,5 +175,5 @@ pub(super) fn cycle(path: &[usize], steps: &[Step], places: &[Places]) -> Mistak
     let label = format!("`{}` waits for `{}` here", steps[first].name, steps[next].name);
     let help = "an arrow leads to the step that is waited for; take one of them away";
     let cycle = path.iter().map(|place| steps[*place].name.clone()).collect();
-    Mistake { cycle, ..Mistake::new(span, message, label).help(help) }
+    Diagnostic { cycle, ..Diagnostic::new(span, message, label).help(help) }
 }

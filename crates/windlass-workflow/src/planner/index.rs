@@ -6,13 +6,13 @@ use std::ops::Range;
 use windlass_core::{Amount, ResourceCost};
 
 use super::amounts::amount;
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
 use crate::file::Quantity;
 use crate::guard::Guard;
-use crate::mistake::Mistake;
-use crate::notes::Notes;
 use crate::resource::{Resource, ResourceKind, Semaphore};
 use crate::size::size_text;
-use crate::written::{Entries, Given, Key};
+use crate::spanned::{Entries, Field, Key};
 
 /// What steps may refer to.
 pub(super) struct Known<'a> {
@@ -42,21 +42,23 @@ impl<'a> Index<'a> {
     /// What a table of amounts asks for, added to `cost`.
     pub(super) fn uses(
         &self,
-        written: &Given<Entries<Quantity>>,
+        written: &Field<Entries<Quantity>>,
         owner: &str,
-        notes: &Notes,
+        diagnostics: &Diagnostics,
         mut cost: ResourceCost,
     ) -> ResourceCost {
         for (key, quantity, span) in written.entries() {
             let name = key.as_str();
             let place = format!("{owner}: `use.{name}`");
-            let Some(wanted) = amount(quantity, span.clone(), &place, notes) else { continue };
-            let request = Request { owner, quantity, wanted };
+            let Some(wanted) = amount(quantity, span.clone(), &place, diagnostics) else {
+                continue;
+            };
+            let usage = ResourceUse { owner, quantity, wanted };
             match self.resources.get(name) {
-                None => notes.mistake(self.no_resource(&request, key, notes)),
+                None => diagnostics.error(self.no_resource(&usage, key, diagnostics)),
                 Some(resource) => {
-                    if let Some(mistake) = request.never_fits(resource, span) {
-                        notes.mistake(mistake);
+                    if let Some(mistake) = usage.never_fits(resource, span) {
+                        diagnostics.error(mistake);
                     }
                 }
             }
@@ -65,26 +67,31 @@ impl<'a> Index<'a> {
         cost
     }
 
-    fn no_resource(&self, request: &Request<'_>, key: &Key, notes: &Notes) -> Mistake {
+    fn no_resource(
+        &self,
+        usage: &ResourceUse<'_>,
+        key: &Key,
+        diagnostics: &Diagnostics,
+    ) -> Diagnostic {
         let name = key.as_str();
-        let message = format!("{} uses `{name}`, which is not declared", request.owner);
-        let help = notes.suggest(name, self.resources.keys().copied());
+        let message = format!("{} uses `{name}`, which is not declared", usage.owner);
+        let help = diagnostics.suggest(name, self.resources.keys().copied());
         let help = help.unwrap_or_else(|| {
-            let amount = request.written();
+            let amount = usage.written();
             format!("say how much there is, under [resource]: {name} = {amount}, or more")
         });
-        Mistake::new(key.span.clone(), message, "no such resource").help(help)
+        Diagnostic::new(key.span.clone(), message, "no such resource").help(help)
     }
 }
 
 /// What somebody asks for.
-struct Request<'a> {
+struct ResourceUse<'a> {
     owner: &'a str,
     quantity: &'a Quantity,
     wanted: Amount,
 }
 
-impl Request<'_> {
+impl ResourceUse<'_> {
     /// As it could be written in the file.
     fn written(&self) -> String {
         match self.quantity {
@@ -93,7 +100,7 @@ impl Request<'_> {
         }
     }
 
-    /// An amount in the units of the request.
+    /// An amount in the units of the usage.
     fn shown(&self, amount: Amount) -> String {
         match self.quantity {
             Quantity::Text(_) => size_text(amount),
@@ -101,14 +108,14 @@ impl Request<'_> {
         }
     }
 
-    fn never_fits(&self, resource: &Resource, span: Range<usize>) -> Option<Mistake> {
+    fn never_fits(&self, resource: &Resource, span: Range<usize>) -> Option<Diagnostic> {
         let (owner, name) = (self.owner, &resource.name);
         let wanted = self.shown(self.wanted);
         let whole = self.wanted.steps().is_multiple_of(Amount::from(1).steps());
         if !whole && !matches!(resource.kind, ResourceKind::Count(_)) {
             let message = format!("{owner} uses {wanted} of `{name}`, which comes in whole pieces");
             let help = "write a whole number";
-            return Some(Mistake::new(span, message, "not a whole number").help(help));
+            return Some(Diagnostic::new(span, message, "not a whole number").help(help));
         }
         let most = resource.kind.most();
         if self.wanted <= most {
@@ -125,6 +132,6 @@ impl Request<'_> {
                 "it could never start; use less, or raise the limit under [resource]".to_owned(),
             ),
         };
-        Some(Mistake::new(span, message, "more than there is").help(help))
+        Some(Diagnostic::new(span, message, "more than there is").help(help))
     }
 }

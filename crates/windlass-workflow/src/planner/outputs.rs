@@ -5,22 +5,22 @@
 
 use std::collections::HashMap;
 
-use super::declared::Declared;
-use super::texts::{OutputUse, Texts};
-use crate::mistake::Mistake;
+use super::declared::DeclaredSteps;
+use super::texts::{OutputReference, TextReader};
+use crate::diagnostic::Diagnostic;
 
 pub(super) fn check(
-    texts: &Texts<'_>,
-    declared: &Declared<'_>,
+    texts: &TextReader<'_>,
+    declared: &DeclaredSteps<'_>,
     sources: &[Vec<usize>],
     order: &[usize],
 ) {
     let uses = texts.outputs.borrow();
-    let direct = |output: &&OutputUse| {
+    let direct = |output: &&OutputReference| {
         let source = declared.steps[output.source].first;
         declared.steps[output.user].places().all(|place| sources[place].contains(&source))
     };
-    let mut far: HashMap<usize, Vec<&OutputUse>> = HashMap::new();
+    let mut far: HashMap<usize, Vec<&OutputReference>> = HashMap::new();
     for output in uses.iter().filter(|output| !direct(output)) {
         far.entry(output.source).or_default().push(output);
     }
@@ -33,7 +33,7 @@ pub(super) fn check(
             for output in uses {
                 let mut places = declared.steps[output.user].places();
                 if !places.all(|place| below[place] >> bit & 1 == 1) {
-                    texts.notes.mistake(not_upstream(output, declared));
+                    texts.diagnostics.error(not_upstream(output, declared));
                 }
             }
         }
@@ -52,7 +52,7 @@ fn below(firsts: &[usize], sources: &[Vec<usize>], order: &[usize]) -> Vec<u64> 
     below
 }
 
-fn not_upstream(output: &OutputUse, declared: &Declared<'_>) -> Mistake {
+fn not_upstream(output: &OutputReference, declared: &DeclaredSteps<'_>) -> Diagnostic {
     let user = declared.steps[output.user].key.as_str();
     let source = declared.steps[output.source].key.as_str();
     let key = &output.key;
@@ -67,5 +67,5 @@ fn not_upstream(output: &OutputUse, declared: &Declared<'_>) -> Mistake {
             format!("add `{source}` to the `after` of `{user}`"),
         )
     };
-    Mistake::new(output.span.clone(), message, "not there yet").help(help)
+    Diagnostic::new(output.span.clone(), message, "not there yet").help(help)
 }

@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
 use crate::duration::parse_duration;
-use crate::mistake::Mistake;
-use crate::notes::Notes;
-use crate::written::Given;
+use crate::spanned::Field;
 
 /// The duration at a key, which may be zero. `place` is how to call the key.
-pub(super) fn any_time(written: &Given<String>, place: &str, notes: &Notes) -> Option<Duration> {
-    let (text, span) = written.placed()?;
+pub(super) fn any_time(
+    written: &Field<String>,
+    place: &str,
+    diagnostics: &Diagnostics,
+) -> Option<Duration> {
+    let (text, span) = written.with_span()?;
     match parse_duration(text) {
         Ok(duration) => Some(duration),
         Err(error) => {
@@ -21,29 +25,33 @@ pub(super) fn any_time(written: &Given<String>, place: &str, notes: &Notes) -> O
                     .to_owned()
             };
             let message = format!("{place}: {error}");
-            notes.mistake(Mistake::new(span, message, "not a duration").help(help));
+            diagnostics.error(Diagnostic::new(span, message, "not a duration").help(help));
             None
         }
     }
 }
 
 /// The duration at a key, which must be longer than nothing, and without which there is no limit.
-pub(super) fn some_time(written: &Given<String>, place: &str, notes: &Notes) -> Option<Duration> {
-    positive_time(written, place, "leave the key out for no limit", notes)
+pub(super) fn some_time(
+    written: &Field<String>,
+    place: &str,
+    diagnostics: &Diagnostics,
+) -> Option<Duration> {
+    positive_time(written, place, "leave the key out for no limit", diagnostics)
 }
 
 /// The duration at a key, which must be longer than nothing; `help` says what to do about one that is not.
 pub(super) fn positive_time(
-    written: &Given<String>,
+    written: &Field<String>,
     place: &str,
     help: &str,
-    notes: &Notes,
+    diagnostics: &Diagnostics,
 ) -> Option<Duration> {
-    let duration = any_time(written, place, notes)?;
+    let duration = any_time(written, place, diagnostics)?;
     if duration.is_zero() {
-        let (_, span) = written.placed()?;
+        let (_, span) = written.with_span()?;
         let message = format!("{place} is no time at all");
-        notes.mistake(Mistake::new(span, message, "must be more than 0").help(help));
+        diagnostics.error(Diagnostic::new(span, message, "must be more than 0").help(help));
     }
     Some(duration)
 }

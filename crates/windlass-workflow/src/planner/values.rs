@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::texts::{Scope, Texts, Unknown};
+use super::texts::{NameScope, TextReader, UnknownName};
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
 use crate::file::{OneOrMany, Scalar};
-use crate::mistake::Mistake;
-use crate::notes::Notes;
 use crate::script::{Command, Script, Shell};
 use crate::shell::ShellText;
+use crate::spanned::{Entries, Field, Spanned};
 use crate::template::Template;
-use crate::written::{Entries, Given, Written};
 
 /// The text that a value stands for.
 pub(super) fn scalar_text(scalar: &Scalar) -> String {
@@ -30,16 +30,16 @@ pub(super) fn is_identifier(name: &str) -> bool {
 
 /// A command, read by `shell` if it is text.
 pub(super) fn command(
-    written: &Given<OneOrMany>,
-    scope: &Scope<'_>,
+    written: &Field<OneOrMany>,
+    scope: &NameScope<'_>,
     shell: &Shell,
-    texts: &Texts<'_>,
+    texts: &TextReader<'_>,
 ) -> Option<Command> {
-    let (entry, span) = written.placed()?;
+    let (entry, span) = written.with_span()?;
     let owner = &scope.owner;
     let empty = |span, help: &str| {
         let message = format!("{owner} has an empty command");
-        texts.notes.mistake(Mistake::new(span, message, "nothing to run").help(help));
+        texts.diagnostics.error(Diagnostic::new(span, message, "nothing to run").help(help));
     };
     match entry {
         OneOrMany::One(text) => {
@@ -61,15 +61,19 @@ pub(super) fn command(
 }
 
 /// A program and its arguments. Those of a shell may be shell text, with variables of its own.
-fn arguments(list: &[Written<String>], scope: &Scope<'_>, texts: &Texts<'_>) -> Vec<Template> {
+fn arguments(
+    list: &[Spanned<String>],
+    scope: &NameScope<'_>,
+    texts: &TextReader<'_>,
+) -> Vec<Template> {
     let program = list.first().and_then(|program| program.value.as_deref());
     let for_shell = program.is_some_and(|program| Shell::named(program).is_posix());
     let mut before = "";
     let mut arguments = Vec::new();
-    for (text, span) in list.iter().filter_map(Written::placed) {
+    for (text, span) in list.iter().filter_map(Spanned::with_span) {
         let argument = match for_shell {
             true => texts.foreign(text, span.clone(), scope),
-            false => texts.template(text, &span, scope, Unknown::LeaveAlone),
+            false => texts.template(text, &span, scope, UnknownName::Keep),
         };
         if for_shell && before.starts_with('-') && before.ends_with('c') {
             warn_of_code(&argument, span, scope, texts);
@@ -81,23 +85,30 @@ fn arguments(list: &[Written<String>], scope: &Scope<'_>, texts: &Texts<'_>) -> 
 }
 
 /// In a list a value is inserted as it is, so a shell that is given text runs what the value says.
-fn warn_of_code(text: &Template, span: Range<usize>, scope: &Scope<'_>, texts: &Texts<'_>) {
+fn warn_of_code(
+    text: &Template,
+    span: Range<usize>,
+    scope: &NameScope<'_>,
+    texts: &TextReader<'_>,
+) {
     let Some(variable) = text.variables().next() else { return };
     let message = format!("{}: the value of `{{{variable}}}` becomes shell text here", scope.owner);
     let help = format!(
         "write `run` as one text, in which values are quoted, or pass the value behind the text: \
          \"echo \\\"$1\\\"\", \"-\", \"{{{variable}}}\""
     );
-    texts.notes.warn(Mistake::new(span, message, "a shell would run what it says").help(help));
+    texts
+        .diagnostics
+        .warn(Diagnostic::new(span, message, "a shell would run what it says").help(help));
 }
 
 /// Shell text with its shell.
 pub(super) fn script(
     text: &str,
     span: Range<usize>,
-    scope: &Scope<'_>,
+    scope: &NameScope<'_>,
     shell: &Shell,
-    texts: &Texts<'_>,
+    texts: &TextReader<'_>,
 ) -> Option<Script> {
     let text = match shell.is_posix() {
         true => texts.shell(text, span, scope)?,
@@ -110,14 +121,14 @@ pub(super) fn script(
 fn foreign_text(
     text: &str,
     span: Range<usize>,
-    scope: &Scope<'_>,
+    scope: &NameScope<'_>,
     shell: &Shell,
-    texts: &Texts<'_>,
+    texts: &TextReader<'_>,
 ) -> Option<ShellText> {
     let read = texts.foreign(text, span.clone(), scope);
     let Some(variable) = read.variables().next() else {
-        let (written, variables) = (text.to_owned(), Vec::new());
-        return Some(ShellText { text: read.fill(|_| None).ok()?, written, variables });
+        let (source, variables) = (text.to_owned(), Vec::new());
+        return Some(ShellText { text: read.fill(|_| None).ok()?, source, variables });
     };
     let message = format!("{} uses `{{{variable}}}` in text for `{}`", scope.owner, shell.program);
     let help = format!(
@@ -126,13 +137,17 @@ fn foreign_text(
          {{{{{variable}}}}} is the text {{{variable}}}"
     );
     let label = "not text for a POSIX shell";
-    texts.notes.mistake(Mistake::new(span, message, label).help(help));
+    texts.diagnostics.error(Diagnostic::new(span, message, label).help(help));
     None
 }
 
 /// The shell at a key.
-pub(super) fn shell(written: &Given<OneOrMany>, owner: &str, notes: &Notes) -> Option<Shell> {
-    let (entry, span) = written.placed()?;
+pub(super) fn shell(
+    written: &Field<OneOrMany>,
+    owner: &str,
+    diagnostics: &Diagnostics,
+) -> Option<Shell> {
+    let (entry, span) = written.with_span()?;
     let shell = match entry {
         OneOrMany::One(text) => Shell::named(text),
         OneOrMany::Many(list) => {
@@ -143,27 +158,27 @@ pub(super) fn shell(written: &Given<OneOrMany>, owner: &str, notes: &Notes) -> O
     if shell.program.is_empty() {
         let message = format!("{owner} has an empty `shell`");
         let help = "write \"sh\", \"bash\", or a list such as [\"bash\", \"-c\"]";
-        notes.mistake(Mistake::new(span, message, "no program").help(help));
+        diagnostics.error(Diagnostic::new(span, message, "no program").help(help));
     }
     Some(shell)
 }
 
 /// Each name with its place.
-pub(super) fn names(written: &Given<OneOrMany>) -> Vec<(&str, Range<usize>)> {
-    written.placed().map(|(names, span)| names.placed(span)).unwrap_or_default()
+pub(super) fn names(written: &Field<OneOrMany>) -> Vec<(&str, Range<usize>)> {
+    written.with_span().map(|(names, span)| names.with_span(span)).unwrap_or_default()
 }
 
 /// Adds the variables of a table to `env`, in place of those of the same name.
 pub(super) fn environment(
-    written: &Given<Entries<Scalar>>,
-    scope: &Scope<'_>,
-    texts: &Texts<'_>,
+    written: &Field<Entries<Scalar>>,
+    scope: &NameScope<'_>,
+    texts: &TextReader<'_>,
     env: &mut BTreeMap<String, Template>,
 ) {
     for (key, scalar, span) in written.entries() {
-        check_env_name(key.as_str(), key.span.clone(), &scope.owner, texts.notes);
+        check_env_name(key.as_str(), key.span.clone(), &scope.owner, texts.diagnostics);
         let value = match scalar {
-            Scalar::Text(text) => texts.template(text, &span, scope, Unknown::LeaveAlone),
+            Scalar::Text(text) => texts.template(text, &span, scope, UnknownName::Keep),
             other => Template::literal(scalar_text(other)),
         };
         env.insert(key.as_str().to_owned(), value);
@@ -171,7 +186,12 @@ pub(super) fn environment(
 }
 
 /// A name that a variable of the environment can have.
-pub(super) fn check_env_name(name: &str, span: Range<usize>, owner: &str, notes: &Notes) {
+pub(super) fn check_env_name(
+    name: &str,
+    span: Range<usize>,
+    owner: &str,
+    diagnostics: &Diagnostics,
+) {
     let (message, help) = if name.starts_with("WINDLASS_") {
         let message = format!("{owner} sets `{name}`, which is not its to set");
         (message, "variables that begin with WINDLASS_ tell a step about its run")
@@ -182,5 +202,5 @@ pub(super) fn check_env_name(name: &str, span: Range<usize>, owner: &str, notes:
     } else {
         return;
     };
-    notes.mistake(Mistake::new(span, message, "not a free name").help(help));
+    diagnostics.error(Diagnostic::new(span, message, "not a free name").help(help));
 }

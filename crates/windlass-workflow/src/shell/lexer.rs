@@ -8,19 +8,19 @@ mod here_document;
 
 use std::collections::VecDeque;
 
-use super::{ShellNames, ShellPlace, ShellText};
+use super::{ShellContext, ShellResolver, ShellText};
 use crate::template::placeholder;
 use crate::variable::Variable;
 use here_document::HereDocument;
 
 /// None if a `{v}` was refused; `names` is told of each.
-pub(super) fn rewrite(text: &str, names: &mut impl ShellNames) -> Option<ShellText> {
+pub(super) fn rewrite(text: &str, names: &mut impl ShellResolver) -> Option<ShellText> {
     let mut lexer = Lexer::new(text, names);
     while lexer.at < text.len() {
         lexer.step();
     }
     let Lexer { out, variables, refused, .. } = lexer;
-    (!refused).then(|| ShellText { text: out, written: text.to_owned(), variables })
+    (!refused).then(|| ShellText { text: out, source: text.to_owned(), variables })
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,16 +58,16 @@ struct Lexer<'t, 'n, N> {
     /// Where the present word of a command begins.
     word: usize,
     /// The words in which the open quotes and substitutions stand, and what is unsafe about them.
-    outer: Vec<(usize, Option<ShellPlace>)>,
+    outer: Vec<(usize, Option<ShellContext>)>,
     /// Where the word behind the last `>&` begins.
     duplicated: Option<usize>,
     /// What stands behind the last `$` that is nothing but itself.
     behind_dollar: Option<usize>,
     /// Why the frames may not be right any more.
-    doubt: Option<ShellPlace>,
+    doubt: Option<ShellContext>,
 }
 
-impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
+impl<'t, 'n, N: ShellResolver> Lexer<'t, 'n, N> {
     fn new(text: &'t str, names: &'n mut N) -> Self {
         let whole = Frame::Command { substitution: false, parens: 0, cases: Vec::new() };
         Self {
@@ -194,7 +194,7 @@ impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
         } else if cases.last() == Some(parens) {
             // The end of a pattern, unless this `case` is only a word.
             if within {
-                self.doubt = self.doubt.or(Some(ShellPlace::CaseInSubstitution));
+                self.doubt = self.doubt.or(Some(ShellContext::CaseInSubstitution));
             }
         } else if *parens > 0 {
             *parens -= 1;
@@ -276,7 +276,7 @@ impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
             self.push(Frame::Parameter, 2);
         } else if rest.starts_with("$[") {
             // Bash reads an arithmetic expression up to a `]`, others only two characters.
-            self.doubt = self.doubt.or(Some(ShellPlace::Brackets));
+            self.doubt = self.doubt.or(Some(ShellContext::Brackets));
             self.copy(2);
         } else if rest.starts_with("$'") && self.is_command() {
             self.ansi_quotes();
@@ -292,12 +292,12 @@ impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
         let end = self.rest().find('\'').map_or(self.text.len(), |end| self.at + end);
         while self.at < end {
             match self.rest().starts_with('{') {
-                true => self.no_placeholder(ShellPlace::AnsiQuotes),
+                true => self.no_placeholder(ShellContext::AnsiQuotes),
                 false => self.copy_char(),
             }
         }
         if self.text[..end].ends_with('\\') {
-            self.doubt = self.doubt.or(Some(ShellPlace::AnsiQuotes));
+            self.doubt = self.doubt.or(Some(ShellContext::AnsiQuotes));
         }
         self.copy(1);
     }

@@ -4,7 +4,7 @@
 
 /// What a shell does itself, or may do otherwise than the program of that name. `true`, `false` and
 /// `sleep` are the same everywhere.
-const OF_THE_SHELL: &[&str] = &[
+const SHELL_WORDS: &[&str] = &[
     ".",
     ":",
     "[",
@@ -129,7 +129,7 @@ pub fn plain_words(text: &str) -> Option<Vec<String>> {
     }
     let program = words.first()?;
     // An `=` makes an assignment of it.
-    let plain = !program.is_empty() && !program.contains('=') && !is_of_the_shell(program);
+    let plain = !program.is_empty() && !program.contains('=') && !is_shell_word(program);
     plain.then_some(words)
 }
 
@@ -164,8 +164,8 @@ fn is_plain(character: char) -> bool {
     character.is_ascii_alphanumeric() || "_-./:,+@%=".contains(character)
 }
 
-fn is_of_the_shell(word: &str) -> bool {
-    OF_THE_SHELL.binary_search(&word).is_ok()
+fn is_shell_word(word: &str) -> bool {
+    SHELL_WORDS.binary_search(&word).is_ok()
 }
 
 #[cfg(test)]
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn what_a_shell_does_itself_is_left_to_it_also_in_quotes() {
-        for word in OF_THE_SHELL {
+        for word in SHELL_WORDS {
             assert_eq!(plain_words(word), None, "{word}");
             assert_eq!(plain_words(&format!("'{word}' a")), None, "{word}");
         }
@@ -241,6 +241,6 @@ mod tests {
 
     #[test]
     fn the_words_of_shells_are_in_order() {
-        assert!(OF_THE_SHELL.is_sorted());
+        assert!(SHELL_WORDS.is_sorted());
     }
 }

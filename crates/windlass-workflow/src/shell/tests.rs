@@ -8,11 +8,11 @@ fn known(name: &str) -> Option<Variable> {
 fn check(text: &str, expected: &str) {
     let rewritten = ShellText::parse(text, known).unwrap_or_else(|error| panic!("{text}: {error}"));
     assert_eq!(rewritten.text(), expected.replace("${V}", "${WINDLASS_V_v}"), "{text}");
-    assert_eq!(rewritten.written(), text);
+    assert_eq!(rewritten.source(), text);
     assert_eq!(rewritten.variables().len(), usize::from(expected.contains("${V}")), "{text}");
 }
 
-fn refused(text: &str, place: ShellPlace) {
+fn refused(text: &str, place: ShellContext) {
     let misplaced = ShellText::parse(text, known).expect_err(text);
     assert_eq!(misplaced.place, place, "{text}");
     assert_eq!(&text[misplaced.range], "{v}", "{text}");
@@ -143,41 +143,41 @@ fn doubled_braces_write_single_ones() {
     check("cat <<E\n{{v}}\nE\n{v}", "cat <<E\n{v}\nE\n\"${V}\"");
     check("cat <<'E'\n{{v}} ${{v}}\nE", "cat <<'E'\n{v} ${v}\nE");
     check("python3 -c '{{{v}}}'", "python3 -c '{{v}}'");
-    check("docker ps --format '{{.Names}}'", "docker ps --format '{{.Names}}'");
+    check("docker ps --format '{{.Resolver}}'", "docker ps --format '{{.Resolver}}'");
     check("awk '{a[{w}]}' {{w}} {{ v }}", "awk '{a[{w}]}' {{w}} {{ v }}");
     check("# {{v}}", "# {{v}}");
-    refused("echo ${{v}}", ShellPlace::Parameter);
-    refused("echo \"${x:-{{v}}}\"", ShellPlace::Parameter);
-    refused("echo \"${x:-\"{{v}}\"}\"", ShellPlace::Parameter);
-    refused("cat <<{{v}}\n{{v}}", ShellPlace::EndMark);
+    refused("echo ${{v}}", ShellContext::Parameter);
+    refused("echo \"${x:-{{v}}}\"", ShellContext::Parameter);
+    refused("echo \"${x:-\"{{v}}\"}\"", ShellContext::Parameter);
+    refused("cat <<{{v}}\n{{v}}", ShellContext::EndMark);
 }
 
 #[test]
 fn where_no_quoting_is_safe_a_value_is_refused() {
-    refused("echo ${x:-{v}}", ShellPlace::Parameter);
-    refused("echo \"${x:-$(echo {v})}\"", ShellPlace::Parameter);
-    refused("echo $(( {v} ))", ShellPlace::Arithmetic);
-    refused("(( i = {v} ))", ShellPlace::Arithmetic);
-    refused("echo $[{v}]", ShellPlace::Brackets);
-    refused("echo \"$[1] {v}\"", ShellPlace::Brackets);
-    refused("for((i={v};;))do :; done", ShellPlace::Arithmetic);
-    refused("echo `echo {v}`", ShellPlace::Backquotes);
-    refused("echo \"`echo {v}`\"", ShellPlace::Backquotes);
-    refused("a[{v}]=1", ShellPlace::Subscript);
-    refused("a[\"{v}\"]=1", ShellPlace::Subscript);
-    refused("a['{v}']=1", ShellPlace::Subscript);
-    refused("a[\"x\"{v}]=1", ShellPlace::Subscript);
-    refused("a[$(echo {v})]=1", ShellPlace::Subscript);
-    refused("a=(x [{v}]=y)", ShellPlace::Subscript);
-    refused("a=([\"{v}\"]=y)", ShellPlace::Subscript);
-    refused("make >&{v}", ShellPlace::Duplication);
-    refused("make 1>& x\"{v}\"", ShellPlace::Duplication);
-    refused("cat <<'E'\n{v}\nE", ShellPlace::QuotedHereDocument);
-    refused("cat <<{v}", ShellPlace::EndMark);
-    refused("echo $'{v}'", ShellPlace::AnsiQuotes);
-    refused("echo $'\\'' {v}", ShellPlace::AnsiQuotes);
-    refused("x=$(case a in a) echo;; esac) {v}", ShellPlace::CaseInSubstitution);
-    refused("x=\"$( (case a in a) :;; esac); echo {v})\"", ShellPlace::CaseInSubstitution);
+    refused("echo ${x:-{v}}", ShellContext::Parameter);
+    refused("echo \"${x:-$(echo {v})}\"", ShellContext::Parameter);
+    refused("echo $(( {v} ))", ShellContext::Arithmetic);
+    refused("(( i = {v} ))", ShellContext::Arithmetic);
+    refused("echo $[{v}]", ShellContext::Brackets);
+    refused("echo \"$[1] {v}\"", ShellContext::Brackets);
+    refused("for((i={v};;))do :; done", ShellContext::Arithmetic);
+    refused("echo `echo {v}`", ShellContext::Backquotes);
+    refused("echo \"`echo {v}`\"", ShellContext::Backquotes);
+    refused("a[{v}]=1", ShellContext::Subscript);
+    refused("a[\"{v}\"]=1", ShellContext::Subscript);
+    refused("a['{v}']=1", ShellContext::Subscript);
+    refused("a[\"x\"{v}]=1", ShellContext::Subscript);
+    refused("a[$(echo {v})]=1", ShellContext::Subscript);
+    refused("a=(x [{v}]=y)", ShellContext::Subscript);
+    refused("a=([\"{v}\"]=y)", ShellContext::Subscript);
+    refused("make >&{v}", ShellContext::Duplication);
+    refused("make 1>& x\"{v}\"", ShellContext::Duplication);
+    refused("cat <<'E'\n{v}\nE", ShellContext::QuotedHereDocument);
+    refused("cat <<{v}", ShellContext::EndMark);
+    refused("echo $'{v}'", ShellContext::AnsiQuotes);
+    refused("echo $'\\'' {v}", ShellContext::AnsiQuotes);
+    refused("x=$(case a in a) echo;; esac) {v}", ShellContext::CaseInSubstitution);
+    refused("x=\"$( (case a in a) :;; esac); echo {v})\"", ShellContext::CaseInSubstitution);
 }
 
 #[test]

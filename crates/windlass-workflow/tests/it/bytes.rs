@@ -13,10 +13,10 @@ fn check(text: &str) {
             let _ = graph(workflow.plan(), GraphFormat::Text);
         }
         Err(mistakes) => {
-            assert!(!mistakes.mistakes.is_empty());
+            assert!(!mistakes.errors.is_empty());
             assert!(!mistakes.to_string().is_empty());
             let _ = mistakes.warnings.to_string();
-            for mistake in &mistakes.mistakes {
+            for mistake in &mistakes.errors {
                 let (line, column) = mistakes.position(mistake);
                 assert!(line >= 1 && column >= 1);
             }

@@ -79,7 +79,7 @@ fn a_reference_far_back_is_found_upstream() {
     let text = workflow(300) + "[step.last]\nafter = ['s298']\nrun = 'echo {s0.key} {s100.key}'\n";
     parse("far.toml", &text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     let text = workflow(300) + "[step.last]\nafter = ['s298']\nrun = 'echo {s0.key} {s101.key}'\n";
-    let mistakes = parse("far.toml", &text).expect_err("s101 is not upstream").mistakes;
+    let mistakes = parse("far.toml", &text).expect_err("s101 is not upstream").errors;
     assert_eq!(mistakes.len(), 1);
     assert!(mistakes[0].message.contains("does not come after `s101`"), "{}", mistakes[0].message);
 }

@@ -31,7 +31,7 @@ fn every_example_fits_the_schema() {
     }
 }
 
-/// Mistakes in the shape of a file, which an editor can find, by the beginning of their names.
+/// ParseErrors in the shape of a file, which an editor can find, by the beginning of their names.
 #[test]
 fn files_of_the_wrong_shape_do_not_fit() {
     let validator = validator();

@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use super::{Frame, Lexer, is_word};
-use crate::shell::{Misplaced, ShellNames, ShellPlace};
+use crate::shell::{MisplacedValue, ShellContext, ShellResolver};
 use crate::template::{Brace, brace};
 use crate::variable::Variable;
 
-impl<N: ShellNames> Lexer<'_, '_, N> {
+impl<N: ShellResolver> Lexer<'_, '_, N> {
     /// A brace where a value can stand, unless a frame says otherwise.
     pub(super) fn placeholder(&mut self, reference: fn(&str) -> String) {
         let Some((variable, range)) = self.value() else { return };
@@ -22,7 +22,7 @@ impl<N: ShellNames> Lexer<'_, '_, N> {
     }
 
     /// A brace where no value can stand.
-    pub(super) fn no_placeholder(&mut self, place: ShellPlace) {
+    pub(super) fn no_placeholder(&mut self, place: ShellContext) {
         if let Some((_, range)) = self.value() {
             self.refuse(range, place);
         }
@@ -34,7 +34,7 @@ impl<N: ShellNames> Lexer<'_, '_, N> {
         match brace(self.text, self.at, self.names) {
             Brace::Single(name) => {
                 let range = self.at..self.at + name.len() + 2;
-                let variable = self.names.look_up(name, range.clone());
+                let variable = self.names.resolve(name, range.clone());
                 if variable.is_none() {
                     self.copy_char();
                 }
@@ -52,22 +52,22 @@ impl<N: ShellNames> Lexer<'_, '_, N> {
     }
 
     /// Refuses the `{v}` that stands here, and goes on behind it.
-    fn refuse(&mut self, range: Range<usize>, place: ShellPlace) {
+    fn refuse(&mut self, range: Range<usize>, place: ShellContext) {
         self.copy(range.len());
         self.refuse_at(range, place);
     }
 
-    pub(super) fn refuse_at(&mut self, range: Range<usize>, place: ShellPlace) {
+    pub(super) fn refuse_at(&mut self, range: Range<usize>, place: ShellContext) {
         self.refused = true;
         let name = self.text[range.start + 1..range.end - 1].to_owned();
-        self.names.refuse(Misplaced { name, range, place });
+        self.names.refuse(MisplacedValue { name, range, place });
     }
 
-    fn unsafe_place(&self) -> Option<ShellPlace> {
+    fn unsafe_place(&self) -> Option<ShellContext> {
         let frames = self.frames.iter().find_map(|frame| match frame {
-            Frame::Parameter => Some(ShellPlace::Parameter),
-            Frame::Arithmetic { .. } => Some(ShellPlace::Arithmetic),
-            Frame::Backquotes => Some(ShellPlace::Backquotes),
+            Frame::Parameter => Some(ShellContext::Parameter),
+            Frame::Arithmetic { .. } => Some(ShellContext::Arithmetic),
+            Frame::Backquotes => Some(ShellContext::Backquotes),
             Frame::Command { .. } | Frame::Double | Frame::HereDocument(_) => None,
         });
         let outer = self.outer.iter().find_map(|(_, place)| *place);
@@ -75,13 +75,13 @@ impl<N: ShellNames> Lexer<'_, '_, N> {
     }
 
     /// What keeps a value out of the present word of a command.
-    pub(super) fn unsafe_word(&self) -> Option<ShellPlace> {
+    pub(super) fn unsafe_word(&self) -> Option<ShellContext> {
         let Some(Frame::Command { parens, .. }) = self.frames.last() else { return None };
         if self.duplicated == Some(self.word) {
-            return Some(ShellPlace::Duplication);
+            return Some(ShellContext::Duplication);
         }
-        let list = if *parens > 0 { List::Possible } else { List::None };
-        is_subscript(&self.text[self.word..self.at], list).then_some(ShellPlace::Subscript)
+        let list = if *parens > 0 { ArrayLiteral::Possible } else { ArrayLiteral::None };
+        is_subscript(&self.text[self.word..self.at], list).then_some(ShellContext::Subscript)
     }
 
     pub(super) fn quoted(name: &str) -> String {
@@ -99,15 +99,16 @@ impl<N: ShellNames> Lexer<'_, '_, N> {
 
 /// Whether a word can stand in a list that is assigned to an array, as in `a=([1]=x)`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum List {
+enum ArrayLiteral {
     None,
     Possible,
 }
 
 /// Whether the word so far is a name with an open bracket, as in `a[`, or a bracket in a list.
-fn is_subscript(word: &str, list: List) -> bool {
+fn is_subscript(word: &str, list: ArrayLiteral) -> bool {
     let Some((name, index)) = word.split_once('[') else { return false };
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    let names = begins && name.chars().all(is_word) || name.is_empty() && list == List::Possible;
+    let names =
+        begins && name.chars().all(is_word) || name.is_empty() && list == ArrayLiteral::Possible;
     names && !index.contains(']')
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Frame, Lexer};
-use crate::shell::{ShellNames, ShellPlace};
+use crate::shell::{ShellContext, ShellResolver};
 use crate::template::{Brace, brace};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,19 +11,19 @@ pub(super) struct HereDocument {
     mark: String,
     /// Whether tabs before the end mark do not count.
     dashed: bool,
-    pub(super) body: Body,
+    pub(super) body: HereDocumentBody,
 }
 
 /// What the shell does with the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Body {
+pub(super) enum HereDocumentBody {
     /// It is like double quotes.
     Expanding,
     /// The end mark is quoted, so nothing is replaced.
     Literal,
 }
 
-impl<N: ShellNames> Lexer<'_, '_, N> {
+impl<N: ShellResolver> Lexer<'_, '_, N> {
     /// `<<` and the end mark behind it.
     pub(super) fn here_operator(&mut self) {
         self.copy(2);
@@ -37,21 +37,25 @@ impl<N: ShellNames> Lexer<'_, '_, N> {
         self.check_mark(self.at..self.at + end);
         self.copy(end);
         let quote = |c: char| matches!(c, '\'' | '"' | '\\');
-        let body = if written.contains(quote) { Body::Literal } else { Body::Expanding };
+        let body = if written.contains(quote) {
+            HereDocumentBody::Literal
+        } else {
+            HereDocumentBody::Expanding
+        };
         self.pending.push_back(HereDocument { mark: written.replace(quote, ""), dashed, body });
     }
 
-    pub(super) fn here_document(&mut self, body: Body) {
+    pub(super) fn here_document(&mut self, body: HereDocumentBody) {
         if self.rest().starts_with('\n') {
             self.copy_char();
             return self.end_mark();
         }
-        if body == Body::Expanding {
+        if body == HereDocumentBody::Expanding {
             return self.expanding(b"$`\\\n");
         }
         match self.rest().as_bytes()[0] {
             b'\\' => self.backslash(),
-            b'{' => self.no_placeholder(ShellPlace::QuotedHereDocument),
+            b'{' => self.no_placeholder(ShellContext::QuotedHereDocument),
             _ => self.copy_char(),
         }
     }
@@ -63,8 +67,8 @@ impl<N: ShellNames> Lexer<'_, '_, N> {
             let open = mark.start + open;
             let Brace::Single(name) = brace(self.text, open, self.names) else { continue };
             let range = open..open + name.len() + 2;
-            if self.names.look_up(name, range.clone()).is_some() {
-                self.refuse_at(range, ShellPlace::EndMark);
+            if self.names.resolve(name, range.clone()).is_some() {
+                self.refuse_at(range, ShellContext::EndMark);
             }
         }
     }

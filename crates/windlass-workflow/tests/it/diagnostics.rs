@@ -64,7 +64,7 @@ fn every_mistake_comes_with_a_suggestion() {
         let name = file.display().to_string();
         let told = match parse(&name, &text) {
             Ok(workflow) => workflow.warnings().warnings.clone(),
-            Err(mistakes) => [mistakes.mistakes, mistakes.warnings.warnings].concat(),
+            Err(mistakes) => [mistakes.errors, mistakes.warnings.warnings].concat(),
         };
         let without: Vec<_> = told.iter().filter(|told| told.help.is_none()).collect();
         assert!(without.is_empty(), "{name}: {without:?}");
@@ -86,7 +86,7 @@ use = { gpu = 3 }
 retry = { count = 1, delay = "5" }
 lock = 7
 "#;
-    let mistakes = parse("flow.toml", text).expect_err("it has mistakes").mistakes;
+    let mistakes = parse("flow.toml", text).expect_err("it has mistakes").errors;
     let lines: Vec<_> = mistakes.iter().map(|m| text[..m.span.start].lines().count()).collect();
     assert_eq!(lines, [2, 6, 7, 10, 11, 12]);
 }
@@ -98,6 +98,6 @@ fn more_mistakes_than_anyone_reads_are_counted() {
         text += &format!("[step.s{number}]\nrun = 'true'\nafter = ['t{number}']\n");
     }
     let mistakes = parse("flow.toml", &text).expect_err("it has mistakes");
-    assert_eq!((mistakes.mistakes.len(), mistakes.left_out), (100, 150));
+    assert_eq!((mistakes.errors.len(), mistakes.omitted), (100, 150));
     assert!(mistakes.to_string().ends_with("and 150 more mistakes"));
 }

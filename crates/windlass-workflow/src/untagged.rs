@@ -10,7 +10,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 
 /// Something that may be written in more than one way.
-pub(crate) trait Shape: Sized {
+pub(crate) trait Untagged: Sized {
     /// What to write, in a few words.
     const EXPECTED: &'static str;
     /// The keys, if it may be a table with keys of its own.
@@ -43,15 +43,15 @@ pub(crate) trait Shape: Sized {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // Asked for as a struct, so that the reader can tell an unknown key by itself.
         match Self::FIELDS {
-            [] => deserializer.deserialize_any(ShapeVisitor(PhantomData)),
-            fields => deserializer.deserialize_struct("", fields, ShapeVisitor(PhantomData)),
+            [] => deserializer.deserialize_any(UntaggedVisitor(PhantomData)),
+            fields => deserializer.deserialize_struct("", fields, UntaggedVisitor(PhantomData)),
         }
     }
 }
 
-struct ShapeVisitor<T>(PhantomData<T>);
+struct UntaggedVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Shape> Visitor<'de> for ShapeVisitor<T> {
+impl<'de, T: Untagged> Visitor<'de> for UntaggedVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,7 +85,7 @@ impl<'de, T: Shape> Visitor<'de> for ShapeVisitor<T> {
     }
 }
 
-macro_rules! read_by_shape {
+macro_rules! deserialize_untagged {
     ($($type:ty),+) => {$(
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -95,4 +95,4 @@ macro_rules! read_by_shape {
     )+};
 }
 
-pub(crate) use read_by_shape;
+pub(crate) use deserialize_untagged;

@@ -36,8 +36,8 @@ fn dependents(sources: &[Vec<usize>]) -> Vec<Vec<usize>> {
     dependents
 }
 
-/// The cycles that one meets going back from those that can never be placed. Each of them has a
-/// source that can never be placed either, so every way back ends in a cycle.
+/// The cycles that one meets going back from those that can never be with_span. Each of them has a
+/// source that can never be with_span either, so every way back ends in a cycle.
 fn cycles(sources: &[Vec<usize>], unmet: &[usize]) -> Vec<Vec<usize>> {
     const UNSEEN: usize = usize::MAX;
     let mut walk_of = vec![UNSEEN; sources.len()];
@@ -49,7 +49,7 @@ fn cycles(sources: &[Vec<usize>], unmet: &[usize]) -> Vec<Vec<usize>> {
             walk_of[place] = start;
             path.push(place);
             let back = sources[place].iter().find(|&&source| unmet[source] > 0);
-            place = *back.expect("it waits for one that is not placed");
+            place = *back.expect("it waits for one that is not with_span");
         }
         if walk_of[place] == start && !path.is_empty() {
             let begin = path.iter().position(|&seen| seen == place).expect("this walk saw it");
@@ -60,7 +60,7 @@ fn cycles(sources: &[Vec<usize>], unmet: &[usize]) -> Vec<Vec<usize>> {
 }
 
 /// The steps in `order`, with their edges pointing to where the others are now.
-pub(crate) fn rearranged(steps: Vec<Step>, order: &[usize]) -> Vec<Step> {
+pub(crate) fn reordered(steps: Vec<Step>, order: &[usize]) -> Vec<Step> {
     let mut place_of = vec![0; order.len()];
     order.iter().enumerate().for_each(|(place, &old)| place_of[old] = place);
     let mut steps: Vec<_> = steps.into_iter().map(Some).collect();

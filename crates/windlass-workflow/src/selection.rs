@@ -8,7 +8,7 @@ use windlass_core::{nearest, some_of};
 use crate::plan::Plan;
 
 /// How many steps are told to somebody who asked for one that there is not.
-const TOLD: usize = 10;
+const MAX_LISTED: usize = 10;
 
 /// A step was asked for that the plan does not have.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -25,7 +25,9 @@ pub struct NoSuchStep {
 fn hint(nearest: &Option<String>, known: &[String]) -> String {
     match nearest {
         Some(name) => format!("; did you mean {name:?}?"),
-        None => format!("; its steps are {}", some_of(known.iter().map(String::as_str), TOLD)),
+        None => {
+            format!("; its steps are {}", some_of(known.iter().map(String::as_str), MAX_LISTED))
+        }
     }
 }
 

@@ -5,51 +5,53 @@ use std::ops::Range;
 
 use serde::de::{Error, Expected, Unexpected};
 
-use super::Path;
-use crate::mistake::Mistake;
-use crate::notes::near;
+use super::KeyPath;
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::similar;
 
 /// How a duration is written.
 const DURATION: &str = "\"30s\"";
 
 #[derive(Debug)]
-pub(crate) struct Unreadable {
-    kind: Kind,
+pub(crate) struct ValueError {
+    kind: ValueErrorKind,
     /// Where, if it is deeper than where it is told.
     span: Option<Range<usize>>,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum ValueErrorKind {
     WrongType { found: &'static str, number: Option<u64>, expected: String },
-    UnknownWord { word: String, words: &'static [&'static str] },
-    Refused { reason: String },
+    UnknownVariant { word: String, variants: &'static [&'static str] },
+    Rejected { reason: String },
 }
 
-impl Unreadable {
-    fn new(kind: Kind) -> Self {
+impl ValueError {
+    fn new(kind: ValueErrorKind) -> Self {
         Self { kind, span: None }
     }
 
     pub(super) fn nul() -> Self {
         let reason = "contains a NUL character, which no command can be given".to_owned();
-        Self::new(Kind::Refused { reason })
+        Self::new(ValueErrorKind::Rejected { reason })
     }
 
     pub(super) fn too_large(number: &str) -> Self {
-        Self::new(Kind::Refused { reason: format!("is {number}, which is too large a number") })
+        Self::new(ValueErrorKind::Rejected {
+            reason: format!("is {number}, which is too large a number"),
+        })
     }
 
     pub(super) fn date(expected: &dyn Expected) -> Self {
         let expected = expected_words(expected);
-        Self::new(Kind::WrongType { found: "a date", number: None, expected })
+        Self::new(ValueErrorKind::WrongType { found: "a date", number: None, expected })
     }
 
-    pub(super) fn unknown_word(word: &str, words: &'static [&'static str]) -> Self {
-        Self::new(Kind::UnknownWord { word: word.to_owned(), words })
+    pub(super) fn unknown_variant(word: &str, variants: &'static [&'static str]) -> Self {
+        Self::new(ValueErrorKind::UnknownVariant { word: word.to_owned(), variants })
     }
 
-    pub(super) fn not_a_word(found: &str, words: &[&str]) -> Self {
+    pub(super) fn not_a_variant(found: &str, variants: &[&str]) -> Self {
         let found = match found {
             "integer" | "float" => "a number",
             "boolean" => "a boolean",
@@ -57,7 +59,7 @@ impl Unreadable {
             "array" => "a list",
             _ => "a table",
         };
-        Self::new(Kind::WrongType { found, number: None, expected: one_of(words) })
+        Self::new(ValueErrorKind::WrongType { found, number: None, expected: one_of(variants) })
     }
 
     pub(super) fn or_at(mut self, span: Range<usize>) -> Self {
@@ -66,42 +68,42 @@ impl Unreadable {
     }
 
     /// The mistake, for a value that stands at `path`.
-    pub(super) fn mistake(&self, path: &Path<'_>, span: Range<usize>) -> Mistake {
+    pub(super) fn diagnostic(&self, path: &KeyPath<'_>, span: Range<usize>) -> Diagnostic {
         let span = self.span.clone().unwrap_or(span);
         let place = described(&path.keys());
         match &self.kind {
-            Kind::WrongType { found, number, expected } => {
+            ValueErrorKind::WrongType { found, number, expected } => {
                 let message = format!("{place} is {found}, not {expected}");
                 let help = in_seconds(&path.keys(), *number).or_else(|| example(&path.keys()));
                 let help = help.unwrap_or_else(|| format!("write {expected} here"));
-                Mistake::new(span, message, format!("expected {expected}")).help(help)
+                Diagnostic::new(span, message, format!("expected {expected}")).help(help)
             }
-            Kind::UnknownWord { word, words } => {
-                let near = near(word, words.iter().copied());
+            ValueErrorKind::UnknownVariant { word, variants } => {
+                let near = similar(word, variants.iter().copied());
                 let help = near.map(|near| format!("did you mean \"{near}\"?"));
                 let help = help.or_else(|| example(&path.keys()));
-                let message = format!("{place} is \"{word}\", not {}", one_of(words));
-                Mistake::new(span, message, "no such word").help_if(help)
+                let message = format!("{place} is \"{word}\", not {}", one_of(variants));
+                Diagnostic::new(span, message, "no such word").help_if(help)
             }
-            Kind::Refused { reason } => {
+            ValueErrorKind::Rejected { reason } => {
                 let message = format!("{place} {reason}");
-                Mistake::new(span, message, "cannot be used").help_if(example(&path.keys()))
+                Diagnostic::new(span, message, "cannot be used").help_if(example(&path.keys()))
             }
         }
     }
 }
 
-impl Display for Unreadable {
+impl Display for ValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value cannot be read")
     }
 }
 
-impl std::error::Error for Unreadable {}
+impl std::error::Error for ValueError {}
 
-impl Error for Unreadable {
+impl Error for ValueError {
     fn custom<T: Display>(reason: T) -> Self {
-        Self::new(Kind::Refused { reason: reason.to_string() })
+        Self::new(ValueErrorKind::Rejected { reason: reason.to_string() })
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
@@ -111,7 +113,7 @@ impl Error for Unreadable {
             _ => None,
         };
         let (found, expected) = (found_word(&found), expected_words(expected));
-        Self::new(Kind::WrongType { found, number, expected })
+        Self::new(ValueErrorKind::WrongType { found, number, expected })
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
@@ -121,7 +123,9 @@ impl Error for Unreadable {
         };
         let range = if number.starts_with('-') { "0 or more" } else { "smaller" };
         let expected = expected_words(expected);
-        Self::new(Kind::Refused { reason: format!("is {number}; write {expected}, {range}") })
+        Self::new(ValueErrorKind::Rejected {
+            reason: format!("is {number}; write {expected}, {range}"),
+        })
     }
 }
 
@@ -147,8 +151,8 @@ fn found_word(found: &Unexpected<'_>) -> &'static str {
     }
 }
 
-fn one_of(words: &[&str]) -> String {
-    let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+fn one_of(variants: &[&str]) -> String {
+    let quoted: Vec<_> = variants.iter().map(|word| format!("\"{word}\"")).collect();
     match quoted.split_last() {
         Some((last, [])) => last.clone(),
         Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
@@ -174,9 +178,9 @@ pub(super) fn described(keys: &[&str]) -> String {
 
 fn joined(keys: &[&str]) -> String {
     match keys {
-        [list @ .., Path::ENTRY] => format!("an entry of {}", joined(list)),
+        [list @ .., KeyPath::ENTRY] => format!("an entry of {}", joined(list)),
         keys => {
-            let named: Vec<_> = keys.iter().copied().filter(|key| *key != Path::ENTRY).collect();
+            let named: Vec<_> = keys.iter().copied().filter(|key| *key != KeyPath::ENTRY).collect();
             format!("`{}`", named.join("."))
         }
     }
@@ -185,7 +189,7 @@ fn joined(keys: &[&str]) -> String {
 /// How the key at the end of a path is written.
 fn example(keys: &[&str]) -> Option<String> {
     let value = match keys {
-        [list @ .., Path::ENTRY] => return example(list),
+        [list @ .., KeyPath::ENTRY] => return example(list),
         ["step"] => return Some("write each step as a table: [step.build]".to_owned()),
         ["step", key] if key_example(key).is_some() => {
             return Some(format!("give the step a name: [step.build], and `{key}` below it"));

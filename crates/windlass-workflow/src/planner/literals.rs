@@ -1,39 +1,40 @@
-//! Texts that are read before any value is known: in them, `{v}` is a mistake or stays as it is.
+//! TextReader that are read before any value is known: in them, `{v}` is a mistake or stays as it is.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::texts::Texts;
+use super::texts::TextReader;
 use super::values::scalar_text;
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
 use crate::file::{File, OneOrMany, ParamEntry, ResourceEntry, Scalar};
-use crate::mistake::Mistake;
-use crate::notes::Notes;
-use crate::template::{Names, Template};
+use crate::spanned::{Spanned, span_within};
+use crate::template::{Resolver, Template};
 use crate::variable::Variable;
-use crate::written::{Written, within};
 
 /// The values of `each` name steps, so they are fixed when the file is read.
-pub(super) struct EachTexts<'a> {
+pub(super) struct EachValueReader<'a> {
     source: &'a str,
-    notes: &'a Notes,
+    diagnostics: &'a Diagnostics,
     /// What `{name}` stands for elsewhere: parameters.
     pub(super) params: BTreeSet<&'a str>,
     /// Steps, which `{step.key}` refers to.
     steps: BTreeSet<&'a str>,
 }
 
-impl<'a> EachTexts<'a> {
-    pub(super) fn new(file: &'a File, source: &'a str, notes: &'a Notes) -> Self {
+impl<'a> EachValueReader<'a> {
+    pub(super) fn new(file: &'a File, source: &'a str, diagnostics: &'a Diagnostics) -> Self {
         let params = file.params.entries().map(|(key, ..)| key.as_str()).collect();
         let steps = file.step.entries().map(|(key, ..)| key.as_str()).collect();
-        Self { source, notes, params, steps }
+        Self { source, diagnostics, params, steps }
     }
 
     /// Returns the text of one value of `step`, in which `{{v}}` is the text `{v}`; none if there
     /// is a `{v}` in it, which is a mistake.
     pub(super) fn read(&self, scalar: &Scalar, span: &Range<usize>, step: &str) -> Option<String> {
         let Scalar::Text(text) = scalar else { return Some(scalar_text(scalar)) };
-        let template = Template::parse_with(text, &mut EachNames { texts: self, text, span, step });
+        let template =
+            Template::parse_with(text, &mut EachResolver { texts: self, text, span, step });
         template.fill(|_| None).ok()
     }
 
@@ -49,23 +50,23 @@ impl<'a> EachTexts<'a> {
     }
 }
 
-struct EachNames<'a> {
-    texts: &'a EachTexts<'a>,
+struct EachResolver<'a> {
+    texts: &'a EachValueReader<'a>,
     text: &'a str,
     span: &'a Range<usize>,
     step: &'a str,
 }
 
-impl Names for EachNames<'_> {
-    fn look_up(&mut self, name: &str, range: Range<usize>) -> Option<Variable> {
+impl Resolver for EachResolver<'_> {
+    fn resolve(&mut self, name: &str, range: Range<usize>) -> Option<Variable> {
         let variable = self.texts.variable(name)?;
-        let place = within(self.texts.source, self.span, self.text, range);
+        let place = span_within(self.texts.source, self.span, self.text, range);
         let message = format!("step `{}`: its `each` uses `{{{name}}}`", self.step);
         let help = format!(
             "the values of `each` name steps, which are fixed before any value is given: list \
              them here, and use {{{name}}} in the step's texts; {{{{{name}}}}} is the text {{{name}}}"
         );
-        self.texts.notes.mistake(Mistake::new(place, message, "not known yet").help(help));
+        self.texts.diagnostics.error(Diagnostic::new(place, message, "not known yet").help(help));
         Some(variable)
     }
 
@@ -77,34 +78,34 @@ impl Names for EachNames<'_> {
         if !self.is_known(name) {
             return;
         }
-        let place = within(self.texts.source, self.span, self.text, range);
+        let place = span_within(self.texts.source, self.span, self.text, range);
         let message = format!("step `{}`: `${{{name}}}` is left as it is", self.step);
         let help = "the values of `each` name steps, and are taken as they are written";
-        self.texts.notes.warn(Mistake::new(place, message, "not a value").help(help));
+        self.texts.diagnostics.warn(Diagnostic::new(place, message, "not a value").help(help));
     }
 }
 
 /// Warns of each `{v}` in a text that is taken as it is written, and is none of a step.
-pub(super) fn warn(file: &File, texts: &Texts<'_>) {
+pub(super) fn warn(file: &File, texts: &TextReader<'_>) {
     let mut all: Vec<(String, String, Range<usize>)> = Vec::new();
-    if let Some((name, span)) = file.name.placed() {
+    if let Some((name, span)) = file.name.with_span() {
         all.push(("`name`".to_owned(), name.clone(), span));
     }
     for (key, entry, span) in file.params.entries() {
         let owner = format!("parameter `{}`", key.as_str());
-        let placed: Vec<(&Scalar, Range<usize>)> = match entry {
+        let with_span: Vec<(&Scalar, Range<usize>)> = match entry {
             ParamEntry::Default(scalar) => vec![(scalar, span)],
             ParamEntry::Table(table) => {
                 let choices = table.choices.value().into_iter().flatten();
-                let choices = choices.filter_map(Written::placed);
-                table.default.placed().into_iter().chain(choices).collect()
+                let choices = choices.filter_map(Spanned::with_span);
+                table.default.with_span().into_iter().chain(choices).collect()
             }
         };
-        all.extend(placed.into_iter().map(|(s, span)| (owner.clone(), scalar_text(s), span)));
+        all.extend(with_span.into_iter().map(|(s, span)| (owner.clone(), scalar_text(s), span)));
     }
     for (key, entry, _) in file.resource.entries() {
         let ResourceEntry::Table(table) = entry else { continue };
-        let items = table.items.value().into_iter().flatten().filter_map(Written::placed);
+        let items = table.items.value().into_iter().flatten().filter_map(Spanned::with_span);
         let owner = format!("resource `{}`", key.as_str());
         all.extend(items.map(|(item, span)| (owner.clone(), scalar_text(item), span)));
     }
@@ -114,10 +115,10 @@ pub(super) fn warn(file: &File, texts: &Texts<'_>) {
     }
     for (key, table, _) in file.step.entries() {
         let owner = format!("step `{}`: its `shell`", key.as_str());
-        let Some((shell, span)) = table.shell.placed() else { continue };
+        let Some((shell, span)) = table.shell.with_span() else { continue };
         let words = match shell {
             OneOrMany::One(text) => vec![(text, span)],
-            OneOrMany::Many(list) => list.iter().filter_map(Written::placed).collect(),
+            OneOrMany::Many(list) => list.iter().filter_map(Spanned::with_span).collect(),
         };
         all.extend(words.into_iter().map(|(word, span)| (owner.clone(), word.clone(), span)));
     }
