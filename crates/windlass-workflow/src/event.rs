@@ -1,13 +1,13 @@
-//! Resolver of events, `a:b:c`, and patterns that match them by whole segments.
+//! Patterns that match names of events, such as `a:b:c`, by whole segments.
 //!
-//! `*` stands for one segment, a trailing `**` for any number of them, also none.
+//! `*` matches one segment, a trailing `**` any number of segments, including none.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// Which events to wake up for.
+/// A pattern of the names of events.
 ///
 /// ```
 /// use windlass_workflow::EventPattern;
@@ -29,14 +29,14 @@ enum Segment {
     Any,
 }
 
-/// What may follow the segments.
+/// What may follow the segments of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trailing {
     Nothing,
     Anything,
 }
 
-/// Why a text is not a pattern.
+/// Why a text is not a pattern of events.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EventPatternError {
@@ -46,13 +46,13 @@ pub enum EventPatternError {
         /// The pattern.
         text: String,
     },
-    /// A star is part of a segment.
+    /// A segment has a star and other characters.
     #[error("in {segment:?} a `*` stands beside other characters")]
     PartialStar {
         /// The segment.
         segment: String,
     },
-    /// Two stars are not at the end.
+    /// `**` is not the last segment.
     #[error("in {text:?} `**` does not stand at the end")]
     InnerDoubleStar {
         /// The pattern.
@@ -61,7 +61,7 @@ pub enum EventPatternError {
 }
 
 impl EventPattern {
-    /// Whether an event of this name is one of them.
+    /// Returns whether the pattern matches the name of an event.
     #[must_use]
     pub fn matches(&self, event: &str) -> bool {
         let mut rest = event.split(':');
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_pattern_is_refused() {
+    fn everything_else_is_rejected() {
         for (text, part) in [
             ("", "empty segment"),
             ("a::b", "empty segment"),

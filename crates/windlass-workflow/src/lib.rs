@@ -1,4 +1,4 @@
-//! Reads workflow files: text to [`Plan`], with a span for every mistake.
+//! Parses workflow files: TOML text to a [`Plan`], with a span for every error.
 //!
 //! ```
 //! let text = r#"
@@ -22,21 +22,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Nothing is run here, and nothing is read but the text. A file is read in three strides: its
-//! tables into typed keys with their places, those into a plan with every name resolved, and the
-//! plan with values for its parameters. Each stride tells all mistakes that it finds, with the place
-//! of each, so that whoever wrote the file sees all of them at once:
+//! Parsing has three stages. The reader turns tables into typed keys with spans, the planner turns
+//! those into a plan with every name resolved, and [`Workflow::bind`] sets the parameters. Each stage
+//! reports all its errors at once:
 //!
 //! ```
 //! let text = "[step.build]\nrun = 'make'\n[step.test]\nafter = ['biuld']\nrun = 'make test'\ntimout = '5m'\n";
-//! let mistakes = windlass_workflow::parse("flow.toml", text).unwrap_err();
-//! let said = mistakes.to_string();
-//! assert!(said.contains("step `test` waits for `biuld`, which does not exist"));
-//! assert!(said.contains("did you mean `build`?") && said.contains("did you mean `timeout`?"));
+//! let errors = windlass_workflow::parse("flow.toml", text).unwrap_err().to_string();
+//! assert!(errors.contains("step `test` waits for `biuld`, which does not exist"));
+//! assert!(errors.contains("did you mean `build`?") && errors.contains("did you mean `timeout`?"));
 //! ```
 //!
-//! A text in a plan is never handed to a shell as it is: values travel in the environment, so none of
-//! them can become a command. Every key is in `docs/workflow.md` of the repository.
+//! Shell text in a plan refers to values through environment variables, so no value can become shell
+//! code. This crate runs no command and reads no file. `docs/workflow.md` in the repository documents
+//! every key.
 
 mod diagnostic;
 mod diagnostics;

@@ -1,7 +1,7 @@
-//! Reads the types of a file out of its tables, and goes on after every mistake.
+//! Deserializes the types of `file` from TOML tables, and continues after every error.
 //!
-//! The types say which keys there are, so an unknown one is found here, with the key that was
-//! probably meant. Knows nothing of what the keys mean.
+//! Reports values of the wrong type and unknown keys, each with a suggestion. Knows nothing of what the
+//! keys mean.
 
 mod access;
 mod value_error;
@@ -16,7 +16,7 @@ use crate::spanned::SPANNED;
 use access::{ListAccess, SpannedAccess, TableAccess};
 pub(crate) use value_error::ValueError;
 
-/// What is written in `tables`, as far as it can be read.
+/// Deserializes as much as possible, and reports the rest.
 pub(crate) fn read<'r, T: Deserialize<'r> + Default>(
     tables: &'r toml::Spanned<DeTable<'_>>,
     diagnostics: &'r Diagnostics,
@@ -24,7 +24,7 @@ pub(crate) fn read<'r, T: Deserialize<'r> + Default>(
     T::deserialize(RootReader { tables: tables.get_ref(), diagnostics }).unwrap_or_default()
 }
 
-/// Where a value stands: the keys that lead to it.
+/// The keys that lead to a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyPath<'p> {
     parent: Option<&'p KeyPath<'p>>,
@@ -33,7 +33,7 @@ pub(crate) struct KeyPath<'p> {
 
 impl<'p> KeyPath<'p> {
     pub(crate) const ROOT: KeyPath<'static> = KeyPath { parent: None, key: "" };
-    /// In place of a key, for what stands in a list.
+    /// Stands for a key in the path of a list's entry.
     const ENTRY: &'static str = "[]";
 
     fn keys(&self) -> Vec<&'p str> {
@@ -48,7 +48,7 @@ impl<'p> KeyPath<'p> {
     }
 }
 
-/// One value, its path, and where to tell mistakes.
+/// The deserializer of one value.
 #[derive(Clone, Copy)]
 pub(crate) struct ValueReader<'r, 'i, 'p> {
     value: &'r toml::Spanned<DeValue<'i>>,
@@ -124,15 +124,15 @@ impl<'r> Deserializer<'r> for ValueReader<'r, '_, '_> {
     fn deserialize_enum<V: Visitor<'r>>(
         self,
         _name: &'static str,
-        words: &'static [&'static str],
+        variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, ValueError> {
         let error = match self.value.get_ref() {
-            DeValue::String(word) if words.contains(&&**word) => {
-                return visitor.visit_enum((&**word).into_deserializer());
+            DeValue::String(text) if variants.contains(&&**text) => {
+                return visitor.visit_enum((&**text).into_deserializer());
             }
-            DeValue::String(word) => ValueError::unknown_variant(word, words),
-            other => ValueError::not_a_variant(other.type_str(), words),
+            DeValue::String(text) => ValueError::unknown_variant(text, variants),
+            other => ValueError::not_a_string(other.type_str(), variants),
         };
         Err(error.or_at(self.value.span()))
     }
@@ -144,7 +144,7 @@ impl<'r> Deserializer<'r> for ValueReader<'r, '_, '_> {
     }
 }
 
-/// The whole file.
+/// The deserializer of the whole file.
 struct RootReader<'r, 'i> {
     tables: &'r DeTable<'i>,
     diagnostics: &'r Diagnostics,

@@ -1,10 +1,9 @@
-//! Shell text with `{…}` in it, rewritten so that a value never becomes shell text.
+//! Shell text with placeholders, rewritten so that no value can become shell code.
 //!
-//! Each `{v}` is replaced by a reference to an environment variable that carries the value, quoted
-//! for its place: `"${…}"` bare, `${…}` inside double quotes and here-documents, and with the
-//! single quotes closed and opened again around it. Where no quoting can keep a value from being
-//! read as something else, `{v}` is refused. `${v}` is the shell's own wherever it stands, and
-//! `{{v}}` writes `{v}`. Knows the quoting of POSIX shells, and nothing of their grammar.
+//! Each `{v}` is replaced by a reference to an environment variable that holds the value, quoted for
+//! its context: `"${…}"` outside quotes, `${…}` in double quotes and here-documents, `'"${…}"'` in single
+//! quotes. In a context where no quoting is safe, `{v}` is an error. `${v}` is always the shell's own
+//! variable, and `{{v}}` is the text `{v}`. Knows the quoting of POSIX shells, not their grammar.
 
 mod lexer;
 mod plain;
@@ -18,7 +17,7 @@ use crate::variable::Variable;
 
 pub use self::plain::plain_words;
 
-/// Shell text that refers to its values by environment variables.
+/// Shell text that refers to its values through environment variables.
 ///
 /// ```
 /// use windlass_workflow::{ShellText, Variable};
@@ -40,35 +39,38 @@ pub struct ShellText {
 }
 
 impl ShellText {
-    /// Rewrites a text. A `{name}` that is not `known` is left as it is; the first one that
-    /// cannot have a value where it stands is the error.
+    /// Rewrites a text. A `{name}` that is not `known` stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first known `{name}` in a context where no quoting is safe.
     pub fn parse(
         text: &str,
         known: impl FnMut(&str) -> Option<Variable>,
     ) -> Result<Self, MisplacedValue> {
-        let mut names = FirstRefused { known, refused: None };
+        let mut names = FirstMisplaced { known, rejected: None };
         let rewritten = Self::parse_with(text, &mut names);
-        rewritten.ok_or_else(|| names.refused.expect("a text without refusals is rewritten"))
+        rewritten.ok_or_else(|| names.rejected.expect("a text without refusals is rewritten"))
     }
 
-    /// As [`ShellText::parse`]; `names` is told of every `{name}` that is refused.
-    pub(crate) fn parse_with(text: &str, names: &mut impl ShellResolver) -> Option<Self> {
-        lexer::rewrite(text, names)
+    /// Rewrites a text. Passes every misplaced `{name}` to `resolver`, and returns none if there is one.
+    pub(crate) fn parse_with(text: &str, resolver: &mut impl ShellResolver) -> Option<Self> {
+        lexer::rewrite(text, resolver)
     }
 
-    /// The text to hand to the shell.
+    /// Returns the text for the shell.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The text as it was written, to show to people.
+    /// Returns the text as it is in the file, to show to users.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// What must be in the environment, each under its
+    /// Returns the variables that the shell needs in its environment, each under its
     /// [`environment_name`](Variable::environment_name).
     #[must_use]
     pub fn variables(&self) -> &[Variable] {
@@ -76,18 +78,18 @@ impl ShellText {
     }
 }
 
-/// What the names in shell text refer to, and what happens to those that are refused.
+/// Resolves the names in shell text, and learns of those that are misplaced.
 pub(crate) trait ShellResolver: Resolver {
-    /// A name that was looked up stands where no value can.
-    fn refuse(&mut self, misplaced: MisplacedValue);
+    /// Is called for a resolved name in a context where no quoting is safe.
+    fn reject(&mut self, misplaced: MisplacedValue);
 }
 
-struct FirstRefused<K> {
+struct FirstMisplaced<K> {
     known: K,
-    refused: Option<MisplacedValue>,
+    rejected: Option<MisplacedValue>,
 }
 
-impl<K: FnMut(&str) -> Option<Variable>> Resolver for FirstRefused<K> {
+impl<K: FnMut(&str) -> Option<Variable>> Resolver for FirstMisplaced<K> {
     fn resolve(&mut self, name: &str, _: Range<usize>) -> Option<Variable> {
         (self.known)(name)
     }
@@ -97,13 +99,13 @@ impl<K: FnMut(&str) -> Option<Variable>> Resolver for FirstRefused<K> {
     }
 }
 
-impl<K: FnMut(&str) -> Option<Variable>> ShellResolver for FirstRefused<K> {
-    fn refuse(&mut self, misplaced: MisplacedValue) {
-        self.refused.get_or_insert(misplaced);
+impl<K: FnMut(&str) -> Option<Variable>> ShellResolver for FirstMisplaced<K> {
+    fn reject(&mut self, misplaced: MisplacedValue) {
+        self.rejected.get_or_insert(misplaced);
     }
 }
 
-/// A `{v}` stands where its value could be read as something else than a value.
+/// A `{v}` in a context where no quoting is safe.
 ///
 /// ```
 /// use windlass_workflow::{ShellContext, ShellText, Variable};
@@ -111,58 +113,58 @@ impl<K: FnMut(&str) -> Option<Variable>> ShellResolver for FirstRefused<K> {
 /// let known = |name: &str| Some(Variable::Param(name.to_owned()));
 /// let misplaced = ShellText::parse("echo `date {v}`", known).unwrap_err();
 /// assert_eq!(misplaced.range, 11..14);
-/// assert_eq!(misplaced.place, ShellContext::Backquotes);
-/// assert_eq!(misplaced.place.advice(), "write $( ) in place of the backquotes");
+/// assert_eq!(misplaced.context, ShellContext::Backquotes);
+/// assert_eq!(misplaced.context.advice(), "write $( ) in place of the backquotes");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{{{name}}}` stands {place}")]
+#[error("`{{{name}}}` stands {context}")]
 pub struct MisplacedValue {
-    /// What stands between the braces.
+    /// The name between the braces.
     pub name: String,
-    /// Where in the text, braces included.
+    /// Its range in the text, braces included.
     pub range: Range<usize>,
-    /// In what.
-    pub place: ShellContext,
+    /// The context that makes it unsafe.
+    pub context: ShellContext,
 }
 
-/// Where in shell text no value can be put in safely.
+/// A context in shell text where no quoting of a value is safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ShellContext {
     /// `${ … }`.
     #[error("inside `${{ }}`")]
     Parameter,
-    /// `$(( … ))` or `(( … ))`, where a shell may run what a value says.
+    /// `$(( … ))` or `(( … ))`, where some shells run commands in a value.
     #[error("inside an arithmetic expression")]
     Arithmetic,
-    /// `a[ … ]`, which is read as an arithmetic expression.
+    /// `a[ … ]`, which shells evaluate as arithmetic.
     #[error("inside an array's index")]
     Subscript,
     /// Backquotes.
     #[error("inside backquotes")]
     Backquotes,
-    /// A here-document whose delimiter is quoted: the shell replaces nothing there.
+    /// A here-document whose delimiter is quoted, in which the shell expands nothing.
     #[error("in a here-document whose end mark is quoted")]
     QuotedHereDocument,
-    /// The end mark of a here-document.
+    /// The delimiter of a here-document.
     #[error("in the end mark of a here-document")]
-    EndMark,
-    /// `$'…'`, or behind it: not every shell reads it alike.
+    Delimiter,
+    /// `$'…'`, or after it: shells differ on where it ends.
     #[error("in or behind `$'…'`, which not every shell knows")]
     AnsiQuotes,
-    /// `$[ … ]`, or behind it: an arithmetic expression in some shells.
+    /// `$[ … ]`, or after it: arithmetic in some shells only.
     #[error("in or behind `$[ ]`, which not every shell knows")]
     Brackets,
-    /// Behind `>&`, where bash expands a value once more.
+    /// After `>&`, where bash expands a value a second time.
     #[error("behind `>&`, where bash reads a value as shell text")]
     Duplication,
-    /// Behind a `case` inside `$( )`, whose parentheses cannot be told apart.
+    /// After a `case` inside `$( )`, whose parentheses may be unbalanced.
     #[error("behind a `case` inside `$( )`")]
     CaseInSubstitution,
 }
 
 impl ShellContext {
-    /// What to write instead.
+    /// Returns what to write instead.
     #[must_use]
     pub fn advice(self) -> &'static str {
         match self {
@@ -170,7 +172,7 @@ impl ShellContext {
             ShellContext::QuotedHereDocument => {
                 "leave out the quotes around the end mark, or write {{name}} for the text {name}"
             }
-            ShellContext::EndMark => "use a fixed word as the end mark",
+            ShellContext::Delimiter => "use a fixed word as the end mark",
             ShellContext::Brackets => "write $(( )) for arithmetic, and \\$[ for the text $[",
             ShellContext::Duplication => "write > {name} 2>&1 in place of >& {name}",
             ShellContext::CaseInSubstitution => {

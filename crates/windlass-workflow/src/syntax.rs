@@ -1,4 +1,6 @@
-//! TOML that cannot be read, in words that say what to write instead.
+//! Parses TOML, and rewords its syntax errors so that they say what to write instead.
+//!
+//! Leaves out errors that only follow from earlier ones. Knows no keys of a workflow.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -9,8 +11,9 @@ use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::limits;
 
-/// The tables of a text; none if it is so broken that looking further would only add noise.
-pub(crate) fn read<'i>(
+/// Returns the tables of a text, or none after a syntax error: further errors would only follow from it.
+/// A duplicate key is reported and does not stop parsing.
+pub(crate) fn parse<'i>(
     text: &'i str,
     diagnostics: &Diagnostics,
 ) -> Option<toml::Spanned<DeTable<'i>>> {
@@ -19,7 +22,7 @@ pub(crate) fn read<'i>(
         return None;
     }
     let (tables, errors) = DeTable::parse_recoverable(text);
-    let mut reported = Reported { text, lines: BTreeSet::new(), repeated: None };
+    let mut reported = Reported { text, lines: BTreeSet::new(), duplicate_table: None };
     let mut broken = false;
     for error in &errors {
         let span = error.span().unwrap_or(0..0);
@@ -37,12 +40,13 @@ pub(crate) fn read<'i>(
     (!broken).then_some(tables)
 }
 
-/// What has been said so far, to leave out what only follows from it.
+/// The errors reported so far, to leave out what only follows from them.
 struct Reported<'t> {
     text: &'t str,
+    /// The starts of the lines that have an error.
     lines: BTreeSet<usize>,
-    /// Where a table began whose name had been there before.
-    repeated: Option<usize>,
+    /// The start of the last table that was a duplicate; all its keys are duplicates, too.
+    duplicate_table: Option<usize>,
 }
 
 impl Reported<'_> {
@@ -55,10 +59,10 @@ impl Reported<'_> {
             return false;
         }
         let header = |at: usize| self.text[at..].starts_with('[');
-        let since = self.repeated.map(|repeated| &self.text[repeated..line]);
+        let since = self.duplicate_table.map(|table| &self.text[table..line]);
         let same = since.is_some_and(|since| !since.contains("\n[")) && !header(line);
         if !same {
-            self.repeated = header(line).then_some(line);
+            self.duplicate_table = header(line).then_some(line);
         }
         same
     }
@@ -90,10 +94,10 @@ fn line_start(text: &str, at: usize) -> usize {
 
 fn reworded(text: &str, message: &str, span: Range<usize>) -> Diagnostic {
     let kind = message.split(", expected").next().unwrap_or(message);
-    let written = text.get(span.clone()).unwrap_or_default();
+    let literal = text.get(span.clone()).unwrap_or_default();
     let wording = match kind {
-        DUPLICATE => return duplicate(text, written, span),
-        "string values must be quoted" if written.trim().is_empty() => &NO_VALUE,
+        DUPLICATE => return duplicate(text, literal, span),
+        "string values must be quoted" if literal.trim().is_empty() => &NO_VALUE,
         "key with no value" if !ends_line(text, span.end) => &NO_EQUALS,
         kind if TOO_DEEP.contains(&kind) => return too_deep(span),
         kind => match WORDINGS.iter().find(|wording| wording.kinds.contains(&kind)) {
@@ -104,9 +108,9 @@ fn reworded(text: &str, message: &str, span: Range<usize>) -> Diagnostic {
     Diagnostic::new(span, wording.message, wording.label).help(wording.help)
 }
 
-/// What to say about a kind of broken syntax.
+/// The diagnostic for a kind of syntax error.
 struct Wording {
-    /// What the TOML reader calls it.
+    /// The messages of the TOML parser that it replaces.
     kinds: &'static [&'static str],
     message: &'static str,
     label: &'static str,
@@ -193,7 +197,7 @@ fn not_toml(message: &str, span: Range<usize>) -> Diagnostic {
     Diagnostic::new(span, message, "the file cannot be read from here on").help(help)
 }
 
-/// A key, or the table that a header names, for the second time.
+/// Reports a key or a table that is in the file twice.
 fn duplicate(text: &str, key: &str, span: Range<usize>) -> Diagnostic {
     let line = text.get(line_start(text, span.start)..span.start).unwrap_or_default();
     let what = match line.strip_prefix('[').and_then(|line| line.strip_suffix('.')) {

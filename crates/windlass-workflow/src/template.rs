@@ -1,7 +1,7 @@
-//! TextReader with `{…}` in them, outside shell text: there a value stands as it is.
+//! Templates: texts with placeholders, outside shell text.
 //!
-//! `{v}` of a known value is a reference, `{{v}}` writes `{v}`, and `${v}` stays as it is. So does
-//! every other brace.
+//! `{v}` is replaced by the value of `v` if the name is known, and `{{v}}` by the text `{v}`. `${v}` and
+//! every other brace stay as they are. Knows nothing of quoting; `shell` does.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::variable::Variable;
 
-/// A text with references in it, such as a lock's name.
+/// A text with placeholders, such as the name of a lock.
 ///
 /// ```
 /// use windlass_workflow::{Template, Variable};
@@ -24,18 +24,18 @@ pub struct Template {
     parts: Vec<TemplatePart>,
 }
 
-/// A piece of a [`Template`].
+/// A part of a [`Template`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TemplatePart {
-    /// Text that stands as it is.
+    /// Literal text.
     Text(String),
-    /// A known name in doubled braces, `{{name}}`, which writes `{name}`.
-    Braced(String),
-    /// What its value stands for.
+    /// A known name in doubled braces, `{{name}}`, which renders as `{name}`.
+    Escaped(String),
+    /// A placeholder for the value of a variable.
     Variable(Variable),
 }
 
-/// A value was needed that is not known.
+/// A template refers to a variable that has no value.
 ///
 /// ```
 /// use windlass_workflow::{Template, Variable};
@@ -46,17 +46,17 @@ pub enum TemplatePart {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{{{variable}}}` has no value here")]
 pub struct MissingValue {
-    /// Whose.
+    /// The variable without a value.
     pub variable: Variable,
 }
 
 impl Template {
-    /// Text without references.
+    /// Returns a template without placeholders.
     pub fn literal(text: impl Into<String>) -> Self {
         Self { parts: vec![TemplatePart::Text(text.into())] }
     }
 
-    /// Reads a text. A `{name}` that is not `known` is left as it is.
+    /// Parses a text. A `{name}` that is not `known` stays as it is.
     pub fn parse(text: &str, known: impl FnMut(&str) -> Option<Variable>) -> Self {
         struct Closure<K>(K);
         impl<K: FnMut(&str) -> Option<Variable>> Resolver for Closure<K> {
@@ -71,25 +71,25 @@ impl Template {
         Self::parse_with(text, &mut Closure(known))
     }
 
-    /// As [`Template::parse`]; `names` is told where in the text each name stands.
-    pub(crate) fn parse_with(text: &str, names: &mut impl Resolver) -> Self {
+    /// Parses a text, and passes the range of each name to `resolver`.
+    pub(crate) fn parse_with(text: &str, resolver: &mut impl Resolver) -> Self {
         let mut parts = Vec::new();
         let mut from = 0;
         let mut at = 0;
         while let Some(open) = text[at..].find('{').map(|found| at + found) {
             at = open + 1;
-            let (part, end) = match brace(text, open, names) {
+            let (part, end) = match brace(text, open, resolver) {
                 Brace::Plain => continue,
                 Brace::Dollar(name) => {
-                    names.behind_dollar(name, open - 1..open + name.len() + 2);
+                    resolver.dollar_name(name, open - 1..open + name.len() + 2);
                     continue;
                 }
                 Brace::Doubled(name) => {
-                    (TemplatePart::Braced(name.to_owned()), open + name.len() + 4)
+                    (TemplatePart::Escaped(name.to_owned()), open + name.len() + 4)
                 }
                 Brace::Single(name) => {
                     let range = open..open + name.len() + 2;
-                    let Some(variable) = names.resolve(name, range.clone()) else { continue };
+                    let Some(variable) = resolver.resolve(name, range.clone()) else { continue };
                     (TemplatePart::Variable(variable), range.end)
                 }
             };
@@ -105,21 +105,21 @@ impl Template {
         Self { parts }
     }
 
-    /// The pieces, in order.
+    /// Returns the parts, in order.
     #[must_use]
     pub fn parts(&self) -> &[TemplatePart] {
         &self.parts
     }
 
-    /// What it refers to, in order.
+    /// Iterates over the variables in the order of their placeholders.
     pub fn variables(&self) -> impl Iterator<Item = &Variable> {
         self.parts.iter().filter_map(|part| match part {
             TemplatePart::Variable(variable) => Some(variable),
-            TemplatePart::Text(_) | TemplatePart::Braced(_) => None,
+            TemplatePart::Text(_) | TemplatePart::Escaped(_) => None,
         })
     }
 
-    /// The text with every reference replaced by what `value` says.
+    /// Returns the text with every placeholder replaced by the value that `value` returns for it.
     pub fn fill(
         &self,
         mut value: impl FnMut(&Variable) -> Option<String>,
@@ -128,14 +128,14 @@ impl Template {
         for part in &self.parts {
             match part {
                 TemplatePart::Text(part) => text.push_str(part),
-                TemplatePart::Braced(name) => {
+                TemplatePart::Escaped(name) => {
                     text.push('{');
                     text.push_str(name);
                     text.push('}');
                 }
                 TemplatePart::Variable(variable) => {
-                    let unfilled = || MissingValue { variable: variable.clone() };
-                    text.push_str(&value(variable).ok_or_else(unfilled)?);
+                    let missing = || MissingValue { variable: variable.clone() };
+                    text.push_str(&value(variable).ok_or_else(missing)?);
                 }
             }
         }
@@ -144,54 +144,54 @@ impl Template {
 }
 
 impl From<Variable> for Template {
-    /// The value and nothing else.
+    /// Returns a template of one placeholder.
     fn from(variable: Variable) -> Self {
         Self { parts: vec![TemplatePart::Variable(variable)] }
     }
 }
 
 impl fmt::Display for Template {
-    /// As it was written.
+    /// Writes the source of the template, placeholders included.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.parts.iter().try_for_each(|part| match part {
             TemplatePart::Text(text) => f.write_str(text),
-            TemplatePart::Braced(name) => write!(f, "{{{{{name}}}}}"),
+            TemplatePart::Escaped(name) => write!(f, "{{{{{name}}}}}"),
             TemplatePart::Variable(variable) => write!(f, "{{{variable}}}"),
         })
     }
 }
 
-/// What the names in a text refer to.
+/// Resolves the names in a text.
 pub(crate) trait Resolver {
-    /// Returns what a text refers to by `{name}` at `range`, braces included.
+    /// Returns the variable that `{name}` refers to; `range` includes the braces.
     fn resolve(&mut self, name: &str, range: Range<usize>) -> Option<Variable>;
 
-    /// Returns whether `{name}` would refer to something; the text does not refer to it.
+    /// Returns whether `{name}` would refer to a variable, without recording a reference.
     fn is_known(&mut self, name: &str) -> bool;
 
-    /// Diagnostics that `${name}` stands at `range`, where it is not a value.
-    fn behind_dollar(&mut self, _name: &str, _range: Range<usize>) {}
+    /// Is called for `${name}`, which is never a placeholder.
+    fn dollar_name(&mut self, _name: &str, _range: Range<usize>) {}
 }
 
-/// What an opening brace begins.
+/// What begins at an opening brace.
 pub(crate) enum Brace<'t> {
-    /// Nothing: the brace stands for itself.
+    /// Nothing: the brace is literal.
     Plain,
-    /// `{name}` behind a `$`, which is never a value.
+    /// `${name}`, which is never a placeholder.
     Dollar(&'t str),
     /// `{{name}}` of a known name.
     Doubled(&'t str),
-    /// `{name}`, known or not.
+    /// `{name}`, whether the name is known or not.
     Single(&'t str),
 }
 
-/// Reads the brace that stands at `open`.
-pub(crate) fn brace<'t>(text: &'t str, open: usize, names: &mut impl Resolver) -> Brace<'t> {
+/// Classifies the brace at `open`.
+pub(crate) fn brace<'t>(text: &'t str, open: usize, resolver: &mut impl Resolver) -> Brace<'t> {
     let rest = &text[open..];
     match (placeholder(rest), doubled(rest)) {
         (Some(name), _) if text[..open].ends_with('$') => Brace::Dollar(name),
         (Some(name), _) => Brace::Single(name),
-        (None, Some(name)) if names.is_known(name) => Brace::Doubled(name),
+        (None, Some(name)) if resolver.is_known(name) => Brace::Doubled(name),
         _ => Brace::Plain,
     }
 }
@@ -202,7 +202,7 @@ fn doubled(text: &str) -> Option<&str> {
     text[name.len() + 3..].starts_with('}').then_some(name)
 }
 
-/// The name between the braces that `text` begins with, if it is one: `{env}`, `{report.url}`.
+/// Returns the name in the placeholder that `text` begins with: `{env}`, `{report.url}`.
 pub(crate) fn placeholder(text: &str) -> Option<&str> {
     let inner = text.strip_prefix('{')?;
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn known_names_are_replaced_and_everything_else_stands() {
+    fn known_names_are_replaced_and_everything_else_stays() {
         check("", "");
         check("plain", "plain");
         check("x{env}y", "x<env>y");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn doubled_braces_write_single_ones_around_a_known_name() {
+    fn doubled_braces_escape_a_known_name() {
         check("{{env}} {{a.b}}", "{env} {a.b}");
         check("{{{env}}} {{{{env}}}}", "{{env}} {{{env}}}");
         check("${{env}} {{env}", "${env} {<env>");
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_not_known_is_named() {
+    fn the_error_names_the_variable_without_a_value() {
         let unfilled = Template::parse("{env}", known).fill(|_| None).unwrap_err();
         assert_eq!(unfilled.to_string(), "`{env}` has no value here");
     }

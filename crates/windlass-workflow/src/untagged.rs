@@ -1,7 +1,7 @@
-//! Values that may be written in more than one way: a text or a list, a number or a table.
+//! Values with more than one form in the file: a string or a list, a number or a table.
 //!
-//! Each type says which ways it takes and what to call them; everything else is a mistake that
-//! names them.
+//! Each type implements the forms that it accepts and describes them in `EXPECTED`, which the error for
+//! any other form quotes. Serde's own untagged enums would lose spans and error messages.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,11 +9,11 @@ use std::marker::PhantomData;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 
-/// Something that may be written in more than one way.
+/// A value that the file may write in more than one form.
 pub(crate) trait Untagged: Sized {
-    /// What to write, in a few words.
+    /// The accepted forms, for error messages.
     const EXPECTED: &'static str;
-    /// The keys, if it may be a table with keys of its own.
+    /// The keys of its table form, if it has one with fixed keys.
     const FIELDS: &'static [&'static str] = &[];
 
     fn from_text(_text: &str) -> Option<Self> {
@@ -41,7 +41,7 @@ pub(crate) trait Untagged: Sized {
     }
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Asked for as a struct, so that the reader can tell an unknown key by itself.
+        // As a struct, so that the reader reports unknown keys.
         match Self::FIELDS {
             [] => deserializer.deserialize_any(UntaggedVisitor(PhantomData)),
             fields => deserializer.deserialize_struct("", fields, UntaggedVisitor(PhantomData)),

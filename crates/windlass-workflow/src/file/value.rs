@@ -1,4 +1,4 @@
-//! The values that may be written in more than one way.
+//! The values that have more than one form in the file.
 
 use std::ops::Range;
 
@@ -21,8 +21,8 @@ pub(crate) enum OneOrMany {
 }
 
 impl OneOrMany {
-    /// Each with its place; `whole` is the place of all of them.
-    pub(crate) fn with_span(&self, whole: Range<usize>) -> Vec<(&str, Range<usize>)> {
+    /// Returns each text with its span; `whole` is the span of the value.
+    pub(crate) fn with_spans(&self, whole: Range<usize>) -> Vec<(&str, Range<usize>)> {
         match self {
             Self::One(text) => vec![(text, whole)],
             Self::Many(list) => {
@@ -45,13 +45,13 @@ impl Untagged for OneOrMany {
     }
 }
 
-/// Resolver, or a table that says more about each.
+/// Names, or a table with a value for each name.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(untagged, inline)]
 pub(crate) enum NamesOr<T> {
-    /// The names alone.
+    /// Names alone.
     Names(OneOrMany),
-    /// The names, with something about each.
+    /// A value for each name.
     Table(Entries<T>),
 }
 
@@ -77,11 +77,11 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for NamesOr<T> {
     }
 }
 
-/// A plain value.
+/// A value that is not a list or a table.
 #[derive(Clone, Debug, PartialEq, JsonSchema)]
 #[schemars(untagged, inline)]
 pub(crate) enum Scalar {
-    /// A text.
+    /// A string.
     Text(String),
     /// A whole number.
     Integer(i64),
@@ -139,11 +139,11 @@ impl Untagged for Quantity {
     }
 }
 
-/// How much there is of a resource, which items, or how often it may be used.
+/// The amount, the items or the rate of a resource.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(untagged, inline)]
 pub(crate) enum ResourceEntry {
-    /// How much there is.
+    /// Its amount.
     Quantity(Quantity),
     /// Its items, or its rate.
     Table(ResourceTable),
@@ -171,18 +171,18 @@ impl Untagged for ResourceEntry {
     }
 }
 
-/// A resource of named items, or one that comes at a rate.
+/// A resource of named items, or with a rate.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Resource")]
 pub(crate) struct ResourceTable {
-    /// The items, of which a step is given some.
+    /// The names of the items; a step gets as many as it uses.
     pub(crate) items: Field<Vec<Spanned<Scalar>>>,
-    /// The environment variable that tells a step which items it was given.
+    /// The environment variable in which a step finds its items.
     pub(crate) env: Field<String>,
-    /// How many starts there may be in a time, such as "100/min".
+    /// The number of starts per unit of time, such as "100/min".
     pub(crate) rate: Field<String>,
-    /// How many starts may come at once. Default: as many as the rate counts.
+    /// How many starts are possible at once. Default: the number in `rate`.
     #[schemars(range(min = 1))]
     pub(crate) burst: Field<i64>,
 }
@@ -222,18 +222,18 @@ impl Untagged for ParamEntry {
     }
 }
 
-/// A parameter; without a default it must be given.
+/// A parameter; without a default the command line has to set it.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Parameter")]
 pub(crate) struct ParamTable {
-    /// What kind of value it takes. Default: that of its default or its choices.
+    /// The type of its values. Default: that of its default or its choices.
     #[serde(rename = "type")]
     pub(crate) kind: Field<ParamType>,
-    /// The only values it takes.
+    /// The values it accepts. Default: all of its type.
     #[schemars(length(min = 1))]
     pub(crate) choices: Field<Vec<Spanned<Scalar>>>,
-    /// The value when none is given.
+    /// The value if the command line sets none.
     pub(crate) default: Field<Scalar>,
     /// What it is for.
     pub(crate) description: Field<String>,

@@ -1,4 +1,4 @@
-//! What every step has unless it says otherwise, and the keys that steps share with it.
+//! Plans `[defaults]`, and the keys that steps have in common with it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,8 +6,9 @@ use std::time::Duration;
 use windlass_core::ResourceCost;
 
 use super::amounts::log_limit;
-use super::index::Index;
-use super::texts::{NameScope, TextReader, UnknownName};
+use super::index::NameIndex;
+use super::scope::NameScope;
+use super::texts::{TextReader, UnknownName};
 use super::times::{any_time, some_time};
 use super::values::{environment, shell};
 use crate::diagnostic::Diagnostic;
@@ -19,7 +20,7 @@ use crate::step::{Jitter, Retry};
 use crate::template::Template;
 use crate::variable::Variable;
 
-/// What every step has unless it says otherwise.
+/// The settings of every step that does not have its own.
 pub(super) struct Defaults {
     pub(super) uses: ResourceCost,
     pub(super) priority: i64,
@@ -34,11 +35,11 @@ pub(super) struct Defaults {
 }
 
 impl Defaults {
-    /// The defaults on top of `env`, the variables of `[env]`, and of the workflow's `log_limit`.
+    /// Returns the defaults; `env` has the variables of `[env]`, which those of `[defaults]` replace.
     pub(super) fn new(
         file: &File,
         texts: &TextReader<'_>,
-        index: &Index<'_>,
+        index: &NameIndex<'_>,
         (mut env, plan_log_limit): (BTreeMap<String, Template>, u64),
     ) -> Self {
         let diagnostics = texts.diagnostics;
@@ -62,20 +63,20 @@ impl Defaults {
     }
 }
 
-/// The variables of `[env]`.
+/// Returns the variables of `[env]`.
 pub(super) fn env(file: &File, texts: &TextReader<'_>) -> BTreeMap<String, Template> {
     let mut env = BTreeMap::new();
     environment(&file.env, &NameScope::steps("`env`".to_owned()), texts, &mut env);
     env
 }
 
-/// The directory at a key.
+/// Returns the directory in a field.
 pub(super) fn dir(
-    written: &Field<String>,
+    field: &Field<String>,
     scope: &NameScope<'_>,
     texts: &TextReader<'_>,
 ) -> Option<Template> {
-    let (text, span) = written.with_span()?;
+    let (text, span) = field.with_span()?;
     if text.is_empty() {
         let message = format!("{} has an empty `dir`", scope.owner);
         let help = "leave `dir` out to run beside the workflow file";
@@ -90,13 +91,13 @@ pub(super) fn dir(
     Some(dir)
 }
 
-/// The retries at a key.
+/// Returns the retries in a field.
 pub(super) fn retry(
-    written: &Field<RetryTable>,
+    field: &Field<RetryTable>,
     owner: &str,
     diagnostics: &Diagnostics,
 ) -> Option<Retry> {
-    let (table, span) = written.with_span()?;
+    let (table, span) = field.with_span()?;
     if !table.count.is_present() {
         let message = format!("{owner}: its `retry` has no `count`");
         let help = "say how often to try again: retry = { count = 3 }";

@@ -1,5 +1,5 @@
-//! What an `each` stands for: every combination of its lists, without those that `exclude` matches,
-//! and with those that `include` adds.
+//! Expands `each`: every combination of its values, without those that `exclude` matches, and with those
+//! that `include` adds.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -16,20 +16,20 @@ use crate::variable::BUILT_IN;
 /// Expands the `each` of one step.
 pub(super) struct EachExpander<'a> {
     pub(super) step: &'a str,
-    pub(super) texts: &'a EachValueReader<'a>,
+    pub(super) values: &'a EachValueReader<'a>,
     pub(super) diagnostics: &'a Diagnostics,
 }
 
 type VariableValues = Vec<(String, Vec<String>)>;
 
 impl EachExpander<'_> {
-    /// The names of the variables, and their values for each step.
+    /// Returns the names of the variables, and the combinations of their values.
     pub(super) fn expand(
         &self,
         table: &EachTable,
         span: Range<usize>,
     ) -> (Vec<String>, Vec<Vec<String>>) {
-        let told = self.diagnostics.error_count();
+        let errors_before = self.diagnostics.error_count();
         let values = self.values(table);
         let mut names: Vec<String> = values.iter().map(|(name, _)| name.clone()).collect();
         let product: usize =
@@ -45,8 +45,8 @@ impl EachExpander<'_> {
         if combinations.len() > limits::EACH_STEPS {
             self.too_many(combinations.len(), span);
         } else if combinations.is_empty()
-            && self.diagnostics.error_count() == told
-            && is_readable(table)
+            && self.diagnostics.error_count() == errors_before
+            && is_deserialized(table)
         {
             let message = format!("the `each` of step `{}` leaves nothing to run", self.step);
             let help = "give it a list of values, or leave out an `exclude`";
@@ -80,22 +80,22 @@ impl EachExpander<'_> {
     fn check_variable(&self, key: &Key) {
         let name = key.as_str();
         let taken = match name {
-            _ if self.texts.params.contains(name) => "is a parameter already",
+            _ if self.values.params.contains(name) => "is a parameter already",
             _ if BUILT_IN.contains(&name) => "is known in every step already",
             _ if !is_identifier(name) => "cannot be the name of a variable",
             _ => return,
         };
         let message = format!("step `{}`: `{name}` {taken}", self.step);
         let help = "use another name, of letters, digits and _";
-        let mistake = Diagnostic::new(key.span.clone(), message, "not a free name");
-        self.diagnostics.error(mistake.help(help));
+        let error = Diagnostic::new(key.span.clone(), message, "not a free name");
+        self.diagnostics.error(error.help(help));
     }
 
     fn distinct(&self, key: &Key, list: &[Spanned<Scalar>]) -> Vec<String> {
         let mut seen = HashSet::new();
         let mut texts = Vec::new();
         for (scalar, span) in list.iter().filter_map(Spanned::with_span) {
-            let Some(text) = self.texts.read(scalar, &span, self.step) else { continue };
+            let Some(text) = self.values.read(scalar, &span, self.step) else { continue };
             let wrong = if text.chars().any(char::is_control) {
                 Some(("has a value with a control character in it", "becomes part of a name"))
             } else if !seen.insert(text.clone()) {
@@ -114,7 +114,7 @@ impl EachExpander<'_> {
         texts
     }
 
-    /// For each `exclude`, the value of each variable that it names.
+    /// Returns, for each `exclude`, the value of each variable, or none for one that it does not name.
     fn excluded(&self, table: &EachTable, values: &VariableValues) -> Vec<Vec<Option<String>>> {
         let rules = table.exclude.value().into_iter().flatten();
         rules.filter_map(|rule| self.rule(rule.with_span()?.0, values)).collect()
@@ -125,15 +125,17 @@ impl EachExpander<'_> {
         let mut whole = !rule.0.is_empty();
         for (key, scalar, span) in rule.iter() {
             let name = key.as_str();
-            let Some(text) = self.texts.read(scalar, &span, self.step) else {
+            let Some(text) = self.values.read(scalar, &span, self.step) else {
                 whole = false;
                 continue;
             };
-            let place = values.iter().position(|(known, _)| known == name);
-            match place {
-                Some(place) if values[place].1.contains(&text) => wanted[place] = Some(text),
-                Some(place) => {
-                    self.unknown_value(name, &text, &values[place].1, span);
+            let position = values.iter().position(|(known, _)| known == name);
+            match position {
+                Some(position) if values[position].1.contains(&text) => {
+                    wanted[position] = Some(text)
+                }
+                Some(position) => {
+                    self.unknown_value(name, &text, &values[position].1, span);
                     whole = false;
                 }
                 None => {
@@ -164,8 +166,8 @@ impl EachExpander<'_> {
         let known: Vec<_> = known.collect();
         let help = self.diagnostics.suggest(name, known.iter().copied());
         let help = help.unwrap_or_else(|| format!("the variables are {}", known.join(", ")));
-        let mistake = Diagnostic::new(key.span.clone(), message, "no such variable");
-        self.diagnostics.error(mistake.help(help));
+        let error = Diagnostic::new(key.span.clone(), message, "no such variable");
+        self.diagnostics.error(error.help(help));
     }
 
     fn include(
@@ -206,8 +208,8 @@ impl EachExpander<'_> {
         }
         let value = |name: &String| {
             let found = entry.iter().find(|(key, ..)| key.as_str() == name);
-            let text = |(_, scalar, span): (_, _, _)| self.texts.read(scalar, &span, self.step);
-            // One that cannot be read has been told already.
+            let text = |(_, scalar, span): (_, _, _)| self.values.read(scalar, &span, self.step);
+            // A value with a placeholder has been reported already.
             found.map(text).map(Option::unwrap_or_default).ok_or_else(|| name.clone())
         };
         match names.iter().map(value).collect::<Result<Vec<_>, _>>() {
@@ -223,13 +225,13 @@ impl EachExpander<'_> {
     }
 }
 
-/// Whether every value could be read; one that could not has been told already.
-fn is_readable(table: &EachTable) -> bool {
+/// Returns whether every value could be deserialized; one that could not has been reported already.
+fn is_deserialized(table: &EachTable) -> bool {
     let whole = |list: &Vec<Spanned<Scalar>>| list.iter().all(|value| value.value.is_some());
     table.variables.0.iter().all(|(_, list)| list.value.as_ref().is_some_and(whole))
 }
 
-/// Every combination, the last variable changing fastest.
+/// Returns every combination; the last variable changes fastest.
 fn product_of(values: &VariableValues) -> Vec<Vec<String>> {
     let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
     for (_, list) in values {

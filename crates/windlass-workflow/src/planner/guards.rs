@@ -1,10 +1,11 @@
-//! Guards: read once each, with what their users know.
+//! Plans the guards. Every step that names a guard must have the variables in the guard's texts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::declared::DeclaredSteps;
-use super::texts::{NameScope, OutputReference, TextReader, UnknownName};
+use super::scope::NameScope;
+use super::texts::{OutputReference, TextReader, UnknownName};
 use super::times::some_time;
 use super::values::{names, script};
 use crate::diagnostic::Diagnostic;
@@ -32,17 +33,18 @@ pub(super) fn guards(
     guards
 }
 
-/// A declared step that waits for a guard.
+/// A declared step that names a guard.
 #[derive(Clone, Copy)]
 struct GuardUser {
     step: usize,
-    /// Whether it may refer to what the step itself has written.
     phase: GuardPhase,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum GuardPhase {
+    /// In `guard`: before the step runs.
     Before,
+    /// In `ensure`: after it has run, so that the guard may refer to the step's own outputs.
     After,
 }
 
@@ -68,14 +70,14 @@ struct GuardReader<'a> {
 
 impl GuardReader<'_> {
     fn guard(&self, table: &GuardTable, span: Range<usize>) -> Guard {
-        let place = |key: &str| format!("{}: `{key}`", self.owner());
+        let subject = |key: &str| format!("{}: `{key}`", self.owner());
         self.check_on_timeout(table);
         Guard {
             name: self.key.as_str().to_owned(),
             condition: self.condition(table, span),
             wake_on: self.wake_on(table),
             retry: table.retry.with_span().and_then(|(table, span)| self.retry(table, span)),
-            timeout: some_time(&table.timeout, &place("timeout"), self.texts.diagnostics),
+            timeout: some_time(&table.timeout, &subject("timeout"), self.texts.diagnostics),
             on_timeout: table.on_timeout.value().copied().unwrap_or_default(),
         }
     }
@@ -110,13 +112,13 @@ impl GuardReader<'_> {
         read
     }
 
-    /// The `each` variables of all the steps that use it.
+    /// Returns the `each` variables of all steps that use the guard.
     fn each(&self) -> BTreeSet<String> {
         let steps = self.users.iter().map(|user| &self.declared.steps[user.step]);
         steps.flat_map(|step| step.each.iter().cloned()).collect()
     }
 
-    /// Whether every user knows a variable of the guard's text.
+    /// Checks that every step that uses the guard has a variable.
     fn check_users(&self, variable: &Variable, span: &Range<usize>) {
         for user in self.users {
             let step = &self.declared.steps[user.step];
@@ -129,11 +131,11 @@ impl GuardReader<'_> {
                     );
                     let help =
                         format!("every step that names this guard needs `{name}` in its `each`");
-                    let mistake = Diagnostic::new(span.clone(), message, "not known to every user");
-                    self.texts.diagnostics.error(mistake.help(help));
+                    let error = Diagnostic::new(span.clone(), message, "not known to every user");
+                    self.texts.diagnostics.error(error.help(help));
                 }
                 Variable::Output { step: source, key } => {
-                    let source = self.declared.place(source).expect("it was looked up");
+                    let source = self.declared.position(source).expect("it was looked up");
                     let own = source == user.step && user.phase == GuardPhase::After;
                     if !own {
                         let (key, span) = (key.clone(), span.clone());
@@ -159,10 +161,10 @@ impl GuardReader<'_> {
         patterns
     }
 
-    /// Whether it is a pattern of events, whatever its variables stand for.
+    /// Checks that a template is a pattern of events, with any values for its variables.
     fn check_pattern(&self, pattern: &Template, span: Range<usize>) {
         let part = |part: &TemplatePart| match part {
-            TemplatePart::Text(text) | TemplatePart::Braced(text) => text.clone(),
+            TemplatePart::Text(text) | TemplatePart::Escaped(text) => text.clone(),
             TemplatePart::Variable(variable) => variable.environment_name(),
         };
         let sample: String = pattern.parts().iter().map(part).collect();
@@ -191,18 +193,18 @@ impl GuardReader<'_> {
             if !given {
                 let message = format!("{owner}: its `retry` has no `{key}`");
                 let help = "say both: retry = { max = 3, interval = \"10s\" }";
-                let mistake = Diagnostic::new(span.clone(), message, "not complete");
-                self.texts.diagnostics.error(mistake.help(help));
+                let error = Diagnostic::new(span.clone(), message, "not complete");
+                self.texts.diagnostics.error(error.help(help));
             }
         };
         missing(table.max.is_present(), "max");
         missing(table.interval.is_present(), "interval");
-        let place = format!("{owner}: `retry.interval`");
-        let interval = some_time(&table.interval, &place, self.texts.diagnostics);
+        let subject = format!("{owner}: `retry.interval`");
+        let interval = some_time(&table.interval, &subject, self.texts.diagnostics);
         Some(GuardRetry { max: *table.max.value()?, interval: interval? })
     }
 
-    /// What to do at a timeout that never comes is probably not meant.
+    /// Warns of an `on_timeout` that has no effect because the guard never times out.
     fn check_on_timeout(&self, table: &GuardTable) {
         let Some((action, span)) = table.on_timeout.with_span() else { return };
         let never = !table.timeout.is_present() && !is_bounded(&table.retry);

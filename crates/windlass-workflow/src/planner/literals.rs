@@ -1,4 +1,6 @@
-//! TextReader that are read before any value is known: in them, `{v}` is a mistake or stays as it is.
+//! Texts whose placeholders are not replaced, because they are needed before any value is known.
+//!
+//! In the values of `each`, `{v}` is an error; elsewhere it stays as it is, with a warning.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -12,13 +14,13 @@ use crate::spanned::{Spanned, span_within};
 use crate::template::{Resolver, Template};
 use crate::variable::Variable;
 
-/// The values of `each` name steps, so they are fixed when the file is read.
+/// Parses the values of `each`. They are part of the names of steps, so no placeholder can be replaced.
 pub(super) struct EachValueReader<'a> {
     source: &'a str,
     diagnostics: &'a Diagnostics,
-    /// What `{name}` stands for elsewhere: parameters.
+    /// The names of all parameters.
     pub(super) params: BTreeSet<&'a str>,
-    /// Steps, which `{step.key}` refers to.
+    /// The names of all declared steps.
     steps: BTreeSet<&'a str>,
 }
 
@@ -29,8 +31,8 @@ impl<'a> EachValueReader<'a> {
         Self { source, diagnostics, params, steps }
     }
 
-    /// Returns the text of one value of `step`, in which `{{v}}` is the text `{v}`; none if there
-    /// is a `{v}` in it, which is a mistake.
+    /// Returns the text of one value of `step`, in which `{{v}}` is the text `{v}`. Reports each `{v}`
+    /// of a known name, and then returns none.
     pub(super) fn read(&self, scalar: &Scalar, span: &Range<usize>, step: &str) -> Option<String> {
         let Scalar::Text(text) = scalar else { return Some(scalar_text(scalar)) };
         let template =
@@ -60,13 +62,13 @@ struct EachResolver<'a> {
 impl Resolver for EachResolver<'_> {
     fn resolve(&mut self, name: &str, range: Range<usize>) -> Option<Variable> {
         let variable = self.texts.variable(name)?;
-        let place = span_within(self.texts.source, self.span, self.text, range);
+        let span = span_within(self.texts.source, self.span, self.text, range);
         let message = format!("step `{}`: its `each` uses `{{{name}}}`", self.step);
         let help = format!(
             "the values of `each` name steps, which are fixed before any value is given: list \
              them here, and use {{{name}}} in the step's texts; {{{{{name}}}}} is the text {{{name}}}"
         );
-        self.texts.diagnostics.error(Diagnostic::new(place, message, "not known yet").help(help));
+        self.texts.diagnostics.error(Diagnostic::new(span, message, "not known yet").help(help));
         Some(variable)
     }
 
@@ -74,18 +76,18 @@ impl Resolver for EachResolver<'_> {
         self.texts.variable(name).is_some()
     }
 
-    fn behind_dollar(&mut self, name: &str, range: Range<usize>) {
+    fn dollar_name(&mut self, name: &str, range: Range<usize>) {
         if !self.is_known(name) {
             return;
         }
-        let place = span_within(self.texts.source, self.span, self.text, range);
+        let span = span_within(self.texts.source, self.span, self.text, range);
         let message = format!("step `{}`: `${{{name}}}` is left as it is", self.step);
         let help = "the values of `each` name steps, and are taken as they are written";
-        self.texts.diagnostics.warn(Diagnostic::new(place, message, "not a value").help(help));
+        self.texts.diagnostics.warn(Diagnostic::new(span, message, "not a value").help(help));
     }
 }
 
-/// Warns of each `{v}` in a text that is taken as it is written, and is none of a step.
+/// Warns of each known `{v}` in texts that do not belong to a step, and in `shell`.
 pub(super) fn warn(file: &File, texts: &TextReader<'_>) {
     let mut all: Vec<(String, String, Range<usize>)> = Vec::new();
     if let Some((name, span)) = file.name.with_span() {
@@ -123,6 +125,6 @@ pub(super) fn warn(file: &File, texts: &TextReader<'_>) {
         all.extend(words.into_iter().map(|(word, span)| (owner.clone(), word.clone(), span)));
     }
     for (owner, text, span) in &all {
-        texts.warn_fixed(owner, text, span);
+        texts.warn_of_placeholders(owner, text, span);
     }
 }

@@ -1,4 +1,4 @@
-//! Parameters: their kinds, choices and defaults.
+//! Plans parameters: their types, choices and defaults.
 
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ pub(super) fn params(file: &File, diagnostics: &Diagnostics) -> Vec<Param> {
     params
 }
 
-/// Parameters that no text mentions; a step may still read the environment variable.
+/// Warns of parameters that no text refers to, neither by name nor by environment variable.
 pub(super) fn warn_unused(file: &File, texts: &TextReader<'_>) {
     for (key, ..) in file.params.entries() {
         let name = key.as_str();
@@ -114,8 +114,8 @@ impl ParamReader<'_> {
             let name = self.key.as_str();
             let message = format!("parameter `{name}` takes {kind}, and this is not one");
             let help = "set `type` to what it takes: string, integer, float or boolean";
-            let mistake = Diagnostic::new(span, message, format!("not {kind}"));
-            self.diagnostics.error(mistake.help(help));
+            let error = Diagnostic::new(span, message, format!("not {kind}"));
+            self.diagnostics.error(error.help(help));
         }
         fits.then(|| scalar_text(scalar))
     }

@@ -1,4 +1,4 @@
-//! What steps share: resources of the run, semaphores of the machine.
+//! Plans resources and semaphores, and checks the names of semaphores and locks.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -23,8 +23,8 @@ pub(super) fn resources(file: &File, diagnostics: &Diagnostics) -> Vec<Resource>
         if name == SLOTS {
             let message = format!("`{SLOTS}` cannot be the name of a resource");
             let help = "how many steps run at once is `concurrency`, at the top of the file";
-            let mistake = Diagnostic::new(key.span.clone(), message, "not a free name");
-            diagnostics.error(mistake.help(help));
+            let error = Diagnostic::new(key.span.clone(), message, "not a free name");
+            diagnostics.error(error.help(help));
         }
         let kind = match entry {
             ResourceEntry::Quantity(quantity) => {
@@ -33,7 +33,7 @@ pub(super) fn resources(file: &File, diagnostics: &Diagnostics) -> Vec<Resource>
             }
             ResourceEntry::Table(table) => ResourceReader { name, diagnostics }.kind(table, span),
         };
-        // One that cannot be read is kept, so that its users are not told it does not exist.
+        // A resource with an error is kept, so that steps that use it have no further error.
         let kind = kind.unwrap_or(ResourceKind::Count(windlass_core::Amount::MAX));
         resources.push(Resource { name: name.to_owned(), kind });
     }
@@ -41,7 +41,7 @@ pub(super) fn resources(file: &File, diagnostics: &Diagnostics) -> Vec<Resource>
     resources
 }
 
-/// No two resources tell their items in the same variable, unless both name it.
+/// Checks that no two resources have the same default variable for their items.
 fn check_variables(file: &File, resources: &[Resource], diagnostics: &Diagnostics) {
     let mut seen: HashMap<String, &Resource> = HashMap::new();
     for (resource, (key, ..)) in resources.iter().zip(file.resource.entries()) {
@@ -55,8 +55,8 @@ fn check_variables(file: &File, resources: &[Resource], diagnostics: &Diagnostic
             other.name, resource.name
         );
         let help = format!("name another one: {} = {{ items = […], env = \"…\" }}", key.as_str());
-        let mistake = Diagnostic::new(key.span.clone(), message, "not told apart");
-        diagnostics.error(mistake.help(help));
+        let error = Diagnostic::new(key.span.clone(), message, "not told apart");
+        diagnostics.error(error.help(help));
     }
 }
 
@@ -98,8 +98,8 @@ impl ResourceReader<'_> {
             let item = scalar_text(scalar);
             if !seen.insert(item.clone()) {
                 let message = format!("resource `{}` has the item {item:?} twice", self.name);
-                let mistake = Diagnostic::new(span, message, "it stands there already");
-                self.diagnostics.error(mistake.help("leave one of them out"));
+                let error = Diagnostic::new(span, message, "it stands there already");
+                self.diagnostics.error(error.help("leave one of them out"));
             }
             items.push(item);
         }
@@ -189,10 +189,10 @@ fn heartbeat_timeout(
     table: &SemaphoreTable,
     diagnostics: &Diagnostics,
 ) -> Option<Duration> {
-    let written = &table.heartbeat_timeout;
+    let field = &table.heartbeat_timeout;
     let timeout =
-        any_time(written, &format!("semaphore `{name}`: `heartbeat_timeout`"), diagnostics)?;
-    let (text, span) = written.with_span()?;
+        any_time(field, &format!("semaphore `{name}`: `heartbeat_timeout`"), diagnostics)?;
+    let (text, span) = field.with_span()?;
     if timeout < SHORTEST_HEARTBEAT_TIMEOUT {
         let message = format!("semaphore `{name}`: a `heartbeat_timeout` of {text} is too short");
         let help = format!("write \"{SHORTEST_HEARTBEAT_TIMEOUT:?}\" or more");
@@ -201,18 +201,15 @@ fn heartbeat_timeout(
     Some(timeout)
 }
 
-/// The words that `windlass lock` and `windlass sem` read as what to do.
+/// The subcommands of `windlass lock` and `windlass sem`.
 const VERBS: [&str; 4] = ["acquire", "release", "heartbeat", "check"];
 
-/// The longest name that the machine shares, in bytes.
+/// The maximum length of the name of a lock or semaphore, in bytes.
 const LONGEST_NAME: usize = 1024;
 
-/// A name that the machine shares can be given on the command line too.
-pub(super) fn shared_name_mistake(
-    name: &str,
-    span: Range<usize>,
-    what: &str,
-) -> Option<Diagnostic> {
+/// Returns the error for a name that a lock or semaphore cannot have: users also write these names on the
+/// command line.
+pub(super) fn shared_name_error(name: &str, span: Range<usize>, what: &str) -> Option<Diagnostic> {
     if name.trim().is_empty() {
         let message = format!("a {what} has an empty name");
         let help = "give it a name that says what it protects, such as \"deploy\"";
@@ -237,8 +234,8 @@ pub(super) fn shared_name_mistake(
 }
 
 fn check_shared_name(key: &Key, diagnostics: &Diagnostics) {
-    let mistake = shared_name_mistake(key.as_str(), key.span.clone(), "semaphore");
-    if let Some(mistake) = mistake {
-        diagnostics.error(mistake);
+    let error = shared_name_error(key.as_str(), key.span.clone(), "semaphore");
+    if let Some(error) = error {
+        diagnostics.error(error);
     }
 }

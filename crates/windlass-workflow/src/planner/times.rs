@@ -1,4 +1,4 @@
-//! Durations in keys, with what to say about those that are none.
+//! Plans durations.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use crate::diagnostics::Diagnostics;
 use crate::duration::parse_duration;
 use crate::spanned::Field;
 
-/// The duration at a key, which may be zero. `place` is how to call the key.
+/// Returns the duration in a field, which may be zero. `subject` names the field in an error.
 pub(super) fn any_time(
-    written: &Field<String>,
-    place: &str,
+    field: &Field<String>,
+    subject: &str,
     diagnostics: &Diagnostics,
 ) -> Option<Duration> {
-    let (text, span) = written.with_span()?;
+    let (text, span) = field.with_span()?;
     match parse_duration(text) {
         Ok(duration) => Some(duration),
         Err(error) => {
@@ -24,33 +24,33 @@ pub(super) fn any_time(
                 "write whole numbers with ms, s, m, h or d, such as \"250ms\" or \"1h 30m\""
                     .to_owned()
             };
-            let message = format!("{place}: {error}");
+            let message = format!("{subject}: {error}");
             diagnostics.error(Diagnostic::new(span, message, "not a duration").help(help));
             None
         }
     }
 }
 
-/// The duration at a key, which must be longer than nothing, and without which there is no limit.
+/// Returns the duration in a field, which must not be zero. Without the field there is no limit.
 pub(super) fn some_time(
-    written: &Field<String>,
-    place: &str,
+    field: &Field<String>,
+    subject: &str,
     diagnostics: &Diagnostics,
 ) -> Option<Duration> {
-    positive_time(written, place, "leave the key out for no limit", diagnostics)
+    positive_time(field, subject, "leave the key out for no limit", diagnostics)
 }
 
-/// The duration at a key, which must be longer than nothing; `help` says what to do about one that is not.
+/// Returns the duration in a field, which must not be zero; otherwise `help` says what to do.
 pub(super) fn positive_time(
-    written: &Field<String>,
-    place: &str,
+    field: &Field<String>,
+    subject: &str,
     help: &str,
     diagnostics: &Diagnostics,
 ) -> Option<Duration> {
-    let duration = any_time(written, place, diagnostics)?;
+    let duration = any_time(field, subject, diagnostics)?;
     if duration.is_zero() {
-        let (_, span) = written.with_span()?;
-        let message = format!("{place} is no time at all");
+        let (_, span) = field.with_span()?;
+        let message = format!("{subject} is no time at all");
         diagnostics.error(Diagnostic::new(span, message, "must be more than 0").help(help));
     }
     Some(duration)

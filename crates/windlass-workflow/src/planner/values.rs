@@ -1,9 +1,10 @@
-//! Values that several parts of a file have in common: commands, shells, names, environments.
+//! Plans values that several tables have: commands, shells, names, environments.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::texts::{NameScope, TextReader, UnknownName};
+use super::scope::NameScope;
+use super::texts::{TextReader, UnknownName};
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::file::{OneOrMany, Scalar};
@@ -12,7 +13,7 @@ use crate::shell::ShellText;
 use crate::spanned::{Entries, Field, Spanned};
 use crate::template::Template;
 
-/// The text that a value stands for.
+/// Returns a value as text.
 pub(super) fn scalar_text(scalar: &Scalar) -> String {
     match scalar {
         Scalar::Text(text) => text.clone(),
@@ -22,20 +23,20 @@ pub(super) fn scalar_text(scalar: &Scalar) -> String {
     }
 }
 
-/// Whether a text can be the name of a variable.
+/// Returns whether a text can be the name of a parameter or of an `each` variable.
 pub(super) fn is_identifier(name: &str) -> bool {
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     begins && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// A command, read by `shell` if it is text.
+/// Returns the command in a field; `shell` runs it if it is text.
 pub(super) fn command(
-    written: &Field<OneOrMany>,
+    field: &Field<OneOrMany>,
     scope: &NameScope<'_>,
     shell: &Shell,
     texts: &TextReader<'_>,
 ) -> Option<Command> {
-    let (entry, span) = written.with_span()?;
+    let (entry, span) = field.with_span()?;
     let owner = &scope.owner;
     let empty = |span, help: &str| {
         let message = format!("{owner} has an empty command");
@@ -50,7 +51,7 @@ pub(super) fn command(
         }
         OneOrMany::Many(list) => {
             let arguments = arguments(list, scope, texts);
-            // Of an entry that cannot be read there is a mistake already.
+            // An entry that could not be deserialized has been reported already.
             let all_read = arguments.len() == list.len();
             if all_read && arguments.first().is_none_or(|program| program.parts().is_empty()) {
                 empty(span, "write a program and its arguments, such as [\"make\", \"all\"]");
@@ -60,7 +61,8 @@ pub(super) fn command(
     }
 }
 
-/// A program and its arguments. Those of a shell may be shell text, with variables of its own.
+/// Returns a program and its arguments. An argument of a shell may be shell text, in which `${v}` is one
+/// of the shell's variables.
 fn arguments(
     list: &[Spanned<String>],
     scope: &NameScope<'_>,
@@ -84,7 +86,8 @@ fn arguments(
     arguments
 }
 
-/// In a list a value is inserted as it is, so a shell that is given text runs what the value says.
+/// Warns of a placeholder in shell text that is an argument. There the value is inserted without quoting,
+/// so the shell would run it.
 fn warn_of_code(
     text: &Template,
     span: Range<usize>,
@@ -102,7 +105,7 @@ fn warn_of_code(
         .warn(Diagnostic::new(span, message, "a shell would run what it says").help(help));
 }
 
-/// Shell text with its shell.
+/// Parses text for a shell.
 pub(super) fn script(
     text: &str,
     span: Range<usize>,
@@ -117,7 +120,7 @@ pub(super) fn script(
     Some(Script { shell: shell.clone(), text })
 }
 
-/// Text for an interpreter whose quoting is not known: `{v}` is a mistake there.
+/// Parses text for an interpreter whose quoting is not known, where every placeholder is an error.
 fn foreign_text(
     text: &str,
     span: Range<usize>,
@@ -141,13 +144,13 @@ fn foreign_text(
     None
 }
 
-/// The shell at a key.
+/// Returns the shell in a field.
 pub(super) fn shell(
-    written: &Field<OneOrMany>,
+    field: &Field<OneOrMany>,
     owner: &str,
     diagnostics: &Diagnostics,
 ) -> Option<Shell> {
-    let (entry, span) = written.with_span()?;
+    let (entry, span) = field.with_span()?;
     let shell = match entry {
         OneOrMany::One(text) => Shell::named(text),
         OneOrMany::Many(list) => {
@@ -163,19 +166,19 @@ pub(super) fn shell(
     Some(shell)
 }
 
-/// Each name with its place.
-pub(super) fn names(written: &Field<OneOrMany>) -> Vec<(&str, Range<usize>)> {
-    written.with_span().map(|(names, span)| names.with_span(span)).unwrap_or_default()
+/// Returns each name in a field with its span.
+pub(super) fn names(field: &Field<OneOrMany>) -> Vec<(&str, Range<usize>)> {
+    field.with_span().map(|(names, span)| names.with_spans(span)).unwrap_or_default()
 }
 
-/// Adds the variables of a table to `env`, in place of those of the same name.
+/// Adds the variables of a table to `env`; they replace those of the same name.
 pub(super) fn environment(
-    written: &Field<Entries<Scalar>>,
+    field: &Field<Entries<Scalar>>,
     scope: &NameScope<'_>,
     texts: &TextReader<'_>,
     env: &mut BTreeMap<String, Template>,
 ) {
-    for (key, scalar, span) in written.entries() {
+    for (key, scalar, span) in field.entries() {
         check_env_name(key.as_str(), key.span.clone(), &scope.owner, texts.diagnostics);
         let value = match scalar {
             Scalar::Text(text) => texts.template(text, &span, scope, UnknownName::Keep),
@@ -185,7 +188,7 @@ pub(super) fn environment(
     }
 }
 
-/// A name that a variable of the environment can have.
+/// Checks that an environment variable can have this name.
 pub(super) fn check_env_name(
     name: &str,
     span: Range<usize>,

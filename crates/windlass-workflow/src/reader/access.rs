@@ -1,4 +1,7 @@
-//! How the parts of a value are handed out: elements, fields in the order of the file, places.
+//! Serde's access to the parts of a value: entries of lists, keys of tables, spans.
+//!
+//! Tables are read in the order of the file. Unknown keys are reported here, because here the expected
+//! keys are known.
 
 use std::ops::Range;
 use std::slice;
@@ -9,13 +12,13 @@ use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqA
 use serde::forward_to_deserialize_any;
 use toml::de::{DeString, DeTable, DeValue};
 
-use super::value_error::described;
+use super::value_error::description;
 use super::{KeyPath, ValueError, ValueReader};
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics::{Diagnostics, similar};
 use crate::spanned::SPANNED;
 
-/// The elements of a list.
+/// The entries of a list.
 pub(super) struct ListAccess<'r, 'i, 'p> {
     rest: slice::Iter<'r, toml::Spanned<DeValue<'i>>>,
     list: ValueReader<'r, 'i, 'p>,
@@ -50,7 +53,7 @@ struct TableEntry<'r, 'i> {
     value: &'r toml::Spanned<DeValue<'i>>,
 }
 
-/// The entries of a table.
+/// The entries of a table, in the order of the file.
 pub(super) struct TableAccess<'r, 'i, 'p> {
     rest: vec::IntoIter<TableEntry<'r, 'i>>,
     value: Option<TableEntry<'r, 'i>>,
@@ -70,8 +73,9 @@ impl<'r, 'i, 'p> TableAccess<'r, 'i, 'p> {
         Self { rest: entries.into_iter(), value: None, path, diagnostics }
     }
 
-    /// Only those that are among `fields`; the others are mistakes. One that was probably meant to
-    /// be a field that is missing is read as that, so that it is not missed as well.
+    /// Keeps the entries whose keys are among `fields`, and reports the others. A misspelled key is
+    /// read as the field that it resembles, unless the table has that one, too; otherwise a required
+    /// field would also be reported as missing.
     pub(super) fn of_struct(
         table: &'r DeTable<'i>,
         fields: &'static [&'static str],
@@ -108,7 +112,7 @@ fn unknown_key(
     path: &KeyPath<'_>,
 ) -> Diagnostic {
     let name = key.get_ref();
-    let message = format!("{} has no key `{name}`", described(&path.keys()));
+    let message = format!("{} has no key `{name}`", description(&path.keys()));
     let help = match meant {
         Some(meant) if foreign_key(name) == Some(meant) => format!("`{meant}` is the key for that"),
         Some(meant) => format!("did you mean `{meant}`?"),
@@ -117,7 +121,7 @@ fn unknown_key(
     Diagnostic::new(key.span(), message, "unknown key").help(help)
 }
 
-/// What other tools call the things that a workflow file has.
+/// Returns the key that corresponds to a key of another tool.
 fn foreign_key(key: &str) -> Option<&'static str> {
     Some(match key {
         "needs" | "depends" | "depends_on" | "dependencies" | "deps" | "requires" => "after",
@@ -157,8 +161,8 @@ impl<'r> MapAccess<'r> for TableAccess<'r, '_, '_> {
     }
 }
 
-/// A value behind its place: where it begins, where it ends, and what it is. A value that cannot
-/// be read is next here, because here it is known where it stands.
+/// The three elements of a [`Spanned`](crate::spanned::Spanned): start, end, value. An error of the
+/// value is reported here, because here its span and path are known.
 pub(super) struct SpannedAccess<V> {
     span: Range<usize>,
     next: u8,
@@ -194,7 +198,7 @@ impl<'r, V: Deserializer<'r, Error = ValueError> + ReportError + Copy> SeqAccess
     }
 }
 
-/// Whatever can say what is wrong with it.
+/// A deserializer that can report an error of its value.
 pub(super) trait ReportError {
     fn report(&self, error: &ValueError);
 }
@@ -206,14 +210,14 @@ impl ReportError for ValueReader<'_, '_, '_> {
 }
 
 impl ReportError for KeyReader<'_, '_> {
-    /// Keys are texts, and every type that asks for a key takes any text.
+    /// Does nothing: every type of a key accepts any text.
     fn report(&self, _error: &ValueError) {}
 }
 
 #[derive(Clone, Copy)]
 struct KeyReader<'r, 'i> {
     key: &'r toml::Spanned<DeString<'i>>,
-    /// The key that it is read as.
+    /// The field that a misspelled key is read as.
     meant: Option<&'static str>,
 }
 

@@ -1,4 +1,6 @@
-//! Why a value cannot be read, before it is known where it stands.
+//! Why a value cannot be deserialized, and the diagnostic for it.
+//!
+//! The error comes from serde without a path; the reader adds the path when it reports it.
 
 use std::fmt::{self, Display};
 use std::ops::Range;
@@ -9,13 +11,13 @@ use super::KeyPath;
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics::similar;
 
-/// How a duration is written.
+/// An example of a duration.
 const DURATION: &str = "\"30s\"";
 
 #[derive(Debug)]
 pub(crate) struct ValueError {
     kind: ValueErrorKind,
-    /// Where, if it is deeper than where it is told.
+    /// The span of a nested value, if the error is in one.
     span: Option<Range<usize>>,
 }
 
@@ -51,7 +53,7 @@ impl ValueError {
         Self::new(ValueErrorKind::UnknownVariant { word: word.to_owned(), variants })
     }
 
-    pub(super) fn not_a_variant(found: &str, variants: &[&str]) -> Self {
+    pub(super) fn not_a_string(found: &str, variants: &[&str]) -> Self {
         let found = match found {
             "integer" | "float" => "a number",
             "boolean" => "a boolean",
@@ -67,13 +69,13 @@ impl ValueError {
         self
     }
 
-    /// The mistake, for a value that stands at `path`.
+    /// Returns the diagnostic for the value at `path`.
     pub(super) fn diagnostic(&self, path: &KeyPath<'_>, span: Range<usize>) -> Diagnostic {
         let span = self.span.clone().unwrap_or(span);
-        let place = described(&path.keys());
+        let subject = description(&path.keys());
         match &self.kind {
             ValueErrorKind::WrongType { found, number, expected } => {
-                let message = format!("{place} is {found}, not {expected}");
+                let message = format!("{subject} is {found}, not {expected}");
                 let help = in_seconds(&path.keys(), *number).or_else(|| example(&path.keys()));
                 let help = help.unwrap_or_else(|| format!("write {expected} here"));
                 Diagnostic::new(span, message, format!("expected {expected}")).help(help)
@@ -82,11 +84,11 @@ impl ValueError {
                 let near = similar(word, variants.iter().copied());
                 let help = near.map(|near| format!("did you mean \"{near}\"?"));
                 let help = help.or_else(|| example(&path.keys()));
-                let message = format!("{place} is \"{word}\", not {}", one_of(variants));
+                let message = format!("{subject} is \"{word}\", not {}", one_of(variants));
                 Diagnostic::new(span, message, "no such word").help_if(help)
             }
             ValueErrorKind::Rejected { reason } => {
-                let message = format!("{place} {reason}");
+                let message = format!("{subject} {reason}");
                 Diagnostic::new(span, message, "cannot be used").help_if(example(&path.keys()))
             }
         }
@@ -129,7 +131,7 @@ impl Error for ValueError {
     }
 }
 
-/// What a type asks for, without the names that only its author knows.
+/// Describes what a type expects, without the names of Rust types.
 fn expected_words(expected: &dyn Expected) -> String {
     let words = expected.to_string();
     match words.as_str() {
@@ -160,8 +162,8 @@ fn one_of(variants: &[&str]) -> String {
     }
 }
 
-/// A path as people speak of it: step `deploy`: `retry.count`.
-pub(super) fn described(keys: &[&str]) -> String {
+/// Describes a path: step `deploy`: `retry.count`.
+pub(super) fn description(keys: &[&str]) -> String {
     match keys {
         [table @ ("step" | "guard" | "semaphore" | "resource"), name] => {
             format!("{table} `{name}`")
@@ -186,7 +188,7 @@ fn joined(keys: &[&str]) -> String {
     }
 }
 
-/// How the key at the end of a path is written.
+/// Returns a help text with an example for the key at the end of a path.
 fn example(keys: &[&str]) -> Option<String> {
     let value = match keys {
         [list @ .., KeyPath::ENTRY] => return example(list),
@@ -211,7 +213,7 @@ fn example(keys: &[&str]) -> Option<String> {
     keys.last().map(|key| format!("write: {key} = {value}"))
 }
 
-/// How a number is written where a duration belongs: most have seconds in mind.
+/// Returns a help text for a number in subject of a duration; users mostly mean seconds.
 fn in_seconds(keys: &[&str], number: Option<u64>) -> Option<String> {
     let (key, number) = (keys.last()?, number.filter(|number| *number > 0)?);
     (key_example(key)? == DURATION).then(|| format!("write: {key} = \"{number}s\""))

@@ -1,4 +1,4 @@
-//! Whole files through the public door.
+//! Tests of whole files through the public API.
 
 mod bytes;
 mod diagnostics;

@@ -1,4 +1,4 @@
-//! Through real shells: whatever a value contains, a command receives exactly that.
+//! Real shells pass every value on to a command unchanged.
 
 #![cfg(unix)]
 
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use proptest::prelude::*;
 use windlass_workflow::{ShellText, Variable};
 
-/// Every place prints the value, and a zero byte behind it.
+/// Every context prints the value and a zero byte.
 const PLACES: [&str; 8] = [
     r"printf '%s\0' {v}",
     r#"printf '%s\0' "{v}""#,
@@ -90,7 +90,7 @@ fn values_that_look_like_shell_text_are_just_values() {
 }
 
 #[test]
-fn a_name_behind_a_backslash_is_just_text() {
+fn a_name_after_a_backslash_is_text() {
     let places = [
         (r"printf %s x\{v}y", "x{v}y"),
         (r#"printf %s "x\{v}y""#, "x{v}y"),
@@ -114,7 +114,7 @@ fn a_name_behind_a_backslash_is_just_text() {
 }
 
 #[test]
-fn a_value_behind_the_number_of_the_process_stays_in_its_quotes() {
+fn a_value_after_a_double_dollar_stays_in_its_quotes() {
     let known = |name: &str| (name == "v").then(|| Variable::Param("v".to_owned()));
     let text = r#"x="$$({v})"; printf %s "${x#$$}""#;
     let script = ShellText::parse(text, known).expect("it is safe");
@@ -124,7 +124,7 @@ fn a_value_behind_the_number_of_the_process_stays_in_its_quotes() {
     }
 }
 
-/// Shell text that stands in a word, and what it comes out as.
+/// Shell text that is part of a word, and its value.
 #[derive(Clone, Debug)]
 struct Piece {
     text: String,
@@ -151,7 +151,7 @@ fn leaves(around: [&'static str; 2]) -> impl Strategy<Value = Piece> {
     prop::collection::vec(leaf(), 1..4).prop_map(move |pieces| joined(&pieces, around))
 }
 
-/// Words within words: bare, single quotes, double quotes, substitutions, and these in each other.
+/// Nested words: bare, single quotes, double quotes, substitutions, and combinations of these.
 fn word() -> impl Strategy<Value = Piece> {
     let simple = prop_oneof![leaf(), leaves(["'", "'"]), leaves(["\"", "\""])];
     simple.prop_recursive(4, 24, 4, |inner| {
