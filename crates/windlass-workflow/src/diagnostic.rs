@@ -105,8 +105,8 @@ impl ParseErrors {
         let rendered = self.file.render_all(renderer, &Level::ERROR, &self.errors);
         match self.omitted {
             0 => rendered,
-            1 => rendered + "\n\nand 1 more mistake",
-            many => format!("{rendered}\n\nand {many} more mistakes"),
+            1 => rendered + "\n\nand 1 more error",
+            many => format!("{rendered}\n\nand {many} more errors"),
         }
     }
 }

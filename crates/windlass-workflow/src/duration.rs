@@ -15,7 +15,7 @@ pub enum DurationError {
         text: String,
     },
     /// It exceeds 2⁶⁴ milliseconds.
-    #[error("{text:?} is longer than can be counted")]
+    #[error("{text:?} is too long")]
     TooLong {
         /// The text.
         text: String,

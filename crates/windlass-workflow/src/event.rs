@@ -47,13 +47,13 @@ pub enum EventPatternError {
         text: String,
     },
     /// A segment has a star and other characters.
-    #[error("in {segment:?} a `*` stands beside other characters")]
+    #[error("in {segment:?}, `*` is next to other characters")]
     PartialStar {
         /// The segment.
         segment: String,
     },
     /// `**` is not the last segment.
-    #[error("in {text:?} `**` does not stand at the end")]
+    #[error("in {text:?}, `**` is not the last segment")]
     InnerDoubleStar {
         /// The pattern.
         text: String,
@@ -140,9 +140,9 @@ mod tests {
             ("", "empty segment"),
             ("a::b", "empty segment"),
             ("a:", "empty segment"),
-            ("a:b*", "beside other characters"),
-            ("a:b**", "beside other characters"),
-            ("**:a", "at the end"),
+            ("a:b*", "next to other characters"),
+            ("a:b**", "next to other characters"),
+            ("**:a", "last segment"),
         ] {
             let error = text.parse::<EventPattern>().expect_err(text).to_string();
             assert!(error.contains(part), "{text}: {error}");

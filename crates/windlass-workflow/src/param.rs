@@ -104,7 +104,7 @@ pub enum ParamError {
         known: Vec<String>,
     },
     /// A parameter without a default has no value.
-    #[error("the parameter `{name}` must be given: -p {name}=…{}", listed(.choices))]
+    #[error("the parameter `{name}` has no value: set it with -p {name}=…{}", choice_list(.choices))]
     Missing {
         /// The parameter.
         name: String,
@@ -112,13 +112,13 @@ pub enum ParamError {
         choices: Vec<String>,
     },
     /// A parameter has two values.
-    #[error("the parameter `{name}` is given twice")]
+    #[error("the parameter `{name}` is set twice")]
     Twice {
         /// The parameter.
         name: String,
     },
     /// The value is none of the choices.
-    #[error("the parameter `{name}` is {value:?}{}", listed(.choices))]
+    #[error("the parameter `{name}` cannot be {value:?}{}", choice_list(.choices))]
     NotAChoice {
         /// The parameter.
         name: String,
@@ -128,7 +128,7 @@ pub enum ParamError {
         choices: Vec<String>,
     },
     /// The value has a NUL character.
-    #[error("the parameter `{name}` contains a NUL character, which no command can be given")]
+    #[error("the parameter `{name}` contains a NUL character, which cannot be passed to a command")]
     Nul {
         /// The parameter.
         name: String,
@@ -158,10 +158,10 @@ fn suggestion(nearest: &Option<String>, known: &[String]) -> String {
     }
 }
 
-fn listed(choices: &[String]) -> String {
+fn choice_list(choices: &[String]) -> String {
     match choices {
         [] => String::new(),
-        choices => format!(", and takes one of {}", choices.join(", ")),
+        choices => format!("; its choices are {}", choices.join(", ")),
     }
 }
 
@@ -296,16 +296,18 @@ mod tests {
             Err("the workflow has no parameter `evn`; did you mean `env`?\n\
                  the parameter `count` is \"many\", not a whole number\n\
                  the parameter `fast` is \"yes\", not true or false\n\
-                 the parameter `env` must be given: -p env=…, and takes one of staging, prod"),
+                 the parameter `env` has no value: set it with -p env=…; its choices are staging, prod"),
         );
         check(
             &[("env", "test"), ("count", "1"), ("count", "2")],
-            Err("the parameter `env` is \"test\", and takes one of staging, prod\n\
-                 the parameter `count` is given twice"),
+            Err("the parameter `env` cannot be \"test\"; its choices are staging, prod\n\
+                 the parameter `count` is set twice"),
         );
         check(
             &[("env", "a\0")],
-            Err("the parameter `env` contains a NUL character, which no command can be given"),
+            Err(
+                "the parameter `env` contains a NUL character, which cannot be passed to a command",
+            ),
         );
     }
 }

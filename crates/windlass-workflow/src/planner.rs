@@ -88,7 +88,7 @@ fn name(file_name: &str, file: &File, diagnostics: &Diagnostics) -> String {
         return name.strip_suffix(".toml").unwrap_or(name).to_owned();
     };
     if name.trim().is_empty() {
-        let help = "leave `name` out to call it after its file";
+        let help = "remove `name` to use the name of the file";
         diagnostics
             .error(Diagnostic::new(span, "the workflow's name is empty", "no name").help(help));
     }

@@ -117,7 +117,7 @@ impl<K: FnMut(&str) -> Option<Variable>> ShellResolver for FirstMisplaced<K> {
 /// assert_eq!(misplaced.context.advice(), "write $( ) in place of the backquotes");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{{{name}}}` stands {context}")]
+#[error("`{{{name}}}` is {context}")]
 pub struct MisplacedValue {
     /// The name between the braces.
     pub name: String,
@@ -144,22 +144,22 @@ pub enum ShellContext {
     #[error("inside backquotes")]
     Backquotes,
     /// A here-document whose delimiter is quoted, in which the shell expands nothing.
-    #[error("in a here-document whose end mark is quoted")]
+    #[error("in a here-document whose delimiter is quoted")]
     QuotedHereDocument,
     /// The delimiter of a here-document.
-    #[error("in the end mark of a here-document")]
+    #[error("in the delimiter of a here-document")]
     Delimiter,
     /// `$'…'`, or after it: shells differ on where it ends.
-    #[error("in or behind `$'…'`, which not every shell knows")]
+    #[error("in or after `$'…'`, which not every shell supports")]
     AnsiQuotes,
     /// `$[ … ]`, or after it: arithmetic in some shells only.
-    #[error("in or behind `$[ ]`, which not every shell knows")]
+    #[error("in or after `$[ ]`, which not every shell supports")]
     Brackets,
     /// After `>&`, where bash expands a value a second time.
-    #[error("behind `>&`, where bash reads a value as shell text")]
+    #[error("after `>&`, where bash evaluates the value")]
     Duplication,
     /// After a `case` inside `$( )`, whose parentheses may be unbalanced.
-    #[error("behind a `case` inside `$( )`")]
+    #[error("after a `case` inside `$( )`")]
     CaseInSubstitution,
 }
 
@@ -170,9 +170,9 @@ impl ShellContext {
         match self {
             ShellContext::Backquotes => "write $( ) in place of the backquotes",
             ShellContext::QuotedHereDocument => {
-                "leave out the quotes around the end mark, or write {{name}} for the text {name}"
+                "remove the quotes around the delimiter, or write {{name}} for the text {name}"
             }
-            ShellContext::Delimiter => "use a fixed word as the end mark",
+            ShellContext::Delimiter => "use a fixed word as the delimiter",
             ShellContext::Brackets => "write $(( )) for arithmetic, and \\$[ for the text $[",
             ShellContext::Duplication => "write > {name} 2>&1 in place of >& {name}",
             ShellContext::CaseInSubstitution => {

@@ -22,7 +22,7 @@ pub enum SizeError {
         unit: String,
     },
     /// It exceeds the largest [`Amount`].
-    #[error("{text:?} is more than can be counted")]
+    #[error("{text:?} is too large")]
     TooLarge {
         /// The text.
         text: String,
@@ -122,7 +122,7 @@ mod tests {
         check("16g", Err("\"g\" is not a unit"));
         check("16KB", Err("\"KB\" is not a unit"));
         check("1é", Err("\"é\" is not a unit"));
-        check("99999999T", Err("more than can be counted"));
-        check("99999999999999999999", Err("more than can be counted"));
+        check("99999999T", Err("too large"));
+        check("99999999999999999999", Err("too large"));
     }
 }

@@ -121,7 +121,7 @@ const TOO_DEEP: [&str; 2] = ["cannot recurse further; max recursion depth met", 
 
 const NO_VALUE: Wording = Wording {
     kinds: &["key with no value", "missing value for key", "missing value"],
-    message: "there is a key here, and no value",
+    message: "this key has no value",
     label: "the value is missing",
     help: "write: key = \"value\"",
 };
@@ -137,9 +137,9 @@ const WORDINGS: [Wording; 9] = [
     NO_VALUE,
     Wording {
         kinds: &["string values must be quoted", "invalid boolean"],
-        message: "this text has no quotes",
+        message: "this string has no quotes",
         label: "put it in quotes",
-        help: "write texts as \"…\", or as '…' if they contain double quotes or backslashes",
+        help: "write strings as \"…\", or as '…' if they contain double quotes or backslashes",
     },
     Wording {
         kinds: &["invalid unquoted key"],
@@ -173,14 +173,14 @@ const WORDINGS: [Wording; 9] = [
     },
     Wording {
         kinds: &["invalid basic string", "invalid literal string", "missing closing quote"],
-        message: "this text is not closed",
+        message: "this string is not closed",
         label: "the closing quote is missing on this line",
-        help: "use three quotes (\"\"\") for a text of several lines",
+        help: "use three quotes (\"\"\") for a string of several lines",
     },
     Wording {
         kinds: &["missing escaped value", "too few unicode value digits"],
-        message: "a backslash stands before a character that it does not go with",
-        label: "not an escape",
+        message: "invalid escape sequence",
+        label: "not an escape sequence",
         help: "in single quotes '…' a backslash is just a backslash; in double quotes write \\\\",
     },
 ];
@@ -204,9 +204,9 @@ fn duplicate(text: &str, key: &str, span: Range<usize>) -> Diagnostic {
         Some(table @ ("step" | "guard" | "semaphore")) => format!("{table} `{key}`"),
         _ => format!("`{key}`"),
     };
-    let message = format!("{what} is written twice");
-    let help = "keep one of the two: TOML does not add them together";
-    Diagnostic::new(span, message, "it stands above already").help(help)
+    let message = format!("{what} is defined twice");
+    let help = "keep one of the two; TOML does not merge them";
+    Diagnostic::new(span, message, "already defined above").help(help)
 }
 
 fn ends_line(text: &str, at: usize) -> bool {

@@ -40,7 +40,7 @@ pub(super) fn log_limit(
         amount(quantity, span.clone(), subject, diagnostics)?.steps() / Amount::from(1).steps();
     if bytes < LEAST_LOG_BYTES {
         let message = format!("{subject} is less than 1 KiB");
-        let help = "write a size such as \"100M\"; what is beyond it is left out of the log";
+        let help = "write 1K or more, such as \"100M\"";
         diagnostics.error(Diagnostic::new(span, message, "too small").help(help));
     }
     Some(bytes)

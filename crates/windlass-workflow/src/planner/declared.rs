@@ -145,6 +145,6 @@ fn check_name(key: &Key, diagnostics: &Diagnostics) {
     if !begins || !name.chars().all(plain) {
         let message = format!("`{name}` cannot be the name of a step");
         let help = "use letters, digits, - and _, such as build-all";
-        diagnostics.error(Diagnostic::new(key.span.clone(), message, "not a name").help(help));
+        diagnostics.error(Diagnostic::new(key.span.clone(), message, "invalid name").help(help));
     }
 }

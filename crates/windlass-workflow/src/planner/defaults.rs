@@ -85,8 +85,8 @@ pub(super) fn dir(
     let dir = texts.template(text, &span, scope, UnknownName::Reject);
     if dir.variables().any(|variable| *variable == Variable::Workspace) {
         let message = format!("{}: `dir` depends on `{{workspace}}`, which is `dir`", scope.owner);
-        let help = "paths in `dir` begin at the directory of the workflow file by themselves";
-        texts.diagnostics.error(Diagnostic::new(span, message, "goes in a circle").help(help));
+        let help = "a path in `dir` is already relative to the directory of the workflow file";
+        texts.diagnostics.error(Diagnostic::new(span, message, "refers to itself").help(help));
     }
     Some(dir)
 }
@@ -101,7 +101,7 @@ pub(super) fn retry(
     if !table.count.is_present() {
         let message = format!("{owner}: its `retry` has no `count`");
         let help = "say how often to try again: retry = { count = 3 }";
-        diagnostics.error(Diagnostic::new(span, message, "not complete").help(help));
+        diagnostics.error(Diagnostic::new(span, message, "incomplete").help(help));
     }
     let never = Retry::default();
     let delay = any_time(&table.delay, &format!("{owner}: `retry.delay`"), diagnostics);

@@ -56,8 +56,8 @@ impl EachExpander<'_> {
     }
 
     fn too_many(&self, count: usize, span: Range<usize>) {
-        let message = format!("the `each` of step `{}` stands for {count} steps", self.step);
-        let help = format!("an `each` stands for at most {} steps", limits::EACH_STEPS);
+        let message = format!("the `each` of step `{}` expands to {count} steps", self.step);
+        let help = format!("an `each` expands to at most {} steps", limits::EACH_STEPS);
         self.diagnostics.error(Diagnostic::new(span, message, "too many").help(help));
     }
 
@@ -79,15 +79,15 @@ impl EachExpander<'_> {
 
     fn check_variable(&self, key: &Key) {
         let name = key.as_str();
-        let taken = match name {
+        let problem = match name {
             _ if self.values.params.contains(name) => "is a parameter already",
-            _ if BUILT_IN.contains(&name) => "is known in every step already",
+            _ if BUILT_IN.contains(&name) => "is a built-in name",
             _ if !is_identifier(name) => "cannot be the name of a variable",
             _ => return,
         };
-        let message = format!("step `{}`: `{name}` {taken}", self.step);
+        let message = format!("step `{}`: `{name}` {problem}", self.step);
         let help = "use another name, of letters, digits and _";
-        let error = Diagnostic::new(key.span.clone(), message, "not a free name");
+        let error = Diagnostic::new(key.span.clone(), message, "invalid name");
         self.diagnostics.error(error.help(help));
     }
 
@@ -99,13 +99,13 @@ impl EachExpander<'_> {
             let wrong = if text.chars().any(char::is_control) {
                 Some(("has a value with a control character in it", "becomes part of a name"))
             } else if !seen.insert(text.clone()) {
-                Some(("has the same value twice", "it stands there already"))
+                Some(("has the same value twice", "already in the list"))
             } else {
                 None
             };
             if let Some((wrong, label)) = wrong {
                 let message = format!("step `{}`: `{}` {wrong}", self.step, key.as_str());
-                let help = "every value names a step of its own; leave this one out or change it";
+                let help = "every value becomes part of a step's name; change or remove this one";
                 self.diagnostics.error(Diagnostic::new(span, message, label).help(help));
             } else {
                 texts.push(text);
@@ -153,16 +153,18 @@ impl EachExpander<'_> {
 
     fn unknown_value(&self, name: &str, text: &str, known: &[String], span: Range<usize>) {
         let message =
-            format!("step `{}`: `exclude` names a value of `{name}` that is not there", self.step);
+            format!("step `{}`: `exclude` names a value that `{name}` does not have", self.step);
         let help = self.diagnostics.suggest(text, known.iter().map(String::as_str));
         let help = help.unwrap_or_else(|| format!("its values are {}", known.join(", ")));
-        self.diagnostics.error(Diagnostic::new(span, message, "nothing to leave out").help(help));
+        self.diagnostics.error(Diagnostic::new(span, message, "no such value").help(help));
     }
 
     fn unknown_variable<'k>(&self, key: &Key, word: &str, known: impl Iterator<Item = &'k str>) {
         let name = key.as_str();
-        let message =
-            format!("step `{}`: `{word}` names `{name}`, which is no variable", self.step);
+        let message = format!(
+            "step `{}`: `{word}` names `{name}`, which is not a variable of this `each`",
+            self.step
+        );
         let known: Vec<_> = known.collect();
         let help = self.diagnostics.suggest(name, known.iter().copied());
         let help = help.unwrap_or_else(|| format!("the variables are {}", known.join(", ")));
@@ -185,9 +187,12 @@ impl EachExpander<'_> {
             }
             let Some(combination) = self.combination(entry, names, span.clone()) else { continue };
             if !seen.insert(combination.clone()) {
-                let message = format!("step `{}`: `include` adds what is there already", self.step);
-                let help = "leave it out";
-                self.diagnostics.error(Diagnostic::new(span, message, "there already").help(help));
+                let message = format!(
+                    "step `{}`: `include` adds a combination that exists already",
+                    self.step
+                );
+                let help = "remove it";
+                self.diagnostics.error(Diagnostic::new(span, message, "duplicate").help(help));
                 continue;
             }
             combinations.push(combination);
@@ -216,9 +221,9 @@ impl EachExpander<'_> {
             Ok(combination) => Some(combination),
             Err(missing) => {
                 let message =
-                    format!("step `{}`: an `include` does not give `{missing}`", self.step);
-                let help = format!("each one gives every variable: {}", names.join(", "));
-                self.diagnostics.error(Diagnostic::new(span, message, "not complete").help(help));
+                    format!("step `{}`: an `include` does not set `{missing}`", self.step);
+                let help = format!("an `include` sets every variable: {}", names.join(", "));
+                self.diagnostics.error(Diagnostic::new(span, message, "incomplete").help(help));
                 None
             }
         }

@@ -174,7 +174,7 @@ pub(super) fn cycle(path: &[usize], steps: &[Step], spans: &[EdgeSpans]) -> Diag
     let edge = steps[first].after.iter().position(|edge| edge.step == next);
     let span = spans[first][edge.expect("a path goes along edges")].clone();
     let label = format!("`{}` waits for `{}` here", steps[first].name, steps[next].name);
-    let help = "an arrow leads to the step that is waited for; take one of them away";
+    let help = "each step waits for the one after the arrow; remove one of these dependencies";
     let cycle = path.iter().map(|index| steps[*index].name.clone()).collect();
     Diagnostic { cycle, ..Diagnostic::new(span, message, label).help(help) }
 }

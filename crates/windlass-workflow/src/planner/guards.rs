@@ -96,7 +96,7 @@ impl GuardReader<'_> {
         let help = "write a command that exits with 0 once the step may go on";
         if !table.condition.is_present() {
             let message = format!("{} has no `condition`", self.owner());
-            diagnostics.error(Diagnostic::new(span, message, "not complete").help(help));
+            diagnostics.error(Diagnostic::new(span, message, "incomplete").help(help));
         }
         let Some((text, span)) = table.condition.with_span() else { return empty() };
         if text.trim().is_empty() {
@@ -131,7 +131,11 @@ impl GuardReader<'_> {
                     );
                     let help =
                         format!("every step that names this guard needs `{name}` in its `each`");
-                    let error = Diagnostic::new(span.clone(), message, "not known to every user");
+                    let error = Diagnostic::new(
+                        span.clone(),
+                        message,
+                        "not known in every step that uses it",
+                    );
                     self.texts.diagnostics.error(error.help(help));
                 }
                 Variable::Output { step: source, key } => {
@@ -175,16 +179,18 @@ impl GuardReader<'_> {
                 "write names between single colons, such as \"build:web:done\"",
             ),
             EventPatternError::PartialStar { .. } => (
-                "has a `*` beside other characters",
-                "`*` stands for a whole segment, as in \"build:*:done\"",
+                "has a `*` next to other characters",
+                "`*` matches a whole segment, as in \"build:*:done\"",
             ),
             EventPatternError::InnerDoubleStar { .. } => (
-                "has `**` before its end",
-                "`**` stands for all that follows, as in \"build:**\"; `*` for one segment",
+                "has a `**` that is not the last segment",
+                "`**` matches all that follows, as in \"build:**\"; `*` matches one segment",
             ),
         };
-        let message = format!("{}: the event \"{pattern}\" {message}", self.owner());
-        self.texts.diagnostics.error(Diagnostic::new(span, message, "not an event").help(help));
+        let message = format!("{}: the pattern \"{pattern}\" {message}", self.owner());
+        self.texts
+            .diagnostics
+            .error(Diagnostic::new(span, message, "not a pattern of events").help(help));
     }
 
     fn retry(&self, table: &GuardRetryTable, span: Range<usize>) -> Option<GuardRetry> {
@@ -193,7 +199,7 @@ impl GuardReader<'_> {
             if !given {
                 let message = format!("{owner}: its `retry` has no `{key}`");
                 let help = "say both: retry = { max = 3, interval = \"10s\" }";
-                let error = Diagnostic::new(span.clone(), message, "not complete");
+                let error = Diagnostic::new(span.clone(), message, "incomplete");
                 self.texts.diagnostics.error(error.help(help));
             }
         };

@@ -113,7 +113,9 @@ impl ResourceUse<'_> {
         let amount = self.formatted(self.amount);
         let whole = self.amount.steps().is_multiple_of(Amount::from(1).steps());
         if !whole && !matches!(resource.kind, ResourceKind::Count(_)) {
-            let message = format!("{owner} uses {amount} of `{name}`, which comes in whole pieces");
+            let message = format!(
+                "{owner} uses {amount} of `{name}`, which is counted in whole numbers"
+            );
             let help = "write a whole number";
             return Some(Diagnostic::new(span, message, "not a whole number").help(help));
         }
@@ -124,14 +126,14 @@ impl ResourceUse<'_> {
         let capacity = self.formatted(capacity);
         let (message, help) = match &resource.kind {
             ResourceKind::Rate { rate, .. } => (
-                format!("{owner} uses {amount} of `{name}` at once, and its burst is {capacity}"),
+                format!("{owner} uses {amount} of `{name}` at once, but its burst is {capacity}"),
                 format!("raise it: {name} = {{ rate = \"{rate}\", burst = {amount} }}"),
             ),
             _ => (
-                format!("{owner} uses {amount} of `{name}`, and there is only {capacity}"),
+                format!("{owner} uses {amount} of `{name}`, but there is only {capacity}"),
                 "it could never start; use less, or raise the limit under [resource]".to_owned(),
             ),
         };
-        Some(Diagnostic::new(span, message, "more than there is").help(help))
+        Some(Diagnostic::new(span, message, "too much").help(help))
     }
 }

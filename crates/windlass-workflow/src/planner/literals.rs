@@ -65,8 +65,8 @@ impl Resolver for EachResolver<'_> {
         let span = span_within(self.texts.source, self.span, self.text, range);
         let message = format!("step `{}`: its `each` uses `{{{name}}}`", self.step);
         let help = format!(
-            "the values of `each` name steps, which are fixed before any value is given: list \
-             them here, and use {{{name}}} in the step's texts; {{{{{name}}}}} is the text {{{name}}}"
+            "a value of `each` is part of a step's name, which cannot contain a placeholder; list the values \
+             here and use {{{name}}} in the step's texts; {{{{{name}}}}} is the text {{{name}}}"
         );
         self.texts.diagnostics.error(Diagnostic::new(span, message, "not known yet").help(help));
         Some(variable)
@@ -81,9 +81,9 @@ impl Resolver for EachResolver<'_> {
             return;
         }
         let span = span_within(self.texts.source, self.span, self.text, range);
-        let message = format!("step `{}`: `${{{name}}}` is left as it is", self.step);
-        let help = "the values of `each` name steps, and are taken as they are written";
-        self.texts.diagnostics.warn(Diagnostic::new(span, message, "not a value").help(help));
+        let message = format!("step `{}`: `${{{name}}}` is not replaced", self.step);
+        let help = "the values of `each` are literal, because they name steps";
+        self.texts.diagnostics.warn(Diagnostic::new(span, message, "not a placeholder").help(help));
     }
 }
 

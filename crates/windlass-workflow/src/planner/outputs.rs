@@ -67,5 +67,5 @@ fn not_upstream(output: &OutputReference, declared: &DeclaredSteps<'_>) -> Diagn
             format!("add `{source}` to the `after` of `{user}`"),
         )
     };
-    Diagnostic::new(output.span.clone(), message, "not there yet").help(help)
+    Diagnostic::new(output.span.clone(), message, "not available yet").help(help)
 }

@@ -36,7 +36,7 @@ pub(super) fn warn_unused(file: &File, texts: &TextReader<'_>) {
         let variable = format!("WINDLASS_PARAM_{name}");
         if !texts.uses_param(name) && !texts.mentions(&variable) {
             let message = format!("nothing in this file uses the parameter `{name}`");
-            let help = format!("write {{{name}}} where its value should stand, or leave it out");
+            let help = format!("write {{{name}}} where its value belongs, or remove the parameter");
             texts.diagnostics.lint(Diagnostic::new(key.span.clone(), message, "unused").help(help));
         }
     }
@@ -45,7 +45,7 @@ pub(super) fn warn_unused(file: &File, texts: &TextReader<'_>) {
 fn check_name(key: &Key, diagnostics: &Diagnostics) {
     let name = key.as_str();
     let (message, help) = if BUILT_IN.contains(&name) {
-        let message = format!("`{name}` cannot be a parameter: it is known in every step already");
+        let message = format!("`{name}` cannot be a parameter: it is a built-in name");
         (message, "use another name")
     } else if !is_identifier(name) {
         let message = format!("`{name}` cannot be the name of a parameter");
@@ -53,7 +53,7 @@ fn check_name(key: &Key, diagnostics: &Diagnostics) {
     } else {
         return;
     };
-    diagnostics.error(Diagnostic::new(key.span.clone(), message, "not a free name").help(help));
+    diagnostics.error(Diagnostic::new(key.span.clone(), message, "invalid name").help(help));
 }
 
 fn kind_of(scalar: &Scalar) -> ParamType {

@@ -23,7 +23,7 @@ pub(super) fn resources(file: &File, diagnostics: &Diagnostics) -> Vec<Resource>
         if name == SLOTS {
             let message = format!("`{SLOTS}` cannot be the name of a resource");
             let help = "how many steps run at once is `concurrency`, at the top of the file";
-            let error = Diagnostic::new(key.span.clone(), message, "not a free name");
+            let error = Diagnostic::new(key.span.clone(), message, "invalid name");
             diagnostics.error(error.help(help));
         }
         let kind = match entry {
@@ -51,11 +51,11 @@ fn check_variables(file: &File, resources: &[Resource], diagnostics: &Diagnostic
             continue;
         }
         let message = format!(
-            "the resources `{}` and `{}` would tell their items in one variable, `{variable}`",
+            "the resources `{}` and `{}` would both use the variable `{variable}` for their items",
             other.name, resource.name
         );
-        let help = format!("name another one: {} = {{ items = […], env = \"…\" }}", key.as_str());
-        let error = Diagnostic::new(key.span.clone(), message, "not told apart");
+        let help = format!("set another one: {} = {{ items = […], env = \"…\" }}", key.as_str());
+        let error = Diagnostic::new(key.span.clone(), message, "same variable");
         diagnostics.error(error.help(help));
     }
 }
@@ -98,8 +98,8 @@ impl ResourceReader<'_> {
             let item = scalar_text(scalar);
             if !seen.insert(item.clone()) {
                 let message = format!("resource `{}` has the item {item:?} twice", self.name);
-                let error = Diagnostic::new(span, message, "it stands there already");
-                self.diagnostics.error(error.help("leave one of them out"));
+                let error = Diagnostic::new(span, message, "already in the list");
+                self.diagnostics.error(error.help("remove one of them"));
             }
             items.push(item);
         }
@@ -121,7 +121,7 @@ impl ResourceReader<'_> {
         }
         let message = format!("{owner}: {name:?} cannot be the name of an environment variable");
         let help = "use letters, digits and _, such as CUDA_VISIBLE_DEVICES";
-        self.diagnostics.error(Diagnostic::new(span, message, "not a name").help(help));
+        self.diagnostics.error(Diagnostic::new(span, message, "invalid name").help(help));
     }
 
     fn rate(&self, table: &ResourceTable) -> Option<ResourceKind> {
@@ -163,7 +163,7 @@ pub(super) fn semaphores(file: &File, diagnostics: &Diagnostics) -> Vec<Semaphor
         if !table.capacity.is_present() {
             let message = format!("semaphore `{name}` has no `capacity`");
             let help = "say how many slots there are: capacity = 4";
-            diagnostics.error(Diagnostic::new(span, message, "not complete").help(help));
+            diagnostics.error(Diagnostic::new(span, message, "incomplete").help(help));
         }
         let capacity = table.capacity.with_span().map(|(&number, span)| {
             let capacity = u32::try_from(number).ok().filter(|&capacity| capacity > 0);
@@ -196,7 +196,7 @@ fn heartbeat_timeout(
     if timeout < SHORTEST_HEARTBEAT_TIMEOUT {
         let message = format!("semaphore `{name}`: a `heartbeat_timeout` of {text} is too short");
         let help = format!("write \"{SHORTEST_HEARTBEAT_TIMEOUT:?}\" or more");
-        diagnostics.error(Diagnostic::new(span, message, "nobody could keep it").help(help));
+        diagnostics.error(Diagnostic::new(span, message, "too short").help(help));
     }
     Some(timeout)
 }
@@ -217,10 +217,10 @@ pub(super) fn shared_name_error(name: &str, span: Range<usize>, what: &str) -> O
     }
     let unfit = |why: &str, help: &str| {
         let message = format!("the name of a {what} {why}");
-        Some(Diagnostic::new(span.clone(), message, "not a name").help(help))
+        Some(Diagnostic::new(span.clone(), message, "invalid name").help(help))
     };
     if name.chars().any(char::is_control) {
-        return unfit("has a control character in it", "keep to what can be read on one line");
+        return unfit("has a control character in it", "use printable characters only");
     }
     if name.len() > LONGEST_NAME {
         return unfit(&format!("is longer than {LONGEST_NAME} bytes"), "a shorter one will do");
@@ -229,7 +229,7 @@ pub(super) fn shared_name_error(name: &str, span: Range<usize>, what: &str) -> O
         let message = format!("`{name}` cannot be the name of a {what}");
         let verb = if what == "lock" { "lock" } else { "sem" };
         let help = format!("`windlass {verb} {name}` is a command of its own; use another name");
-        Diagnostic::new(span, message, "not a free name").help(help)
+        Diagnostic::new(span, message, "invalid name").help(help)
     })
 }
 

@@ -105,7 +105,7 @@ impl StepReader<'_> {
             let message = format!("{} has no `run`", self.scope.owner);
             let help = "say what it runs: run = \"make all\"";
             let span = self.step.key.span.clone();
-            self.texts.diagnostics.error(Diagnostic::new(span, message, "not complete").help(help));
+            self.texts.diagnostics.error(Diagnostic::new(span, message, "incomplete").help(help));
         }
         let run = command(&table.run, &self.scope, shell, self.texts);
         run.unwrap_or_else(|| Command::List(Vec::new()))
@@ -170,7 +170,7 @@ impl StepReader<'_> {
         if fits.is_none() {
             let message = format!("{owner} takes {weight} slots of `{name}`, which has {capacity}");
             let help = format!("take from 1 to {capacity}");
-            let error = Diagnostic::new(weight_span, message, "could never be had");
+            let error = Diagnostic::new(weight_span, message, "more than its capacity");
             diagnostics.error(error.help(help));
         }
         fits.map(|weight| SemaphoreSlots { semaphore, weight })

@@ -156,9 +156,9 @@ impl<'a> TextReader<'a> {
     ) {
         let owner = &scope.owner;
         if BUILT_IN.contains(&name) {
-            let message = format!("{owner} cannot use `{{{name}}}`: it belongs to no step");
+            let message = format!("{owner} cannot use `{{{name}}}`: a hook belongs to no step");
             let help = "use it in the texts of a step or a guard";
-            self.diagnostics.error(Diagnostic::new(span, message, "means nothing here").help(help));
+            self.diagnostics.error(Diagnostic::new(span, message, "has no value here").help(help));
             return;
         }
         let built_in = BUILT_IN.into_iter().filter(|name| scope.built_in(name).is_some());
@@ -166,15 +166,15 @@ impl<'a> TextReader<'a> {
         let known: Vec<_> = known.collect();
         match (unknown, similar(name, known.iter().copied())) {
             (UnknownName::Reject, similar) => {
-                let message = format!("{owner}: `{{{name}}}` stands for nothing that is known");
+                let message = format!("{owner}: `{{{name}}}` is not a known name");
                 let help = similar.map_or_else(
-                    || format!("what is known here: {}", known.join(", ")),
+                    || format!("the known names are {}", known.join(", ")),
                     |similar| format!("did you mean `{{{similar}}}`?"),
                 );
                 self.diagnostics.error(Diagnostic::new(span, message, "unknown name").help(help));
             }
             (UnknownName::Keep, Some(similar)) => {
-                let message = format!("{owner}: `{{{name}}}` is left as it is");
+                let message = format!("{owner}: `{{{name}}}` is not replaced");
                 let help = format!("did you mean `{{{similar}}}`?");
                 self.diagnostics.warn(Diagnostic::new(span, message, "unknown name").help(help));
             }
@@ -232,9 +232,9 @@ impl<'a> TextReader<'a> {
                 continue;
             }
             let span = self.span_within(span, text, open..open + 1 + step.len());
-            let message = format!("{}: `{{{step}[…].…}}` is left as it is", scope.owner);
+            let message = format!("{}: `{{{step}[…].…}}` is not replaced", scope.owner);
             let help = format!("let a step that follows `{step}` write one value for all");
-            self.diagnostics.warn(Diagnostic::new(span, message, "not a value").help(help));
+            self.diagnostics.warn(Diagnostic::new(span, message, "not a placeholder").help(help));
         }
     }
 
@@ -253,7 +253,7 @@ impl<'a> TextReader<'a> {
             let message = format!("{owner}: `{{{step}.{key}}}`: there is no step `{step}`");
             self.diagnostics.error(Diagnostic::new(span, message, "no such step").help_if(help));
         } else if similar.is_some() {
-            let message = format!("{owner}: `{{{step}.{key}}}` is left as it is");
+            let message = format!("{owner}: `{{{step}.{key}}}` is not replaced");
             self.diagnostics.warn(Diagnostic::new(span, message, "no such step").help_if(help));
         }
     }
@@ -271,9 +271,10 @@ impl<'a> TextReader<'a> {
                 continue;
             }
             let span = self.span_within(span, text, open..open + name.len() + 2);
-            let message = format!("{owner}: `{{{name}}}` is left as it is");
-            let help = "values stand in the texts of steps, guards and hooks; here they do not";
-            self.diagnostics.lint(Diagnostic::new(span, message, "not a value").help(help));
+            let message = format!("{owner}: `{{{name}}}` is not replaced");
+            let help =
+                "placeholders are replaced in the texts of steps, guards and hooks, but not here";
+            self.diagnostics.lint(Diagnostic::new(span, message, "not a placeholder").help(help));
         }
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn positive_time(
     let duration = any_time(field, subject, diagnostics)?;
     if duration.is_zero() {
         let (_, span) = field.with_span()?;
-        let message = format!("{subject} is no time at all");
+        let message = format!("{subject} is zero");
         diagnostics.error(Diagnostic::new(span, message, "must be more than 0").help(help));
     }
     Some(duration)

@@ -95,14 +95,12 @@ fn warn_of_code(
     texts: &TextReader<'_>,
 ) {
     let Some(variable) = text.variables().next() else { return };
-    let message = format!("{}: the value of `{{{variable}}}` becomes shell text here", scope.owner);
+    let message = format!("{}: the value of `{{{variable}}}` becomes shell code here", scope.owner);
     let help = format!(
-        "write `run` as one text, in which values are quoted, or pass the value behind the text: \
+        "write `run` as one string, in which values are quoted, or pass the value as an argument: \
          \"echo \\\"$1\\\"\", \"-\", \"{{{variable}}}\""
     );
-    texts
-        .diagnostics
-        .warn(Diagnostic::new(span, message, "a shell would run what it says").help(help));
+    texts.diagnostics.warn(Diagnostic::new(span, message, "the shell runs the value").help(help));
 }
 
 /// Parses text for a shell.
@@ -135,9 +133,8 @@ fn foreign_text(
     };
     let message = format!("{} uses `{{{variable}}}` in text for `{}`", scope.owner, shell.program);
     let help = format!(
-        "only a POSIX shell can be given values this way; hand it over in a variable, \
-         env = {{ VALUE = \"{{{variable}}}\" }}, and read that, or write `run` as a list; \
-         {{{{{variable}}}}} is the text {{{variable}}}"
+        "values can be quoted only for a POSIX shell; pass this one in a variable, \
+         env = {{ VALUE = \"{{{variable}}}\" }}, or write `run` as a list; {{{{{variable}}}}} is the text {{{variable}}}"
     );
     let label = "not text for a POSIX shell";
     texts.diagnostics.error(Diagnostic::new(span, message, label).help(help));
@@ -196,8 +193,8 @@ pub(super) fn check_env_name(
     diagnostics: &Diagnostics,
 ) {
     let (message, help) = if name.starts_with("WINDLASS_") {
-        let message = format!("{owner} sets `{name}`, which is not its to set");
-        (message, "variables that begin with WINDLASS_ tell a step about its run")
+        let message = format!("{owner} sets `{name}`, which is reserved");
+        (message, "windlass sets the variables that begin with WINDLASS_")
     } else if name.is_empty() || name.contains(|c: char| c == '=' || c == '\0' || c.is_whitespace())
     {
         let message = format!("{owner}: {name:?} cannot be the name of an environment variable");
@@ -205,5 +202,5 @@ pub(super) fn check_env_name(
     } else {
         return;
     };
-    diagnostics.error(Diagnostic::new(span, message, "not a free name").help(help));
+    diagnostics.error(Diagnostic::new(span, message, "invalid name").help(help));
 }

@@ -34,14 +34,12 @@ impl ValueError {
     }
 
     pub(super) fn nul() -> Self {
-        let reason = "contains a NUL character, which no command can be given".to_owned();
+        let reason = "contains a NUL character, which cannot be passed to a command".to_owned();
         Self::new(ValueErrorKind::Rejected { reason })
     }
 
     pub(super) fn too_large(number: &str) -> Self {
-        Self::new(ValueErrorKind::Rejected {
-            reason: format!("is {number}, which is too large a number"),
-        })
+        Self::new(ValueErrorKind::Rejected { reason: format!("is {number}, which is too large") })
     }
 
     pub(super) fn date(expected: &dyn Expected) -> Self {
@@ -85,11 +83,11 @@ impl ValueError {
                 let help = near.map(|near| format!("did you mean \"{near}\"?"));
                 let help = help.or_else(|| example(&path.keys()));
                 let message = format!("{subject} is \"{word}\", not {}", one_of(variants));
-                Diagnostic::new(span, message, "no such word").help_if(help)
+                Diagnostic::new(span, message, "unknown value").help_if(help)
             }
             ValueErrorKind::Rejected { reason } => {
                 let message = format!("{subject} {reason}");
-                Diagnostic::new(span, message, "cannot be used").help_if(example(&path.keys()))
+                Diagnostic::new(span, message, "invalid value").help_if(example(&path.keys()))
             }
         }
     }

@@ -103,5 +103,5 @@ fn errors_beyond_the_limit_are_counted() {
     }
     let errors = parse("flow.toml", &text).expect_err("it has errors");
     assert_eq!((errors.errors.len(), errors.omitted), (100, 150));
-    assert!(errors.to_string().ends_with("and 150 more mistakes"));
+    assert!(errors.to_string().ends_with("and 150 more errors"));
 }

@@ -50,9 +50,9 @@ impl Resolver for TextResolver<'_> {
         if matches!(self.consumer, Consumer::Interpreter) || !self.is_known(name) {
             return;
         }
-        let message = format!("{}: `${{{name}}}` is left as it is", self.scope.owner);
+        let message = format!("{}: `${{{name}}}` is not replaced", self.scope.owner);
         let help = format!("write {{{name}}} for the value");
-        let warning = Diagnostic::new(self.span_of(range), message, "not a value");
+        let warning = Diagnostic::new(self.span_of(range), message, "not a placeholder");
         self.texts.diagnostics.warn(warning.help(help));
     }
 }
