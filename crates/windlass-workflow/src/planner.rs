@@ -98,7 +98,9 @@ fn name(file_name: &str, file: &File, diagnostics: &Diagnostics) -> String {
 fn concurrency(file: &File, diagnostics: &Diagnostics) -> Option<u32> {
     let (&number, span) = file.concurrency.with_span()?;
     let slots = u32::try_from(number).ok().filter(|&slots| slots > 0);
-    if slots.is_none() {
+    if slots.is_none() && number > 0 {
+        diagnostics.error(values::too_large(number, "`concurrency`", span));
+    } else if slots.is_none() {
         let message = format!("`concurrency` is {number}, so no step could ever run");
         let help = "write 1 or more, or leave it out for one step per CPU";
         diagnostics.error(Diagnostic::new(span, message, "not a number of steps").help(help));

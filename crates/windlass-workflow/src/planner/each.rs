@@ -42,6 +42,7 @@ impl EachExpander<'_> {
         let mut combinations = if values.is_empty() { Vec::new() } else { product_of(&values) };
         combinations.retain(|combination| !excluded.iter().any(|rule| matches(rule, combination)));
         self.include(table, &mut names, &mut combinations);
+        self.check_names(&combinations, &span);
         if combinations.len() > limits::EACH_STEPS {
             self.too_many(combinations.len(), span);
         } else if combinations.is_empty()
@@ -53,6 +54,17 @@ impl EachExpander<'_> {
             self.diagnostics.error(Diagnostic::new(span, message, "an empty `each`").help(help));
         }
         (names, combinations)
+    }
+
+    /// Reports two combinations with the same name, which values with commas can have.
+    fn check_names(&self, combinations: &[Vec<String>], span: &Range<usize>) {
+        let mut seen = HashSet::new();
+        let mut names = combinations.iter().map(|combination| combination.join(","));
+        let Some(name) = names.find(|name| !seen.insert(name.clone())) else { return };
+        let message = format!("step `{}`: two combinations have the name `{0}[{name}]`", self.step);
+        let help = "a step's name has commas between the values; use values without commas";
+        let error = Diagnostic::new(span.clone(), message, "the same name twice");
+        self.diagnostics.error(error.help(help));
     }
 
     fn too_many(&self, count: usize, span: Range<usize>) {
@@ -95,34 +107,54 @@ impl EachExpander<'_> {
         let mut seen = HashSet::new();
         let mut texts = Vec::new();
         for (scalar, span) in list.iter().filter_map(Spanned::with_span) {
-            let Some(text) = self.values.read(scalar, &span, self.step) else { continue };
-            let wrong = if text.chars().any(char::is_control) {
-                Some(("has a value with a control character in it", "becomes part of a name"))
-            } else if !seen.insert(text.clone()) {
-                Some(("has the same value twice", "already in the list"))
-            } else {
-                None
-            };
-            if let Some((wrong, label)) = wrong {
-                let message = format!("step `{}`: `{}` {wrong}", self.step, key.as_str());
-                let help = "every value becomes part of a step's name; change or remove this one";
-                self.diagnostics.error(Diagnostic::new(span, message, label).help(help));
-            } else {
+            let Some(text) = self.value(key.as_str(), scalar, &span) else { continue };
+            if seen.insert(text.clone()) {
                 texts.push(text);
+            } else {
+                let problem = "has the same value twice";
+                self.report_value(key.as_str(), problem, "already in the list", span);
             }
         }
         texts
     }
 
+    /// Returns the text of a value of the variable `name`, or reports why it cannot be part of a
+    /// step's name.
+    fn value(&self, name: &str, scalar: &Scalar, span: &Range<usize>) -> Option<String> {
+        let text = self.values.read(scalar, span, self.step)?;
+        if text.chars().any(char::is_control) {
+            let problem = "has a value with a control character in it";
+            self.report_value(name, problem, "becomes part of a name", span.clone());
+            return None;
+        }
+        Some(text)
+    }
+
+    fn report_value(&self, name: &str, problem: &str, label: &str, span: Range<usize>) {
+        let message = format!("step `{}`: `{name}` {problem}", self.step);
+        let help = "every value becomes part of a step's name; change or remove this one";
+        self.diagnostics.error(Diagnostic::new(span, message, label).help(help));
+    }
+
     /// Returns, for each `exclude`, the value of each variable, or none for one that it does not name.
     fn excluded(&self, table: &EachTable, values: &VariableValues) -> Vec<Vec<Option<String>>> {
         let rules = table.exclude.value().into_iter().flatten();
-        rules.filter_map(|rule| self.rule(rule.with_span()?.0, values)).collect()
+        rules.filter_map(|rule| self.rule(rule.with_span()?, values)).collect()
     }
 
-    fn rule(&self, rule: &Entries<Scalar>, values: &VariableValues) -> Option<Vec<Option<String>>> {
+    fn rule(
+        &self,
+        (rule, span): (&Entries<Scalar>, Range<usize>),
+        values: &VariableValues,
+    ) -> Option<Vec<Option<String>>> {
+        if rule.0.is_empty() {
+            let message = format!("step `{}`: an `exclude` names no variable", self.step);
+            let help = "name the values to leave out, or remove it";
+            self.diagnostics.error(Diagnostic::new(span, message, "excludes nothing").help(help));
+            return None;
+        }
         let mut wanted = vec![None; values.len()];
-        let mut whole = !rule.0.is_empty();
+        let mut whole = true;
         for (key, scalar, span) in rule.iter() {
             let name = key.as_str();
             let Some(text) = self.values.read(scalar, &span, self.step) else {
@@ -213,8 +245,8 @@ impl EachExpander<'_> {
         }
         let value = |name: &String| {
             let found = entry.iter().find(|(key, ..)| key.as_str() == name);
-            let text = |(_, scalar, span): (_, _, _)| self.values.read(scalar, &span, self.step);
-            // A value with a placeholder has been reported already.
+            let text = |(_, scalar, span): (_, _, _)| self.value(name, scalar, &span);
+            // A value that cannot be part of a name has been reported already.
             found.map(text).map(Option::unwrap_or_default).ok_or_else(|| name.clone())
         };
         match names.iter().map(value).collect::<Result<Vec<_>, _>>() {

@@ -113,9 +113,8 @@ impl ResourceUse<'_> {
         let amount = self.formatted(self.amount);
         let whole = self.amount.steps().is_multiple_of(Amount::from(1).steps());
         if !whole && !matches!(resource.kind, ResourceKind::Count(_)) {
-            let message = format!(
-                "{owner} uses {amount} of `{name}`, which is counted in whole numbers"
-            );
+            let message =
+                format!("{owner} uses {amount} of `{name}`, which is counted in whole numbers");
             let help = "write a whole number";
             return Some(Diagnostic::new(span, message, "not a whole number").help(help));
         }

@@ -8,7 +8,7 @@ use windlass_core::SLOTS;
 
 use super::amounts::amount;
 use super::times::any_time;
-use super::values::{check_env_name, is_identifier, scalar_text};
+use super::values::{check_env_name, is_identifier, scalar_text, too_large};
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
 use crate::file::{File, ResourceEntry, ResourceTable, SemaphoreTable};
@@ -144,12 +144,15 @@ impl ResourceReader<'_> {
 
     fn burst(&self, burst: i64, span: Range<usize>) -> u32 {
         let read = u32::try_from(burst).ok().filter(|&burst| burst > 0);
-        if read.is_none() {
+        if read.is_none() && burst > 0 {
+            let subject = format!("resource `{}`: `burst`", self.name);
+            self.diagnostics.error(too_large(burst, &subject, span));
+        } else if read.is_none() {
             let message =
                 format!("resource `{}`: a burst of {burst} lets nothing start", self.name);
             let help = "write 1 or more";
-            self.diagnostics
-                .error(Diagnostic::new(span, message, "not a number of starts").help(help));
+            let error = Diagnostic::new(span, message, "not a number of starts");
+            self.diagnostics.error(error.help(help));
         }
         read.unwrap_or(u32::MAX)
     }
@@ -167,7 +170,10 @@ pub(super) fn semaphores(file: &File, diagnostics: &Diagnostics) -> Vec<Semaphor
         }
         let capacity = table.capacity.with_span().map(|(&number, span)| {
             let capacity = u32::try_from(number).ok().filter(|&capacity| capacity > 0);
-            if capacity.is_none() {
+            if capacity.is_none() && number > 0 {
+                let subject = format!("semaphore `{name}`: `capacity`");
+                diagnostics.error(too_large(number, &subject, span));
+            } else if capacity.is_none() {
                 let message = format!("semaphore `{name}` has a capacity of {number}");
                 let help = "write 1 or more";
                 diagnostics

@@ -18,9 +18,17 @@ pub(super) fn scalar_text(scalar: &Scalar) -> String {
     match scalar {
         Scalar::Text(text) => text.clone(),
         Scalar::Integer(number) => number.to_string(),
-        Scalar::Float(number) => number.to_string(),
+        // `{:?}` keeps the decimal point of 1.0.
+        Scalar::Float(number) => format!("{number:?}"),
         Scalar::Boolean(flag) => flag.to_string(),
     }
+}
+
+/// Returns the error for a number that exceeds the largest `u32`. `subject` names its key.
+pub(super) fn too_large(number: i64, subject: &str, span: Range<usize>) -> Diagnostic {
+    let message = format!("{subject} is {number}, which is too large");
+    let help = format!("write {} or less", u32::MAX);
+    Diagnostic::new(span, message, "too large").help(help)
 }
 
 /// Returns whether a text can be the name of a parameter or of an `each` variable.

@@ -116,16 +116,16 @@ impl Error for ValueError {
         Self::new(ValueErrorKind::WrongType { found, number, expected })
     }
 
-    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+    fn invalid_value(found: Unexpected<'_>, _expected: &dyn Expected) -> Self {
         let number = match found {
             Unexpected::Signed(number) => number.to_string(),
             other => other.to_string(),
         };
-        let range = if number.starts_with('-') { "0 or more" } else { "smaller" };
-        let expected = expected_words(expected);
-        Self::new(ValueErrorKind::Rejected {
-            reason: format!("is {number}; write {expected}, {range}"),
-        })
+        let reason = match number.starts_with('-') {
+            true => format!("is {number}; write 0 or more"),
+            false => format!("is {number}, which is too large"),
+        };
+        Self::new(ValueErrorKind::Rejected { reason })
     }
 }
 

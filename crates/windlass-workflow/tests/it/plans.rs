@@ -217,3 +217,10 @@ fn text_for_a_shell_that_is_not_posix_stays_as_it_is_but_for_doubled_braces() {
     let Command::Script(script) = &plan(&text).steps[0].run else { panic!("it is shell text") };
     assert_eq!(script.text.text(), run.replace("{{v}}", "{v}"));
 }
+
+#[test]
+fn a_number_with_a_decimal_point_keeps_it() {
+    let plan = plan("[params]\nv = 1.0\n[step.t]\nrun = 'true'\neach = { r = [2.0, 0.5, 3] }");
+    assert_eq!(names(&plan), ["t[2.0]", "t[0.5]", "t[3]"]);
+    assert_eq!(plan.params["v"], "1.0", "as with -p v=1.0");
+}
