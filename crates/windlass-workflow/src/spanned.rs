@@ -176,6 +176,10 @@ impl<T: JsonSchema> JsonSchema for Entries<T> {
     }
 }
 
+/// What may come before the first character of a string. TOML ignores a line break after three quotes.
+const QUOTES: [&str; 8] =
+    ["\"\"\"\r\n", "'''\r\n", "\"\"\"\n", "'''\n", "\"\"\"", "'''", "\"", "'"];
+
 /// Returns the span of a part of a string, given the string's span in the file. A string with escapes
 /// is not in the file literally; then the span of the whole string stands in for that of its part.
 pub(crate) fn span_within(
@@ -185,8 +189,7 @@ pub(crate) fn span_within(
     part: Range<usize>,
 ) -> Range<usize> {
     let literal = source.get(span.clone()).unwrap_or_default();
-    let quotes = ["\"\"\"\n", "'''\n", "\"\"\"", "'''", "\"", "'"];
-    let quote = quotes.iter().find(|quote| literal.starts_with(**quote));
+    let quote = QUOTES.iter().find(|quote| literal.starts_with(**quote));
     let start = span.start + quote.map_or(0, |quote| quote.len());
     match source.get(start..start + text.len()) {
         Some(verbatim) if verbatim == text => start + part.start..start + part.end,

@@ -105,3 +105,14 @@ fn errors_beyond_the_limit_are_counted() {
     assert_eq!((errors.errors.len(), errors.omitted), (100, 150));
     assert!(errors.to_string().ends_with("and 150 more errors"));
 }
+
+#[test]
+fn a_placeholder_is_found_on_its_line_whatever_the_line_breaks_are() {
+    for line_break in ["\n", "\r\n"] {
+        let lines =
+            ["[params]", "n = 1", "[step.a]", "run = '''", "true", "echo `echo {n}`", "'''"];
+        let text = lines.join(line_break);
+        let errors = parse("flow.toml", &text).expect_err("backquotes are not safe");
+        assert_eq!(errors.position(&errors.errors[0]), (6, 12), "{line_break:?}");
+    }
+}
