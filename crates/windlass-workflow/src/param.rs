@@ -207,8 +207,8 @@ pub(crate) fn bind<'a>(
             (_, true) => {}
             (Some(default), false) => drop(values.insert(param.name.clone(), default.clone())),
             (None, false) => {
-                let refused = |error: &ParamError| error.is_about(&param.name);
-                if !errors.iter().any(refused) {
+                let is_reported = |error: &ParamError| error.is_about(&param.name);
+                if !errors.iter().any(is_reported) {
                     let (name, choices) = (param.name.clone(), param.choices.clone());
                     errors.push(ParamError::Missing { name, choices });
                 }

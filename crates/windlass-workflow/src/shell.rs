@@ -48,9 +48,10 @@ impl ShellText {
         text: &str,
         known: impl FnMut(&str) -> Option<Variable>,
     ) -> Result<Self, MisplacedValue> {
-        let mut names = FirstMisplaced { known, rejected: None };
-        let rewritten = Self::parse_with(text, &mut names);
-        rewritten.ok_or_else(|| names.rejected.expect("a text without refusals is rewritten"))
+        let mut resolver = FirstMisplaced { known, rejected: None };
+        let rewritten = Self::parse_with(text, &mut resolver);
+        rewritten
+            .ok_or_else(|| resolver.rejected.expect("a text without misplaced values is rewritten"))
     }
 
     /// Rewrites a text. Passes every misplaced `{name}` to `resolver`, and returns none if there is one.
@@ -78,7 +79,7 @@ impl ShellText {
     }
 }
 
-/// Resolves the names in shell text, and learns of those that are misplaced.
+/// Resolves the resolver in shell text, and learns of those that are misplaced.
 pub(crate) trait ShellResolver: Resolver {
     /// Is called for a resolved name in a context where no quoting is safe.
     fn reject(&mut self, misplaced: MisplacedValue);

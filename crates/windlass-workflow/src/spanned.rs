@@ -181,7 +181,7 @@ const QUOTES: [&str; 8] =
     ["\"\"\"\r\n", "'''\r\n", "\"\"\"\n", "'''\n", "\"\"\"", "'''", "\"", "'"];
 
 /// Returns the span of a part of a string, given the string's span in the file. A string with escapes
-/// is not in the file literally; then the span of the whole string stands in for that of its part.
+/// is not in the file literally; then the span of the whole string is returned.
 pub(crate) fn span_within(
     source: &str,
     span: &Range<usize>,

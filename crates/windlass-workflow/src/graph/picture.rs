@@ -77,9 +77,9 @@ impl Rails {
         let joined: BTreeSet<usize> = (0..self.columns.len())
             .filter(|&column| self.columns[column].is_some_and(|at| node.sources.contains_key(&at)))
             .collect();
-        let behind = joined.last().map_or(0, |last| last + 1);
+        let right_of = joined.last().map_or(0, |last| last + 1);
         let free = |column: &usize| self.columns.get(*column).copied().flatten().is_none();
-        let own = (behind..).find(free).unwrap_or(behind);
+        let own = (right_of..).find(free).unwrap_or(right_of);
         if own >= RAILS {
             return None;
         }

@@ -164,7 +164,7 @@ impl EachExpander<'_> {
             let position = values.iter().position(|(known, _)| known == name);
             match position {
                 Some(position) if values[position].1.contains(&text) => {
-                    wanted[position] = Some(text)
+                    wanted[position] = Some(text);
                 }
                 Some(position) => {
                     self.unknown_value(name, &text, &values[position].1, span);

@@ -44,7 +44,7 @@ impl<'a> Dependencies<'a> {
                 let own = step.key.as_str();
                 let message =
                     format!("step `{own}` waits for a step that depends on `{{{variable}}}`");
-                let help = "only the variables of its own `each` can stand here";
+                let help = "only variables of the step's own `each` can be used here";
                 texts.diagnostics.error(Diagnostic::new(span, message, "not known yet").help(help));
                 continue;
             }

@@ -195,8 +195,8 @@ impl GuardReader<'_> {
 
     fn retry(&self, table: &GuardRetryTable, span: Range<usize>) -> Option<GuardRetry> {
         let owner = self.owner();
-        let missing = |given: bool, key: &str| {
-            if !given {
+        let missing = |present: bool, key: &str| {
+            if !present {
                 let message = format!("{owner}: its `retry` has no `{key}`");
                 let help = "say both: retry = { max = 3, interval = \"10s\" }";
                 let error = Diagnostic::new(span.clone(), message, "incomplete");

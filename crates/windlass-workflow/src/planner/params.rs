@@ -73,10 +73,10 @@ struct ParamReader<'a> {
 impl ParamReader<'_> {
     fn param(&self, table: &ParamTable, span: Range<usize>) -> Param {
         let choices = table.choices.value().map(Vec::as_slice).unwrap_or_default();
-        let given =
+        let sample =
             table.default.value().or_else(|| choices.first().and_then(|c| c.value.as_ref()));
         let kind = table.kind.value().copied();
-        let kind = kind.or(given.map(kind_of)).unwrap_or(ParamType::String);
+        let kind = kind.or(sample.map(kind_of)).unwrap_or(ParamType::String);
         if let (Some([]), false) = (table.choices.value().map(Vec::as_slice), span.is_empty()) {
             let message = format!("parameter `{}` has no choices", self.key.as_str());
             let help = "list the values it takes, or leave out `choices`";

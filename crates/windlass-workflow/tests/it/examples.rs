@@ -50,7 +50,7 @@ fn examples_are_written_in_toml_that_every_editor_accepts() {
 
 /// Returns the steps and guards of a plan by name, to compare plans whose files have another order.
 fn by_name(plan: &Plan) -> BTreeMap<String, String> {
-    let guard = |place: &usize| plan.guards[*place].name.clone();
+    let guard = |index: &usize| plan.guards[*index].name.clone();
     let step = |step: &Step| {
         let after =
             step.after.iter().map(|edge| (each_name(&plan.steps[edge.step]), edge.condition));

@@ -33,7 +33,7 @@ const LITERAL: Row = [REFUSED, Some("${v}"), Some("{v}"), Some("{v}"), Some(r"\$
 const BACKQUOTES: Row = [REFUSED, Some(OWN), Some("{v}"), Some("{v}"), Some(OWN), REFUSED];
 
 /// Each context prints what replaces the `@`.
-const PLACES: &[(&str, Row)] = &[
+const CONTEXTS: &[(&str, Row)] = &[
     ("printf %s @", EXPANDED),
     ("printf %s \"@\"", EXPANDED),
     ("printf %s '@'", SINGLE),
@@ -106,9 +106,9 @@ fn printed(shell: &str, script: &str, value: &str, dir: &Path) -> String {
 fn every_form_means_the_same_for_every_shell_and_value() {
     let mut script = String::new();
     let mut cells = Vec::new();
-    for (place, row) in PLACES {
+    for (context, row) in CONTEXTS {
         for (form, expected) in FORMS.into_iter().zip(row) {
-            let text = place.replace('@', form);
+            let text = context.replace('@', form);
             match (ShellText::parse(&text, known), expected) {
                 (Err(_), None) | (Ok(_), Some("?")) => continue,
                 (Ok(read), Some(expected)) => {

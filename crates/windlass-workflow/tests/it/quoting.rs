@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use windlass_workflow::{ShellText, Variable};
 
 /// Every context prints the value and a zero byte.
-const PLACES: [&str; 8] = [
+const CONTEXTS: [&str; 8] = [
     r"printf '%s\0' {v}",
     r#"printf '%s\0' "{v}""#,
     r"printf '%s\0' '{v}'",
@@ -40,8 +40,8 @@ fn received(shell: &str, script: &str, value: &OsStr) -> Vec<u8> {
 
 fn check(value: &[u8]) {
     let known = |name: &str| (name == "v").then(|| Variable::Param("v".to_owned()));
-    let script = ShellText::parse(&PLACES.join("\n"), known).expect("every place is safe");
-    let expected = [value, b"\0"].concat().repeat(PLACES.len());
+    let script = ShellText::parse(&CONTEXTS.join("\n"), known).expect("every context is safe");
+    let expected = [value, b"\0"].concat().repeat(CONTEXTS.len());
     for shell in shells() {
         let got = received(shell, script.text(), OsStr::from_bytes(value));
         assert_eq!(got, expected, "{shell}: {}", OsString::from_vec(value.to_vec()).display());
@@ -91,7 +91,7 @@ fn values_that_look_like_shell_text_are_just_values() {
 
 #[test]
 fn a_name_after_a_backslash_is_text() {
-    let places = [
+    let cases = [
         (r"printf %s x\{v}y", "x{v}y"),
         (r#"printf %s "x\{v}y""#, "x{v}y"),
         (r#"printf %s "$(printf %s "\{v}" \{v})""#, "{v}{v}"),
@@ -104,8 +104,8 @@ fn a_name_after_a_backslash_is_text() {
         ("cat <<-END\n\t\\{v}\n\tEND", "{v}\n"),
     ];
     let known = |name: &str| (name == "v").then(|| Variable::Param("v".to_owned()));
-    for (text, expected) in places {
-        let script = ShellText::parse(text, known).expect("every place is safe");
+    for (text, expected) in cases {
+        let script = ShellText::parse(text, known).expect("every context is safe");
         for shell in shells() {
             let got = received(shell, script.text(), OsStr::new("VALUE"));
             assert_eq!(String::from_utf8_lossy(&got), expected, "{shell}: {text}");
@@ -169,7 +169,7 @@ fn word() -> impl Strategy<Value = Piece> {
 fn check_word(word: &Piece) {
     let known = |name: &str| (name == "v").then(|| Variable::Param("v".to_owned()));
     let text = format!("x={}; printf %s \"$x\"", word.text);
-    let script = ShellText::parse(&text, known).expect("every place is safe");
+    let script = ShellText::parse(&text, known).expect("every context is safe");
     for shell in shells() {
         let got = received(shell, script.text(), OsStr::new(VALUE));
         assert_eq!(String::from_utf8_lossy(&got), word.value, "{shell}: {text}");
@@ -197,7 +197,7 @@ proptest! {
     fn no_name_behind_a_dollar_is_a_value(text in r#"[ '"$`\\\n(){}\[\]<#a]{0,40}"#) {
         let text = text.replace('{', "${");
         let known = |name: &str| Some(Variable::Param(name.to_owned()));
-        let script = ShellText::parse(&text, known).expect("there is no value to refuse");
+        let script = ShellText::parse(&text, known).expect("there is no value to reject");
         prop_assert_eq!(script.text(), &text);
     }
 

@@ -33,17 +33,17 @@ impl<N: ShellResolver> Lexer<'_, '_, N> {
         self.copy(blanks);
         let word = self.rest();
         let end = delimiter_length(word);
-        let written = &word[..end];
+        let literal = &word[..end];
         self.check_delimiter(self.cursor.at..self.cursor.at + end);
         self.copy(end);
         let quote = |c: char| matches!(c, '\'' | '"' | '\\');
-        let body = if written.contains(quote) {
+        let body = if literal.contains(quote) {
             HereDocumentBody::Literal
         } else {
             HereDocumentBody::Expanding
         };
         self.pending.push_back(HereDocument {
-            delimiter: written.replace(quote, ""),
+            delimiter: literal.replace(quote, ""),
             dashed,
             body,
         });
