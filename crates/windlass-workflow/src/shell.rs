@@ -79,7 +79,7 @@ impl ShellText {
     }
 }
 
-/// Resolves the resolver in shell text, and learns of those that are misplaced.
+/// Resolves the names in shell text, and learns of those that are misplaced.
 pub(crate) trait ShellResolver: Resolver {
     /// Is called for a resolved name in a context where no quoting is safe.
     fn reject(&mut self, misplaced: MisplacedValue);

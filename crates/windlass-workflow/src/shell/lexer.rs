@@ -152,6 +152,8 @@ impl<'t, 'n, N: ShellResolver> Lexer<'t, 'n, N> {
             self.count_case();
         }
         match rest.as_bytes()[0] {
+            // A continued line is no part of a word: after it, `#` may begin a comment.
+            b'\\' if at_word && rest.starts_with("\\\n") => self.separator(2),
             b'\\' => self.copy(2),
             b'\'' => self.single(),
             b'"' => self.push(Frame::Double, 1),

@@ -87,6 +87,7 @@ fn the_shell_keeps_what_is_its_own() {
     check("awk '{print $1}' # don't touch {v}", "awk '{print $1}' # don't touch {v}");
     check("echo a#b {v} $# ${#x}", r#"echo a#b "${V}" $# ${#x}"#);
     check("# it's\necho {v}", "# it's\necho \"${V}\"");
+    check("echo \\\n# it's\necho {v}", "echo \\\n# it's\necho \"${V}\"");
     check("echo ${x:-'}'} {v}", r#"echo ${x:-'}'} "${V}""#);
     check(r#"echo "${x:-'}" {v}"#, r#"echo "${x:-'}" "${V}""#);
     check("echo $((1<<2)) {v}", r#"echo $((1<<2)) "${V}""#);

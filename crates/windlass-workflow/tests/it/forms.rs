@@ -41,6 +41,7 @@ const CONTEXTS: &[(&str, Row)] = &[
     ("x=\"@\"; printf %s \"$x\"", EXPANDED),
     ("x='@'; printf %s \"$x\"", SINGLE),
     ("x=\"it's @\"; printf %s \"${x#*s }\"", EXPANDED),
+    ("true \\\n# it's\nprintf %s @", EXPANDED),
     ("x=$(printf %s. @); printf %s \"${x%.}\"", EXPANDED),
     ("x=\"$(printf %s. \"@\")\"; printf %s \"${x%.}\"", EXPANDED),
     ("x=\"$(printf %s. '@')\"; printf %s \"${x%.}\"", SINGLE),

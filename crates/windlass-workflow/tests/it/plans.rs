@@ -85,7 +85,7 @@ fn guards_of_other_pipelines_work_once_their_names_are_parameters() {
     let plan = plan(include_str!("../../../../docs/guards.toml"));
     let texts: Vec<_> = plan.guards.iter().map(|guard| guard.condition.text.text()).collect();
     assert_eq!(texts[0], "test -f plans/\"${WINDLASS_V_name}\".md");
-    assert!(texts[3].starts_with("test -z ''\"${WINDLASS_V_after}\"'' || "), "{}", texts[3]);
+    assert!(texts[3].starts_with("test \"${WINDLASS_V_after}\" = none || "), "{}", texts[3]);
 }
 
 #[test]
