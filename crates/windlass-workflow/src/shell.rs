@@ -159,6 +159,9 @@ pub enum ShellContext {
     /// After `>&`, where bash expands a value a second time.
     #[error("after `>&`, where bash evaluates the value")]
     Duplication,
+    /// After an operator or a keyword that a line continuation splits.
+    #[error("after an operator or a keyword that a backslash and a line break split")]
+    SplitOperator,
     /// After a `case` inside `$( )`, whose parentheses may be unbalanced.
     #[error("after a `case` inside `$( )`")]
     CaseInSubstitution,
@@ -173,6 +176,7 @@ impl ShellContext {
             ShellContext::QuotedHereDocument => {
                 "remove the quotes around the delimiter, or write {{name}} for the text {name}"
             }
+            ShellContext::SplitOperator => "write the operator or the keyword on one line",
             ShellContext::Delimiter => "use a fixed word as the delimiter",
             ShellContext::Brackets => "write $(( )) for arithmetic, and \\$[ for the text $[",
             ShellContext::Duplication => "write > {name} 2>&1 in place of >& {name}",

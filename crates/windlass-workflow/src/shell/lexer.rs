@@ -151,6 +151,7 @@ impl<'t, 'n, N: ShellResolver> Lexer<'t, 'n, N> {
         if at_word {
             self.count_case();
         }
+        self.check_operator();
         match rest.as_bytes()[0] {
             // A continued line is no part of a word: after it, `#` may begin a comment.
             b'\\' if at_word && rest.starts_with("\\\n") => self.separator(2),
@@ -172,6 +173,23 @@ impl<'t, 'n, N: ShellResolver> Lexer<'t, 'n, N> {
         }
     }
 
+    /// Doubts the frames after an operator of two characters that a line continuation splits. Shells join
+    /// the two, but the lexer reads each by itself.
+    fn check_operator(&mut self) {
+        let rest = self.rest();
+        let second = ["$(", "$", "(", ">", "<<", "<"].into_iter().find_map(|first| {
+            let (before, after) = (first.chars().last()?, continued(rest.strip_prefix(first)?)?);
+            Some((before, after.chars().next()?))
+        });
+        let is_split = matches!(
+            second,
+            Some(('$', '(' | '{' | '[' | '\'' | '$') | ('(', '(') | ('>', '&') | ('<', '<' | '-'))
+        );
+        if is_split {
+            self.doubt = self.doubt.or(Some(ShellContext::SplitOperator));
+        }
+    }
+
     fn separator(&mut self, bytes: usize) {
         self.copy(bytes);
         self.word = self.cursor.at;
@@ -189,6 +207,10 @@ impl<'t, 'n, N: ShellResolver> Lexer<'t, 'n, N> {
     fn count_case(&mut self) {
         let rest = self.rest();
         let word = rest.split(|c| !is_word(c)).next().unwrap_or_default();
+        let keyword = ["case", "esac"].into_iter().any(|keyword| keyword.starts_with(word));
+        if keyword && !word.is_empty() && continued(&rest[word.len()..]).is_some() {
+            self.doubt = self.doubt.or(Some(ShellContext::SplitOperator));
+        }
         if let Some(Frame::Command { cases, parens, .. }) = self.frames.last_mut() {
             match word {
                 "case" => cases.push(*parens),
@@ -279,6 +301,7 @@ impl<'t, 'n, N: ShellResolver> Lexer<'t, 'n, N> {
     }
 
     fn dollar(&mut self) {
+        self.check_operator();
         let rest = self.rest();
         let substitution = Frame::Command { substitution: true, parens: 0, cases: Vec::new() };
         if rest.starts_with("$$") {
@@ -370,6 +393,12 @@ impl<'t, 'n, N: ShellResolver> Lexer<'t, 'n, N> {
             _ => self.copy_char(),
         }
     }
+}
+
+/// Returns the text after the line continuations that `text` begins with, or none if there is none.
+fn continued(text: &str) -> Option<&str> {
+    let rest = text.trim_start_matches("\\\n");
+    (rest.len() < text.len()).then_some(rest)
 }
 
 fn is_word(c: char) -> bool {

@@ -87,6 +87,7 @@ fn the_shell_keeps_what_is_its_own() {
     check("awk '{print $1}' # don't touch {v}", "awk '{print $1}' # don't touch {v}");
     check("echo a#b {v} $# ${#x}", r#"echo a#b "${V}" $# ${#x}"#);
     check("# it's\necho {v}", "# it's\necho \"${V}\"");
+    check("make a\\\nb >\\\nlog {v}", "make a\\\nb >\\\nlog \"${V}\"");
     check("echo \\\n# it's\necho {v}", "echo \\\n# it's\necho \"${V}\"");
     check("echo ${x:-'}'} {v}", r#"echo ${x:-'}'} "${V}""#);
     check(r#"echo "${x:-'}" {v}"#, r#"echo "${x:-'}" "${V}""#);
@@ -171,6 +172,10 @@ fn where_no_quoting_is_safe_a_value_is_rejected() {
     rejected("a[$(echo {v})]=1", ShellContext::Subscript);
     rejected("a=(x [{v}]=y)", ShellContext::Subscript);
     rejected("a=([\"{v}\"]=y)", ShellContext::Subscript);
+    rejected("a\\\n[{v}]=1", ShellContext::Subscript);
+    rejected("(\\\n( {v} ))", ShellContext::SplitOperator);
+    rejected("echo \"$\\\n\\\n({v})\"", ShellContext::SplitOperator);
+    rejected("x=$(ca\\\nse a in a) :;; esac) {v}", ShellContext::SplitOperator);
     rejected("make >&{v}", ShellContext::Duplication);
     rejected("make 1>& x\"{v}\"", ShellContext::Duplication);
     rejected("cat <<'E'\n{v}\nE", ShellContext::QuotedHereDocument);

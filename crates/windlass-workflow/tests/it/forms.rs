@@ -215,6 +215,17 @@ const CONSTRUCTS: &[&str] = &[
     "echo a\\\n@",
     "echo \"a\\\n@\"",
     "# @\necho @",
+    "a\\\n[@]=1",
+    "(\\\n( @ ))",
+    "echo $\\\n((@))",
+    "echo $(\\\n( @ ))",
+    "echo $\\\n\\\n[@]",
+    "echo >\\\n& @",
+    "echo \"$\\\n((@))\"",
+    "echo \"$\\\n[@]\"",
+    "cat <<E\n$\\\n((@))\nE",
+    "echo $(ca\\\nse a in a) :;; esac; echo $((@)))",
+    "echo >\\\nout @",
     "echo a# @ #b @",
 ];
 

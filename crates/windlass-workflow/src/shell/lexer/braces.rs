@@ -80,8 +80,8 @@ impl<N: ShellResolver> Lexer<'_, '_, N> {
             return Some(ShellContext::Duplication);
         }
         let list = if *parens > 0 { ArrayLiteral::Possible } else { ArrayLiteral::None };
-        is_subscript(&self.cursor.text[self.word..self.cursor.at], list)
-            .then_some(ShellContext::Subscript)
+        let word = self.cursor.text[self.word..self.cursor.at].replace("\\\n", "");
+        is_subscript(&word, list).then_some(ShellContext::Subscript)
     }
 
     pub(super) fn quoted(name: &str) -> String {
