@@ -4,6 +4,8 @@
 //! here-document. Where shells differ, the lexer rejects a `{v}` rather than risk the wrong quoting.
 
 mod braces;
+mod cursor;
+mod expansions;
 mod here_document;
 
 use std::collections::VecDeque;
@@ -11,6 +13,7 @@ use std::collections::VecDeque;
 use super::{ShellContext, ShellResolver, ShellText};
 use crate::template::placeholder;
 use crate::variable::Variable;
+use cursor::Cursor;
 use here_document::HereDocument;
 
 /// Returns the rewritten text, or none if a `{v}` was rejected; `resolver` gets each of these.
@@ -42,29 +45,6 @@ enum Frame {
     },
     Backquotes,
     HereDocument(HereDocument),
-}
-
-/// The position in the text, and the output so far.
-struct Cursor<'t> {
-    text: &'t str,
-    at: usize,
-    out: String,
-}
-
-impl<'t> Cursor<'t> {
-    fn rest(&self) -> &'t str {
-        &self.text[self.at..]
-    }
-
-    /// Copies `bytes` bytes, or as many as are left, rounded up to whole characters.
-    fn copy(&mut self, bytes: usize) {
-        let mut end = (self.at + bytes).min(self.text.len());
-        while !self.text.is_char_boundary(end) {
-            end += 1;
-        }
-        self.out.push_str(&self.text[self.at..end]);
-        self.at = end;
-    }
 }
 
 struct Lexer<'t, 'n, N> {
@@ -298,100 +278,6 @@ impl<'t, 'n, N: ShellResolver> Lexer<'t, 'n, N> {
         }
         self.cursor.at += 1;
         self.copy_char();
-    }
-
-    fn dollar(&mut self) {
-        self.check_operator();
-        let rest = self.rest();
-        let substitution = Frame::Command { substitution: true, parens: 0, cases: Vec::new() };
-        if rest.starts_with("$$") {
-            self.copy(2);
-        } else if rest.starts_with("$((") {
-            self.push(Frame::Arithmetic { parens: 2 }, 3);
-        } else if rest.starts_with("$(") {
-            self.push(substitution, 2);
-        } else if rest.starts_with("${") {
-            self.push(Frame::Parameter, 2);
-        } else if rest.starts_with("$[") {
-            // Bash evaluates arithmetic up to a `]`; other shells read two literal characters.
-            self.doubt = self.doubt.or(Some(ShellContext::Brackets));
-            self.copy(2);
-        } else if rest.starts_with("$'") && self.is_command() {
-            self.ansi_quotes();
-        } else {
-            self.copy_char();
-            self.after_dollar = Some(self.cursor.at);
-        }
-    }
-
-    /// Copies `$'…'`. Shells that support it read `\'` as a quote inside, others as the end.
-    fn ansi_quotes(&mut self) {
-        self.copy(2);
-        let end = self.rest().find('\'').map_or(self.cursor.text.len(), |end| self.cursor.at + end);
-        while self.cursor.at < end {
-            match self.rest().starts_with('{') {
-                true => self.misplaced_placeholder(ShellContext::AnsiQuotes),
-                false => self.copy_char(),
-            }
-        }
-        if self.cursor.text[..end].ends_with('\\') {
-            self.doubt = self.doubt.or(Some(ShellContext::AnsiQuotes));
-        }
-        self.copy(1);
-    }
-
-    fn is_command(&self) -> bool {
-        matches!(self.frames.last(), Some(Frame::Command { .. }))
-    }
-
-    fn parameter(&mut self) {
-        let rest = self.rest();
-        match rest.as_bytes()[0] {
-            b'}' => self.pop(),
-            b'\\' if rest.starts_with("\\{") && self.is_within_double() => self.backslash(),
-            b'\\' => self.copy(2),
-            b'"' => self.push(Frame::Double, 1),
-            b'\'' if !self.is_within_double() => self.single(),
-            b'`' => self.push(Frame::Backquotes, 1),
-            b'$' => self.dollar(),
-            b'{' => self.placeholder(Self::in_double),
-            _ => self.copy_char(),
-        }
-    }
-
-    /// Returns whether the innermost `${ }` is in double quotes, where a single quote is literal.
-    fn is_within_double(&self) -> bool {
-        let outer = self.frames.iter().rev().find(|frame| **frame != Frame::Parameter);
-        matches!(outer, Some(Frame::Double | Frame::HereDocument(_)))
-    }
-
-    fn arithmetic(&mut self) {
-        match self.rest().as_bytes()[0] {
-            b'(' => self.count_parens(1),
-            b')' => self.count_parens(-1),
-            b'"' => self.push(Frame::Double, 1),
-            b'\'' => self.single(),
-            b'\\' => self.copy(2),
-            b'`' => self.push(Frame::Backquotes, 1),
-            b'$' => self.dollar(),
-            b'{' => self.placeholder(Self::in_double),
-            _ => self.copy_char(),
-        }
-    }
-
-    fn count_parens(&mut self, change: i32) {
-        let Some(Frame::Arithmetic { parens }) = self.frames.last_mut() else { return };
-        *parens = parens.saturating_add_signed(change);
-        if *parens == 0 { self.pop() } else { self.copy_char() }
-    }
-
-    fn backquotes(&mut self) {
-        match self.rest().as_bytes()[0] {
-            b'`' => self.pop(),
-            b'\\' => self.copy(2),
-            b'{' => self.placeholder(Self::in_double),
-            _ => self.copy_char(),
-        }
     }
 }
 
