@@ -133,7 +133,8 @@ pub(crate) fn no_steps() -> Diagnostic {
 
 fn too_many(key: &Key) -> Diagnostic {
     let message = format!("this workflow has more than {} steps", limits::STEPS);
-    Diagnostic::new(key.span.clone(), message, "one too many")
+    let help = "split it into several workflows";
+    Diagnostic::new(key.span.clone(), message, "one too many").help(help)
 }
 
 /// Checks the name of a step, which is part of `{step.key}`, of `run/step@attempt` and of the names of log

@@ -21,7 +21,8 @@ use crate::spanned::Field;
 use crate::step::{SemaphoreSlots, Step};
 use crate::template::Template;
 
-/// Returns all steps, in the order of the file, with the spans of their edges.
+/// Returns all steps, in the order of the file, with the spans of their edges. Stops at the step that
+/// exceeds the limit of edges.
 pub(super) fn steps(
     texts: &TextReader<'_>,
     declared: &DeclaredSteps<'_>,
@@ -42,10 +43,10 @@ pub(super) fn steps(
             let each = step.each.iter().cloned().zip(combination.iter().cloned()).collect();
             let name = step.instance_name(combination);
             steps.push((Step { name, each, after: edges, ..common.clone() }, spans));
-        }
-        if edge_count > limits::EDGES {
-            texts.diagnostics.error(edges::too_many(step));
-            break;
+            if edge_count > limits::EDGES {
+                texts.diagnostics.error(edges::too_many(step));
+                return steps;
+            }
         }
     }
     steps

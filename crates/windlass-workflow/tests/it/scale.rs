@@ -95,3 +95,16 @@ fn a_wide_each_and_a_wide_merge_stay_cheap() {
     assert_eq!(workflow.plan().steps.len(), 2001);
     assert_eq!(workflow.plan().steps[2000].after.len(), 2000);
 }
+
+#[test]
+fn too_many_edges_are_an_error_before_they_fill_the_memory() {
+    let values: Vec<_> = (0..10_000).map(|value| value.to_string()).collect();
+    let each = format!("each = {{ n = [{}] }}", values.join(", "));
+    let text = format!(
+        "[step.first]\nafter = ['second']\nrun = 'true'\n{each}\n\
+         [step.second]\nrun = 'true'\n{each}\n"
+    );
+    let errors = parse("edges.toml", &text).expect_err("10^8 edges are too many").errors;
+    assert_eq!(errors.len(), 1);
+    assert_eq!(errors[0].message, "this workflow has more than 5000000 edges between steps");
+}
