@@ -2,7 +2,7 @@
 //! and for programs on standard output.
 
 use serde::Serialize;
-use windlass_workflow::{Mistake, Mistakes, Warnings};
+use windlass_workflow::{ParseErrors, Warnings};
 
 use crate::arguments::Form;
 use crate::exit::Exit;
@@ -35,16 +35,16 @@ struct MoreMistakes<'a> {
 
 impl Form {
     /// Tells the mistakes that keep a file from being used.
-    pub(crate) fn refuse(self, file: &str, mistakes: &Mistakes) -> Exit {
+    pub(crate) fn refuse(self, file: &str, mistakes: &ParseErrors) -> Exit {
         match self {
             Form::Text if is_coloured() => eprintln!("{}", mistakes.in_colours()),
             Form::Text => eprintln!("{mistakes}"),
             Form::Json => {
-                for mistake in &mistakes.mistakes {
+                for mistake in &mistakes.errors {
                     Diagnostic::new("mistake", file, mistake, mistakes.position(mistake)).print();
                 }
-                if mistakes.left_out > 0 {
-                    let number = mistakes.left_out;
+                if mistakes.omitted > 0 {
+                    let number = mistakes.omitted;
                     print(&json(&MoreMistakes { schema: 1, event: "more_mistakes", file, number }));
                 }
             }
@@ -88,10 +88,10 @@ impl<'a> Diagnostic<'a> {
     fn new(
         event: &'static str,
         file: &'a str,
-        mistake: &'a Mistake,
+        mistake: &'a windlass_workflow::Diagnostic,
         (line, column): (usize, usize),
     ) -> Self {
-        let Mistake { message, label, help, cycle, .. } = mistake;
+        let windlass_workflow::Diagnostic { message, label, help, cycle, .. } = mistake;
         let help = help.as_deref();
         Self { schema: 1, event, file, line, column, message, label, help, cycle }
     }

@@ -8,7 +8,7 @@ use windlass_server::{
     EventError, GuardError, HoldError, LookError, Lost, PruneError, RunError, RunOutcome,
     StoreError,
 };
-use windlass_workflow::{Mistakes, ParamErrors};
+use windlass_workflow::{ParamErrors, ParseErrors};
 
 use crate::guard::{LoneGuardError, NotAtGuard};
 use crate::init::InitError;
@@ -146,7 +146,7 @@ pub(crate) fn depends_on_store(failure: &(dyn Error + 'static)) -> bool {
 
 /// Whether the fault lies in what was asked for.
 fn is_usage(failure: &(dyn Error + 'static)) -> bool {
-    failure.is::<Mistakes>()
+    failure.is::<ParseErrors>()
         || failure.is::<ParamErrors>()
         || failure.is::<FileError>()
         || failure.is::<InitError>()

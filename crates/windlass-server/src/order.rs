@@ -8,7 +8,7 @@ use thiserror::Error;
 use windlass_core::{Grant, WorkId};
 use windlass_store::{Name, NameError, Need, check_name};
 use windlass_workflow::{
-    Command, EventPattern, EventPatternError, Plan, Script, Step, Template, Unfilled, Variable,
+    Command, EventPattern, EventPatternError, MissingValue, Plan, Script, Step, Template, Variable,
 };
 
 use crate::attempt::{RUN_VARIABLE, STATE_VARIABLE};
@@ -62,8 +62,8 @@ pub(crate) enum Unready {
     TooLarge(#[from] TooLarge),
 }
 
-impl From<Unfilled> for Unready {
-    fn from(Unfilled { variable, .. }: Unfilled) -> Self {
+impl From<MissingValue> for Unready {
+    fn from(MissingValue { variable, .. }: MissingValue) -> Self {
         Self::Missing { variable }
     }
 }

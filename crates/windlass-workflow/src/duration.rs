@@ -1,4 +1,4 @@
-//! Durations as people write them: "250ms", "1h 30m".
+//! Parses durations, such as "250ms" or "1h 30m".
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ pub enum DurationError {
     /// It is not made of numbers with units.
     #[error("{text:?} is not a duration")]
     Malformed {
-        /// What was given.
+        /// The text.
         text: String,
     },
-    /// It is longer than can be counted.
-    #[error("{text:?} is longer than can be counted")]
+    /// It exceeds 2⁶⁴ milliseconds.
+    #[error("{text:?} is too long")]
     TooLong {
-        /// What was given.
+        /// The text.
         text: String,
     },
 }
 
-/// Reads a duration: numbers with the units ms, s, m, h or d, one after the other.
+/// Parses a duration: whole numbers with the units ms, s, m, h or d, one after the other.
 ///
 /// ```
 /// use std::time::Duration;
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_read_as_people_write_them() {
+    fn the_parts_of_a_duration_are_added() {
         for (text, millis) in [
             ("250ms", 250),
             ("0s", 0),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused() {
+    fn everything_else_is_rejected() {
         for text in ["", " ", "5", "s", "-1s", "1.5h", "1 s", "1y", "1s;"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }

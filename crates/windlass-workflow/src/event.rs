@@ -1,13 +1,13 @@
-//! Names of events, `a:b:c`, and patterns that match them by whole segments.
+//! Patterns that match names of events, such as `a:b:c`, by whole segments.
 //!
-//! `*` stands for one segment, a trailing `**` for any number of them, also none.
+//! `*` matches one segment, a trailing `**` any number of segments, including none.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// Which events to wake up for.
+/// A pattern of the names of events.
 ///
 /// ```
 /// use windlass_workflow::EventPattern;
@@ -20,23 +20,23 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventPattern {
     segments: Vec<Segment>,
-    tail: Tail,
+    trailing: Trailing,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Segment {
-    Exactly(String),
+    Literal(String),
     Any,
 }
 
-/// What may follow the segments.
+/// What may follow the segments of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tail {
+enum Trailing {
     Nothing,
     Anything,
 }
 
-/// Why a text is not a pattern.
+/// Why a text is not a pattern of events.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EventPatternError {
@@ -46,14 +46,14 @@ pub enum EventPatternError {
         /// The pattern.
         text: String,
     },
-    /// A star is part of a segment.
-    #[error("in {segment:?} a `*` stands beside other characters")]
+    /// A segment has a star and other characters.
+    #[error("in {segment:?}, `*` is next to other characters")]
     PartialStar {
         /// The segment.
         segment: String,
     },
-    /// Two stars are not at the end.
-    #[error("in {text:?} `**` does not stand at the end")]
+    /// `**` is not the last segment.
+    #[error("in {text:?}, `**` is not the last segment")]
     InnerDoubleStar {
         /// The pattern.
         text: String,
@@ -61,16 +61,16 @@ pub enum EventPatternError {
 }
 
 impl EventPattern {
-    /// Whether an event of this name is one of them.
+    /// Returns whether the pattern matches the name of an event.
     #[must_use]
     pub fn matches(&self, event: &str) -> bool {
         let mut rest = event.split(':');
         let head = self.segments.iter().all(|segment| match (segment, rest.next()) {
             (_, None) => false,
             (Segment::Any, Some(_)) => true,
-            (Segment::Exactly(text), Some(given)) => text == given,
+            (Segment::Literal(text), Some(given)) => text == given,
         });
-        head && (self.tail == Tail::Anything || rest.next().is_none())
+        head && (self.trailing == Trailing::Anything || rest.next().is_none())
     }
 }
 
@@ -78,13 +78,13 @@ impl FromStr for EventPattern {
     type Err = EventPatternError;
 
     fn from_str(text: &str) -> Result<Self, EventPatternError> {
-        let (head, tail) = match text.strip_suffix("**") {
-            Some("") => return Ok(Self { segments: Vec::new(), tail: Tail::Anything }),
-            Some(head) if head.ends_with(':') => (&head[..head.len() - 1], Tail::Anything),
-            _ => (text, Tail::Nothing),
+        let (head, trailing) = match text.strip_suffix("**") {
+            Some("") => return Ok(Self { segments: Vec::new(), trailing: Trailing::Anything }),
+            Some(head) if head.ends_with(':') => (&head[..head.len() - 1], Trailing::Anything),
+            _ => (text, Trailing::Nothing),
         };
         let segments = head.split(':').map(|part| segment(text, part)).collect::<Result<_, _>>()?;
-        Ok(Self { segments, tail })
+        Ok(Self { segments, trailing })
     }
 }
 
@@ -94,7 +94,7 @@ fn segment(text: &str, part: &str) -> Result<Segment, EventPatternError> {
         "*" => Ok(Segment::Any),
         "**" => Err(EventPatternError::InnerDoubleStar { text: text.to_owned() }),
         _ if part.contains('*') => Err(EventPatternError::PartialStar { segment: part.to_owned() }),
-        _ => Ok(Segment::Exactly(part.to_owned())),
+        _ => Ok(Segment::Literal(part.to_owned())),
     }
 }
 
@@ -103,11 +103,11 @@ impl fmt::Display for EventPattern {
         let mut parts: Vec<&str> = Vec::new();
         for segment in &self.segments {
             parts.push(match segment {
-                Segment::Exactly(text) => text,
+                Segment::Literal(text) => text,
                 Segment::Any => "*",
             });
         }
-        if self.tail == Tail::Anything {
+        if self.trailing == Trailing::Anything {
             parts.push("**");
         }
         f.write_str(&parts.join(":"))
@@ -135,14 +135,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_pattern_is_refused() {
+    fn everything_else_is_rejected() {
         for (text, part) in [
             ("", "empty segment"),
             ("a::b", "empty segment"),
             ("a:", "empty segment"),
-            ("a:b*", "beside other characters"),
-            ("a:b**", "beside other characters"),
-            ("**:a", "at the end"),
+            ("a:b*", "next to other characters"),
+            ("a:b**", "next to other characters"),
+            ("**:a", "last segment"),
         ] {
             let error = text.parse::<EventPattern>().expect_err(text).to_string();
             assert!(error.contains(part), "{text}: {error}");

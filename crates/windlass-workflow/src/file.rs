@@ -1,7 +1,7 @@
-//! The file as it is written: every key, with the place where it stands.
+//! The tables and keys of a workflow file, as serde deserializes them, with spans.
 //!
-//! These types are read by serde and described by schemars, so the file that is read and the JSON
-//! Schema cannot disagree on a key. What the values mean is the planner's.
+//! Schemars generates the JSON Schema from the same types, with their doc comments as descriptions, so
+//! reader and schema agree on every key. What the values mean is up to the planner.
 
 mod table;
 mod value;
@@ -17,55 +17,56 @@ pub(crate) use value::{
 };
 
 use crate::plan::OnFailure;
-use crate::written::{Entries, Given};
+use crate::spanned::{Entries, Field};
 
 /// A Windlass workflow: steps that depend on each other, and the limits under which they run.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(title = "Windlass workflow", extend("anyOf" = [{ "required": ["step"] }, { "required": ["guard"] }]))]
 pub(crate) struct File {
-    /// What the workflow is called. Default: the file's name.
-    pub(crate) name: Given<String>,
+    /// The workflow's name. Default: the file's name.
+    pub(crate) name: Field<String>,
     /// How many steps may run at once. Default: one per CPU.
     #[schemars(range(min = 1))]
-    pub(crate) concurrency: Given<i64>,
+    pub(crate) concurrency: Field<i64>,
     /// How long the whole run may take, such as "2h".
-    pub(crate) deadline: Given<String>,
-    /// What happens to the other steps when one fails: finish (independent ones go on), stop
-    /// (nothing new starts) or cancel (running ones are ended too).
-    pub(crate) on_failure: Given<OnFailure>,
-    /// How much of what one attempt, or a hook, prints is kept, its beginning and its end, such as
-    /// "100M". Default: "1G".
-    pub(crate) log_limit: Given<Quantity>,
-    /// Parameters, given on the command line as -p name=value: a default value, or a table.
-    pub(crate) params: Given<Entries<ParamEntry>>,
+    pub(crate) deadline: Field<String>,
+    /// What happens to the other steps when one fails: finish (steps that do not depend on it still
+    /// run), stop (no further step starts) or cancel (running steps are terminated, too). Default:
+    /// finish.
+    pub(crate) on_failure: Field<OnFailure>,
+    /// How much output of each attempt and each hook is kept, such as "100M": its beginning and its
+    /// end. Default: "1G".
+    pub(crate) log_limit: Field<Quantity>,
+    /// Parameters, which the command line sets with -p name=value: a default value, or a table.
+    pub(crate) params: Field<Entries<ParamEntry>>,
     /// Environment variables for every step and every hook.
-    pub(crate) env: Given<Entries<Scalar>>,
-    /// What every step has unless it says otherwise.
-    pub(crate) defaults: Given<DefaultsTable>,
-    /// Anything countable that the steps of this run share.
-    pub(crate) resource: Given<Entries<ResourceEntry>>,
-    /// Slots that are shared with all runs and scripts that use the same store.
-    pub(crate) semaphore: Given<Entries<SemaphoreTable>>,
+    pub(crate) env: Field<Entries<Scalar>>,
+    /// Settings for every step that does not have its own.
+    pub(crate) defaults: Field<DefaultsTable>,
+    /// Countable things that the steps of this run share.
+    pub(crate) resource: Field<Entries<ResourceEntry>>,
+    /// Slots that all runs and scripts on the same store share.
+    pub(crate) semaphore: Field<Entries<SemaphoreTable>>,
     /// Conditions that must hold before or after a step.
-    pub(crate) guard: Given<Entries<GuardTable>>,
+    pub(crate) guard: Field<Entries<GuardTable>>,
     /// Commands for the end of a run, and for a guard that needs a person.
-    pub(crate) on: Given<HooksTable>,
+    pub(crate) on: Field<HooksTable>,
     /// The steps.
     #[schemars(length(min = 1))]
-    pub(crate) step: Given<Entries<StepTable>>,
+    pub(crate) step: Field<Entries<StepTable>>,
 }
 
-/// Slots that are shared with all runs and scripts that use the same store.
+/// Slots that all runs and scripts on the same store share.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Semaphore", extend("required" = ["capacity"]))]
 pub(crate) struct SemaphoreTable {
-    /// How many slots there are.
+    /// The number of slots.
     #[schemars(range(min = 1))]
-    pub(crate) capacity: Given<i64>,
-    /// After how long without a sign of life a holder counts as gone, such as "60s".
-    pub(crate) heartbeat_timeout: Given<String>,
+    pub(crate) capacity: Field<i64>,
+    /// How long a holder may go without a heartbeat before it loses its slots. Default: "60s".
+    pub(crate) heartbeat_timeout: Field<String>,
 }
 
 /// Commands for the end of a run, and for a guard that needs a person.
@@ -74,11 +75,11 @@ pub(crate) struct SemaphoreTable {
 #[schemars(rename = "Hooks")]
 pub(crate) struct HooksTable {
     /// Runs when every step has succeeded or was skipped.
-    pub(crate) success: Given<OneOrMany>,
+    pub(crate) success: Field<OneOrMany>,
     /// Runs when the run has failed.
-    pub(crate) failure: Given<OneOrMany>,
+    pub(crate) failure: Field<OneOrMany>,
     /// Runs when a guard with on_timeout = "escalate" has timed out.
-    pub(crate) escalate: Given<OneOrMany>,
-    /// How long each of them may take before it is ended. Default: "30s".
-    pub(crate) timeout: Given<String>,
+    pub(crate) escalate: Field<OneOrMany>,
+    /// How long each hook may take before it is terminated. Default: "30s".
+    pub(crate) timeout: Field<String>,
 }

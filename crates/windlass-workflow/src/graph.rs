@@ -1,6 +1,6 @@
-//! Pictures of a plan: which step waits for which.
+//! Draws the dependency graph of a plan.
 //!
-//! Only draws; what a plan means is decided elsewhere.
+//! Reads the plan as it is; decides nothing about what it means.
 
 mod picture;
 
@@ -11,21 +11,21 @@ use serde_json::{Value, json};
 use crate::plan::Plan;
 use crate::step::{EdgeCondition, Step};
 
-/// How to draw a plan.
+/// The format of a drawn plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GraphFormat {
-    /// A picture for the terminal, in which an `each` is one step.
+    /// A drawing for the terminal, in which an `each` is one node.
     Text,
-    /// For Graphviz.
+    /// Graphviz.
     Dot,
-    /// For Markdown.
+    /// Mermaid, which Markdown renderers draw.
     Mermaid,
-    /// For programs.
+    /// JSON, for programs.
     Json,
 }
 
-/// Draws a plan.
+/// Draws the dependency graph of a plan.
 ///
 /// ```
 /// use windlass_workflow::{GraphFormat, graph};
@@ -33,7 +33,7 @@ pub enum GraphFormat {
 /// let text = "[step.a]\nrun = 'true'\n[step.b]\nrun = 'true'\nafter = ['a']";
 /// let workflow = windlass_workflow::parse("flow.toml", text)?;
 /// assert_eq!(graph(workflow.plan(), GraphFormat::Text), "● a\n╰─● b\n");
-/// # Ok::<(), windlass_workflow::Mistakes>(())
+/// # Ok::<(), windlass_workflow::ParseErrors>(())
 /// ```
 #[must_use]
 pub fn graph(plan: &Plan, format: GraphFormat) -> String {
@@ -64,7 +64,7 @@ fn dot(plan: &Plan) -> String {
 }
 
 fn mermaid(plan: &Plan) -> String {
-    // The characters that Mermaid reads in a label, as the entities it knows for them.
+    // Escapes the characters that have a meaning in a Mermaid label.
     let label = |text: &str| {
         let entity = |c: char| match c {
             '"' | '#' | '<' | '>' | '&' | '`' => format!("#{};", u32::from(c)),
@@ -73,8 +73,8 @@ fn mermaid(plan: &Plan) -> String {
         text.chars().map(entity).collect::<String>()
     };
     let mut out = "flowchart LR\n".to_owned();
-    for (place, step) in plan.steps.iter().enumerate() {
-        line(&mut out, format_args!("  s{place}[\"{}\"]", label(&step.name)));
+    for (index, step) in plan.steps.iter().enumerate() {
+        line(&mut out, format_args!("  s{index}[\"{}\"]", label(&step.name)));
     }
     for (to, step) in plan.steps.iter().enumerate() {
         for edge in &step.after {
@@ -99,8 +99,8 @@ fn step_json(plan: &Plan, step: &Step) -> Value {
         .iter()
         .map(|edge| json!({ "step": plan.steps[edge.step].name, "on": edge.condition.word() }));
     let each = step.each.iter().map(|(name, value)| (name.clone(), json!(value)));
-    let guard = |places: &[usize]| -> Vec<_> {
-        places.iter().map(|&place| plan.guards[place].name.clone()).collect()
+    let names = |guards: &[usize]| -> Vec<_> {
+        guards.iter().map(|&guard| plan.guards[guard].name.clone()).collect()
     };
     json!({
         "name": step.name,
@@ -109,8 +109,8 @@ fn step_json(plan: &Plan, step: &Step) -> Value {
         "run": step.run.to_string(),
         "after": after.collect::<Vec<_>>(),
         "lock": step.locks.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "guard": guard(&step.guards),
-        "ensure": guard(&step.ensures),
+        "guard": names(&step.guards),
+        "ensure": names(&step.ensures),
         "priority": step.priority,
     })
 }

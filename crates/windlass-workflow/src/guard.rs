@@ -1,4 +1,6 @@
 //! Guards: conditions that must hold before a step starts, or after it has run.
+//!
+//! Only data; the server polls them.
 
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use serde::Deserialize;
 use crate::script::Script;
 use crate::template::Template;
 
-/// A condition, and how long to wait for it.
+/// A condition, and how long a step waits for it.
 ///
 /// ```
 /// use windlass_workflow::GuardAction;
@@ -31,40 +33,40 @@ use crate::template::Template;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Guard {
-    /// What it is called.
+    /// The guard's name.
     pub name: String,
-    /// Shell text; it passes when it exits with 0.
+    /// Shell text; the guard passes when it exits with 0.
     pub condition: Script,
-    /// Patterns of events that make it look again at once; see
+    /// Patterns of the events after which the condition is checked at once; see
     /// [`EventPattern`](crate::EventPattern).
     pub wake_on: Vec<Template>,
-    /// How often it looks again; none for every 10 s without end.
+    /// How often the condition is checked again; by default every 10 s without limit.
     pub retry: Option<GuardRetry>,
-    /// How long to wait before `on_timeout`.
+    /// How long to wait before `on_timeout` applies.
     pub timeout: Option<Duration>,
-    /// What happens then.
+    /// What happens at the timeout.
     pub on_timeout: GuardAction,
 }
 
-/// How often a guard looks again.
+/// How often a guard's condition is checked again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuardRetry {
-    /// How many times.
+    /// The number of checks after the first.
     pub max: u32,
-    /// How long in between.
+    /// The time between two checks.
     pub interval: Duration,
 }
 
-/// What happens when a guard has waited long enough.
+/// What happens when a guard times out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum GuardAction {
-    /// It says so and keeps waiting.
+    /// The run reports it, and the step keeps waiting.
     #[default]
     Block,
     /// The step fails.
     Fail,
-    /// A person is asked.
+    /// The `escalate` hook runs, and the step waits for a person to approve or reject it.
     Escalate,
 }

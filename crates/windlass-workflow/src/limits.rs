@@ -1,14 +1,14 @@
-//! How large a workflow may be. Whatever is larger is refused with the limit's number.
+//! How large a workflow may be; the parser rejects a larger one and names the limit.
 
-/// The longest file, in bytes.
+/// The maximum size of a file, in bytes.
 pub const FILE_BYTES: usize = 64 << 20;
-/// The deepest nesting of tables and lists; the TOML reader's own limit.
+/// The maximum nesting depth of tables and lists; the TOML parser's own limit.
 pub const NESTING: usize = 80;
-/// The most steps that one `each` may stand for.
+/// The maximum number of steps that one `each` expands to.
 pub const EACH_STEPS: usize = 10_000;
-/// The most steps of a workflow.
+/// The maximum number of steps in a workflow.
 pub const STEPS: usize = 1_000_000;
-/// The most edges between the steps of a workflow.
+/// The maximum number of edges between the steps of a workflow.
 pub const EDGES: usize = 5_000_000;
-/// The most mistakes, and the most warnings, that are kept; the rest is counted.
-pub const MISTAKES: usize = 100;
+/// The maximum number of errors, and of warnings, that are kept; further errors are only counted.
+pub const DIAGNOSTICS: usize = 100;

@@ -1,4 +1,6 @@
-//! Parameters: what a workflow may be told when it is run.
+//! Parameters: values that the user sets when a workflow runs.
+//!
+//! Binding checks every value and reports all errors at once.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,8 +10,8 @@ use serde::Deserialize;
 use thiserror::Error;
 use windlass_core::{nearest, some_of};
 
-/// How many parameters are told to somebody who gave a value to one that there is not.
-const TOLD: usize = 10;
+/// How many parameters an error lists.
+const MAX_LISTED: usize = 10;
 
 /// A parameter of a workflow.
 ///
@@ -25,19 +27,19 @@ const TOLD: usize = 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Param {
-    /// What it is called.
+    /// The parameter's name.
     pub name: String,
-    /// What kind of value it takes.
+    /// The type of its values.
     pub kind: ParamType,
-    /// The only values it takes; empty if it takes any of its kind.
+    /// The values it accepts; empty if it accepts every value of its type.
     pub choices: Vec<String>,
-    /// The value when none is given; one must be given if there is none.
+    /// Its value if the user sets none; without a default the user has to set one.
     pub default: Option<String>,
-    /// What it is for.
+    /// What it is for, in the author's words.
     pub description: Option<String>,
 }
 
-/// What kind of value a parameter takes.
+/// The type of a parameter's values.
 ///
 /// ```
 /// use windlass_workflow::ParamType;
@@ -53,14 +55,14 @@ pub enum ParamType {
     String,
     /// A whole number.
     Integer,
-    /// A number.
+    /// A finite number.
     Float,
-    /// True or false.
+    /// `true` or `false`.
     Boolean,
 }
 
 impl ParamType {
-    /// The value that a text stands for, if it is of this kind.
+    /// Returns the value in its canonical form, or none if it is not of this type.
     #[must_use]
     pub fn read(self, text: &str) -> Option<String> {
         match self {
@@ -87,58 +89,58 @@ impl fmt::Display for ParamType {
     }
 }
 
-/// Why values do not fit the parameters of a workflow.
+/// Why a value cannot be bound to a parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ParamError {
-    /// There is no such parameter.
+    /// The workflow has no parameter of this name.
     #[error("the workflow has no parameter `{name}`{}", suggestion(.nearest, .known))]
     Unknown {
-        /// What was given.
+        /// The name that the caller gave.
         name: String,
-        /// What was probably meant.
+        /// The parameter whose name is most similar.
         nearest: Option<String>,
-        /// The parameters that there are.
+        /// The names of all parameters.
         known: Vec<String>,
     },
-    /// A parameter without a default was not given.
-    #[error("the parameter `{name}` must be given: -p {name}=…{}", listed(.choices))]
+    /// A parameter without a default has no value.
+    #[error("the parameter `{name}` has no value: set it with -p {name}=…{}", choice_list(.choices))]
     Missing {
-        /// Which.
+        /// The parameter.
         name: String,
-        /// The values it takes, if they are listed.
+        /// The values it accepts, if the file lists them.
         choices: Vec<String>,
     },
-    /// A parameter was given twice.
-    #[error("the parameter `{name}` is given twice")]
+    /// A parameter has two values.
+    #[error("the parameter `{name}` is set twice")]
     Twice {
-        /// Which.
+        /// The parameter.
         name: String,
     },
     /// The value is none of the choices.
-    #[error("the parameter `{name}` is {value:?}{}", listed(.choices))]
+    #[error("the parameter `{name}` cannot be {value:?}{}", choice_list(.choices))]
     NotAChoice {
-        /// Which.
+        /// The parameter.
         name: String,
-        /// What was given.
+        /// The value that the caller gave.
         value: String,
-        /// The values it takes.
+        /// The values that the parameter accepts.
         choices: Vec<String>,
     },
     /// The value has a NUL character.
-    #[error("the parameter `{name}` contains a NUL character, which no command can be given")]
+    #[error("the parameter `{name}` contains a NUL character, which cannot be passed to a command")]
     Nul {
-        /// Which.
+        /// The parameter.
         name: String,
     },
-    /// The value is not of the parameter's kind.
+    /// The value is not of the parameter's type.
     #[error("the parameter `{name}` is {value:?}, not {kind}")]
     WrongType {
-        /// Which.
+        /// The parameter.
         name: String,
-        /// What was given.
+        /// The value that the caller gave.
         value: String,
-        /// What it takes.
+        /// The type that the parameter accepts.
         kind: ParamType,
     },
 }
@@ -148,27 +150,30 @@ fn suggestion(nearest: &Option<String>, known: &[String]) -> String {
         (Some(name), _) => format!("; did you mean `{name}`?"),
         (None, []) => "; it has none".to_owned(),
         (None, known) => {
-            format!("; its parameters are {}", some_of(known.iter().map(String::as_str), TOLD))
+            format!(
+                "; its parameters are {}",
+                some_of(known.iter().map(String::as_str), MAX_LISTED)
+            )
         }
     }
 }
 
-fn listed(choices: &[String]) -> String {
+fn choice_list(choices: &[String]) -> String {
     match choices {
         [] => String::new(),
-        choices => format!(", and takes one of {}", choices.join(", ")),
+        choices => format!("; its choices are {}", choices.join(", ")),
     }
 }
 
-/// Everything that is wrong with the values given; never empty.
+/// All errors of the values for a workflow's parameters; never empty.
 ///
 /// ```
 /// let text = "[params]\nbranch = 'main'\n[step.a]\nrun = 'echo {branch}'";
 /// let workflow = windlass_workflow::parse("flow.toml", text)?;
 /// let errors = workflow.bind([("brnach", "dev")]).unwrap_err();
-/// let said = "the workflow has no parameter `brnach`; did you mean `branch`?";
-/// assert_eq!(errors.to_string(), said);
-/// # Ok::<(), windlass_workflow::Mistakes>(())
+/// let message = "the workflow has no parameter `brnach`; did you mean `branch`?";
+/// assert_eq!(errors.to_string(), message);
+/// # Ok::<(), windlass_workflow::ParseErrors>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub struct ParamErrors(pub Vec<ParamError>);
@@ -180,7 +185,7 @@ impl fmt::Display for ParamErrors {
     }
 }
 
-/// The value of every parameter: what is given, or else the default.
+/// Returns the value of every parameter: the given one, or else its default.
 pub(crate) fn bind<'a>(
     params: &[Param],
     given: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -202,8 +207,8 @@ pub(crate) fn bind<'a>(
             (_, true) => {}
             (Some(default), false) => drop(values.insert(param.name.clone(), default.clone())),
             (None, false) => {
-                let refused = |error: &ParamError| error.is_about(&param.name);
-                if !errors.iter().any(refused) {
+                let is_reported = |error: &ParamError| error.is_about(&param.name);
+                if !errors.iter().any(is_reported) {
                     let (name, choices) = (param.name.clone(), param.choices.clone());
                     errors.push(ParamError::Missing { name, choices });
                 }
@@ -279,28 +284,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_comes_before_the_default() {
+    fn a_given_value_replaces_the_default() {
         check(&[("env", "prod")], Ok("count=3 env=prod fast=false"));
         check(&[("env", "prod"), ("count", "-07")], Ok("count=-7 env=prod fast=false"));
     }
 
     #[test]
-    fn everything_that_does_not_fit_is_told_at_once() {
+    fn all_errors_are_reported_at_once() {
         check(
             &[("evn", "prod"), ("count", "many"), ("fast", "yes")],
             Err("the workflow has no parameter `evn`; did you mean `env`?\n\
                  the parameter `count` is \"many\", not a whole number\n\
                  the parameter `fast` is \"yes\", not true or false\n\
-                 the parameter `env` must be given: -p env=…, and takes one of staging, prod"),
+                 the parameter `env` has no value: set it with -p env=…; its choices are staging, prod"),
         );
         check(
             &[("env", "test"), ("count", "1"), ("count", "2")],
-            Err("the parameter `env` is \"test\", and takes one of staging, prod\n\
-                 the parameter `count` is given twice"),
+            Err("the parameter `env` cannot be \"test\"; its choices are staging, prod\n\
+                 the parameter `count` is set twice"),
         );
         check(
             &[("env", "a\0")],
-            Err("the parameter `env` contains a NUL character, which no command can be given"),
+            Err(
+                "the parameter `env` contains a NUL character, which cannot be passed to a command",
+            ),
         );
     }
 }

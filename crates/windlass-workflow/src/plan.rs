@@ -1,4 +1,6 @@
-//! The plan: what a file asks for, with every name resolved and every parameter given.
+//! The plan: a workflow file with every name resolved and every parameter set.
+//!
+//! The planner builds a plan; after that it does not change. Knows nothing of runs and attempts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use crate::step::Step;
 use crate::template::Template;
 use crate::variable::Variable;
 
-/// A workflow that can be run.
+/// A workflow that is ready to run.
 ///
 /// ```
 /// let text = "[params]\nenv = 'staging'\n[step.a]\nrun = 'true'\nlock = 'deploy-{env}'";
@@ -28,44 +30,44 @@ use crate::variable::Variable;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Plan {
-    /// What the workflow is called.
+    /// The workflow's name.
     pub name: String,
-    /// The parameters' values.
+    /// The value of each parameter.
     pub params: BTreeMap<String, String>,
-    /// How many steps may run at once; none for one per CPU.
+    /// How many steps may run at once; by default one per CPU.
     pub concurrency: Option<u32>,
     /// How long the whole run may take.
     pub deadline: Option<Duration>,
-    /// What happens to the others when a step fails.
+    /// What happens to the other steps when one fails.
     pub on_failure: OnFailure,
-    /// How many bytes of what a hook prints are kept.
+    /// How many bytes of a hook's output are kept.
     pub log_limit: u64,
-    /// What the steps share.
+    /// What the steps of this run share.
     pub resources: Vec<Resource>,
-    /// What they share with the rest of the machine.
+    /// What the steps share with all runs and scripts on the same store.
     pub semaphores: Vec<Semaphore>,
-    /// The conditions that steps refer to.
+    /// The conditions that steps refer to by index.
     pub guards: Vec<Guard>,
     /// Commands for the end of the run, and for a guard that needs a person.
     pub hooks: Hooks,
-    /// The variables of `[env]`, which every step and every hook has.
+    /// The variables of `[env]`, for every step and every hook.
     pub env: BTreeMap<String, Template>,
-    /// The steps, as they stand in the file, except that each comes after those it follows.
+    /// The steps in topological order, and otherwise in the order of the file.
     pub steps: Vec<Step>,
 }
 
 impl Plan {
-    /// How much there is of each resource that is held and given back.
+    /// Returns the capacity of each resource that a step holds and gives back, which a rate is not.
     #[must_use]
     pub fn limits(&self) -> ResourceCost {
         let held = self.resources.iter().filter(|resource| {
             matches!(resource.kind, ResourceKind::Count(_) | ResourceKind::Items { .. })
         });
-        held.map(|resource| (resource.name.clone(), resource.kind.most())).collect()
+        held.map(|resource| (resource.name.clone(), resource.kind.capacity())).collect()
     }
 
-    /// Returns the variables of `[env]` that make sense outside a step: a value that refers to
-    /// `{step}` or `{attempt}` has none there.
+    /// Returns the variables of `[env]` for a hook: those whose values do not refer to `{step}` or
+    /// `{attempt}`.
     pub fn hook_env(&self) -> impl Iterator<Item = (&str, &Template)> {
         let of_a_step =
             |variable: &Variable| matches!(variable, Variable::Step | Variable::Attempt);
@@ -73,8 +75,8 @@ impl Plan {
         env.map(|(name, value)| (name.as_str(), value))
     }
 
-    /// The value of a variable for `step`, if the plan says it. What only a run knows has none:
-    /// its id, the attempt, the directory, what steps have written.
+    /// Returns the value of a variable in `step`. Returns none for what only a run knows: its id, the
+    /// attempt, the directory, outputs of steps.
     #[must_use]
     pub fn value(&self, step: &Step, variable: &Variable) -> Option<String> {
         match variable {
@@ -96,12 +98,12 @@ impl Plan {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum OnFailure {
-    /// Those that do not depend on it go on.
+    /// Steps that do not depend on it still run.
     #[default]
     Finish,
-    /// Nothing new starts.
+    /// No further step starts.
     Stop,
-    /// Those that run are ended.
+    /// No further step starts, and running steps are terminated.
     Cancel,
 }
 
@@ -116,18 +118,18 @@ pub enum OnFailure {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Hooks {
-    /// When every step has succeeded or was skipped.
+    /// Runs when every step has succeeded or was skipped.
     pub success: Option<Command>,
-    /// When the run has failed.
+    /// Runs when the run has failed.
     pub failure: Option<Command>,
-    /// When a guard with `on_timeout = "escalate"` has timed out.
+    /// Runs when a guard with `on_timeout = "escalate"` has timed out.
     pub escalate: Option<Command>,
-    /// How long each of them may take, where the file says so.
+    /// How long each of them may take, if the file sets it.
     pub timeout: Option<Duration>,
 }
 
 impl Hooks {
-    /// How long each of them may take: 30 s where the file does not say.
+    /// Returns how long each hook may take: `timeout`, or 30 s.
     #[must_use]
     pub fn limit(&self) -> Duration {
         self.timeout.unwrap_or(Duration::from_secs(30))

@@ -1,20 +1,21 @@
-//! From what is written to a plan: every name resolved, every mistake told.
+//! Builds a plan from a deserialized file: resolves every name and reports every error.
 //!
-//! The parts are resolved one after the other: what stands alone first, then the steps, which
-//! refer to it, then what can only be said about all steps together. A part that cannot be
-//! resolved is told and left out, so that one mistake does not hide another.
+//! First come the parts that refer to nothing, then the steps, then the checks that need all steps. A
+//! part with an error is left out or replaced by a placeholder, so that one error does not hide another.
+//! Runs nothing and reads no file.
 
 mod amounts;
 mod declared;
 mod defaults;
 mod each;
 mod edges;
-mod fixed;
 mod guards;
 mod index;
+mod literals;
 mod outputs;
 mod params;
 mod resources;
+mod scope;
 mod steps;
 mod texts;
 mod times;
@@ -22,84 +23,95 @@ mod values;
 
 use std::collections::BTreeMap;
 
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
 use crate::file::{File, HooksTable};
-use crate::mistake::Mistake;
-use crate::notes::Notes;
-use crate::order;
 use crate::param::Param;
 use crate::plan::{Hooks, Plan};
 use crate::script::{Command, Shell};
 use crate::step::Step;
-use declared::Declared;
+use crate::topology;
+use declared::DeclaredSteps;
 pub(crate) use declared::no_steps;
-use texts::{Scope, Texts};
+use defaults::Defaults;
+use index::NameIndex;
+use scope::NameScope;
+use texts::TextReader;
 
-/// How much of a log is kept where the file does not say.
+/// The default of `log_limit`.
 const LOG_LIMIT_BYTES: u64 = 1 << 30;
 
-/// The plan of a file, and its parameters. Means nothing if mistakes were told.
-pub(crate) fn plan(file: &str, text: &str, written: &File, notes: &Notes) -> (Plan, Vec<Param>) {
-    let params = params::params(written, notes);
-    let each = fixed::EachTexts::new(written, text, notes);
-    let declared = Declared::all(written, &each, notes);
-    let texts = Texts::new(text, notes, &params, &declared);
-    let resources = resources::resources(written, notes);
-    let semaphores = resources::semaphores(written, notes);
-    let guards = guards::guards(written, &texts, &declared);
-    let known = index::Known { resources: &resources, semaphores: &semaphores, guards: &guards };
-    let env = defaults::env(written, &texts);
-    let log_limit = amounts::log_limit(&written.log_limit, "`log_limit`", notes);
+/// Returns the plan of a file and its parameters. After an error the plan is not to be used.
+pub(crate) fn plan(
+    file_name: &str,
+    text: &str,
+    file: &File,
+    diagnostics: &Diagnostics,
+) -> (Plan, Vec<Param>) {
+    let params = params::params(file, diagnostics);
+    let each = literals::EachValueReader::new(file, text, diagnostics);
+    let declared = DeclaredSteps::expand(file, &each, diagnostics);
+    let texts = TextReader::new(text, diagnostics, &params, &declared);
+    let resources = resources::resources(file, diagnostics);
+    let semaphores = resources::semaphores(file, diagnostics);
+    let guards = guards::guards(file, &texts, &declared);
+    let index = NameIndex::new(&resources, &semaphores, &guards);
+    let env = defaults::env(file, &texts);
+    let log_limit = amounts::log_limit(&file.log_limit, "`log_limit`", diagnostics);
     let log_limit = log_limit.unwrap_or(LOG_LIMIT_BYTES);
-    let steps = steps::steps(written, &texts, &declared, &known, (&env, log_limit));
-    let steps = in_order(steps, &texts, &declared);
+    let defaults = Defaults::new(file, &texts, &index, (env.clone(), log_limit));
+    let steps = in_order(steps::steps(&texts, &declared, &index, &defaults), &texts, &declared);
     let plan = Plan {
-        name: name(file, written, notes),
+        name: name(file_name, file, diagnostics),
         params: BTreeMap::new(),
-        concurrency: concurrency(written, notes),
-        deadline: times::some_time(&written.deadline, "`deadline`", notes),
-        on_failure: written.on_failure.value().copied().unwrap_or_default(),
+        concurrency: concurrency(file, diagnostics),
+        deadline: times::some_time(&file.deadline, "`deadline`", diagnostics),
+        on_failure: file.on_failure.value().copied().unwrap_or_default(),
         log_limit,
-        hooks: written.on.value().map(|table| hooks(table, &texts)).unwrap_or_default(),
+        hooks: file.on.value().map(|table| hooks(table, &texts)).unwrap_or_default(),
         env,
         resources,
         semaphores,
         guards,
         steps,
     };
-    if notes.count() == 0 {
-        params::warn_unused(written, &texts);
-        fixed::warn(written, &texts);
+    if diagnostics.error_count() == 0 {
+        params::warn_unused(file, &texts);
+        literals::warn(file, &texts);
     }
     (plan, params)
 }
 
-fn name(file: &str, written: &File, notes: &Notes) -> String {
-    let Some((name, span)) = written.name.placed() else {
-        let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
+fn name(file_name: &str, file: &File, diagnostics: &Diagnostics) -> String {
+    let Some((name, span)) = file.name.with_span() else {
+        let name = file_name.rsplit(['/', '\\']).next().unwrap_or(file_name);
         return name.strip_suffix(".toml").unwrap_or(name).to_owned();
     };
     if name.trim().is_empty() {
-        let help = "leave `name` out to call it after its file";
-        notes.mistake(Mistake::new(span, "the workflow's name is empty", "no name").help(help));
+        let help = "remove `name` to use the name of the file";
+        diagnostics
+            .error(Diagnostic::new(span, "the workflow's name is empty", "no name").help(help));
     }
     name.clone()
 }
 
-fn concurrency(written: &File, notes: &Notes) -> Option<u32> {
-    let (&number, span) = written.concurrency.placed()?;
+fn concurrency(file: &File, diagnostics: &Diagnostics) -> Option<u32> {
+    let (&number, span) = file.concurrency.with_span()?;
     let slots = u32::try_from(number).ok().filter(|&slots| slots > 0);
-    if slots.is_none() {
+    if slots.is_none() && number > 0 {
+        diagnostics.error(values::too_large(number, "`concurrency`", span));
+    } else if slots.is_none() {
         let message = format!("`concurrency` is {number}, so no step could ever run");
         let help = "write 1 or more, or leave it out for one step per CPU";
-        notes.mistake(Mistake::new(span, message, "not a number of steps").help(help));
+        diagnostics.error(Diagnostic::new(span, message, "not a number of steps").help(help));
     }
     slots
 }
 
-fn hooks(table: &HooksTable, texts: &Texts<'_>) -> Hooks {
-    let hook = |written: &_, name: &str| -> Option<Command> {
-        let scope = Scope::run(format!("the hook `on.{name}`"));
-        values::command(written, &scope, &Shell::default(), texts)
+fn hooks(table: &HooksTable, texts: &TextReader<'_>) -> Hooks {
+    let hook = |field: &_, name: &str| -> Option<Command> {
+        let scope = NameScope::run(format!("the hook `on.{name}`"));
+        values::command(field, &scope, &Shell::default(), texts)
     };
     Hooks {
         success: hook(&table.success, "success"),
@@ -109,30 +121,33 @@ fn hooks(table: &HooksTable, texts: &Texts<'_>) -> Hooks {
             &table.timeout,
             "`on.timeout`",
             "leave the key out for 30 s",
-            texts.notes,
+            texts.diagnostics,
         ),
     }
 }
 
-/// The steps behind those they follow, once that is possible and everything they refer to is
-/// upstream.
+/// Returns the steps in topological order. Reports cycles, and outputs of steps that are not upstream.
 fn in_order(
-    steps: Vec<(Step, edges::Places)>,
-    texts: &Texts<'_>,
-    declared: &Declared<'_>,
+    steps: Vec<(Step, edges::EdgeSpans)>,
+    texts: &TextReader<'_>,
+    declared: &DeclaredSteps<'_>,
 ) -> Vec<Step> {
-    let (mut steps, places): (Vec<_>, Vec<_>) = steps.into_iter().unzip();
+    let (mut steps, spans): (Vec<_>, Vec<_>) = steps.into_iter().unzip();
+    if steps.len() < declared.len() {
+        // Planning stopped at a limit, so edges may lead to steps that are not here.
+        return steps;
+    }
     let sources: Vec<Vec<usize>> =
         steps.iter().map(|step| step.after.iter().map(|edge| edge.step).collect()).collect();
-    match order::sorted(&sources) {
+    match topology::sorted(&sources) {
         Err(cycles) => {
             for cycle in &cycles {
-                texts.notes.mistake(edges::cycle(cycle, &steps, &places));
+                texts.diagnostics.error(edges::cycle(cycle, &steps, &spans));
             }
         }
         Ok(order) => {
             outputs::check(texts, declared, &sources, &order);
-            steps = order::rearranged(steps, &order);
+            steps = topology::reordered(steps, &order);
         }
     }
     steps

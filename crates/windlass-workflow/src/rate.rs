@@ -1,11 +1,11 @@
-//! Rates as people write them: "100/min".
+//! Parses rates, such as "100/min".
 
 use std::fmt;
 use std::time::Duration;
 
 use thiserror::Error;
 
-/// So many starts in a time.
+/// A number of starts per unit of time.
 ///
 /// ```
 /// use std::time::Duration;
@@ -17,9 +17,9 @@ use thiserror::Error;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// How many; never 0.
+    /// The number of starts; never 0.
     pub count: u32,
-    /// In how long a time; never zero.
+    /// The unit of time; never zero.
     pub per: Duration,
 }
 
@@ -30,16 +30,16 @@ pub enum RateError {
     /// It is not a whole number, a slash and a unit.
     #[error("{text:?} is not a rate")]
     Malformed {
-        /// What was given.
+        /// The text.
         text: String,
     },
-    /// It has a unit that there is not.
+    /// Its unit is unknown.
     #[error("{unit:?} is not a unit of a rate")]
     UnknownUnit {
         /// The unit.
         unit: String,
     },
-    /// It never lets anything through.
+    /// It is zero, so that nothing could start.
     #[error("a rate of 0 lets nothing start")]
     Zero,
 }
@@ -84,14 +84,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_read_as_people_write_them() {
+    fn rates_are_parsed_and_displayed() {
         for (text, shown) in [("1/s", "1/s"), (" 30 / h ", "30/h"), ("5/d", "5/d")] {
             assert_eq!(text.parse::<Rate>().map(|rate| rate.to_string()), Ok(shown.to_owned()));
         }
     }
 
     #[test]
-    fn everything_else_is_refused() {
+    fn everything_else_is_rejected() {
         for (text, part) in [
             ("100", "not a rate"),
             ("/s", "not a rate"),

@@ -1,40 +1,39 @@
-//! Reads the types of a file out of its tables, and goes on after every mistake.
+//! Deserializes the types of `file` from TOML tables, and continues after every error.
 //!
-//! The types say which keys there are, so an unknown one is found here, with the key that was
-//! probably meant. Knows nothing of what the keys mean.
+//! Reports values of the wrong type and unknown keys, each with a suggestion. Knows nothing of what the
+//! keys mean.
 
 mod access;
-mod unreadable;
+mod value_error;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::notes::Notes;
-use crate::written::WRITTEN;
-use access::{Elements, Fields, Place};
-pub(crate) use unreadable::Unreadable;
+use crate::diagnostics::Diagnostics;
+use crate::spanned::SPANNED;
+use access::{ListAccess, SpannedAccess, TableAccess};
+pub(crate) use value_error::ValueError;
 
-/// What is written in `tables`, as far as it can be read.
+/// Deserializes as much as possible, and reports the rest.
 pub(crate) fn read<'r, T: Deserialize<'r> + Default>(
-    tables: &'r Spanned<DeTable<'_>>,
-    notes: &'r Notes,
+    tables: &'r toml::Spanned<DeTable<'_>>,
+    diagnostics: &'r Diagnostics,
 ) -> T {
-    T::deserialize(Root { tables: tables.get_ref(), notes }).unwrap_or_default()
+    T::deserialize(RootReader { tables: tables.get_ref(), diagnostics }).unwrap_or_default()
 }
 
-/// Where a value stands: the keys that lead to it.
+/// The keys that lead to a value.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Path<'p> {
-    parent: Option<&'p Path<'p>>,
+pub(crate) struct KeyPath<'p> {
+    parent: Option<&'p KeyPath<'p>>,
     key: &'p str,
 }
 
-impl<'p> Path<'p> {
-    pub(crate) const ROOT: Path<'static> = Path { parent: None, key: "" };
-    /// In place of a key, for what stands in a list.
+impl<'p> KeyPath<'p> {
+    pub(crate) const ROOT: KeyPath<'static> = KeyPath { parent: None, key: "" };
+    /// Stands for a key in the path of a list's entry.
     const ENTRY: &'static str = "[]";
 
     fn keys(&self) -> Vec<&'p str> {
@@ -49,48 +48,48 @@ impl<'p> Path<'p> {
     }
 }
 
-/// One value, its path, and where to tell mistakes.
+/// The deserializer of one value.
 #[derive(Clone, Copy)]
-pub(crate) struct Reader<'r, 'i, 'p> {
-    value: &'r Spanned<DeValue<'i>>,
-    path: &'p Path<'p>,
-    notes: &'r Notes,
+pub(crate) struct ValueReader<'r, 'i, 'p> {
+    value: &'r toml::Spanned<DeValue<'i>>,
+    path: &'p KeyPath<'p>,
+    diagnostics: &'r Diagnostics,
 }
 
-impl<'r> Reader<'r, '_, '_> {
-    fn visit<V: Visitor<'r>>(self, visitor: V) -> Result<V::Value, Unreadable> {
+impl<'r> ValueReader<'r, '_, '_> {
+    fn visit<V: Visitor<'r>>(self, visitor: V) -> Result<V::Value, ValueError> {
         let span = self.value.span();
         let visited = match self.value.get_ref() {
-            DeValue::String(text) if text.contains('\0') => Err(Unreadable::nul()),
+            DeValue::String(text) if text.contains('\0') => Err(ValueError::nul()),
             DeValue::String(text) => visitor.visit_str(text),
             DeValue::Integer(number) => {
                 match i64::from_str_radix(number.as_str(), number.radix()) {
                     Ok(number) => visitor.visit_i64(number),
-                    Err(_) => Err(Unreadable::too_large(number.as_str())),
+                    Err(_) => Err(ValueError::too_large(number.as_str())),
                 }
             }
             DeValue::Float(number) => {
                 visitor.visit_f64(number.as_str().parse().unwrap_or(f64::NAN))
             }
             DeValue::Boolean(flag) => visitor.visit_bool(*flag),
-            DeValue::Datetime(_) => Err(Unreadable::date(&visitor)),
-            DeValue::Array(list) => visitor.visit_seq(Elements::new(list, self)),
+            DeValue::Datetime(_) => Err(ValueError::date(&visitor)),
+            DeValue::Array(list) => visitor.visit_seq(ListAccess::new(list, self)),
             DeValue::Table(table) => {
-                visitor.visit_map(Fields::of_map(table, self.path, self.notes))
+                visitor.visit_map(TableAccess::of_map(table, self.path, self.diagnostics))
             }
         };
         visited.map_err(|error| error.or_at(span))
     }
 }
 
-impl<'r> Deserializer<'r> for Reader<'r, '_, '_> {
-    type Error = Unreadable;
+impl<'r> Deserializer<'r> for ValueReader<'r, '_, '_> {
+    type Error = ValueError;
 
-    fn deserialize_any<V: Visitor<'r>>(self, visitor: V) -> Result<V::Value, Unreadable> {
+    fn deserialize_any<V: Visitor<'r>>(self, visitor: V) -> Result<V::Value, ValueError> {
         self.visit(visitor)
     }
 
-    fn deserialize_option<V: Visitor<'r>>(self, visitor: V) -> Result<V::Value, Unreadable> {
+    fn deserialize_option<V: Visitor<'r>>(self, visitor: V) -> Result<V::Value, ValueError> {
         visitor.visit_some(self)
     }
 
@@ -98,9 +97,9 @@ impl<'r> Deserializer<'r> for Reader<'r, '_, '_> {
         self,
         name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Unreadable> {
-        if name == WRITTEN {
-            return visitor.visit_seq(Place::new(self.value.span(), self));
+    ) -> Result<V::Value, ValueError> {
+        if name == SPANNED {
+            return visitor.visit_seq(SpannedAccess::new(self.value.span(), self));
         }
         visitor.visit_newtype_struct(self)
     }
@@ -110,11 +109,14 @@ impl<'r> Deserializer<'r> for Reader<'r, '_, '_> {
         _name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Unreadable> {
+    ) -> Result<V::Value, ValueError> {
         match self.value.get_ref() {
-            DeValue::Table(table) => {
-                visitor.visit_map(Fields::of_struct(table, fields, self.path, self.notes))
-            }
+            DeValue::Table(table) => visitor.visit_map(TableAccess::of_struct(
+                table,
+                fields,
+                self.path,
+                self.diagnostics,
+            )),
             _ => self.visit(visitor),
         }
     }
@@ -122,15 +124,15 @@ impl<'r> Deserializer<'r> for Reader<'r, '_, '_> {
     fn deserialize_enum<V: Visitor<'r>>(
         self,
         _name: &'static str,
-        words: &'static [&'static str],
+        variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Unreadable> {
+    ) -> Result<V::Value, ValueError> {
         let error = match self.value.get_ref() {
-            DeValue::String(word) if words.contains(&&**word) => {
-                return visitor.visit_enum((&**word).into_deserializer());
+            DeValue::String(text) if variants.contains(&&**text) => {
+                return visitor.visit_enum((&**text).into_deserializer());
             }
-            DeValue::String(word) => Unreadable::unknown_word(word, words),
-            other => Unreadable::not_a_word(other.type_str(), words),
+            DeValue::String(text) => ValueError::unknown_variant(text, variants),
+            other => ValueError::not_a_string(other.type_str(), variants),
         };
         Err(error.or_at(self.value.span()))
     }
@@ -142,17 +144,17 @@ impl<'r> Deserializer<'r> for Reader<'r, '_, '_> {
     }
 }
 
-/// The whole file.
-struct Root<'r, 'i> {
+/// The deserializer of the whole file.
+struct RootReader<'r, 'i> {
     tables: &'r DeTable<'i>,
-    notes: &'r Notes,
+    diagnostics: &'r Diagnostics,
 }
 
-impl<'r> Deserializer<'r> for Root<'r, '_> {
-    type Error = Unreadable;
+impl<'r> Deserializer<'r> for RootReader<'r, '_> {
+    type Error = ValueError;
 
-    fn deserialize_any<V: Visitor<'r>>(self, visitor: V) -> Result<V::Value, Unreadable> {
-        visitor.visit_map(Fields::of_map(self.tables, &Path::ROOT, self.notes))
+    fn deserialize_any<V: Visitor<'r>>(self, visitor: V) -> Result<V::Value, ValueError> {
+        visitor.visit_map(TableAccess::of_map(self.tables, &KeyPath::ROOT, self.diagnostics))
     }
 
     fn deserialize_struct<V: Visitor<'r>>(
@@ -160,8 +162,13 @@ impl<'r> Deserializer<'r> for Root<'r, '_> {
         _name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Unreadable> {
-        visitor.visit_map(Fields::of_struct(self.tables, fields, &Path::ROOT, self.notes))
+    ) -> Result<V::Value, ValueError> {
+        visitor.visit_map(TableAccess::of_struct(
+            self.tables,
+            fields,
+            &KeyPath::ROOT,
+            self.diagnostics,
+        ))
     }
 
     forward_to_deserialize_any! {

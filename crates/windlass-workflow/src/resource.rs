@@ -1,4 +1,4 @@
-//! What the steps of a run share, and what they share with the rest of the machine.
+//! Resources, which the steps of a run share, and semaphores, which all users of a store share.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use windlass_core::Amount;
 
 use crate::rate::Rate;
 
-/// Something countable that the steps of a run share.
+/// A countable thing that the steps of a run share.
 ///
 /// ```
 /// use windlass_workflow::ResourceKind;
@@ -19,16 +19,16 @@ use crate::rate::Rate;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
-    /// What it is called.
+    /// The resource's name.
     pub name: String,
-    /// What there is of it.
+    /// Its amount, items or rate.
     pub kind: ResourceKind,
 }
 
 impl Resource {
-    /// Returns the environment variable that tells a step which items it was given: the one that
-    /// `env` names, or else `WINDLASS_RESOURCE_` and the resource's name in capitals. None if there
-    /// are no items.
+    /// Returns the environment variable in which a step finds its items: the value of `env`, or else
+    /// `WINDLASS_RESOURCE_` and the resource's name in capitals. Returns none for a resource without
+    /// items.
     ///
     /// ```
     /// let text = "[resource]\ntest-port = { items = [80] }\n[step.a]\nrun = 'true'";
@@ -39,38 +39,38 @@ impl Resource {
     #[must_use]
     pub fn variable(&self) -> Option<String> {
         let ResourceKind::Items { env, .. } = &self.kind else { return None };
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
-        let usual = || self.name.chars().map(plain).collect::<String>();
-        Some(env.clone().unwrap_or_else(|| format!("WINDLASS_RESOURCE_{}", usual())))
+        let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+        let name = || self.name.chars().map(upper).collect::<String>();
+        Some(env.clone().unwrap_or_else(|| format!("WINDLASS_RESOURCE_{}", name())))
     }
 }
 
-/// What there is of a resource.
+/// What a resource consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResourceKind {
-    /// So much, or so many bytes.
+    /// An amount, such as a number of bytes.
     Count(Amount),
-    /// These items, of which a step is given some.
+    /// Named items; a step gets as many as it uses.
     Items {
-        /// The items.
+        /// The items' names.
         items: Vec<String>,
-        /// The environment variable that tells a step which it was given.
+        /// The environment variable in which a step finds its items.
         env: Option<String>,
     },
-    /// So many starts in a time.
+    /// A rate of starts.
     Rate {
-        /// How many, and in how long.
+        /// The rate.
         rate: Rate,
-        /// How many may come at once.
+        /// How many starts are possible at once.
         burst: u32,
     },
 }
 
 impl ResourceKind {
-    /// The most that one step may ask for.
+    /// Returns the most that one step can use.
     #[must_use]
-    pub fn most(&self) -> Amount {
+    pub fn capacity(&self) -> Amount {
         match self {
             ResourceKind::Count(amount) => *amount,
             ResourceKind::Items { items, .. } => {
@@ -81,11 +81,10 @@ impl ResourceKind {
     }
 }
 
-/// The shortest time without a sign of life after which a holder may count as gone: less makes no sense on
-/// a busy machine.
+/// The minimum heartbeat timeout. A busy machine could not keep a shorter one.
 pub const SHORTEST_HEARTBEAT_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Slots that are shared with everything else on the machine.
+/// Slots that all runs and scripts on the same store share.
 ///
 /// ```
 /// let text = "[semaphore.pool]\ncapacity = 4\n[step.a]\nrun = 'true'\nsemaphore = { pool = 2 }";
@@ -97,10 +96,10 @@ pub const SHORTEST_HEARTBEAT_TIMEOUT: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Semaphore {
-    /// What it is called.
+    /// The semaphore's name.
     pub name: String,
-    /// How many slots there are.
+    /// The number of slots.
     pub capacity: u32,
-    /// After how long without a sign of life a holder counts as gone.
+    /// How long a holder may go without a heartbeat before it loses its slots.
     pub heartbeat_timeout: Option<Duration>,
 }

@@ -1,10 +1,10 @@
-//! The JSON Schema of workflow files, made from the types that read them.
+//! The JSON Schema of workflow files, generated from the types that deserialize them.
 
 use schemars::generate::SchemaSettings;
 
 use crate::file::File;
 
-/// The JSON Schema of workflow files, as text, for editors.
+/// Returns the JSON Schema of workflow files, for editors.
 ///
 /// ```
 /// let schema = windlass_workflow::json_schema();

@@ -1,4 +1,4 @@
-//! Commands: shell text with the shell that reads it, or a program with its arguments.
+//! Commands: shell text with the shell that runs it, or a program with its arguments.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::shell::ShellText;
 use crate::template::Template;
 use crate::variable::Variable;
 
-/// What a step runs.
+/// The command of a step or a hook.
 ///
 /// ```
 /// let text = "[step.a]\nrun = 'echo hi'\n[step.b]\nrun = ['echo', 'hi']";
@@ -17,14 +17,14 @@ use crate::variable::Variable;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Shell text.
+    /// Text for a shell.
     Script(Script),
     /// A program and its arguments; never empty.
     List(Vec<Template>),
 }
 
 impl Command {
-    /// What it refers to.
+    /// Returns the variables that the command refers to.
     pub fn variables(&self) -> Vec<&Variable> {
         match self {
             Command::Script(script) => script.text.variables().iter().collect(),
@@ -34,10 +34,10 @@ impl Command {
 }
 
 impl fmt::Display for Command {
-    /// As it was written.
+    /// Writes the command as it is in the file, a list with spaces between its entries.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Command::Script(script) => f.write_str(script.text.written()),
+            Command::Script(script) => f.write_str(script.text.source()),
             Command::List(arguments) => {
                 let arguments: Vec<_> = arguments.iter().map(Template::to_string).collect();
                 f.write_str(&arguments.join(" "))
@@ -46,7 +46,7 @@ impl fmt::Display for Command {
     }
 }
 
-/// Shell text, and the shell that reads it.
+/// Shell text, and the shell that runs it.
 ///
 /// ```
 /// let text = "[step.a]\nrun = 'make'\nwhen = 'test -f Makefile'";
@@ -58,13 +58,13 @@ impl fmt::Display for Command {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// The shell.
+    /// The program that the text is passed to.
     pub shell: Shell,
-    /// The text.
+    /// The text, with its values in environment variables.
     pub text: ShellText,
 }
 
-/// A program that reads shell text.
+/// A program that runs shell text.
 ///
 /// ```
 /// use windlass_workflow::Shell;
@@ -76,21 +76,22 @@ pub struct Script {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shell {
-    /// The program.
+    /// The name or path of the program.
     pub program: String,
-    /// The arguments that come before the text.
+    /// The arguments before the text.
     pub arguments: Vec<String>,
 }
 
 impl Default for Shell {
-    /// `sh -eu -c`.
+    /// Returns `sh -eu -c`.
     fn default() -> Self {
         Self::named("sh")
     }
 }
 
 impl Shell {
-    /// The shell that a word stands for; a command of several words is taken as it is.
+    /// Returns the shell with this name and its usual arguments; if `text` has several words, they
+    /// are the program and its arguments.
     #[must_use]
     pub fn named(text: &str) -> Self {
         let mut words = text.split_whitespace().map(str::to_owned);
@@ -104,7 +105,7 @@ impl Shell {
         Self { program, arguments: usual.iter().map(|&argument| argument.to_owned()).collect() }
     }
 
-    /// Whether it quotes as POSIX says, so that `{v}` can be put into its text.
+    /// Returns whether its quoting is that of POSIX, so that placeholders in its text can be quoted.
     #[must_use]
     pub fn is_posix(&self) -> bool {
         let name = self.program.rsplit('/').next().unwrap_or_default();

@@ -1,10 +1,9 @@
-//! Shell text with `{…}` in it, rewritten so that a value never becomes shell text.
+//! Shell text with placeholders, rewritten so that no value can become shell code.
 //!
-//! Each `{v}` is replaced by a reference to an environment variable that carries the value, quoted
-//! for its place: `"${…}"` bare, `${…}` inside double quotes and here-documents, and with the
-//! single quotes closed and opened again around it. Where no quoting can keep a value from being
-//! read as something else, `{v}` is refused. `${v}` is the shell's own wherever it stands, and
-//! `{{v}}` writes `{v}`. Knows the quoting of POSIX shells, and nothing of their grammar.
+//! Each `{v}` is replaced by a reference to an environment variable that holds the value, quoted for
+//! its context: `"${…}"` outside quotes, `${…}` in double quotes and here-documents, `'"${…}"'` in single
+//! quotes. In a context where no quoting is safe, `{v}` is an error. `${v}` is always the shell's own
+//! variable, and `{{v}}` is the text `{v}`. Knows the quoting of POSIX shells, not their grammar.
 
 mod lexer;
 mod plain;
@@ -13,12 +12,12 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-use crate::template::Names;
+use crate::template::Resolver;
 use crate::variable::Variable;
 
 pub use self::plain::plain_words;
 
-/// Shell text that refers to its values by environment variables.
+/// Shell text that refers to its values through environment variables.
 ///
 /// ```
 /// use windlass_workflow::{ShellText, Variable};
@@ -30,45 +29,49 @@ pub use self::plain::plain_words;
 ///     r#"test "${WINDLASS_V_env}" = prod && echo "to ${WINDLASS_V_env}""#
 /// );
 /// assert_eq!(text.variables(), [Variable::Param("env".to_owned())]);
-/// # Ok::<(), windlass_workflow::Misplaced>(())
+/// # Ok::<(), windlass_workflow::MisplacedValue>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShellText {
     pub(crate) text: String,
-    pub(crate) written: String,
+    pub(crate) source: String,
     pub(crate) variables: Vec<Variable>,
 }
 
 impl ShellText {
-    /// Rewrites a text. A `{name}` that is not `known` is left as it is; the first one that
-    /// cannot have a value where it stands is the error.
+    /// Rewrites a text. A `{name}` that is not `known` stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first known `{name}` in a context where no quoting is safe.
     pub fn parse(
         text: &str,
         known: impl FnMut(&str) -> Option<Variable>,
-    ) -> Result<Self, Misplaced> {
-        let mut names = FirstRefused { known, refused: None };
-        let rewritten = Self::parse_with(text, &mut names);
-        rewritten.ok_or_else(|| names.refused.expect("a text without refusals is rewritten"))
+    ) -> Result<Self, MisplacedValue> {
+        let mut resolver = FirstMisplaced { known, rejected: None };
+        let rewritten = Self::parse_with(text, &mut resolver);
+        rewritten
+            .ok_or_else(|| resolver.rejected.expect("a text without misplaced values is rewritten"))
     }
 
-    /// As [`ShellText::parse`]; `names` is told of every `{name}` that is refused.
-    pub(crate) fn parse_with(text: &str, names: &mut impl ShellNames) -> Option<Self> {
-        lexer::rewrite(text, names)
+    /// Rewrites a text. Passes every misplaced `{name}` to `resolver`, and returns none if there is one.
+    pub(crate) fn parse_with(text: &str, resolver: &mut impl ShellResolver) -> Option<Self> {
+        lexer::rewrite(text, resolver)
     }
 
-    /// The text to hand to the shell.
+    /// Returns the text for the shell.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The text as it was written, to show to people.
+    /// Returns the text as it is in the file, to show to users.
     #[must_use]
-    pub fn written(&self) -> &str {
-        &self.written
+    pub fn source(&self) -> &str {
+        &self.source
     }
 
-    /// What must be in the environment, each under its
+    /// Returns the variables that the shell needs in its environment, each under its
     /// [`environment_name`](Variable::environment_name).
     #[must_use]
     pub fn variables(&self) -> &[Variable] {
@@ -76,19 +79,19 @@ impl ShellText {
     }
 }
 
-/// What the names in shell text refer to, and what happens to those that are refused.
-pub(crate) trait ShellNames: Names {
-    /// A name that was looked up stands where no value can.
-    fn refuse(&mut self, misplaced: Misplaced);
+/// Resolves the names in shell text, and learns of those that are misplaced.
+pub(crate) trait ShellResolver: Resolver {
+    /// Is called for a resolved name in a context where no quoting is safe.
+    fn reject(&mut self, misplaced: MisplacedValue);
 }
 
-struct FirstRefused<K> {
+struct FirstMisplaced<K> {
     known: K,
-    refused: Option<Misplaced>,
+    rejected: Option<MisplacedValue>,
 }
 
-impl<K: FnMut(&str) -> Option<Variable>> Names for FirstRefused<K> {
-    fn look_up(&mut self, name: &str, _: Range<usize>) -> Option<Variable> {
+impl<K: FnMut(&str) -> Option<Variable>> Resolver for FirstMisplaced<K> {
+    fn resolve(&mut self, name: &str, _: Range<usize>) -> Option<Variable> {
         (self.known)(name)
     }
 
@@ -97,86 +100,90 @@ impl<K: FnMut(&str) -> Option<Variable>> Names for FirstRefused<K> {
     }
 }
 
-impl<K: FnMut(&str) -> Option<Variable>> ShellNames for FirstRefused<K> {
-    fn refuse(&mut self, misplaced: Misplaced) {
-        self.refused.get_or_insert(misplaced);
+impl<K: FnMut(&str) -> Option<Variable>> ShellResolver for FirstMisplaced<K> {
+    fn reject(&mut self, misplaced: MisplacedValue) {
+        self.rejected.get_or_insert(misplaced);
     }
 }
 
-/// A `{v}` stands where its value could be read as something else than a value.
+/// A `{v}` in a context where no quoting is safe.
 ///
 /// ```
-/// use windlass_workflow::{ShellPlace, ShellText, Variable};
+/// use windlass_workflow::{ShellContext, ShellText, Variable};
 ///
 /// let known = |name: &str| Some(Variable::Param(name.to_owned()));
 /// let misplaced = ShellText::parse("echo `date {v}`", known).unwrap_err();
 /// assert_eq!(misplaced.range, 11..14);
-/// assert_eq!(misplaced.place, ShellPlace::Backquotes);
-/// assert_eq!(misplaced.place.advice(), "write $( ) in place of the backquotes");
+/// assert_eq!(misplaced.context, ShellContext::Backquotes);
+/// assert_eq!(misplaced.context.advice(), "write $( ) in place of the backquotes");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{{{name}}}` stands {place}")]
-pub struct Misplaced {
-    /// What stands between the braces.
+#[error("`{{{name}}}` is {context}")]
+pub struct MisplacedValue {
+    /// The name between the braces.
     pub name: String,
-    /// Where in the text, braces included.
+    /// Its range in the text, braces included.
     pub range: Range<usize>,
-    /// In what.
-    pub place: ShellPlace,
+    /// The context that makes it unsafe.
+    pub context: ShellContext,
 }
 
-/// Where in shell text no value can be put in safely.
+/// A context in shell text where no quoting of a value is safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum ShellPlace {
+pub enum ShellContext {
     /// `${ … }`.
     #[error("inside `${{ }}`")]
     Parameter,
-    /// `$(( … ))` or `(( … ))`, where a shell may run what a value says.
+    /// `$(( … ))` or `(( … ))`, where some shells run commands in a value.
     #[error("inside an arithmetic expression")]
     Arithmetic,
-    /// `a[ … ]`, which is read as an arithmetic expression.
+    /// `a[ … ]`, which shells evaluate as arithmetic.
     #[error("inside an array's index")]
     Subscript,
     /// Backquotes.
     #[error("inside backquotes")]
     Backquotes,
-    /// A here-document whose delimiter is quoted: the shell replaces nothing there.
-    #[error("in a here-document whose end mark is quoted")]
+    /// A here-document whose delimiter is quoted, in which the shell expands nothing.
+    #[error("in a here-document whose delimiter is quoted")]
     QuotedHereDocument,
-    /// The end mark of a here-document.
-    #[error("in the end mark of a here-document")]
-    EndMark,
-    /// `$'…'`, or behind it: not every shell reads it alike.
-    #[error("in or behind `$'…'`, which not every shell knows")]
+    /// The delimiter of a here-document.
+    #[error("in the delimiter of a here-document")]
+    Delimiter,
+    /// `$'…'`, or after it: shells differ on where it ends.
+    #[error("in or after `$'…'`, which not every shell supports")]
     AnsiQuotes,
-    /// `$[ … ]`, or behind it: an arithmetic expression in some shells.
-    #[error("in or behind `$[ ]`, which not every shell knows")]
+    /// `$[ … ]`, or after it: arithmetic in some shells only.
+    #[error("in or after `$[ ]`, which not every shell supports")]
     Brackets,
-    /// Behind `>&`, where bash expands a value once more.
-    #[error("behind `>&`, where bash reads a value as shell text")]
+    /// After `>&`, where bash expands a value a second time.
+    #[error("after `>&`, where bash evaluates the value")]
     Duplication,
-    /// Behind a `case` inside `$( )`, whose parentheses cannot be told apart.
-    #[error("behind a `case` inside `$( )`")]
+    /// After an operator or a keyword that a line continuation splits.
+    #[error("after an operator or a keyword that a backslash and a line break split")]
+    SplitOperator,
+    /// After a `case` inside `$( )`, whose parentheses may be unbalanced.
+    #[error("after a `case` inside `$( )`")]
     CaseInSubstitution,
 }
 
-impl ShellPlace {
-    /// What to write instead.
+impl ShellContext {
+    /// Returns what to write instead.
     #[must_use]
     pub fn advice(self) -> &'static str {
         match self {
-            ShellPlace::Backquotes => "write $( ) in place of the backquotes",
-            ShellPlace::QuotedHereDocument => {
-                "leave out the quotes around the end mark, or write {{name}} for the text {name}"
+            ShellContext::Backquotes => "write $( ) in place of the backquotes",
+            ShellContext::QuotedHereDocument => {
+                "remove the quotes around the delimiter, or write {{name}} for the text {name}"
             }
-            ShellPlace::EndMark => "use a fixed word as the end mark",
-            ShellPlace::Brackets => "write $(( )) for arithmetic, and \\$[ for the text $[",
-            ShellPlace::Duplication => "write > {name} 2>&1 in place of >& {name}",
-            ShellPlace::CaseInSubstitution => {
+            ShellContext::SplitOperator => "write the operator or the keyword on one line",
+            ShellContext::Delimiter => "use a fixed word as the delimiter",
+            ShellContext::Brackets => "write $(( )) for arithmetic, and \\$[ for the text $[",
+            ShellContext::Duplication => "write > {name} 2>&1 in place of >& {name}",
+            ShellContext::CaseInSubstitution => {
                 "write the patterns of `case` with both parentheses, as in (a)"
             }
-            ShellPlace::Arithmetic | ShellPlace::Subscript => {
+            ShellContext::Arithmetic | ShellContext::Subscript => {
                 "some shells run commands found in a value here; check that it is a number first: \
                  n={name}; case $n in *[!0-9]*) exit 1;; esac"
             }

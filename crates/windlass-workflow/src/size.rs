@@ -1,4 +1,4 @@
-//! Sizes as people write them: "16G", "512MiB", "1.5GB".
+//! Parses sizes, such as "16G", "512MiB" or "1.5GB".
 //!
 //! K, M, G, T and KiB… are powers of 1024; kB, MB, GB and TB are powers of 1000.
 
@@ -12,24 +12,24 @@ pub enum SizeError {
     /// It is not a number with a unit.
     #[error("{text:?} is not a size")]
     Malformed {
-        /// What was given.
+        /// The text.
         text: String,
     },
-    /// It has a unit that there is not.
+    /// Its unit is unknown.
     #[error("{unit:?} is not a unit of size")]
     UnknownUnit {
         /// The unit.
         unit: String,
     },
-    /// It is larger than can be counted.
-    #[error("{text:?} is more than can be counted")]
+    /// It exceeds the largest [`Amount`].
+    #[error("{text:?} is too large")]
     TooLarge {
-        /// What was given.
+        /// The text.
         text: String,
     },
 }
 
-/// Reads a size in bytes: a number, with or without decimals, and a unit.
+/// Parses a size in bytes: a number, with or without decimals, and a unit.
 ///
 /// ```
 /// use windlass_core::Amount;
@@ -69,7 +69,7 @@ fn factor(unit: &str) -> Option<u64> {
     })
 }
 
-/// A number of bytes with the largest unit that leaves it whole.
+/// Formats a number of bytes with the largest unit that leaves it a whole number.
 pub(crate) fn size_text(bytes: Amount) -> String {
     const UNITS: [(&str, u64); 4] =
         [("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_read_as_people_write_them() {
+    fn a_size_is_a_number_of_bytes() {
         check("0", Ok(0));
         check("17", Ok(17));
         check("16G", Ok(16 << 30));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused() {
+    fn everything_else_is_rejected() {
         check("", Err("not a size"));
         check("G", Err("not a size"));
         check("-1G", Err("not a size"));
@@ -122,7 +122,7 @@ mod tests {
         check("16g", Err("\"g\" is not a unit"));
         check("16KB", Err("\"KB\" is not a unit"));
         check("1é", Err("\"é\" is not a unit"));
-        check("99999999T", Err("more than can be counted"));
-        check("99999999999999999999", Err("more than can be counted"));
+        check("99999999T", Err("too large"));
+        check("99999999999999999999", Err("too large"));
     }
 }

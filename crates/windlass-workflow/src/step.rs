@@ -1,4 +1,4 @@
-//! One step of a plan, with everything resolved.
+//! One step of a plan, with its defaults merged and its names resolved.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,58 +34,58 @@ use crate::template::Template;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Step {
-    /// What it is called: `test`, or `test[linux]` if it is one of several.
+    /// Its name: `test`, or `test[linux]` for one instance of an `each`.
     pub name: String,
-    /// What it is called in the file.
+    /// Its name in the file, without the values of `each`.
     pub declared: String,
     /// The values of its `each` variables, in the order of the file.
     pub each: Vec<(String, String)>,
-    /// What it runs.
+    /// Its command.
     pub run: Command,
-    /// What it waits for.
+    /// Its dependencies.
     pub after: Vec<Edge>,
-    /// Shell text that decides whether it is skipped.
+    /// Shell text; the step is skipped if it fails.
     pub when: Option<Script>,
-    /// What it takes while it runs, besides a slot.
+    /// The resources that an attempt holds, besides a slot.
     pub uses: ResourceCost,
-    /// The locks that it holds while it runs, taken together or not at all.
+    /// The locks that an attempt holds; it acquires all of them at once.
     pub locks: Vec<Template>,
-    /// The semaphores that it holds slots of while it runs.
-    pub semaphores: Vec<Slots>,
-    /// The places in [`Plan::guards`](crate::Plan::guards) of those that must pass first.
+    /// The semaphore slots that an attempt holds.
+    pub semaphores: Vec<SemaphoreSlots>,
+    /// Indices into [`Plan::guards`](crate::Plan::guards): the guards that must pass first.
     pub guards: Vec<usize>,
-    /// The places in [`Plan::guards`](crate::Plan::guards) of those that must pass afterwards.
+    /// Indices into [`Plan::guards`](crate::Plan::guards): the guards that must pass afterwards.
     pub ensures: Vec<usize>,
-    /// Larger is more urgent.
+    /// A larger priority is more urgent.
     pub priority: i64,
     /// How long one attempt may take.
     pub timeout: Option<Duration>,
-    /// How long it may take to end when it is asked to.
+    /// How long an attempt may take to end after SIGTERM before it gets SIGKILL.
     pub grace: Option<Duration>,
-    /// How long what it leaves running may take to end by itself.
+    /// How long processes that outlive the step's own process may take to end by themselves.
     pub linger: Option<Duration>,
-    /// How many bytes of what one attempt prints are kept.
+    /// How many bytes of an attempt's output are kept.
     pub log_limit: u64,
-    /// Whether and when to try again.
+    /// Whether and when a failed attempt is retried.
     pub retry: Retry,
-    /// What runs once at the end, whatever happened.
+    /// The command that runs once after the last attempt, whatever its result.
     pub finally: Option<Command>,
-    /// Environment variables: those of the step, of the defaults and of the workflow.
+    /// Its environment variables, those of `[defaults]` and `[env]` included.
     pub env: BTreeMap<String, Template>,
-    /// Where it runs, from the directory of the file.
+    /// Its working directory, relative to that of the file.
     pub dir: Option<Template>,
 }
 
-/// One thing that a step waits for.
+/// A dependency of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Edge {
-    /// The place of the other step in [`Plan::steps`](crate::Plan::steps).
+    /// The index of the other step in [`Plan::steps`](crate::Plan::steps).
     pub step: usize,
-    /// How that must have ended.
+    /// How the other step must have ended.
     pub condition: EdgeCondition,
 }
 
-/// How a step must have ended for one that follows it.
+/// How a step must have ended before a dependent step may start.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, JsonSchema,
 )]
@@ -95,14 +95,14 @@ pub enum EdgeCondition {
     /// It succeeded, or was skipped.
     #[default]
     Success,
-    /// It has ended, however.
+    /// It has ended with any result.
     Done,
     /// It failed.
     Failed,
 }
 
 impl EdgeCondition {
-    /// As the file writes it.
+    /// Returns the word for it in the file.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -113,34 +113,34 @@ impl EdgeCondition {
     }
 }
 
-/// Slots of a semaphore.
+/// Slots of a semaphore that a step holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slots {
-    /// The place in [`Plan::semaphores`](crate::Plan::semaphores).
+pub struct SemaphoreSlots {
+    /// The index of the semaphore in [`Plan::semaphores`](crate::Plan::semaphores).
     pub semaphore: usize,
-    /// How many.
+    /// The number of slots.
     pub weight: u32,
 }
 
-/// Whether and when a step is tried again.
+/// Whether and when a failed attempt is retried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// How often, not counting the first attempt.
+    /// The number of retries; the first attempt is not one.
     pub count: u32,
     /// How the delay grows.
     pub backoff: Backoff,
-    /// How long to wait before the first retry.
+    /// The delay before the first retry.
     pub delay: Duration,
-    /// The longest wait.
+    /// The maximum delay.
     pub max_delay: Option<Duration>,
-    /// Whether to wait for a random part of the delay.
+    /// Whether the delay is random.
     pub jitter: Jitter,
-    /// Only after these exit codes; after any but 0 if none are named.
+    /// The exit codes that are retried; by default all but 0.
     pub on_exit: Option<Vec<i32>>,
 }
 
 impl Default for Retry {
-    /// Never.
+    /// Returns no retries.
     fn default() -> Self {
         Self {
             count: 0,
@@ -154,7 +154,7 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// The same as the engine knows it.
+    /// Returns the retry policy for the engine.
     ///
     /// ```
     /// use std::time::Duration;
@@ -186,22 +186,22 @@ impl Retry {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum Backoff {
-    /// Not at all.
+    /// It stays the same.
     #[default]
     Fixed,
-    /// By the first delay each time.
+    /// It grows by the first delay each time.
     Linear,
-    /// To twice the last each time.
+    /// It doubles each time.
     Exponential,
 }
 
 /// Whether a delay is random.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jitter {
-    /// The delay is what the backoff says.
+    /// The delay is that of the backoff.
     #[default]
     None,
-    /// The delay is a random part of that, at least half of it.
+    /// The delay is random, between half of that and all of it.
     Full,
 }
 
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_is_what_the_keys_say() {
+    fn a_policy_has_the_settings_of_the_keys() {
         let (delay, longest) = (Duration::from_secs(1), Duration::from_secs(10));
         let check = |retry: Retry, expected: RetryPolicy| assert_eq!(retry.policy(), expected);
         check(Retry::default(), RetryPolicy::fixed(delay).times(0));

@@ -1,49 +1,55 @@
-//! TOML that cannot be read, in words that say what to write instead.
+//! Parses TOML, and rewords its syntax errors so that they say what to write instead.
+//!
+//! Leaves out errors that only follow from earlier ones. Knows no keys of a workflow.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use toml::Spanned;
 use toml::de::DeTable;
 
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
 use crate::limits;
-use crate::mistake::Mistake;
-use crate::notes::Notes;
 
-/// The tables of a text; none if it is so broken that looking further would only add noise.
-pub(crate) fn read<'i>(text: &'i str, notes: &Notes) -> Option<Spanned<DeTable<'i>>> {
+/// Returns the tables of a text, or none after a syntax error: further errors would only follow from it.
+/// A duplicate key is reported and does not stop parsing.
+pub(crate) fn parse<'i>(
+    text: &'i str,
+    diagnostics: &Diagnostics,
+) -> Option<toml::Spanned<DeTable<'i>>> {
     if text.len() > limits::FILE_BYTES {
-        notes.mistake(too_long(text));
+        diagnostics.error(too_long(text));
         return None;
     }
     let (tables, errors) = DeTable::parse_recoverable(text);
-    let mut told = Told { text, lines: BTreeSet::new(), repeated: None };
+    let mut reported = Reported { text, lines: BTreeSet::new(), duplicate_table: None };
     let mut broken = false;
     for error in &errors {
         let span = error.span().unwrap_or(0..0);
         let kind = error.message().split(", expected").next().unwrap_or_default();
         broken |= kind != DUPLICATE;
-        if told.follows_from_earlier(kind, &span) {
+        if reported.follows_from_earlier(kind, &span) {
             continue;
         }
-        if kind.starts_with("missing comma") && told.is_first_on_its_line(&span) {
-            notes.mistake(unclosed_above(span));
+        if kind.starts_with("missing comma") && reported.is_first_on_its_line(&span) {
+            diagnostics.error(unclosed_above(span));
             break;
         }
-        notes.mistake(in_our_words(text, error.message(), span));
+        diagnostics.error(reworded(text, error.message(), span));
     }
     (!broken).then_some(tables)
 }
 
-/// What has been said so far, to leave out what only follows from it.
-struct Told<'t> {
+/// The errors reported so far, to leave out what only follows from them.
+struct Reported<'t> {
     text: &'t str,
+    /// The starts of the lines that have an error.
     lines: BTreeSet<usize>,
-    /// Where a table began whose name had been there before.
-    repeated: Option<usize>,
+    /// The start of the last table that was a duplicate; all its keys are duplicates, too.
+    duplicate_table: Option<usize>,
 }
 
-impl Told<'_> {
+impl Reported<'_> {
     fn follows_from_earlier(&mut self, kind: &str, span: &Range<usize>) -> bool {
         let line = line_start(self.text, span.start);
         if !self.lines.insert(line) {
@@ -53,10 +59,10 @@ impl Told<'_> {
             return false;
         }
         let header = |at: usize| self.text[at..].starts_with('[');
-        let since = self.repeated.map(|repeated| &self.text[repeated..line]);
+        let since = self.duplicate_table.map(|table| &self.text[table..line]);
         let same = since.is_some_and(|since| !since.contains("\n[")) && !header(line);
         if !same {
-            self.repeated = header(line).then_some(line);
+            self.duplicate_table = header(line).then_some(line);
         }
         same
     }
@@ -67,18 +73,18 @@ impl Told<'_> {
     }
 }
 
-fn unclosed_above(span: Range<usize>) -> Mistake {
+fn unclosed_above(span: Range<usize>) -> Diagnostic {
     let message = "a list or table that began above is not closed";
     let help = "look for a missing `]` or `}` on the lines before";
-    Mistake::new(span, message, "still inside it here").help(help)
+    Diagnostic::new(span, message, "still inside it here").help(help)
 }
 
 const DUPLICATE: &str = "duplicate key";
 
-fn too_long(text: &str) -> Mistake {
+fn too_long(text: &str) -> Diagnostic {
     let message = format!("this file has {} bytes", text.len());
     let help = format!("a workflow file has at most {} bytes", limits::FILE_BYTES);
-    Mistake::new(0..0, message, "too long").help(help)
+    Diagnostic::new(0..0, message, "too long").help(help)
 }
 
 fn line_start(text: &str, at: usize) -> usize {
@@ -86,12 +92,12 @@ fn line_start(text: &str, at: usize) -> usize {
     text.as_bytes()[..at].iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1)
 }
 
-fn in_our_words(text: &str, message: &str, span: Range<usize>) -> Mistake {
+fn reworded(text: &str, message: &str, span: Range<usize>) -> Diagnostic {
     let kind = message.split(", expected").next().unwrap_or(message);
-    let written = text.get(span.clone()).unwrap_or_default();
+    let literal = text.get(span.clone()).unwrap_or_default();
     let wording = match kind {
-        DUPLICATE => return duplicate(text, written, span),
-        "string values must be quoted" if written.trim().is_empty() => &NO_VALUE,
+        DUPLICATE => return duplicate(text, literal, span),
+        "string values must be quoted" if literal.trim().is_empty() => &NO_VALUE,
         "key with no value" if !ends_line(text, span.end) => &NO_EQUALS,
         kind if TOO_DEEP.contains(&kind) => return too_deep(span),
         kind => match WORDINGS.iter().find(|wording| wording.kinds.contains(&kind)) {
@@ -99,12 +105,12 @@ fn in_our_words(text: &str, message: &str, span: Range<usize>) -> Mistake {
             None => return not_toml(message, span),
         },
     };
-    Mistake::new(span, wording.message, wording.label).help(wording.help)
+    Diagnostic::new(span, wording.message, wording.label).help(wording.help)
 }
 
-/// What to say about a kind of broken syntax.
+/// The diagnostic for a kind of syntax error.
 struct Wording {
-    /// What the TOML reader calls it.
+    /// The messages of the TOML parser that it replaces.
     kinds: &'static [&'static str],
     message: &'static str,
     label: &'static str,
@@ -115,7 +121,7 @@ const TOO_DEEP: [&str; 2] = ["cannot recurse further; max recursion depth met", 
 
 const NO_VALUE: Wording = Wording {
     kinds: &["key with no value", "missing value for key", "missing value"],
-    message: "there is a key here, and no value",
+    message: "this key has no value",
     label: "the value is missing",
     help: "write: key = \"value\"",
 };
@@ -131,9 +137,9 @@ const WORDINGS: [Wording; 9] = [
     NO_VALUE,
     Wording {
         kinds: &["string values must be quoted", "invalid boolean"],
-        message: "this text has no quotes",
+        message: "this string has no quotes",
         label: "put it in quotes",
-        help: "write texts as \"…\", or as '…' if they contain double quotes or backslashes",
+        help: "write strings as \"…\", or as '…' if they contain double quotes or backslashes",
     },
     Wording {
         kinds: &["invalid unquoted key"],
@@ -167,40 +173,40 @@ const WORDINGS: [Wording; 9] = [
     },
     Wording {
         kinds: &["invalid basic string", "invalid literal string", "missing closing quote"],
-        message: "this text is not closed",
+        message: "this string is not closed",
         label: "the closing quote is missing on this line",
-        help: "use three quotes (\"\"\") for a text of several lines",
+        help: "use three quotes (\"\"\") for a string of several lines",
     },
     Wording {
         kinds: &["missing escaped value", "too few unicode value digits"],
-        message: "a backslash stands before a character that it does not go with",
-        label: "not an escape",
+        message: "invalid escape sequence",
+        label: "not an escape sequence",
         help: "in single quotes '…' a backslash is just a backslash; in double quotes write \\\\",
     },
 ];
 
-fn too_deep(span: Range<usize>) -> Mistake {
+fn too_deep(span: Range<usize>) -> Diagnostic {
     let message = format!("tables and lists are nested more than {} deep", limits::NESTING);
     let help = "no key of a workflow needs more than four levels";
-    Mistake::new(span, message, "too deep").help(help)
+    Diagnostic::new(span, message, "too deep").help(help)
 }
 
-fn not_toml(message: &str, span: Range<usize>) -> Mistake {
+fn not_toml(message: &str, span: Range<usize>) -> Diagnostic {
     let message = format!("this is not TOML: {message}");
     let help = "a workflow is written as: [step.build], then run = \"make\" on the next line";
-    Mistake::new(span, message, "the file cannot be read from here on").help(help)
+    Diagnostic::new(span, message, "the file cannot be read from here on").help(help)
 }
 
-/// A key, or the table that a header names, for the second time.
-fn duplicate(text: &str, key: &str, span: Range<usize>) -> Mistake {
+/// Reports a key or a table that is in the file twice.
+fn duplicate(text: &str, key: &str, span: Range<usize>) -> Diagnostic {
     let line = text.get(line_start(text, span.start)..span.start).unwrap_or_default();
     let what = match line.strip_prefix('[').and_then(|line| line.strip_suffix('.')) {
         Some(table @ ("step" | "guard" | "semaphore")) => format!("{table} `{key}`"),
         _ => format!("`{key}`"),
     };
-    let message = format!("{what} is written twice");
-    let help = "keep one of the two: TOML does not add them together";
-    Mistake::new(span, message, "it stands above already").help(help)
+    let message = format!("{what} is defined twice");
+    let help = "keep one of the two; TOML does not merge them";
+    Diagnostic::new(span, message, "already defined above").help(help)
 }
 
 fn ends_line(text: &str, at: usize) -> bool {

@@ -1,7 +1,7 @@
-//! Texts with `{…}` in them, outside shell text: there a value stands as it is.
+//! Templates: texts with placeholders, outside shell text.
 //!
-//! `{v}` of a known value is a reference, `{{v}}` writes `{v}`, and `${v}` stays as it is. So does
-//! every other brace.
+//! `{v}` is replaced by the value of `v` if the name is known, and `{{v}}` by the text `{v}`. `${v}` and
+//! every other brace stay as they are. Knows nothing of quoting; `shell` does.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::variable::Variable;
 
-/// A text with references in it, such as a lock's name.
+/// A text with placeholders, such as the name of a lock.
 ///
 /// ```
 /// use windlass_workflow::{Template, Variable};
@@ -21,21 +21,21 @@ use crate::variable::Variable;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Template {
-    parts: Vec<Part>,
+    parts: Vec<TemplatePart>,
 }
 
-/// A piece of a [`Template`].
+/// A part of a [`Template`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
-    /// Text that stands as it is.
+pub enum TemplatePart {
+    /// Literal text.
     Text(String),
-    /// A known name in doubled braces, `{{name}}`, which writes `{name}`.
-    Braced(String),
-    /// What its value stands for.
+    /// A known name in doubled braces, `{{name}}`, which renders as `{name}`.
+    Escaped(String),
+    /// A placeholder for the value of a variable.
     Variable(Variable),
 }
 
-/// A value was needed that is not known.
+/// A template refers to a variable that has no value.
 ///
 /// ```
 /// use windlass_workflow::{Template, Variable};
@@ -45,22 +45,22 @@ pub enum Part {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{{{variable}}}` has no value here")]
-pub struct Unfilled {
-    /// Whose.
+pub struct MissingValue {
+    /// The variable without a value.
     pub variable: Variable,
 }
 
 impl Template {
-    /// Text without references.
+    /// Returns a template without placeholders.
     pub fn literal(text: impl Into<String>) -> Self {
-        Self { parts: vec![Part::Text(text.into())] }
+        Self { parts: vec![TemplatePart::Text(text.into())] }
     }
 
-    /// Reads a text. A `{name}` that is not `known` is left as it is.
+    /// Parses a text. A `{name}` that is not `known` stays as it is.
     pub fn parse(text: &str, known: impl FnMut(&str) -> Option<Variable>) -> Self {
         struct Closure<K>(K);
-        impl<K: FnMut(&str) -> Option<Variable>> Names for Closure<K> {
-            fn look_up(&mut self, name: &str, _: Range<usize>) -> Option<Variable> {
+        impl<K: FnMut(&str) -> Option<Variable>> Resolver for Closure<K> {
+            fn resolve(&mut self, name: &str, _: Range<usize>) -> Option<Variable> {
                 (self.0)(name)
             }
 
@@ -71,69 +71,71 @@ impl Template {
         Self::parse_with(text, &mut Closure(known))
     }
 
-    /// As [`Template::parse`]; `names` is told where in the text each name stands.
-    pub(crate) fn parse_with(text: &str, names: &mut impl Names) -> Self {
+    /// Parses a text, and passes the range of each name to `resolver`.
+    pub(crate) fn parse_with(text: &str, resolver: &mut impl Resolver) -> Self {
         let mut parts = Vec::new();
         let mut from = 0;
         let mut at = 0;
         while let Some(open) = text[at..].find('{').map(|found| at + found) {
             at = open + 1;
-            let (part, end) = match brace(text, open, names) {
+            let (part, end) = match brace(text, open, resolver) {
                 Brace::Plain => continue,
                 Brace::Dollar(name) => {
-                    names.behind_dollar(name, open - 1..open + name.len() + 2);
+                    resolver.dollar_name(name, open - 1..open + name.len() + 2);
                     continue;
                 }
-                Brace::Doubled(name) => (Part::Braced(name.to_owned()), open + name.len() + 4),
+                Brace::Doubled(name) => {
+                    (TemplatePart::Escaped(name.to_owned()), open + name.len() + 4)
+                }
                 Brace::Single(name) => {
                     let range = open..open + name.len() + 2;
-                    let Some(variable) = names.look_up(name, range.clone()) else { continue };
-                    (Part::Variable(variable), range.end)
+                    let Some(variable) = resolver.resolve(name, range.clone()) else { continue };
+                    (TemplatePart::Variable(variable), range.end)
                 }
             };
             if from < open {
-                parts.push(Part::Text(text[from..open].to_owned()));
+                parts.push(TemplatePart::Text(text[from..open].to_owned()));
             }
             parts.push(part);
             (from, at) = (end, end);
         }
         if from < text.len() {
-            parts.push(Part::Text(text[from..].to_owned()));
+            parts.push(TemplatePart::Text(text[from..].to_owned()));
         }
         Self { parts }
     }
 
-    /// The pieces, in order.
+    /// Returns the parts, in order.
     #[must_use]
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[TemplatePart] {
         &self.parts
     }
 
-    /// What it refers to, in order.
+    /// Iterates over the variables in the order of their placeholders.
     pub fn variables(&self) -> impl Iterator<Item = &Variable> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Variable(variable) => Some(variable),
-            Part::Text(_) | Part::Braced(_) => None,
+            TemplatePart::Variable(variable) => Some(variable),
+            TemplatePart::Text(_) | TemplatePart::Escaped(_) => None,
         })
     }
 
-    /// The text with every reference replaced by what `value` says.
+    /// Returns the text with every placeholder replaced by the value that `value` returns for it.
     pub fn fill(
         &self,
         mut value: impl FnMut(&Variable) -> Option<String>,
-    ) -> Result<String, Unfilled> {
+    ) -> Result<String, MissingValue> {
         let mut text = String::new();
         for part in &self.parts {
             match part {
-                Part::Text(part) => text.push_str(part),
-                Part::Braced(name) => {
+                TemplatePart::Text(part) => text.push_str(part),
+                TemplatePart::Escaped(name) => {
                     text.push('{');
                     text.push_str(name);
                     text.push('}');
                 }
-                Part::Variable(variable) => {
-                    let unfilled = || Unfilled { variable: variable.clone() };
-                    text.push_str(&value(variable).ok_or_else(unfilled)?);
+                TemplatePart::Variable(variable) => {
+                    let missing = || MissingValue { variable: variable.clone() };
+                    text.push_str(&value(variable).ok_or_else(missing)?);
                 }
             }
         }
@@ -142,54 +144,54 @@ impl Template {
 }
 
 impl From<Variable> for Template {
-    /// The value and nothing else.
+    /// Returns a template of one placeholder.
     fn from(variable: Variable) -> Self {
-        Self { parts: vec![Part::Variable(variable)] }
+        Self { parts: vec![TemplatePart::Variable(variable)] }
     }
 }
 
 impl fmt::Display for Template {
-    /// As it was written.
+    /// Writes the source of the template, placeholders included.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.parts.iter().try_for_each(|part| match part {
-            Part::Text(text) => f.write_str(text),
-            Part::Braced(name) => write!(f, "{{{{{name}}}}}"),
-            Part::Variable(variable) => write!(f, "{{{variable}}}"),
+            TemplatePart::Text(text) => f.write_str(text),
+            TemplatePart::Escaped(name) => write!(f, "{{{{{name}}}}}"),
+            TemplatePart::Variable(variable) => write!(f, "{{{variable}}}"),
         })
     }
 }
 
-/// What the names in a text refer to.
-pub(crate) trait Names {
-    /// Returns what a text refers to by `{name}` at `range`, braces included.
-    fn look_up(&mut self, name: &str, range: Range<usize>) -> Option<Variable>;
+/// Resolves the names in a text.
+pub(crate) trait Resolver {
+    /// Returns the variable that `{name}` refers to; `range` includes the braces.
+    fn resolve(&mut self, name: &str, range: Range<usize>) -> Option<Variable>;
 
-    /// Returns whether `{name}` would refer to something; the text does not refer to it.
+    /// Returns whether `{name}` would refer to a variable, without recording a reference.
     fn is_known(&mut self, name: &str) -> bool;
 
-    /// Notes that `${name}` stands at `range`, where it is not a value.
-    fn behind_dollar(&mut self, _name: &str, _range: Range<usize>) {}
+    /// Is called for `${name}`, which is never a placeholder.
+    fn dollar_name(&mut self, _name: &str, _range: Range<usize>) {}
 }
 
-/// What an opening brace begins.
+/// What begins at an opening brace.
 pub(crate) enum Brace<'t> {
-    /// Nothing: the brace stands for itself.
+    /// Nothing: the brace is literal.
     Plain,
-    /// `{name}` behind a `$`, which is never a value.
+    /// `${name}`, which is never a placeholder.
     Dollar(&'t str),
     /// `{{name}}` of a known name.
     Doubled(&'t str),
-    /// `{name}`, known or not.
+    /// `{name}`, whether the name is known or not.
     Single(&'t str),
 }
 
-/// Reads the brace that stands at `open`.
-pub(crate) fn brace<'t>(text: &'t str, open: usize, names: &mut impl Names) -> Brace<'t> {
+/// Classifies the brace at `open`.
+pub(crate) fn brace<'t>(text: &'t str, open: usize, resolver: &mut impl Resolver) -> Brace<'t> {
     let rest = &text[open..];
     match (placeholder(rest), doubled(rest)) {
         (Some(name), _) if text[..open].ends_with('$') => Brace::Dollar(name),
         (Some(name), _) => Brace::Single(name),
-        (None, Some(name)) if names.is_known(name) => Brace::Doubled(name),
+        (None, Some(name)) if resolver.is_known(name) => Brace::Doubled(name),
         _ => Brace::Plain,
     }
 }
@@ -200,7 +202,7 @@ fn doubled(text: &str) -> Option<&str> {
     text[name.len() + 3..].starts_with('}').then_some(name)
 }
 
-/// The name between the braces that `text` begins with, if it is one: `{env}`, `{report.url}`.
+/// Returns the name in the placeholder that `text` begins with: `{env}`, `{report.url}`.
 pub(crate) fn placeholder(text: &str) -> Option<&str> {
     let inner = text.strip_prefix('{')?;
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn known_names_are_replaced_and_everything_else_stands() {
+    fn known_names_are_replaced_and_everything_else_stays() {
         check("", "");
         check("plain", "plain");
         check("x{env}y", "x<env>y");
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn doubled_braces_write_single_ones_around_a_known_name() {
+    fn doubled_braces_escape_a_known_name() {
         check("{{env}} {{a.b}}", "{env} {a.b}");
         check("{{{env}}} {{{{env}}}}", "{{env}} {{{env}}}");
         check("${{env}} {{env}", "${env} {<env>");
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_not_known_is_named() {
+    fn the_error_names_the_variable_without_a_value() {
         let unfilled = Template::parse("{env}", known).fill(|_| None).unwrap_err();
         assert_eq!(unfilled.to_string(), "`{env}` has no value here");
     }

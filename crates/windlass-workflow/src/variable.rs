@@ -1,8 +1,8 @@
-//! What `{…}` in a text can stand for.
+//! The variables that a placeholder can refer to.
 
 use std::fmt;
 
-/// Something that a text can refer to.
+/// A variable that a placeholder refers to.
 ///
 /// ```
 /// use windlass_workflow::Variable;
@@ -28,16 +28,16 @@ pub enum Variable {
     Step,
     /// The number of the attempt, from 1.
     Attempt,
-    /// A value that an earlier step has written to `$WINDLASS_OUTPUT`.
+    /// An output of an earlier step, which that step has written to `$WINDLASS_OUTPUT`.
     Output {
-        /// The step.
+        /// The step that wrote it.
         step: String,
-        /// The key.
+        /// The key under which it was written.
         key: String,
     },
 }
 
-/// The names that stand for the same in every workflow.
+/// The names of the variables that every workflow has.
 pub(crate) const BUILT_IN: [&str; 5] = ["name", "workspace", "run", "step", "attempt"];
 
 impl Variable {
@@ -52,8 +52,8 @@ impl Variable {
         })
     }
 
-    /// The environment variable that carries the value into shell text. No two variables of one
-    /// text share a name.
+    /// Returns the name of the environment variable that carries the value into shell text. Different
+    /// variables of one text have different names.
     #[must_use]
     pub fn environment_name(&self) -> String {
         let mut name = "WINDLASS_V_".to_owned();
@@ -69,7 +69,7 @@ impl Variable {
 }
 
 impl fmt::Display for Variable {
-    /// As it stands between the braces.
+    /// Writes the name between the braces of a placeholder.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Variable::Param(name) | Variable::Each(name) => f.write_str(name),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn built_in_names_are_told_as_they_are_written() {
+    fn built_in_variables_are_displayed_by_their_names() {
         for name in BUILT_IN {
             assert_eq!(Variable::built_in(name).map(|v| v.to_string()), Some(name.to_owned()));
         }

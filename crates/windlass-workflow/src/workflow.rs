@@ -1,12 +1,12 @@
-//! A workflow as it was read: a plan whose parameters have not been given yet.
+//! A parsed workflow: a plan whose parameters are not set yet.
 
-use crate::mistake::{Mistakes, Source, Warnings};
-use crate::notes::Notes;
+use crate::diagnostic::{ParseErrors, SourceFile, Warnings};
+use crate::diagnostics::Diagnostics;
 use crate::param::{self, Param, ParamErrors};
 use crate::plan::Plan;
 use crate::{planner, reader, syntax};
 
-/// A workflow without mistakes.
+/// A workflow file that was parsed without errors.
 ///
 /// ```
 /// let workflow = windlass_workflow::parse("flow.toml", "[step.a]\nrun = 'true'")?;
@@ -23,56 +23,57 @@ pub struct Workflow {
     warnings: Warnings,
 }
 
-/// Reads a workflow from its text. `file` is how to call it in mistakes; without a `name` in the
-/// text it names the workflow too.
-pub fn parse(file: &str, text: &str) -> Result<Workflow, Mistakes> {
-    let notes = Notes::default();
-    // The tables are as large as the text, and are gone before the plan is made.
-    let written = syntax::read(text, &notes).map(|tables| reader::read(&tables, &notes));
-    let planned = written.map(|written| planner::plan(file, text, &written, &notes));
-    let warnings = notes.finish(Source::new(file, text))?;
-    let (plan, params) = planned.expect("what cannot be read is a mistake");
+/// Parses a workflow. `file` is the file's name in error messages, and the workflow's name if the text
+/// sets none.
+pub fn parse(file: &str, text: &str) -> Result<Workflow, ParseErrors> {
+    let diagnostics = Diagnostics::default();
+    // The TOML tables are as large as the text; they are dropped before planning.
+    let tables =
+        syntax::parse(text, &diagnostics).map(|tables| reader::read(&tables, &diagnostics));
+    let planned = tables.map(|tables| planner::plan(file, text, &tables, &diagnostics));
+    let warnings = diagnostics.finish(SourceFile::new(file, text))?;
+    let (plan, params) = planned.expect("a file with broken syntax has errors");
     Ok(Workflow { plan, params, warnings })
 }
 
 impl Workflow {
-    /// The plan, in which no parameter has a value yet.
+    /// Returns the plan, in which no parameter has a value yet.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// What it may be told, in the order of the file.
+    /// Returns the parameters, in the order of the file.
     #[must_use]
     pub fn params(&self) -> &[Param] {
         &self.params
     }
 
-    /// What is probably not meant.
+    /// Returns the warnings about the file.
     #[must_use]
     pub fn warnings(&self) -> &Warnings {
         &self.warnings
     }
 
-    /// Returns a mistake if there is nothing to run: a file may have guards alone, for `windlass
-    /// guard`.
+    /// Returns an error if the workflow has no steps. A file may have guards alone, for `windlass
+    /// guard`, but then it cannot run.
     ///
     /// ```
     /// let guards = windlass_workflow::parse("flow.toml", "[guard.up]\ncondition = 'true'")?;
-    /// let mistakes = guards.require_steps().unwrap_err();
-    /// assert_eq!(mistakes.mistakes[0].message, "this workflow has no steps");
-    /// # Ok::<(), windlass_workflow::Mistakes>(())
+    /// let errors = guards.require_steps().unwrap_err();
+    /// assert_eq!(errors.errors[0].message, "this workflow has no steps");
+    /// # Ok::<(), windlass_workflow::ParseErrors>(())
     /// ```
-    pub fn require_steps(&self) -> Result<(), Mistakes> {
+    pub fn require_steps(&self) -> Result<(), ParseErrors> {
         if !self.plan.steps.is_empty() {
             return Ok(());
         }
-        let notes = Notes::default();
-        notes.mistake(planner::no_steps());
-        notes.finish(self.warnings.shown_in.clone()).map(drop)
+        let diagnostics = Diagnostics::default();
+        diagnostics.error(planner::no_steps());
+        diagnostics.finish(self.warnings.file.clone()).map(drop)
     }
 
-    /// The plan with these values for its parameters, and defaults for the rest.
+    /// Returns the plan with these values for its parameters, and the defaults for the others.
     pub fn bind<'a>(
         &self,
         given: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -81,7 +82,7 @@ impl Workflow {
         Ok(Plan { params, ..self.plan.clone() })
     }
 
-    /// As [`Workflow::bind`], for those who need the workflow no more: nothing is copied.
+    /// Sets the parameters as [`Workflow::bind`] does, without copying the plan.
     pub fn into_plan<'a>(
         self,
         given: impl IntoIterator<Item = (&'a str, &'a str)>,

@@ -56,7 +56,7 @@ fn check_takes_values_for_parameters() {
     assert!(bench.call(&["check", "flow.toml", "-p", "env=prod"]).status.success());
     let output = bench.call(&["check", "flow.toml", "-p", "env=test"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("takes one of staging, prod"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("its choices are staging, prod"), "{}", stderr(&output));
 }
 
 #[test]

@@ -76,8 +76,8 @@ fn values_are_given_on_the_command_line_and_checked_before_anything_runs() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(stderr(&output).contains(why), "{}", stderr(&output));
     };
-    refused(&["run", "flow.toml"], "the parameter `tag` must be given: -p tag=…");
-    refused(&["run", "flow.toml", "-p", "tag=c"], "takes one of a, b");
+    refused(&["run", "flow.toml"], "the parameter `tag` has no value: set it with -p tag=…");
+    refused(&["run", "flow.toml", "-p", "tag=c"], "its choices are a, b");
     refused(&["run", "flow.toml", "-p", "tga=a"], "tga");
     refused(&["run", "flow.toml", "-p", "tag=a", "b"], "no step \"b\"");
     assert!(!bench.path("ran").exists());

@@ -94,6 +94,6 @@ fn check_points_at_a_name_behind_a_dollar_where_no_shell_reads_it() {
     let output = bench.call(&["check", "flow.toml"]);
     let said = stderr(&output);
     assert!(output.status.success(), "{said}");
-    assert!(said.starts_with("warning: step `a`: `${v}` is left as it is"), "{said}");
+    assert!(said.starts_with("warning: step `a`: `${v}` is not replaced"), "{said}");
     assert!(said.contains("write {v} for the value"), "{said}");
 }

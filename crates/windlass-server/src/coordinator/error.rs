@@ -5,7 +5,7 @@ use std::io;
 use thiserror::Error;
 use windlass_core::HolderId;
 use windlass_store::{RunOutcome, StoreError};
-use windlass_workflow::{Mistakes, NoSuchStep, ParamErrors};
+use windlass_workflow::{NoSuchStep, ParamErrors, ParseErrors};
 
 use crate::files;
 use crate::users::user_name;
@@ -19,7 +19,7 @@ pub enum RunError {
     Store(#[from] StoreError),
     /// The stored workflow cannot be read by this version.
     #[error("the stored workflow cannot be read:\n{0}")]
-    Mistakes(#[from] Mistakes),
+    Mistakes(#[from] ParseErrors),
     /// A value that was given makes no sense, or one is missing.
     #[error(transparent)]
     Params(#[from] ParamErrors),

@@ -1,4 +1,4 @@
-//! The tables with fixed keys: steps, defaults, guards, retries, `each`.
+//! Tables with fixed keys: steps, defaults, guards, retries; and `each`, which has both kinds.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,102 +9,102 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use super::value::{NamesOr, OneOrMany, Quantity, Scalar};
 use crate::guard::GuardAction;
+use crate::spanned::{Entries, Field, Key, Spanned};
 use crate::step::{Backoff, EdgeCondition};
-use crate::written::{Entries, Given, Key, Written};
 
-/// One command with what it waits for and what it needs.
+/// One command, with its dependencies and the resources it uses.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Step", extend("required" = ["run"]))]
 pub(crate) struct StepTable {
-    /// The command: shell text, or a list of arguments that needs no shell.
-    pub(crate) run: Given<OneOrMany>,
-    /// The steps that must have ended first: names, or a table of names with success, done or
-    /// failed.
-    pub(crate) after: Given<NamesOr<EdgeCondition>>,
-    /// One step for every combination of these values, which are {name} in the step's texts.
-    pub(crate) each: Given<EachTable>,
+    /// The command: shell text, or a list of a program and its arguments, which needs no shell.
+    pub(crate) run: Field<OneOrMany>,
+    /// The steps that must end first: names, or a table of names with success, done or failed.
+    pub(crate) after: Field<NamesOr<EdgeCondition>>,
+    /// Lists of values by name: one step for every combination, in whose texts {name} is the value.
+    pub(crate) each: Field<EachTable>,
     /// Shell text; if it fails, the step is skipped.
-    pub(crate) when: Given<String>,
-    /// How much of which resource it takes while it runs.
+    pub(crate) when: Field<String>,
+    /// How much of which resource it holds while it runs.
     #[serde(rename = "use")]
-    pub(crate) uses: Given<Entries<Quantity>>,
-    /// Names that it holds alone among all that use the same store, taken together or not at all.
-    pub(crate) lock: Given<OneOrMany>,
+    pub(crate) uses: Field<Entries<Quantity>>,
+    /// Locks that it holds while it runs, exclusive among all users of the same store; it acquires
+    /// all of them at once.
+    pub(crate) lock: Field<OneOrMany>,
     /// How many slots of which semaphores it holds while it runs.
-    pub(crate) semaphore: Given<NamesOr<i64>>,
+    pub(crate) semaphore: Field<NamesOr<i64>>,
     /// Guards that must pass before it starts.
-    pub(crate) guard: Given<OneOrMany>,
-    /// Guards that must pass afterwards, before it counts as succeeded.
-    pub(crate) ensure: Given<OneOrMany>,
-    /// Larger is more urgent. Default: 0.
-    pub(crate) priority: Given<i64>,
+    pub(crate) guard: Field<OneOrMany>,
+    /// Guards that must pass after it has run, before it succeeds.
+    pub(crate) ensure: Field<OneOrMany>,
+    /// A larger priority is more urgent. Default: 0.
+    pub(crate) priority: Field<i64>,
     /// How long one attempt may take, such as "5m".
-    pub(crate) timeout: Given<String>,
-    /// How long it may take to end after SIGTERM before it is killed, such as "30s".
-    pub(crate) grace: Given<String>,
-    /// How long the processes that it leaves running may take to end by themselves. Default: "2s".
-    pub(crate) linger: Given<String>,
-    /// How much of what one attempt prints is kept, its beginning and its end, such as "100M".
-    pub(crate) log_limit: Given<Quantity>,
-    /// Whether and when it is tried again.
-    pub(crate) retry: Given<RetryTable>,
-    /// Shell text that runs once at the end, whatever happened.
-    pub(crate) finally: Given<OneOrMany>,
-    /// Environment variables, on top of those of `[defaults]` and `[env]`.
-    pub(crate) env: Given<Entries<Scalar>>,
-    /// Where it runs. Default: the directory of the workflow file.
-    pub(crate) dir: Given<String>,
-    /// What reads the shell text. Default: "sh", which is `sh -eu -c`.
-    pub(crate) shell: Given<OneOrMany>,
+    pub(crate) timeout: Field<String>,
+    /// How long it may take to end after SIGTERM before SIGKILL. Default: "10s".
+    pub(crate) grace: Field<String>,
+    /// How long processes that it leaves running may take to end by themselves. Default: "2s".
+    pub(crate) linger: Field<String>,
+    /// How much output of each attempt is kept, such as "100M": its beginning and its end.
+    pub(crate) log_limit: Field<Quantity>,
+    /// Whether and when a failed attempt is retried.
+    pub(crate) retry: Field<RetryTable>,
+    /// A command that runs once after the last attempt, whatever its result.
+    pub(crate) finally: Field<OneOrMany>,
+    /// Environment variables, added to those of `[defaults]` and `[env]`.
+    pub(crate) env: Field<Entries<Scalar>>,
+    /// The working directory. Default: the directory of the workflow file.
+    pub(crate) dir: Field<String>,
+    /// The program that runs shell text. Default: "sh", which is `sh -eu -c`.
+    pub(crate) shell: Field<OneOrMany>,
 }
 
-/// What every step has unless it says otherwise.
+/// Settings for every step that does not have its own.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Defaults")]
 pub(crate) struct DefaultsTable {
-    /// How much of which resource a step takes while it runs.
+    /// How much of which resource a step holds while it runs.
     #[serde(rename = "use")]
-    pub(crate) uses: Given<Entries<Quantity>>,
-    /// Larger is more urgent.
-    pub(crate) priority: Given<i64>,
+    pub(crate) uses: Field<Entries<Quantity>>,
+    /// A larger priority is more urgent. Default: 0.
+    pub(crate) priority: Field<i64>,
     /// How long one attempt may take, such as "5m".
-    pub(crate) timeout: Given<String>,
-    /// How long a step may take to end after SIGTERM before it is killed, such as "30s".
-    pub(crate) grace: Given<String>,
-    /// How long the processes that a step leaves running may take to end by themselves. Default: "2s".
-    pub(crate) linger: Given<String>,
-    /// How much of what one attempt prints is kept, its beginning and its end, such as "100M".
-    pub(crate) log_limit: Given<Quantity>,
-    /// Whether and when a step is tried again.
-    pub(crate) retry: Given<RetryTable>,
-    /// Environment variables, on top of those of `[env]`.
-    pub(crate) env: Given<Entries<Scalar>>,
-    /// Where steps run. Default: the directory of the workflow file.
-    pub(crate) dir: Given<String>,
-    /// What reads the shell text. Default: "sh", which is `sh -eu -c`.
-    pub(crate) shell: Given<OneOrMany>,
+    pub(crate) timeout: Field<String>,
+    /// How long a step may take to end after SIGTERM before SIGKILL. Default: "10s".
+    pub(crate) grace: Field<String>,
+    /// How long processes that a step leaves running may take to end by themselves. Default: "2s".
+    pub(crate) linger: Field<String>,
+    /// How much output of each attempt is kept, such as "100M": its beginning and its end.
+    pub(crate) log_limit: Field<Quantity>,
+    /// Whether and when a failed attempt is retried.
+    pub(crate) retry: Field<RetryTable>,
+    /// Environment variables, added to those of `[env]`.
+    pub(crate) env: Field<Entries<Scalar>>,
+    /// The working directory. Default: the directory of the workflow file.
+    pub(crate) dir: Field<String>,
+    /// The program that runs shell text. Default: "sh", which is `sh -eu -c`.
+    pub(crate) shell: Field<OneOrMany>,
 }
 
-/// Whether and when a step is tried again.
+/// Whether and when a failed attempt is retried.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Retry", extend("required" = ["count"]))]
 pub(crate) struct RetryTable {
-    /// How often, not counting the first attempt.
+    /// The number of retries; the first attempt is not one.
     #[schemars(range(min = 0))]
-    pub(crate) count: Given<u32>,
+    pub(crate) count: Field<u32>,
     /// How the delay grows: fixed, linear or exponential. Default: fixed.
-    pub(crate) backoff: Given<Backoff>,
-    /// How long to wait before the first retry. Default: "1s".
-    pub(crate) delay: Given<String>,
-    /// The longest delay.
-    pub(crate) max_delay: Given<String>,
-    /// Whether to wait for a random part of the delay. Default: false.
-    pub(crate) jitter: Given<bool>,
-    /// Only after these exit codes. Default: after any but 0.
-    pub(crate) on_exit: Given<Vec<Written<i64>>>,
+    pub(crate) backoff: Field<Backoff>,
+    /// The delay before the first retry. Default: "1s".
+    pub(crate) delay: Field<String>,
+    /// The maximum delay.
+    pub(crate) max_delay: Field<String>,
+    /// Whether each delay is random, between half of it and all of it. Default: false.
+    pub(crate) jitter: Field<bool>,
+    /// The exit codes that are retried. Default: all but 0.
+    pub(crate) on_exit: Field<Vec<Spanned<i64>>>,
 }
 
 /// A condition that must hold before a step starts, or after it has run.
@@ -112,48 +112,49 @@ pub(crate) struct RetryTable {
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Guard", extend("required" = ["condition"]))]
 pub(crate) struct GuardTable {
-    /// Shell text; it passes when it exits with 0.
-    pub(crate) condition: Given<String>,
-    /// Events that make it look again at once, such as "build:*:done".
-    pub(crate) wake_on: Given<OneOrMany>,
-    /// How often to look again. Default: every 10 s.
-    pub(crate) retry: Given<GuardRetryTable>,
-    /// How long to wait before `on_timeout`. Default: for ever.
-    pub(crate) timeout: Given<String>,
-    /// What happens then: block (keep waiting), fail, or escalate (ask a person). Default: block.
-    pub(crate) on_timeout: Given<GuardAction>,
+    /// Shell text; the guard passes when it exits with 0.
+    pub(crate) condition: Field<String>,
+    /// Patterns of events after which the condition is checked at once, such as "build:*:done".
+    pub(crate) wake_on: Field<OneOrMany>,
+    /// How often the condition is checked again. Default: every 10 s without limit.
+    pub(crate) retry: Field<GuardRetryTable>,
+    /// How long to wait before `on_timeout` applies. Default: without limit.
+    pub(crate) timeout: Field<String>,
+    /// What happens at the timeout: block (keep waiting), fail (the step fails) or escalate (a
+    /// person decides). Default: block.
+    pub(crate) on_timeout: Field<GuardAction>,
 }
 
-/// How often a guard looks again.
+/// How often a guard's condition is checked again.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "GuardRetry", extend("required" = ["max", "interval"]))]
 pub(crate) struct GuardRetryTable {
-    /// How many times.
+    /// The number of checks after the first.
     #[schemars(range(min = 0))]
-    pub(crate) max: Given<u32>,
-    /// How long in between, such as "10s".
-    pub(crate) interval: Given<String>,
+    pub(crate) max: Field<u32>,
+    /// The time between two checks, such as "10s".
+    pub(crate) interval: Field<String>,
 }
 
-/// Lists of values by name, and combinations to leave out or to add.
+/// Lists of values by name, and combinations to remove or to add.
 #[derive(Default, JsonSchema)]
 #[schemars(rename = "Each", extend("minProperties" = 1))]
 pub(crate) struct EachTable {
     /// The values of each variable.
     #[schemars(flatten)]
     pub(crate) variables: EachVariables,
-    /// Combinations to leave out; one that names some variables leaves out all that match.
+    /// Combinations to remove; an entry that names some variables removes every match.
     #[schemars(default)]
-    pub(crate) exclude: Given<Vec<Written<Entries<Scalar>>>>,
-    /// Combinations to add; each gives every variable.
+    pub(crate) exclude: Field<Vec<Spanned<Entries<Scalar>>>>,
+    /// Combinations to add; each entry sets every variable.
     #[schemars(default)]
-    pub(crate) include: Given<Vec<Written<Entries<Scalar>>>>,
+    pub(crate) include: Field<Vec<Spanned<Entries<Scalar>>>>,
 }
 
 /// The variables of an `each`, in the order of the file.
 #[derive(Default)]
-pub(crate) struct EachVariables(pub(crate) Vec<(Key, Written<Vec<Written<Scalar>>>)>);
+pub(crate) struct EachVariables(pub(crate) Vec<(Key, Spanned<Vec<Spanned<Scalar>>>)>);
 
 impl JsonSchema for EachVariables {
     fn schema_name() -> Cow<'static, str> {

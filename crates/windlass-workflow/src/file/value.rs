@@ -1,4 +1,4 @@
-//! The values that may be written in more than one way.
+//! The values that have more than one form in the file.
 
 use std::ops::Range;
 
@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer};
 
 use crate::param::ParamType;
-use crate::shape::{Shape, read_by_shape};
-use crate::written::{Entries, Given, Written};
+use crate::spanned::{Entries, Field, Spanned};
+use crate::untagged::{Untagged, deserialize_untagged};
 
 /// One text, or a list of them: a command, names, a shell.
 #[derive(Clone, Debug, JsonSchema)]
@@ -17,23 +17,23 @@ pub(crate) enum OneOrMany {
     /// One.
     One(String),
     /// Several.
-    Many(Vec<Written<String>>),
+    Many(Vec<Spanned<String>>),
 }
 
 impl OneOrMany {
-    /// Each with its place; `whole` is the place of all of them.
-    pub(crate) fn placed(&self, whole: Range<usize>) -> Vec<(&str, Range<usize>)> {
+    /// Returns each text with its span; `whole` is the span of the value.
+    pub(crate) fn with_spans(&self, whole: Range<usize>) -> Vec<(&str, Range<usize>)> {
         match self {
             Self::One(text) => vec![(text, whole)],
             Self::Many(list) => {
-                let texts = list.iter().filter_map(Written::placed);
+                let texts = list.iter().filter_map(Spanned::with_span);
                 texts.map(|(text, span)| (text.as_str(), span)).collect()
             }
         }
     }
 }
 
-impl Shape for OneOrMany {
+impl Untagged for OneOrMany {
     const EXPECTED: &'static str = "a string or a list of strings";
 
     fn from_text(text: &str) -> Option<Self> {
@@ -45,17 +45,17 @@ impl Shape for OneOrMany {
     }
 }
 
-/// Names, or a table that says more about each.
+/// Names, or a table with a value for each name.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(untagged, inline)]
 pub(crate) enum NamesOr<T> {
-    /// The names alone.
+    /// Names alone.
     Names(OneOrMany),
-    /// The names, with something about each.
+    /// A value for each name.
     Table(Entries<T>),
 }
 
-impl<T: DeserializeOwned> Shape for NamesOr<T> {
+impl<T: DeserializeOwned> Untagged for NamesOr<T> {
     const EXPECTED: &'static str = "a name, a list of names, or a table";
 
     fn from_text(text: &str) -> Option<Self> {
@@ -77,11 +77,11 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for NamesOr<T> {
     }
 }
 
-/// A plain value.
+/// A value that is not a list or a table.
 #[derive(Clone, Debug, PartialEq, JsonSchema)]
 #[schemars(untagged, inline)]
 pub(crate) enum Scalar {
-    /// A text.
+    /// A string.
     Text(String),
     /// A whole number.
     Integer(i64),
@@ -91,7 +91,7 @@ pub(crate) enum Scalar {
     Boolean(bool),
 }
 
-impl Shape for Scalar {
+impl Untagged for Scalar {
     const EXPECTED: &'static str = "a string, a number or a boolean";
 
     fn from_text(text: &str) -> Option<Self> {
@@ -123,7 +123,7 @@ pub(crate) enum Quantity {
     Text(String),
 }
 
-impl Shape for Quantity {
+impl Untagged for Quantity {
     const EXPECTED: &'static str = "a number or a size such as \"4G\"";
 
     fn from_text(text: &str) -> Option<Self> {
@@ -139,17 +139,17 @@ impl Shape for Quantity {
     }
 }
 
-/// How much there is of a resource, which items, or how often it may be used.
+/// The amount, the items or the rate of a resource.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(untagged, inline)]
 pub(crate) enum ResourceEntry {
-    /// How much there is.
+    /// Its amount.
     Quantity(Quantity),
     /// Its items, or its rate.
     Table(ResourceTable),
 }
 
-impl Shape for ResourceEntry {
+impl Untagged for ResourceEntry {
     const EXPECTED: &'static str =
         "a number, a size such as \"16G\", or a table with `items` or `rate`";
     const FIELDS: &'static [&'static str] = &["items", "env", "rate", "burst"];
@@ -171,20 +171,20 @@ impl Shape for ResourceEntry {
     }
 }
 
-/// A resource of named items, or one that comes at a rate.
+/// A resource of named items, or with a rate.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Resource")]
 pub(crate) struct ResourceTable {
-    /// The items, of which a step is given some.
-    pub(crate) items: Given<Vec<Written<Scalar>>>,
-    /// The environment variable that tells a step which items it was given.
-    pub(crate) env: Given<String>,
-    /// How many starts there may be in a time, such as "100/min".
-    pub(crate) rate: Given<String>,
-    /// How many starts may come at once. Default: as many as the rate counts.
+    /// The names of the items; a step gets as many as it uses.
+    pub(crate) items: Field<Vec<Spanned<Scalar>>>,
+    /// The environment variable in which a step finds its items.
+    pub(crate) env: Field<String>,
+    /// The number of starts per unit of time, such as "100/min".
+    pub(crate) rate: Field<String>,
+    /// How many starts are possible at once. Default: the number in `rate`.
     #[schemars(range(min = 1))]
-    pub(crate) burst: Given<i64>,
+    pub(crate) burst: Field<i64>,
 }
 
 /// A parameter: its default value, or a table.
@@ -197,7 +197,7 @@ pub(crate) enum ParamEntry {
     Table(ParamTable),
 }
 
-impl Shape for ParamEntry {
+impl Untagged for ParamEntry {
     const EXPECTED: &'static str = "a default value, or a table with `choices` or `default`";
     const FIELDS: &'static [&'static str] = &["type", "choices", "default", "description"];
 
@@ -222,21 +222,21 @@ impl Shape for ParamEntry {
     }
 }
 
-/// A parameter; without a default it must be given.
+/// A parameter; without a default the command line has to set it.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Parameter")]
 pub(crate) struct ParamTable {
-    /// What kind of value it takes. Default: that of its default or its choices.
+    /// The type of its values. Default: that of its default or its choices.
     #[serde(rename = "type")]
-    pub(crate) kind: Given<ParamType>,
-    /// The only values it takes.
+    pub(crate) kind: Field<ParamType>,
+    /// The values it accepts. Default: all of its type.
     #[schemars(length(min = 1))]
-    pub(crate) choices: Given<Vec<Written<Scalar>>>,
-    /// The value when none is given.
-    pub(crate) default: Given<Scalar>,
+    pub(crate) choices: Field<Vec<Spanned<Scalar>>>,
+    /// The value if the command line sets none.
+    pub(crate) default: Field<Scalar>,
     /// What it is for.
-    pub(crate) description: Given<String>,
+    pub(crate) description: Field<String>,
 }
 
-read_by_shape!(OneOrMany, Scalar, Quantity, ResourceEntry, ParamEntry);
+deserialize_untagged!(OneOrMany, Scalar, Quantity, ResourceEntry, ParamEntry);

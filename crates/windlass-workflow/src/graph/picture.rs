@@ -1,15 +1,15 @@
-//! A plan as a picture for the terminal: one line per declared step, one rail per open step.
+//! Draws a plan for the terminal, one line per declared step.
 //!
-//! A step stands to the right of everything it waits for. Its rail goes down from it until the last
-//! step that waits for it has been drawn. With more rails than a terminal is wide, names are listed
-//! in place of rails.
+//! A step is drawn to the right of all its dependencies. A rail, a vertical line, leads down from it to
+//! the last step that depends on it. If the rails would be wider than a terminal, each line lists names
+//! instead.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::plan::Plan;
 use crate::step::{EdgeCondition, Step};
 
-/// The most rails that are drawn side by side.
+/// The maximum number of rails side by side.
 const RAILS: usize = 24;
 
 pub(super) fn draw(plan: &Plan) -> String {
@@ -18,41 +18,41 @@ pub(super) fn draw(plan: &Plan) -> String {
 }
 
 /// A declared step.
-struct Node<'p> {
+struct StepNode<'p> {
     name: &'p str,
     first: &'p Step,
-    /// How many steps it stands for.
+    /// The number of its instances.
     count: usize,
-    /// The nodes it waits for, with how they must have ended.
+    /// The nodes that it depends on.
     sources: BTreeMap<usize, EdgeCondition>,
 }
 
-fn nodes(plan: &Plan) -> Vec<Node<'_>> {
-    let mut places: HashMap<&str, usize> = HashMap::new();
-    let mut nodes: Vec<Node<'_>> = Vec::new();
+fn nodes(plan: &Plan) -> Vec<StepNode<'_>> {
+    let mut positions: HashMap<&str, usize> = HashMap::new();
+    let mut nodes: Vec<StepNode<'_>> = Vec::new();
     for step in &plan.steps {
-        let place = *places.entry(&step.declared).or_insert(nodes.len());
-        if place == nodes.len() {
+        let position = *positions.entry(&step.declared).or_insert(nodes.len());
+        if position == nodes.len() {
             let (name, sources) = (step.declared.as_str(), BTreeMap::new());
-            nodes.push(Node { name, first: step, count: 0, sources });
+            nodes.push(StepNode { name, first: step, count: 0, sources });
         }
-        nodes[place].count += 1;
+        nodes[position].count += 1;
         for edge in &step.after {
-            let source = places[plan.steps[edge.step].declared.as_str()];
-            if source != place {
-                nodes[place].sources.insert(source, edge.condition);
+            let source = positions[plan.steps[edge.step].declared.as_str()];
+            if source != position {
+                nodes[position].sources.insert(source, edge.condition);
             }
         }
     }
     nodes
 }
 
-/// The picture, unless it would be too wide.
-fn rails(nodes: &[Node<'_>]) -> Option<String> {
+/// Draws with rails, or returns none if the drawing would be too wide.
+fn rails(nodes: &[StepNode<'_>]) -> Option<String> {
     let mut open = Rails::new(nodes);
     let mut out = String::new();
-    for (place, node) in nodes.iter().enumerate() {
-        let line = open.row(place, node)?;
+    for (position, node) in nodes.iter().enumerate() {
+        let line = open.row(position, node)?;
         out.push_str(&format!("{line} {}\n", caption(node, nodes)));
     }
     Some(out)
@@ -66,26 +66,26 @@ struct Rails {
 }
 
 impl Rails {
-    fn new(nodes: &[Node<'_>]) -> Self {
+    fn new(nodes: &[StepNode<'_>]) -> Self {
         let mut missing = vec![0; nodes.len()];
         nodes.iter().flat_map(|node| node.sources.keys()).for_each(|&source| missing[source] += 1);
         Self { columns: Vec::new(), missing }
     }
 
-    /// The line of a node, up to its dot; none if it is too wide.
-    fn row(&mut self, place: usize, node: &Node<'_>) -> Option<String> {
+    /// Returns the line of a node up to its dot, or none if it is too wide.
+    fn row(&mut self, position: usize, node: &StepNode<'_>) -> Option<String> {
         let joined: BTreeSet<usize> = (0..self.columns.len())
             .filter(|&column| self.columns[column].is_some_and(|at| node.sources.contains_key(&at)))
             .collect();
-        let behind = joined.last().map_or(0, |last| last + 1);
+        let right_of = joined.last().map_or(0, |last| last + 1);
         let free = |column: &usize| self.columns.get(*column).copied().flatten().is_none();
-        let own = (behind..).find(free).unwrap_or(behind);
+        let own = (right_of..).find(free).unwrap_or(right_of);
         if own >= RAILS {
             return None;
         }
         node.sources.keys().for_each(|&source| self.missing[source] -= 1);
         let line = self.line(&joined, own);
-        self.close(&joined, own, place);
+        self.close(&joined, own, position);
         Some(line)
     }
 
@@ -119,7 +119,7 @@ impl Rails {
         line + rest.collect::<String>().trim_end()
     }
 
-    fn close(&mut self, joined: &BTreeSet<usize>, own: usize, place: usize) {
+    fn close(&mut self, joined: &BTreeSet<usize>, own: usize, position: usize) {
         for &column in joined {
             if self.columns[column].is_some_and(|node| self.missing[node] == 0) {
                 self.columns[column] = None;
@@ -128,14 +128,14 @@ impl Rails {
         if self.columns.len() <= own {
             self.columns.resize(own + 1, None);
         }
-        self.columns[own] = (self.missing[place] > 0).then_some(place);
+        self.columns[own] = (self.missing[position] > 0).then_some(position);
         while self.columns.last() == Some(&None) {
             self.columns.pop();
         }
     }
 }
 
-fn listed(nodes: &[Node<'_>]) -> String {
+fn listed(nodes: &[StepNode<'_>]) -> String {
     let mut out = String::new();
     for node in nodes {
         out.push_str(&caption(node, nodes));
@@ -148,8 +148,8 @@ fn listed(nodes: &[Node<'_>]) -> String {
     out
 }
 
-/// The name, with what is not to be seen from the rails.
-fn caption(node: &Node<'_>, nodes: &[Node<'_>]) -> String {
+/// Returns the name of a node, and what the rails do not show.
+fn caption(node: &StepNode<'_>, nodes: &[StepNode<'_>]) -> String {
     let mut parts = Vec::new();
     if !node.first.each.is_empty() {
         let names: Vec<_> = node.first.each.iter().map(|(name, _)| name.as_str()).collect();

@@ -5,7 +5,7 @@ fn plan(edges: &[(&str, &str)]) -> Plan {
     for (name, rest) in edges {
         text += &format!("[step.{name}]\nrun = 'true'\n{rest}\n");
     }
-    let workflow = crate::parse("flow.toml", &text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let workflow = crate::parse("flow.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
     workflow.plan().clone()
 }
 
@@ -52,7 +52,7 @@ fn a_step_to_the_left_leaves_the_rails_to_its_right() {
 }
 
 #[test]
-fn what_rails_do_not_show_is_told_in_words() {
+fn the_caption_has_what_rails_do_not_show() {
     check(
         &[("a", "each = { n = [1, 2], m = [3] }"), ("b", "after = { a = 'done' }\nlock = 'x'")],
         &["● a  (2 of n × m)", "╰─● b  (a done, lock)"],

@@ -1,41 +1,47 @@
-//! Amounts of resources: numbers, and sizes in text.
+//! Plans amounts of resources and limits of logs: numbers, or sizes such as "4G".
 
 use std::ops::Range;
 
 use windlass_core::Amount;
 
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
 use crate::file::Quantity;
-use crate::mistake::Mistake;
-use crate::notes::Notes;
 use crate::size::{SizeError, parse_size};
-use crate::written::Given;
+use crate::spanned::Field;
 
-/// The amount that is written; `place` is how to call it.
+/// Returns an amount. `subject` names it in an error.
 pub(super) fn amount(
-    written: &Quantity,
+    quantity: &Quantity,
     span: Range<usize>,
-    place: &str,
-    notes: &Notes,
+    subject: &str,
+    diagnostics: &Diagnostics,
 ) -> Option<Amount> {
-    let (error, help) = match read(written) {
+    let (error, help) = match parse(quantity) {
         Ok(amount) => return Some(amount),
         Err(wrong) => wrong,
     };
-    notes.mistake(Mistake::new(span, format!("{place}: {error}"), "not an amount").help(help));
+    diagnostics
+        .error(Diagnostic::new(span, format!("{subject}: {error}"), "not an amount").help(help));
     None
 }
 
-/// The least that a log may be limited to.
+/// The minimum of `log_limit`.
 const LEAST_LOG_BYTES: u64 = 1 << 10;
 
-/// The limit of a log at a key, in bytes.
-pub(super) fn log_limit(written: &Given<Quantity>, place: &str, notes: &Notes) -> Option<u64> {
-    let (quantity, span) = written.placed()?;
-    let bytes = amount(quantity, span.clone(), place, notes)?.steps() / Amount::from(1).steps();
+/// Returns the `log_limit` in a field, in bytes.
+pub(super) fn log_limit(
+    field: &Field<Quantity>,
+    subject: &str,
+    diagnostics: &Diagnostics,
+) -> Option<u64> {
+    let (quantity, span) = field.with_span()?;
+    let bytes =
+        amount(quantity, span.clone(), subject, diagnostics)?.steps() / Amount::from(1).steps();
     if bytes < LEAST_LOG_BYTES {
-        let message = format!("{place} is less than 1 KiB");
-        let help = "write a size such as \"100M\"; what is beyond it is left out of the log";
-        notes.mistake(Mistake::new(span, message, "too small").help(help));
+        let message = format!("{subject} is less than 1 KiB");
+        let help = "write 1K or more, such as \"100M\"";
+        diagnostics.error(Diagnostic::new(span, message, "too small").help(help));
     }
     Some(bytes)
 }
@@ -43,8 +49,9 @@ pub(super) fn log_limit(written: &Given<Quantity>, place: &str, notes: &Notes) -
 const NUMBER: &str = "write 0 or more, with at most four decimals, or a size such as \"4G\"";
 const SIZE: &str = "write K, M, G or T (powers of 1024), or kB, MB, GB or TB (powers of 1000)";
 
-fn read(written: &Quantity) -> Result<Amount, (String, &'static str)> {
-    match written {
+/// Returns the amount, or an error and a help text.
+fn parse(quantity: &Quantity) -> Result<Amount, (String, &'static str)> {
+    match quantity {
         Quantity::Integer(number) => {
             let units =
                 u64::try_from(*number).map_err(|_| (format!("{number} is negative"), NUMBER))?;

@@ -1,20 +1,24 @@
-//! The steps as they are declared, and the places of the steps that each of them stands for.
+//! The steps that a file declares, and the indices of the steps that each of them expands to.
+//!
+//! A step without `each` expands to itself, one with `each` to an instance per combination of values.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::each::Each;
-use super::fixed::EachTexts;
+use super::each::EachExpander;
+use super::literals::EachValueReader;
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
 use crate::file::{File, StepTable};
 use crate::limits;
-use crate::mistake::Mistake;
-use crate::notes::Notes;
-use crate::written::Key;
+use crate::spanned::Key;
 
-/// All the steps of a file, in its order.
-pub(super) struct Declared<'f> {
+/// The declared steps, in the order of the file.
+pub(super) struct DeclaredSteps<'f> {
     pub(super) steps: Vec<DeclaredStep<'f>>,
-    places: HashMap<&'f str, usize>,
+    /// The position in `steps` of each name.
+    positions: HashMap<&'f str, usize>,
+    /// The index of each instance of an `each`, by its name.
     instances: HashMap<String, usize>,
 }
 
@@ -23,14 +27,15 @@ pub(super) struct DeclaredStep<'f> {
     pub(super) table: &'f StepTable,
     /// The names of its `each` variables.
     pub(super) each: Vec<String>,
-    /// The values of those variables, one list for each step that it stands for.
+    /// The values of those variables, one list for each instance.
     pub(super) combinations: Vec<Vec<String>>,
-    /// The place of the first step that it stands for; the others follow.
+    /// The index of its first instance; the others follow.
     pub(super) first: usize,
 }
 
 impl DeclaredStep<'_> {
-    pub(super) fn places(&self) -> Range<usize> {
+    /// Returns the indices of its instances.
+    pub(super) fn indices(&self) -> Range<usize> {
         self.first..self.first + self.combinations.len()
     }
 
@@ -43,26 +48,34 @@ impl DeclaredStep<'_> {
     }
 }
 
-impl<'f> Declared<'f> {
-    pub(super) fn all(file: &'f File, each_texts: &EachTexts<'_>, notes: &Notes) -> Self {
-        let mut all = Self { steps: Vec::new(), places: HashMap::new(), instances: HashMap::new() };
+impl<'f> DeclaredSteps<'f> {
+    pub(super) fn expand(
+        file: &'f File,
+        each_values: &EachValueReader<'_>,
+        diagnostics: &Diagnostics,
+    ) -> Self {
+        let mut all =
+            Self { steps: Vec::new(), positions: HashMap::new(), instances: HashMap::new() };
         for (key, table, _) in file.step.entries() {
-            check_name(key, notes);
-            let each = Each { step: key.as_str(), texts: each_texts, notes };
-            let (each, combinations) =
-                table.each.placed().map_or_else(plain, |(table, span)| each.expand(table, span));
+            check_name(key, diagnostics);
+            let expander = EachExpander { step: key.as_str(), values: each_values, diagnostics };
+            let (each, combinations) = match table.each.with_span() {
+                Some((table, span)) => expander.expand(table, span),
+                None => (Vec::new(), vec![Vec::new()]),
+            };
             all.add(key, table, each, combinations);
             if all.len() > limits::STEPS {
-                notes.mistake(too_many(key));
+                diagnostics.error(too_many(key));
                 break;
             }
         }
-        // Guards alone are for `windlass guard`; what cannot be read is a mistake already.
-        let steps = file.step.is_given() && file.step.value().is_none_or(|all| !all.0.is_empty());
+        // A file with guards alone is for `windlass guard`. A table that could not be deserialized has
+        // been reported already.
+        let steps = file.step.is_present() && file.step.value().is_none_or(|all| !all.0.is_empty());
         let guards =
-            file.guard.is_given() && file.guard.value().is_none_or(|all| !all.0.is_empty());
+            file.guard.is_present() && file.guard.value().is_none_or(|all| !all.0.is_empty());
         if all.steps.is_empty() && !steps && !guards {
-            notes.mistake(no_steps());
+            diagnostics.error(no_steps());
         }
         all
     }
@@ -75,65 +88,64 @@ impl<'f> Declared<'f> {
         combinations: Vec<Vec<String>>,
     ) {
         let step = DeclaredStep { key, table, each, combinations, first: self.len() };
-        self.places.insert(key.as_str(), self.steps.len());
+        self.positions.insert(key.as_str(), self.steps.len());
         if !step.each.is_empty() {
-            for (place, combination) in step.places().zip(&step.combinations) {
-                self.instances.insert(step.instance_name(combination), place);
+            for (index, combination) in step.indices().zip(&step.combinations) {
+                self.instances.insert(step.instance_name(combination), index);
             }
         }
         self.steps.push(step);
     }
 
-    /// How many steps they all stand for.
+    /// Returns the number of steps that all of them expand to.
     pub(super) fn len(&self) -> usize {
-        self.steps.last().map_or(0, |step| step.places().end)
+        self.steps.last().map_or(0, |step| step.indices().end)
     }
 
-    pub(super) fn place(&self, name: &str) -> Option<usize> {
-        self.places.get(name).copied()
+    /// Returns the position in `steps` of a declared step.
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
+        self.positions.get(name).copied()
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &'f str> {
         self.steps.iter().map(|step| step.key.as_str())
     }
 
-    /// The places of the steps that a name stands for: `test`, or one of them, `test[linux]`.
-    pub(super) fn places(&self, name: &str) -> Option<Range<usize>> {
-        let declared = self.place(name).map(|place| self.steps[place].places());
-        declared.or_else(|| self.instances.get(name).map(|&place| place..place + 1))
+    /// Returns the indices that a name refers to: `test` to all instances, `test[linux]` to one.
+    pub(super) fn indices(&self, name: &str) -> Option<Range<usize>> {
+        let declared = self.position(name).map(|position| self.steps[position].indices());
+        declared.or_else(|| self.instances.get(name).map(|&index| index..index + 1))
     }
 
-    /// The names of the steps that `name` stands for if it has an `each`.
+    /// Returns the names of the instances of a declared step.
     pub(super) fn instance_names(&self, name: &str) -> Vec<String> {
-        let Some(place) = self.place(name) else { return Vec::new() };
-        let step = &self.steps[place];
+        let Some(position) = self.position(name) else { return Vec::new() };
+        let step = &self.steps[position];
         step.combinations.iter().map(|values| step.instance_name(values)).collect()
     }
 }
 
-fn plain() -> (Vec<String>, Vec<Vec<String>>) {
-    (Vec::new(), vec![Vec::new()])
-}
-
-/// There is nothing to run.
-pub(crate) fn no_steps() -> Mistake {
+/// Returns the error for a workflow without steps.
+pub(crate) fn no_steps() -> Diagnostic {
     let help = "add one: [step.hello], and below it: run = \"echo hello\"";
-    Mistake::new(0..0, "this workflow has no steps", "no [step.…] in this file").help(help)
+    Diagnostic::new(0..0, "this workflow has no steps", "no [step.…] in this file").help(help)
 }
 
-fn too_many(key: &Key) -> Mistake {
+fn too_many(key: &Key) -> Diagnostic {
     let message = format!("this workflow has more than {} steps", limits::STEPS);
-    Mistake::new(key.span.clone(), message, "one too many")
+    let help = "split it into several workflows";
+    Diagnostic::new(key.span.clone(), message, "one too many").help(help)
 }
 
-/// Step names stand in `{step.key}`, in `run/step@attempt` and in the names of log files.
-fn check_name(key: &Key, notes: &Notes) {
+/// Checks the name of a step, which is part of `{step.key}`, of `run/step@attempt` and of the names of log
+/// files.
+fn check_name(key: &Key, diagnostics: &Diagnostics) {
     let name = key.as_str();
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     let begins = name.starts_with(|c: char| c.is_alphanumeric() || c == '_');
     if !begins || !name.chars().all(plain) {
         let message = format!("`{name}` cannot be the name of a step");
         let help = "use letters, digits, - and _, such as build-all";
-        notes.mistake(Mistake::new(key.span.clone(), message, "not a name").help(help));
+        diagnostics.error(Diagnostic::new(key.span.clone(), message, "invalid name").help(help));
     }
 }

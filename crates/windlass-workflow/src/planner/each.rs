@@ -1,35 +1,35 @@
-//! What an `each` stands for: every combination of its lists, without those that `exclude` matches,
-//! and with those that `include` adds.
+//! Expands `each`: every combination of its values, without those that `exclude` matches, and with those
+//! that `include` adds.
 
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::fixed::EachTexts;
+use super::literals::EachValueReader;
 use super::values::is_identifier;
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
 use crate::file::{EachTable, Scalar};
 use crate::limits;
-use crate::mistake::Mistake;
-use crate::notes::Notes;
+use crate::spanned::{Entries, Key, Spanned};
 use crate::variable::BUILT_IN;
-use crate::written::{Entries, Key, Written};
 
 /// Expands the `each` of one step.
-pub(super) struct Each<'a> {
+pub(super) struct EachExpander<'a> {
     pub(super) step: &'a str,
-    pub(super) texts: &'a EachTexts<'a>,
-    pub(super) notes: &'a Notes,
+    pub(super) values: &'a EachValueReader<'a>,
+    pub(super) diagnostics: &'a Diagnostics,
 }
 
-type Values = Vec<(String, Vec<String>)>;
+type VariableValues = Vec<(String, Vec<String>)>;
 
-impl Each<'_> {
-    /// The names of the variables, and their values for each step.
+impl EachExpander<'_> {
+    /// Returns the names of the variables, and the combinations of their values.
     pub(super) fn expand(
         &self,
         table: &EachTable,
         span: Range<usize>,
     ) -> (Vec<String>, Vec<Vec<String>>) {
-        let told = self.notes.count();
+        let errors_before = self.diagnostics.error_count();
         let values = self.values(table);
         let mut names: Vec<String> = values.iter().map(|(name, _)| name.clone()).collect();
         let product: usize =
@@ -42,31 +42,46 @@ impl Each<'_> {
         let mut combinations = if values.is_empty() { Vec::new() } else { product_of(&values) };
         combinations.retain(|combination| !excluded.iter().any(|rule| matches(rule, combination)));
         self.include(table, &mut names, &mut combinations);
+        self.check_names(&combinations, &span);
         if combinations.len() > limits::EACH_STEPS {
             self.too_many(combinations.len(), span);
-        } else if combinations.is_empty() && self.notes.count() == told && is_readable(table) {
+        } else if combinations.is_empty()
+            && self.diagnostics.error_count() == errors_before
+            && is_deserialized(table)
+        {
             let message = format!("the `each` of step `{}` leaves nothing to run", self.step);
             let help = "give it a list of values, or leave out an `exclude`";
-            self.notes.mistake(Mistake::new(span, message, "an empty `each`").help(help));
+            self.diagnostics.error(Diagnostic::new(span, message, "an empty `each`").help(help));
         }
         (names, combinations)
     }
 
-    fn too_many(&self, count: usize, span: Range<usize>) {
-        let message = format!("the `each` of step `{}` stands for {count} steps", self.step);
-        let help = format!("an `each` stands for at most {} steps", limits::EACH_STEPS);
-        self.notes.mistake(Mistake::new(span, message, "too many").help(help));
+    /// Reports two combinations with the same name, which values with commas can have.
+    fn check_names(&self, combinations: &[Vec<String>], span: &Range<usize>) {
+        let mut seen = HashSet::new();
+        let mut names = combinations.iter().map(|combination| combination.join(","));
+        let Some(name) = names.find(|name| !seen.insert(name.clone())) else { return };
+        let message = format!("step `{}`: two combinations have the name `{0}[{name}]`", self.step);
+        let help = "a step's name has commas between the values; use values without commas";
+        let error = Diagnostic::new(span.clone(), message, "the same name twice");
+        self.diagnostics.error(error.help(help));
     }
 
-    fn values(&self, table: &EachTable) -> Values {
+    fn too_many(&self, count: usize, span: Range<usize>) {
+        let message = format!("the `each` of step `{}` expands to {count} steps", self.step);
+        let help = format!("an `each` expands to at most {} steps", limits::EACH_STEPS);
+        self.diagnostics.error(Diagnostic::new(span, message, "too many").help(help));
+    }
+
+    fn values(&self, table: &EachTable) -> VariableValues {
         let mut all = Vec::new();
         for (key, list) in &table.variables.0 {
             self.check_variable(key);
-            let Some((list, span)) = list.placed() else { continue };
+            let Some((list, span)) = list.with_span() else { continue };
             if list.is_empty() {
                 let message = format!("step `{}`: `{}` has no values", self.step, key.as_str());
                 let help = "an `each` needs at least one value for every variable";
-                self.notes.mistake(Mistake::new(span, message, "an empty list").help(help));
+                self.diagnostics.error(Diagnostic::new(span, message, "an empty list").help(help));
             }
             let texts = self.distinct(key, list);
             all.push((key.as_str().to_owned(), texts));
@@ -76,65 +91,91 @@ impl Each<'_> {
 
     fn check_variable(&self, key: &Key) {
         let name = key.as_str();
-        let taken = match name {
-            _ if self.texts.params.contains(name) => "is a parameter already",
-            _ if BUILT_IN.contains(&name) => "is known in every step already",
+        let problem = match name {
+            _ if self.values.params.contains(name) => "is a parameter already",
+            _ if BUILT_IN.contains(&name) => "is a built-in name",
             _ if !is_identifier(name) => "cannot be the name of a variable",
             _ => return,
         };
-        let message = format!("step `{}`: `{name}` {taken}", self.step);
+        let message = format!("step `{}`: `{name}` {problem}", self.step);
         let help = "use another name, of letters, digits and _";
-        let mistake = Mistake::new(key.span.clone(), message, "not a free name");
-        self.notes.mistake(mistake.help(help));
+        let error = Diagnostic::new(key.span.clone(), message, "invalid name");
+        self.diagnostics.error(error.help(help));
     }
 
-    fn distinct(&self, key: &Key, list: &[Written<Scalar>]) -> Vec<String> {
+    fn distinct(&self, key: &Key, list: &[Spanned<Scalar>]) -> Vec<String> {
         let mut seen = HashSet::new();
         let mut texts = Vec::new();
-        for (scalar, span) in list.iter().filter_map(Written::placed) {
-            let Some(text) = self.texts.read(scalar, &span, self.step) else { continue };
-            let wrong = if text.chars().any(char::is_control) {
-                Some(("has a value with a control character in it", "becomes part of a name"))
-            } else if !seen.insert(text.clone()) {
-                Some(("has the same value twice", "it stands there already"))
-            } else {
-                None
-            };
-            if let Some((wrong, label)) = wrong {
-                let message = format!("step `{}`: `{}` {wrong}", self.step, key.as_str());
-                let help = "every value names a step of its own; leave this one out or change it";
-                self.notes.mistake(Mistake::new(span, message, label).help(help));
-            } else {
+        for (scalar, span) in list.iter().filter_map(Spanned::with_span) {
+            let Some(text) = self.value(key.as_str(), scalar, &span) else { continue };
+            if seen.insert(text.clone()) {
                 texts.push(text);
+            } else {
+                let problem = "has the same value twice";
+                self.report_value(key.as_str(), problem, "already in the list", span);
             }
         }
         texts
     }
 
-    /// For each `exclude`, the value of each variable that it names.
-    fn excluded(&self, table: &EachTable, values: &Values) -> Vec<Vec<Option<String>>> {
-        let rules = table.exclude.value().into_iter().flatten();
-        rules.filter_map(|rule| self.rule(rule.placed()?.0, values)).collect()
+    /// Returns the text of a value of the variable `name`, or reports why it cannot be part of a
+    /// step's name.
+    fn value(&self, name: &str, scalar: &Scalar, span: &Range<usize>) -> Option<String> {
+        let text = self.values.read(scalar, span, self.step)?;
+        if text.chars().any(char::is_control) {
+            let problem = "has a value with a control character in it";
+            self.report_value(name, problem, "becomes part of a name", span.clone());
+            return None;
+        }
+        Some(text)
     }
 
-    fn rule(&self, rule: &Entries<Scalar>, values: &Values) -> Option<Vec<Option<String>>> {
+    fn report_value(&self, name: &str, problem: &str, label: &str, span: Range<usize>) {
+        let message = format!("step `{}`: `{name}` {problem}", self.step);
+        let help = "every value becomes part of a step's name; change or remove this one";
+        self.diagnostics.error(Diagnostic::new(span, message, label).help(help));
+    }
+
+    /// Returns, for each `exclude`, the value of each variable, or none for one that it does not name.
+    fn excluded(&self, table: &EachTable, values: &VariableValues) -> Vec<Vec<Option<String>>> {
+        let rules = table.exclude.value().into_iter().flatten();
+        rules.filter_map(|rule| self.rule(rule.with_span()?, values)).collect()
+    }
+
+    fn rule(
+        &self,
+        (rule, span): (&Entries<Scalar>, Range<usize>),
+        values: &VariableValues,
+    ) -> Option<Vec<Option<String>>> {
+        if rule.0.is_empty() {
+            let message = format!("step `{}`: an `exclude` names no variable", self.step);
+            let help = "name the values to leave out, or remove it";
+            self.diagnostics.error(Diagnostic::new(span, message, "excludes nothing").help(help));
+            return None;
+        }
         let mut wanted = vec![None; values.len()];
-        let mut whole = !rule.0.is_empty();
+        let mut whole = true;
         for (key, scalar, span) in rule.iter() {
             let name = key.as_str();
-            let Some(text) = self.texts.read(scalar, &span, self.step) else {
+            let Some(text) = self.values.read(scalar, &span, self.step) else {
                 whole = false;
                 continue;
             };
-            let place = values.iter().position(|(known, _)| known == name);
-            match place {
-                Some(place) if values[place].1.contains(&text) => wanted[place] = Some(text),
-                Some(place) => {
-                    self.no_value(name, &text, &values[place].1, span);
+            let position = values.iter().position(|(known, _)| known == name);
+            match position {
+                Some(position) if values[position].1.contains(&text) => {
+                    wanted[position] = Some(text);
+                }
+                Some(position) => {
+                    self.unknown_value(name, &text, &values[position].1, span);
                     whole = false;
                 }
                 None => {
-                    self.no_variable(key, "exclude", values.iter().map(|(name, _)| name.as_str()));
+                    self.unknown_variable(
+                        key,
+                        "exclude",
+                        values.iter().map(|(name, _)| name.as_str()),
+                    );
                     whole = false;
                 }
             }
@@ -142,23 +183,25 @@ impl Each<'_> {
         whole.then_some(wanted)
     }
 
-    fn no_value(&self, name: &str, text: &str, known: &[String], span: Range<usize>) {
+    fn unknown_value(&self, name: &str, text: &str, known: &[String], span: Range<usize>) {
         let message =
-            format!("step `{}`: `exclude` names a value of `{name}` that is not there", self.step);
-        let help = self.notes.suggest(text, known.iter().map(String::as_str));
+            format!("step `{}`: `exclude` names a value that `{name}` does not have", self.step);
+        let help = self.diagnostics.suggest(text, known.iter().map(String::as_str));
         let help = help.unwrap_or_else(|| format!("its values are {}", known.join(", ")));
-        self.notes.mistake(Mistake::new(span, message, "nothing to leave out").help(help));
+        self.diagnostics.error(Diagnostic::new(span, message, "no such value").help(help));
     }
 
-    fn no_variable<'k>(&self, key: &Key, word: &str, known: impl Iterator<Item = &'k str>) {
+    fn unknown_variable<'k>(&self, key: &Key, word: &str, known: impl Iterator<Item = &'k str>) {
         let name = key.as_str();
-        let message =
-            format!("step `{}`: `{word}` names `{name}`, which is no variable", self.step);
+        let message = format!(
+            "step `{}`: `{word}` names `{name}`, which is not a variable of this `each`",
+            self.step
+        );
         let known: Vec<_> = known.collect();
-        let help = self.notes.suggest(name, known.iter().copied());
+        let help = self.diagnostics.suggest(name, known.iter().copied());
         let help = help.unwrap_or_else(|| format!("the variables are {}", known.join(", ")));
-        let mistake = Mistake::new(key.span.clone(), message, "no such variable");
-        self.notes.mistake(mistake.help(help));
+        let error = Diagnostic::new(key.span.clone(), message, "no such variable");
+        self.diagnostics.error(error.help(help));
     }
 
     fn include(
@@ -169,16 +212,19 @@ impl Each<'_> {
     ) {
         let mut seen: HashSet<Vec<String>> = combinations.iter().cloned().collect();
         let entries = table.include.value().into_iter().flatten();
-        for (entry, span) in entries.filter_map(Written::placed) {
+        for (entry, span) in entries.filter_map(Spanned::with_span) {
             if names.is_empty() {
                 *names = entry.0.iter().map(|(key, _)| key.as_str().to_owned()).collect();
                 entry.0.iter().for_each(|(key, _)| self.check_variable(key));
             }
             let Some(combination) = self.combination(entry, names, span.clone()) else { continue };
             if !seen.insert(combination.clone()) {
-                let message = format!("step `{}`: `include` adds what is there already", self.step);
-                let help = "leave it out";
-                self.notes.mistake(Mistake::new(span, message, "there already").help(help));
+                let message = format!(
+                    "step `{}`: `include` adds a combination that exists already",
+                    self.step
+                );
+                let help = "remove it";
+                self.diagnostics.error(Diagnostic::new(span, message, "duplicate").help(help));
                 continue;
             }
             combinations.push(combination);
@@ -194,36 +240,36 @@ impl Each<'_> {
         let known = || names.iter().map(String::as_str);
         let strange = entry.0.iter().find(|(key, _)| !known().any(|name| name == key.as_str()));
         if let Some((key, _)) = strange {
-            self.no_variable(key, "include", known());
+            self.unknown_variable(key, "include", known());
             return None;
         }
         let value = |name: &String| {
             let found = entry.iter().find(|(key, ..)| key.as_str() == name);
-            let text = |(_, scalar, span): (_, _, _)| self.texts.read(scalar, &span, self.step);
-            // One that cannot be read has been told already.
+            let text = |(_, scalar, span): (_, _, _)| self.value(name, scalar, &span);
+            // A value that cannot be part of a name has been reported already.
             found.map(text).map(Option::unwrap_or_default).ok_or_else(|| name.clone())
         };
         match names.iter().map(value).collect::<Result<Vec<_>, _>>() {
             Ok(combination) => Some(combination),
             Err(missing) => {
                 let message =
-                    format!("step `{}`: an `include` does not give `{missing}`", self.step);
-                let help = format!("each one gives every variable: {}", names.join(", "));
-                self.notes.mistake(Mistake::new(span, message, "not complete").help(help));
+                    format!("step `{}`: an `include` does not set `{missing}`", self.step);
+                let help = format!("an `include` sets every variable: {}", names.join(", "));
+                self.diagnostics.error(Diagnostic::new(span, message, "incomplete").help(help));
                 None
             }
         }
     }
 }
 
-/// Whether every value could be read; one that could not has been told already.
-fn is_readable(table: &EachTable) -> bool {
-    let whole = |list: &Vec<Written<Scalar>>| list.iter().all(|value| value.value.is_some());
+/// Returns whether every value could be deserialized; one that could not has been reported already.
+fn is_deserialized(table: &EachTable) -> bool {
+    let whole = |list: &Vec<Spanned<Scalar>>| list.iter().all(|value| value.value.is_some());
     table.variables.0.iter().all(|(_, list)| list.value.as_ref().is_some_and(whole))
 }
 
-/// Every combination, the last variable changing fastest.
-fn product_of(values: &Values) -> Vec<Vec<String>> {
+/// Returns every combination; the last variable changes fastest.
+fn product_of(values: &VariableValues) -> Vec<Vec<String>> {
     let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
     for (_, list) in values {
         let longer = |head: &Vec<String>| {

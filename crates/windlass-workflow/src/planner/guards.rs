@@ -1,23 +1,28 @@
-//! Guards: read once each, with what their users know.
+//! Plans the guards. Every step that names a guard must have the variables in the guard's texts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::declared::Declared;
-use super::texts::{OutputUse, Scope, Texts, Unknown};
+use super::declared::DeclaredSteps;
+use super::scope::NameScope;
+use super::texts::{OutputReference, TextReader, UnknownName};
 use super::times::some_time;
 use super::values::{names, script};
+use crate::diagnostic::Diagnostic;
 use crate::event::{EventPattern, EventPatternError};
 use crate::file::{File, GuardRetryTable, GuardTable};
 use crate::guard::{Guard, GuardAction, GuardRetry};
-use crate::mistake::Mistake;
 use crate::script::{Script, Shell};
 use crate::shell::ShellText;
-use crate::template::{Part, Template};
+use crate::spanned::{Field, Key};
+use crate::template::{Template, TemplatePart};
 use crate::variable::Variable;
-use crate::written::{Given, Key};
 
-pub(super) fn guards(file: &File, texts: &Texts<'_>, declared: &Declared<'_>) -> Vec<Guard> {
+pub(super) fn guards(
+    file: &File,
+    texts: &TextReader<'_>,
+    declared: &DeclaredSteps<'_>,
+) -> Vec<Guard> {
     let users = users(declared);
     let mut guards = Vec::new();
     for (key, table, span) in file.guard.entries() {
@@ -28,27 +33,29 @@ pub(super) fn guards(file: &File, texts: &Texts<'_>, declared: &Declared<'_>) ->
     guards
 }
 
-/// A declared step that waits for a guard.
+/// A declared step that names a guard.
 #[derive(Clone, Copy)]
-struct User {
+struct GuardUser {
     step: usize,
-    /// Whether it may refer to what the step itself has written.
-    moment: Moment,
+    phase: GuardPhase,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Moment {
+enum GuardPhase {
+    /// In `guard`: before the step runs.
     Before,
+    /// In `ensure`: after it has run, so that the guard may refer to the step's own outputs.
     After,
 }
 
-fn users<'f>(declared: &Declared<'f>) -> BTreeMap<&'f str, Vec<User>> {
+fn users<'f>(declared: &DeclaredSteps<'f>) -> BTreeMap<&'f str, Vec<GuardUser>> {
     let mut users: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (step, declared) in declared.steps.iter().enumerate() {
-        let before = names(&declared.table.guard).into_iter().map(|name| (name, Moment::Before));
-        let after = names(&declared.table.ensure).into_iter().map(|name| (name, Moment::After));
-        for ((name, _), moment) in before.chain(after) {
-            users.entry(name).or_default().push(User { step, moment });
+        let before =
+            names(&declared.table.guard).into_iter().map(|name| (name, GuardPhase::Before));
+        let after = names(&declared.table.ensure).into_iter().map(|name| (name, GuardPhase::After));
+        for ((name, _), phase) in before.chain(after) {
+            users.entry(name).or_default().push(GuardUser { step, phase });
         }
     }
     users
@@ -56,21 +63,21 @@ fn users<'f>(declared: &Declared<'f>) -> BTreeMap<&'f str, Vec<User>> {
 
 struct GuardReader<'a> {
     key: &'a Key,
-    texts: &'a Texts<'a>,
-    declared: &'a Declared<'a>,
-    users: &'a [User],
+    texts: &'a TextReader<'a>,
+    declared: &'a DeclaredSteps<'a>,
+    users: &'a [GuardUser],
 }
 
 impl GuardReader<'_> {
     fn guard(&self, table: &GuardTable, span: Range<usize>) -> Guard {
-        let place = |key: &str| format!("{}: `{key}`", self.owner());
+        let subject = |key: &str| format!("{}: `{key}`", self.owner());
         self.check_on_timeout(table);
         Guard {
             name: self.key.as_str().to_owned(),
             condition: self.condition(table, span),
             wake_on: self.wake_on(table),
-            retry: table.retry.placed().and_then(|(table, span)| self.retry(table, span)),
-            timeout: some_time(&table.timeout, &place("timeout"), self.texts.notes),
+            retry: table.retry.with_span().and_then(|(table, span)| self.retry(table, span)),
+            timeout: some_time(&table.timeout, &subject("timeout"), self.texts.diagnostics),
             on_timeout: table.on_timeout.value().copied().unwrap_or_default(),
         }
     }
@@ -82,35 +89,36 @@ impl GuardReader<'_> {
     fn condition(&self, table: &GuardTable, span: Range<usize>) -> Script {
         let empty = || {
             let text =
-                ShellText { text: String::new(), written: String::new(), variables: Vec::new() };
+                ShellText { text: String::new(), source: String::new(), variables: Vec::new() };
             Script { shell: Shell::default(), text }
         };
-        let notes = self.texts.notes;
+        let diagnostics = self.texts.diagnostics;
         let help = "write a command that exits with 0 once the step may go on";
-        if !table.condition.is_given() {
+        if !table.condition.is_present() {
             let message = format!("{} has no `condition`", self.owner());
-            notes.mistake(Mistake::new(span, message, "not complete").help(help));
+            diagnostics.error(Diagnostic::new(span, message, "incomplete").help(help));
         }
-        let Some((text, span)) = table.condition.placed() else { return empty() };
+        let Some((text, span)) = table.condition.with_span() else { return empty() };
         if text.trim().is_empty() {
             let message = format!("{} has an empty `condition`", self.owner());
-            notes.mistake(Mistake::new(span.clone(), message, "nothing to check").help(help));
+            diagnostics
+                .error(Diagnostic::new(span.clone(), message, "nothing to check").help(help));
         }
         let each = self.each();
-        let scope = Scope::guard(self.owner(), &each);
+        let scope = NameScope::guard(self.owner(), &each);
         let read = script(text, span.clone(), &scope, &Shell::default(), self.texts);
         let read = read.unwrap_or_else(empty);
         read.text.variables.iter().for_each(|variable| self.check_users(variable, &span));
         read
     }
 
-    /// The `each` variables of all the steps that use it.
+    /// Returns the `each` variables of all steps that use the guard.
     fn each(&self) -> BTreeSet<String> {
         let steps = self.users.iter().map(|user| &self.declared.steps[user.step]);
         steps.flat_map(|step| step.each.iter().cloned()).collect()
     }
 
-    /// Whether every user knows a variable of the guard's text.
+    /// Checks that every step that uses the guard has a variable.
     fn check_users(&self, variable: &Variable, span: &Range<usize>) {
         for user in self.users {
             let step = &self.declared.steps[user.step];
@@ -123,15 +131,19 @@ impl GuardReader<'_> {
                     );
                     let help =
                         format!("every step that names this guard needs `{name}` in its `each`");
-                    let mistake = Mistake::new(span.clone(), message, "not known to every user");
-                    self.texts.notes.mistake(mistake.help(help));
+                    let error = Diagnostic::new(
+                        span.clone(),
+                        message,
+                        "not known in every step that uses it",
+                    );
+                    self.texts.diagnostics.error(error.help(help));
                 }
                 Variable::Output { step: source, key } => {
-                    let source = self.declared.place(source).expect("it was looked up");
-                    let own = source == user.step && user.moment == Moment::After;
+                    let source = self.declared.position(source).expect("it was looked up");
+                    let own = source == user.step && user.phase == GuardPhase::After;
                     if !own {
                         let (key, span) = (key.clone(), span.clone());
-                        let output = OutputUse { user: user.step, source, key, span };
+                        let output = OutputReference { user: user.step, source, key, span };
                         self.texts.outputs.borrow_mut().push(output);
                     }
                 }
@@ -142,10 +154,10 @@ impl GuardReader<'_> {
 
     fn wake_on(&self, table: &GuardTable) -> Vec<Template> {
         let each = self.each();
-        let scope = Scope::guard(self.owner(), &each);
+        let scope = NameScope::guard(self.owner(), &each);
         let mut patterns = Vec::new();
         for (text, span) in names(&table.wake_on) {
-            let pattern = self.texts.template(text, &span, &scope, Unknown::Refuse);
+            let pattern = self.texts.template(text, &span, &scope, UnknownName::Reject);
             pattern.variables().for_each(|variable| self.check_users(variable, &span));
             self.check_pattern(&pattern, span);
             patterns.push(pattern);
@@ -153,11 +165,11 @@ impl GuardReader<'_> {
         patterns
     }
 
-    /// Whether it is a pattern of events, whatever its variables stand for.
+    /// Checks that a template is a pattern of events, with any values for its variables.
     fn check_pattern(&self, pattern: &Template, span: Range<usize>) {
-        let part = |part: &Part| match part {
-            Part::Text(text) | Part::Braced(text) => text.clone(),
-            Part::Variable(variable) => variable.environment_name(),
+        let part = |part: &TemplatePart| match part {
+            TemplatePart::Text(text) | TemplatePart::Escaped(text) => text.clone(),
+            TemplatePart::Variable(variable) => variable.environment_name(),
         };
         let sample: String = pattern.parts().iter().map(part).collect();
         let Err(error) = sample.parse::<EventPattern>() else { return };
@@ -167,47 +179,49 @@ impl GuardReader<'_> {
                 "write names between single colons, such as \"build:web:done\"",
             ),
             EventPatternError::PartialStar { .. } => (
-                "has a `*` beside other characters",
-                "`*` stands for a whole segment, as in \"build:*:done\"",
+                "has a `*` next to other characters",
+                "`*` matches a whole segment, as in \"build:*:done\"",
             ),
             EventPatternError::InnerDoubleStar { .. } => (
-                "has `**` before its end",
-                "`**` stands for all that follows, as in \"build:**\"; `*` for one segment",
+                "has a `**` that is not the last segment",
+                "`**` matches all that follows, as in \"build:**\"; `*` matches one segment",
             ),
         };
-        let message = format!("{}: the event \"{pattern}\" {message}", self.owner());
-        self.texts.notes.mistake(Mistake::new(span, message, "not an event").help(help));
+        let message = format!("{}: the pattern \"{pattern}\" {message}", self.owner());
+        self.texts
+            .diagnostics
+            .error(Diagnostic::new(span, message, "not a pattern of events").help(help));
     }
 
     fn retry(&self, table: &GuardRetryTable, span: Range<usize>) -> Option<GuardRetry> {
         let owner = self.owner();
-        let missing = |given: bool, key: &str| {
-            if !given {
+        let missing = |present: bool, key: &str| {
+            if !present {
                 let message = format!("{owner}: its `retry` has no `{key}`");
                 let help = "say both: retry = { max = 3, interval = \"10s\" }";
-                let mistake = Mistake::new(span.clone(), message, "not complete");
-                self.texts.notes.mistake(mistake.help(help));
+                let error = Diagnostic::new(span.clone(), message, "incomplete");
+                self.texts.diagnostics.error(error.help(help));
             }
         };
-        missing(table.max.is_given(), "max");
-        missing(table.interval.is_given(), "interval");
-        let place = format!("{owner}: `retry.interval`");
-        let interval = some_time(&table.interval, &place, self.texts.notes);
+        missing(table.max.is_present(), "max");
+        missing(table.interval.is_present(), "interval");
+        let subject = format!("{owner}: `retry.interval`");
+        let interval = some_time(&table.interval, &subject, self.texts.diagnostics);
         Some(GuardRetry { max: *table.max.value()?, interval: interval? })
     }
 
-    /// What to do at a timeout that never comes is probably not meant.
+    /// Warns of an `on_timeout` that has no effect because the guard never times out.
     fn check_on_timeout(&self, table: &GuardTable) {
-        let Some((action, span)) = table.on_timeout.placed() else { return };
-        let never = !table.timeout.is_given() && !is_bounded(&table.retry);
+        let Some((action, span)) = table.on_timeout.with_span() else { return };
+        let never = !table.timeout.is_present() && !is_bounded(&table.retry);
         if never && *action != GuardAction::Block {
             let message = format!("{} never times out", self.owner());
             let help = "add a `timeout`, or a `retry` with `max`";
-            self.texts.notes.warn(Mistake::new(span, message, "has no effect").help(help));
+            self.texts.diagnostics.warn(Diagnostic::new(span, message, "has no effect").help(help));
         }
     }
 }
 
-fn is_bounded(retry: &Given<GuardRetryTable>) -> bool {
-    retry.value().is_some_and(|retry| retry.max.is_given())
+fn is_bounded(retry: &Field<GuardRetryTable>) -> bool {
+    retry.value().is_some_and(|retry| retry.max.is_present())
 }

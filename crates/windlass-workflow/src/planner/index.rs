@@ -1,4 +1,6 @@
-//! What steps may refer to by name: resources, semaphores, guards.
+//! The resources, semaphores and guards of a file, by name.
+//!
+//! Checks what a step uses against what there is.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -6,125 +8,131 @@ use std::ops::Range;
 use windlass_core::{Amount, ResourceCost};
 
 use super::amounts::amount;
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
 use crate::file::Quantity;
 use crate::guard::Guard;
-use crate::mistake::Mistake;
-use crate::notes::Notes;
 use crate::resource::{Resource, ResourceKind, Semaphore};
 use crate::size::size_text;
-use crate::written::{Entries, Given, Key};
+use crate::spanned::{Entries, Field, Key};
 
-/// What steps may refer to.
-pub(super) struct Known<'a> {
-    pub(super) resources: &'a [Resource],
-    pub(super) semaphores: &'a [Semaphore],
-    pub(super) guards: &'a [Guard],
-}
-
-/// Where each name is.
-pub(super) struct Index<'a> {
+pub(super) struct NameIndex<'a> {
     resources: HashMap<&'a str, &'a Resource>,
+    /// Each semaphore with its index in the plan.
     pub(super) semaphores: HashMap<&'a str, (usize, &'a Semaphore)>,
+    /// The index of each guard in the plan.
     pub(super) guards: HashMap<&'a str, usize>,
 }
 
-impl<'a> Index<'a> {
-    pub(super) fn new(known: &Known<'a>) -> Self {
-        let semaphores = known.semaphores.iter().enumerate();
-        let guards = known.guards.iter().enumerate();
+impl<'a> NameIndex<'a> {
+    pub(super) fn new(
+        resources: &'a [Resource],
+        semaphores: &'a [Semaphore],
+        guards: &'a [Guard],
+    ) -> Self {
+        let semaphores = semaphores.iter().enumerate();
+        let guards = guards.iter().enumerate();
         Self {
-            resources: known.resources.iter().map(|r| (r.name.as_str(), r)).collect(),
-            semaphores: semaphores.map(|(at, s)| (s.name.as_str(), (at, s))).collect(),
-            guards: guards.map(|(at, guard)| (guard.name.as_str(), at)).collect(),
+            resources: resources.iter().map(|r| (r.name.as_str(), r)).collect(),
+            semaphores: semaphores.map(|(index, s)| (s.name.as_str(), (index, s))).collect(),
+            guards: guards.map(|(index, guard)| (guard.name.as_str(), index)).collect(),
         }
     }
 
-    /// What a table of amounts asks for, added to `cost`.
+    /// Returns `cost` with the amounts of a `use` table added or replaced.
     pub(super) fn uses(
         &self,
-        written: &Given<Entries<Quantity>>,
+        field: &Field<Entries<Quantity>>,
         owner: &str,
-        notes: &Notes,
+        diagnostics: &Diagnostics,
         mut cost: ResourceCost,
     ) -> ResourceCost {
-        for (key, quantity, span) in written.entries() {
+        for (key, quantity, span) in field.entries() {
             let name = key.as_str();
-            let place = format!("{owner}: `use.{name}`");
-            let Some(wanted) = amount(quantity, span.clone(), &place, notes) else { continue };
-            let request = Request { owner, quantity, wanted };
+            let subject = format!("{owner}: `use.{name}`");
+            let Some(amount) = amount(quantity, span.clone(), &subject, diagnostics) else {
+                continue;
+            };
+            let usage = ResourceUse { owner, quantity, amount };
             match self.resources.get(name) {
-                None => notes.mistake(self.no_resource(&request, key, notes)),
+                None => diagnostics.error(self.unknown_resource(&usage, key, diagnostics)),
                 Some(resource) => {
-                    if let Some(mistake) = request.never_fits(resource, span) {
-                        notes.mistake(mistake);
+                    if let Some(error) = usage.never_fits(resource, span) {
+                        diagnostics.error(error);
                     }
                 }
             }
-            cost = cost.with(name, wanted);
+            cost = cost.with(name, amount);
         }
         cost
     }
 
-    fn no_resource(&self, request: &Request<'_>, key: &Key, notes: &Notes) -> Mistake {
+    fn unknown_resource(
+        &self,
+        usage: &ResourceUse<'_>,
+        key: &Key,
+        diagnostics: &Diagnostics,
+    ) -> Diagnostic {
         let name = key.as_str();
-        let message = format!("{} uses `{name}`, which is not declared", request.owner);
-        let help = notes.suggest(name, self.resources.keys().copied());
+        let message = format!("{} uses `{name}`, which is not declared", usage.owner);
+        let help = diagnostics.suggest(name, self.resources.keys().copied());
         let help = help.unwrap_or_else(|| {
-            let amount = request.written();
+            let amount = usage.in_toml();
             format!("say how much there is, under [resource]: {name} = {amount}, or more")
         });
-        Mistake::new(key.span.clone(), message, "no such resource").help(help)
+        Diagnostic::new(key.span.clone(), message, "no such resource").help(help)
     }
 }
 
-/// What somebody asks for.
-struct Request<'a> {
+/// The amount of one resource that a step uses.
+struct ResourceUse<'a> {
     owner: &'a str,
     quantity: &'a Quantity,
-    wanted: Amount,
+    amount: Amount,
 }
 
-impl Request<'_> {
-    /// As it could be written in the file.
-    fn written(&self) -> String {
+impl ResourceUse<'_> {
+    /// Returns the amount as TOML.
+    fn in_toml(&self) -> String {
         match self.quantity {
             Quantity::Text(text) => format!("{text:?}"),
-            _ => self.wanted.to_string(),
+            _ => self.amount.to_string(),
         }
     }
 
-    /// An amount in the units of the request.
-    fn shown(&self, amount: Amount) -> String {
+    /// Formats an amount as a size if the file writes this one as a size.
+    fn formatted(&self, amount: Amount) -> String {
         match self.quantity {
             Quantity::Text(_) => size_text(amount),
             _ => amount.to_string(),
         }
     }
 
-    fn never_fits(&self, resource: &Resource, span: Range<usize>) -> Option<Mistake> {
+    fn never_fits(&self, resource: &Resource, span: Range<usize>) -> Option<Diagnostic> {
         let (owner, name) = (self.owner, &resource.name);
-        let wanted = self.shown(self.wanted);
-        let whole = self.wanted.steps().is_multiple_of(Amount::from(1).steps());
+        let amount = self.formatted(self.amount);
+        let whole = self.amount.steps().is_multiple_of(Amount::from(1).steps());
         if !whole && !matches!(resource.kind, ResourceKind::Count(_)) {
-            let message = format!("{owner} uses {wanted} of `{name}`, which comes in whole pieces");
+            let message =
+                format!("{owner} uses {amount} of `{name}`, which is counted in whole numbers");
             let help = "write a whole number";
-            return Some(Mistake::new(span, message, "not a whole number").help(help));
+            return Some(Diagnostic::new(span, message, "not a whole number").help(help));
         }
-        let most = resource.kind.most();
-        if self.wanted <= most {
+        let capacity = resource.kind.capacity();
+        if self.amount <= capacity {
             return None;
         }
-        let most = self.shown(most);
+        let capacity = self.formatted(capacity);
         let (message, help) = match &resource.kind {
             ResourceKind::Rate { rate, .. } => (
-                format!("{owner} uses {wanted} of `{name}` at once, and its burst is {most}"),
-                format!("raise it: {name} = {{ rate = \"{rate}\", burst = {wanted} }}"),
+                format!("{owner} uses {amount} of `{name}` at once, but its burst is {capacity}"),
+                format!("raise it: {name} = {{ rate = \"{rate}\", burst = {amount} }}"),
             ),
             _ => (
-                format!("{owner} uses {wanted} of `{name}`, and there is only {most}"),
+                format!("{owner} uses {amount} of `{name}`, but there is only {capacity}"),
                 "it could never start; use less, or raise the limit under [resource]".to_owned(),
             ),
         };
-        Some(Mistake::new(span, message, "more than there is").help(help))
+        Some(Diagnostic::new(span, message, "too much").help(help))
     }
 }

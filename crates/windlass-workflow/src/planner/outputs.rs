@@ -1,58 +1,58 @@
-//! Whether every `{step.key}` comes from a step that is upstream.
+//! Checks that every `{step.key}` refers to a step that is upstream.
 //!
-//! Most are from a step that is waited for directly. The rest are answered many at a time: a bit
-//! per source goes down the edges in order, so that 64 sources cost one look at every edge.
+//! Most refer to a direct dependency. The others are checked 64 sources at a time: one bit per source is
+//! propagated along the edges in topological order, so a batch costs one look at every edge.
 
 use std::collections::HashMap;
 
-use super::declared::Declared;
-use super::texts::{OutputUse, Texts};
-use crate::mistake::Mistake;
+use super::declared::DeclaredSteps;
+use super::texts::{OutputReference, TextReader};
+use crate::diagnostic::Diagnostic;
 
 pub(super) fn check(
-    texts: &Texts<'_>,
-    declared: &Declared<'_>,
+    texts: &TextReader<'_>,
+    declared: &DeclaredSteps<'_>,
     sources: &[Vec<usize>],
     order: &[usize],
 ) {
-    let uses = texts.outputs.borrow();
-    let direct = |output: &&OutputUse| {
+    let references = texts.outputs.borrow();
+    let is_direct = |output: &&OutputReference| {
         let source = declared.steps[output.source].first;
-        declared.steps[output.user].places().all(|place| sources[place].contains(&source))
+        declared.steps[output.user].indices().all(|index| sources[index].contains(&source))
     };
-    let mut far: HashMap<usize, Vec<&OutputUse>> = HashMap::new();
-    for output in uses.iter().filter(|output| !direct(output)) {
-        far.entry(output.source).or_default().push(output);
+    let mut indirect: HashMap<usize, Vec<&OutputReference>> = HashMap::new();
+    for output in references.iter().filter(|output| !is_direct(output)) {
+        indirect.entry(output.source).or_default().push(output);
     }
-    let far: Vec<_> = far.into_iter().collect();
-    for batch in far.chunks(64) {
+    let indirect: Vec<_> = indirect.into_iter().collect();
+    for batch in indirect.chunks(64) {
         let firsts: Vec<_> =
             batch.iter().map(|(source, _)| declared.steps[*source].first).collect();
-        let below = below(&firsts, sources, order);
-        for (bit, (_, uses)) in batch.iter().enumerate() {
-            for output in uses {
-                let mut places = declared.steps[output.user].places();
-                if !places.all(|place| below[place] >> bit & 1 == 1) {
-                    texts.notes.mistake(not_upstream(output, declared));
+        let upstream = upstream_bits(&firsts, sources, order);
+        for (bit, (_, references)) in batch.iter().enumerate() {
+            for output in references {
+                let mut indices = declared.steps[output.user].indices();
+                if !indices.all(|index| upstream[index] >> bit & 1 == 1) {
+                    texts.diagnostics.error(not_upstream(output, declared));
                 }
             }
         }
     }
 }
 
-/// For each place, which of at most 64 others it comes after.
-fn below(firsts: &[usize], sources: &[Vec<usize>], order: &[usize]) -> Vec<u64> {
-    let own = firsts.iter().enumerate().map(|(bit, &place)| (place, 1_u64 << bit));
+/// Returns, for each step, a bit for each of at most 64 `candidates` that is upstream of it.
+fn upstream_bits(candidates: &[usize], sources: &[Vec<usize>], order: &[usize]) -> Vec<u64> {
+    let own = candidates.iter().enumerate().map(|(bit, &index)| (index, 1_u64 << bit));
     let own: HashMap<usize, u64> = own.collect();
-    let mut below = vec![0_u64; sources.len()];
-    for &place in order {
-        let reached = |&source: &usize| below[source] | own.get(&source).copied().unwrap_or(0);
-        below[place] = sources[place].iter().map(reached).fold(0, |all, bits| all | bits);
+    let mut upstream = vec![0_u64; sources.len()];
+    for &index in order {
+        let bits = |&source: &usize| upstream[source] | own.get(&source).copied().unwrap_or(0);
+        upstream[index] = sources[index].iter().map(bits).fold(0, |all, bits| all | bits);
     }
-    below
+    upstream
 }
 
-fn not_upstream(output: &OutputUse, declared: &Declared<'_>) -> Mistake {
+fn not_upstream(output: &OutputReference, declared: &DeclaredSteps<'_>) -> Diagnostic {
     let user = declared.steps[output.user].key.as_str();
     let source = declared.steps[output.source].key.as_str();
     let key = &output.key;
@@ -67,5 +67,5 @@ fn not_upstream(output: &OutputUse, declared: &Declared<'_>) -> Mistake {
             format!("add `{source}` to the `after` of `{user}`"),
         )
     };
-    Mistake::new(output.span.clone(), message, "not there yet").help(help)
+    Diagnostic::new(output.span.clone(), message, "not available yet").help(help)
 }

@@ -1,20 +1,20 @@
-//! Parameters: their kinds, choices and defaults.
+//! Plans parameters: their types, choices and defaults.
 
 use std::ops::Range;
 
-use super::texts::Texts;
+use super::texts::TextReader;
 use super::values::{is_identifier, scalar_text};
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
 use crate::file::{File, ParamEntry, ParamTable, Scalar};
-use crate::mistake::Mistake;
-use crate::notes::Notes;
 use crate::param::{Param, ParamType};
+use crate::spanned::{Key, Spanned};
 use crate::variable::BUILT_IN;
-use crate::written::{Key, Written};
 
-pub(super) fn params(file: &File, notes: &Notes) -> Vec<Param> {
+pub(super) fn params(file: &File, diagnostics: &Diagnostics) -> Vec<Param> {
     let mut params = Vec::new();
     for (key, entry, span) in file.params.entries() {
-        check_name(key, notes);
+        check_name(key, diagnostics);
         params.push(match entry {
             ParamEntry::Default(scalar) => Param {
                 name: key.as_str().to_owned(),
@@ -23,29 +23,29 @@ pub(super) fn params(file: &File, notes: &Notes) -> Vec<Param> {
                 default: Some(scalar_text(scalar)),
                 description: None,
             },
-            ParamEntry::Table(table) => ParamReader { key, notes }.param(table, span),
+            ParamEntry::Table(table) => ParamReader { key, diagnostics }.param(table, span),
         });
     }
     params
 }
 
-/// Parameters that no text mentions; a step may still read the environment variable.
-pub(super) fn warn_unused(file: &File, texts: &Texts<'_>) {
+/// Warns of parameters that no text refers to, neither by name nor by environment variable.
+pub(super) fn warn_unused(file: &File, texts: &TextReader<'_>) {
     for (key, ..) in file.params.entries() {
         let name = key.as_str();
         let variable = format!("WINDLASS_PARAM_{name}");
         if !texts.uses_param(name) && !texts.mentions(&variable) {
             let message = format!("nothing in this file uses the parameter `{name}`");
-            let help = format!("write {{{name}}} where its value should stand, or leave it out");
-            texts.notes.lint(Mistake::new(key.span.clone(), message, "unused").help(help));
+            let help = format!("write {{{name}}} where its value belongs, or remove the parameter");
+            texts.diagnostics.lint(Diagnostic::new(key.span.clone(), message, "unused").help(help));
         }
     }
 }
 
-fn check_name(key: &Key, notes: &Notes) {
+fn check_name(key: &Key, diagnostics: &Diagnostics) {
     let name = key.as_str();
     let (message, help) = if BUILT_IN.contains(&name) {
-        let message = format!("`{name}` cannot be a parameter: it is known in every step already");
+        let message = format!("`{name}` cannot be a parameter: it is a built-in name");
         (message, "use another name")
     } else if !is_identifier(name) {
         let message = format!("`{name}` cannot be the name of a parameter");
@@ -53,7 +53,7 @@ fn check_name(key: &Key, notes: &Notes) {
     } else {
         return;
     };
-    notes.mistake(Mistake::new(key.span.clone(), message, "not a free name").help(help));
+    diagnostics.error(Diagnostic::new(key.span.clone(), message, "invalid name").help(help));
 }
 
 fn kind_of(scalar: &Scalar) -> ParamType {
@@ -67,22 +67,22 @@ fn kind_of(scalar: &Scalar) -> ParamType {
 
 struct ParamReader<'a> {
     key: &'a Key,
-    notes: &'a Notes,
+    diagnostics: &'a Diagnostics,
 }
 
 impl ParamReader<'_> {
     fn param(&self, table: &ParamTable, span: Range<usize>) -> Param {
         let choices = table.choices.value().map(Vec::as_slice).unwrap_or_default();
-        let given =
+        let sample =
             table.default.value().or_else(|| choices.first().and_then(|c| c.value.as_ref()));
         let kind = table.kind.value().copied();
-        let kind = kind.or(given.map(kind_of)).unwrap_or(ParamType::String);
+        let kind = kind.or(sample.map(kind_of)).unwrap_or(ParamType::String);
         if let (Some([]), false) = (table.choices.value().map(Vec::as_slice), span.is_empty()) {
             let message = format!("parameter `{}` has no choices", self.key.as_str());
             let help = "list the values it takes, or leave out `choices`";
-            self.notes.mistake(Mistake::new(span, message, "an empty list").help(help));
+            self.diagnostics.error(Diagnostic::new(span, message, "an empty list").help(help));
         }
-        let texts = choices.iter().filter_map(Written::placed);
+        let texts = choices.iter().filter_map(Spanned::with_span);
         let choices: Vec<_> =
             texts.filter_map(|(choice, span)| self.value(choice, kind, span)).collect();
         Param {
@@ -95,14 +95,14 @@ impl ParamReader<'_> {
     }
 
     fn default(&self, table: &ParamTable, kind: ParamType, choices: &[String]) -> Option<String> {
-        let (scalar, span) = table.default.placed()?;
+        let (scalar, span) = table.default.with_span()?;
         let default = self.value(scalar, kind, span.clone())?;
         if !choices.is_empty() && !choices.contains(&default) {
             let name = self.key.as_str();
             let message = format!("the default of parameter `{name}` is none of its choices");
-            let help = self.notes.suggest(&default, choices.iter().map(String::as_str));
+            let help = self.diagnostics.suggest(&default, choices.iter().map(String::as_str));
             let help = help.unwrap_or_else(|| format!("its choices are {}", choices.join(", ")));
-            self.notes.mistake(Mistake::new(span, message, "not a choice").help(help));
+            self.diagnostics.error(Diagnostic::new(span, message, "not a choice").help(help));
         }
         Some(default)
     }
@@ -114,8 +114,8 @@ impl ParamReader<'_> {
             let name = self.key.as_str();
             let message = format!("parameter `{name}` takes {kind}, and this is not one");
             let help = "set `type` to what it takes: string, integer, float or boolean";
-            let mistake = Mistake::new(span, message, format!("not {kind}"));
-            self.notes.mistake(mistake.help(help));
+            let error = Diagnostic::new(span, message, format!("not {kind}"));
+            self.diagnostics.error(error.help(help));
         }
         fits.then(|| scalar_text(scalar))
     }

@@ -1,4 +1,4 @@
-//! What steps share: resources of the run, semaphores of the machine.
+//! Plans resources and semaphores, and checks the names of semaphores and locks.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -8,41 +8,41 @@ use windlass_core::SLOTS;
 
 use super::amounts::amount;
 use super::times::any_time;
-use super::values::{check_env_name, is_identifier, scalar_text};
+use super::values::{check_env_name, is_identifier, scalar_text, too_large};
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
 use crate::file::{File, ResourceEntry, ResourceTable, SemaphoreTable};
-use crate::mistake::Mistake;
-use crate::notes::Notes;
 use crate::rate::{Rate, RateError};
 use crate::resource::{Resource, ResourceKind, SHORTEST_HEARTBEAT_TIMEOUT, Semaphore};
-use crate::written::{Key, Written};
+use crate::spanned::{Key, Spanned};
 
-pub(super) fn resources(file: &File, notes: &Notes) -> Vec<Resource> {
+pub(super) fn resources(file: &File, diagnostics: &Diagnostics) -> Vec<Resource> {
     let mut resources = Vec::new();
     for (key, entry, span) in file.resource.entries() {
         let name = key.as_str();
         if name == SLOTS {
             let message = format!("`{SLOTS}` cannot be the name of a resource");
             let help = "how many steps run at once is `concurrency`, at the top of the file";
-            let mistake = Mistake::new(key.span.clone(), message, "not a free name");
-            notes.mistake(mistake.help(help));
+            let error = Diagnostic::new(key.span.clone(), message, "invalid name");
+            diagnostics.error(error.help(help));
         }
         let kind = match entry {
             ResourceEntry::Quantity(quantity) => {
-                amount(quantity, span, &format!("resource `{name}`"), notes)
+                amount(quantity, span, &format!("resource `{name}`"), diagnostics)
                     .map(ResourceKind::Count)
             }
-            ResourceEntry::Table(table) => TableReader { name, notes }.kind(table, span),
+            ResourceEntry::Table(table) => ResourceReader { name, diagnostics }.kind(table, span),
         };
-        // One that cannot be read is kept, so that its users are not told it does not exist.
+        // A resource with an error is kept, so that steps that use it have no further error.
         let kind = kind.unwrap_or(ResourceKind::Count(windlass_core::Amount::MAX));
         resources.push(Resource { name: name.to_owned(), kind });
     }
-    check_variables(file, &resources, notes);
+    check_variables(file, &resources, diagnostics);
     resources
 }
 
-/// No two resources tell their items in the same variable, unless both name it.
-fn check_variables(file: &File, resources: &[Resource], notes: &Notes) {
+/// Checks that no two resources have the same default variable for their items.
+fn check_variables(file: &File, resources: &[Resource], diagnostics: &Diagnostics) {
     let mut seen: HashMap<String, &Resource> = HashMap::new();
     for (resource, (key, ..)) in resources.iter().zip(file.resource.entries()) {
         let Some(variable) = resource.variable() else { continue };
@@ -51,23 +51,23 @@ fn check_variables(file: &File, resources: &[Resource], notes: &Notes) {
             continue;
         }
         let message = format!(
-            "the resources `{}` and `{}` would tell their items in one variable, `{variable}`",
+            "the resources `{}` and `{}` would both use the variable `{variable}` for their items",
             other.name, resource.name
         );
-        let help = format!("name another one: {} = {{ items = […], env = \"…\" }}", key.as_str());
-        let mistake = Mistake::new(key.span.clone(), message, "not told apart");
-        notes.mistake(mistake.help(help));
+        let help = format!("set another one: {} = {{ items = […], env = \"…\" }}", key.as_str());
+        let error = Diagnostic::new(key.span.clone(), message, "same variable");
+        diagnostics.error(error.help(help));
     }
 }
 
-struct TableReader<'a> {
+struct ResourceReader<'a> {
     name: &'a str,
-    notes: &'a Notes,
+    diagnostics: &'a Diagnostics,
 }
 
-impl TableReader<'_> {
+impl ResourceReader<'_> {
     fn kind(&self, table: &ResourceTable, span: Range<usize>) -> Option<ResourceKind> {
-        let (wrong, help) = match (table.items.is_given(), table.rate.is_given()) {
+        let (wrong, help) = match (table.items.is_present(), table.rate.is_present()) {
             (true, true) => {
                 ("has both `items` and `rate`", "make two resources of it, and let steps use both")
             }
@@ -75,40 +75,40 @@ impl TableReader<'_> {
                 "has neither `items` nor `rate`",
                 "write a number, or a table with `items` or `rate`",
             ),
-            (false, true) if table.env.is_given() => (
+            (false, true) if table.env.is_present() => (
                 "has an `env`, and no items to tell a step about",
                 "leave `env` out: it belongs to `items`",
             ),
-            (true, false) if table.burst.is_given() => {
+            (true, false) if table.burst.is_present() => {
                 ("has a `burst`, and no rate", "leave `burst` out: it belongs to `rate`")
             }
             (true, false) => return self.items(table),
             (false, true) => return self.rate(table),
         };
         let message = format!("resource `{}` {wrong}", self.name);
-        self.notes.mistake(Mistake::new(span, message, "cannot be counted").help(help));
+        self.diagnostics.error(Diagnostic::new(span, message, "cannot be counted").help(help));
         None
     }
 
     fn items(&self, table: &ResourceTable) -> Option<ResourceKind> {
-        let (list, span) = table.items.placed()?;
+        let (list, span) = table.items.with_span()?;
         let mut items: Vec<String> = Vec::new();
         let mut seen = HashSet::new();
-        for (scalar, span) in list.iter().filter_map(Written::placed) {
+        for (scalar, span) in list.iter().filter_map(Spanned::with_span) {
             let item = scalar_text(scalar);
             if !seen.insert(item.clone()) {
                 let message = format!("resource `{}` has the item {item:?} twice", self.name);
-                let mistake = Mistake::new(span, message, "it stands there already");
-                self.notes.mistake(mistake.help("leave one of them out"));
+                let error = Diagnostic::new(span, message, "already in the list");
+                self.diagnostics.error(error.help("remove one of them"));
             }
             items.push(item);
         }
         if list.is_empty() {
             let message = format!("resource `{}` has no items", self.name);
             let help = "list them, such as items = [\"0\", \"1\"]";
-            self.notes.mistake(Mistake::new(span, message, "an empty list").help(help));
+            self.diagnostics.error(Diagnostic::new(span, message, "an empty list").help(help));
         }
-        if let Some((name, span)) = table.env.placed() {
+        if let Some((name, span)) = table.env.with_span() {
             self.check_env(name, span);
         }
         Some(ResourceKind::Items { items, env: table.env.value().cloned() })
@@ -117,15 +117,15 @@ impl TableReader<'_> {
     fn check_env(&self, name: &str, span: Range<usize>) {
         let owner = format!("resource `{}`", self.name);
         if name.starts_with("WINDLASS_") || is_identifier(name) {
-            return check_env_name(name, span, &owner, self.notes);
+            return check_env_name(name, span, &owner, self.diagnostics);
         }
         let message = format!("{owner}: {name:?} cannot be the name of an environment variable");
         let help = "use letters, digits and _, such as CUDA_VISIBLE_DEVICES";
-        self.notes.mistake(Mistake::new(span, message, "not a name").help(help));
+        self.diagnostics.error(Diagnostic::new(span, message, "invalid name").help(help));
     }
 
     fn rate(&self, table: &ResourceTable) -> Option<ResourceKind> {
-        let (text, span) = table.rate.placed()?;
+        let (text, span) = table.rate.with_span()?;
         let rate = match text.parse::<Rate>() {
             Ok(rate) => rate,
             Err(error) => {
@@ -134,85 +134,99 @@ impl TableReader<'_> {
                     _ => "write how many in what time, such as \"100/min\"",
                 };
                 let message = format!("resource `{}`: {error}", self.name);
-                self.notes.mistake(Mistake::new(span, message, "not a rate").help(help));
+                self.diagnostics.error(Diagnostic::new(span, message, "not a rate").help(help));
                 return None;
             }
         };
-        let burst = table.burst.placed().map(|(&burst, span)| self.burst(burst, span));
+        let burst = table.burst.with_span().map(|(&burst, span)| self.burst(burst, span));
         Some(ResourceKind::Rate { rate, burst: burst.unwrap_or(rate.count) })
     }
 
     fn burst(&self, burst: i64, span: Range<usize>) -> u32 {
         let read = u32::try_from(burst).ok().filter(|&burst| burst > 0);
-        if read.is_none() {
+        if read.is_none() && burst > 0 {
+            let subject = format!("resource `{}`: `burst`", self.name);
+            self.diagnostics.error(too_large(burst, &subject, span));
+        } else if read.is_none() {
             let message =
                 format!("resource `{}`: a burst of {burst} lets nothing start", self.name);
             let help = "write 1 or more";
-            self.notes.mistake(Mistake::new(span, message, "not a number of starts").help(help));
+            let error = Diagnostic::new(span, message, "not a number of starts");
+            self.diagnostics.error(error.help(help));
         }
         read.unwrap_or(u32::MAX)
     }
 }
 
-pub(super) fn semaphores(file: &File, notes: &Notes) -> Vec<Semaphore> {
+pub(super) fn semaphores(file: &File, diagnostics: &Diagnostics) -> Vec<Semaphore> {
     let mut semaphores = Vec::new();
     for (key, table, span) in file.semaphore.entries() {
         let name = key.as_str();
-        check_shared_name(key, notes);
-        if !table.capacity.is_given() {
+        check_shared_name(key, diagnostics);
+        if !table.capacity.is_present() {
             let message = format!("semaphore `{name}` has no `capacity`");
             let help = "say how many slots there are: capacity = 4";
-            notes.mistake(Mistake::new(span, message, "not complete").help(help));
+            diagnostics.error(Diagnostic::new(span, message, "incomplete").help(help));
         }
-        let capacity = table.capacity.placed().map(|(&number, span)| {
+        let capacity = table.capacity.with_span().map(|(&number, span)| {
             let capacity = u32::try_from(number).ok().filter(|&capacity| capacity > 0);
-            if capacity.is_none() {
+            if capacity.is_none() && number > 0 {
+                let subject = format!("semaphore `{name}`: `capacity`");
+                diagnostics.error(too_large(number, &subject, span));
+            } else if capacity.is_none() {
                 let message = format!("semaphore `{name}` has a capacity of {number}");
                 let help = "write 1 or more";
-                notes.mistake(Mistake::new(span, message, "not a number of slots").help(help));
+                diagnostics
+                    .error(Diagnostic::new(span, message, "not a number of slots").help(help));
             }
             capacity.unwrap_or(u32::MAX)
         });
         semaphores.push(Semaphore {
             name: name.to_owned(),
             capacity: capacity.unwrap_or(u32::MAX),
-            heartbeat_timeout: heartbeat_timeout(name, table, notes),
+            heartbeat_timeout: heartbeat_timeout(name, table, diagnostics),
         });
     }
     semaphores
 }
 
-fn heartbeat_timeout(name: &str, table: &SemaphoreTable, notes: &Notes) -> Option<Duration> {
-    let written = &table.heartbeat_timeout;
-    let timeout = any_time(written, &format!("semaphore `{name}`: `heartbeat_timeout`"), notes)?;
-    let (text, span) = written.placed()?;
+fn heartbeat_timeout(
+    name: &str,
+    table: &SemaphoreTable,
+    diagnostics: &Diagnostics,
+) -> Option<Duration> {
+    let field = &table.heartbeat_timeout;
+    let timeout =
+        any_time(field, &format!("semaphore `{name}`: `heartbeat_timeout`"), diagnostics)?;
+    let (text, span) = field.with_span()?;
     if timeout < SHORTEST_HEARTBEAT_TIMEOUT {
         let message = format!("semaphore `{name}`: a `heartbeat_timeout` of {text} is too short");
         let help = format!("write \"{SHORTEST_HEARTBEAT_TIMEOUT:?}\" or more");
-        notes.mistake(Mistake::new(span, message, "nobody could keep it").help(help));
+        diagnostics.error(Diagnostic::new(span, message, "too short").help(help));
     }
     Some(timeout)
 }
 
-/// The words that `windlass lock` and `windlass sem` read as what to do.
+/// The subcommands of `windlass lock` and `windlass sem`.
 const VERBS: [&str; 4] = ["acquire", "release", "heartbeat", "check"];
 
-/// The longest name that the machine shares, in bytes.
+/// The maximum length of the name of a lock or semaphore, in bytes.
 const LONGEST_NAME: usize = 1024;
 
-/// A name that the machine shares can be given on the command line too.
-pub(super) fn shared_name_mistake(name: &str, span: Range<usize>, what: &str) -> Option<Mistake> {
+/// Returns the error for a name that a lock or semaphore cannot have: users also write these names on the
+/// command line.
+pub(super) fn shared_name_error(name: &str, span: Range<usize>, what: &str) -> Option<Diagnostic> {
     if name.trim().is_empty() {
         let message = format!("a {what} has an empty name");
         let help = "give it a name that says what it protects, such as \"deploy\"";
-        return Some(Mistake::new(span, message, "no name").help(help));
+        return Some(Diagnostic::new(span, message, "no name").help(help));
     }
     let unfit = |why: &str, help: &str| {
         let message = format!("the name of a {what} {why}");
-        Some(Mistake::new(span.clone(), message, "not a name").help(help))
+        Some(Diagnostic::new(span.clone(), message, "invalid name").help(help))
     };
     if name.chars().any(char::is_control) {
-        return unfit("has a control character in it", "keep to what can be read on one line");
+        return unfit("has a control character in it", "use printable characters only");
     }
     if name.len() > LONGEST_NAME {
         return unfit(&format!("is longer than {LONGEST_NAME} bytes"), "a shorter one will do");
@@ -221,13 +235,13 @@ pub(super) fn shared_name_mistake(name: &str, span: Range<usize>, what: &str) ->
         let message = format!("`{name}` cannot be the name of a {what}");
         let verb = if what == "lock" { "lock" } else { "sem" };
         let help = format!("`windlass {verb} {name}` is a command of its own; use another name");
-        Mistake::new(span, message, "not a free name").help(help)
+        Diagnostic::new(span, message, "invalid name").help(help)
     })
 }
 
-fn check_shared_name(key: &Key, notes: &Notes) {
-    let mistake = shared_name_mistake(key.as_str(), key.span.clone(), "semaphore");
-    if let Some(mistake) = mistake {
-        notes.mistake(mistake);
+fn check_shared_name(key: &Key, diagnostics: &Diagnostics) {
+    let error = shared_name_error(key.as_str(), key.span.clone(), "semaphore");
+    if let Some(error) = error {
+        diagnostics.error(error);
     }
 }

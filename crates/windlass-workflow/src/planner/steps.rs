@@ -1,97 +1,100 @@
-//! The steps themselves: defaults merged, names resolved, one for every combination of `each`.
+//! Plans the steps: merges the defaults, resolves names, makes one step per combination of `each`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::amounts::log_limit;
-use super::declared::{Declared, DeclaredStep};
+use super::declared::{DeclaredStep, DeclaredSteps};
 use super::defaults::{Defaults, dir, retry};
-use super::edges::{self, After, Places};
-use super::index::{Index, Known};
-use super::resources::shared_name_mistake;
-use super::texts::{Scope, Texts, Unknown};
+use super::edges::{self, Dependencies, EdgeSpans};
+use super::index::NameIndex;
+use super::resources::shared_name_error;
+use super::scope::NameScope;
+use super::texts::{TextReader, UnknownName};
 use super::times::{any_time, some_time};
 use super::values::{command, environment, names, script, shell};
-use crate::file::{File, NamesOr, OneOrMany};
+use crate::diagnostic::Diagnostic;
+use crate::file::{NamesOr, OneOrMany};
 use crate::limits;
-use crate::mistake::Mistake;
 use crate::script::{Command, Shell};
-use crate::step::{Slots, Step};
+use crate::spanned::Field;
+use crate::step::{SemaphoreSlots, Step};
 use crate::template::Template;
-use crate::written::Given;
 
-/// All steps, in the order of the file, with the places of their edges.
+/// Returns all steps, in the order of the file, with the spans of their edges. Stops at the step that
+/// exceeds the limit of edges.
 pub(super) fn steps(
-    file: &File,
-    texts: &Texts<'_>,
-    declared: &Declared<'_>,
-    known: &Known<'_>,
-    (env, plan_log_limit): (&BTreeMap<String, Template>, u64),
-) -> Vec<(Step, Places)> {
-    let index = Index::new(known);
-    let defaults = Defaults::new(file, texts, &index, (env.clone(), plan_log_limit));
+    texts: &TextReader<'_>,
+    declared: &DeclaredSteps<'_>,
+    index: &NameIndex<'_>,
+    defaults: &Defaults,
+) -> Vec<(Step, EdgeSpans)> {
     let mut steps = Vec::with_capacity(declared.len());
     let mut edge_count = 0;
-    for (place, step) in declared.steps.iter().enumerate() {
+    for (position, step) in declared.steps.iter().enumerate() {
         let owner = format!("step `{}`", step.key.as_str());
-        let scope = Scope::step(owner, place, &step.each);
-        let reader = StepReader { step, scope, texts, index: &index, defaults: &defaults };
+        let scope = NameScope::step(owner, position, &step.each);
+        let reader = StepReader { step, scope, texts, index, defaults };
         let common = reader.step();
-        let after = After::new(step, declared, &reader.scope, texts);
+        let after = Dependencies::new(step, declared, &reader.scope, texts);
         for combination in &step.combinations {
-            let (edges, places) = after.edges(combination);
+            let (edges, spans) = after.edges(combination);
             edge_count += edges.len();
             let each = step.each.iter().cloned().zip(combination.iter().cloned()).collect();
             let name = step.instance_name(combination);
-            steps.push((Step { name, each, after: edges, ..common.clone() }, places));
-        }
-        if edge_count > limits::EDGES {
-            texts.notes.mistake(edges::too_many(step));
-            break;
+            steps.push((Step { name, each, after: edges, ..common.clone() }, spans));
+            if edge_count > limits::EDGES {
+                texts.diagnostics.error(edges::too_many(step));
+                return steps;
+            }
         }
     }
     steps
 }
 
-/// Reads what all the steps that one declared step stands for have in common.
+/// Plans what all instances of one declared step have in common.
 struct StepReader<'a> {
     step: &'a DeclaredStep<'a>,
-    scope: Scope<'a>,
-    texts: &'a Texts<'a>,
-    index: &'a Index<'a>,
+    scope: NameScope<'a>,
+    texts: &'a TextReader<'a>,
+    index: &'a NameIndex<'a>,
     defaults: &'a Defaults,
 }
 
 impl StepReader<'_> {
     fn step(&self) -> Step {
         let Self { texts, scope, defaults, .. } = self;
-        let (table, owner, notes) = (self.step.table, &scope.owner, texts.notes);
+        let (table, owner, diagnostics) = (self.step.table, &scope.owner, texts.diagnostics);
         let mut env = defaults.env.clone();
         environment(&table.env, scope, texts, &mut env);
-        let shell = shell(&table.shell, owner, notes).unwrap_or_else(|| defaults.shell.clone());
-        let aside = if shell.is_posix() { shell.clone() } else { Shell::default() };
-        let when = table.when.placed();
-        let time = |key: &str| format!("{owner}: `{key}`");
+        let shell =
+            shell(&table.shell, owner, diagnostics).unwrap_or_else(|| defaults.shell.clone());
+        // `when` and `finally` are always for a POSIX shell.
+        let posix = if shell.is_posix() { shell.clone() } else { Shell::default() };
+        let when = table.when.with_span();
+        let subject = |key: &str| format!("{owner}: `{key}`");
         Step {
             name: String::new(),
             declared: self.step.key.as_str().to_owned(),
             each: Vec::new(),
             run: self.run(&shell),
             after: Vec::new(),
-            when: when.and_then(|(text, span)| script(text, span, scope, &aside, texts)),
-            uses: self.index.uses(&table.uses, owner, notes, defaults.uses.clone()),
+            when: when.and_then(|(text, span)| script(text, span, scope, &posix, texts)),
+            uses: self.index.uses(&table.uses, owner, diagnostics, defaults.uses.clone()),
             locks: self.locks(),
             semaphores: self.semaphores(),
             guards: self.guards(&table.guard),
             ensures: self.guards(&table.ensure),
             priority: table.priority.value().copied().unwrap_or(defaults.priority),
-            timeout: some_time(&table.timeout, &time("timeout"), notes).or(defaults.timeout),
-            grace: any_time(&table.grace, &time("grace"), notes).or(defaults.grace),
-            linger: any_time(&table.linger, &time("linger"), notes).or(defaults.linger),
-            log_limit: log_limit(&table.log_limit, &time("log_limit"), notes)
+            timeout: some_time(&table.timeout, &subject("timeout"), diagnostics)
+                .or(defaults.timeout),
+            grace: any_time(&table.grace, &subject("grace"), diagnostics).or(defaults.grace),
+            linger: any_time(&table.linger, &subject("linger"), diagnostics).or(defaults.linger),
+            log_limit: log_limit(&table.log_limit, &subject("log_limit"), diagnostics)
                 .unwrap_or(defaults.log_limit),
-            retry: retry(&table.retry, owner, notes).unwrap_or_else(|| defaults.retry.clone()),
-            finally: command(&table.finally, scope, &aside, texts),
+            retry: retry(&table.retry, owner, diagnostics)
+                .unwrap_or_else(|| defaults.retry.clone()),
+            finally: command(&table.finally, scope, &posix, texts),
             env,
             dir: dir(&table.dir, scope, texts).or_else(|| defaults.dir.clone()),
         }
@@ -99,11 +102,11 @@ impl StepReader<'_> {
 
     fn run(&self, shell: &Shell) -> Command {
         let table = self.step.table;
-        if !table.run.is_given() {
+        if !table.run.is_present() {
             let message = format!("{} has no `run`", self.scope.owner);
             let help = "say what it runs: run = \"make all\"";
             let span = self.step.key.span.clone();
-            self.texts.notes.mistake(Mistake::new(span, message, "not complete").help(help));
+            self.texts.diagnostics.error(Diagnostic::new(span, message, "incomplete").help(help));
         }
         let run = command(&table.run, &self.scope, shell, self.texts);
         run.unwrap_or_else(|| Command::List(Vec::new()))
@@ -114,14 +117,14 @@ impl StepReader<'_> {
         let mut seen = HashSet::new();
         for (name, span) in names(&self.step.table.lock) {
             let owner = &self.scope.owner;
-            if let Some(mistake) = shared_name_mistake(name, span.clone(), "lock") {
-                self.texts.notes.mistake(mistake);
+            if let Some(error) = shared_name_error(name, span.clone(), "lock") {
+                self.texts.diagnostics.error(error);
             }
-            let lock = self.texts.template(name, &span, &self.scope, Unknown::Refuse);
+            let lock = self.texts.template(name, &span, &self.scope, UnknownName::Reject);
             if !seen.insert(name) {
                 let message = format!("{owner} takes the lock `{name}` twice");
-                let mistake = Mistake::new(span, message, "named above already");
-                self.texts.notes.mistake(mistake.help("name it once"));
+                let error = Diagnostic::new(span, message, "named above already");
+                self.texts.diagnostics.error(error.help("name it once"));
                 continue;
             }
             locks.push(lock);
@@ -129,16 +132,16 @@ impl StepReader<'_> {
         locks
     }
 
-    fn semaphores(&self) -> Vec<Slots> {
-        let mut all: Vec<Slots> = Vec::new();
-        for (name, weight, place, span) in semaphore_uses(&self.step.table.semaphore) {
-            let slots = self.slots(name, weight, place.clone(), span);
+    fn semaphores(&self) -> Vec<SemaphoreSlots> {
+        let mut all: Vec<SemaphoreSlots> = Vec::new();
+        for (name, weight, name_span, weight_span) in semaphore_uses(&self.step.table.semaphore) {
+            let slots = self.slots(name, weight, name_span.clone(), weight_span);
             let Some(slots) = slots else { continue };
             if all.iter().any(|known| known.semaphore == slots.semaphore) {
                 let message = format!("{} names the semaphore `{name}` twice", self.scope.owner);
                 let help = format!("say how many slots: semaphore = {{ {name} = 2 }}");
-                let mistake = Mistake::new(place, message, "named above already");
-                self.texts.notes.mistake(mistake.help(help));
+                let error = Diagnostic::new(name_span, message, "named above already");
+                self.texts.diagnostics.error(error.help(help));
                 continue;
             }
             all.push(slots);
@@ -150,17 +153,17 @@ impl StepReader<'_> {
         &self,
         name: &str,
         weight: i64,
-        place: Range<usize>,
-        span: Range<usize>,
-    ) -> Option<Slots> {
-        let (owner, notes) = (&self.scope.owner, self.texts.notes);
+        name_span: Range<usize>,
+        weight_span: Range<usize>,
+    ) -> Option<SemaphoreSlots> {
+        let (owner, diagnostics) = (&self.scope.owner, self.texts.diagnostics);
         let Some(&(semaphore, declared)) = self.index.semaphores.get(name) else {
             let message = format!("{owner} uses the semaphore `{name}`, which is not declared");
-            let help = notes.suggest(name, self.index.semaphores.keys().copied());
+            let help = diagnostics.suggest(name, self.index.semaphores.keys().copied());
             let help = help.unwrap_or_else(|| {
                 format!("declare it: [semaphore.{name}], and below: capacity = 4")
             });
-            notes.mistake(Mistake::new(place, message, "no such semaphore").help(help));
+            diagnostics.error(Diagnostic::new(name_span, message, "no such semaphore").help(help));
             return None;
         };
         let capacity = declared.capacity;
@@ -168,43 +171,44 @@ impl StepReader<'_> {
         if fits.is_none() {
             let message = format!("{owner} takes {weight} slots of `{name}`, which has {capacity}");
             let help = format!("take from 1 to {capacity}");
-            notes.mistake(Mistake::new(span, message, "could never be had").help(help));
+            let error = Diagnostic::new(weight_span, message, "more than its capacity");
+            diagnostics.error(error.help(help));
         }
-        fits.map(|weight| Slots { semaphore, weight })
+        fits.map(|weight| SemaphoreSlots { semaphore, weight })
     }
 
-    fn guards(&self, written: &Given<OneOrMany>) -> Vec<usize> {
-        let (owner, notes) = (&self.scope.owner, self.texts.notes);
+    fn guards(&self, field: &Field<OneOrMany>) -> Vec<usize> {
+        let (owner, diagnostics) = (&self.scope.owner, self.texts.diagnostics);
         let mut all = Vec::new();
         let mut seen = HashSet::new();
-        for (name, span) in names(written) {
-            let Some(&place) = self.index.guards.get(name) else {
+        for (name, span) in names(field) {
+            let Some(&guard) = self.index.guards.get(name) else {
                 let message = format!("{owner} waits for the guard `{name}`, which does not exist");
-                let help = notes.suggest(name, self.index.guards.keys().copied());
+                let help = diagnostics.suggest(name, self.index.guards.keys().copied());
                 let help = help.unwrap_or_else(|| {
                     format!("declare it: [guard.{name}], and below: condition = \"test -f ready\"")
                 });
-                notes.mistake(Mistake::new(span, message, "no such guard").help(help));
+                diagnostics.error(Diagnostic::new(span, message, "no such guard").help(help));
                 continue;
             };
-            if !seen.insert(place) {
+            if !seen.insert(guard) {
                 let message = format!("{owner} names the guard `{name}` twice");
-                let mistake = Mistake::new(span, message, "named above already");
-                notes.mistake(mistake.help("name it once"));
+                let error = Diagnostic::new(span, message, "named above already");
+                diagnostics.error(error.help("name it once"));
                 continue;
             }
-            all.push(place);
+            all.push(guard);
         }
         all
     }
 }
 
-/// Each semaphore with the slots asked for, the place of its name and that of the number.
-fn semaphore_uses(written: &Given<NamesOr<i64>>) -> Vec<(&str, i64, Range<usize>, Range<usize>)> {
-    match written.placed() {
+/// Returns each semaphore with the number of slots, the span of its name and that of the number.
+fn semaphore_uses(field: &Field<NamesOr<i64>>) -> Vec<(&str, i64, Range<usize>, Range<usize>)> {
+    match field.with_span() {
         None => Vec::new(),
         Some((NamesOr::Names(names), span)) => {
-            let names = names.placed(span).into_iter();
+            let names = names.with_spans(span).into_iter();
             names.map(|(name, span)| (name, 1, span.clone(), span)).collect()
         }
         Some((NamesOr::Table(table), _)) => {

@@ -1,388 +1,290 @@
-//! Reads texts with `{…}` in them: which names are known where, and what to say about others.
+//! Parses texts with placeholders: which names are known where, and what to report about others.
+//!
+//! Records which parameters and outputs the texts refer to, for checks that need the whole file.
+
+mod resolver;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::declared::Declared;
-use crate::mistake::Mistake;
-use crate::notes::{Notes, near};
+use super::declared::DeclaredSteps;
+use super::scope::{NameScope, ScopeKind};
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::{Diagnostics, similar};
 use crate::param::Param;
-use crate::shell::{Misplaced, ShellNames, ShellText};
-use crate::template::{Names, Template, placeholder};
+use crate::shell::ShellText;
+use crate::spanned::span_within;
+use crate::template::{Template, placeholder};
 use crate::variable::{BUILT_IN, Variable};
-use crate::written::within;
+use resolver::{Consumer, TextResolver};
 
-/// Whose text it is, and what can be referred to in it.
-pub(super) struct Scope<'a> {
-    /// As people speak of it: step `deploy`.
-    pub(super) owner: String,
-    kind: Kind<'a>,
-}
-
-enum Kind<'a> {
-    /// The text of one declared step.
-    Step { declared: usize, each: &'a [String] },
-    /// The text of a guard, which may be used by several steps.
-    Guard { each: &'a BTreeSet<String> },
-    /// A text that every step reads.
-    Steps,
-    /// A text that no step reads.
-    Run,
-}
-
-impl<'a> Scope<'a> {
-    pub(super) fn step(owner: String, declared: usize, each: &'a [String]) -> Self {
-        Self { owner, kind: Kind::Step { declared, each } }
-    }
-
-    pub(super) fn guard(owner: String, each: &'a BTreeSet<String>) -> Self {
-        Self { owner, kind: Kind::Guard { each } }
-    }
-
-    pub(super) fn steps(owner: String) -> Self {
-        Self { owner, kind: Kind::Steps }
-    }
-
-    pub(super) fn run(owner: String) -> Self {
-        Self { owner, kind: Kind::Run }
-    }
-
-    fn has_each(&self, name: &str) -> bool {
-        match &self.kind {
-            Kind::Step { each, .. } => each.iter().any(|known| known == name),
-            Kind::Guard { each } => each.contains(name),
-            Kind::Steps | Kind::Run => false,
-        }
-    }
-
-    fn each_names(&self) -> Vec<&str> {
-        match &self.kind {
-            Kind::Step { each, .. } => each.iter().map(String::as_str).collect(),
-            Kind::Guard { each } => each.iter().map(String::as_str).collect(),
-            Kind::Steps | Kind::Run => Vec::new(),
-        }
-    }
-
-    fn built_in(&self, name: &str) -> Option<Variable> {
-        let of_a_step = matches!(name, "step" | "attempt");
-        let known = !of_a_step || !matches!(self.kind, Kind::Run);
-        Variable::built_in(name).filter(|_| known)
-    }
-}
-
-/// What happens to a `{name}` that nobody knows.
+/// What happens to a `{name}` that is not known.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unknown {
-    /// It is a mistake.
-    Refuse,
-    /// It is left alone, with a warning if it looks like one that is known.
-    LeaveAlone,
+pub(super) enum UnknownName {
+    /// It is an error.
+    Reject,
+    /// It stays as it is, with a warning if it is similar to a known name.
+    Keep,
 }
 
-/// A text says `{source.key}`.
-pub(super) struct OutputUse {
-    /// The declared step whose text it is.
+/// A reference to an output, `{source.key}`.
+pub(super) struct OutputReference {
+    /// The declared step in whose text it is.
     pub(super) user: usize,
+    /// The declared step that writes the output.
     pub(super) source: usize,
     pub(super) key: String,
     pub(super) span: Range<usize>,
 }
 
-/// Reads the texts of one file.
-pub(super) struct Texts<'a> {
-    pub(super) notes: &'a Notes,
+/// Parses the texts of one file.
+pub(super) struct TextReader<'a> {
+    pub(super) diagnostics: &'a Diagnostics,
     source: &'a str,
     params: BTreeMap<&'a str, &'a Param>,
-    declared: &'a Declared<'a>,
-    used: RefCell<BTreeSet<String>>,
-    pub(super) outputs: RefCell<Vec<OutputUse>>,
+    declared: &'a DeclaredSteps<'a>,
+    used_params: RefCell<BTreeSet<String>>,
+    pub(super) outputs: RefCell<Vec<OutputReference>>,
 }
 
-impl<'a> Texts<'a> {
+impl<'a> TextReader<'a> {
     pub(super) fn new(
         source: &'a str,
-        notes: &'a Notes,
+        diagnostics: &'a Diagnostics,
         params: &'a [Param],
-        declared: &'a Declared<'a>,
+        declared: &'a DeclaredSteps<'a>,
     ) -> Self {
         Self {
-            notes,
+            diagnostics,
             source,
             params: params.iter().map(|param| (param.name.as_str(), param)).collect(),
             declared,
-            used: RefCell::default(),
+            used_params: RefCell::default(),
             outputs: RefCell::default(),
         }
     }
 
     pub(super) fn uses_param(&self, name: &str) -> bool {
-        self.used.borrow().contains(name)
+        self.used_params.borrow().contains(name)
     }
 
-    /// Whether the file has `word` in it anywhere.
+    /// Returns whether the file contains `word` anywhere.
     pub(super) fn mentions(&self, word: &str) -> bool {
         self.source.contains(word)
     }
 
-    /// Shell text; none if a value cannot be put where it stands, which is told of each.
+    /// Parses text for a POSIX shell. Reports every placeholder that cannot be quoted, and returns
+    /// none if there is one.
     pub(super) fn shell(
         &self,
         text: &str,
         span: Range<usize>,
-        scope: &Scope<'_>,
+        scope: &NameScope<'_>,
     ) -> Option<ShellText> {
         self.warn_of_instances(text, &span, scope);
-        ShellText::parse_with(
-            text,
-            &mut TextNames { texts: self, text, span, scope, reader: Reader::Shell },
-        )
+        let consumer = Consumer::Interpreter;
+        ShellText::parse_with(text, &mut TextResolver { texts: self, text, span, scope, consumer })
     }
 
-    /// Text that an interpreter reads, whose own `${v}` may be.
-    pub(super) fn foreign(&self, text: &str, span: Range<usize>, scope: &Scope<'_>) -> Template {
+    /// Parses text for an interpreter, which may have a variable `${v}` of its own.
+    pub(super) fn foreign(
+        &self,
+        text: &str,
+        span: Range<usize>,
+        scope: &NameScope<'_>,
+    ) -> Template {
         self.warn_of_instances(text, &span, scope);
-        Template::parse_with(
-            text,
-            &mut TextNames { texts: self, text, span, scope, reader: Reader::Shell },
-        )
+        let consumer = Consumer::Interpreter;
+        Template::parse_with(text, &mut TextResolver { texts: self, text, span, scope, consumer })
     }
 
-    /// Text in which a value stands as it is.
+    /// Parses text into which values are inserted literally.
     pub(super) fn template(
         &self,
         text: &str,
         span: &Range<usize>,
-        scope: &Scope<'_>,
-        unknown: Unknown,
+        scope: &NameScope<'_>,
+        unknown: UnknownName,
     ) -> Template {
         self.warn_of_instances(text, span, scope);
-        let (span, reader) = (span.clone(), Reader::Windlass(unknown));
-        Template::parse_with(text, &mut TextNames { texts: self, text, span, scope, reader })
+        let (span, consumer) = (span.clone(), Consumer::Windlass(unknown));
+        Template::parse_with(text, &mut TextResolver { texts: self, text, span, scope, consumer })
     }
 
-    fn lookup(
+    fn variable(
         &self,
         name: &str,
-        place: Range<usize>,
-        scope: &Scope<'_>,
-        unknown: Unknown,
+        span: Range<usize>,
+        scope: &NameScope<'_>,
+        unknown: UnknownName,
     ) -> Option<Variable> {
         if let Some((step, key)) = name.split_once('.') {
-            return self.output(step, key, place, scope, unknown);
+            return self.output(step, key, span, scope, unknown);
         }
         if scope.has_each(name) {
             return Some(Variable::Each(name.to_owned()));
         }
         if self.params.contains_key(name) {
-            self.used.borrow_mut().insert(name.to_owned());
+            self.used_params.borrow_mut().insert(name.to_owned());
             return Some(Variable::Param(name.to_owned()));
         }
         let variable = scope.built_in(name);
         if variable.is_none() {
-            self.unknown(name, place, scope, unknown);
+            self.report_unknown(name, span, scope, unknown);
         }
         variable
     }
 
-    /// Whether [`lookup`](Self::lookup) would take `name` for something, be it a mistake.
-    fn is_known(&self, name: &str, scope: &Scope<'_>) -> bool {
+    /// Returns whether [`variable`](Self::variable) would resolve `name` or report that it has no
+    /// value in this scope.
+    fn is_known(&self, name: &str, scope: &NameScope<'_>) -> bool {
         match name.split_once('.') {
-            Some((step, _)) => self.declared.place(step).is_some(),
+            Some((step, _)) => self.declared.position(step).is_some(),
             None => {
                 scope.has_each(name) || self.params.contains_key(name) || BUILT_IN.contains(&name)
             }
         }
     }
 
-    fn unknown(&self, name: &str, place: Range<usize>, scope: &Scope<'_>, unknown: Unknown) {
+    fn report_unknown(
+        &self,
+        name: &str,
+        span: Range<usize>,
+        scope: &NameScope<'_>,
+        unknown: UnknownName,
+    ) {
         let owner = &scope.owner;
         if BUILT_IN.contains(&name) {
-            let message = format!("{owner} cannot use `{{{name}}}`: it belongs to no step");
+            let message = format!("{owner} cannot use `{{{name}}}`: a hook belongs to no step");
             let help = "use it in the texts of a step or a guard";
-            self.notes.mistake(Mistake::new(place, message, "means nothing here").help(help));
+            self.diagnostics.error(Diagnostic::new(span, message, "has no value here").help(help));
             return;
         }
         let built_in = BUILT_IN.into_iter().filter(|name| scope.built_in(name).is_some());
         let known = self.params.keys().copied().chain(scope.each_names()).chain(built_in);
         let known: Vec<_> = known.collect();
-        match (unknown, near(name, known.iter().copied())) {
-            (Unknown::Refuse, near) => {
-                let message = format!("{owner}: `{{{name}}}` stands for nothing that is known");
-                let help = near.map_or_else(
-                    || format!("what is known here: {}", known.join(", ")),
-                    |near| format!("did you mean `{{{near}}}`?"),
+        match (unknown, similar(name, known.iter().copied())) {
+            (UnknownName::Reject, similar) => {
+                let message = format!("{owner}: `{{{name}}}` is not a known name");
+                let help = similar.map_or_else(
+                    || format!("the known names are {}", known.join(", ")),
+                    |similar| format!("did you mean `{{{similar}}}`?"),
                 );
-                self.notes.mistake(Mistake::new(place, message, "unknown name").help(help));
+                self.diagnostics.error(Diagnostic::new(span, message, "unknown name").help(help));
             }
-            (Unknown::LeaveAlone, Some(near)) => {
-                let message = format!("{owner}: `{{{name}}}` is left as it is");
-                let help = format!("did you mean `{{{near}}}`?");
-                self.notes.warn(Mistake::new(place, message, "unknown name").help(help));
+            (UnknownName::Keep, Some(similar)) => {
+                let message = format!("{owner}: `{{{name}}}` is not replaced");
+                let help = format!("did you mean `{{{similar}}}`?");
+                self.diagnostics.warn(Diagnostic::new(span, message, "unknown name").help(help));
             }
-            (Unknown::LeaveAlone, None) => {}
+            (UnknownName::Keep, None) => {}
         }
     }
 
-    /// `{step.key}`: whether the step is upstream is checked once the order is known.
+    /// Resolves `{step.key}`. Whether the step is upstream is checked once the order is known.
     fn output(
         &self,
         step: &str,
         key: &str,
         span: Range<usize>,
-        scope: &Scope<'_>,
-        unknown: Unknown,
+        scope: &NameScope<'_>,
+        unknown: UnknownName,
     ) -> Option<Variable> {
-        let Some(source) = self.declared.place(step) else {
-            self.unknown_step(step, key, span, scope, unknown);
+        let Some(source) = self.declared.position(step) else {
+            self.report_unknown_step(step, key, span, scope, unknown);
             return None;
         };
         let owner = &scope.owner;
-        let many = self.declared.steps[source].combinations.len();
-        if many != 1 || !self.declared.steps[source].each.is_empty() {
+        let instances = self.declared.steps[source].combinations.len();
+        if instances != 1 || !self.declared.steps[source].each.is_empty() {
             let message =
-                format!("{owner}: `{{{step}.{key}}}` could come from any of {many} steps");
+                format!("{owner}: `{{{step}.{key}}}` could come from any of {instances} steps");
             let help = format!(
                 "`{step}` has an `each`; let a step that follows it write one `{key}` for all"
             );
             let label = "which of them?";
-            self.notes.mistake(Mistake::new(span, message, label).help(help));
+            self.diagnostics.error(Diagnostic::new(span, message, label).help(help));
             return None;
         }
         match &scope.kind {
-            Kind::Step { declared: user, .. } => {
+            ScopeKind::Step { declared: user, .. } => {
                 let key = key.to_owned();
-                self.outputs.borrow_mut().push(OutputUse { user: *user, source, key, span });
+                self.outputs.borrow_mut().push(OutputReference { user: *user, source, key, span });
             }
-            Kind::Guard { .. } => {}
-            Kind::Steps | Kind::Run => {
+            ScopeKind::Guard { .. } => {}
+            ScopeKind::Steps | ScopeKind::Run => {
                 let message = format!("{owner} cannot use `{{{step}.{key}}}`");
                 let help = format!("use it in a step that comes after `{step}`");
                 let label = "not known here";
-                self.notes.mistake(Mistake::new(span, message, label).help(help));
+                self.diagnostics.error(Diagnostic::new(span, message, label).help(help));
                 return None;
             }
         }
         Some(Variable::Output { step: step.to_owned(), key: key.to_owned() })
     }
 
-    /// `{step[value].key}` looks like a value, and is none.
-    fn warn_of_instances(&self, text: &str, span: &Range<usize>, scope: &Scope<'_>) {
+    /// Warns of `{step[value].key}`, which looks like an output and is not a placeholder.
+    fn warn_of_instances(&self, text: &str, span: &Range<usize>, scope: &NameScope<'_>) {
         for (open, _) in text.match_indices('{') {
             let Some(step) = instance(&text[open..]) else { continue };
-            if self.declared.place(step).is_none() || text[..open].ends_with('$') {
+            if self.declared.position(step).is_none() || text[..open].ends_with('$') {
                 continue;
             }
-            let place = self.within(span, text, open..open + 1 + step.len());
-            let message = format!("{}: `{{{step}[…].…}}` is left as it is", scope.owner);
+            let span = self.span_within(span, text, open..open + 1 + step.len());
+            let message = format!("{}: `{{{step}[…].…}}` is not replaced", scope.owner);
             let help = format!("let a step that follows `{step}` write one value for all");
-            self.notes.warn(Mistake::new(place, message, "not a value").help(help));
+            self.diagnostics.warn(Diagnostic::new(span, message, "not a placeholder").help(help));
         }
     }
 
-    fn unknown_step(
+    fn report_unknown_step(
         &self,
         step: &str,
         key: &str,
-        place: Range<usize>,
-        scope: &Scope<'_>,
-        unknown: Unknown,
+        span: Range<usize>,
+        scope: &NameScope<'_>,
+        unknown: UnknownName,
     ) {
         let owner = &scope.owner;
-        let near = near(step, self.declared.names());
-        let help = near.map(|near| format!("did you mean `{{{near}.{key}}}`?"));
-        if unknown == Unknown::Refuse {
+        let similar = similar(step, self.declared.names());
+        let help = similar.map(|similar| format!("did you mean `{{{similar}.{key}}}`?"));
+        if unknown == UnknownName::Reject {
             let message = format!("{owner}: `{{{step}.{key}}}`: there is no step `{step}`");
-            self.notes.mistake(Mistake::new(place, message, "no such step").help_if(help));
-        } else if near.is_some() {
-            let message = format!("{owner}: `{{{step}.{key}}}` is left as it is");
-            self.notes.warn(Mistake::new(place, message, "no such step").help_if(help));
+            self.diagnostics.error(Diagnostic::new(span, message, "no such step").help_if(help));
+        } else if similar.is_some() {
+            let message = format!("{owner}: `{{{step}.{key}}}` is not replaced");
+            self.diagnostics.warn(Diagnostic::new(span, message, "no such step").help_if(help));
         }
     }
 
-    fn within(&self, span: &Range<usize>, text: &str, part: Range<usize>) -> Range<usize> {
-        within(self.source, span, text, part)
+    fn span_within(&self, span: &Range<usize>, text: &str, part: Range<usize>) -> Range<usize> {
+        span_within(self.source, span, text, part)
     }
 
-    /// Warns of each name in a text that is taken as it is written.
-    pub(super) fn warn_fixed(&self, owner: &str, text: &str, span: &Range<usize>) {
+    /// Warns of each known name in a text whose placeholders are not replaced.
+    pub(super) fn warn_of_placeholders(&self, owner: &str, text: &str, span: &Range<usize>) {
         for (open, _) in text.match_indices('{') {
             let Some(name) = placeholder(&text[open..]) else { continue };
-            if text[..open].ends_with('$') || !self.is_known(name, &Scope::steps(String::new())) {
+            let scope = NameScope::steps(String::new());
+            if text[..open].ends_with('$') || !self.is_known(name, &scope) {
                 continue;
             }
-            let place = self.within(span, text, open..open + name.len() + 2);
-            let message = format!("{owner}: `{{{name}}}` is left as it is");
-            let help = "values stand in the texts of steps, guards and hooks; here they do not";
-            self.notes.lint(Mistake::new(place, message, "not a value").help(help));
+            let span = self.span_within(span, text, open..open + name.len() + 2);
+            let message = format!("{owner}: `{{{name}}}` is not replaced");
+            let help =
+                "placeholders are replaced in the texts of steps, guards and hooks, but not here";
+            self.diagnostics.lint(Diagnostic::new(span, message, "not a placeholder").help(help));
         }
     }
 }
 
-/// The names in one text.
-struct TextNames<'a> {
-    texts: &'a Texts<'a>,
-    text: &'a str,
-    span: Range<usize>,
-    scope: &'a Scope<'a>,
-    reader: Reader,
-}
-
-/// What reads a text once its values are in place.
-#[derive(Clone, Copy)]
-enum Reader {
-    /// A shell, or another interpreter, to which `${v}` may mean something.
-    Shell,
-    /// Windlass itself, or a program that gets the text as an argument.
-    Windlass(Unknown),
-}
-
-impl TextNames<'_> {
-    fn place(&self, range: Range<usize>) -> Range<usize> {
-        self.texts.within(&self.span, self.text, range)
-    }
-}
-
-impl Names for TextNames<'_> {
-    fn look_up(&mut self, name: &str, range: Range<usize>) -> Option<Variable> {
-        let unknown = match self.reader {
-            Reader::Shell => Unknown::LeaveAlone,
-            Reader::Windlass(unknown) => unknown,
-        };
-        self.texts.lookup(name, self.place(range), self.scope, unknown)
-    }
-
-    fn is_known(&mut self, name: &str) -> bool {
-        self.texts.is_known(name, self.scope)
-    }
-
-    fn behind_dollar(&mut self, name: &str, range: Range<usize>) {
-        if matches!(self.reader, Reader::Shell) || !self.is_known(name) {
-            return;
-        }
-        let message = format!("{}: `${{{name}}}` is left as it is", self.scope.owner);
-        let help = format!("write {{{name}}} for the value");
-        let warning = Mistake::new(self.place(range), message, "not a value");
-        self.texts.notes.warn(warning.help(help));
-    }
-}
-
-impl ShellNames for TextNames<'_> {
-    fn refuse(&mut self, misplaced: Misplaced) {
-        let message = format!("{}: {misplaced}", self.scope.owner);
-        let Misplaced { name, range, place } = misplaced;
-        let help = place.advice().replace("{name}", &format!("{{{name}}}"));
-        let mistake = Mistake::new(self.place(range), message, "no quoting is safe here");
-        self.texts.notes.mistake(mistake.help(help));
-    }
-}
-
-/// The name of the step if `text` begins like `{step[value].key}`.
+/// Returns the name of the step if `text` begins like `{step[value].key}`.
 fn instance(text: &str) -> Option<&str> {
     let inner = text.strip_prefix('{')?;
     let end = inner.find(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-'))?;
     let values = inner[end..].strip_prefix('[')?.as_bytes();
-    // Names of steps are short; so much of a hostile text is looked at and no more.
+    // A name of a step is short. The bound keeps a text with many braces from taking quadratic time.
     let values = &values[..values.len().min(256)];
     values.windows(2).any(|pair| pair == b"].").then_some(&inner[..end])
 }

@@ -1,15 +1,19 @@
-//! Durations in keys, with what to say about those that are none.
+//! Plans durations.
 
 use std::time::Duration;
 
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
 use crate::duration::parse_duration;
-use crate::mistake::Mistake;
-use crate::notes::Notes;
-use crate::written::Given;
+use crate::spanned::Field;
 
-/// The duration at a key, which may be zero. `place` is how to call the key.
-pub(super) fn any_time(written: &Given<String>, place: &str, notes: &Notes) -> Option<Duration> {
-    let (text, span) = written.placed()?;
+/// Returns the duration in a field, which may be zero. `subject` names the field in an error.
+pub(super) fn any_time(
+    field: &Field<String>,
+    subject: &str,
+    diagnostics: &Diagnostics,
+) -> Option<Duration> {
+    let (text, span) = field.with_span()?;
     match parse_duration(text) {
         Ok(duration) => Some(duration),
         Err(error) => {
@@ -20,30 +24,34 @@ pub(super) fn any_time(written: &Given<String>, place: &str, notes: &Notes) -> O
                 "write whole numbers with ms, s, m, h or d, such as \"250ms\" or \"1h 30m\""
                     .to_owned()
             };
-            let message = format!("{place}: {error}");
-            notes.mistake(Mistake::new(span, message, "not a duration").help(help));
+            let message = format!("{subject}: {error}");
+            diagnostics.error(Diagnostic::new(span, message, "not a duration").help(help));
             None
         }
     }
 }
 
-/// The duration at a key, which must be longer than nothing, and without which there is no limit.
-pub(super) fn some_time(written: &Given<String>, place: &str, notes: &Notes) -> Option<Duration> {
-    positive_time(written, place, "leave the key out for no limit", notes)
+/// Returns the duration in a field, which must not be zero. Without the field there is no limit.
+pub(super) fn some_time(
+    field: &Field<String>,
+    subject: &str,
+    diagnostics: &Diagnostics,
+) -> Option<Duration> {
+    positive_time(field, subject, "leave the key out for no limit", diagnostics)
 }
 
-/// The duration at a key, which must be longer than nothing; `help` says what to do about one that is not.
+/// Returns the duration in a field, which must not be zero; otherwise `help` says what to do.
 pub(super) fn positive_time(
-    written: &Given<String>,
-    place: &str,
+    field: &Field<String>,
+    subject: &str,
     help: &str,
-    notes: &Notes,
+    diagnostics: &Diagnostics,
 ) -> Option<Duration> {
-    let duration = any_time(written, place, notes)?;
+    let duration = any_time(field, subject, diagnostics)?;
     if duration.is_zero() {
-        let (_, span) = written.placed()?;
-        let message = format!("{place} is no time at all");
-        notes.mistake(Mistake::new(span, message, "must be more than 0").help(help));
+        let (_, span) = field.with_span()?;
+        let message = format!("{subject} is zero");
+        diagnostics.error(Diagnostic::new(span, message, "must be more than 0").help(help));
     }
     Some(duration)
 }

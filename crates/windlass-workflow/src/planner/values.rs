@@ -1,45 +1,54 @@
-//! Values that several parts of a file have in common: commands, shells, names, environments.
+//! Plans values that several tables have: commands, shells, names, environments.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::texts::{Scope, Texts, Unknown};
+use super::scope::NameScope;
+use super::texts::{TextReader, UnknownName};
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::Diagnostics;
 use crate::file::{OneOrMany, Scalar};
-use crate::mistake::Mistake;
-use crate::notes::Notes;
 use crate::script::{Command, Script, Shell};
 use crate::shell::ShellText;
+use crate::spanned::{Entries, Field, Spanned};
 use crate::template::Template;
-use crate::written::{Entries, Given, Written};
 
-/// The text that a value stands for.
+/// Returns a value as text.
 pub(super) fn scalar_text(scalar: &Scalar) -> String {
     match scalar {
         Scalar::Text(text) => text.clone(),
         Scalar::Integer(number) => number.to_string(),
-        Scalar::Float(number) => number.to_string(),
+        // `{:?}` keeps the decimal point of 1.0.
+        Scalar::Float(number) => format!("{number:?}"),
         Scalar::Boolean(flag) => flag.to_string(),
     }
 }
 
-/// Whether a text can be the name of a variable.
+/// Returns the error for a number that exceeds the largest `u32`. `subject` names its key.
+pub(super) fn too_large(number: i64, subject: &str, span: Range<usize>) -> Diagnostic {
+    let message = format!("{subject} is {number}, which is too large");
+    let help = format!("write {} or less", u32::MAX);
+    Diagnostic::new(span, message, "too large").help(help)
+}
+
+/// Returns whether a text can be the name of a parameter or of an `each` variable.
 pub(super) fn is_identifier(name: &str) -> bool {
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     begins && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// A command, read by `shell` if it is text.
+/// Returns the command in a field; `shell` runs it if it is text.
 pub(super) fn command(
-    written: &Given<OneOrMany>,
-    scope: &Scope<'_>,
+    field: &Field<OneOrMany>,
+    scope: &NameScope<'_>,
     shell: &Shell,
-    texts: &Texts<'_>,
+    texts: &TextReader<'_>,
 ) -> Option<Command> {
-    let (entry, span) = written.placed()?;
+    let (entry, span) = field.with_span()?;
     let owner = &scope.owner;
     let empty = |span, help: &str| {
         let message = format!("{owner} has an empty command");
-        texts.notes.mistake(Mistake::new(span, message, "nothing to run").help(help));
+        texts.diagnostics.error(Diagnostic::new(span, message, "nothing to run").help(help));
     };
     match entry {
         OneOrMany::One(text) => {
@@ -50,7 +59,7 @@ pub(super) fn command(
         }
         OneOrMany::Many(list) => {
             let arguments = arguments(list, scope, texts);
-            // Of an entry that cannot be read there is a mistake already.
+            // An entry that could not be deserialized has been reported already.
             let all_read = arguments.len() == list.len();
             if all_read && arguments.first().is_none_or(|program| program.parts().is_empty()) {
                 empty(span, "write a program and its arguments, such as [\"make\", \"all\"]");
@@ -60,16 +69,21 @@ pub(super) fn command(
     }
 }
 
-/// A program and its arguments. Those of a shell may be shell text, with variables of its own.
-fn arguments(list: &[Written<String>], scope: &Scope<'_>, texts: &Texts<'_>) -> Vec<Template> {
+/// Returns a program and its arguments. An argument of a shell may be shell text, in which `${v}` is one
+/// of the shell's variables.
+fn arguments(
+    list: &[Spanned<String>],
+    scope: &NameScope<'_>,
+    texts: &TextReader<'_>,
+) -> Vec<Template> {
     let program = list.first().and_then(|program| program.value.as_deref());
     let for_shell = program.is_some_and(|program| Shell::named(program).is_posix());
     let mut before = "";
     let mut arguments = Vec::new();
-    for (text, span) in list.iter().filter_map(Written::placed) {
+    for (text, span) in list.iter().filter_map(Spanned::with_span) {
         let argument = match for_shell {
             true => texts.foreign(text, span.clone(), scope),
-            false => texts.template(text, &span, scope, Unknown::LeaveAlone),
+            false => texts.template(text, &span, scope, UnknownName::Keep),
         };
         if for_shell && before.starts_with('-') && before.ends_with('c') {
             warn_of_code(&argument, span, scope, texts);
@@ -80,24 +94,30 @@ fn arguments(list: &[Written<String>], scope: &Scope<'_>, texts: &Texts<'_>) -> 
     arguments
 }
 
-/// In a list a value is inserted as it is, so a shell that is given text runs what the value says.
-fn warn_of_code(text: &Template, span: Range<usize>, scope: &Scope<'_>, texts: &Texts<'_>) {
+/// Warns of a placeholder in shell text that is an argument. There the value is inserted without quoting,
+/// so the shell would run it.
+fn warn_of_code(
+    text: &Template,
+    span: Range<usize>,
+    scope: &NameScope<'_>,
+    texts: &TextReader<'_>,
+) {
     let Some(variable) = text.variables().next() else { return };
-    let message = format!("{}: the value of `{{{variable}}}` becomes shell text here", scope.owner);
+    let message = format!("{}: the value of `{{{variable}}}` becomes shell code here", scope.owner);
     let help = format!(
-        "write `run` as one text, in which values are quoted, or pass the value behind the text: \
+        "write `run` as one string, in which values are quoted, or pass the value as an argument: \
          \"echo \\\"$1\\\"\", \"-\", \"{{{variable}}}\""
     );
-    texts.notes.warn(Mistake::new(span, message, "a shell would run what it says").help(help));
+    texts.diagnostics.warn(Diagnostic::new(span, message, "the shell runs the value").help(help));
 }
 
-/// Shell text with its shell.
+/// Parses text for a shell.
 pub(super) fn script(
     text: &str,
     span: Range<usize>,
-    scope: &Scope<'_>,
+    scope: &NameScope<'_>,
     shell: &Shell,
-    texts: &Texts<'_>,
+    texts: &TextReader<'_>,
 ) -> Option<Script> {
     let text = match shell.is_posix() {
         true => texts.shell(text, span, scope)?,
@@ -106,33 +126,36 @@ pub(super) fn script(
     Some(Script { shell: shell.clone(), text })
 }
 
-/// Text for an interpreter whose quoting is not known: `{v}` is a mistake there.
+/// Parses text for an interpreter whose quoting is not known, where every placeholder is an error.
 fn foreign_text(
     text: &str,
     span: Range<usize>,
-    scope: &Scope<'_>,
+    scope: &NameScope<'_>,
     shell: &Shell,
-    texts: &Texts<'_>,
+    texts: &TextReader<'_>,
 ) -> Option<ShellText> {
     let read = texts.foreign(text, span.clone(), scope);
     let Some(variable) = read.variables().next() else {
-        let (written, variables) = (text.to_owned(), Vec::new());
-        return Some(ShellText { text: read.fill(|_| None).ok()?, written, variables });
+        let (source, variables) = (text.to_owned(), Vec::new());
+        return Some(ShellText { text: read.fill(|_| None).ok()?, source, variables });
     };
     let message = format!("{} uses `{{{variable}}}` in text for `{}`", scope.owner, shell.program);
     let help = format!(
-        "only a POSIX shell can be given values this way; hand it over in a variable, \
-         env = {{ VALUE = \"{{{variable}}}\" }}, and read that, or write `run` as a list; \
-         {{{{{variable}}}}} is the text {{{variable}}}"
+        "values can be quoted only for a POSIX shell; pass this one in a variable, \
+         env = {{ VALUE = \"{{{variable}}}\" }}, or write `run` as a list; {{{{{variable}}}}} is the text {{{variable}}}"
     );
     let label = "not text for a POSIX shell";
-    texts.notes.mistake(Mistake::new(span, message, label).help(help));
+    texts.diagnostics.error(Diagnostic::new(span, message, label).help(help));
     None
 }
 
-/// The shell at a key.
-pub(super) fn shell(written: &Given<OneOrMany>, owner: &str, notes: &Notes) -> Option<Shell> {
-    let (entry, span) = written.placed()?;
+/// Returns the shell in a field.
+pub(super) fn shell(
+    field: &Field<OneOrMany>,
+    owner: &str,
+    diagnostics: &Diagnostics,
+) -> Option<Shell> {
+    let (entry, span) = field.with_span()?;
     let shell = match entry {
         OneOrMany::One(text) => Shell::named(text),
         OneOrMany::Many(list) => {
@@ -143,38 +166,43 @@ pub(super) fn shell(written: &Given<OneOrMany>, owner: &str, notes: &Notes) -> O
     if shell.program.is_empty() {
         let message = format!("{owner} has an empty `shell`");
         let help = "write \"sh\", \"bash\", or a list such as [\"bash\", \"-c\"]";
-        notes.mistake(Mistake::new(span, message, "no program").help(help));
+        diagnostics.error(Diagnostic::new(span, message, "no program").help(help));
     }
     Some(shell)
 }
 
-/// Each name with its place.
-pub(super) fn names(written: &Given<OneOrMany>) -> Vec<(&str, Range<usize>)> {
-    written.placed().map(|(names, span)| names.placed(span)).unwrap_or_default()
+/// Returns each name in a field with its span.
+pub(super) fn names(field: &Field<OneOrMany>) -> Vec<(&str, Range<usize>)> {
+    field.with_span().map(|(names, span)| names.with_spans(span)).unwrap_or_default()
 }
 
-/// Adds the variables of a table to `env`, in place of those of the same name.
+/// Adds the variables of a table to `env`; they replace those of the same name.
 pub(super) fn environment(
-    written: &Given<Entries<Scalar>>,
-    scope: &Scope<'_>,
-    texts: &Texts<'_>,
+    field: &Field<Entries<Scalar>>,
+    scope: &NameScope<'_>,
+    texts: &TextReader<'_>,
     env: &mut BTreeMap<String, Template>,
 ) {
-    for (key, scalar, span) in written.entries() {
-        check_env_name(key.as_str(), key.span.clone(), &scope.owner, texts.notes);
+    for (key, scalar, span) in field.entries() {
+        check_env_name(key.as_str(), key.span.clone(), &scope.owner, texts.diagnostics);
         let value = match scalar {
-            Scalar::Text(text) => texts.template(text, &span, scope, Unknown::LeaveAlone),
+            Scalar::Text(text) => texts.template(text, &span, scope, UnknownName::Keep),
             other => Template::literal(scalar_text(other)),
         };
         env.insert(key.as_str().to_owned(), value);
     }
 }
 
-/// A name that a variable of the environment can have.
-pub(super) fn check_env_name(name: &str, span: Range<usize>, owner: &str, notes: &Notes) {
+/// Checks that an environment variable can have this name.
+pub(super) fn check_env_name(
+    name: &str,
+    span: Range<usize>,
+    owner: &str,
+    diagnostics: &Diagnostics,
+) {
     let (message, help) = if name.starts_with("WINDLASS_") {
-        let message = format!("{owner} sets `{name}`, which is not its to set");
-        (message, "variables that begin with WINDLASS_ tell a step about its run")
+        let message = format!("{owner} sets `{name}`, which is reserved");
+        (message, "windlass sets the variables that begin with WINDLASS_")
     } else if name.is_empty() || name.contains(|c: char| c == '=' || c == '\0' || c.is_whitespace())
     {
         let message = format!("{owner}: {name:?} cannot be the name of an environment variable");
@@ -182,5 +210,5 @@ pub(super) fn check_env_name(name: &str, span: Range<usize>, owner: &str, notes:
     } else {
         return;
     };
-    notes.mistake(Mistake::new(span, message, "not a free name").help(help));
+    diagnostics.error(Diagnostic::new(span, message, "invalid name").help(help));
 }

@@ -1,4 +1,7 @@
-//! How the parts of a value are handed out: elements, fields in the order of the file, places.
+//! Serde's access to the parts of a value: entries of lists, keys of tables, spans.
+//!
+//! Tables are read in the order of the file. Unknown keys are reported here, because here the expected
+//! keys are known.
 
 use std::ops::Range;
 use std::slice;
@@ -7,72 +10,79 @@ use std::vec;
 use serde::de::value::{StrDeserializer, U64Deserializer};
 use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
-use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use super::unreadable::described;
-use super::{Path, Reader, Unreadable};
-use crate::mistake::Mistake;
-use crate::notes::{Notes, near};
-use crate::written::WRITTEN;
+use super::value_error::description;
+use super::{KeyPath, ValueError, ValueReader};
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::{Diagnostics, similar};
+use crate::spanned::SPANNED;
 
-/// The elements of a list.
-pub(super) struct Elements<'r, 'i, 'p> {
-    rest: slice::Iter<'r, Spanned<DeValue<'i>>>,
-    list: Reader<'r, 'i, 'p>,
+/// The entries of a list.
+pub(super) struct ListAccess<'r, 'i, 'p> {
+    rest: slice::Iter<'r, toml::Spanned<DeValue<'i>>>,
+    list: ValueReader<'r, 'i, 'p>,
 }
 
-impl<'r, 'i, 'p> Elements<'r, 'i, 'p> {
-    pub(super) fn new(list: &'r [Spanned<DeValue<'i>>], reader: Reader<'r, 'i, 'p>) -> Self {
+impl<'r, 'i, 'p> ListAccess<'r, 'i, 'p> {
+    pub(super) fn new(
+        list: &'r [toml::Spanned<DeValue<'i>>],
+        reader: ValueReader<'r, 'i, 'p>,
+    ) -> Self {
         Self { rest: list.iter(), list: reader }
     }
 }
 
-impl<'r> SeqAccess<'r> for Elements<'r, '_, '_> {
-    type Error = Unreadable;
+impl<'r> SeqAccess<'r> for ListAccess<'r, '_, '_> {
+    type Error = ValueError;
 
     fn next_element_seed<T: DeserializeSeed<'r>>(
         &mut self,
         seed: T,
-    ) -> Result<Option<T::Value>, Unreadable> {
-        let path = Path { parent: Some(self.list.path), key: Path::ENTRY };
-        let notes = self.list.notes;
-        let next = self.rest.next().map(|value| Reader { value, path: &path, notes });
+    ) -> Result<Option<T::Value>, ValueError> {
+        let path = KeyPath { parent: Some(self.list.path), key: KeyPath::ENTRY };
+        let diagnostics = self.list.diagnostics;
+        let next = self.rest.next().map(|value| ValueReader { value, path: &path, diagnostics });
         next.map(|reader| seed.deserialize(reader)).transpose()
     }
 }
 
 #[derive(Clone, Copy)]
-struct Entry<'r, 'i> {
+struct TableEntry<'r, 'i> {
     key: KeyReader<'r, 'i>,
-    value: &'r Spanned<DeValue<'i>>,
+    value: &'r toml::Spanned<DeValue<'i>>,
 }
 
-/// The entries of a table.
-pub(super) struct Fields<'r, 'i, 'p> {
-    rest: vec::IntoIter<Entry<'r, 'i>>,
-    value: Option<Entry<'r, 'i>>,
-    path: &'p Path<'p>,
-    notes: &'r Notes,
+/// The entries of a table, in the order of the file.
+pub(super) struct TableAccess<'r, 'i, 'p> {
+    rest: vec::IntoIter<TableEntry<'r, 'i>>,
+    value: Option<TableEntry<'r, 'i>>,
+    path: &'p KeyPath<'p>,
+    diagnostics: &'r Diagnostics,
 }
 
-impl<'r, 'i, 'p> Fields<'r, 'i, 'p> {
-    pub(super) fn of_map(table: &'r DeTable<'i>, path: &'p Path<'p>, notes: &'r Notes) -> Self {
-        let entry = |(key, value)| Entry { key: KeyReader { key, meant: None }, value };
+impl<'r, 'i, 'p> TableAccess<'r, 'i, 'p> {
+    pub(super) fn of_map(
+        table: &'r DeTable<'i>,
+        path: &'p KeyPath<'p>,
+        diagnostics: &'r Diagnostics,
+    ) -> Self {
+        let entry = |(key, value)| TableEntry { key: KeyReader { key, meant: None }, value };
         let mut entries: Vec<_> = table.iter().map(entry).collect();
         entries.sort_by_key(|entry| entry.key.key.span().start);
-        Self { rest: entries.into_iter(), value: None, path, notes }
+        Self { rest: entries.into_iter(), value: None, path, diagnostics }
     }
 
-    /// Only those that are among `fields`; the others are mistakes. One that was probably meant to
-    /// be a field that is missing is read as that, so that it is not missed as well.
+    /// Keeps the entries whose keys are among `fields`, and reports the others. A misspelled key is
+    /// read as the field that it resembles, unless the table has that one, too; otherwise a required
+    /// field would also be reported as missing.
     pub(super) fn of_struct(
         table: &'r DeTable<'i>,
         fields: &'static [&'static str],
-        path: &'p Path<'p>,
-        notes: &'r Notes,
+        path: &'p KeyPath<'p>,
+        diagnostics: &'r Diagnostics,
     ) -> Self {
-        let mut all = Self::of_map(table, path, notes);
+        let mut all = Self::of_map(table, path, diagnostics);
         let mut known = Vec::new();
         for mut entry in all.rest {
             let name = &**entry.key.key.get_ref();
@@ -81,7 +91,7 @@ impl<'r, 'i, 'p> Fields<'r, 'i, 'p> {
                 continue;
             }
             let meant = meant(name, fields);
-            notes.mistake(unknown_key(entry.key.key, meant, fields, path));
+            diagnostics.error(unknown_key(entry.key.key, meant, fields, path));
             entry.key.meant = meant.filter(|&meant| !table.contains_key(meant));
             known.extend(entry.key.meant.map(|_| entry));
         }
@@ -91,28 +101,28 @@ impl<'r, 'i, 'p> Fields<'r, 'i, 'p> {
 }
 
 fn meant(name: &str, fields: &[&'static str]) -> Option<&'static str> {
-    let elsewhere = elsewhere(name).filter(|known| fields.contains(known));
-    elsewhere.or_else(|| near(name, fields.iter().copied()))
+    let foreign_key = foreign_key(name).filter(|known| fields.contains(known));
+    foreign_key.or_else(|| similar(name, fields.iter().copied()))
 }
 
 fn unknown_key(
-    key: &Spanned<DeString<'_>>,
+    key: &toml::Spanned<DeString<'_>>,
     meant: Option<&str>,
     fields: &[&str],
-    path: &Path<'_>,
-) -> Mistake {
+    path: &KeyPath<'_>,
+) -> Diagnostic {
     let name = key.get_ref();
-    let message = format!("{} has no key `{name}`", described(&path.keys()));
+    let message = format!("{} has no key `{name}`", description(&path.keys()));
     let help = match meant {
-        Some(meant) if elsewhere(name) == Some(meant) => format!("`{meant}` is the key for that"),
+        Some(meant) if foreign_key(name) == Some(meant) => format!("`{meant}` is the key for that"),
         Some(meant) => format!("did you mean `{meant}`?"),
         None => format!("its keys are {}", fields.join(", ")),
     };
-    Mistake::new(key.span(), message, "unknown key").help(help)
+    Diagnostic::new(key.span(), message, "unknown key").help(help)
 }
 
-/// What other tools call the things that a workflow file has.
-fn elsewhere(key: &str) -> Option<&'static str> {
+/// Returns the key that corresponds to a key of another tool.
+fn foreign_key(key: &str) -> Option<&'static str> {
     Some(match key {
         "needs" | "depends" | "depends_on" | "dependencies" | "deps" | "requires" => "after",
         "cmd" | "command" | "script" | "exec" | "shell_command" | "sh" => "run",
@@ -132,79 +142,82 @@ fn elsewhere(key: &str) -> Option<&'static str> {
     })
 }
 
-impl<'r> MapAccess<'r> for Fields<'r, '_, '_> {
-    type Error = Unreadable;
+impl<'r> MapAccess<'r> for TableAccess<'r, '_, '_> {
+    type Error = ValueError;
 
     fn next_key_seed<K: DeserializeSeed<'r>>(
         &mut self,
         seed: K,
-    ) -> Result<Option<K::Value>, Unreadable> {
+    ) -> Result<Option<K::Value>, ValueError> {
         self.value = self.rest.next();
         self.value.map(|entry| seed.deserialize(entry.key)).transpose()
     }
 
-    fn next_value_seed<V: DeserializeSeed<'r>>(&mut self, seed: V) -> Result<V::Value, Unreadable> {
-        let Entry { key, value } = self.value.take().expect("a value is asked for after its key");
-        let path = Path { parent: Some(self.path), key: key.name() };
-        seed.deserialize(Reader { value, path: &path, notes: self.notes })
+    fn next_value_seed<V: DeserializeSeed<'r>>(&mut self, seed: V) -> Result<V::Value, ValueError> {
+        let TableEntry { key, value } =
+            self.value.take().expect("a value is asked for after its key");
+        let path = KeyPath { parent: Some(self.path), key: key.name() };
+        seed.deserialize(ValueReader { value, path: &path, diagnostics: self.diagnostics })
     }
 }
 
-/// A value behind its place: where it begins, where it ends, and what it is. A value that cannot
-/// be read is told here, because here it is known where it stands.
-pub(super) struct Place<V> {
+/// The three elements of a [`Spanned`](crate::spanned::Spanned): start, end, value. An error of the
+/// value is reported here, because here its span and path are known.
+pub(super) struct SpannedAccess<V> {
     span: Range<usize>,
-    told: u8,
+    next: u8,
     value: V,
 }
 
-impl<V> Place<V> {
+impl<V> SpannedAccess<V> {
     pub(super) fn new(span: Range<usize>, value: V) -> Self {
-        Self { span, told: 0, value }
+        Self { span, next: 0, value }
     }
 }
 
-impl<'r, V: Deserializer<'r, Error = Unreadable> + Tell + Copy> SeqAccess<'r> for Place<V> {
-    type Error = Unreadable;
+impl<'r, V: Deserializer<'r, Error = ValueError> + ReportError + Copy> SeqAccess<'r>
+    for SpannedAccess<V>
+{
+    type Error = ValueError;
 
     fn next_element_seed<T: DeserializeSeed<'r>>(
         &mut self,
         seed: T,
-    ) -> Result<Option<T::Value>, Unreadable> {
-        self.told += 1;
-        let number = match self.told {
+    ) -> Result<Option<T::Value>, ValueError> {
+        self.next += 1;
+        let number = match self.next {
             1 => self.span.start,
             2 => self.span.end,
             _ => {
                 let value = self.value;
-                return seed.deserialize(value).map(Some).inspect_err(|error| value.tell(error));
+                return seed.deserialize(value).map(Some).inspect_err(|error| value.report(error));
             }
         };
-        let number: U64Deserializer<Unreadable> = (number as u64).into_deserializer();
+        let number: U64Deserializer<ValueError> = (number as u64).into_deserializer();
         seed.deserialize(number).map(Some)
     }
 }
 
-/// Whatever can say what is wrong with it.
-pub(super) trait Tell {
-    fn tell(&self, error: &Unreadable);
+/// A deserializer that can report an error of its value.
+pub(super) trait ReportError {
+    fn report(&self, error: &ValueError);
 }
 
-impl Tell for Reader<'_, '_, '_> {
-    fn tell(&self, error: &Unreadable) {
-        self.notes.mistake(error.mistake(self.path, self.value.span()));
+impl ReportError for ValueReader<'_, '_, '_> {
+    fn report(&self, error: &ValueError) {
+        self.diagnostics.error(error.diagnostic(self.path, self.value.span()));
     }
 }
 
-impl Tell for KeyReader<'_, '_> {
-    /// Keys are texts, and every type that asks for a key takes any text.
-    fn tell(&self, _error: &Unreadable) {}
+impl ReportError for KeyReader<'_, '_> {
+    /// Does nothing: every type of a key accepts any text.
+    fn report(&self, _error: &ValueError) {}
 }
 
 #[derive(Clone, Copy)]
 struct KeyReader<'r, 'i> {
-    key: &'r Spanned<DeString<'i>>,
-    /// The key that it is read as.
+    key: &'r toml::Spanned<DeString<'i>>,
+    /// The field that a misspelled key is read as.
     meant: Option<&'static str>,
 }
 
@@ -215,10 +228,10 @@ impl<'r> KeyReader<'r, '_> {
 }
 
 impl<'r> Deserializer<'r> for KeyReader<'r, '_> {
-    type Error = Unreadable;
+    type Error = ValueError;
 
-    fn deserialize_any<V: Visitor<'r>>(self, visitor: V) -> Result<V::Value, Unreadable> {
-        let text: StrDeserializer<'_, Unreadable> = self.name().into_deserializer();
+    fn deserialize_any<V: Visitor<'r>>(self, visitor: V) -> Result<V::Value, ValueError> {
+        let text: StrDeserializer<'_, ValueError> = self.name().into_deserializer();
         text.deserialize_any(visitor)
     }
 
@@ -226,9 +239,9 @@ impl<'r> Deserializer<'r> for KeyReader<'r, '_> {
         self,
         name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Unreadable> {
-        if name == WRITTEN {
-            return visitor.visit_seq(Place::new(self.key.span(), self));
+    ) -> Result<V::Value, ValueError> {
+        if name == SPANNED {
+            return visitor.visit_seq(SpannedAccess::new(self.key.span(), self));
         }
         visitor.visit_newtype_struct(self)
     }

@@ -1,42 +1,45 @@
-//! Follows the quotes of shell text from its beginning to its end.
+//! Tracks the quoting of shell text from its beginning to its end, and replaces placeholders.
 //!
-//! A stack of frames says where we are: a command, double quotes, `${ }`, arithmetic, backquotes,
-//! a here-document. When in doubt, a `{v}` is refused rather than quoted for the wrong place.
+//! A stack of frames holds the context: a command, double quotes, `${ }`, arithmetic, backquotes, a
+//! here-document. Where shells differ, the lexer rejects a `{v}` rather than risk the wrong quoting.
 
 mod braces;
+mod cursor;
+mod expansions;
 mod here_document;
 
 use std::collections::VecDeque;
 
-use super::{ShellNames, ShellPlace, ShellText};
+use super::{ShellContext, ShellResolver, ShellText};
 use crate::template::placeholder;
 use crate::variable::Variable;
+use cursor::Cursor;
 use here_document::HereDocument;
 
-/// None if a `{v}` was refused; `names` is told of each.
-pub(super) fn rewrite(text: &str, names: &mut impl ShellNames) -> Option<ShellText> {
-    let mut lexer = Lexer::new(text, names);
-    while lexer.at < text.len() {
+/// Returns the rewritten text, or none if a `{v}` was rejected; `resolver` gets each of these.
+pub(super) fn rewrite(text: &str, resolver: &mut impl ShellResolver) -> Option<ShellText> {
+    let mut lexer = Lexer::new(text, resolver);
+    while lexer.cursor.at < text.len() {
         lexer.step();
     }
-    let Lexer { out, variables, refused, .. } = lexer;
-    (!refused).then(|| ShellText { text: out, written: text.to_owned(), variables })
+    let Lexer { cursor, variables, rejected, .. } = lexer;
+    (!rejected).then(|| ShellText { text: cursor.out, source: text.to_owned(), variables })
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Frame {
-    /// Words and commands: the whole text, or the inside of `$( )`.
+    /// Commands: the whole text, or the inside of `$( )`.
     Command {
         substitution: bool,
         parens: u32,
-        /// For each `case` that is open, how many parentheses were when it began.
+        /// For each open `case`, the number of parentheses that were open when it began.
         cases: Vec<u32>,
     },
     /// Double quotes.
     Double,
     /// `${ }`.
     Parameter,
-    /// `$(( ))`, `(( ))`, with the parentheses that are open.
+    /// `$(( ))` or `(( ))`, with the number of open parentheses.
     Arithmetic {
         parens: u32,
     },
@@ -45,44 +48,40 @@ enum Frame {
 }
 
 struct Lexer<'t, 'n, N> {
-    text: &'t str,
-    at: usize,
-    out: String,
-    names: &'n mut N,
+    cursor: Cursor<'t>,
+    resolver: &'n mut N,
     variables: Vec<Variable>,
-    /// Whether some `{v}` stands where no value can.
-    refused: bool,
+    /// Whether a `{v}` was rejected.
+    rejected: bool,
     frames: Vec<Frame>,
     /// The here-documents whose bodies begin on the next line.
     pending: VecDeque<HereDocument>,
-    /// Where the present word of a command begins.
+    /// The start of the current word of a command.
     word: usize,
-    /// The words in which the open quotes and substitutions stand, and what is unsafe about them.
-    outer: Vec<(usize, Option<ShellPlace>)>,
-    /// Where the word behind the last `>&` begins.
+    /// For each open quote or substitution, the start of the word around it, and what makes that unsafe.
+    outer: Vec<(usize, Option<ShellContext>)>,
+    /// The start of the word after the last `>&`.
     duplicated: Option<usize>,
-    /// What stands behind the last `$` that is nothing but itself.
-    behind_dollar: Option<usize>,
-    /// Why the frames may not be right any more.
-    doubt: Option<ShellPlace>,
+    /// The position after the last `$` that begins no expansion.
+    after_dollar: Option<usize>,
+    /// Why the frames may be wrong from here on.
+    doubt: Option<ShellContext>,
 }
 
-impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
-    fn new(text: &'t str, names: &'n mut N) -> Self {
+impl<'t, 'n, N: ShellResolver> Lexer<'t, 'n, N> {
+    fn new(text: &'t str, resolver: &'n mut N) -> Self {
         let whole = Frame::Command { substitution: false, parens: 0, cases: Vec::new() };
         Self {
-            text,
-            at: 0,
-            out: String::with_capacity(text.len()),
-            names,
+            cursor: Cursor { text, at: 0, out: String::with_capacity(text.len()) },
+            resolver,
             variables: Vec::new(),
-            refused: false,
+            rejected: false,
             frames: vec![whole],
             pending: VecDeque::new(),
             word: 0,
             outer: Vec::new(),
             duplicated: None,
-            behind_dollar: None,
+            after_dollar: None,
             doubt: None,
         }
     }
@@ -102,17 +101,11 @@ impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
     }
 
     fn rest(&self) -> &'t str {
-        &self.text[self.at..]
+        self.cursor.rest()
     }
 
-    /// Copies `bytes` bytes, or as many as are left, up to the end of a character.
     fn copy(&mut self, bytes: usize) {
-        let mut end = (self.at + bytes).min(self.text.len());
-        while !self.text.is_char_boundary(end) {
-            end += 1;
-        }
-        self.out.push_str(&self.text[self.at..end]);
-        self.at = end;
+        self.cursor.copy(bytes);
     }
 
     fn copy_char(&mut self) {
@@ -123,22 +116,25 @@ impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
         self.outer.push((self.word, self.unsafe_word()));
         self.copy(bytes);
         self.frames.push(frame);
-        self.word = self.at;
+        self.word = self.cursor.at;
     }
 
     fn pop(&mut self) {
         self.copy_char();
         self.frames.pop();
-        self.word = self.outer.pop().map_or(self.at, |(word, _)| word);
+        self.word = self.outer.pop().map_or(self.cursor.at, |(word, _)| word);
     }
 
     fn command(&mut self) {
         let rest = self.rest();
-        let at_word = self.word == self.at;
+        let at_word = self.word == self.cursor.at;
         if at_word {
-            self.note_case();
+            self.count_case();
         }
+        self.check_operator();
         match rest.as_bytes()[0] {
+            // A continued line is no part of a word: after it, `#` may begin a comment.
+            b'\\' if at_word && rest.starts_with("\\\n") => self.separator(2),
             b'\\' => self.copy(2),
             b'\'' => self.single(),
             b'"' => self.push(Frame::Double, 1),
@@ -157,23 +153,44 @@ impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
         }
     }
 
-    fn separator(&mut self, bytes: usize) {
-        self.copy(bytes);
-        self.word = self.at;
+    /// Doubts the frames after an operator of two characters that a line continuation splits. Shells join
+    /// the two, but the lexer reads each by itself.
+    fn check_operator(&mut self) {
+        let rest = self.rest();
+        let second = ["$(", "$", "(", ">", "<<", "<"].into_iter().find_map(|first| {
+            let (before, after) = (first.chars().last()?, continued(rest.strip_prefix(first)?)?);
+            Some((before, after.chars().next()?))
+        });
+        let is_split = matches!(
+            second,
+            Some(('$', '(' | '{' | '[' | '\'' | '$') | ('(', '(') | ('>', '&') | ('<', '<' | '-'))
+        );
+        if is_split {
+            self.doubt = self.doubt.or(Some(ShellContext::SplitOperator));
+        }
     }
 
-    /// `>&` and the blanks behind it.
+    fn separator(&mut self, bytes: usize) {
+        self.copy(bytes);
+        self.word = self.cursor.at;
+    }
+
+    /// Copies `>&` and the blanks after it.
     fn duplication(&mut self) {
         self.copy(2);
         let rest = self.rest();
         self.separator(rest.len() - rest.trim_start_matches([' ', '\t']).len());
-        self.duplicated = Some(self.at);
+        self.duplicated = Some(self.cursor.at);
     }
 
-    /// Between `case` and `esac` a parenthesis may close without having been opened.
-    fn note_case(&mut self) {
+    /// Counts `case` and `esac`: between them a parenthesis may close without an opening one.
+    fn count_case(&mut self) {
         let rest = self.rest();
         let word = rest.split(|c| !is_word(c)).next().unwrap_or_default();
+        let keyword = ["case", "esac"].into_iter().any(|keyword| keyword.starts_with(word));
+        if keyword && !word.is_empty() && continued(&rest[word.len()..]).is_some() {
+            self.doubt = self.doubt.or(Some(ShellContext::SplitOperator));
+        }
         if let Some(Frame::Command { cases, parens, .. }) = self.frames.last_mut() {
             match word {
                 "case" => cases.push(*parens),
@@ -192,9 +209,9 @@ impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
         if opens {
             *parens += 1;
         } else if cases.last() == Some(parens) {
-            // The end of a pattern, unless this `case` is only a word.
+            // The end of a pattern, unless this `case` is an argument.
             if within {
-                self.doubt = self.doubt.or(Some(ShellPlace::CaseInSubstitution));
+                self.doubt = self.doubt.or(Some(ShellContext::CaseInSubstitution));
             }
         } else if *parens > 0 {
             *parens -= 1;
@@ -208,11 +225,11 @@ impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
         self.separator(1);
         if let Some(document) = self.pending.pop_front() {
             self.frames.push(Frame::HereDocument(document));
-            self.end_mark();
+            self.end_here_documents();
         }
     }
 
-    /// Single quotes end at the next one, whatever stands between.
+    /// Copies single quotes, in which only a placeholder is special.
     fn single(&mut self) {
         self.copy_char();
         while let Some(next) = self.rest().chars().next() {
@@ -234,8 +251,8 @@ impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
         }
     }
 
-    /// What is alike in double quotes and here-documents; `escaped` are those that a backslash
-    /// takes the meaning from.
+    /// Copies one element of double quotes or of a here-document; `escaped` are the characters that a
+    /// backslash escapes there.
     fn expanding(&mut self, escaped: &[u8]) {
         let rest = self.rest().as_bytes();
         match rest[0] {
@@ -248,113 +265,26 @@ impl<'t, 'n, N: ShellNames> Lexer<'t, 'n, N> {
         }
     }
 
-    /// A backslash that the shell leaves where it is. Before a `{v}` it is ours, and takes the
-    /// meaning from that.
+    /// Copies a backslash that the shell takes literally. Before a known `{v}` it escapes the placeholder,
+    /// and is removed.
     fn backslash(&mut self) {
         let name = placeholder(&self.rest()[1..]);
-        if !name.is_some_and(|name| self.names.is_known(name)) {
+        if !name.is_some_and(|name| self.resolver.is_known(name)) {
             return self.copy_char();
         }
-        if self.behind_dollar == Some(self.at) {
-            // Without the backslash between them, `${` would begin something.
-            self.out.insert(self.out.len() - 1, '\\');
+        if self.after_dollar == Some(self.cursor.at) {
+            // Without the backslash between them, `${` would begin an expansion.
+            self.cursor.out.insert(self.cursor.out.len() - 1, '\\');
         }
-        self.at += 1;
+        self.cursor.at += 1;
         self.copy_char();
     }
+}
 
-    fn dollar(&mut self) {
-        let rest = self.rest();
-        let substitution = Frame::Command { substitution: true, parens: 0, cases: Vec::new() };
-        if rest.starts_with("$$") {
-            self.copy(2);
-        } else if rest.starts_with("$((") {
-            self.push(Frame::Arithmetic { parens: 2 }, 3);
-        } else if rest.starts_with("$(") {
-            self.push(substitution, 2);
-        } else if rest.starts_with("${") {
-            self.push(Frame::Parameter, 2);
-        } else if rest.starts_with("$[") {
-            // Bash reads an arithmetic expression up to a `]`, others only two characters.
-            self.doubt = self.doubt.or(Some(ShellPlace::Brackets));
-            self.copy(2);
-        } else if rest.starts_with("$'") && self.is_command() {
-            self.ansi_quotes();
-        } else {
-            self.copy_char();
-            self.behind_dollar = Some(self.at);
-        }
-    }
-
-    /// `$'…'`: shells that know it read `\'` as a quote within, others as the end.
-    fn ansi_quotes(&mut self) {
-        self.copy(2);
-        let end = self.rest().find('\'').map_or(self.text.len(), |end| self.at + end);
-        while self.at < end {
-            match self.rest().starts_with('{') {
-                true => self.no_placeholder(ShellPlace::AnsiQuotes),
-                false => self.copy_char(),
-            }
-        }
-        if self.text[..end].ends_with('\\') {
-            self.doubt = self.doubt.or(Some(ShellPlace::AnsiQuotes));
-        }
-        self.copy(1);
-    }
-
-    fn is_command(&self) -> bool {
-        matches!(self.frames.last(), Some(Frame::Command { .. }))
-    }
-
-    fn parameter(&mut self) {
-        let rest = self.rest();
-        match rest.as_bytes()[0] {
-            b'}' => self.pop(),
-            b'\\' if rest.starts_with("\\{") && self.is_within_double() => self.backslash(),
-            b'\\' => self.copy(2),
-            b'"' => self.push(Frame::Double, 1),
-            b'\'' if !self.is_within_double() => self.single(),
-            b'`' => self.push(Frame::Backquotes, 1),
-            b'$' => self.dollar(),
-            b'{' => self.placeholder(Self::in_double),
-            _ => self.copy_char(),
-        }
-    }
-
-    /// Whether the innermost `${ }` stands in double quotes, where a single quote means nothing.
-    fn is_within_double(&self) -> bool {
-        let outer = self.frames.iter().rev().find(|frame| **frame != Frame::Parameter);
-        matches!(outer, Some(Frame::Double | Frame::HereDocument(_)))
-    }
-
-    fn arithmetic(&mut self) {
-        match self.rest().as_bytes()[0] {
-            b'(' => self.count_parens(1),
-            b')' => self.count_parens(-1),
-            b'"' => self.push(Frame::Double, 1),
-            b'\'' => self.single(),
-            b'\\' => self.copy(2),
-            b'`' => self.push(Frame::Backquotes, 1),
-            b'$' => self.dollar(),
-            b'{' => self.placeholder(Self::in_double),
-            _ => self.copy_char(),
-        }
-    }
-
-    fn count_parens(&mut self, change: i32) {
-        let Some(Frame::Arithmetic { parens }) = self.frames.last_mut() else { return };
-        *parens = parens.saturating_add_signed(change);
-        if *parens == 0 { self.pop() } else { self.copy_char() }
-    }
-
-    fn backquotes(&mut self) {
-        match self.rest().as_bytes()[0] {
-            b'`' => self.pop(),
-            b'\\' => self.copy(2),
-            b'{' => self.placeholder(Self::in_double),
-            _ => self.copy_char(),
-        }
-    }
+/// Returns the text after the line continuations that `text` begins with, or none if there is none.
+fn continued(text: &str) -> Option<&str> {
+    let rest = text.trim_start_matches("\\\n");
+    (rest.len() < text.len()).then_some(rest)
 }
 
 fn is_word(c: char) -> bool {

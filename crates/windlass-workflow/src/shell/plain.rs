@@ -1,10 +1,10 @@
-//! Shell text that is nothing but a program and its arguments, so that no shell is needed to read it.
+//! Finds shell text that is only a program and its arguments, which can run without a shell.
 //!
-//! A word is taken as plain only if every POSIX shell reads it alike. When in doubt it is not.
+//! Accepts only what every POSIX shell reads in the same way.
 
-/// What a shell does itself, or may do otherwise than the program of that name. `true`, `false` and
-/// `sleep` are the same everywhere.
-const OF_THE_SHELL: &[&str] = &[
+/// Keywords and builtins of shells, sorted. Not here are `true`, `false` and `sleep`, which behave like
+/// the programs of these names.
+const SHELL_WORDS: &[&str] = &[
     ".",
     ":",
     "[",
@@ -107,8 +107,8 @@ const OF_THE_SHELL: &[&str] = &[
     "while",
 ];
 
-/// The program and its arguments, if `text` is a command of plain words: nothing to expand, to
-/// redirect or to assign, and nothing that a shell does itself.
+/// Returns the program and its arguments if `text` is a command of plain words: no expansion, no
+/// redirection, no assignment, no builtin.
 ///
 /// ```
 /// use windlass_workflow::plain_words;
@@ -128,12 +128,12 @@ pub fn plain_words(text: &str) -> Option<Vec<String>> {
         words.push(word);
     }
     let program = words.first()?;
-    // An `=` makes an assignment of it.
-    let plain = !program.is_empty() && !program.contains('=') && !is_of_the_shell(program);
+    // A first word with `=` is an assignment.
+    let plain = !program.is_empty() && !program.contains('=') && !is_shell_word(program);
     plain.then_some(words)
 }
 
-/// Moves one word into `word`, without its quotes; what comes behind it.
+/// Moves one word into `word`, without its quotes, and returns the rest.
 fn take_word<'t>(mut rest: &'t str, word: &mut String) -> Option<&'t str> {
     while let Some(first) = rest.chars().next() {
         match first {
@@ -149,10 +149,10 @@ fn take_word<'t>(mut rest: &'t str, word: &mut String) -> Option<&'t str> {
     Some(rest)
 }
 
-/// Moves what stands between two `quote`s into `word`; what comes behind them.
+/// Moves the text between two `quote`s into `word`, and returns the rest.
 fn take_quoted<'t>(text: &'t str, quote: char, word: &mut String) -> Option<&'t str> {
     let (inside, rest) = text[1..].split_once(quote)?;
-    // Between double quotes, these are more than themselves.
+    // These are special in double quotes.
     if quote == '"' && inside.contains(['$', '`', '\\', '!']) {
         return None;
     }
@@ -164,8 +164,8 @@ fn is_plain(character: char) -> bool {
     character.is_ascii_alphanumeric() || "_-./:,+@%=".contains(character)
 }
 
-fn is_of_the_shell(word: &str) -> bool {
-    OF_THE_SHELL.binary_search(&word).is_ok()
+fn is_shell_word(word: &str) -> bool {
+    SHELL_WORDS.binary_search(&word).is_ok()
 }
 
 #[cfg(test)]
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn what_a_shell_does_itself_is_left_to_it_also_in_quotes() {
-        for word in OF_THE_SHELL {
+        for word in SHELL_WORDS {
             assert_eq!(plain_words(word), None, "{word}");
             assert_eq!(plain_words(&format!("'{word}' a")), None, "{word}");
         }
@@ -241,6 +241,6 @@ mod tests {
 
     #[test]
     fn the_words_of_shells_are_in_order() {
-        assert!(OF_THE_SHELL.is_sorted());
+        assert!(SHELL_WORDS.is_sorted());
     }
 }

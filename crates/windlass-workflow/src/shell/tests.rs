@@ -4,17 +4,17 @@ fn known(name: &str) -> Option<Variable> {
     (name == "v").then(|| Variable::Param("v".to_owned()))
 }
 
-/// `V` in `expected` stands for the environment variable's name.
+/// `V` in `expected` is the environment variable's name.
 fn check(text: &str, expected: &str) {
     let rewritten = ShellText::parse(text, known).unwrap_or_else(|error| panic!("{text}: {error}"));
     assert_eq!(rewritten.text(), expected.replace("${V}", "${WINDLASS_V_v}"), "{text}");
-    assert_eq!(rewritten.written(), text);
+    assert_eq!(rewritten.source(), text);
     assert_eq!(rewritten.variables().len(), usize::from(expected.contains("${V}")), "{text}");
 }
 
-fn refused(text: &str, place: ShellPlace) {
+fn rejected(text: &str, context: ShellContext) {
     let misplaced = ShellText::parse(text, known).expect_err(text);
-    assert_eq!(misplaced.place, place, "{text}");
+    assert_eq!(misplaced.context, context, "{text}");
     assert_eq!(&text[misplaced.range], "{v}", "{text}");
 }
 
@@ -29,7 +29,7 @@ fn a_bare_value_is_put_in_double_quotes() {
 }
 
 #[test]
-fn in_double_quotes_it_stands_as_it_is() {
+fn in_double_quotes_a_value_needs_no_further_quotes() {
     check(r#"echo "a {v} b""#, r#"echo "a ${V} b""#);
     check(r#"echo "\"{v}\"""#, r#"echo "\"${V}\"""#);
     check(r#"echo "\\{v}""#, r#"echo "\\${V}""#);
@@ -39,7 +39,7 @@ fn in_double_quotes_it_stands_as_it_is() {
 }
 
 #[test]
-fn what_only_looks_like_an_index_or_a_copy_of_a_stream_is_neither() {
+fn text_similar_to_a_subscript_or_a_duplication_is_safe() {
     check(r#"a["x"]={v}"#, r#"a["x"]="${V}""#);
     check(r#"x="a[{v}]""#, r#"x="a[${V}]""#);
     check("make > {v} 2>&1 {v}", r#"make > "${V}" 2>&1 "${V}""#);
@@ -87,6 +87,8 @@ fn the_shell_keeps_what_is_its_own() {
     check("awk '{print $1}' # don't touch {v}", "awk '{print $1}' # don't touch {v}");
     check("echo a#b {v} $# ${#x}", r#"echo a#b "${V}" $# ${#x}"#);
     check("# it's\necho {v}", "# it's\necho \"${V}\"");
+    check("make a\\\nb >\\\nlog {v}", "make a\\\nb >\\\nlog \"${V}\"");
+    check("echo \\\n# it's\necho {v}", "echo \\\n# it's\necho \"${V}\"");
     check("echo ${x:-'}'} {v}", r#"echo ${x:-'}'} "${V}""#);
     check(r#"echo "${x:-'}" {v}"#, r#"echo "${x:-'}" "${V}""#);
     check("echo $((1<<2)) {v}", r#"echo $((1<<2)) "${V}""#);
@@ -106,19 +108,19 @@ fn a_backslash_keeps_a_name_from_being_a_value() {
 }
 
 #[test]
-fn a_backslash_less_makes_no_parameter_of_a_dollar() {
+fn removing_a_backslash_after_a_dollar_begins_no_expansion() {
     check(r#"echo "$\{v} \$\{v}""#, r#"echo "\${v} \${v}""#);
     check(r#"echo "$$\{v} $$$\{v}""#, r#"echo "$${v} $$\${v}""#);
     check("cat <<E\n$\\{v}\nE", "cat <<E\n\\${v}\nE");
 }
 
 #[test]
-fn the_number_of_the_process_begins_nothing() {
+fn a_double_dollar_begins_no_expansion() {
     check(r#"echo "$$({v})" $${v}"#, r#"echo "$$(${V})" $${v}"#);
 }
 
 #[test]
-fn behind_a_dollar_a_name_is_the_shells_own_wherever_it_stands() {
+fn after_a_dollar_a_name_is_the_shells_own_in_every_context() {
     for text in [
         "sh -c 'echo ${v}'",
         r"echo \${v}",
@@ -137,51 +139,55 @@ fn behind_a_dollar_a_name_is_the_shells_own_wherever_it_stands() {
 }
 
 #[test]
-fn doubled_braces_write_single_ones() {
+fn doubled_braces_escape_a_name() {
     check("echo {{v}} '{{v}}' \"{{v}}\"", "echo {v} '{v}' \"{v}\"");
     check("echo `echo {{v}}` $'{{v}}'", "echo `echo {v}` $'{v}'");
     check("cat <<E\n{{v}}\nE\n{v}", "cat <<E\n{v}\nE\n\"${V}\"");
     check("cat <<'E'\n{{v}} ${{v}}\nE", "cat <<'E'\n{v} ${v}\nE");
     check("python3 -c '{{{v}}}'", "python3 -c '{{v}}'");
-    check("docker ps --format '{{.Names}}'", "docker ps --format '{{.Names}}'");
+    check("docker ps --format '{{.Resolver}}'", "docker ps --format '{{.Resolver}}'");
     check("awk '{a[{w}]}' {{w}} {{ v }}", "awk '{a[{w}]}' {{w}} {{ v }}");
     check("# {{v}}", "# {{v}}");
-    refused("echo ${{v}}", ShellPlace::Parameter);
-    refused("echo \"${x:-{{v}}}\"", ShellPlace::Parameter);
-    refused("echo \"${x:-\"{{v}}\"}\"", ShellPlace::Parameter);
-    refused("cat <<{{v}}\n{{v}}", ShellPlace::EndMark);
+    rejected("echo ${{v}}", ShellContext::Parameter);
+    rejected("echo \"${x:-{{v}}}\"", ShellContext::Parameter);
+    rejected("echo \"${x:-\"{{v}}\"}\"", ShellContext::Parameter);
+    rejected("cat <<{{v}}\n{{v}}", ShellContext::Delimiter);
 }
 
 #[test]
-fn where_no_quoting_is_safe_a_value_is_refused() {
-    refused("echo ${x:-{v}}", ShellPlace::Parameter);
-    refused("echo \"${x:-$(echo {v})}\"", ShellPlace::Parameter);
-    refused("echo $(( {v} ))", ShellPlace::Arithmetic);
-    refused("(( i = {v} ))", ShellPlace::Arithmetic);
-    refused("echo $[{v}]", ShellPlace::Brackets);
-    refused("echo \"$[1] {v}\"", ShellPlace::Brackets);
-    refused("for((i={v};;))do :; done", ShellPlace::Arithmetic);
-    refused("echo `echo {v}`", ShellPlace::Backquotes);
-    refused("echo \"`echo {v}`\"", ShellPlace::Backquotes);
-    refused("a[{v}]=1", ShellPlace::Subscript);
-    refused("a[\"{v}\"]=1", ShellPlace::Subscript);
-    refused("a['{v}']=1", ShellPlace::Subscript);
-    refused("a[\"x\"{v}]=1", ShellPlace::Subscript);
-    refused("a[$(echo {v})]=1", ShellPlace::Subscript);
-    refused("a=(x [{v}]=y)", ShellPlace::Subscript);
-    refused("a=([\"{v}\"]=y)", ShellPlace::Subscript);
-    refused("make >&{v}", ShellPlace::Duplication);
-    refused("make 1>& x\"{v}\"", ShellPlace::Duplication);
-    refused("cat <<'E'\n{v}\nE", ShellPlace::QuotedHereDocument);
-    refused("cat <<{v}", ShellPlace::EndMark);
-    refused("echo $'{v}'", ShellPlace::AnsiQuotes);
-    refused("echo $'\\'' {v}", ShellPlace::AnsiQuotes);
-    refused("x=$(case a in a) echo;; esac) {v}", ShellPlace::CaseInSubstitution);
-    refused("x=\"$( (case a in a) :;; esac); echo {v})\"", ShellPlace::CaseInSubstitution);
+fn where_no_quoting_is_safe_a_value_is_rejected() {
+    rejected("echo ${x:-{v}}", ShellContext::Parameter);
+    rejected("echo \"${x:-$(echo {v})}\"", ShellContext::Parameter);
+    rejected("echo $(( {v} ))", ShellContext::Arithmetic);
+    rejected("(( i = {v} ))", ShellContext::Arithmetic);
+    rejected("echo $[{v}]", ShellContext::Brackets);
+    rejected("echo \"$[1] {v}\"", ShellContext::Brackets);
+    rejected("for((i={v};;))do :; done", ShellContext::Arithmetic);
+    rejected("echo `echo {v}`", ShellContext::Backquotes);
+    rejected("echo \"`echo {v}`\"", ShellContext::Backquotes);
+    rejected("a[{v}]=1", ShellContext::Subscript);
+    rejected("a[\"{v}\"]=1", ShellContext::Subscript);
+    rejected("a['{v}']=1", ShellContext::Subscript);
+    rejected("a[\"x\"{v}]=1", ShellContext::Subscript);
+    rejected("a[$(echo {v})]=1", ShellContext::Subscript);
+    rejected("a=(x [{v}]=y)", ShellContext::Subscript);
+    rejected("a=([\"{v}\"]=y)", ShellContext::Subscript);
+    rejected("a\\\n[{v}]=1", ShellContext::Subscript);
+    rejected("(\\\n( {v} ))", ShellContext::SplitOperator);
+    rejected("echo \"$\\\n\\\n({v})\"", ShellContext::SplitOperator);
+    rejected("x=$(ca\\\nse a in a) :;; esac) {v}", ShellContext::SplitOperator);
+    rejected("make >&{v}", ShellContext::Duplication);
+    rejected("make 1>& x\"{v}\"", ShellContext::Duplication);
+    rejected("cat <<'E'\n{v}\nE", ShellContext::QuotedHereDocument);
+    rejected("cat <<{v}", ShellContext::Delimiter);
+    rejected("echo $'{v}'", ShellContext::AnsiQuotes);
+    rejected("echo $'\\'' {v}", ShellContext::AnsiQuotes);
+    rejected("x=$(case a in a) echo;; esac) {v}", ShellContext::CaseInSubstitution);
+    rejected("x=\"$( (case a in a) :;; esac); echo {v})\"", ShellContext::CaseInSubstitution);
 }
 
 #[test]
-fn text_that_ends_in_the_middle_of_something_is_left_to_the_shell() {
+fn incomplete_text_is_left_to_the_shell() {
     for text in
         ["'", "\"", "$(", "${", "`", "$((", "\\", "<<", "<<E", "<<E\n", "$'", "{", "{v", "$"]
     {

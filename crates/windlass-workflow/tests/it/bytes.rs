@@ -1,4 +1,4 @@
-//! Whatever the text, reading it ends with a workflow or with mistakes that can be shown.
+//! Any text is parsed into a workflow or into errors that can be rendered.
 
 use proptest::prelude::*;
 use windlass_workflow::{GraphFormat, graph, parse};
@@ -12,19 +12,19 @@ fn check(text: &str) {
             let _ = workflow.bind([]);
             let _ = graph(workflow.plan(), GraphFormat::Text);
         }
-        Err(mistakes) => {
-            assert!(!mistakes.mistakes.is_empty());
-            assert!(!mistakes.to_string().is_empty());
-            let _ = mistakes.warnings.to_string();
-            for mistake in &mistakes.mistakes {
-                let (line, column) = mistakes.position(mistake);
+        Err(errors) => {
+            assert!(!errors.errors.is_empty());
+            assert!(!errors.to_string().is_empty());
+            let _ = errors.warnings.to_string();
+            for error in &errors.errors {
+                let (line, column) = errors.position(error);
                 assert!(line >= 1 && column >= 1);
             }
         }
     }
 }
 
-/// Words that bring a text near to what the reader knows.
+/// Pieces of workflow files, so that random texts get past the first error.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         "[ -~\n]{0,8}",

@@ -1,4 +1,4 @@
-//! Every example in the repository is a workflow without mistakes or warnings.
+//! Every example in the repository is a workflow without errors or warnings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,13 +19,13 @@ pub(crate) fn files() -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_example_has_neither_mistakes_nor_warnings() {
+fn every_example_has_neither_errors_nor_warnings() {
     let files = files();
     assert!(files.len() >= 5, "{files:?}");
     for file in files {
         let text = fs::read_to_string(&file).expect("it can be read");
         let name = file.display().to_string();
-        let workflow = parse(&name, &text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        let workflow = parse(&name, &text).unwrap_or_else(|errors| panic!("{errors}"));
         assert!(workflow.warnings().is_empty(), "{}", workflow.warnings());
         workflow.bind([]).unwrap_or_else(|errors| panic!("{name}: {errors}"));
         for format in [GraphFormat::Text, GraphFormat::Dot, GraphFormat::Mermaid, GraphFormat::Json]
@@ -35,7 +35,7 @@ fn every_example_has_neither_mistakes_nor_warnings() {
     }
 }
 
-/// TOML 1.0 has no line breaks within `{ }`, no comma behind the last entry of one, and no `\e`.
+/// TOML 1.0 has no line breaks within `{ }`, no comma after the last entry of one, and no `\e`.
 #[test]
 fn examples_are_written_in_toml_that_every_editor_accepts() {
     for file in files() {
@@ -48,9 +48,9 @@ fn examples_are_written_in_toml_that_every_editor_accepts() {
     }
 }
 
-/// A plan with its steps and guards by name, for comparing what was written in another order.
+/// Returns the steps and guards of a plan by name, to compare plans whose files have another order.
 fn by_name(plan: &Plan) -> BTreeMap<String, String> {
-    let guard = |place: &usize| plan.guards[*place].name.clone();
+    let guard = |index: &usize| plan.guards[*index].name.clone();
     let step = |step: &Step| {
         let after =
             step.after.iter().map(|edge| (each_name(&plan.steps[edge.step]), edge.condition));
@@ -66,7 +66,7 @@ fn by_name(plan: &Plan) -> BTreeMap<String, String> {
     all
 }
 
-/// The name of a step whatever the order of its variables.
+/// Returns a name of a step that does not depend on the order of its variables.
 fn each_name(step: &Step) -> String {
     let each: BTreeMap<_, _> = step.each.iter().cloned().collect();
     format!("{} {each:?}", step.declared)
@@ -82,8 +82,7 @@ fn an_example_written_out_by_another_program_is_the_same_workflow() {
         let again = toml::to_string(&table).expect("what was read can be written");
         assert_ne!(text, again);
         let [plan, other] = [text, again].map(|text| {
-            let workflow =
-                parse("flow.toml", &text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+            let workflow = parse("flow.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
             workflow.bind([]).unwrap_or_else(|errors| panic!("{errors}"))
         });
         assert_eq!(by_name(&plan), by_name(&other), "{}", file.display());

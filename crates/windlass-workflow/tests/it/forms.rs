@@ -1,7 +1,7 @@
-//! Every form of a name in every place of shell text, through real shells with hostile values.
+//! Every form of a name in every context of shell text, run by real shells with hostile values.
 //!
-//! `{v}` is the value, `${v}` the shell's own, `{{v}}` and `\{v}` the text `{v}`; what a place makes of
-//! each of them is in the table. No value is ever run.
+//! `{v}` is the value, `${v}` the shell's own, `{{v}}` and `\{v}` the text `{v}`; the table has
+//! the result of each form in each context. No value is ever run.
 
 #![cfg(unix)]
 
@@ -17,13 +17,13 @@ use crate::quoting::shells;
 /// The forms, in the order of the columns below.
 const FORMS: [&str; 6] = ["{v}", "${v}", "{{v}}", r"\{v}", r"\${v}", "${v}{v}"];
 
-/// What the shell has in its own variable `v`.
+/// The value of the shell's own variable `v`.
 const OWN: &str = "7";
 
-/// What a form comes out as; `V` is the value.
+/// The output of each form; `V` is the value.
 type Row = [Option<&'static str>; 6];
 
-/// A value cannot stand here.
+/// The form is an error in this context.
 const REFUSED: Option<&str> = None;
 
 const EXPANDED: Row = [Some("V"), Some(OWN), Some("{v}"), Some("{v}"), Some("${v}"), Some("7V")];
@@ -32,8 +32,8 @@ const SINGLE: Row =
 const LITERAL: Row = [REFUSED, Some("${v}"), Some("{v}"), Some("{v}"), Some(r"\${v}"), REFUSED];
 const BACKQUOTES: Row = [REFUSED, Some(OWN), Some("{v}"), Some("{v}"), Some(OWN), REFUSED];
 
-/// A place prints what stands at `@`.
-const PLACES: &[(&str, Row)] = &[
+/// Each context prints what replaces the `@`.
+const CONTEXTS: &[(&str, Row)] = &[
     ("printf %s @", EXPANDED),
     ("printf %s \"@\"", EXPANDED),
     ("printf %s '@'", SINGLE),
@@ -41,6 +41,7 @@ const PLACES: &[(&str, Row)] = &[
     ("x=\"@\"; printf %s \"$x\"", EXPANDED),
     ("x='@'; printf %s \"$x\"", SINGLE),
     ("x=\"it's @\"; printf %s \"${x#*s }\"", EXPANDED),
+    ("true \\\n# it's\nprintf %s @", EXPANDED),
     ("x=$(printf %s. @); printf %s \"${x%.}\"", EXPANDED),
     ("x=\"$(printf %s. \"@\")\"; printf %s \"${x%.}\"", EXPANDED),
     ("x=\"$(printf %s. '@')\"; printf %s \"${x%.}\"", SINGLE),
@@ -61,7 +62,7 @@ const PLACES: &[(&str, Row)] = &[
     (
         "sh -c 'printf %s \"@\"'",
         [
-            // What reaches another shell is the user's to quote; only what is not a value is shown here.
+            // Users have to quote for the second shell themselves; only the forms without a value are checked.
             Some("?"),
             Some(OWN),
             Some("{v}"),
@@ -91,14 +92,14 @@ fn known(name: &str) -> Option<Variable> {
     (name == "v").then(|| Variable::Param("v".to_owned()))
 }
 
-/// What a shell prints that has `value` for `{v}` and [`OWN`] for its own `v`.
+/// Returns the output of a shell with `value` for `{v}` and [`OWN`] for its own `v`.
 fn printed(shell: &str, script: &str, value: &str, dir: &Path) -> String {
     let mut command = Command::new(shell);
     command.args(["-eu", "-c", script]).current_dir(dir).stdin(Stdio::null()).env("v", OWN);
     command.env(Variable::Param("v".to_owned()).environment_name(), value);
     let output = command.output().expect("the shell runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{shell}: {said}\n{script}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{shell}: {stderr}\n{script}");
     String::from_utf8(output.stdout).expect("values and texts are UTF-8")
 }
 
@@ -106,9 +107,9 @@ fn printed(shell: &str, script: &str, value: &str, dir: &Path) -> String {
 fn every_form_means_the_same_for_every_shell_and_value() {
     let mut script = String::new();
     let mut cells = Vec::new();
-    for (place, row) in PLACES {
+    for (context, row) in CONTEXTS {
         for (form, expected) in FORMS.into_iter().zip(row) {
-            let text = place.replace('@', form);
+            let text = context.replace('@', form);
             match (ShellText::parse(&text, known), expected) {
                 (Err(_), None) | (Ok(_), Some("?")) => continue,
                 (Ok(read), Some(expected)) => {
@@ -135,7 +136,7 @@ fn every_form_means_the_same_for_every_shell_and_value() {
     }
 }
 
-/// Constructs of one shell or another in which a value could be read once more.
+/// Constructs in which some shell might evaluate a value.
 const CONSTRUCTS: &[&str] = &[
     "echo > @",
     "echo >> @",
@@ -214,11 +215,22 @@ const CONSTRUCTS: &[&str] = &[
     "echo a\\\n@",
     "echo \"a\\\n@\"",
     "# @\necho @",
+    "a\\\n[@]=1",
+    "(\\\n( @ ))",
+    "echo $\\\n((@))",
+    "echo $(\\\n( @ ))",
+    "echo $\\\n\\\n[@]",
+    "echo >\\\n& @",
+    "echo \"$\\\n((@))\"",
+    "echo \"$\\\n[@]\"",
+    "cat <<E\n$\\\n((@))\nE",
+    "echo $(ca\\\nse a in a) :;; esac; echo $((@)))",
+    "echo >\\\nout @",
     "echo a# @ #b @",
 ];
 
 #[test]
-fn in_every_construct_a_value_is_refused_or_stays_a_value() {
+fn in_every_construct_a_value_is_rejected_or_stays_a_value() {
     let name = Variable::Param("v".to_owned()).environment_name();
     let values = [
         "$(touch canary)",
@@ -309,7 +321,7 @@ fn pieces() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// Most of these texts are nonsense to a shell. Whatever it makes of them, the value stays one.
+    /// Most of these texts are invalid to a shell. In none of them does it run the value.
     #[test]
     fn no_text_that_is_taken_runs_a_value(text in pieces()) {
         let Ok(script) = ShellText::parse(&text, known) else { return Ok(()) };

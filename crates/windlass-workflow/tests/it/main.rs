@@ -1,9 +1,9 @@
-//! Whole files through the public door.
+//! Tests of whole files through the public API.
 
 mod bytes;
+mod diagnostics;
 mod examples;
 mod forms;
-mod mistakes;
 mod plans;
 mod quoting;
 mod scale;

@@ -1,4 +1,4 @@
-//! What whole files come out as.
+//! The plans of whole files.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use windlass_workflow::{
 const NIGHTLY: &str = include_str!("../../../../docs/nightly.toml");
 
 fn plan(text: &str) -> Plan {
-    let workflow = parse("flow.toml", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let workflow = parse("flow.toml", text).unwrap_or_else(|errors| panic!("{errors}"));
     workflow.bind([]).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
@@ -24,7 +24,7 @@ fn step<'p>(plan: &'p Plan, name: &str) -> &'p windlass_workflow::Step {
 }
 
 #[test]
-fn the_whole_file_of_the_guide_comes_out_as_it_says() {
+fn the_guides_file_has_the_plan_that_its_comments_describe() {
     let plan = plan(NIGHTLY);
     assert_eq!((plan.name.as_str(), plan.concurrency), ("nightly", Some(8)));
     assert_eq!(plan.deadline, Some(Duration::from_secs(7200)));
@@ -85,11 +85,11 @@ fn guards_of_other_pipelines_work_once_their_names_are_parameters() {
     let plan = plan(include_str!("../../../../docs/guards.toml"));
     let texts: Vec<_> = plan.guards.iter().map(|guard| guard.condition.text.text()).collect();
     assert_eq!(texts[0], "test -f plans/\"${WINDLASS_V_name}\".md");
-    assert!(texts[3].starts_with("test -z ''\"${WINDLASS_V_after}\"'' || "), "{}", texts[3]);
+    assert!(texts[3].starts_with("test \"${WINDLASS_V_after}\" = none || "), "{}", texts[3]);
 }
 
 #[test]
-fn steps_keep_the_order_of_the_file_except_behind_those_they_follow() {
+fn steps_keep_the_order_of_the_file_except_after_their_dependencies() {
     let text =
         "[step.z]\nrun = 'true'\nafter = ['a']\n[step.y]\nrun = 'true'\n[step.a]\nrun = 'true'";
     let workflow = parse("dir/flow.toml", text).expect("nothing is wrong");
@@ -99,7 +99,7 @@ fn steps_keep_the_order_of_the_file_except_behind_those_they_follow() {
 }
 
 #[test]
-fn a_step_has_the_defaults_unless_it_says_otherwise() {
+fn a_step_has_the_defaults_unless_it_sets_its_own() {
     let plan = plan(
         r#"
         [env]
@@ -164,7 +164,7 @@ fn each_takes_out_what_is_excluded_and_adds_what_is_included() {
 }
 
 #[test]
-fn a_step_can_follow_one_of_an_each_or_its_own_counterpart() {
+fn a_step_can_depend_on_one_instance_of_an_each_or_on_its_counterpart() {
     let plan = plan(
         r#"
         [step.build]
@@ -196,7 +196,7 @@ fn a_list_needs_no_shell_and_takes_values_as_they_are() {
 }
 
 #[test]
-fn a_shell_that_is_not_posix_reads_run_and_sh_the_rest() {
+fn a_shell_that_is_not_posix_runs_run_and_sh_runs_the_rest() {
     let plan = plan(
         "[step.a]\nshell = ['python3', '-c']\nrun = 'print(1)'\nwhen = 'true'\nfinally = 'true'",
     );
@@ -216,4 +216,11 @@ fn text_for_a_shell_that_is_not_posix_stays_as_it_is_but_for_doubled_braces() {
     );
     let Command::Script(script) = &plan(&text).steps[0].run else { panic!("it is shell text") };
     assert_eq!(script.text.text(), run.replace("{{v}}", "{v}"));
+}
+
+#[test]
+fn a_number_with_a_decimal_point_keeps_it() {
+    let plan = plan("[params]\nv = 1.0\n[step.t]\nrun = 'true'\neach = { r = [2.0, 0.5, 3] }");
+    assert_eq!(names(&plan), ["t[2.0]", "t[0.5]", "t[3]"]);
+    assert_eq!(plan.params["v"], "1.0", "as with -p v=1.0");
 }

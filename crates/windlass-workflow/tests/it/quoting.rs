@@ -1,4 +1,4 @@
-//! Through real shells: whatever a value contains, a command receives exactly that.
+//! Real shells pass every value on to a command unchanged.
 
 #![cfg(unix)]
 
@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use proptest::prelude::*;
 use windlass_workflow::{ShellText, Variable};
 
-/// Every place prints the value, and a zero byte behind it.
-const PLACES: [&str; 8] = [
+/// Every context prints the value and a zero byte.
+const CONTEXTS: [&str; 8] = [
     r"printf '%s\0' {v}",
     r#"printf '%s\0' "{v}""#,
     r"printf '%s\0' '{v}'",
@@ -40,8 +40,8 @@ fn received(shell: &str, script: &str, value: &OsStr) -> Vec<u8> {
 
 fn check(value: &[u8]) {
     let known = |name: &str| (name == "v").then(|| Variable::Param("v".to_owned()));
-    let script = ShellText::parse(&PLACES.join("\n"), known).expect("every place is safe");
-    let expected = [value, b"\0"].concat().repeat(PLACES.len());
+    let script = ShellText::parse(&CONTEXTS.join("\n"), known).expect("every context is safe");
+    let expected = [value, b"\0"].concat().repeat(CONTEXTS.len());
     for shell in shells() {
         let got = received(shell, script.text(), OsStr::from_bytes(value));
         assert_eq!(got, expected, "{shell}: {}", OsString::from_vec(value.to_vec()).display());
@@ -90,8 +90,8 @@ fn values_that_look_like_shell_text_are_just_values() {
 }
 
 #[test]
-fn a_name_behind_a_backslash_is_just_text() {
-    let places = [
+fn a_name_after_a_backslash_is_text() {
+    let cases = [
         (r"printf %s x\{v}y", "x{v}y"),
         (r#"printf %s "x\{v}y""#, "x{v}y"),
         (r#"printf %s "$(printf %s "\{v}" \{v})""#, "{v}{v}"),
@@ -104,8 +104,8 @@ fn a_name_behind_a_backslash_is_just_text() {
         ("cat <<-END\n\t\\{v}\n\tEND", "{v}\n"),
     ];
     let known = |name: &str| (name == "v").then(|| Variable::Param("v".to_owned()));
-    for (text, expected) in places {
-        let script = ShellText::parse(text, known).expect("every place is safe");
+    for (text, expected) in cases {
+        let script = ShellText::parse(text, known).expect("every context is safe");
         for shell in shells() {
             let got = received(shell, script.text(), OsStr::new("VALUE"));
             assert_eq!(String::from_utf8_lossy(&got), expected, "{shell}: {text}");
@@ -114,7 +114,7 @@ fn a_name_behind_a_backslash_is_just_text() {
 }
 
 #[test]
-fn a_value_behind_the_number_of_the_process_stays_in_its_quotes() {
+fn a_value_after_a_double_dollar_stays_in_its_quotes() {
     let known = |name: &str| (name == "v").then(|| Variable::Param("v".to_owned()));
     let text = r#"x="$$({v})"; printf %s "${x#$$}""#;
     let script = ShellText::parse(text, known).expect("it is safe");
@@ -124,7 +124,7 @@ fn a_value_behind_the_number_of_the_process_stays_in_its_quotes() {
     }
 }
 
-/// Shell text that stands in a word, and what it comes out as.
+/// Shell text that is part of a word, and its value.
 #[derive(Clone, Debug)]
 struct Piece {
     text: String,
@@ -151,7 +151,7 @@ fn leaves(around: [&'static str; 2]) -> impl Strategy<Value = Piece> {
     prop::collection::vec(leaf(), 1..4).prop_map(move |pieces| joined(&pieces, around))
 }
 
-/// Words within words: bare, single quotes, double quotes, substitutions, and these in each other.
+/// Nested words: bare, single quotes, double quotes, substitutions, and combinations of these.
 fn word() -> impl Strategy<Value = Piece> {
     let simple = prop_oneof![leaf(), leaves(["'", "'"]), leaves(["\"", "\""])];
     simple.prop_recursive(4, 24, 4, |inner| {
@@ -169,7 +169,7 @@ fn word() -> impl Strategy<Value = Piece> {
 fn check_word(word: &Piece) {
     let known = |name: &str| (name == "v").then(|| Variable::Param("v".to_owned()));
     let text = format!("x={}; printf %s \"$x\"", word.text);
-    let script = ShellText::parse(&text, known).expect("every place is safe");
+    let script = ShellText::parse(&text, known).expect("every context is safe");
     for shell in shells() {
         let got = received(shell, script.text(), OsStr::new(VALUE));
         assert_eq!(String::from_utf8_lossy(&got), word.value, "{shell}: {text}");
@@ -197,7 +197,7 @@ proptest! {
     fn no_name_behind_a_dollar_is_a_value(text in r#"[ '"$`\\\n(){}\[\]<#a]{0,40}"#) {
         let text = text.replace('{', "${");
         let known = |name: &str| Some(Variable::Param(name.to_owned()));
-        let script = ShellText::parse(&text, known).expect("there is no value to refuse");
+        let script = ShellText::parse(&text, known).expect("there is no value to reject");
         prop_assert_eq!(script.text(), &text);
     }
 

@@ -1,7 +1,6 @@
 //! Ten times the steps take about ten times as long.
 //!
-//! Measured by the time that this thread has had on a processor, so that whatever else the machine
-//! does at the time does not count.
+//! Measures the CPU time of this thread, so that other load on the machine does not count.
 
 #![cfg(unix)]
 
@@ -11,7 +10,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use windlass_workflow::parse;
 
-/// A chain, as short as it can be written.
+/// A chain of steps.
 fn chain(steps: usize) -> String {
     let mut text = "[step.s0]\nrun = 'true'\n".to_owned();
     for step in 1..steps {
@@ -21,7 +20,7 @@ fn chain(steps: usize) -> String {
     text
 }
 
-/// A chain beside a fan, with names, locks, values and far references.
+/// A chain and a fan, with locks, values and indirect references.
 fn workflow(steps: usize) -> String {
     let mut text = "[params]\nenv = 'prod'\n[resource]\nmemory = '4G'\n".to_owned();
     for step in 0..steps {
@@ -47,7 +46,7 @@ fn processor_time() -> Duration {
 
 fn time_of(text: &str) -> Duration {
     let began = processor_time();
-    let workflow = parse("large.toml", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let workflow = parse("large.toml", text).unwrap_or_else(|errors| panic!("{errors}"));
     assert!(workflow.warnings().is_empty());
     processor_time() - began
 }
@@ -60,7 +59,7 @@ fn check_growth(steps: usize, text: fn(usize) -> String) {
     let small = best_of(2, &text(steps));
     let large = best_of(1, &text(10 * steps));
     let ratio = large.as_secs_f64() / small.as_secs_f64();
-    // Quadratic work would show as a hundred.
+    // Quadratic time would be a ratio of a hundred.
     assert!(ratio < 30.0, "{small:?} for {steps} steps, {large:?} for ten times as many");
 }
 
@@ -77,11 +76,11 @@ fn every_kind_of_reference_grows_with_the_steps() {
 #[test]
 fn a_reference_far_back_is_found_upstream() {
     let text = workflow(300) + "[step.last]\nafter = ['s298']\nrun = 'echo {s0.key} {s100.key}'\n";
-    parse("far.toml", &text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    parse("far.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
     let text = workflow(300) + "[step.last]\nafter = ['s298']\nrun = 'echo {s0.key} {s101.key}'\n";
-    let mistakes = parse("far.toml", &text).expect_err("s101 is not upstream").mistakes;
-    assert_eq!(mistakes.len(), 1);
-    assert!(mistakes[0].message.contains("does not come after `s101`"), "{}", mistakes[0].message);
+    let errors = parse("far.toml", &text).expect_err("s101 is not upstream").errors;
+    assert_eq!(errors.len(), 1);
+    assert!(errors[0].message.contains("does not come after `s101`"), "{}", errors[0].message);
 }
 
 #[test]
@@ -92,7 +91,20 @@ fn a_wide_each_and_a_wide_merge_stay_cheap() {
          [step.all]\nafter = ['many']\nrun = 'true'\n",
         values.join(", ")
     );
-    let workflow = parse("wide.toml", &text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let workflow = parse("wide.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(workflow.plan().steps.len(), 2001);
     assert_eq!(workflow.plan().steps[2000].after.len(), 2000);
+}
+
+#[test]
+fn too_many_edges_are_an_error_before_they_fill_the_memory() {
+    let values: Vec<_> = (0..10_000).map(|value| value.to_string()).collect();
+    let each = format!("each = {{ n = [{}] }}", values.join(", "));
+    let text = format!(
+        "[step.first]\nafter = ['second']\nrun = 'true'\n{each}\n\
+         [step.second]\nrun = 'true'\n{each}\n"
+    );
+    let errors = parse("edges.toml", &text).expect_err("10^8 edges are too many").errors;
+    assert_eq!(errors.len(), 1);
+    assert_eq!(errors[0].message, "this workflow has more than 5000000 edges between steps");
 }

@@ -21,7 +21,7 @@ fn as_json(text: &str) -> Option<Value> {
 }
 
 #[test]
-fn every_example_fits_the_schema() {
+fn every_example_matches_the_schema() {
     let validator = validator();
     for file in examples::files() {
         let text = fs::read_to_string(&file).expect("it can be read");
@@ -31,9 +31,9 @@ fn every_example_fits_the_schema() {
     }
 }
 
-/// Mistakes in the shape of a file, which an editor can find, by the beginning of their names.
+/// Checks the files whose errors an editor can find with the schema, by the beginning of their names.
 #[test]
-fn files_of_the_wrong_shape_do_not_fit() {
+fn files_of_the_wrong_shape_do_not_match_the_schema() {
     let validator = validator();
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mistakes");
     let mut seen = 0;
@@ -41,7 +41,7 @@ fn files_of_the_wrong_shape_do_not_fit() {
         let file = entry.expect("it can be listed").path();
         let name = file.file_name().expect("it was listed").to_string_lossy().into_owned();
         let shape = ["unknown-key", "unknown-table", "type-", "word-", "missing-"];
-        // What a number or a text may be beyond its type is not in the schema.
+        // The schema does not restrict values beyond their types.
         let beyond = ["type-nul.toml", "type-date.toml", "type-big-number.toml"];
         let chosen = shape.iter().any(|start| name.starts_with(start)) && name.ends_with(".toml");
         if !chosen || beyond.contains(&name.as_str()) {
@@ -56,7 +56,7 @@ fn files_of_the_wrong_shape_do_not_fit() {
 }
 
 #[test]
-fn every_key_is_described() {
+fn every_key_has_a_description() {
     let schema: Value = serde_json::from_str(&json_schema()).expect("it is JSON");
     let mut tables = vec![&schema];
     tables.extend(schema["definitions"].as_object().into_iter().flat_map(|all| all.values()));

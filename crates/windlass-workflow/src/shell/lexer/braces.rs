@@ -1,87 +1,87 @@
-//! Braces: which of them begin a value, and whether a value can stand there.
+//! Braces: which of them are placeholders, and whether a value is safe in their context.
 
 use std::ops::Range;
 
 use super::{Frame, Lexer, is_word};
-use crate::shell::{Misplaced, ShellNames, ShellPlace};
+use crate::shell::{MisplacedValue, ShellContext, ShellResolver};
 use crate::template::{Brace, brace};
 use crate::variable::Variable;
 
-impl<N: ShellNames> Lexer<'_, '_, N> {
-    /// A brace where a value can stand, unless a frame says otherwise.
+impl<N: ShellResolver> Lexer<'_, '_, N> {
+    /// Replaces the placeholder here, or rejects it in an unsafe context; copies any other brace.
     pub(super) fn placeholder(&mut self, reference: fn(&str) -> String) {
-        let Some((variable, range)) = self.value() else { return };
-        if let Some(place) = self.unsafe_place() {
-            return self.refuse(range, place);
+        let Some((variable, range)) = self.variable() else { return };
+        if let Some(context) = self.unsafe_context() {
+            return self.reject(range, context);
         }
-        self.out.push_str(&reference(&variable.environment_name()));
-        self.at = range.end;
+        self.cursor.out.push_str(&reference(&variable.environment_name()));
+        self.cursor.at = range.end;
         if !self.variables.contains(&variable) {
             self.variables.push(variable);
         }
     }
 
-    /// A brace where no value can stand.
-    pub(super) fn no_placeholder(&mut self, place: ShellPlace) {
-        if let Some((_, range)) = self.value() {
-            self.refuse(range, place);
+    /// Rejects the placeholder here; copies any other brace.
+    pub(super) fn misplaced_placeholder(&mut self, context: ShellContext) {
+        if let Some((_, range)) = self.variable() {
+            self.reject(range, context);
         }
     }
 
-    /// Returns what the `{v}` refers to that stands here, and its range; copies the brace if it
-    /// begins something else.
-    fn value(&mut self) -> Option<(Variable, Range<usize>)> {
-        match brace(self.text, self.at, self.names) {
+    /// Returns the variable and the range of the placeholder here; copies any other brace.
+    fn variable(&mut self) -> Option<(Variable, Range<usize>)> {
+        match brace(self.cursor.text, self.cursor.at, self.resolver) {
             Brace::Single(name) => {
-                let range = self.at..self.at + name.len() + 2;
-                let variable = self.names.look_up(name, range.clone());
+                let range = self.cursor.at..self.cursor.at + name.len() + 2;
+                let variable = self.resolver.resolve(name, range.clone());
                 if variable.is_none() {
                     self.copy_char();
                 }
                 return variable.map(|variable| (variable, range));
             }
-            // Within `${ }` the brace that is left could end it, and the lexer would lose its place.
+            // Not within `${ }`, where the remaining closing brace would end the expansion.
             Brace::Doubled(name) if !self.frames.contains(&Frame::Parameter) => {
-                self.at += 1;
+                self.cursor.at += 1;
                 self.copy(name.len() + 2);
-                self.at += 1;
+                self.cursor.at += 1;
             }
             Brace::Plain | Brace::Dollar(_) | Brace::Doubled(_) => self.copy_char(),
         }
         None
     }
 
-    /// Refuses the `{v}` that stands here, and goes on behind it.
-    fn refuse(&mut self, range: Range<usize>, place: ShellPlace) {
+    /// Rejects the placeholder here and continues after it.
+    fn reject(&mut self, range: Range<usize>, context: ShellContext) {
         self.copy(range.len());
-        self.refuse_at(range, place);
+        self.reject_at(range, context);
     }
 
-    pub(super) fn refuse_at(&mut self, range: Range<usize>, place: ShellPlace) {
-        self.refused = true;
-        let name = self.text[range.start + 1..range.end - 1].to_owned();
-        self.names.refuse(Misplaced { name, range, place });
+    pub(super) fn reject_at(&mut self, range: Range<usize>, context: ShellContext) {
+        self.rejected = true;
+        let name = self.cursor.text[range.start + 1..range.end - 1].to_owned();
+        self.resolver.reject(MisplacedValue { name, range, context });
     }
 
-    fn unsafe_place(&self) -> Option<ShellPlace> {
+    fn unsafe_context(&self) -> Option<ShellContext> {
         let frames = self.frames.iter().find_map(|frame| match frame {
-            Frame::Parameter => Some(ShellPlace::Parameter),
-            Frame::Arithmetic { .. } => Some(ShellPlace::Arithmetic),
-            Frame::Backquotes => Some(ShellPlace::Backquotes),
+            Frame::Parameter => Some(ShellContext::Parameter),
+            Frame::Arithmetic { .. } => Some(ShellContext::Arithmetic),
+            Frame::Backquotes => Some(ShellContext::Backquotes),
             Frame::Command { .. } | Frame::Double | Frame::HereDocument(_) => None,
         });
-        let outer = self.outer.iter().find_map(|(_, place)| *place);
+        let outer = self.outer.iter().find_map(|(_, context)| *context);
         frames.or(self.doubt).or(outer).or_else(|| self.unsafe_word())
     }
 
-    /// What keeps a value out of the present word of a command.
-    pub(super) fn unsafe_word(&self) -> Option<ShellPlace> {
+    /// Returns what makes the current word of a command unsafe for a value.
+    pub(super) fn unsafe_word(&self) -> Option<ShellContext> {
         let Some(Frame::Command { parens, .. }) = self.frames.last() else { return None };
         if self.duplicated == Some(self.word) {
-            return Some(ShellPlace::Duplication);
+            return Some(ShellContext::Duplication);
         }
-        let list = if *parens > 0 { List::Possible } else { List::None };
-        is_subscript(&self.text[self.word..self.at], list).then_some(ShellPlace::Subscript)
+        let list = if *parens > 0 { ArrayLiteral::Possible } else { ArrayLiteral::None };
+        let word = self.cursor.text[self.word..self.cursor.at].replace("\\\n", "");
+        is_subscript(&word, list).then_some(ShellContext::Subscript)
     }
 
     pub(super) fn quoted(name: &str) -> String {
@@ -97,17 +97,18 @@ impl<N: ShellNames> Lexer<'_, '_, N> {
     }
 }
 
-/// Whether a word can stand in a list that is assigned to an array, as in `a=([1]=x)`.
+/// Whether a word may be part of an array literal, as in `a=([1]=x)`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum List {
+enum ArrayLiteral {
     None,
     Possible,
 }
 
-/// Whether the word so far is a name with an open bracket, as in `a[`, or a bracket in a list.
-fn is_subscript(word: &str, list: List) -> bool {
+/// Returns whether the word so far is an open subscript, as in `a[`, or `[` in an array literal.
+fn is_subscript(word: &str, list: ArrayLiteral) -> bool {
     let Some((name, index)) = word.split_once('[') else { return false };
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    let names = begins && name.chars().all(is_word) || name.is_empty() && list == List::Possible;
-    names && !index.contains(']')
+    let resolver =
+        begins && name.chars().all(is_word) || name.is_empty() && list == ArrayLiteral::Possible;
+    resolver && !index.contains(']')
 }

@@ -1,55 +1,57 @@
-//! Why a value cannot be read, before it is known where it stands.
+//! Why a value cannot be deserialized, and the diagnostic for it.
+//!
+//! The error comes from serde without a path; the reader adds the path when it reports it.
 
 use std::fmt::{self, Display};
 use std::ops::Range;
 
 use serde::de::{Error, Expected, Unexpected};
 
-use super::Path;
-use crate::mistake::Mistake;
-use crate::notes::near;
+use super::KeyPath;
+use crate::diagnostic::Diagnostic;
+use crate::diagnostics::similar;
 
-/// How a duration is written.
+/// An example of a duration.
 const DURATION: &str = "\"30s\"";
 
 #[derive(Debug)]
-pub(crate) struct Unreadable {
-    kind: Kind,
-    /// Where, if it is deeper than where it is told.
+pub(crate) struct ValueError {
+    kind: ValueErrorKind,
+    /// The span of a nested value, if the error is in one.
     span: Option<Range<usize>>,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum ValueErrorKind {
     WrongType { found: &'static str, number: Option<u64>, expected: String },
-    UnknownWord { word: String, words: &'static [&'static str] },
-    Refused { reason: String },
+    UnknownVariant { word: String, variants: &'static [&'static str] },
+    Rejected { reason: String },
 }
 
-impl Unreadable {
-    fn new(kind: Kind) -> Self {
+impl ValueError {
+    fn new(kind: ValueErrorKind) -> Self {
         Self { kind, span: None }
     }
 
     pub(super) fn nul() -> Self {
-        let reason = "contains a NUL character, which no command can be given".to_owned();
-        Self::new(Kind::Refused { reason })
+        let reason = "contains a NUL character, which cannot be passed to a command".to_owned();
+        Self::new(ValueErrorKind::Rejected { reason })
     }
 
     pub(super) fn too_large(number: &str) -> Self {
-        Self::new(Kind::Refused { reason: format!("is {number}, which is too large a number") })
+        Self::new(ValueErrorKind::Rejected { reason: format!("is {number}, which is too large") })
     }
 
     pub(super) fn date(expected: &dyn Expected) -> Self {
         let expected = expected_words(expected);
-        Self::new(Kind::WrongType { found: "a date", number: None, expected })
+        Self::new(ValueErrorKind::WrongType { found: "a date", number: None, expected })
     }
 
-    pub(super) fn unknown_word(word: &str, words: &'static [&'static str]) -> Self {
-        Self::new(Kind::UnknownWord { word: word.to_owned(), words })
+    pub(super) fn unknown_variant(word: &str, variants: &'static [&'static str]) -> Self {
+        Self::new(ValueErrorKind::UnknownVariant { word: word.to_owned(), variants })
     }
 
-    pub(super) fn not_a_word(found: &str, words: &[&str]) -> Self {
+    pub(super) fn not_a_string(found: &str, variants: &[&str]) -> Self {
         let found = match found {
             "integer" | "float" => "a number",
             "boolean" => "a boolean",
@@ -57,7 +59,7 @@ impl Unreadable {
             "array" => "a list",
             _ => "a table",
         };
-        Self::new(Kind::WrongType { found, number: None, expected: one_of(words) })
+        Self::new(ValueErrorKind::WrongType { found, number: None, expected: one_of(variants) })
     }
 
     pub(super) fn or_at(mut self, span: Range<usize>) -> Self {
@@ -65,43 +67,43 @@ impl Unreadable {
         self
     }
 
-    /// The mistake, for a value that stands at `path`.
-    pub(super) fn mistake(&self, path: &Path<'_>, span: Range<usize>) -> Mistake {
+    /// Returns the diagnostic for the value at `path`.
+    pub(super) fn diagnostic(&self, path: &KeyPath<'_>, span: Range<usize>) -> Diagnostic {
         let span = self.span.clone().unwrap_or(span);
-        let place = described(&path.keys());
+        let subject = description(&path.keys());
         match &self.kind {
-            Kind::WrongType { found, number, expected } => {
-                let message = format!("{place} is {found}, not {expected}");
+            ValueErrorKind::WrongType { found, number, expected } => {
+                let message = format!("{subject} is {found}, not {expected}");
                 let help = in_seconds(&path.keys(), *number).or_else(|| example(&path.keys()));
                 let help = help.unwrap_or_else(|| format!("write {expected} here"));
-                Mistake::new(span, message, format!("expected {expected}")).help(help)
+                Diagnostic::new(span, message, format!("expected {expected}")).help(help)
             }
-            Kind::UnknownWord { word, words } => {
-                let near = near(word, words.iter().copied());
+            ValueErrorKind::UnknownVariant { word, variants } => {
+                let near = similar(word, variants.iter().copied());
                 let help = near.map(|near| format!("did you mean \"{near}\"?"));
                 let help = help.or_else(|| example(&path.keys()));
-                let message = format!("{place} is \"{word}\", not {}", one_of(words));
-                Mistake::new(span, message, "no such word").help_if(help)
+                let message = format!("{subject} is \"{word}\", not {}", one_of(variants));
+                Diagnostic::new(span, message, "unknown value").help_if(help)
             }
-            Kind::Refused { reason } => {
-                let message = format!("{place} {reason}");
-                Mistake::new(span, message, "cannot be used").help_if(example(&path.keys()))
+            ValueErrorKind::Rejected { reason } => {
+                let message = format!("{subject} {reason}");
+                Diagnostic::new(span, message, "invalid value").help_if(example(&path.keys()))
             }
         }
     }
 }
 
-impl Display for Unreadable {
+impl Display for ValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value cannot be read")
     }
 }
 
-impl std::error::Error for Unreadable {}
+impl std::error::Error for ValueError {}
 
-impl Error for Unreadable {
+impl Error for ValueError {
     fn custom<T: Display>(reason: T) -> Self {
-        Self::new(Kind::Refused { reason: reason.to_string() })
+        Self::new(ValueErrorKind::Rejected { reason: reason.to_string() })
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
@@ -111,21 +113,23 @@ impl Error for Unreadable {
             _ => None,
         };
         let (found, expected) = (found_word(&found), expected_words(expected));
-        Self::new(Kind::WrongType { found, number, expected })
+        Self::new(ValueErrorKind::WrongType { found, number, expected })
     }
 
-    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+    fn invalid_value(found: Unexpected<'_>, _expected: &dyn Expected) -> Self {
         let number = match found {
             Unexpected::Signed(number) => number.to_string(),
             other => other.to_string(),
         };
-        let range = if number.starts_with('-') { "0 or more" } else { "smaller" };
-        let expected = expected_words(expected);
-        Self::new(Kind::Refused { reason: format!("is {number}; write {expected}, {range}") })
+        let reason = match number.starts_with('-') {
+            true => format!("is {number}; write 0 or more"),
+            false => format!("is {number}, which is too large"),
+        };
+        Self::new(ValueErrorKind::Rejected { reason })
     }
 }
 
-/// What a type asks for, without the names that only its author knows.
+/// Describes what a type expects, without the names of Rust types.
 fn expected_words(expected: &dyn Expected) -> String {
     let words = expected.to_string();
     match words.as_str() {
@@ -147,8 +151,8 @@ fn found_word(found: &Unexpected<'_>) -> &'static str {
     }
 }
 
-fn one_of(words: &[&str]) -> String {
-    let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+fn one_of(variants: &[&str]) -> String {
+    let quoted: Vec<_> = variants.iter().map(|word| format!("\"{word}\"")).collect();
     match quoted.split_last() {
         Some((last, [])) => last.clone(),
         Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
@@ -156,8 +160,8 @@ fn one_of(words: &[&str]) -> String {
     }
 }
 
-/// A path as people speak of it: step `deploy`: `retry.count`.
-pub(super) fn described(keys: &[&str]) -> String {
+/// Describes a path: step `deploy`: `retry.count`.
+pub(super) fn description(keys: &[&str]) -> String {
     match keys {
         [table @ ("step" | "guard" | "semaphore" | "resource"), name] => {
             format!("{table} `{name}`")
@@ -174,18 +178,18 @@ pub(super) fn described(keys: &[&str]) -> String {
 
 fn joined(keys: &[&str]) -> String {
     match keys {
-        [list @ .., Path::ENTRY] => format!("an entry of {}", joined(list)),
+        [list @ .., KeyPath::ENTRY] => format!("an entry of {}", joined(list)),
         keys => {
-            let named: Vec<_> = keys.iter().copied().filter(|key| *key != Path::ENTRY).collect();
+            let named: Vec<_> = keys.iter().copied().filter(|key| *key != KeyPath::ENTRY).collect();
             format!("`{}`", named.join("."))
         }
     }
 }
 
-/// How the key at the end of a path is written.
+/// Returns a help text with an example for the key at the end of a path.
 fn example(keys: &[&str]) -> Option<String> {
     let value = match keys {
-        [list @ .., Path::ENTRY] => return example(list),
+        [list @ .., KeyPath::ENTRY] => return example(list),
         ["step"] => return Some("write each step as a table: [step.build]".to_owned()),
         ["step", key] if key_example(key).is_some() => {
             return Some(format!("give the step a name: [step.build], and `{key}` below it"));
@@ -207,7 +211,7 @@ fn example(keys: &[&str]) -> Option<String> {
     keys.last().map(|key| format!("write: {key} = {value}"))
 }
 
-/// How a number is written where a duration belongs: most have seconds in mind.
+/// Returns a help text for a number in subject of a duration; users mostly mean seconds.
 fn in_seconds(keys: &[&str], number: Option<u64>) -> Option<String> {
     let (key, number) = (keys.last()?, number.filter(|number| *number > 0)?);
     (key_example(key)? == DURATION).then(|| format!("write: {key} = \"{number}s\""))

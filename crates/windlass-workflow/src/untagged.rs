@@ -1,7 +1,7 @@
-//! Values that may be written in more than one way: a text or a list, a number or a table.
+//! Values with more than one form in the file: a string or a list, a number or a table.
 //!
-//! Each type says which ways it takes and what to call them; everything else is a mistake that
-//! names them.
+//! Each type implements the forms that it accepts and describes them in `EXPECTED`, which the error for
+//! any other form quotes. Serde's own untagged enums would lose spans and error messages.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,11 +9,11 @@ use std::marker::PhantomData;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 
-/// Something that may be written in more than one way.
-pub(crate) trait Shape: Sized {
-    /// What to write, in a few words.
+/// A value that the file may write in more than one form.
+pub(crate) trait Untagged: Sized {
+    /// The accepted forms, for error messages.
     const EXPECTED: &'static str;
-    /// The keys, if it may be a table with keys of its own.
+    /// The keys of its table form, if it has one with fixed keys.
     const FIELDS: &'static [&'static str] = &[];
 
     fn from_text(_text: &str) -> Option<Self> {
@@ -41,17 +41,17 @@ pub(crate) trait Shape: Sized {
     }
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Asked for as a struct, so that the reader can tell an unknown key by itself.
+        // As a struct, so that the reader reports unknown keys.
         match Self::FIELDS {
-            [] => deserializer.deserialize_any(ShapeVisitor(PhantomData)),
-            fields => deserializer.deserialize_struct("", fields, ShapeVisitor(PhantomData)),
+            [] => deserializer.deserialize_any(UntaggedVisitor(PhantomData)),
+            fields => deserializer.deserialize_struct("", fields, UntaggedVisitor(PhantomData)),
         }
     }
 }
 
-struct ShapeVisitor<T>(PhantomData<T>);
+struct UntaggedVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Shape> Visitor<'de> for ShapeVisitor<T> {
+impl<'de, T: Untagged> Visitor<'de> for UntaggedVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,7 +85,7 @@ impl<'de, T: Shape> Visitor<'de> for ShapeVisitor<T> {
     }
 }
 
-macro_rules! read_by_shape {
+macro_rules! deserialize_untagged {
     ($($type:ty),+) => {$(
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -95,4 +95,4 @@ macro_rules! read_by_shape {
     )+};
 }
 
-pub(crate) use read_by_shape;
+pub(crate) use deserialize_untagged;

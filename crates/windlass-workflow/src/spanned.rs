@@ -1,7 +1,7 @@
-//! A value with its place in the file.
+//! Deserialized values with their spans in the file.
 //!
-//! One that cannot be read is told as a mistake on the spot and counts as not given, so that the
-//! rest of the file is read all the same.
+//! When a value cannot be deserialized, the reader reports the error at once and the value counts as
+//! missing, so that the rest of the file is still read. Knows nothing of TOML or of what the keys mean.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,18 +12,24 @@ use std::ops::Range;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// Tells the reader that the place is asked for as well.
-pub(crate) const WRITTEN: &str = "$windlass::Written";
+/// The newtype name by which [`Spanned`] asks the reader for the span besides the value.
+pub(crate) const SPANNED: &str = "$windlass::Spanned";
 
 #[derive(Clone, Debug)]
-pub(crate) struct Written<T> {
+pub(crate) struct Spanned<T> {
     pub(crate) span: Range<usize>,
-    /// None if it could not be read.
+    /// None if it could not be deserialized.
     pub(crate) value: Option<T>,
 }
 
-/// The name that a table gives to something, with its place.
-pub(crate) type Key = Written<String>;
+impl<T> Spanned<T> {
+    pub(crate) fn with_span(&self) -> Option<(&T, Range<usize>)> {
+        self.value.as_ref().map(|value| (value, self.span.clone()))
+    }
+}
+
+/// A key whose name the file chooses, such as the name of a step.
+pub(crate) type Key = Spanned<String>;
 
 impl Key {
     pub(crate) fn as_str(&self) -> &str {
@@ -31,71 +37,63 @@ impl Key {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Written<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_newtype_struct(WRITTEN, WrittenVisitor(PhantomData))
+        deserializer.deserialize_newtype_struct(SPANNED, SpannedVisitor(PhantomData))
     }
 }
 
-struct WrittenVisitor<T>(PhantomData<T>);
+struct SpannedVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for WrittenVisitor<T> {
-    type Value = Written<T>;
+impl<'de, T: Deserialize<'de>> Visitor<'de> for SpannedVisitor<T> {
+    type Value = Spanned<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value with its place")
+        f.write_str("a value with its span")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Written<T>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Spanned<T>, A::Error> {
         let start = seq.next_element()?.unwrap_or_default();
         let end = seq.next_element()?.unwrap_or_default();
-        // The reader has told the mistake already.
+        // The reader has reported the error already.
         let value = seq.next_element().unwrap_or_default();
-        Ok(Written { span: start..end, value })
+        Ok(Spanned { span: start..end, value })
     }
 }
 
-/// A key that may be left out.
+/// The value of a key that a table may leave out.
 #[derive(Clone, Debug)]
-pub(crate) struct Given<T>(Option<Written<T>>);
+pub(crate) struct Field<T>(Option<Spanned<T>>);
 
-impl<T> Given<T> {
-    /// Whether the key stands there, readable or not.
-    pub(crate) fn is_given(&self) -> bool {
+impl<T> Field<T> {
+    /// Returns whether the file has the key, even if its value could not be deserialized.
+    pub(crate) fn is_present(&self) -> bool {
         self.0.is_some()
     }
 
     pub(crate) fn value(&self) -> Option<&T> {
-        self.0.as_ref().and_then(|written| written.value.as_ref())
+        self.0.as_ref().and_then(|spanned| spanned.value.as_ref())
     }
 
-    /// The value with its place.
-    pub(crate) fn placed(&self) -> Option<(&T, Range<usize>)> {
-        self.0.as_ref().and_then(Written::placed)
-    }
-}
-
-impl<T> Written<T> {
-    /// The value with its place.
-    pub(crate) fn placed(&self) -> Option<(&T, Range<usize>)> {
-        self.value.as_ref().map(|value| (value, self.span.clone()))
+    pub(crate) fn with_span(&self) -> Option<(&T, Range<usize>)> {
+        self.0.as_ref().and_then(Spanned::with_span)
     }
 }
 
-impl<T> Default for Given<T> {
+impl<T> Default for Field<T> {
     fn default() -> Self {
         Self(None)
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Given<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Field<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Written::deserialize(deserializer).map(|written| Self(Some(written)))
+        Spanned::deserialize(deserializer).map(|spanned| Self(Some(spanned)))
     }
 }
 
-/// A place does not change what may be written there.
-macro_rules! described_as_its_value {
+/// Gives a wrapper the JSON Schema of the value in it.
+macro_rules! schema_of_value {
     ($($type:ident),+) => {$(
         impl<T: JsonSchema> JsonSchema for $type<T> {
             fn inline_schema() -> bool {
@@ -117,25 +115,24 @@ macro_rules! described_as_its_value {
     )+};
 }
 
-described_as_its_value!(Written, Given);
+schema_of_value!(Spanned, Field);
 
 /// A table whose keys are names that the file chooses, in the order of the file.
 #[derive(Clone, Debug)]
-pub(crate) struct Entries<T>(pub(crate) Vec<(Key, Written<T>)>);
+pub(crate) struct Entries<T>(pub(crate) Vec<(Key, Spanned<T>)>);
 
 impl<T> Entries<T> {
-    /// The entries that can be read, each with the place of its value.
+    /// Iterates over the entries whose values could be deserialized: key, value, span of the value.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key, &T, Range<usize>)> {
-        let readable = |(key, written)| {
-            let (value, span) = Written::placed(written)?;
+        self.0.iter().filter_map(|(key, spanned)| {
+            let (value, span) = spanned.with_span()?;
             Some((key, value, span))
-        };
-        self.0.iter().map(|(key, written)| (key, written)).filter_map(readable)
+        })
     }
 }
 
-impl<T> Given<Entries<T>> {
-    /// The entries that can be read; none if the table is left out.
+impl<T> Field<Entries<T>> {
+    /// Iterates as [`Entries::iter`] does; over nothing if the table is missing.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&Key, &T, Range<usize>)> {
         self.value().into_iter().flat_map(Entries::iter)
     }
@@ -179,17 +176,20 @@ impl<T: JsonSchema> JsonSchema for Entries<T> {
     }
 }
 
-/// Where a part of a string stands in the file: exactly, if the string is written there as it is,
-/// otherwise the whole string.
-pub(crate) fn within(
+/// What may come before the first character of a string. TOML ignores a line break after three quotes.
+const QUOTES: [&str; 8] =
+    ["\"\"\"\r\n", "'''\r\n", "\"\"\"\n", "'''\n", "\"\"\"", "'''", "\"", "'"];
+
+/// Returns the span of a part of a string, given the string's span in the file. A string with escapes
+/// is not in the file literally; then the span of the whole string is returned.
+pub(crate) fn span_within(
     source: &str,
     span: &Range<usize>,
     text: &str,
     part: Range<usize>,
 ) -> Range<usize> {
-    let written = source.get(span.clone()).unwrap_or_default();
-    let quotes = ["\"\"\"\n", "'''\n", "\"\"\"", "'''", "\"", "'"];
-    let quote = quotes.iter().find(|quote| written.starts_with(**quote));
+    let literal = source.get(span.clone()).unwrap_or_default();
+    let quote = QUOTES.iter().find(|quote| literal.starts_with(**quote));
     let start = span.start + quote.map_or(0, |quote| quote.len());
     match source.get(start..start + text.len()) {
         Some(verbatim) if verbatim == text => start + part.start..start + part.end,

@@ -1,4 +1,4 @@
-//! Some steps of a plan, and what they need.
+//! Selects some steps of a plan together with everything they depend on.
 
 use std::collections::BTreeSet;
 
@@ -7,32 +7,33 @@ use windlass_core::{nearest, some_of};
 
 use crate::plan::Plan;
 
-/// How many steps are told to somebody who asked for one that there is not.
-const TOLD: usize = 10;
+/// How many steps an error lists.
+const MAX_LISTED: usize = 10;
 
-/// A step was asked for that the plan does not have.
+/// The plan has no step of this name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the workflow has no step {name:?}{}", hint(.nearest, .known))]
 pub struct NoSuchStep {
-    /// What was asked for.
+    /// The name that the caller gave.
     pub name: String,
-    /// The step that is called most like it.
+    /// The step whose name is most similar.
     pub nearest: Option<String>,
-    /// The steps that there are, as they are called in the file.
+    /// The names of all steps in the file.
     pub known: Vec<String>,
 }
 
 fn hint(nearest: &Option<String>, known: &[String]) -> String {
     match nearest {
         Some(name) => format!("; did you mean {name:?}?"),
-        None => format!("; its steps are {}", some_of(known.iter().map(String::as_str), TOLD)),
+        None => {
+            format!("; its steps are {}", some_of(known.iter().map(String::as_str), MAX_LISTED))
+        }
     }
 }
 
 impl Plan {
-    /// The same plan with only the named steps and everything that they follow; all of it if none
-    /// are named. A step is named as it is called in the file, which means all that it became, or as
-    /// one of those.
+    /// Returns the plan with only the named steps and their dependencies, direct and indirect; the
+    /// whole plan if `names` is empty. `test` names every step of an `each`, `test[linux]` one of them.
     ///
     /// ```
     /// let text = "[step.a]\nrun = 'true'\n[step.b]\nrun = 'true'\n[step.c]\nafter = ['b']\nrun = 'true'";
@@ -48,38 +49,38 @@ impl Plan {
         }
         let mut wanted = BTreeSet::new();
         for name in names {
-            let found = self.steps_called(name.as_ref());
+            let found = self.indices_of(name.as_ref());
             if found.is_empty() {
                 return Err(self.no_such_step(name.as_ref()));
             }
             wanted.extend(found);
         }
-        let kept = self.with_all_before(wanted);
-        let places = places_among(&kept, self.steps.len());
-        let mut old = 0..;
+        let kept = self.with_dependencies(wanted);
+        let new_index = indices_among(&kept, self.steps.len());
+        let mut old_indices = 0..;
         self.steps.retain_mut(|step| {
-            step.after.iter_mut().for_each(|edge| edge.step = places[edge.step]);
-            old.next().is_some_and(|place| kept.contains(&place))
+            step.after.iter_mut().for_each(|edge| edge.step = new_index[edge.step]);
+            old_indices.next().is_some_and(|index| kept.contains(&index))
         });
         Ok(self)
     }
 
-    /// The places of the steps that a name stands for.
-    fn steps_called(&self, name: &str) -> Vec<usize> {
-        let called = |place: &usize| {
-            let step = &self.steps[*place];
+    /// Returns the indices of the steps that a name refers to.
+    fn indices_of(&self, name: &str) -> Vec<usize> {
+        let matches = |index: &usize| {
+            let step = &self.steps[*index];
             step.name == name || step.declared == name
         };
-        (0..self.steps.len()).filter(called).collect()
+        (0..self.steps.len()).filter(matches).collect()
     }
 
-    /// Says that there is no such step, and which one may be meant.
+    /// Returns the error for a name that is no step, with the most similar one.
     #[must_use]
     pub fn no_such_step(&self, name: &str) -> NoSuchStep {
         let known = self.steps.iter().flat_map(|step| [step.declared.as_str(), step.name.as_str()]);
-        // Where one step has to be named, the name for all of them is not it.
+        // A caller that needs one step of an `each` may have given the name for all of them.
         let known = known.filter(|known| *known != name);
-        // `build[linux]` of a `build[linux,debug]`: one of them shows how all are written.
+        // For `build[linux]` where there is `build[linux,debug]`: one instance shows the form.
         let declared = name.split('[').next();
         let one = || self.steps.iter().find(|step| Some(step.declared.as_str()) == declared);
         let nearest = nearest(name, known).or_else(|| one().map(|step| step.name.as_str()));
@@ -89,23 +90,23 @@ impl Plan {
         NoSuchStep { name: name.to_owned(), nearest: nearest.map(str::to_owned), known }
     }
 
-    fn with_all_before(&self, wanted: BTreeSet<usize>) -> BTreeSet<usize> {
-        let mut open: Vec<_> = wanted.iter().copied().collect();
+    fn with_dependencies(&self, wanted: BTreeSet<usize>) -> BTreeSet<usize> {
+        let mut unvisited: Vec<_> = wanted.iter().copied().collect();
         let mut kept = wanted;
-        while let Some(place) = open.pop() {
-            let before = self.steps[place].after.iter().map(|edge| edge.step);
-            open.extend(before.filter(|&step| kept.insert(step)));
+        while let Some(index) = unvisited.pop() {
+            let sources = self.steps[index].after.iter().map(|edge| edge.step);
+            unvisited.extend(sources.filter(|&source| kept.insert(source)));
         }
         kept
     }
 }
 
-/// How many of those that are kept come before each place.
-fn places_among(kept: &BTreeSet<usize>, all: usize) -> Vec<usize> {
+/// Returns, for each of `all` indices, the number of kept indices before it.
+fn indices_among(kept: &BTreeSet<usize>, all: usize) -> Vec<usize> {
     let mut before = 0;
-    let count = |place| {
+    let count = |index| {
         let here = before;
-        before += usize::from(kept.contains(&place));
+        before += usize::from(kept.contains(&index));
         here
     };
     (0..all).map(count).collect()
@@ -123,16 +124,16 @@ mod tests {
     fn only(names: &[&str]) -> Result<Vec<String>, NoSuchStep> {
         let workflow = crate::parse("flow.toml", TEXT).expect("nothing is wrong");
         let plan = workflow.bind([]).expect("it has no parameters").only(names)?;
-        let after = |place: usize| {
-            let edges = plan.steps[place].after.iter();
+        let after = |index: usize| {
+            let edges = plan.steps[index].after.iter();
             edges.map(|edge| plan.steps[edge.step].name.as_str()).collect::<Vec<_>>().join(" ")
         };
         let shown = plan.steps.iter().enumerate();
-        Ok(shown.map(|(place, step)| format!("{}: {}", step.name, after(place))).collect())
+        Ok(shown.map(|(index, step)| format!("{}: {}", step.name, after(index))).collect())
     }
 
     #[test]
-    fn chosen_steps_come_with_all_that_they_follow() {
+    fn selected_steps_come_with_all_their_dependencies() {
         assert_eq!(only(&["lint"]), Ok(vec!["lint: ".to_owned()]));
         let both = ["build[a]: ", "build[b]: ", "test[b]: build[a] build[b]"];
         assert_eq!(only(&["test[b]"]).expect("it is there"), both);
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_step_is_refused_with_the_nearest() {
+    fn an_unknown_step_is_rejected_with_the_nearest() {
         let error = only(&["lint", "tets"]).expect_err("there is none");
         assert_eq!(error.to_string(), "the workflow has no step \"tets\"; did you mean \"test\"?");
         assert_eq!(only(&["zzzzz"]).expect_err("there is none").nearest, None);
