@@ -269,6 +269,7 @@ struct Birth<'a> {
     input: c_int,
     output: c_int,
     caught: &'a [c_int],
+    /// Set before anything else, so that the child is known as early as possible.
     tag: Option<NewTag>,
     /// Why it did not become it.
     error: c_int,

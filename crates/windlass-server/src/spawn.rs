@@ -1,8 +1,8 @@
 //! Starts processes, and reaps them.
 //!
-//! With `launch` and `limit_tag`, the only file with unsafe code: what happens between the fork and the new program,
-//! the one way to learn what a process took, and the one to have the disk begin before a start that
-//! waits for it. Descendants of a process are found elsewhere; see `tree`.
+//! Only this file, `launch` and `limit_tag` contain unsafe code. Here it is what happens between the fork
+//! and the new program, the one way to learn what a process took, and the one to have the disk begin
+//! before a start that waits for it. Descendants of a process are found elsewhere; see `tree`.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeSet;

@@ -141,3 +141,24 @@ fn a_lock_of_a_killed_command_is_taken_after_what_has_no_environment_was_ended()
         assert!(output.status.success(), "{place:?}: {}", stderr(&output));
     }
 }
+
+#[test]
+fn only_the_soft_limit_on_file_locks_is_another_for_each_step() {
+    let others = "grep -v 'file locks' /proc/self/limits > $WINDLASS_STEP.limits";
+    let flow = "[step.a]\nrun = 'RUN'\n[step.b]\nrun = 'RUN'\n";
+    let own = "awk '/file locks/ { print $4, $5 }' /proc/self/limits > $WINDLASS_STEP";
+    let bench = Bench::new();
+    bench.write("flow.toml", &flow.replace("'RUN'", &format!("\"\"\"{own}; {others}\"\"\"")));
+    let output = bench.call(&["run", "flow.toml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+
+    let (a, b) = (bench.read("a"), bench.read("b"));
+    let read =
+        |text: &str| text.split_once(' ').map(|(soft, hard)| (soft.parse(), hard.to_owned()));
+    let (Some((Ok::<u64, _>(soft), hard)), Some((Ok::<u64, _>(other), _))) = (read(&a), read(&b))
+    else {
+        panic!("{a}{b}");
+    };
+    assert!(soft != other && hard == "unlimited\n", "{a}{b}");
+    assert_eq!(bench.read("a.limits"), bench.read("b.limits"));
+}
