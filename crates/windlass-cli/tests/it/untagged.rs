@@ -2,6 +2,7 @@
 //! processes of an attempt: they belong to their step all the same.
 
 use crate::bench::{Bench, eventually, runs, stderr};
+use crate::users::{ALICE, BOB, Users};
 
 /// Where a process is that has cleared its environment.
 #[derive(Clone, Copy, Debug)]
@@ -34,10 +35,14 @@ case "$state" in '' | Z | X) ;; *) exit 1 ;; esac
 
 fn bench(place: Place, flow: &str) -> Bench {
     let bench = Bench::new();
+    write_files(&bench, place, flow);
+    bench
+}
+
+fn write_files(bench: &Bench, place: Place, flow: &str) {
     bench.write("daemon.sh", &place.script());
     bench.write("is_gone.sh", IS_GONE);
     bench.write("flow.toml", &format!("{flow}\n[defaults]\nlinger = '0s'\ngrace = '100ms'\n"));
-    bench
 }
 
 /// Runs `leave` in a step while another step runs, and sees that what it has left is gone when its own step
@@ -84,21 +89,26 @@ fn a_process_without_environment_ends_with_the_step_whose_lock_command_left_it()
     ends_with_its_own_step(Place::OutOfGroup, "\\\"$WINDLASS\\\" lock y -- sh daemon.sh");
 }
 
-/// A run whose leader was killed, and whose only step is gone but for the process that it left.
-fn killed(place: Place) -> Bench {
-    let bench = bench(
-        place,
-        r#"
+/// A step that leaves a process running and kills the leader, and later sees that the process is gone.
+const KILLS: &str = r#"
 [step.leaves]
 lock = "x"
 run  = "test -e main && exec sh is_gone.sh; sh daemon.sh; echo $$ > main; kill -9 $PPID"
-"#,
-    );
+"#;
+
+/// A run whose leader was killed, and whose only step is gone but for the process that it left.
+fn killed(place: Place) -> Bench {
+    let bench = bench(place, KILLS);
     let output = bench.call(&["run", "flow.toml"]);
     assert_eq!(output.status.code(), None, "{}", stderr(&output));
+    check_left(&bench, place);
+    bench
+}
+
+#[track_caller]
+fn check_left(bench: &Bench, place: Place) {
     eventually("the step's own process has ended", || !runs(&bench.read("main")));
     assert!(runs(&bench.read("pid")), "{place:?}: what it left runs on");
-    bench
 }
 
 #[test]
@@ -135,11 +145,28 @@ fn a_lock_of_a_killed_command_is_taken_after_what_has_no_environment_was_ended()
         let script = "sh daemon.sh; echo $$ > main; kill -9 $PPID; exec sleep 600";
         let output = bench.call(&["lock", "x", "--", "sh", "-c", script]);
         assert_eq!(output.status.code(), None, "{}", stderr(&output));
-        eventually("the command has ended", || !runs(&bench.read("main")));
-        assert!(runs(&bench.read("pid")), "{place:?}: what it left runs on");
+        check_left(&bench, place);
         let output = bench.call(&["lock", "x", "--", "sh", "is_gone.sh"]);
         assert!(output.status.success(), "{place:?}: {}", stderr(&output));
     }
+}
+
+#[test]
+fn where_processes_are_hidden_the_lease_of_a_killed_run_decides() {
+    let Some(users) = Users::sharing() else { return };
+    let place = Place::OutOfGroup;
+    write_files(&users.bench, place, KILLS);
+    let output = users.call(ALICE, &["run", "flow.toml"]);
+    assert_eq!(output.status.code(), None, "{}", stderr(&output));
+    check_left(&users.bench, place);
+
+    let Some(bobs) = users.call_blind(BOB, &["lock", "x", "--wait", "0s", "--", "true"]) else {
+        return;
+    };
+    assert_eq!(bobs.status.code(), Some(75), "not seen is not gone: {}", stderr(&bobs));
+    assert!(runs(&users.bench.read("pid")), "{}", stderr(&bobs));
+    let alices = users.call_blind(ALICE, &["resume", &users.bench.run_id()]).expect("as before");
+    assert!(alices.status.success(), "she sees her own: {}", stderr(&alices));
 }
 
 #[test]
