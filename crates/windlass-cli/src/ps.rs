@@ -97,6 +97,9 @@ fn open_row(run: &Listed, times: &Times) -> [Cell; 6] {
 
 /// What goes on in a run, or what it waits for if nothing does.
 fn now(view: &RunView) -> String {
+    if let Some(hook) = view.end_hook() {
+        return format!("hook {hook}");
+    }
     let (running, guarded) = (running(view), view.guarded());
     let waits: Vec<_> =
         guarded.iter().map(|(step, guard)| format!("{step} (guard {guard})")).collect();

@@ -84,6 +84,9 @@ fn rank(reason: &WaitReason) -> u8 {
 fn nothing(view: &RunView) -> String {
     let id = &view.run.id;
     let running = running(view);
+    if let Some(hook) = view.end_hook() {
+        return format!("no step of run {id} waits; running: hook {hook}");
+    }
     match view.state {
         RunState::Ended(end) => format!("run {id} has ended: {}", end.outcome.word()),
         _ if running.is_empty() => format!("no step of run {id} waits"),

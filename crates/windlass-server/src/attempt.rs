@@ -16,6 +16,7 @@ use windlass_core::{Grant, Token};
 use windlass_workflow::{Shell, plain_words};
 
 use crate::launch::{Launched, Launcher, Program};
+use crate::limit_tag::NewTag;
 use crate::order::Order;
 
 /// The variable that tells every process of a run which run it is.
@@ -30,11 +31,14 @@ pub(crate) struct Ready {
     pub(crate) order: Order,
     /// What to start without asking a shell, where that is known.
     program: Option<Program>,
+    tag: Option<NewTag>,
 }
 
 impl Ready {
-    pub(crate) fn new(order: Order) -> Self {
-        Self { program: order.plain_program().or_else(|| order.shell()), order }
+    /// Prepares a process that works for `word`.
+    pub(crate) fn new(order: Order, word: &str) -> Self {
+        let program = order.plain_program().or_else(|| order.shell());
+        Self { program, tag: NewTag::for_child(word), order }
     }
 
     /// Starts it, printing to `output`.
@@ -43,12 +47,12 @@ impl Ready {
         launcher: &mut Launcher,
         output: BorrowedFd<'_>,
     ) -> io::Result<Launched> {
-        let mut launch = |program: &Program| launcher.launch(program, output).ok();
+        let mut launch = |program: &Program| launcher.launch(program, output, self.tag).ok();
         let started = self.program.as_ref().and_then(&mut launch);
         // What cannot be executed is the shell's affair: it knows more ways, and what to say.
         let started = started.or_else(|| launch(&self.order.shell()?));
         // The standard library looks everywhere, and says what is wrong.
-        started.map_or_else(|| self.order.spawn(output), Ok)
+        started.map_or_else(|| self.order.spawn(output, self.tag), Ok)
     }
 }
 
@@ -107,7 +111,7 @@ impl Order {
         Program::new(file, words, &env, &self.dir).ok()
     }
 
-    fn spawn(&self, output: BorrowedFd<'_>) -> io::Result<Launched> {
+    fn spawn(&self, output: BorrowedFd<'_>, tag: Option<NewTag>) -> io::Result<Launched> {
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
@@ -118,7 +122,7 @@ impl Order {
             .stdout(output.try_clone_to_owned()?)
             .stderr(output.try_clone_to_owned()?)
             .process_group(0);
-        Launched::by_command(&mut command)
+        Launched::by_command(&mut command, tag)
     }
 }
 

@@ -233,7 +233,7 @@ impl Running {
         command.args(arguments).env(FENCE_VARIABLE, fence(&held.tokens()));
         command.env(MARKS, marks_with(&held.word)).env(STATE_VARIABLE, store);
         let start = |source| HoldError::Start { command: program.clone(), source };
-        Ok(Self { child: spawn(&mut command, group).map_err(start)?, group })
+        Ok(Self { child: spawn(&mut command, group, &held.word).map_err(start)?, group })
     }
 
     /// Waits for the command, passing signals on, and ends it if the lease is lost. None if it has

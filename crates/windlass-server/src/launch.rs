@@ -23,6 +23,7 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::attempt::pid;
+use crate::limit_tag::NewTag;
 use crate::spawn::{keep_ends, reap, spawned};
 
 /// What a child needs before it has a stack of its own; it calls nothing but the kernel.
@@ -51,17 +52,19 @@ impl Launched {
         pid(self.number).map_or(Ok(()), |number| reap(number).map(drop))
     }
 
-    /// One that was started by the standard library, in a group of its own, without a terminal.
-    pub(crate) fn by_command(command: &mut Command) -> io::Result<Self> {
+    /// Starts a process by the standard library, in a group of its own, without a terminal.
+    pub(crate) fn by_command(command: &mut Command, tag: Option<NewTag>) -> io::Result<Self> {
         keep_ends();
-        if open(TERMINAL, OFlags::CLOEXEC, Mode::empty()).is_ok() {
-            let leave = || {
+        let has_terminal = open(TERMINAL, OFlags::CLOEXEC, Mode::empty()).is_ok();
+        if has_terminal || tag.is_some() {
+            let prepare = move || {
+                tag.iter().for_each(NewTag::set);
                 leave_terminal();
                 Ok(())
             };
             // SAFETY: between fork and exec only what is safe to call in a signal handler may be called:
             // these are plain system calls, without allocation or locks.
-            unsafe { command.pre_exec(leave) };
+            unsafe { command.pre_exec(prepare) };
         }
         // Nobody asks before its number is there.
         let mut spawned = spawned();
@@ -163,11 +166,13 @@ impl Launcher {
         })
     }
 
-    /// Starts a process that prints to `output`. An error is the program's, or that of its directory.
+    /// Starts a process that prints to `output` and carries `tag`. An error is the program's, or that of its
+    /// directory.
     pub(crate) fn launch(
         &mut self,
         program: &Program,
         output: BorrowedFd<'_>,
+        tag: Option<NewTag>,
     ) -> io::Result<Launched> {
         let strings = |texts: &mut dyn Iterator<Item = &CString>| -> Vec<*const c_char> {
             texts.map(|text| text.as_ptr()).chain([ptr::null()]).collect()
@@ -185,6 +190,7 @@ impl Launcher {
             input: input.number(),
             output: output.number(),
             caught,
+            tag,
             error: 0,
         };
         // Nobody asks before its number is there.
@@ -263,6 +269,8 @@ struct Birth<'a> {
     input: c_int,
     output: c_int,
     caught: &'a [c_int],
+    /// Set before anything else, so that the child is known as early as possible.
+    tag: Option<NewTag>,
     /// Why it did not become it.
     error: c_int,
 }
@@ -298,6 +306,7 @@ extern "C" fn become_program(birth: *mut c_void) -> c_int {
     // SAFETY: the strings and arrays end with zero, and live in memory that is left alone meanwhile;
     // the functions are plain system calls, without allocation or locks.
     unsafe {
+        birth.tag.iter().for_each(NewTag::set);
         for signal in birth.caught {
             libc::signal(*signal, libc::SIG_DFL);
         }
@@ -365,7 +374,7 @@ mod tests {
         let env: Vec<_> = env.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
         let program = Program::new(Path::new("/bin/sh"), words, &env, dir).expect("no zero");
         let mut launcher = Launcher::new().expect("it can be made ready");
-        let launched = launcher.launch(&program, file.as_fd()).expect("there is a shell");
+        let launched = launcher.launch(&program, file.as_fd(), None).expect("there is a shell");
         assert!(crate::spawn::is_spawned(launched.id()));
         crate::poll::poll(&[&launched], None).expect("it can be waited for");
         let ended = reap(pid(launched.id()).expect("a number")).expect("it is a child of ours");
@@ -406,7 +415,7 @@ mod tests {
         let mut error = |file: &str, dir: &str| {
             let program = Program::new(Path::new(file), [file].into_iter(), &[], Path::new(dir));
             let program = program.expect("no zero");
-            launcher.launch(&program, log.as_fd()).err().expect("it is none").kind()
+            launcher.launch(&program, log.as_fd(), None).err().expect("it is none").kind()
         };
         assert_eq!(error("/no/such/program", "/"), io::ErrorKind::NotFound);
         assert_eq!(error("/dev/null", "/"), io::ErrorKind::PermissionDenied);

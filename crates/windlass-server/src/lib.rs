@@ -49,6 +49,7 @@ mod files;
 mod guard;
 mod hold;
 mod launch;
+mod limit_tag;
 mod log_file;
 mod log_pipe;
 mod log_pipes;

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::process::{getpid, set_child_subreaper};
 
 use crate::attempt::pid;
+use crate::limit_tag::LimitTag;
 use crate::spawn::{is_spawned, reap};
 use crate::tree::{self, MARKS, Process};
 
@@ -28,6 +29,7 @@ pub(crate) struct Orphan {
     pub(crate) process: Process,
     /// The words that mark it.
     pub(crate) words: Vec<Vec<u8>>,
+    pub(crate) tag: Option<LimitTag>,
 }
 
 impl Orphans {
@@ -51,7 +53,8 @@ impl Orphans {
     fn look_at(&self, child: u32) -> io::Result<Option<Orphan>> {
         match tree::stat(child)? {
             Some((process, true)) if process.group != self.group => {
-                Ok(Some(Orphan { process, words: tree::words(child, MARKS)? }))
+                let (words, tag) = (tree::words(child, MARKS)?, LimitTag::of_process(child));
+                Ok(Some(Orphan { process, words, tag }))
             }
             Some((process, false)) if process.group != self.group => {
                 match pid(child).map_or(Ok(None), reap) {
@@ -110,7 +113,7 @@ mod tests {
             let mut shell = Command::new("sh");
             // Marked, so that no run of another test takes what it leaves for its own.
             shell.args(["-c", "for i in $(seq 300); do (true &); done"]).env(MARKS, "a-stranger");
-            let mut shell = spawn(&mut shell, GroupChoice::Own).expect("it starts");
+            let mut shell = spawn(&mut shell, GroupChoice::Own, "a-stranger").expect("it starts");
             let ended = shell.wait();
             all_started.store(true, Relaxed);
             assert!(ended.expect("it ends").success());

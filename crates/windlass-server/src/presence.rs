@@ -19,6 +19,7 @@ use rustix::process::geteuid;
 use windlass_store::{Access, Leftover, Process, Tree};
 
 use crate::attempt::run_dir;
+use crate::limit_tag;
 use crate::tree::{self, MARKS};
 
 /// How long a process may take from its beginning to its program.
@@ -29,8 +30,6 @@ const PAUSE: Duration = Duration::from_millis(1);
 const NAME: &str = "leader";
 /// The length of what stands in it, so that a new leader writes over all of it.
 const LINE_BYTES: usize = 128;
-/// How the marks of all attempts begin, before the id of their run.
-const RUN_MARK: &str = "run-";
 
 /// The lock of a leader, while it lasts.
 pub(crate) struct Presence {
@@ -109,8 +108,7 @@ fn leader(file: &File) -> io::Result<Option<Process>> {
 
 /// The run whose attempt a tree is.
 fn run_of(tree: &Tree) -> Option<&str> {
-    let word = tree.mark.strip_prefix(MARKS)?.strip_prefix('=')?;
-    word.strip_prefix(RUN_MARK)?.split('-').next()
+    limit_tag::run_of(tree.mark.strip_prefix(MARKS)?.strip_prefix('=')?)
 }
 
 fn path(state: &Path, run: &str) -> PathBuf {

@@ -30,6 +30,7 @@ use crate::ender::{Condemned, Ender, Gone, KillPlan};
 use crate::fault::Point;
 use crate::files;
 use crate::launch::{Launched, Launcher};
+use crate::limit_tag::{LimitTag, TagPattern};
 use crate::log_file::LogFile;
 use crate::log_pipe::{self, LogPipe};
 use crate::log_pipes::{self, LogPipes};
@@ -93,6 +94,13 @@ struct Running {
     plan: Option<KillPlan>,
     /// What it left running that had to be ended, for people to read.
     left: Vec<String>,
+}
+
+impl Running {
+    /// Returns whether a process with this tag is one of its own.
+    fn is_tagged(&self, tag: Option<LimitTag>) -> bool {
+        tag.is_some_and(|tag| TagPattern::of(&self.traces.mark).matches(tag))
+    }
 }
 
 /// What has happened.
@@ -169,7 +177,7 @@ impl Prepared {
     /// Makes everything ready for the process of an attempt, so that nothing is left to do but to start
     /// it.
     pub(crate) fn new(job: Job, order: Order, traces: Traces, log: LogFile) -> Self {
-        Self { job, ready: Ready::new(order), traces, log }
+        Self { job, ready: Ready::new(order, &traces.mark), traces, log }
     }
 
     pub(crate) fn job(&self) -> Job {
@@ -433,7 +441,8 @@ impl Processes {
     fn owner(&self, orphan: &Orphan) -> Owner {
         let carries = |mark: &str| orphan.words.iter().any(|word| word == mark.as_bytes());
         let marked = self.running.iter().find(|(_, running)| carries(&running.traces.mark));
-        let marked = marked.map(|(job, _)| *job);
+        let tagged = || self.running.iter().find(|(_, running)| running.is_tagged(orphan.tag));
+        let marked = marked.or_else(tagged).map(|(job, _)| *job);
         match marked.or_else(|| self.jobs.get(&orphan.process.group).copied()) {
             Some(job) => Owner::Job(job),
             None if carries(&self.mark) => Owner::Unknown,

@@ -1,8 +1,8 @@
 //! Starts processes, and reaps them.
 //!
-//! With `launch`, the only file with unsafe code: what happens between the fork and the new program,
-//! the one way to learn what a process took, and the one to have the disk begin before a start that
-//! waits for it. Descendants of a process are found elsewhere; see `tree`.
+//! Only this file, `launch` and `limit_tag` contain unsafe code. Here it is what happens between the fork
+//! and the new program, the one way to learn what a process took, and the one to have the disk begin
+//! before a start that waits for it. Descendants of a process are found elsewhere; see `tree`.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -19,6 +19,7 @@ use rustix::process::{Pid, Signal, getpgrp, getpid, getppid, set_parent_process_
 use rustix::termios::{isatty, tcgetpgrp};
 
 use crate::ended::{Ended, Exit, Usage};
+use crate::limit_tag::NewTag;
 
 /// Which process group a new process belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,17 +56,18 @@ pub(crate) fn spawned() -> MutexGuard<'static, BTreeSet<u32>> {
     SPAWNED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts a process that is killed when the calling *thread* ends: call it from one that lives as
-/// long as the process should.
-pub(crate) fn spawn(command: &mut Command, group: GroupChoice) -> io::Result<Spawned> {
+/// Starts a process that works for `word` and is killed when the calling *thread* ends: call it from one
+/// that lives as long as the process should.
+pub(crate) fn spawn(command: &mut Command, group: GroupChoice, word: &str) -> io::Result<Spawned> {
     if group == GroupChoice::Own {
         command.process_group(0);
     }
-    let parent = getpid();
+    let (parent, tag) = (getpid(), NewTag::for_child(word));
     // SAFETY: between fork and exec only what is safe to call in a signal handler may be called:
-    // these are two plain system calls, without allocation or locks.
+    // these are three plain system calls, without allocation or locks.
     unsafe {
         command.pre_exec(move || {
+            tag.iter().for_each(NewTag::set);
             set_parent_process_death_signal(Some(Signal::KILL))?;
             // It may have ended before that took effect.
             if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }

@@ -1,9 +1,10 @@
-//! The processes that act in somebody's name: found by what they carry, and ended.
+//! Finds the processes that work for an attempt, a check or the holder of a lock, and ends them.
 //!
-//! Every process that a command starts inherits a word in an environment variable, so it is found
-//! whatever became of its parents; so are those in the command's process group, and all that these
-//! have started. One that has cleared its environment, left the group and lost its parents is found
-//! only by whoever it was given to; see `orphans`.
+//! Every process that a command starts inherits a word in an environment variable and a number in a
+//! resource limit (see `limit_tag`), so it is found whatever became of its parents. So are the
+//! processes in the command's group, and the descendants of all of these. A process that has cleared its
+//! environment, changed that limit, left the group and lost its parents is found only by the leader of
+//! the run, whose child it has become; see `orphans`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -18,6 +19,7 @@ use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use windlass_store::{Group, Tree};
 
 use crate::attempt::pid;
+use crate::limit_tag::{LimitTag, TagPattern};
 use crate::poll::poll;
 
 /// The variable with a word for every lease, run and check that a process works for.
@@ -292,27 +294,36 @@ fn words_of<'e>(environment: &'e [u8], variable: &str) -> impl Iterator<Item = &
     values.flat_map(|value| value.split(|byte| *byte == b' '))
 }
 
-/// The marks that are looked for: by variable and word, whose they are.
-struct Marks<'a>(BTreeMap<&'a str, BTreeMap<&'a [u8], Vec<usize>>>);
+/// The words, by variable, and the tags that are looked for, each with the places of the trees that it
+/// belongs to.
+struct Marks<'a> {
+    words: BTreeMap<&'a str, BTreeMap<&'a [u8], Vec<usize>>>,
+    tags: Vec<(TagPattern, usize)>,
+}
 
 impl<'a> Marks<'a> {
     fn of(wanted: &[Wanted<'a>]) -> Self {
         let mut marks: BTreeMap<_, BTreeMap<_, Vec<_>>> = BTreeMap::new();
+        let mut tags = Vec::new();
         for (place, wanted) in wanted.iter().enumerate() {
             if let Some((variable, word)) = wanted.tree.mark.split_once('=') {
                 let words = marks.entry(variable).or_default();
                 words.entry(word.as_bytes()).or_default().push(place);
+                tags.push((TagPattern::of(word), place));
             }
         }
-        Self(marks)
+        Self { words: marks, tags }
     }
 
     fn carried_by(&self, pid: u32) -> io::Result<Vec<usize>> {
         let environment = environment(pid)?;
-        let carried = self.0.iter().flat_map(|(variable, words)| {
+        let named = self.words.iter().flat_map(|(variable, words)| {
             words_of(&environment, variable).filter_map(|word| words.get(word)).flatten()
         });
-        Ok(carried.copied().collect())
+        let tag = LimitTag::of_process(pid);
+        let is_tagged = |pattern: TagPattern| tag.is_some_and(|tag| pattern.matches(tag));
+        let tagged = self.tags.iter().filter(|(pattern, _)| is_tagged(*pattern));
+        Ok(named.chain(tagged.map(|(_, place)| place)).copied().collect())
     }
 }
 

@@ -6,9 +6,11 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
-use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::time::Timespec;
 use windlass_server::{LookError, RunState, RunView, StepView, Store, open_log_file};
 
 use super::{Last, MOUTHFUL, Opened, Part, Piece, Screen, Wanted, has_ended};
@@ -16,7 +18,7 @@ use crate::arguments::Form;
 use crate::style::Style;
 
 /// How often logs are looked at.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// How often the run is looked at.
 const LOOK_AT_RUN: Duration = Duration::from_millis(500);
 
@@ -45,11 +47,28 @@ pub(super) fn follow(
                     tell_end(&view);
                     return Ok(Ok(lost(&tails, &view)));
                 }
-                Ok(false) => thread::sleep(LOOK),
+                Ok(false) => {
+                    if let Err(error) = wait_for_look() {
+                        return Ok(Err(error));
+                    }
+                }
                 Err(error) => return Ok(Err(error)),
             }
         }
         view = RunView::find(store, &view.run.id)?;
+    }
+}
+
+/// Waits until the logs are to be looked at again. Fails with [`io::ErrorKind::BrokenPipe`] if the reader of
+/// the standard output is gone: a step that prints nothing would never have this process notice.
+fn wait_for_look() -> io::Result<()> {
+    let stdout = io::stdout();
+    // A closed pipe and a terminal that was hung up are reported without being asked for.
+    let mut reader = [PollFd::new(&stdout, PollFlags::empty())];
+    match poll(&mut reader, Some(&LOOK)) {
+        Ok(0) | Err(Errno::INTR) => Ok(()),
+        Ok(_) => Err(io::ErrorKind::BrokenPipe.into()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -266,6 +266,25 @@ fn hooks_see_the_variables_of_the_file() {
 }
 
 #[test]
+fn a_hook_that_runs_is_named_by_ps_and_why() {
+    for (key, code, hook) in [("success", 0, "on.success"), ("failure", 1, "on.failure")] {
+        let bench = Bench::new();
+        let hold = "touch called; until test -e go; do sleep 0.01; done";
+        let flow = format!("[on]\n{key} = '{hold}'\n[step.a]\nrun = 'exit {code}'\n");
+        bench.write("flow.toml", &flow);
+        let child = bench.start(&["run", "flow.toml"]);
+        bench.await_file("called");
+        let (ps, why) = (bench.call(&["ps"]), bench.call(&["why", "last"]));
+        bench.write("go", "");
+        assert!(stdout(&ps).trim_end().ends_with(&format!("hook {hook}")), "{}", stdout(&ps));
+        let told = format!("no step of run {} waits; running: hook {hook}\n", bench.run_id());
+        assert_eq!(stderr(&why), told, "{}", stdout(&why));
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn a_cancel_ends_a_hook_that_does_not_end() {
     let bench = Bench::new();
     let hook = "[on]\ntimeout = '1h'\nsuccess = 'touch called; sleep 600'\n";

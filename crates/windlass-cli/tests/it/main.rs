@@ -36,6 +36,7 @@ mod storms;
 mod surroundings;
 mod terminal;
 mod times;
+mod untagged;
 mod usage;
 mod users;
 mod values;

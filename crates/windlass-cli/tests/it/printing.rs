@@ -1,6 +1,7 @@
 //! What steps print, and how it gets into their logs.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 
 use crate::bench::{Bench, eventually, runs, stderr, stdout};
 use crate::terminal::Terminal;
@@ -200,6 +201,29 @@ fn a_log_that_is_followed_beyond_its_limit_is_printed_as_it_is_kept() {
     assert!(run.wait_with_output().expect("it ends").status.success());
     assert_eq!(stdout(&followed), log(&bench, "1-a.1.log"), "{}", stderr(&followed));
     check_gap(&stdout(&followed), 40_001, (16 << 10, "16 KiB"));
+}
+
+#[test]
+fn a_log_is_followed_no_longer_than_it_is_read() {
+    let bench = Bench::new();
+    let run = "echo hello; touch begun; until test -e go; do sleep 0.02; done";
+    bench.write("flow.toml", &format!("[step.a]\nrun = '{run}'\n"));
+    let mut leader = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    for form in [&[][..], &["--json"]] {
+        let mut follow = bench.start(&[&["log", "-f", "last/a"], form].concat());
+        let mut line = String::new();
+        let pipe = follow.stdout.take().expect("a pipe");
+        BufReader::new(pipe).read_line(&mut line).expect("it prints");
+        assert!(!line.is_empty());
+        // As `head -1` does, this closes the pipe while the step is silent.
+        eventually("it has ended", || !runs(&follow.id().to_string()));
+        let output = follow.wait_with_output().expect("it has ended");
+        assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
+    }
+    assert!(leader.try_wait().expect("it can be asked").is_none(), "the run goes on");
+    bench.write("go", "");
+    assert!(leader.wait_with_output().expect("it ends").status.success());
 }
 
 #[test]

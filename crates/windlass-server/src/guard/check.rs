@@ -37,6 +37,13 @@ pub struct Check<'a> {
     pub mark: &'a str,
 }
 
+impl Check<'_> {
+    /// Returns the word that marks the processes of this check alone.
+    fn own_word(&self) -> &str {
+        self.mark.rsplit(' ').next().unwrap_or_default()
+    }
+}
+
 /// How a check ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckResult {
@@ -139,8 +146,8 @@ fn check_until(check: &Check<'_>, stop: Option<&dyn AsFd>) -> io::Result<Option<
     };
     let ended = running.until_end(check, stop);
     // Whatever the condition has left behind ends with it, also what holds on to its output.
-    let own = check.mark.rsplit(' ').next().unwrap_or_default();
-    let tree = Tree { mark: tree::mark(own), group: tree::group_of(running.child.id()) };
+    let tree =
+        Tree { mark: tree::mark(check.own_word()), group: tree::group_of(running.child.id()) };
     let killed = running.child.kill().and_then(|()| tree::end(&tree));
     let status = running.child.wait()?;
     killed?;
@@ -207,7 +214,7 @@ impl Running {
         command.envs(check.env.iter().map(|(name, value)| (name, value)));
         command.env(MARKS, marks_with(check.mark));
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-        let child = match spawn(&mut command, GroupChoice::Own) {
+        let child = match spawn(&mut command, GroupChoice::Own, check.own_word()) {
             Ok(child) => child,
             Err(error) => {
                 let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };

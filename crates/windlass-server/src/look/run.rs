@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use windlass_core::{Ending, Fact, Grant, Happening, Name, WorkId};
 use windlass_store::{
-    AttemptEnd, AttemptRecord, GuardWait, Moment, Process, RunEnd, RunListing, RunRecord,
-    SlateCopy, Store, StoreError, StoredLease, Transaction,
+    AttemptEnd, AttemptRecord, GuardWait, Moment, Process, RunEnd, RunListing, RunOutcome,
+    RunRecord, SlateCopy, Store, StoreError, StoredLease, Transaction,
 };
 
 use super::find::found;
@@ -130,6 +130,21 @@ impl RunView {
             .chain(&step.ensures)
             .map(|guard| plan.guards[*guard].name.as_str())
             .collect()
+    }
+
+    /// Returns the hook that runs after the last step and before the end of the run, as its log is called:
+    /// `on.success` or `on.failure`.
+    #[must_use]
+    pub fn end_hook(&self) -> Option<&'static str> {
+        let is_last =
+            matches!(self.state, RunState::UnderWay { .. }) && self.done() == self.steps.len();
+        let hooks = &self.schedule.plan().hooks;
+        let (hook, name) = match self.schedule.outcome() {
+            RunOutcome::Succeeded => (&hooks.success, "on.success"),
+            RunOutcome::Failed | RunOutcome::TooLate => (&hooks.failure, "on.failure"),
+            _ => return None,
+        };
+        (is_last && hook.is_some()).then_some(name)
     }
 
     /// How many steps have ended.

@@ -23,7 +23,7 @@ fn start(word: &str, script: &str) -> Spawned {
     use std::io::Read;
     let mut command = Command::new("sh");
     command.args(["-c", script]).env(MARKS, marks_with(&own(word))).stdout(Stdio::piped());
-    let mut child = spawn(&mut command, GroupChoice::Own).expect("sh runs");
+    let mut child = spawn(&mut command, GroupChoice::Own, &own(word)).expect("sh runs");
     let mut ready = [0];
     child.stdout.as_mut().expect("a pipe").read_exact(&mut ready).expect("it says so");
     child
