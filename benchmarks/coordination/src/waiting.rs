@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use windlass_store::{Answer, Bell, Claim, Claimed, HolderId, Name, Need, Store, Token, Topic};
+use windlass_store::{Answer, Claim, Claimed, HolderId, Name, Need, Store, Token, Topic, Wakeup};
 
 use crate::report::Report;
 
@@ -26,7 +26,7 @@ pub(crate) fn hand_over(rounds: usize, report: &mut Report) {
     let place = dir.path().to_owned();
     let waiter = thread::spawn(move || {
         let mut store = Store::open(&place).expect("a store");
-        let (holder, bell) = (HolderId::new("b"), store.hang(&Topic::Turn).expect("a bell"));
+        let (holder, bell) = (HolderId::new("b"), store.register(&Topic::Turn).expect("a bell"));
         while started.recv().is_ok() {
             let token = wait(&mut store, &holder, &bell, &ready);
             let had = Instant::now();
@@ -35,7 +35,7 @@ pub(crate) fn hand_over(rounds: usize, report: &mut Report) {
         }
     });
     let mut store = Store::open(dir.path()).expect("a store");
-    let (holder, bell) = (HolderId::new("a"), store.hang(&Topic::Turn).expect("a bell"));
+    let (holder, bell) = (HolderId::new("a"), store.register(&Topic::Turn).expect("a bell"));
     let (never, _heard) = mpsc::channel();
     let mut delays = Vec::new();
     for _ in 0..rounds {
@@ -54,12 +54,12 @@ pub(crate) fn hand_over(rounds: usize, report: &mut Report) {
 }
 
 /// Takes x, after waiting for a ring if it must; says when it begins to wait.
-fn wait(store: &mut Store, holder: &HolderId, bell: &Bell, begun: &mpsc::Sender<()>) -> Token {
+fn wait(store: &mut Store, holder: &HolderId, bell: &Wakeup, begun: &mpsc::Sender<()>) -> Token {
     let needs = needs();
     let mut told = false;
     loop {
-        bell.hush();
-        let claim = Claim { bell: Some(bell.name()), ..Claim::new(holder, &needs) };
+        bell.drain();
+        let claim = Claim { wakeup: Some(bell.name()), ..Claim::new(holder, &needs) };
         match store.transact_leases(|t| t.claim(&claim)).expect("it works") {
             Claimed::Held(holds) => return holds[0].token,
             Claimed::Refused(_) if !told => {
@@ -136,7 +136,7 @@ impl Drop for Line {
 }
 
 fn waiting(store: &mut Store) -> usize {
-    store.overview().expect("it can be read").iter().map(|view| view.tickets.len()).sum()
+    store.overview().expect("it can be read").iter().map(|view| view.waiters.len()).sum()
 }
 
 /// Processor seconds that these processes have used.

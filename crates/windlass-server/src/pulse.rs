@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 use windlass_core::{Answer, HolderId, LeaseTerms, Name, Token};
-use windlass_store::{Group, Process, Store, StoreError, StoreOpener, Transaction};
+use windlass_store::{Process, ProcessGroup, Store, StoreError, StoreOpener, Transaction};
 
 /// Short commands are over by then, and never need a heartbeat.
 const FIRST: Duration = Duration::from_millis(100);
@@ -40,7 +40,7 @@ pub(crate) struct Beat {
     /// From when on time counts: before the names were asked for.
     pub(crate) since: Instant,
     /// Where the command runs, to be noted with the first heartbeat.
-    pub(crate) group: Option<Group>,
+    pub(crate) group: Option<ProcessGroup>,
 }
 
 /// Beats until it is dropped.

@@ -59,7 +59,7 @@ impl Access {
 
     /// Returns whether this process runs as root or as the owner of the directory.
     #[must_use]
-    pub fn is_keeper(self) -> bool {
+    pub fn is_owner_or_root(self) -> bool {
         let this = geteuid().as_raw();
         this == 0 || this == self.uid
     }

@@ -5,9 +5,9 @@
 
 use std::os::fd::BorrowedFd;
 
-use crate::bell::{Bell, Topic};
 use crate::error::StoreError;
-use crate::records::Records;
+use crate::tables::Tables;
+use crate::wakeup::{Topic, Wakeup};
 
 /// How sure a commit must be before it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum Durability {
 }
 
 /// What is done within a transaction.
-pub type Act<'a> = &'a mut dyn FnMut(&dyn Records) -> Result<(), StoreError>;
+pub type Act<'a> = &'a mut dyn FnMut(&dyn Tables) -> Result<(), StoreError>;
 
 /// Makes a connection.
 pub type Opener = Box<dyn Fn() -> Result<Box<dyn Backend>, StoreError> + Send>;
@@ -36,24 +36,24 @@ pub trait Backend: Send {
 
     /// The file in which commits lie until they are synced, if there is one: whoever has something to
     /// do before a sync can have the disk begin with it.
-    fn log(&mut self) -> Option<BorrowedFd<'_>> {
+    fn file_to_sync(&mut self) -> Option<BorrowedFd<'_>> {
         None
     }
 
     /// Looks at one consistent state, without waiting for those who write.
-    fn look(&mut self, act: Act<'_>) -> Result<(), StoreError>;
+    fn read(&mut self, act: Act<'_>) -> Result<(), StoreError>;
 
     /// A way to make further connections to the same place, from other threads.
     fn opener(&self) -> Opener;
 
-    /// A bell that others can ring.
-    fn hang(&self, topic: &Topic) -> Result<Bell, StoreError>;
+    /// A wakeup that others can ring.
+    fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError>;
 
-    /// Rings one bell, if it still hangs. Bells are only hints: one that is lost costs time.
-    fn ring(&self, topic: &Topic, bell: &str);
+    /// Rings one wakeup, if it still hangs. Bells are only hints: one that is lost costs time.
+    fn notify(&self, topic: &Topic, wakeup: &str);
 
-    /// Rings every bell of a topic.
-    fn ring_all(&self, topic: &Topic);
+    /// Rings every wakeup of a topic.
+    fn notify_all(&self, topic: &Topic);
 
     /// Gives up waiting for others, and the wait with an error, as soon as `stop` says so.
     fn interrupt_when(&mut self, stop: Box<dyn Fn() -> bool + Send>);

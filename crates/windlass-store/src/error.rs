@@ -41,7 +41,7 @@ pub enum StoreError {
     },
     /// The system does not tell what the store has to know about time and processes.
     #[error("the system does not tell {what}: {source}")]
-    Unknown {
+    SystemQuery {
         /// What.
         what: &'static str,
         /// Why.
@@ -107,7 +107,7 @@ pub enum StoreError {
         "{path} lies on a network file system ({kind}), where a store can be corrupted; choose another directory with --state, or set WINDLASS_NETWORK_STATE=allow if only one machine uses it",
         path = path.display()
     )]
-    Network {
+    NetworkFileSystem {
         /// The directory.
         path: PathBuf,
         /// What kind of file system.
@@ -115,7 +115,7 @@ pub enum StoreError {
     },
     /// A newer version of windlass has written the file.
     #[error("{path} has version {found}, and this windlass knows only {known}: use a newer one", path = path.display())]
-    Newer {
+    NewerVersion {
         /// The file.
         path: PathBuf,
         /// Its version.
@@ -125,7 +125,7 @@ pub enum StoreError {
     },
     /// The file belongs to some other program.
     #[error("{path} is not a store of windlass", path = path.display())]
-    Foreign {
+    NotWindlass {
         /// The file.
         path: PathBuf,
     },
@@ -167,7 +167,7 @@ pub enum StoreError {
     },
     /// The directory of a run has a name that cannot be stored.
     #[error("no run can be kept whose directory is {dir}: its name is not text in UTF-8", dir = dir.display())]
-    NoText {
+    PathNotUtf8 {
         /// The directory.
         dir: PathBuf,
     },
@@ -193,7 +193,7 @@ impl StoreError {
                 | StoreError::Declare(_)
                 | StoreError::UnknownRun { .. }
                 | StoreError::AmbiguousRun { .. }
-                | StoreError::NoText { .. }
+                | StoreError::PathNotUtf8 { .. }
         )
     }
 }

@@ -29,7 +29,7 @@
 //!     transaction.emit("run:submitted")?;
 //!     Ok(holds[0].token)
 //! })?;
-//! assert_eq!(store.look(|transaction| transaction.facts(&run.id))?, facts);
+//! assert_eq!(store.read(|transaction| transaction.facts(&run.id))?, facts);
 //!
 //! let stale = Token(epoch.0 - 1);
 //! let refused = store.transact(|transaction| transaction.append(&run.id, stale, &facts));
@@ -42,40 +42,40 @@
 
 mod access;
 mod backend;
-mod bell;
-mod component;
+mod clock;
 mod encoding;
 mod error;
+mod lease_group;
 mod memory;
-mod moment;
 mod name;
 mod process;
-mod records;
 mod run;
-mod slate;
 mod sqlite;
 mod store;
+mod tables;
 mod transaction;
+mod wakeup;
+mod wal;
 
 pub use access::Access;
 pub use backend::{Act, Backend, Durability, Opener};
-pub use bell::{Bell, Topic};
-pub use component::Leftover;
+pub use clock::{BootClock, Clock, ClockReading, ManualClock};
 pub use encoding::{DecodeError, decode, encode};
 pub use error::{DiskFault, StoreError};
+pub use lease_group::Leftover;
 pub use memory::Memory;
-pub use moment::{BootClock, Clock, ManualClock, Moment};
 pub use name::{NAME_BYTES, NameError, check_name, check_text};
-pub use process::{Process, Sight};
-pub use records::{
-    Event, Group, HoldState, Meta, Owner, Records, Request, StoredLease, StoredName, StoredTicket,
-    Tree,
-};
+pub use process::{Liveness, Process};
 pub use run::{
-    AttemptEnd, AttemptRecord, GuardWait, RunEnd, RunListing, RunOutcome, RunRecord, RunRecords,
+    AttemptEnd, AttemptRecord, GuardWait, RunEnd, RunListing, RunOutcome, RunRecord, RunTables,
 };
-pub use slate::{Extent, Jotting, Slate, SlateCopy};
 pub use sqlite::{Network, Sqlite};
 pub use store::{Store, StoreOpener};
-pub use transaction::{Claim, Claimed, NameView, Patience, Refused, Transaction};
+pub use tables::{
+    Event, HoldState, Meta, Owner, ProcessGroup, ProcessTree, Request, StoredLease, StoredName,
+    StoredWaiter, Tables,
+};
+pub use transaction::{Claim, Claimed, NameView, OnRefusal, Refused, Transaction};
+pub use wakeup::{Topic, Wakeup};
+pub use wal::{JournalPosition, Wal, WalSnapshot, WalTail};
 pub use windlass_core::{Answer, Hold, HolderId, LeaseTerms, Name, Need, Taken, Token};

@@ -10,9 +10,9 @@ use rustix::io::ioctl_fionbio;
 use windlass_core::{HolderId, Name, Ticket};
 
 use crate::backend::{Act, Backend, Durability, Opener};
-use crate::bell::{Bell, Topic, unique};
 use crate::error::StoreError;
-use crate::records::{Event, Meta, Records, Request, StoredLease, StoredName, StoredTicket};
+use crate::tables::{Event, Meta, Request, StoredLease, StoredName, StoredWaiter, Tables};
+use crate::wakeup::{Topic, Wakeup, unique};
 
 mod runs;
 
@@ -26,16 +26,16 @@ pub struct Memory {
 
 #[derive(Default)]
 struct Shared {
-    tables: Mutex<Tables>,
-    bells: Mutex<BTreeMap<(Topic, String), PipeWriter>>,
+    tables: Mutex<MemoryTables>,
+    wakeups: Mutex<BTreeMap<(Topic, String), PipeWriter>>,
 }
 
 #[derive(Clone, Default)]
-struct Tables {
+struct MemoryTables {
     meta: Option<Meta>,
     names: BTreeMap<Name, StoredName>,
     leases: BTreeMap<(Name, HolderId), StoredLease>,
-    tickets: BTreeMap<HolderId, StoredTicket>,
+    waiters: BTreeMap<HolderId, StoredWaiter>,
     events: BTreeMap<u64, Event>,
     emitted: u64,
     requests: BTreeMap<u64, Request>,
@@ -46,7 +46,7 @@ struct Tables {
 impl Backend for Memory {
     fn transact(&mut self, _: Durability, act: Act<'_>) -> Result<(), StoreError> {
         let mut tables = lock(&self.shared.tables);
-        let draft = Draft(Mutex::new(tables.clone()));
+        let draft = MemoryTransaction(Mutex::new(tables.clone()));
         act(&draft)?;
         *tables = draft.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(())
@@ -56,9 +56,9 @@ impl Backend for Memory {
         Ok(())
     }
 
-    fn look(&mut self, act: Act<'_>) -> Result<(), StoreError> {
+    fn read(&mut self, act: Act<'_>) -> Result<(), StoreError> {
         let tables = lock(&self.shared.tables).clone();
-        act(&Draft(Mutex::new(tables)))
+        act(&MemoryTransaction(Mutex::new(tables)))
     }
 
     fn opener(&self) -> Opener {
@@ -66,27 +66,27 @@ impl Backend for Memory {
         Box::new(move || Ok(Box::new(shared.clone())))
     }
 
-    fn hang(&self, topic: &Topic) -> Result<Bell, StoreError> {
+    fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {
         let name = unique()?;
         let pipe = pipe().map_err(|source| StoreError::Io { path: "a pipe".into(), source });
         let (reader, writer) = pipe?;
         let set = ioctl_fionbio(&reader, true).and_then(|()| ioctl_fionbio(&writer, true));
         set.map_err(|error| StoreError::Io { path: "a pipe".into(), source: error.into() })?;
-        lock(&self.shared.bells).insert((topic.clone(), name.clone()), writer);
-        Ok(Bell::new(name, reader.into()))
+        lock(&self.shared.wakeups).insert((topic.clone(), name.clone()), writer);
+        Ok(Wakeup::new(name, reader.into()))
     }
 
-    fn ring(&self, topic: &Topic, bell: &str) {
-        let mut bells = lock(&self.shared.bells);
-        let key = (topic.clone(), bell.to_owned());
-        if bells.get_mut(&key).is_some_and(|writer| !rang(writer)) {
-            bells.remove(&key);
+    fn notify(&self, topic: &Topic, wakeup: &str) {
+        let mut wakeups = lock(&self.shared.wakeups);
+        let key = (topic.clone(), wakeup.to_owned());
+        if wakeups.get_mut(&key).is_some_and(|writer| !notify(writer)) {
+            wakeups.remove(&key);
         }
     }
 
-    fn ring_all(&self, topic: &Topic) {
-        let mut bells = lock(&self.shared.bells);
-        bells.retain(|(of, _), writer| of != topic || rang(writer));
+    fn notify_all(&self, topic: &Topic) {
+        let mut wakeups = lock(&self.shared.wakeups);
+        wakeups.retain(|(of, _), writer| of != topic || notify(writer));
     }
 
     fn interrupt_when(&mut self, _: Box<dyn Fn() -> bool + Send>) {
@@ -95,15 +95,15 @@ impl Backend for Memory {
 }
 
 /// The tables as one transaction sees them.
-struct Draft(Mutex<Tables>);
+struct MemoryTransaction(Mutex<MemoryTables>);
 
-impl Draft {
-    fn tables(&self) -> MutexGuard<'_, Tables> {
+impl MemoryTransaction {
+    fn tables(&self) -> MutexGuard<'_, MemoryTables> {
         lock(&self.0)
     }
 }
 
-impl Records for Draft {
+impl Tables for MemoryTransaction {
     fn meta(&self) -> Result<Meta, StoreError> {
         let none = Meta { boot: String::new(), epoch: 0, arrivals: 0 };
         Ok(self.tables().meta.clone().unwrap_or(none))
@@ -140,39 +140,39 @@ impl Records for Draft {
         Ok(())
     }
 
-    fn tickets(&self, name: Option<&Name>) -> Result<Vec<StoredTicket>, StoreError> {
-        let wants = |stored: &&StoredTicket| {
-            name.is_none_or(|name| stored.ticket.needs.iter().any(|need| need.name == *name))
+    fn waiters(&self, name: Option<&Name>) -> Result<Vec<StoredWaiter>, StoreError> {
+        let wants = |stored: &&StoredWaiter| {
+            name.is_none_or(|name| stored.waiter.needs.iter().any(|need| need.name == *name))
         };
-        Ok(self.tables().tickets.values().filter(wants).cloned().collect())
+        Ok(self.tables().waiters.values().filter(wants).cloned().collect())
     }
 
-    fn ticket(&self, holder: &HolderId) -> Result<Option<StoredTicket>, StoreError> {
-        Ok(self.tables().tickets.get(holder).cloned())
+    fn waiter(&self, holder: &HolderId) -> Result<Option<StoredWaiter>, StoreError> {
+        Ok(self.tables().waiters.get(holder).cloned())
     }
 
     fn ahead(&self, name: &Name, priority: i64, arrival: u64) -> Result<usize, StoreError> {
         let place = (Reverse(priority), arrival);
-        let earlier = |stored: &&StoredTicket| {
-            let Ticket { priority, arrival, .. } = stored.ticket;
+        let earlier = |stored: &&StoredWaiter| {
+            let Ticket { priority, arrival, .. } = stored.waiter;
             (Reverse(priority), arrival) < place
         };
-        Ok(self.tickets(Some(name))?.iter().filter(earlier).count())
+        Ok(self.waiters(Some(name))?.iter().filter(earlier).count())
     }
 
     fn waits_for(&self, holder: &HolderId) -> Result<Vec<Name>, StoreError> {
         let tables = self.tables();
-        let needs = tables.tickets.get(holder).map(|stored| stored.ticket.needs.iter());
+        let needs = tables.waiters.get(holder).map(|stored| stored.waiter.needs.iter());
         Ok(needs.into_iter().flatten().map(|need| need.name.clone()).collect())
     }
 
-    fn put_ticket(&self, ticket: &StoredTicket) -> Result<(), StoreError> {
-        self.tables().tickets.insert(ticket.ticket.holder.clone(), ticket.clone());
+    fn put_waiter(&self, waiter: &StoredWaiter) -> Result<(), StoreError> {
+        self.tables().waiters.insert(waiter.waiter.holder.clone(), waiter.clone());
         Ok(())
     }
 
-    fn delete_ticket(&self, holder: &HolderId) -> Result<(), StoreError> {
-        self.tables().tickets.remove(holder);
+    fn delete_waiter(&self, holder: &HolderId) -> Result<(), StoreError> {
+        self.tables().waiters.remove(holder);
         Ok(())
     }
 
@@ -219,9 +219,9 @@ impl Records for Draft {
     }
 }
 
-/// Rings a bell. False if nobody listens any more; a full one has been rung often enough.
-fn rang(bell: &mut PipeWriter) -> bool {
-    !matches!(bell.write(&[1]), Err(error) if error.kind() != ErrorKind::WouldBlock)
+/// Rings a wakeup. False if nobody listens any more; a full one has been rung often enough.
+fn notify(wakeup: &mut PipeWriter) -> bool {
+    !matches!(wakeup.write(&[1]), Err(error) if error.kind() != ErrorKind::WouldBlock)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -9,7 +9,7 @@ use std::io;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use crate::moment::boot_id;
+use crate::clock::boot_id;
 
 /// There is no such file, and no such process, in Linux's numbers.
 const ENOENT: i32 = 2;
@@ -17,7 +17,7 @@ const ESRCH: i32 = 3;
 
 /// What can be said of a process that was looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight {
+pub enum Liveness {
     /// It lives.
     Alive,
     /// It is certain that it has ended.
@@ -59,7 +59,7 @@ impl Process {
 
     /// Whether the calling process could see this one, if it lives.
     #[must_use]
-    pub fn is_in_sight(&self) -> bool {
+    pub fn is_visible(&self) -> bool {
         boot_id().is_ok_and(|boot| boot == self.boot)
             && pid_namespace().is_ok_and(|here| here == self.namespace)
     }
@@ -67,29 +67,29 @@ impl Process {
     /// Returns whether it is certain that this process has ended. One that cannot be seen may live.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        self.sight() == Sight::Gone
+        self.liveness() == Liveness::Gone
     }
 
     /// Returns what can be said of this process from here.
     #[must_use]
-    pub fn sight(&self) -> Sight {
+    pub fn liveness(&self) -> Liveness {
         if is_over(&self.boot) {
-            return Sight::Gone;
+            return Liveness::Gone;
         }
         if !pid_namespace().is_ok_and(|here| here == self.namespace) {
-            return Sight::Unknown;
+            return Liveness::Unknown;
         }
         match start_time(self.pid) {
-            Ok(Some(started)) if started == self.started => Sight::Alive,
-            Ok(_) => Sight::Gone,
-            Err(_) => Sight::Unknown,
+            Ok(Some(started)) if started == self.started => Liveness::Alive,
+            Ok(_) => Liveness::Gone,
+            Err(_) => Liveness::Unknown,
         }
     }
 }
 
 /// Whether it is certain that nobody is left of what began during `boot`, for that process if there was
 /// one. Nothing survives a boot.
-pub(crate) fn nobody_is_left(boot: &str, process: Option<&Process>) -> bool {
+pub(crate) fn has_ended(boot: &str, process: Option<&Process>) -> bool {
     process.map_or_else(|| is_over(boot), Process::is_gone)
 }
 

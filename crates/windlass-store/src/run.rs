@@ -182,13 +182,13 @@ pub struct GuardWait {
     /// How often it was checked.
     pub checks: u32,
     /// What came of the last check.
-    pub said: Option<String>,
+    pub last_result: Option<String>,
     /// A person has to decide.
     pub escalated: bool,
 }
 
 /// What a backend must be able to do with runs within one transaction.
-pub trait RunRecords {
+pub trait RunTables {
     /// An id that no run has.
     fn new_run_id(&self) -> Result<String, StoreError>;
     /// Adds a run.

@@ -5,12 +5,12 @@
 //! the store again finds everything that was acknowledged.
 
 mod file;
-mod gate;
-mod log;
-mod records;
 mod rows;
 mod runs;
 mod schema;
+mod tables;
+mod wal_file;
+mod writer_lock;
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -21,14 +21,14 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use self::file::InUse;
 pub use self::file::Network;
-use self::gate::Gate;
-use self::log::Log;
-use self::records::SqliteRecords;
-use self::schema::Beginning;
+use self::schema::Creation;
+use self::tables::SqliteTables;
+use self::wal_file::WalFile;
+use self::writer_lock::WriterLock;
 use crate::access::Access;
 use crate::backend::{Act, Backend, Durability, Opener};
-use crate::bell::{Belfry, Bell, Topic};
 use crate::error::{DiskFault, StoreError};
+use crate::wakeup::{Topic, Wakeup, WakeupDir};
 
 /// Older ones can corrupt a write-ahead log that two connections write.
 const OLDEST_SQLITE: i32 = 3_051_003;
@@ -40,11 +40,11 @@ const CHECKPOINT_PAGES: i64 = 256;
 /// One connection to the file.
 pub struct Sqlite {
     connection: Connection,
-    gate: Gate,
-    belfry: Belfry,
+    gate: WriterLock,
+    wakeups: WakeupDir,
     dir: PathBuf,
     path: PathBuf,
-    log: Log,
+    wal: WalFile,
     /// Which file is open, to notice one that was put in its place.
     in_use: InUse,
     durability: Durability,
@@ -57,7 +57,7 @@ impl Sqlite {
     pub fn open(dir: &Path, network: Network) -> Result<Self, StoreError> {
         let at = |source| StoreError::Io { path: dir.to_owned(), source };
         Access::create_private_dir(dir).map_err(at)?;
-        Self::open_behind(dir, network, Gate::open)
+        Self::open_behind(dir, network, WriterLock::open)
     }
 
     /// Opens the store in `dir`, and creates none. A store that this process must not write to can
@@ -66,7 +66,7 @@ impl Sqlite {
         let at = |source| StoreError::Io { path: dir.to_owned(), source };
         for file in ["gate", "store.db"] {
             if dir.join(file).try_exists().map_err(at)? {
-                return Self::open_behind(dir, network, Gate::open_existing);
+                return Self::open_behind(dir, network, WriterLock::open_existing);
             }
         }
         Err(StoreError::NoStore { dir: dir.to_owned() })
@@ -75,7 +75,7 @@ impl Sqlite {
     fn open_behind(
         dir: &Path,
         network: Network,
-        gate: fn(&Path) -> Result<Gate, StoreError>,
+        gate: fn(&Path) -> Result<WriterLock, StoreError>,
     ) -> Result<Self, StoreError> {
         if rusqlite::version_number() < OLDEST_SQLITE {
             return Err(StoreError::OldSqlite { found: rusqlite::version() });
@@ -94,9 +94,9 @@ impl Sqlite {
                 gate.pass(|gate| made_ready(&path, gate)).map_err(|error| classify(error, &path))?
             }
         };
-        let (belfry, dir) = (Belfry::new(dir), dir.to_owned());
-        let (durability, log) = (Durability::Full, Log::of(&path));
-        Ok(Self { connection, in_use, gate, belfry, dir, path, log, durability, broken: None })
+        let (wakeups, dir) = (WakeupDir::new(dir), dir.to_owned());
+        let (durability, wal) = (Durability::Full, WalFile::of(&path));
+        Ok(Self { connection, in_use, gate, wakeups, dir, path, wal, durability, broken: None })
     }
 
     fn prepare_for(&mut self, durability: Durability) -> Result<(), StoreError> {
@@ -132,27 +132,27 @@ impl Backend for Sqlite {
         let result = gate.pass(|_| {
             in_use.check_place(path)?;
             let open = Open::begin(connection)?;
-            act(&SqliteRecords::new(connection))?;
+            act(&SqliteTables::new(connection))?;
             open.commit()
         });
         result.map_err(|error| self.judge(error))
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
-        self.log.sync().map_err(|error| self.judge(error))
+        self.wal.sync().map_err(|error| self.judge(error))
     }
 
-    fn log(&mut self) -> Option<BorrowedFd<'_>> {
-        self.log.file()
+    fn file_to_sync(&mut self) -> Option<BorrowedFd<'_>> {
+        self.wal.file()
     }
 
-    fn look(&mut self, act: Act<'_>) -> Result<(), StoreError> {
+    fn read(&mut self, act: Act<'_>) -> Result<(), StoreError> {
         let looked = (|| {
             // What nobody writes to any more would be read for ever.
             self.in_use.check_place(&self.path)?;
             let behavior = TransactionBehavior::Deferred;
             let transaction = self.connection.transaction_with_behavior(behavior)?;
-            act(&SqliteRecords::new(&transaction))
+            act(&SqliteTables::new(&transaction))
         })();
         looked.map_err(|error| classify(error, &self.path))
     }
@@ -162,16 +162,16 @@ impl Backend for Sqlite {
         Box::new(move || Ok(Box::new(Self::open_existing(&dir, Network::Allow)?)))
     }
 
-    fn hang(&self, topic: &Topic) -> Result<Bell, StoreError> {
-        self.belfry.hang(topic)
+    fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {
+        self.wakeups.register(topic)
     }
 
-    fn ring(&self, topic: &Topic, bell: &str) {
-        self.belfry.ring(topic, bell);
+    fn notify(&self, topic: &Topic, wakeup: &str) {
+        self.wakeups.notify(topic, wakeup);
     }
 
-    fn ring_all(&self, topic: &Topic) {
-        self.belfry.ring_all(topic);
+    fn notify_all(&self, topic: &Topic) {
+        self.wakeups.notify_all(topic);
     }
 
     fn interrupt_when(&mut self, stop: Box<dyn Fn() -> bool + Send>) {
@@ -209,7 +209,7 @@ impl Drop for Open<'_> {
 /// Whatever else it may be is found out behind the gate.
 fn as_it_is(path: &Path, made: Option<String>) -> Result<Option<(Connection, InUse)>, StoreError> {
     let Some(made) = made else { return Ok(None) };
-    let (connection, in_use) = begin_use(path, Beginning::Over)?;
+    let (connection, in_use) = begin_use(path, Creation::Refused)?;
     let id = schema::current(&connection)?;
     Ok((id == Some(made)).then_some((connection, in_use)))
 }
@@ -226,9 +226,9 @@ fn restrict(dir: &Path, path: &Path) {
 }
 
 /// The store behind the gate, made or brought up to date if it has to be.
-fn made_ready(path: &Path, gate: &mut Gate) -> Result<(Connection, InUse), StoreError> {
+fn made_ready(path: &Path, gate: &mut WriterLock) -> Result<(Connection, InUse), StoreError> {
     let made = gate.store_id()?;
-    let beginning = if made.is_some() { Beginning::Over } else { Beginning::Possible };
+    let beginning = if made.is_some() { Creation::Refused } else { Creation::Allowed };
     let (mut connection, in_use) = begin_use(path, beginning)?;
     let id = schema::prepare(&mut connection, path, beginning)?;
     match made {
@@ -241,12 +241,12 @@ fn made_ready(path: &Path, gate: &mut Gate) -> Result<(Connection, InUse), Store
 
 /// Closing a file ends every lock that this process has on it, also SQLite's, so nobody but SQLite
 /// opens one that is in use here.
-fn begin_use(path: &Path, beginning: Beginning) -> Result<(Connection, InUse), StoreError> {
+fn begin_use(path: &Path, beginning: Creation) -> Result<(Connection, InUse), StoreError> {
     let _alone = file::alone();
-    if beginning == Beginning::Over && !InUse::already(path) {
+    if beginning == Creation::Refused && !InUse::already(path) {
         file::refuse_truncated(path)?;
     }
-    if beginning == Beginning::Possible {
+    if beginning == Creation::Allowed {
         // SQLite gives its other files the mode and the owner of this one.
         let at = |source| StoreError::Io { path: path.to_owned(), source };
         Access::create_missing(path).map_err(at)?;

@@ -1,4 +1,4 @@
-//! The store as its users see it: transactions over one backend, and bells rung once they hold.
+//! The store as its users see it: transactions over one backend, and wakeups rung once they hold.
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use windlass_core::Fact;
 
 use crate::access::{self, Access};
 use crate::backend::{Backend, Durability, Opener};
-use crate::bell::{Bell, Topic};
+use crate::clock::{BootClock, Clock};
 use crate::error::StoreError;
 use crate::memory::Memory;
-use crate::moment::{BootClock, Clock};
-use crate::records::Records;
 use crate::run::RunRecord;
 use crate::sqlite::{Network, Sqlite};
+use crate::tables::Tables;
 use crate::transaction::{NameView, Transaction};
+use crate::wakeup::{Topic, Wakeup};
 
 /// A connection to what outlives a process. Use one per thread.
 ///
@@ -83,7 +83,7 @@ impl Store {
         Ok(Self::new(Box::new(open(&dir)?), Arc::new(BootClock::start()?), &dir))
     }
 
-    /// A store that lasts as long as this value and those made from it with [`Store::another`].
+    /// A store that lasts as long as this value and those made from it with [`Store::try_clone`].
     pub fn in_memory() -> Result<Self, StoreError> {
         let clock = Arc::new(BootClock::start()?);
         Ok(Self::new(Box::new(Memory::default()), clock, &std::env::temp_dir()))
@@ -97,7 +97,7 @@ impl Store {
     }
 
     /// Another connection to the same store, for another thread.
-    pub fn another(&self) -> Result<Self, StoreError> {
+    pub fn try_clone(&self) -> Result<Self, StoreError> {
         self.opener().open()
     }
 
@@ -138,7 +138,7 @@ impl Store {
     ) -> Result<T, StoreError> {
         if !self.settled {
             let knows = |transaction: &Transaction<'_>| transaction.knows_boot();
-            let settled = self.look(knows)?;
+            let settled = self.read(knows)?;
             let durability = if settled { Durability::Process } else { Durability::Full };
             let result = self.transact_with(durability, act)?;
             self.settled = settled;
@@ -155,10 +155,10 @@ impl Store {
     ) -> Result<T, StoreError> {
         let mut acting = Acting::new(act, &*self.clock);
         self.backend.transact(durability, &mut |records| acting.act(records))?;
-        for (topic, bell) in acting.rings {
-            match bell {
-                Some(bell) => self.backend.ring(&topic, &bell),
-                None => self.backend.ring_all(&topic),
+        for (topic, wakeup) in acting.rings {
+            match wakeup {
+                Some(wakeup) => self.backend.notify(&topic, &wakeup),
+                None => self.backend.notify_all(&topic),
             }
         }
         Ok(acting.result.expect("a transaction that holds was carried out"))
@@ -172,46 +172,46 @@ impl Store {
 
     /// The file in which commits lie until they are synced, if there is one: whoever has something to
     /// do before [`Store::sync`] can have the disk begin with it. It is for nothing else.
-    pub fn log(&mut self) -> Option<BorrowedFd<'_>> {
-        self.backend.log()
+    pub fn file_to_sync(&mut self) -> Option<BorrowedFd<'_>> {
+        self.backend.file_to_sync()
     }
 
     /// Looks at one consistent state, without waiting for those who write. What `act` changes is
     /// lost or refused.
-    pub fn look<T>(
+    pub fn read<T>(
         &mut self,
         act: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let mut acting = Acting::new(act, &*self.clock);
-        self.backend.look(&mut |records| acting.act(records))?;
+        self.backend.read(&mut |records| acting.act(records))?;
         Ok(acting.result.expect("a look that succeeds was taken"))
     }
 
     /// The run whose id begins with `prefix`; `last` stands for the newest.
     pub fn run(&mut self, prefix: &str) -> Result<RunRecord, StoreError> {
-        self.look(|transaction| transaction.run(prefix))
+        self.read(|transaction| transaction.run(prefix))
     }
 
     /// The journal of a run.
     pub fn facts(&mut self, run: &str) -> Result<Vec<Fact>, StoreError> {
-        self.look(|transaction| transaction.facts(run))
+        self.read(|transaction| transaction.facts(run))
     }
 
     /// The number of the latest event; 0 if there is none.
     pub fn last_event(&mut self) -> Result<u64, StoreError> {
         let read = |transaction: &Transaction<'_>| transaction.last_event();
-        self.look(read)
+        self.read(read)
     }
 
     /// Every name that is held or waited for.
     pub fn overview(&mut self) -> Result<Vec<NameView>, StoreError> {
         let read = |transaction: &Transaction<'_>| transaction.overview();
-        self.look(read)
+        self.read(read)
     }
 
-    /// A bell that rings for a topic.
-    pub fn hang(&self, topic: &Topic) -> Result<Bell, StoreError> {
-        self.backend.hang(topic)
+    /// A wakeup that rings for a topic.
+    pub fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {
+        self.backend.register(topic)
     }
 
     /// Gives up waiting for others, with an error, as soon as `stop` says so.
@@ -250,7 +250,7 @@ where
         Self { act: Some(act), clock, result: None, rings: Vec::new() }
     }
 
-    fn act(&mut self, records: &dyn Records) -> Result<(), StoreError> {
+    fn act(&mut self, records: &dyn Tables) -> Result<(), StoreError> {
         let act = self.act.take().expect("a backend carries a transaction out once");
         // Only inside is it certain that nobody acts at a later time and is stored before.
         let transaction = Transaction::new(records, self.clock.now());

@@ -12,23 +12,25 @@ use windlass_core::{
     NameRefusal, Need, Remains, Token, WorkId,
 };
 
-use crate::bell::Topic;
-use crate::component::{Component, Leftover, Newcomer, Scope};
+use crate::clock::ClockReading;
 use crate::error::StoreError;
-use crate::moment::Moment;
+use crate::lease_group::{Claimant, LeaseGroup, Leftover, Scope};
 use crate::name::{check_name, check_text};
 use crate::process::Process;
-use crate::records::{Event, Group, Records, Request, StoredLease, StoredName, StoredTicket, Tree};
 use crate::run::{AttemptRecord, GuardWait, RunEnd, RunListing, RunRecord};
+use crate::tables::{
+    Event, ProcessGroup, ProcessTree, Request, StoredLease, StoredName, StoredWaiter, Tables,
+};
+use crate::wakeup::Topic;
 
 /// Whether one who is refused stays in line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Patience {
+pub enum OnRefusal {
     /// It does, and comes again when its turn has come.
     #[default]
     Wait,
     /// It does not.
-    Try,
+    GiveUp,
 }
 
 /// A request for several names, together or not at all.
@@ -48,11 +50,11 @@ pub struct Claim<'a> {
     /// line.
     pub waiter: Option<&'a Process>,
     /// What will act in its name; ended before anyone else gets the names.
-    pub tree: Option<&'a Tree>,
+    pub tree: Option<&'a ProcessTree>,
     /// Whether it stays in line if it is refused.
-    pub patience: Patience,
-    /// The bell to ring when its turn comes.
-    pub bell: Option<&'a str>,
+    pub on_refusal: OnRefusal,
+    /// The wakeup to ring when its turn comes.
+    pub wakeup: Option<&'a str>,
     /// Stale holds of which the caller has seen to it that nothing is left.
     pub ended: &'a [(Name, Token)],
 }
@@ -69,8 +71,8 @@ impl<'a> Claim<'a> {
             process: None,
             waiter: None,
             tree: None,
-            patience: Patience::Wait,
-            bell: None,
+            on_refusal: OnRefusal::Wait,
+            wakeup: None,
             ended: &[],
         }
     }
@@ -83,12 +85,12 @@ impl<'a> Claim<'a> {
         claim
     }
 
-    fn newcomer(&self) -> Newcomer {
-        Newcomer {
+    fn claimant(&self) -> Claimant {
+        Claimant {
             process: self.process.cloned(),
             waiter: self.waiter.or(self.process).cloned(),
             tree: self.tree.cloned(),
-            bell: self.bell.map(str::to_owned),
+            wakeup: self.wakeup.map(str::to_owned),
         }
     }
 }
@@ -135,53 +137,53 @@ pub struct NameView {
     /// Who holds it.
     pub leases: Vec<StoredLease>,
     /// Who waits for it, in order.
-    pub tickets: Vec<StoredTicket>,
+    pub waiters: Vec<StoredWaiter>,
 }
 
 /// One commit in the making.
 pub struct Transaction<'a> {
-    records: &'a dyn Records,
-    moment: Moment,
+    records: &'a dyn Tables,
+    reading: ClockReading,
     rings: RefCell<Vec<(Topic, Option<String>)>>,
 }
 
 impl<'a> Transaction<'a> {
-    pub(crate) fn new(records: &'a dyn Records, moment: Moment) -> Self {
-        Self { records, moment, rings: RefCell::new(Vec::new()) }
+    pub(crate) fn new(records: &'a dyn Tables, reading: ClockReading) -> Self {
+        Self { records, reading, rings: RefCell::new(Vec::new()) }
     }
 
-    /// Which bells to ring once this is committed.
+    /// Which wakeups to ring once this is committed.
     pub(crate) fn into_rings(self) -> Vec<(Topic, Option<String>)> {
         self.rings.into_inner()
     }
 
     /// The time at which all of this happens.
     #[must_use]
-    pub fn moment(&self) -> &Moment {
-        &self.moment
+    pub fn now(&self) -> &ClockReading {
+        &self.reading
     }
 
     /// Whether the store has seen this boot, so that its tokens are above all before.
     pub(crate) fn knows_boot(&self) -> Result<bool, StoreError> {
-        Ok(self.records.meta()?.boot == self.moment.boot)
+        Ok(self.records.meta()?.boot == self.reading.boot)
     }
 
     /// Makes a semaphore, or gives it another capacity if nobody holds or waits for it.
     pub fn declare(&self, name: &str, capacity: u32) -> Result<(), StoreError> {
         let key = Name::Semaphore(name.to_owned());
         check_name(&key)?;
-        self.coordinate(slice::from_ref(&key), |component| {
-            let now = component.moment.at;
-            let declared = component.state.declare(name, capacity, now);
+        self.coordinate(slice::from_ref(&key), |group| {
+            let now = group.reading.at;
+            let declared = group.state.declare(name, capacity, now);
             let Err(in_use) = declared else { return Ok(()) };
             // Somebody who is gone may be all that is in the way.
-            let held = component.state.leases(&key).map(|lease| lease.holder.clone()).collect();
-            let ahead = component.state.waiters(&key).map(|t| t.holder.clone()).collect();
+            let held = group.state.leases(&key).map(|lease| lease.holder.clone()).collect();
+            let ahead = group.state.waiters(&key).map(|t| t.holder.clone()).collect();
             let all = NameRefusal { name: key.clone(), available: 0, holders: held, ahead };
-            if !component.clear_the_dead(&[all]) {
+            if !group.clear_the_dead(&[all]) {
                 return Err(in_use.into());
             }
-            Ok(component.state.declare(name, capacity, now)?)
+            Ok(group.state.declare(name, capacity, now)?)
         })
     }
 
@@ -191,9 +193,9 @@ impl<'a> Transaction<'a> {
         if let Some(refused) = self.refuse_alone(claim, &names)? {
             return Ok(Claimed::Refused(refused));
         }
-        self.coordinate(&names, |component| match self.refuse(component, claim)? {
+        self.coordinate(&names, |group| match self.refuse(group, claim)? {
             Some(refused) => Ok(Claimed::Refused(refused)),
-            None => match component.state.claim(&claim.for_core(), component.moment.at)? {
+            None => match group.state.claim(&claim.for_core(), group.reading.at)? {
                 CoreClaimed::Held(holds) => Ok(Claimed::Held(holds)),
                 CoreClaimed::Refused(refusals) => unreachable!("{refusals:?} were looked for"),
             },
@@ -206,7 +208,7 @@ impl<'a> Transaction<'a> {
         let names = wanted(claim)?;
         match self.refuse_alone(claim, &names)? {
             Some(refused) => Ok(Some(refused)),
-            None => self.coordinate(&names, |component| self.refuse(component, claim)),
+            None => self.coordinate(&names, |group| self.refuse(group, claim)),
         }
     }
 
@@ -219,52 +221,52 @@ impl<'a> Transaction<'a> {
     ) -> Result<Option<Refused>, StoreError> {
         let [_] = claim.needs else { return Ok(None) };
         let scope = Scope::Own(claim.holder);
-        let mut component = Component::load(self.records, names, scope, &self.moment)?;
-        let refused = self.refuse(&mut component, claim)?;
+        let mut group = LeaseGroup::load(self.records, names, scope, &self.reading)?;
+        let refused = self.refuse(&mut group, claim)?;
         if refused.is_some() {
-            self.finish(component)?;
+            self.finish(group)?;
         }
         Ok(refused)
     }
 
-    /// Gives the claim its place in line if something refuses it, as far as the component knows.
+    /// Gives the claim its place in line if something refuses it, as far as the group knows.
     /// Those who are gone are out of the way before anybody is refused because of them.
     fn refuse(
         &self,
-        component: &mut Component<'_>,
+        group: &mut LeaseGroup<'_>,
         claim: &Claim<'_>,
     ) -> Result<Option<Refused>, StoreError> {
-        component.newcomer = claim.newcomer();
+        group.claimant = claim.claimant();
         for (name, token) in claim.ended {
-            component.state.bury(name, *token);
+            group.state.bury(name, *token);
         }
-        let (core, now) = (claim.for_core(), component.moment.at);
-        while component.clear_the_dead(&component.state.obstacles(&core, now)?) {}
-        if component.state.obstacles(&core, now)?.is_empty() {
+        let (core, now) = (claim.for_core(), group.reading.at);
+        while group.clear_the_dead(&group.state.obstacles(&core, now)?) {}
+        if group.state.obstacles(&core, now)?.is_empty() {
             return Ok(None);
         }
-        let CoreClaimed::Refused(refusals) = component.state.claim(&core, now)? else {
+        let CoreClaimed::Refused(refusals) = group.state.claim(&core, now)? else {
             unreachable!("something was in the way")
         };
-        let refused = self.refused(component, claim.holder, refusals)?;
-        if claim.patience == Patience::Try {
-            component.state.leave(claim.holder, now);
+        let refused = self.refused(group, claim.holder, refusals)?;
+        if claim.on_refusal == OnRefusal::GiveUp {
+            group.state.leave(claim.holder, now);
         }
         Ok(Some(refused))
     }
 
     fn refused(
         &self,
-        component: &Component<'_>,
+        group: &LeaseGroup<'_>,
         holder: &HolderId,
         refusals: Vec<NameRefusal>,
     ) -> Result<Refused, StoreError> {
         let name = refusals[0].name.clone();
-        let mut waiters = component.state.waiters(&name);
-        let own = waiters.find(|ticket| ticket.holder == *holder).expect("it stands in line");
+        let mut waiters = group.state.waiters(&name);
+        let own = waiters.find(|waiter| waiter.holder == *holder).expect("it stands in line");
         let ahead = self.records.ahead(&name, own.priority, own.arrival)?;
-        let leftovers = component.leftovers(&refusals);
-        let blockers = component.blockers(&refusals);
+        let leftovers = group.leftovers(&refusals);
+        let blockers = group.blockers(&refusals);
         Ok(Refused { refusals, leftovers, blockers, ahead })
     }
 
@@ -275,8 +277,8 @@ impl<'a> Transaction<'a> {
         holder: &HolderId,
         token: Token,
     ) -> Result<Answer, StoreError> {
-        self.coordinate(slice::from_ref(name), |component| {
-            Ok(component.state.release(name, holder, token, component.moment.at))
+        self.coordinate(slice::from_ref(name), |group| {
+            Ok(group.state.release(name, holder, token, group.reading.at))
         })
     }
 
@@ -287,8 +289,8 @@ impl<'a> Transaction<'a> {
         holder: &HolderId,
         token: Token,
     ) -> Result<Answer, StoreError> {
-        self.coordinate(slice::from_ref(name), |component| {
-            Ok(component.state.heartbeat(name, holder, token, component.moment.at))
+        self.coordinate(slice::from_ref(name), |group| {
+            Ok(group.state.heartbeat(name, holder, token, group.reading.at))
         })
     }
 
@@ -312,8 +314,8 @@ impl<'a> Transaction<'a> {
         name: &Name,
         token: Token,
     ) -> Result<(Answer, Option<HolderId>), StoreError> {
-        self.coordinate(slice::from_ref(name), |component| {
-            let held: Vec<_> = component.state.leases(name).cloned().collect();
+        self.coordinate(slice::from_ref(name), |group| {
+            let held: Vec<_> = group.state.leases(name).cloned().collect();
             let owner = held.iter().find(|lease| lease.token == token);
             let refusal = NameRefusal {
                 name: name.clone(),
@@ -321,8 +323,8 @@ impl<'a> Transaction<'a> {
                 holders: held.iter().map(|lease| lease.holder.clone()).collect(),
                 ahead: Vec::new(),
             };
-            component.clear_the_dead(slice::from_ref(&refusal));
-            let answer = component.state.check(name, token, component.moment.at);
+            group.clear_the_dead(slice::from_ref(&refusal));
+            let answer = group.state.check(name, token, group.reading.at);
             Ok((answer, owner.map(|lease| lease.holder.clone())))
         })
     }
@@ -333,7 +335,7 @@ impl<'a> Transaction<'a> {
         name: &Name,
         holder: &HolderId,
         token: Token,
-        group: Group,
+        group: ProcessGroup,
     ) -> Result<(), StoreError> {
         for mut stored in self.records.leases(Some(name))? {
             if stored.lease.holder == *holder && stored.lease.token == token {
@@ -350,8 +352,8 @@ impl<'a> Transaction<'a> {
         if names.is_empty() {
             return Ok(());
         }
-        self.coordinate(&names, |component| {
-            component.state.leave(holder, component.moment.at);
+        self.coordinate(&names, |group| {
+            group.state.leave(holder, group.reading.at);
             Ok(())
         })
     }
@@ -363,27 +365,27 @@ impl<'a> Transaction<'a> {
 
     /// Who stands in line for a name, in order.
     pub fn line(&self, name: &Name) -> Result<Vec<HolderId>, StoreError> {
-        let mut tickets = self.records.tickets(Some(name))?;
-        tickets.sort_by_key(rank);
-        Ok(tickets.into_iter().map(|stored| stored.ticket.holder).collect())
+        let mut waiters = self.records.waiters(Some(name))?;
+        waiters.sort_by_key(rank);
+        Ok(waiters.into_iter().map(|stored| stored.waiter.holder).collect())
     }
 
     /// Every name that is held or waited for.
     pub fn overview(&self) -> Result<Vec<NameView>, StoreError> {
-        let (leases, mut tickets) = (self.records.leases(None)?, self.records.tickets(None)?);
-        tickets.sort_by_key(rank);
+        let (leases, mut waiters) = (self.records.leases(None)?, self.records.waiters(None)?);
+        waiters.sort_by_key(rank);
         let held = leases.iter().map(|lease| &lease.name);
-        let wanted = tickets.iter().flat_map(|stored| &stored.ticket.needs).map(|need| &need.name);
+        let wanted = waiters.iter().flat_map(|stored| &stored.waiter.needs).map(|need| &need.name);
         let names: BTreeSet<&Name> = held.chain(wanted).collect();
         let view = |name: &Name| {
             let holds = |lease: &&StoredLease| lease.name == *name;
             let waits =
-                |stored: &&StoredTicket| stored.ticket.needs.iter().any(|need| need.name == *name);
+                |stored: &&StoredWaiter| stored.waiter.needs.iter().any(|need| need.name == *name);
             Ok(NameView {
                 name: name.clone(),
                 stored: self.records.name(name)?.unwrap_or_default(),
                 leases: leases.iter().filter(holds).cloned().collect(),
-                tickets: tickets.iter().filter(waits).cloned().collect(),
+                waiters: waiters.iter().filter(waits).cloned().collect(),
             })
         };
         names.into_iter().map(view).collect()
@@ -393,7 +395,7 @@ impl<'a> Transaction<'a> {
     pub fn emit(&self, name: &str) -> Result<u64, StoreError> {
         check_text(name)?;
         self.rings.borrow_mut().push((Topic::Events, None));
-        self.records.append_event(name, self.moment.wall_ms)
+        self.records.append_event(name, self.reading.wall_ms)
     }
 
     /// Up to `limit` events with numbers above `after`, in order.
@@ -416,7 +418,7 @@ impl<'a> Transaction<'a> {
     pub fn ask(&self, target: &str, text: &str) -> Result<u64, StoreError> {
         check_text(target)?;
         self.rings.borrow_mut().push((Topic::Requests, None));
-        self.records.put_request(target, text, self.moment.wall_ms)
+        self.records.put_request(target, text, self.reading.wall_ms)
     }
 
     /// The requests to a target that nobody has taken yet, in order.
@@ -437,9 +439,9 @@ impl<'a> Transaction<'a> {
     /// Stores a new run. Refused if its directory has a name that is no text.
     pub fn insert_run(&self, run: &RunRecord) -> Result<(), StoreError> {
         if run.dir.to_str().is_none() {
-            return Err(StoreError::NoText { dir: run.dir.clone() });
+            return Err(StoreError::PathNotUtf8 { dir: run.dir.clone() });
         }
-        self.records.insert_run(run, self.moment.wall_ms)
+        self.records.insert_run(run, self.reading.wall_ms)
     }
 
     /// The run whose id begins with `prefix`; `last` stands for the newest.
@@ -539,25 +541,27 @@ impl<'a> Transaction<'a> {
     fn coordinate<T>(
         &self,
         names: &[Name],
-        act: impl FnOnce(&mut Component<'_>) -> Result<T, StoreError>,
+        act: impl FnOnce(&mut LeaseGroup<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut component = Component::load(self.records, names, Scope::Line, &self.moment)?;
-        let result = act(&mut component)?;
-        self.finish(component)?;
+        let mut group = LeaseGroup::load(self.records, names, Scope::Line, &self.reading)?;
+        let result = act(&mut group)?;
+        self.finish(group)?;
         Ok(result)
     }
 
-    fn finish(&self, mut component: Component<'_>) -> Result<(), StoreError> {
-        let bells = component.bells();
-        component.save(self.records)?;
-        self.rings.borrow_mut().extend(bells.into_iter().map(|bell| (Topic::Turn, Some(bell))));
+    fn finish(&self, mut group: LeaseGroup<'_>) -> Result<(), StoreError> {
+        let wakeups = group.wakeups();
+        group.save(self.records)?;
+        self.rings
+            .borrow_mut()
+            .extend(wakeups.into_iter().map(|wakeup| (Topic::Turn, Some(wakeup))));
         Ok(())
     }
 }
 
 /// A place in line: smaller comes first.
-fn rank(stored: &StoredTicket) -> (Reverse<i64>, u64) {
-    (Reverse(stored.ticket.priority), stored.ticket.arrival)
+fn rank(stored: &StoredWaiter) -> (Reverse<i64>, u64) {
+    (Reverse(stored.waiter.priority), stored.waiter.arrival)
 }
 
 /// The names of a claim, which make sense.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use windlass_core::{Fact, Grant, HolderId, Phase, Token, WorkId};
 use windlass_store::{
-    Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, Refused, RunEnd, RunRecord,
-    StoreError, Transaction, Tree,
+    Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, ProcessTree, Refused, RunEnd,
+    RunRecord, StoreError, Transaction,
 };
 use windlass_workflow::Plan;
 
@@ -281,11 +281,11 @@ impl Asking<'_> {
         act: impl FnOnce(&Claim<'_>) -> T,
     ) -> T {
         let holder = leader.holder_of(grant);
-        let tree = Tree { mark: tree::mark(&leader.mark_of(grant)), group: None };
+        let tree = ProcessTree { mark: tree::mark(&leader.mark_of(grant)), group: None };
         let (process, tree) = (Some(&leader.process), Some(&tree));
         let terms = terms(schedule.plan());
         let Asking { ended, bell, .. } = *self;
-        act(&Claim { process, tree, ended, bell, terms, ..Claim::new(&holder, needs) })
+        act(&Claim { process, tree, ended, wakeup: bell, terms, ..Claim::new(&holder, needs) })
     }
 }
 

@@ -163,7 +163,7 @@ impl Coordinator {
     pub(super) fn requests(&mut self) -> Result<Vec<Wish>, RunError> {
         let target = target(&self.leader.run.id);
         let look = |transaction: &Transaction<'_>| transaction.requests(&target);
-        let requests = self.store.look(look)?;
+        let requests = self.store.read(look)?;
         Ok(requests.iter().map(|request| self.wish(request.number, &request.text)).collect())
     }
 

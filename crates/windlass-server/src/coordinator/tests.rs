@@ -147,7 +147,7 @@ fn what_was_asked_of_a_run_too_late_is_not_left_for_its_retry() {
     let end = RunEnd { at_ms: 1, outcome: RunOutcome::Failed };
     coordinator.give_up(Some(end)).expect("the store works");
 
-    let asked = store.look(|transaction| transaction.requests(&format!("run/{run}")));
+    let asked = store.read(|transaction| transaction.requests(&format!("run/{run}")));
     assert_eq!(asked.expect("the store works"), []);
     let refused = ask(&mut store, &run, &cancel).expect_err("it has ended");
     assert!(matches!(refused, RunError::Over { outcome: RunOutcome::Failed, .. }), "{refused}");
@@ -185,6 +185,6 @@ fn whoever_has_lost_the_lead_of_a_run_does_not_end_it() {
     let end = RunEnd { at_ms: 1, outcome: RunOutcome::Failed };
     let refused = coordinator.give_up(Some(end)).expect_err("somebody else may lead it");
     assert!(matches!(refused, StoreError::StaleEpoch { .. }), "{refused}");
-    let stored = store.look(|transaction| transaction.run_end(&run)).expect("the store works");
+    let stored = store.read(|transaction| transaction.run_end(&run)).expect("the store works");
     assert_eq!(stored, None);
 }

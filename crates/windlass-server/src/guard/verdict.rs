@@ -32,7 +32,7 @@ pub fn decide(store: &mut Store, target: &str, verdict: Verdict) -> Result<(), S
 
 /// Takes what was decided about `target`, if something was; the last word counts.
 pub fn verdict(store: &mut Store, target: &str) -> Result<Option<Verdict>, StoreError> {
-    if store.look(|transaction| transaction.requests(target))?.is_empty() {
+    if store.read(|transaction| transaction.requests(target))?.is_empty() {
         return Ok(None);
     }
     store.transact(|transaction| {

@@ -28,7 +28,7 @@ pub struct Expected {
 impl Expectations {
     /// From the latest runs of `workflow`, except the one called `but`.
     pub fn of(store: &mut Store, workflow: &str, but: &str) -> Result<Self, LookError> {
-        Ok(store.look(|transaction| Self::read(transaction, workflow, but))?)
+        Ok(store.read(|transaction| Self::read(transaction, workflow, but))?)
     }
 
     pub(super) fn read(

@@ -24,7 +24,7 @@ const TOLD: usize = 5;
 /// another run has started.
 pub fn find_run(store: &mut Store, text: &str) -> Result<RunRecord, LookError> {
     let dir = store.dir().to_owned();
-    store.look(|transaction| found(transaction, &dir, text))?
+    store.read(|transaction| found(transaction, &dir, text))?
 }
 
 /// Returns `RUN/STEP` as it is to be typed: in single quotes where a shell would not take it as it
@@ -40,7 +40,7 @@ pub fn step_argument(run: &str, step: &str) -> String {
 
 /// The newest runs with their workflows, for a shell that completes them.
 pub fn run_names(store: &mut Store, limit: usize) -> Result<Vec<(String, String)>, LookError> {
-    Ok(store.look(|transaction| newest(transaction, limit))?)
+    Ok(store.read(|transaction| newest(transaction, limit))?)
 }
 
 impl RunView {

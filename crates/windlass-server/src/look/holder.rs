@@ -39,7 +39,7 @@ impl People {
         holders: impl IntoIterator<Item = &'a HolderId>,
     ) -> Result<Self, StoreError> {
         let holders: Vec<_> = holders.into_iter().map(HolderId::as_str).collect();
-        store.look(|transaction| Self::read(transaction, &holders))
+        store.read(|transaction| Self::read(transaction, &holders))
     }
 
     pub(super) fn read(

@@ -27,7 +27,7 @@ pub struct Listed {
 /// The runs that are under way or interrupted, the newest first.
 pub fn open_runs(store: &mut Store) -> Result<Vec<Listed>, LookError> {
     let read = |transaction: &Transaction<'_>| transaction.open_runs();
-    let open = store.look(read)?;
+    let open = store.read(read)?;
     let mut listed = Vec::new();
     for listing in open {
         listed.extend(look_at(store, listing)?.filter(|run| run.end().is_none()));
@@ -41,7 +41,7 @@ pub fn history(
     workflow: Option<&str>,
     limit: usize,
 ) -> Result<Vec<(RunListing, RunEnd)>, LookError> {
-    let newest = store.look(|transaction| {
+    let newest = store.read(|transaction| {
         if let Some(unknown) = unknown(transaction, workflow)? {
             return Ok(Err(unknown));
         }
@@ -88,7 +88,7 @@ pub(super) fn look_at(store: &mut Store, listing: RunListing) -> Result<Option<L
     let RunListing { id, workflow, file, created_ms, .. } = listing;
     let dir = store.dir().to_owned();
     let slate = slate_of(store, &id);
-    let seen = store.look(|transaction| match transaction.run(&id) {
+    let seen = store.read(|transaction| match transaction.run(&id) {
         Ok(run) => Seen::of(transaction, run, &slate).map(Some),
         Err(StoreError::UnknownRun { .. }) => Ok(None),
         Err(error) => Err(error),

@@ -5,11 +5,11 @@ use std::ops::Bound;
 
 use windlass_core::{Fact, Name, Token, WorkId};
 
-use super::Draft;
-use crate::bell::unique;
+use super::MemoryTransaction;
 use crate::encoding::{decode, encode};
 use crate::error::StoreError;
-use crate::run::{AttemptRecord, GuardWait, RunEnd, RunListing, RunRecord, RunRecords};
+use crate::run::{AttemptRecord, GuardWait, RunEnd, RunListing, RunRecord, RunTables};
+use crate::wakeup::unique;
 
 #[derive(Clone, Default)]
 pub(super) struct Runs {
@@ -22,7 +22,7 @@ pub(super) struct Runs {
     waits: BTreeMap<(String, WorkId), GuardWait>,
 }
 
-impl RunRecords for Draft {
+impl RunTables for MemoryTransaction {
     fn new_run_id(&self) -> Result<String, StoreError> {
         Ok(unique()?[..8].to_owned())
     }

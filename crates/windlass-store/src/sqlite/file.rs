@@ -38,7 +38,7 @@ const NETWORKS: [(u64, &str); 9] = [
 pub(super) fn refuse_network(dir: &Path) -> Result<(), StoreError> {
     let Ok(found) = statfs(dir) else { return Ok(()) };
     match network(found.f_type as u64) {
-        Some(kind) => Err(StoreError::Network { path: dir.to_owned(), kind }),
+        Some(kind) => Err(StoreError::NetworkFileSystem { path: dir.to_owned(), kind }),
         None => Ok(()),
     }
 }

@@ -6,7 +6,7 @@ use rusqlite::Row;
 use windlass_core::{HolderId, Lease, LeaseTerms, Name, Presence, Remains, Timestamp, Token};
 
 use crate::process::Process;
-use crate::records::{Group, Owner, StoredLease, Tree};
+use crate::tables::{Owner, ProcessGroup, ProcessTree, StoredLease};
 
 /// The columns of a lease, in the order in which [`lease`] reads them.
 pub(super) const LEASE: &str = "kind, name, holder, token, weight, since_ns, heartbeat_ns, \
@@ -42,13 +42,13 @@ pub(super) fn process(row: &Row<'_>, boot: usize) -> rusqlite::Result<Option<Pro
     Ok(Some(Process { pid, started, boot: row.get(boot)?, namespace }))
 }
 
-fn tree(row: &Row<'_>) -> rusqlite::Result<Option<Tree>> {
+fn tree(row: &Row<'_>) -> rusqlite::Result<Option<ProcessTree>> {
     let Some(mark) = row.get(16)? else { return Ok(None) };
     let group = match row.get(17)? {
-        Some(leader) => Some(Group { leader, started: row.get(18)?, session: row.get(19)? }),
+        Some(leader) => Some(ProcessGroup { leader, started: row.get(18)?, session: row.get(19)? }),
         None => None,
     };
-    Ok(Some(Tree { mark, group }))
+    Ok(Some(ProcessTree { mark, group }))
 }
 
 pub(super) fn presence_word(presence: Presence) -> &'static str {

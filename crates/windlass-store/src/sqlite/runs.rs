@@ -8,14 +8,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_core::{Fact, Token, WorkId};
 
-use super::records::SqliteRecords;
+use super::tables::SqliteTables;
 use crate::encoding::{decode, encode};
 use crate::error::StoreError;
 use crate::run::{
-    AttemptEnd, AttemptRecord, GuardWait, RunEnd, RunListing, RunOutcome, RunRecord, RunRecords,
+    AttemptEnd, AttemptRecord, GuardWait, RunEnd, RunListing, RunOutcome, RunRecord, RunTables,
 };
 
-impl RunRecords for SqliteRecords<'_> {
+impl RunTables for SqliteTables<'_> {
     fn new_run_id(&self) -> Result<String, StoreError> {
         let random = "SELECT lower(hex(randomblob(4)))";
         loop {
@@ -160,8 +160,11 @@ impl RunRecords for SqliteRecords<'_> {
     fn put_wait(&self, run: &str, wait: &GuardWait) -> Result<(), StoreError> {
         let put = "INSERT OR REPLACE INTO wait (run, work, guard, since_ms, checks, said, escalated) \
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        let GuardWait { work, guard, since_ms, checks, said, escalated } = wait;
-        self.execute(put, params![run, work.get(), guard, since_ms, checks, said, escalated])?;
+        let GuardWait { work, guard, since_ms, checks, last_result, escalated } = wait;
+        self.execute(
+            put,
+            params![run, work.get(), guard, since_ms, checks, last_result, escalated],
+        )?;
         Ok(())
     }
 
@@ -179,7 +182,7 @@ impl RunRecords for SqliteRecords<'_> {
                 guard: row.get(1)?,
                 since_ms: row.get(2)?,
                 checks: row.get(3)?,
-                said: row.get(4)?,
+                last_result: row.get(4)?,
                 escalated: row.get(5)?,
             })
         })

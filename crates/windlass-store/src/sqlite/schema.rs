@@ -9,9 +9,9 @@ use std::path::Path;
 use rusqlite::{Connection, Transaction, TransactionBehavior, named_params};
 
 use crate::access::Access;
-use crate::bell::unique;
+use crate::clock::{BootClock, Clock};
 use crate::error::StoreError;
-use crate::moment::{BootClock, Clock};
+use crate::wakeup::unique;
 
 /// "WNDL": tells our files from other SQLite files.
 const APPLICATION_ID: i32 = 0x574e_444c;
@@ -20,11 +20,11 @@ pub(super) const VERSION: i32 = 4;
 
 /// Whether a store has been made here before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beginning {
+pub(super) enum Creation {
     /// Perhaps not.
-    Possible,
+    Allowed,
     /// It has: nothing in its place is a loss.
-    Over,
+    Refused,
 }
 
 /// The id of a store whose tables are those of this version.
@@ -39,25 +39,25 @@ pub(super) fn current(connection: &Connection) -> Result<Option<String>, StoreEr
 pub(super) fn prepare(
     connection: &mut Connection,
     path: &Path,
-    beginning: Beginning,
+    beginning: Creation,
 ) -> Result<String, StoreError> {
     let tables = "SELECT count(*) FROM sqlite_schema";
     match marks(connection)? {
         (APPLICATION_ID, VERSION) => {}
         (APPLICATION_ID, found) if found > VERSION => {
-            return Err(StoreError::Newer { path: path.to_owned(), found, known: VERSION });
+            return Err(StoreError::NewerVersion { path: path.to_owned(), found, known: VERSION });
         }
         (APPLICATION_ID, found) => {
             keep_copy(connection, path, found)?;
             change(connection, |transaction| from(found, transaction))?;
         }
         (0, 0) if connection.query_row(tables, [], |row| row.get::<_, i64>(0))? == 0 => {
-            if beginning == Beginning::Over {
+            if beginning == Creation::Refused {
                 return Err(StoreError::Replaced { path: path.to_owned() });
             }
             change(connection, create)?;
         }
-        _ => return Err(StoreError::Foreign { path: path.to_owned() }),
+        _ => return Err(StoreError::NotWindlass { path: path.to_owned() }),
     }
     id(connection)
 }

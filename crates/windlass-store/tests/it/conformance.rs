@@ -6,7 +6,7 @@
 mod events;
 mod journal;
 mod leases;
-mod line;
+mod queue;
 mod tokens;
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use windlass_store::{
     Backend, Claim, Claimed, Hold, HolderId, LeaseTerms, ManualClock, Memory, Name, Need, Network,
-    Process, Refused, Sqlite, Store, Tree,
+    Process, ProcessTree, Refused, Sqlite, Store,
 };
 
 /// A backend to try, with whatever has to live as long as it does.
@@ -30,8 +30,8 @@ pub(crate) struct Extra<'a> {
     pub(crate) terms: LeaseTerms,
     pub(crate) process: Option<&'a Process>,
     pub(crate) waiter: Option<&'a Process>,
-    pub(crate) tree: Option<&'a Tree>,
-    pub(crate) bell: Option<&'a str>,
+    pub(crate) tree: Option<&'a ProcessTree>,
+    pub(crate) wakeup: Option<&'a str>,
     pub(crate) ended: &'a [(Name, Token)],
 }
 
@@ -65,13 +65,13 @@ impl Fixture {
         change: impl FnOnce(&mut Extra<'a>),
     ) -> Claimed {
         let terms = LeaseTerms { heartbeat_timeout: TIMEOUT, max_hold: None };
-        let (process, waiter, tree, bell) = (None, None, None, None);
-        let mut extra = Extra { terms, process, waiter, tree, bell, ended: &[] };
+        let (process, waiter, tree, wakeup) = (None, None, None, None);
+        let mut extra = Extra { terms, process, waiter, tree, wakeup, ended: &[] };
         change(&mut extra);
-        let Extra { terms, process, waiter, tree, bell, ended } = extra;
+        let Extra { terms, process, waiter, tree, wakeup, ended } = extra;
         let (holder, needs) = (&HolderId::new(holder), &needs(names));
         let claim = Claim::new(holder, needs);
-        let claim = Claim { terms, process, waiter, tree, bell, ended, ..claim };
+        let claim = Claim { terms, process, waiter, tree, wakeup, ended, ..claim };
         self.store.transact(|transaction| transaction.claim(&claim)).expect("the store works")
     }
 
@@ -141,8 +141,8 @@ pub(crate) fn elsewhere() -> Process {
     Process { namespace: "pid:[1]".to_owned(), ..here() }
 }
 
-pub(crate) fn tree() -> Tree {
-    Tree { mark: "WINDLASS_LEASES=some".to_owned(), group: None }
+pub(crate) fn tree() -> ProcessTree {
+    ProcessTree { mark: "WINDLASS_LEASES=some".to_owned(), group: None }
 }
 
 /// Every test of the suite, for every backend.
@@ -181,7 +181,7 @@ suite! {
         extreme_times_are_kept
         stats_are_kept_by_name
         a_check_tells_whose_token_it_is;
-    line:
+    queue:
         who_was_refused_first_is_served_first
         a_place_in_line_holds_only_what_refused_it
         who_asks_for_another_name_waits_no_more_for_the_one_before

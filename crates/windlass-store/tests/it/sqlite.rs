@@ -37,11 +37,11 @@ fn refused(dir: &Path) -> StoreError {
 fn what_waits_for_a_sync_lies_in_the_log() {
     let dir = made();
     let mut store = Store::open(dir.path()).expect("it is there");
-    let log = store.log().expect("it has one").try_clone_to_owned().expect("a file");
+    let log = store.file_to_sync().expect("it has one").try_clone_to_owned().expect("a file");
     let found = fs::File::from(log).metadata().expect("it is open");
     let named = fs::metadata(dir.path().join("store.db-wal")).expect("it is there");
     assert_eq!((found.dev(), found.ino()), (named.dev(), named.ino()));
-    assert!(Store::in_memory().expect("it can be made").log().is_none());
+    assert!(Store::in_memory().expect("it can be made").file_to_sync().is_none());
 }
 
 #[test]
@@ -50,13 +50,13 @@ fn files_of_others_and_of_the_future_are_refused() {
     let foreign = Connection::open(dir.path().join("store.db")).expect("a file");
     foreign.execute_batch("CREATE TABLE theirs (x)").expect("SQL");
     drop(foreign);
-    assert!(matches!(refused(dir.path()), StoreError::Foreign { .. }));
+    assert!(matches!(refused(dir.path()), StoreError::NotWindlass { .. }));
 
     let dir = made();
     let store = Connection::open(dir.path().join("store.db")).expect("the file");
     store.pragma_update(None, "user_version", 99).expect("SQL");
     drop(store);
-    assert!(matches!(refused(dir.path()), StoreError::Newer { found: 99, .. }));
+    assert!(matches!(refused(dir.path()), StoreError::NewerVersion { found: 99, .. }));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_truncated_store_is_damage_and_never_a_panic() {
         });
         let error = used.expect_err("it is truncated");
         let known = matches!(error, StoreError::Damaged { .. } | StoreError::Fatal { .. });
-        let lost = matches!(error, StoreError::Foreign { .. } | StoreError::Replaced { .. });
+        let lost = matches!(error, StoreError::NotWindlass { .. } | StoreError::Replaced { .. });
         assert!(known || lost, "{length}: {error:?}");
     }
 }
@@ -170,14 +170,14 @@ fn modes(dir: &Path) -> Vec<(String, u32)> {
 
 #[test]
 fn what_a_store_creates_is_for_whom_its_directory_is() {
-    for (mode, file, bells) in [(0o755, 0o600, 0o700), (0o2770, 0o660, 0o2770)] {
+    for (mode, file, wakeups) in [(0o755, 0o600, 0o700), (0o2770, 0o660, 0o2770)] {
         let dir = tempfile::tempdir().expect("a directory");
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).expect("a mode");
         let mut store = Store::open(dir.path()).expect("it can be made");
         assert_eq!(token(claim(&mut store, "a", "x")), 1);
-        let bell = store.hang(&Topic::Turn).expect("it hangs");
+        let wakeup = store.register(&Topic::Turn).expect("it hangs");
         let files = ["gate", "store.db", "store.db-shm", "store.db-wal"].map(|name| (name, file));
-        let all: Vec<_> = [("bells", bells)].into_iter().chain(files).collect();
+        let all: Vec<_> = [("bells", wakeups)].into_iter().chain(files).collect();
         let found = modes(dir.path());
         assert_eq!(
             found.iter().map(|(n, m)| (n.as_str(), *m)).collect::<Vec<_>>(),
@@ -185,7 +185,7 @@ fn what_a_store_creates_is_for_whom_its_directory_is() {
             "{mode:o}"
         );
         let turn = dir.path().join("bells/turn");
-        assert_eq!(modes(&turn), [(bell.name().to_owned(), file)], "{mode:o}");
+        assert_eq!(modes(&turn), [(wakeup.name().to_owned(), file)], "{mode:o}");
     }
 }
 
@@ -236,7 +236,7 @@ fn whoever_looks_does_not_wait_for_those_who_write() {
     writer.execute_batch("BEGIN IMMEDIATE; UPDATE meta SET arrivals = 7").expect("SQL");
     let mut store = Store::open(dir.path()).expect("it opens");
     assert_eq!(store.overview().expect("it can be read").len(), 1);
-    assert_eq!(store.another().and_then(|mut other| other.last_event()).expect("it opens"), 0);
+    assert_eq!(store.try_clone().and_then(|mut other| other.last_event()).expect("it opens"), 0);
 }
 
 /// Whoever closes a store looks whether anybody else has a lock on it, and clears up if not.
@@ -253,7 +253,7 @@ fn a_second_connection_leaves_the_locks_of_the_first_alone() {
         })
     };
     assert!(held(), "the connection has a lock");
-    drop(first.another().expect("it opens"));
+    drop(first.try_clone().expect("it opens"));
     drop(Store::open(dir.path()).expect("it opens"));
     assert!(held(), "others took it along");
 }
@@ -269,7 +269,7 @@ fn the_second_version_migrates_and_its_runs_can_be_read() {
     assert_eq!((run.workflow.as_str(), run.jobs), ("", None));
     assert!(run.params.is_empty() && run.steps.is_empty());
     assert_eq!(store.facts(&run.id).expect("they are there").len(), 6);
-    let listed = store.look(|transaction| transaction.latest_runs(None, 9)).expect("it works");
+    let listed = store.read(|transaction| transaction.latest_runs(None, 9)).expect("it works");
     assert_eq!(listed.len(), 1);
     assert!(dir.path().join("store.version-2.db").exists(), "a copy is kept");
 }
@@ -287,7 +287,7 @@ fn the_first_version_migrates_and_a_copy_is_kept() {
     let views = store.overview().expect("it can be read");
     let names: Vec<_> = views.iter().map(|view| view.name.to_string()).collect();
     assert_eq!(names, ["lock \"deploy\"", "run \"05a2f718\""]);
-    assert_eq!(views[0].tickets.len(), 1, "a place in line is kept");
+    assert_eq!(views[0].waiters.len(), 1, "a place in line is kept");
     assert!(token(claim(&mut store, "a", "deploy")) > 1, "the holder lived in another boot");
     drop(store);
     let copy = Connection::open(dir.path().join("store.version-1.db")).expect("the copy");

@@ -289,7 +289,7 @@ impl Stage {
             guard: guard.to_owned(),
             since_ms: self.now_ms,
             checks: 3,
-            said: Some(said.to_owned()),
+            last_result: Some(said.to_owned()),
             escalated: true,
         };
         let run = self.run.clone();

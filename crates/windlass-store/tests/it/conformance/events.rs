@@ -2,7 +2,7 @@ use std::thread;
 
 use windlass_store::{StoreError, Topic};
 
-use super::line::rung;
+use super::queue::is_notified;
 use super::*;
 
 fn emit(on: &mut Fixture, name: &str) -> u64 {
@@ -11,12 +11,12 @@ fn emit(on: &mut Fixture, name: &str) -> u64 {
 
 pub(super) fn events_are_numbered_in_the_order_of_commits(on: &mut Fixture) {
     assert_eq!(on.store.last_event().expect("it can be read"), 0);
-    let mut other = on.store.another().expect("a second connection");
+    let mut other = on.store.try_clone().expect("a second connection");
     assert_eq!(emit(on, "a"), 1);
     assert_eq!(other.transact(|t| t.emit("b")).expect("the store works"), 2);
     assert_eq!(emit(on, "c"), 3);
     let names = |after, limit, store: &mut Store| {
-        let events = store.look(|t| t.events(after, limit)).expect("it can be read");
+        let events = store.read(|t| t.events(after, limit)).expect("it can be read");
         events.into_iter().map(|event| (event.number, event.name)).collect::<Vec<_>>()
     };
     let (a, b, c) = ((1, "a".to_owned()), (2, "b".to_owned()), (3, "c".to_owned()));
@@ -43,7 +43,7 @@ pub(super) fn old_events_are_forgotten_and_their_numbers_with_them(on: &mut Fixt
     }
     let mut forget = |before| on.store.transact(|t| t.forget_events(before)).expect("it works");
     assert_eq!((forget(20), forget(20)), (1, 0));
-    let left = on.store.look(|t| t.events(0, 10)).expect("it can be read");
+    let left = on.store.read(|t| t.events(0, 10)).expect("it can be read");
     assert_eq!(left.iter().map(|event| event.number).collect::<Vec<_>>(), [2, 3]);
     on.store.transact(|t| t.forget_events(i64::MAX)).expect("it works");
     assert_eq!(on.store.last_event().expect("it can be read"), 3);
@@ -51,36 +51,37 @@ pub(super) fn old_events_are_forgotten_and_their_numbers_with_them(on: &mut Fixt
 }
 
 pub(super) fn every_listener_is_rung(on: &mut Fixture) {
-    let hang = |topic| on.store.hang(&topic).expect("it hangs");
-    let (one, two, turn) = (hang(Topic::Events), hang(Topic::Events), hang(Topic::Turn));
+    let register = |topic| on.store.register(&topic).expect("it hangs");
+    let (one, two, turn) =
+        (register(Topic::Events), register(Topic::Events), register(Topic::Turn));
     emit(on, "a");
-    assert!(rung(&one) && rung(&two) && !rung(&turn));
-    one.hush();
-    assert!(!rung(&one));
+    assert!(is_notified(&one) && is_notified(&two) && !is_notified(&turn));
+    one.drain();
+    assert!(!is_notified(&one));
     emit(on, "b");
-    assert!(rung(&one));
+    assert!(is_notified(&one));
 }
 
 pub(super) fn requests_are_taken_once(on: &mut Fixture) {
-    let bell = on.store.hang(&Topic::Requests).expect("it hangs");
+    let wakeup = on.store.register(&Topic::Requests).expect("it hangs");
     for text in ["approve", "reject"] {
         on.store.transact(|t| t.ask("run/step", text)).expect("the store works");
     }
-    assert!(rung(&bell));
-    let requests = on.store.look(|t| t.requests("run/step")).expect("it can be read");
+    assert!(is_notified(&wakeup));
+    let requests = on.store.read(|t| t.requests("run/step")).expect("it can be read");
     let texts: Vec<_> = requests.iter().map(|request| request.text.as_str()).collect();
     assert_eq!(texts, ["approve", "reject"]);
-    assert!(on.store.look(|t| t.requests("run/other")).expect("it can be read").is_empty());
+    assert!(on.store.read(|t| t.requests("run/other")).expect("it can be read").is_empty());
     let number = requests[0].number;
     let mut take = || on.store.transact(|t| t.take_request(number)).expect("the store works");
     assert!(take() && !take());
-    assert_eq!(on.store.look(|t| t.requests("run/step")).expect("it can be read").len(), 1);
+    assert_eq!(on.store.read(|t| t.requests("run/step")).expect("it can be read").len(), 1);
 }
 
 pub(super) fn what_many_threads_write_at_once_is_all_there(on: &mut Fixture) {
     thread::scope(|scope| {
         for number in 0..8 {
-            let mut store = on.store.another().expect("a connection of its own");
+            let mut store = on.store.try_clone().expect("a connection of its own");
             scope.spawn(move || {
                 for round in 0..20 {
                     let emitted = store.transact(|t| t.emit(&format!("thread:{number}:{round}")));
@@ -94,7 +95,7 @@ pub(super) fn what_many_threads_write_at_once_is_all_there(on: &mut Fixture) {
             });
         }
     });
-    let events = on.store.look(|t| t.events(0, usize::MAX)).expect("it can be read");
+    let events = on.store.read(|t| t.events(0, usize::MAX)).expect("it can be read");
     assert_eq!(events.len(), 160);
     assert!(events.iter().all(|event| event.name != "never"));
     assert!(events.iter().map(|event| event.number).eq(1..=160), "without gaps");

@@ -40,7 +40,7 @@ pub(super) fn a_run_in_a_directory_whose_name_is_no_text_is_refused(on: &mut Fix
     let run = RunRecord { id: "abc".to_owned(), dir, ..RunRecord::default() };
     let refused = on.store.transact(|transaction| transaction.insert_run(&run));
     let refused = refused.expect_err("it could not be found again");
-    assert!(matches!(refused, StoreError::NoText { .. }) && refused.is_usage(), "{refused}");
+    assert!(matches!(refused, StoreError::PathNotUtf8 { .. }) && refused.is_usage(), "{refused}");
     assert!(on.store.run("abc").is_err(), "nothing is stored");
 }
 
@@ -109,7 +109,7 @@ pub(super) fn runs_are_listed_the_newest_first_with_their_ends(on: &mut Fixture)
     let end = RunEnd { at_ms: 9, outcome: RunOutcome::TooLate };
     on.store.transact(|transaction| transaction.put_run_end("c", Some(end))).expect("it works");
     let mut listed = |workflow: Option<&str>, limit| {
-        let runs = on.store.look(|transaction| transaction.latest_runs(workflow, limit));
+        let runs = on.store.read(|transaction| transaction.latest_runs(workflow, limit));
         let runs = runs.expect("the store works").into_iter();
         runs.map(|run| (run.id, run.end)).collect::<Vec<_>>()
     };
@@ -120,15 +120,15 @@ pub(super) fn runs_are_listed_the_newest_first_with_their_ends(on: &mut Fixture)
     let last = on.store.run("last").expect("there are runs");
     assert_eq!(last.id, "c");
     let mut listed = |workflow: Option<&str>, limit| {
-        let runs = on.store.look(|transaction| transaction.latest_runs(workflow, limit));
+        let runs = on.store.read(|transaction| transaction.latest_runs(workflow, limit));
         runs.expect("the store works")
     };
     assert_eq!(listed(None, usize::MAX).len(), 3);
-    let one = on.store.look(|transaction| transaction.listing("c")).expect("it is there");
+    let one = on.store.read(|transaction| transaction.listing("c")).expect("it is there");
     assert_eq!((one.workflow.as_str(), one.end), ("x", Some(end)));
-    let none = on.store.look(|transaction| transaction.listing("d"));
+    let none = on.store.read(|transaction| transaction.listing("d"));
     assert!(matches!(none, Err(StoreError::UnknownRun { .. })), "{none:?}");
-    let open = on.store.look(open_runs).expect("the store works");
+    let open = on.store.read(open_runs).expect("the store works");
     assert_eq!(open.into_iter().map(|run| run.id).collect::<Vec<_>>(), ["b", "a"]);
 }
 
@@ -145,7 +145,7 @@ pub(super) fn attempts_and_waits_are_kept_and_go_with_their_run(on: &mut Fixture
         guard: "g".to_owned(),
         since_ms: 1,
         checks: 2,
-        said: Some("no".to_owned()),
+        last_result: Some("no".to_owned()),
         escalated: true,
     };
     let put = on.store.transact(|transaction| {
@@ -158,7 +158,7 @@ pub(super) fn attempts_and_waits_are_kept_and_go_with_their_run(on: &mut Fixture
     put.expect("the store works");
     let kept = |on: &mut Fixture, run: &str| {
         let look =
-            on.store.look(|transaction| Ok((transaction.attempts(run)?, transaction.waits(run)?)));
+            on.store.read(|transaction| Ok((transaction.attempts(run)?, transaction.waits(run)?)));
         look.expect("the store works")
     };
     let all = vec![attempt(1, 1, AttemptEnd::Success), attempt(2, 1, AttemptEnd::Retry)];

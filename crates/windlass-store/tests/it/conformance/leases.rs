@@ -207,7 +207,7 @@ pub(super) fn stats_are_kept_by_name(on: &mut Fixture) {
     let stats = view.stored.stats;
     assert_eq!((stats.acquired, stats.denied, stats.reclaimed, stats.stale), (2, 1, 1, 1));
     assert_eq!(view.leases[0].lease.holder.as_str(), "a");
-    assert_eq!(view.tickets[0].ticket.holder.as_str(), "b");
+    assert_eq!(view.waiters[0].waiter.holder.as_str(), "b");
 }
 
 pub(super) fn a_check_tells_whose_token_it_is(on: &mut Fixture) {

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use crate::error::{DiskFault, StoreError};
 
 /// The write-ahead log of a store that is open here. It is the same file as long as it is.
-pub(super) struct Log {
+pub(super) struct WalFile {
     store: PathBuf,
     path: PathBuf,
     file: Option<File>,
 }
 
-impl Log {
+impl WalFile {
     /// The log of the store in the file `store`.
     pub(super) fn of(store: &Path) -> Self {
         let mut path = store.as_os_str().to_owned();

@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(250);
 /// How often it looks who is inside.
 const COUNT: Duration = Duration::from_secs(3);
 
-pub(super) struct Gate {
+pub(super) struct WriterLock {
     file: File,
     /// Which file that is.
     inode: (u64, u64),
@@ -40,7 +40,7 @@ enum Opened {
     ToRead,
 }
 
-impl Gate {
+impl WriterLock {
     /// Opens the gate of the store in `dir`, or makes it.
     pub(super) fn open(dir: &Path) -> Result<Self, StoreError> {
         let path = dir.join("gate");
@@ -198,8 +198,8 @@ mod tests {
     #[test]
     fn a_wait_can_be_given_up_and_does_no_harm_later() {
         let dir = tempfile::tempdir().expect("a directory");
-        let mut first = Gate::open(dir.path()).expect("it opens");
-        let mut second = Gate::open(dir.path()).expect("it opens");
+        let mut first = WriterLock::open(dir.path()).expect("it opens");
+        let mut second = WriterLock::open(dir.path()).expect("it opens");
         second.interrupt_when(Box::new(|| true));
         first
             .pass(|_| {
@@ -211,7 +211,7 @@ mod tests {
         second.interrupt_when(Box::new(|| false));
         second
             .pass(|_| {
-                let mut third = Gate::open(dir.path())?;
+                let mut third = WriterLock::open(dir.path())?;
                 third.interrupt_when(Box::new(|| true));
                 let given_up = third.pass(|_| Ok(()));
                 assert!(matches!(given_up, Err(StoreError::Interrupted)), "{given_up:?}");
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn whoever_waits_can_say_for_whom() {
         let dir = tempfile::tempdir().expect("a directory");
-        let mut gate = Gate::open(dir.path()).expect("it opens");
+        let mut gate = WriterLock::open(dir.path()).expect("it opens");
         let inside = gate.pass(|gate| Ok(gate.inside())).expect("nobody else is inside");
         assert_eq!(inside, format!("process {}", std::process::id()));
     }

@@ -12,10 +12,10 @@ use windlass_core::{
     CoordinationRecord, CoordinationState, HolderId, Lease, Name, NameRecord, NameRefusal, Token,
 };
 
+use crate::clock::ClockReading;
 use crate::error::StoreError;
-use crate::moment::Moment;
 use crate::process::Process;
-use crate::records::{Meta, Owner, Records, StoredLease, StoredName, StoredTicket, Tree};
+use crate::tables::{Meta, Owner, ProcessTree, StoredLease, StoredName, StoredWaiter, Tables};
 
 /// Above this bit a token says during which boot it was given out.
 const EPOCH_BIT: u32 = 40;
@@ -31,9 +31,9 @@ pub(crate) enum Scope<'a> {
     Own(&'a HolderId),
 }
 
-pub(crate) struct Component<'a> {
+pub(crate) struct LeaseGroup<'a> {
     pub(crate) state: CoordinationState,
-    pub(crate) moment: &'a Moment,
+    pub(crate) reading: &'a ClockReading,
     before: CoordinationRecord,
     meta: Meta,
     owners: BTreeMap<(Name, Token), Owner>,
@@ -43,24 +43,24 @@ pub(crate) struct Component<'a> {
     /// Whether processes are gone, as far as that was looked at: one may hold and wait for much.
     gone: BTreeMap<Process, bool>,
     /// Who stands behind the holds and the place in line that are new.
-    pub(crate) newcomer: Newcomer,
+    pub(crate) claimant: Claimant,
 }
 
 /// Who asks, besides a name for it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Newcomer {
+pub(crate) struct Claimant {
     pub(crate) process: Option<Process>,
     pub(crate) waiter: Option<Process>,
-    pub(crate) tree: Option<Tree>,
-    pub(crate) bell: Option<String>,
+    pub(crate) tree: Option<ProcessTree>,
+    pub(crate) wakeup: Option<String>,
 }
 
-/// What a ticket has besides its place in line.
+/// What a waiter has besides its place in line.
 #[derive(Clone)]
 struct Waiting {
     boot: String,
     process: Option<Process>,
-    bell: Option<String>,
+    wakeup: Option<String>,
     since_ms: i64,
 }
 
@@ -74,58 +74,55 @@ pub struct Leftover {
     /// By whom.
     pub holder: HolderId,
     /// How to find what is left.
-    pub tree: Tree,
+    pub tree: ProcessTree,
     /// The user who asked for the hold, where that is known.
     pub uid: Option<u32>,
     /// How long its lease lasts still; zero once it is over.
     pub left: Duration,
 }
 
-impl<'a> Component<'a> {
+impl<'a> LeaseGroup<'a> {
     pub(crate) fn load(
-        records: &dyn Records,
+        records: &dyn Tables,
         names: &[Name],
         scope: Scope<'_>,
-        moment: &'a Moment,
+        reading: &'a ClockReading,
     ) -> Result<Self, StoreError> {
-        let meta = settle_boot(records, moment)?;
-        let mut component = Self {
+        let meta = settle_boot(records, reading)?;
+        let mut group = Self {
             state: CoordinationState::default(),
-            moment,
+            reading,
             before: CoordinationRecord { arrivals: meta.arrivals, ..CoordinationRecord::default() },
             meta,
             owners: BTreeMap::new(),
             waiting: BTreeMap::new(),
             vouched: Vec::new(),
             gone: BTreeMap::new(),
-            newcomer: Newcomer::default(),
+            claimant: Claimant::default(),
         };
-        component.before.floor = Token(component.meta.epoch << EPOCH_BIT);
+        group.before.floor = Token(group.meta.epoch << EPOCH_BIT);
         let names = match scope {
-            Scope::Line => component.load_line(records, names)?,
+            Scope::Line => group.load_line(records, names)?,
             Scope::Own(holder) => {
-                records
-                    .ticket(holder)?
-                    .into_iter()
-                    .for_each(|stored| component.load_ticket(stored));
+                records.waiter(holder)?.into_iter().for_each(|stored| group.load_waiter(stored));
                 names.iter().cloned().collect()
             }
         };
         for name in names {
-            component.load_name(records, name)?;
+            group.load_name(records, name)?;
         }
-        component.state = CoordinationState::restore(component.before.clone());
-        component.drop_other_boots();
-        for (name, token) in &component.vouched {
-            component.state.vouch(name, *token, moment.at);
+        group.state = CoordinationState::restore(group.before.clone());
+        group.drop_other_boots();
+        for (name, token) in &group.vouched {
+            group.state.vouch(name, *token, reading.at);
         }
-        Ok(component)
+        Ok(group)
     }
 
     /// The places in line, and all names that hang together through them.
     fn load_line(
         &mut self,
-        records: &dyn Records,
+        records: &dyn Tables,
         names: &[Name],
     ) -> Result<BTreeSet<Name>, StoreError> {
         let mut seen = BTreeSet::new();
@@ -134,29 +131,29 @@ impl<'a> Component<'a> {
             if !seen.insert(name.clone()) {
                 continue;
             }
-            for stored in records.tickets(Some(&name))? {
-                if !self.waiting.contains_key(&stored.ticket.holder) {
-                    open.extend(stored.ticket.needs.iter().map(|need| need.name.clone()));
-                    self.load_ticket(stored);
+            for stored in records.waiters(Some(&name))? {
+                if !self.waiting.contains_key(&stored.waiter.holder) {
+                    open.extend(stored.waiter.needs.iter().map(|need| need.name.clone()));
+                    self.load_waiter(stored);
                 }
             }
         }
         Ok(seen)
     }
 
-    fn load_ticket(&mut self, stored: StoredTicket) {
-        let StoredTicket { ticket, boot, process, bell, since_ms } = stored;
-        self.waiting.insert(ticket.holder.clone(), Waiting { boot, process, bell, since_ms });
-        self.before.tickets.push(ticket);
+    fn load_waiter(&mut self, stored: StoredWaiter) {
+        let StoredWaiter { waiter, boot, process, wakeup, since_ms } = stored;
+        self.waiting.insert(waiter.holder.clone(), Waiting { boot, process, wakeup, since_ms });
+        self.before.tickets.push(waiter);
     }
 
-    fn load_name(&mut self, records: &dyn Records, name: Name) -> Result<(), StoreError> {
+    fn load_name(&mut self, records: &dyn Tables, name: Name) -> Result<(), StoreError> {
         let Some(StoredName { capacity, token, stats }) = records.name(&name)? else {
             return Ok(());
         };
         let mut leases = Vec::new();
         for stored in records.leases(Some(&name))? {
-            if stored.is_vouched_for(self.moment.at) {
+            if stored.is_vouched_for(self.reading.at) {
                 self.vouched.push((name.clone(), stored.lease.token));
             }
             let StoredLease { lease, owner, .. } = stored;
@@ -169,13 +166,13 @@ impl<'a> Component<'a> {
 
     /// Nothing survives a boot.
     fn drop_other_boots(&mut self) {
-        let boot = &self.moment.boot;
+        let boot = &self.reading.boot;
         for ((name, token), _) in self.owners.iter().filter(|(_, owner)| owner.boot != *boot) {
             self.state.abandon(name, *token);
             self.state.bury(name, *token);
         }
         for (holder, _) in self.waiting.iter().filter(|(_, waiting)| waiting.boot != *boot) {
-            self.state.leave(holder, self.moment.at);
+            self.state.leave(holder, self.reading.at);
         }
     }
 
@@ -200,15 +197,15 @@ impl<'a> Component<'a> {
         let Some(owner) = self.owners.get(&(name.clone(), lease.token)) else { return false };
         let (process, has_tree) = (owner.process.clone(), owner.tree.is_some());
         let gone = self.is_gone(process.as_ref());
-        let stale = gone || lease.is_stale(self.moment.at);
-        let unseen = !has_tree || !process.as_ref().is_some_and(Process::is_in_sight);
+        let stale = gone || lease.is_stale(self.reading.at);
+        let unseen = !has_tree || !process.as_ref().is_some_and(Process::is_visible);
         if gone {
             self.state.abandon(name, lease.token);
         }
         if stale && unseen {
             self.state.bury(name, lease.token);
         }
-        stale && unseen && !lease.is_reclaimable(self.moment.at)
+        stale && unseen && !lease.is_reclaimable(self.reading.at)
     }
 
     fn clear_waiter(&mut self, holder: &HolderId) -> bool {
@@ -216,7 +213,7 @@ impl<'a> Component<'a> {
         let process = waiting.and_then(|waiting| waiting.process.clone());
         let gone = self.is_gone(process.as_ref());
         if gone {
-            self.state.leave(holder, self.moment.at);
+            self.state.leave(holder, self.reading.at);
         }
         gone
     }
@@ -236,11 +233,11 @@ impl<'a> Component<'a> {
         let mut leftovers = Vec::new();
         for NameRefusal { name, holders, .. } in refusals {
             let leases = self.state.leases(name).filter(|lease| holders.contains(&lease.holder));
-            for lease in leases.filter(|lease| lease.is_stale(self.moment.at)) {
+            for lease in leases.filter(|lease| lease.is_stale(self.reading.at)) {
                 let Some(owner) = self.owners.get(&(name.clone(), lease.token)) else { continue };
                 if let Some(tree) = owner.tree.clone() {
                     let (name, holder, token) = (name.clone(), lease.holder.clone(), lease.token);
-                    let (uid, left) = (owner.uid, lease.time_left(self.moment.at));
+                    let (uid, left) = (owner.uid, lease.time_left(self.reading.at));
                     leftovers.push(Leftover { name, token, holder, tree, uid, left });
                 }
             }
@@ -260,24 +257,24 @@ impl<'a> Component<'a> {
         processes
     }
 
-    /// The bells of those whose turn has come; those who are gone lose their turn. Theirs are rung as
-    /// well, since whoever rings a bell that nobody hears takes it down.
-    pub(crate) fn bells(&mut self) -> Vec<String> {
-        let mut bells = Vec::new();
+    /// The wakeups of those whose turn has come; those who are gone lose their turn. Theirs are rung as
+    /// well, since whoever rings a wakeup that nobody hears takes it down.
+    pub(crate) fn wakeups(&mut self) -> Vec<String> {
+        let mut wakeups = Vec::new();
         loop {
             let rung = self.state.take_rings();
             if rung.is_empty() {
-                return bells;
+                return wakeups;
             }
             for holder in &rung {
                 self.clear_waiter(holder);
-                bells.extend(self.waiting.get(holder).and_then(|waiting| waiting.bell.clone()));
+                wakeups.extend(self.waiting.get(holder).and_then(|waiting| waiting.wakeup.clone()));
             }
         }
     }
 
     /// Writes what has changed.
-    pub(crate) fn save(&self, records: &dyn Records) -> Result<(), StoreError> {
+    pub(crate) fn save(&self, records: &dyn Tables) -> Result<(), StoreError> {
         let after = self.state.export();
         for (name, record) in &after.names {
             let before = self.before.names.get(name);
@@ -294,7 +291,7 @@ impl<'a> Component<'a> {
 
     fn save_name(
         &self,
-        records: &dyn Records,
+        records: &dyn Tables,
         name: &Name,
         before: Option<&NameRecord>,
         after: &NameRecord,
@@ -317,35 +314,35 @@ impl<'a> Component<'a> {
 
     fn save_line(
         &self,
-        records: &dyn Records,
+        records: &dyn Tables,
         after: &CoordinationRecord,
     ) -> Result<(), StoreError> {
-        let kept: BTreeSet<_> = after.tickets.iter().map(|ticket| &ticket.holder).collect();
+        let kept: BTreeSet<_> = after.tickets.iter().map(|waiter| &waiter.holder).collect();
         let before: BTreeMap<_, _> = self.before.tickets.iter().map(|t| (&t.holder, t)).collect();
         for holder in before.keys().filter(|holder| !kept.contains(*holder)) {
-            records.delete_ticket(holder)?;
+            records.delete_waiter(holder)?;
         }
-        for ticket in after.tickets.iter().filter(|t| before.get(&t.holder) != Some(t)) {
-            let waiting = self.waiting.get(&ticket.holder).cloned();
-            let Waiting { boot, process, bell, since_ms } =
+        for waiter in after.tickets.iter().filter(|t| before.get(&t.holder) != Some(t)) {
+            let waiting = self.waiting.get(&waiter.holder).cloned();
+            let Waiting { boot, process, wakeup, since_ms } =
                 waiting.unwrap_or_else(|| self.new_waiting());
-            let ticket = ticket.clone();
-            records.put_ticket(&StoredTicket { ticket, boot, process, bell, since_ms })?;
+            let waiter = waiter.clone();
+            records.put_waiter(&StoredWaiter { waiter, boot, process, wakeup, since_ms })?;
         }
         Ok(())
     }
 
     fn new_owner(&self) -> Owner {
-        let Newcomer { process, tree, .. } = self.newcomer.clone();
-        let Moment { boot, wall_ms, .. } = self.moment.clone();
+        let Claimant { process, tree, .. } = self.claimant.clone();
+        let ClockReading { boot, wall_ms, .. } = self.reading.clone();
         let uid = Some(geteuid().as_raw());
         Owner { boot, process, tree, uid, since_ms: wall_ms }
     }
 
     fn new_waiting(&self) -> Waiting {
-        let Newcomer { waiter, bell, .. } = self.newcomer.clone();
-        let Moment { boot, wall_ms, .. } = self.moment.clone();
-        Waiting { boot, process: waiter, bell, since_ms: wall_ms }
+        let Claimant { waiter, wakeup, .. } = self.claimant.clone();
+        let ClockReading { boot, wall_ms, .. } = self.reading.clone();
+        Waiting { boot, process: waiter, wakeup, since_ms: wall_ms }
     }
 }
 
@@ -358,12 +355,12 @@ impl From<&NameRecord> for StoredName {
 
 /// Counts a boot that the store has not seen yet, so that tokens of this boot are above all of the
 /// last one, also above those that were lost with it.
-fn settle_boot(records: &dyn Records, moment: &Moment) -> Result<Meta, StoreError> {
+fn settle_boot(records: &dyn Tables, reading: &ClockReading) -> Result<Meta, StoreError> {
     let mut meta = records.meta()?;
-    if meta.boot != moment.boot {
+    if meta.boot != reading.boot {
         // The boot during which the store was made is its first, and number 0.
         meta.epoch += u64::from(!meta.boot.is_empty());
-        meta.boot.clone_from(&moment.boot);
+        meta.boot.clone_from(&reading.boot);
         if meta.epoch >= EPOCHS {
             return Err(StoreError::TooManyBoots);
         }

@@ -13,7 +13,7 @@ use crate::error::StoreError;
 
 /// A point in time that all processes of a machine agree on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct ClockReading {
     /// Since the boot.
     pub at: Timestamp,
     /// Which boot.
@@ -24,8 +24,8 @@ pub struct Moment {
 
 /// Tells what time it is.
 pub trait Clock: Send + Sync {
-    /// The present moment.
-    fn now(&self) -> Moment;
+    /// The present reading.
+    fn now(&self) -> ClockReading;
 }
 
 /// The clock of this machine.
@@ -37,16 +37,21 @@ pub struct BootClock {
 impl BootClock {
     /// Finds out which boot this is.
     pub fn start() -> Result<Self, StoreError> {
-        let boot = boot_id().map_err(|source| StoreError::Unknown { what: "its boot", source })?;
+        let boot =
+            boot_id().map_err(|source| StoreError::SystemQuery { what: "its boot", source })?;
         Ok(Self { boot })
     }
 }
 
 impl Clock for BootClock {
-    fn now(&self) -> Moment {
+    fn now(&self) -> ClockReading {
         let time = clock_gettime(ClockId::Boottime);
         let since = Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32);
-        Moment { at: Timestamp::ZERO.after(since), boot: self.boot.clone(), wall_ms: wall_ms() }
+        ClockReading {
+            at: Timestamp::ZERO.after(since),
+            boot: self.boot.clone(),
+            wall_ms: wall_ms(),
+        }
     }
 }
 
@@ -63,39 +68,39 @@ impl Clock for BootClock {
 /// ```
 #[derive(Clone, Debug)]
 pub struct ManualClock {
-    moment: Arc<Mutex<Moment>>,
+    reading: Arc<Mutex<ClockReading>>,
 }
 
 impl Default for ManualClock {
     fn default() -> Self {
         let boot = boot_id().unwrap_or_else(|_| "a boot".to_owned());
-        let moment = Moment { at: Timestamp::from_millis(1_000), boot, wall_ms: 0 };
-        Self { moment: Arc::new(Mutex::new(moment)) }
+        let reading = ClockReading { at: Timestamp::from_millis(1_000), boot, wall_ms: 0 };
+        Self { reading: Arc::new(Mutex::new(reading)) }
     }
 }
 
 impl ManualClock {
     /// Lets time pass.
     pub fn advance(&self, span: Duration) {
-        let mut moment = self.moment.lock().unwrap_or_else(PoisonError::into_inner);
-        moment.at = moment.at.after(span);
+        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        reading.at = reading.at.after(span);
     }
 
     /// Sets the wall clock, and nothing else.
     pub fn set_wall(&self, wall_ms: i64) {
-        self.moment.lock().unwrap_or_else(PoisonError::into_inner).wall_ms = wall_ms;
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner).wall_ms = wall_ms;
     }
 
     /// Boots the machine again: time begins anew.
     pub fn reboot(&self, boot: &str) {
-        let mut moment = self.moment.lock().unwrap_or_else(PoisonError::into_inner);
-        (moment.at, moment.boot) = (Timestamp::ZERO, boot.to_owned());
+        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        (reading.at, reading.boot) = (Timestamp::ZERO, boot.to_owned());
     }
 }
 
 impl Clock for ManualClock {
-    fn now(&self) -> Moment {
-        self.moment.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn now(&self) -> ClockReading {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -1,16 +1,16 @@
 use rustix::event::{PollFd, PollFlags, poll};
 use windlass_core::RING_PATIENCE;
-use windlass_store::{Bell, Topic};
+use windlass_store::{Topic, Wakeup};
 
 use super::*;
 
-pub(super) fn rung(bell: &Bell) -> bool {
-    let mut fds = [PollFd::new(bell, PollFlags::IN)];
+pub(super) fn is_notified(wakeup: &Wakeup) -> bool {
+    let mut fds = [PollFd::new(wakeup, PollFlags::IN)];
     poll(&mut fds, Some(&rustix::time::Timespec::default())).expect("it can be polled") > 0
 }
 
-fn hang(on: &Fixture) -> Bell {
-    on.store.hang(&Topic::Turn).expect("it hangs")
+fn register(on: &Fixture) -> Wakeup {
+    on.store.register(&Topic::Turn).expect("it hangs")
 }
 
 pub(super) fn who_was_refused_first_is_served_first(on: &mut Fixture) {
@@ -19,7 +19,7 @@ pub(super) fn who_was_refused_first_is_served_first(on: &mut Fixture) {
     assert_eq!(refused(on.claim("c", "x")).ahead, 1);
     assert_eq!(on.release("a", "x", 1), Answer::Released);
     assert_eq!(refused_by(on.claim("c", "x")), "b", "b stands before c");
-    assert_eq!(refused_by(on.claim("d", "x")), "b", "and before a newcomer");
+    assert_eq!(refused_by(on.claim("d", "x")), "b", "and before a claimant");
     assert_eq!(on.tokens("b", "x"), [2]);
     assert_eq!(on.release("b", "x", 2), Answer::Released);
     assert_eq!(on.tokens("c", "x"), [3]);
@@ -44,7 +44,7 @@ pub(super) fn who_asks_for_another_name_waits_no_more_for_the_one_before(on: &mu
     assert_eq!(on.release("a", "x", 1), Answer::Released);
     assert_eq!(on.tokens("c", "x"), [2], "nobody stands in line for it");
     let overview = on.store.overview().expect("the store works");
-    let waits = overview.iter().filter(|seen| !seen.tickets.is_empty());
+    let waits = overview.iter().filter(|seen| !seen.waiters.is_empty());
     assert_eq!(waits.map(|seen| seen.name.text()).collect::<Vec<_>>(), ["y"]);
 }
 
@@ -67,14 +67,14 @@ pub(super) fn a_place_in_line_goes_with_the_one_who_waits(on: &mut Fixture) {
 }
 
 pub(super) fn leaving_the_line_rings_the_next(on: &mut Fixture) {
-    let bell = hang(on);
+    let wakeup = register(on);
     assert_eq!(on.tokens("a", "x"), [1]);
     let _ = refused(on.claim("b", "x"));
-    let _ = refused(on.claim_with("c", "x", |claim| claim.bell = Some(bell.name())));
+    let _ = refused(on.claim_with("c", "x", |claim| claim.wakeup = Some(wakeup.name())));
     assert_eq!(on.release("a", "x", 1), Answer::Released);
-    assert!(!rung(&bell), "it is b's turn");
+    assert!(!is_notified(&wakeup), "it is b's turn");
     on.store.transact(|t| t.leave_line(&HolderId::new("b"))).expect("the store works");
-    assert!(rung(&bell));
+    assert!(is_notified(&wakeup));
     on.store.transact(|t| t.leave_line(&HolderId::new("nobody"))).expect("the store works");
 }
 
@@ -101,17 +101,17 @@ pub(super) fn whose_turn_it_is_can_be_asked_without_taking_anything(on: &mut Fix
 }
 
 pub(super) fn a_bell_rings_for_the_one_whose_turn_has_come(on: &mut Fixture) {
-    let (first, second, gone) = (hang(on), hang(on), gone());
+    let (first, second, gone) = (register(on), register(on), gone());
     assert_eq!(on.tokens("a", "x"), [1]);
     let _ = refused(on.claim_with("dead", "x", |claim| claim.process = Some(&gone)));
-    let _ = refused(on.claim_with("b", "x", |claim| claim.bell = Some(first.name())));
-    let _ = refused(on.claim_with("c", "x", |claim| claim.bell = Some(second.name())));
-    assert!(!rung(&first) && !rung(&second));
+    let _ = refused(on.claim_with("b", "x", |claim| claim.wakeup = Some(first.name())));
+    let _ = refused(on.claim_with("c", "x", |claim| claim.wakeup = Some(second.name())));
+    assert!(!is_notified(&first) && !is_notified(&second));
     assert_eq!(on.release("a", "x", 1), Answer::Released);
-    assert!(rung(&first) && !rung(&second), "the gone one has lost its turn");
+    assert!(is_notified(&first) && !is_notified(&second), "the gone one has lost its turn");
     assert_eq!(on.tokens("b", "x"), [2]);
     assert_eq!(on.release("b", "x", 2), Answer::Released);
-    assert!(rung(&second));
+    assert!(is_notified(&second));
 }
 
 pub(super) fn who_does_not_come_is_passed_over(on: &mut Fixture) {

@@ -1,6 +1,6 @@
 //! Doorbells between processes: a file descriptor that becomes readable when somebody rings.
 //!
-//! A bell on disk is a fifo. Whoever rings one that nobody listens to any more finds that out from
+//! A wakeup on disk is a fifo. Whoever rings one that nobody listens to any more finds that out from
 //! the kernel, and removes it; so what killed processes leave behind is cleared up by the next who
 //! passes. A ring says only "look again"; it carries nothing, and may come for nothing.
 
@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use crate::access::Access;
 use crate::error::StoreError;
 
-/// What a bell is rung for.
+/// What a wakeup is rung for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
     /// A place in line has come up.
@@ -37,16 +37,16 @@ impl Topic {
     }
 }
 
-/// A bell that hangs until it is dropped.
+/// A wakeup that hangs until it is dropped.
 #[derive(Debug)]
 #[must_use]
-pub struct Bell {
+pub struct Wakeup {
     name: String,
     reader: File,
     path: Option<PathBuf>,
 }
 
-impl Bell {
+impl Wakeup {
     pub(crate) fn new(name: String, reader: OwnedFd) -> Self {
         Self { name, reader: File::from(reader), path: None }
     }
@@ -58,19 +58,19 @@ impl Bell {
     }
 
     /// Forgets that it was rung. Whatever happened before is seen by whoever looks after this.
-    pub fn hush(&self) {
+    pub fn drain(&self) {
         let mut sink = [0; 512];
         while (&self.reader).read(&mut sink).is_ok_and(|read| read == sink.len()) {}
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for Wakeup {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.reader.as_fd()
     }
 }
 
-impl Drop for Bell {
+impl Drop for Wakeup {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
             // Somebody may have taken it for an abandoned one.
@@ -79,18 +79,18 @@ impl Drop for Bell {
     }
 }
 
-/// The bells of a store on disk.
+/// The wakeups of a store on disk.
 #[derive(Clone, Debug)]
-pub(crate) struct Belfry {
+pub(crate) struct WakeupDir {
     dir: PathBuf,
 }
 
-impl Belfry {
+impl WakeupDir {
     pub(crate) fn new(store: &Path) -> Self {
         Self { dir: store.join("bells") }
     }
 
-    pub(crate) fn hang(&self, topic: &Topic) -> Result<Bell, StoreError> {
+    pub(crate) fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {
         let dir = self.dir.join(topic.directory());
         let name = unique()?;
         let path = dir.join(&name);
@@ -111,28 +111,28 @@ impl Belfry {
         };
         let reader = reader.map_err(at)?;
         Access::of(&dir).and_then(|access| access.apply(&reader)).map_err(at)?;
-        Ok(Bell { name, reader, path: Some(path) })
+        Ok(Wakeup { name, reader, path: Some(path) })
     }
 
-    pub(crate) fn ring(&self, topic: &Topic, name: &str) {
+    pub(crate) fn notify(&self, topic: &Topic, name: &str) {
         // Whoever knows its name knows it from its owner, who listens before it tells.
-        ring(&self.dir.join(topic.directory()).join(name), |_| false);
+        notify_fifo(&self.dir.join(topic.directory()).join(name), |_| false);
     }
 
-    pub(crate) fn ring_all(&self, topic: &Topic) {
-        let Ok(bells) = fs::read_dir(self.dir.join(topic.directory())) else { return };
-        // One that was made a moment ago may not be listened to yet.
-        bells.filter_map(Result::ok).for_each(|bell| ring(&bell.path(), is_young));
+    pub(crate) fn notify_all(&self, topic: &Topic) {
+        let Ok(wakeups) = fs::read_dir(self.dir.join(topic.directory())) else { return };
+        // One that was made a reading ago may not be listened to yet.
+        wakeups.filter_map(Result::ok).for_each(|wakeup| notify_fifo(&wakeup.path(), is_young));
     }
 }
 
-/// Rings the bell at `path`, or takes it down if nobody listens, unless `spared`.
-fn ring(path: &Path, spared: impl Fn(&Path) -> bool) {
+/// Rings the wakeup at `path`, or takes it down if nobody listens, unless `spared`.
+fn notify_fifo(path: &Path, spared: impl Fn(&Path) -> bool) {
     let mut options = OpenOptions::new();
     let opened = options.write(true).custom_flags(nonblocking()).open(path);
     match opened {
         // A full one has been rung often enough.
-        Ok(mut bell) => drop(bell.write(&[1])),
+        Ok(mut wakeup) => drop(wakeup.write(&[1])),
         Err(error) if is_abandoned(&error) && !spared(path) => drop(fs::remove_file(path)),
         Err(_) => {}
     }
@@ -169,53 +169,53 @@ mod tests {
 
     use super::*;
 
-    fn rung(bell: &Bell) -> bool {
-        let mut fds = [PollFd::new(bell, PollFlags::IN)];
+    fn is_notified(wakeup: &Wakeup) -> bool {
+        let mut fds = [PollFd::new(wakeup, PollFlags::IN)];
         poll(&mut fds, Some(&rustix::time::Timespec::default())).expect("it can be polled") > 0
     }
 
     #[test]
     fn a_ring_is_heard_until_it_is_hushed() {
         let dir = tempfile::tempdir().expect("a directory");
-        let belfry = Belfry::new(dir.path());
-        let bell = belfry.hang(&Topic::Turn).expect("it hangs");
-        let other = belfry.hang(&Topic::Turn).expect("it hangs");
-        assert!(!rung(&bell));
-        belfry.ring(&Topic::Turn, bell.name());
-        belfry.ring(&Topic::Turn, bell.name());
-        assert!(rung(&bell) && !rung(&other));
-        bell.hush();
-        assert!(!rung(&bell));
-        belfry.ring_all(&Topic::Events);
-        assert!(!rung(&bell), "another topic");
-        belfry.ring_all(&Topic::Turn);
-        assert!(rung(&bell) && rung(&other));
+        let wakeups = WakeupDir::new(dir.path());
+        let wakeup = wakeups.register(&Topic::Turn).expect("it hangs");
+        let other = wakeups.register(&Topic::Turn).expect("it hangs");
+        assert!(!is_notified(&wakeup));
+        wakeups.notify(&Topic::Turn, wakeup.name());
+        wakeups.notify(&Topic::Turn, wakeup.name());
+        assert!(is_notified(&wakeup) && !is_notified(&other));
+        wakeup.drain();
+        assert!(!is_notified(&wakeup));
+        wakeups.notify_all(&Topic::Events);
+        assert!(!is_notified(&wakeup), "another topic");
+        wakeups.notify_all(&Topic::Turn);
+        assert!(is_notified(&wakeup) && is_notified(&other));
     }
 
     #[test]
     fn an_abandoned_bell_is_removed_by_whoever_rings_it_and_a_full_one_is_no_error() {
         let dir = tempfile::tempdir().expect("a directory");
-        let belfry = Belfry::new(dir.path());
-        let bell = belfry.hang(&Topic::Turn).expect("it hangs");
+        let wakeups = WakeupDir::new(dir.path());
+        let wakeup = wakeups.register(&Topic::Turn).expect("it hangs");
         for _ in 0..100_000 {
-            belfry.ring(&Topic::Turn, bell.name());
+            wakeups.notify(&Topic::Turn, wakeup.name());
         }
-        let path = bell.path.clone().expect("it is on disk");
-        drop(bell);
+        let path = wakeup.path.clone().expect("it is on disk");
+        drop(wakeup);
         assert!(!path.exists(), "one that is taken down leaves nothing");
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a fifo");
-        belfry.ring_all(&Topic::Turn);
+        wakeups.notify_all(&Topic::Turn);
         assert!(path.exists(), "somebody may be about to listen to it");
         let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
         let file =
             OpenOptions::new().read(true).write(true).custom_flags(nonblocking()).open(&path);
         file.expect("it opens").set_modified(long_ago).expect("it can be aged");
-        belfry.ring_all(&Topic::Turn);
+        wakeups.notify_all(&Topic::Turn);
         assert!(!path.exists());
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a fifo");
         let name = path.file_name().and_then(|name| name.to_str()).expect("a plain name");
-        belfry.ring(&Topic::Turn, name);
+        wakeups.notify(&Topic::Turn, name);
         assert!(!path.exists(), "whose name is known was listened to");
-        belfry.ring(&Topic::Turn, "never/was");
+        wakeups.notify(&Topic::Turn, "never/was");
     }
 }

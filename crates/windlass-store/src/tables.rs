@@ -6,8 +6,8 @@
 use windlass_core::{CoordinationStats, HolderId, Lease, Name, Ticket, Timestamp, Token};
 
 use crate::error::StoreError;
-use crate::process::{Process, Sight, nobody_is_left};
-use crate::run::RunRecords;
+use crate::process::{Liveness, Process, has_ended};
+use crate::run::RunTables;
 
 /// What the store knows about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Owner {
     /// The process without which it is void.
     pub process: Option<Process>,
     /// What acts in its name, besides that process.
-    pub tree: Option<Tree>,
+    pub tree: Option<ProcessTree>,
     /// The user who asked for it, where that is known.
     pub uid: Option<u32>,
     /// When it began, in milliseconds since 1970, for display.
@@ -50,22 +50,22 @@ impl Owner {
     /// Whether it is certain that nobody stands behind the lease any more.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        nobody_is_left(&self.boot, self.process.as_ref())
+        has_ended(&self.boot, self.process.as_ref())
     }
 }
 
 /// The processes that act in the name of a lease, as far as others can find them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tree {
+pub struct ProcessTree {
     /// A word that each of them carries in an environment variable: `VARIABLE=word`.
     pub mark: String,
     /// The process group in which they began.
-    pub group: Option<Group>,
+    pub group: Option<ProcessGroup>,
 }
 
 /// A process group, with what tells it from a later one of the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct ProcessGroup {
     /// Its leader's pid, which is its number.
     pub leader: u32,
     /// When its leader started, in the kernel's clock ticks since boot.
@@ -117,30 +117,34 @@ impl StoredLease {
         let named = self.owner.tree.is_none() && !matches!(self.name, Name::Run(_));
         named
             && self.lease.is_only_silent(now)
-            && self.owner.process.as_ref().is_some_and(|process| process.sight() == Sight::Alive)
+            && self
+                .owner
+                .process
+                .as_ref()
+                .is_some_and(|process| process.liveness() == Liveness::Alive)
     }
 }
 
 /// A place in line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredTicket {
+pub struct StoredWaiter {
     /// The place.
-    pub ticket: Ticket,
+    pub waiter: Ticket,
     /// The boot during which it began.
     pub boot: String,
     /// The process without which it is void.
     pub process: Option<Process>,
-    /// Which bell to ring when its turn comes.
-    pub bell: Option<String>,
+    /// Which wakeup to ring when its turn comes.
+    pub wakeup: Option<String>,
     /// When it began, in milliseconds since 1970, for display.
     pub since_ms: i64,
 }
 
-impl StoredTicket {
+impl StoredWaiter {
     /// Whether it is certain that nobody waits there any more.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        nobody_is_left(&self.boot, self.process.as_ref())
+        has_ended(&self.boot, self.process.as_ref())
     }
 }
 
@@ -167,7 +171,7 @@ pub struct Request {
 }
 
 /// What a backend must be able to do within one transaction.
-pub trait Records: RunRecords {
+pub trait Tables: RunTables {
     /// What the store knows about itself.
     fn meta(&self) -> Result<Meta, StoreError>;
     /// Puts that.
@@ -191,17 +195,17 @@ pub trait Records: RunRecords {
     fn delete_lease(&self, name: &Name, holder: &HolderId) -> Result<(), StoreError>;
 
     /// The places in line for one name, or all.
-    fn tickets(&self, name: Option<&Name>) -> Result<Vec<StoredTicket>, StoreError>;
+    fn waiters(&self, name: Option<&Name>) -> Result<Vec<StoredWaiter>, StoreError>;
     /// The place in line of a holder.
-    fn ticket(&self, holder: &HolderId) -> Result<Option<StoredTicket>, StoreError>;
+    fn waiter(&self, holder: &HolderId) -> Result<Option<StoredWaiter>, StoreError>;
     /// How many stand in line for a name before one with this priority and arrival.
     fn ahead(&self, name: &Name, priority: i64, arrival: u64) -> Result<usize, StoreError>;
     /// The names that a holder waits for.
     fn waits_for(&self, holder: &HolderId) -> Result<Vec<Name>, StoreError>;
     /// Puts a place in line in that of the same holder's.
-    fn put_ticket(&self, ticket: &StoredTicket) -> Result<(), StoreError>;
+    fn put_waiter(&self, waiter: &StoredWaiter) -> Result<(), StoreError>;
     /// Takes a place in line away.
-    fn delete_ticket(&self, holder: &HolderId) -> Result<(), StoreError>;
+    fn delete_waiter(&self, holder: &HolderId) -> Result<(), StoreError>;
 
     /// Adds an event and returns its number.
     fn append_event(&self, name: &str, at_ms: i64) -> Result<u64, StoreError>;

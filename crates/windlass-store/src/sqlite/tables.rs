@@ -7,17 +7,17 @@ use windlass_core::{CoordinationStats, HolderId, Name, Need, Ticket, Timestamp, 
 
 use super::rows::{LEASE, lease, name_of, nanos, nanos_at, presence_word, process, remains_word};
 use crate::error::StoreError;
-use crate::records::{Event, Meta, Records, Request, StoredLease, StoredName, StoredTicket};
+use crate::tables::{Event, Meta, Request, StoredLease, StoredName, StoredWaiter, Tables};
 
-/// The columns of a ticket and one of its names, in the order in which [`ticket`] reads them.
-const TICKET: &str = "t.holder, t.arrival, t.priority, t.rung_ns, t.since_ms, t.bell, t.boot, \
+/// The columns of a ticket and one of its names, in the order in which [`waiter`] reads them.
+const WAITER: &str = "t.holder, t.arrival, t.priority, t.rung_ns, t.since_ms, t.bell, t.boot, \
     t.pid, t.started, t.namespace, n.kind, n.name, n.weight, n.refused";
 
-pub(super) struct SqliteRecords<'a> {
+pub(super) struct SqliteTables<'a> {
     pub(super) sqlite: &'a Connection,
 }
 
-impl<'a> SqliteRecords<'a> {
+impl<'a> SqliteTables<'a> {
     pub(super) fn new(sqlite: &'a Connection) -> Self {
         Self { sqlite }
     }
@@ -46,7 +46,7 @@ impl<'a> SqliteRecords<'a> {
     }
 }
 
-impl Records for SqliteRecords<'_> {
+impl Tables for SqliteTables<'_> {
     fn meta(&self) -> Result<Meta, StoreError> {
         let query = "SELECT boot, epoch, arrivals FROM meta";
         let read = |row: &Row<'_>| {
@@ -155,32 +155,32 @@ impl Records for SqliteRecords<'_> {
         Ok(())
     }
 
-    fn tickets(&self, name: Option<&Name>) -> Result<Vec<StoredTicket>, StoreError> {
+    fn waiters(&self, name: Option<&Name>) -> Result<Vec<StoredWaiter>, StoreError> {
         let order = "ORDER BY t.holder, n.place";
         let rows = match name {
             Some(name) => {
                 let query = format!(
-                    "SELECT {TICKET} FROM ticket_name w JOIN ticket t USING (holder)
+                    "SELECT {WAITER} FROM ticket_name w JOIN ticket t USING (holder)
                      JOIN ticket_name n USING (holder) WHERE w.kind = ?1 AND w.name = ?2 {order}"
                 );
-                self.all(&query, [name.kind(), name.text()], ticket)?
+                self.all(&query, [name.kind(), name.text()], waiter)?
             }
             None => {
                 let query = format!(
-                    "SELECT {TICKET} FROM ticket t JOIN ticket_name n USING (holder) {order}"
+                    "SELECT {WAITER} FROM ticket t JOIN ticket_name n USING (holder) {order}"
                 );
-                self.all(&query, [], ticket)?
+                self.all(&query, [], waiter)?
             }
         };
         Ok(joined(rows))
     }
 
-    fn ticket(&self, holder: &HolderId) -> Result<Option<StoredTicket>, StoreError> {
+    fn waiter(&self, holder: &HolderId) -> Result<Option<StoredWaiter>, StoreError> {
         let query = format!(
-            "SELECT {TICKET} FROM ticket t JOIN ticket_name n USING (holder)
+            "SELECT {WAITER} FROM ticket t JOIN ticket_name n USING (holder)
              WHERE t.holder = ?1 ORDER BY n.place"
         );
-        Ok(joined(self.all(&query, [holder.as_str()], ticket)?).pop())
+        Ok(joined(self.all(&query, [holder.as_str()], waiter)?).pop())
     }
 
     fn ahead(&self, name: &Name, priority: i64, arrival: u64) -> Result<usize, StoreError> {
@@ -197,21 +197,21 @@ impl Records for SqliteRecords<'_> {
         self.all(query, [holder.as_str()], read)
     }
 
-    fn put_ticket(&self, stored: &StoredTicket) -> Result<(), StoreError> {
+    fn put_waiter(&self, stored: &StoredWaiter) -> Result<(), StoreError> {
         let upsert = "INSERT INTO ticket
             (holder, arrival, priority, rung_ns, since_ms, bell, boot, pid, started, namespace)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
             ON CONFLICT DO UPDATE SET arrival = ?2, priority = ?3, rung_ns = ?4";
-        let StoredTicket { ticket, boot, process, bell, since_ms } = stored;
+        let StoredWaiter { waiter, boot, process, wakeup, since_ms } = stored;
         let process = process.as_ref();
-        let holder = ticket.holder.as_str();
+        let holder = waiter.holder.as_str();
         let values = params![
             holder,
-            ticket.arrival,
-            ticket.priority,
-            ticket.rung_at.map(nanos_at),
+            waiter.arrival,
+            waiter.priority,
+            waiter.rung_at.map(nanos_at),
             since_ms,
-            bell,
+            wakeup,
             boot,
             process.map(|process| process.pid),
             process.map(|process| process.started),
@@ -222,15 +222,15 @@ impl Records for SqliteRecords<'_> {
         self.execute("DELETE FROM ticket_name WHERE holder = ?1", [holder])?;
         let insert = "INSERT INTO ticket_name (kind, name, holder, place, weight, refused)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-        for (place, Need { name, weight }) in ticket.needs.iter().enumerate() {
-            let refused = ticket.refused.contains(name);
+        for (place, Need { name, weight }) in waiter.needs.iter().enumerate() {
+            let refused = waiter.refused.contains(name);
             let values = params![name.kind(), name.text(), holder, place, weight, refused];
             self.execute(insert, values)?;
         }
         Ok(())
     }
 
-    fn delete_ticket(&self, holder: &HolderId) -> Result<(), StoreError> {
+    fn delete_waiter(&self, holder: &HolderId) -> Result<(), StoreError> {
         self.execute("DELETE FROM ticket WHERE holder = ?1", [holder.as_str()])?;
         Ok(())
     }
@@ -278,11 +278,11 @@ impl Records for SqliteRecords<'_> {
 }
 
 /// A ticket with one of its names, and whether that has refused it.
-type TicketRow = (StoredTicket, bool);
+type WaiterRow = (StoredWaiter, bool);
 
-fn ticket(row: &Row<'_>) -> rusqlite::Result<TicketRow> {
+fn waiter(row: &Row<'_>) -> rusqlite::Result<WaiterRow> {
     let name = name_of(&row.get::<_, String>(10)?, row.get(11)?);
-    let ticket = Ticket {
+    let waiter = Ticket {
         holder: HolderId::new(row.get::<_, String>(0)?),
         arrival: row.get(1)?,
         priority: row.get(2)?,
@@ -290,24 +290,24 @@ fn ticket(row: &Row<'_>) -> rusqlite::Result<TicketRow> {
         needs: vec![Need { name, weight: row.get(12)? }],
         refused: BTreeSet::new(),
     };
-    let (since_ms, bell, boot) = (row.get(4)?, row.get(5)?, row.get(6)?);
-    let stored = StoredTicket { ticket, boot, process: process(row, 6)?, bell, since_ms };
+    let (since_ms, wakeup, boot) = (row.get(4)?, row.get(5)?, row.get(6)?);
+    let stored = StoredWaiter { waiter, boot, process: process(row, 6)?, wakeup, since_ms };
     Ok((stored, row.get(13)?))
 }
 
 /// One ticket from the rows of each holder, which stand together.
-fn joined(rows: Vec<TicketRow>) -> Vec<StoredTicket> {
-    let mut tickets: BTreeMap<HolderId, StoredTicket> = BTreeMap::new();
+fn joined(rows: Vec<WaiterRow>) -> Vec<StoredWaiter> {
+    let mut waiters: BTreeMap<HolderId, StoredWaiter> = BTreeMap::new();
     for (row, refused) in rows {
-        let need = row.ticket.needs[0].clone();
-        let known = tickets.contains_key(&row.ticket.holder);
-        let stored = tickets.entry(row.ticket.holder.clone()).or_insert(row);
+        let need = row.waiter.needs[0].clone();
+        let known = waiters.contains_key(&row.waiter.holder);
+        let stored = waiters.entry(row.waiter.holder.clone()).or_insert(row);
         if refused {
-            stored.ticket.refused.insert(need.name.clone());
+            stored.waiter.refused.insert(need.name.clone());
         }
         if known {
-            stored.ticket.needs.push(need);
+            stored.waiter.needs.push(need);
         }
     }
-    tickets.into_values().collect()
+    waiters.into_values().collect()
 }

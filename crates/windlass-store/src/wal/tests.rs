@@ -6,7 +6,7 @@ use super::*;
 /// A run with its journal and its slate, as its leader keeps them.
 struct Desk {
     dir: TempDir,
-    slate: Slate,
+    slate: Wal,
     journal: Vec<Fact>,
     /// What stands on the slate and not in the journal.
     pending: Vec<Fact>,
@@ -36,13 +36,13 @@ fn attempt(number: u64) -> AttemptRecord {
 impl Desk {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let slate = Slate::new(&dir.path().join("slate"));
+        let slate = Wal::new(&dir.path().join("slate"));
         Self { dir, slate, journal: vec![fact(1)], pending: Vec::new() }
     }
 
     fn jot(&mut self, numbers: impl IntoIterator<Item = u64>) -> bool {
         let facts: Vec<_> = numbers.into_iter().map(fact).collect();
-        let after = Extent::default().with(&self.journal).with(&self.pending);
+        let after = JournalPosition::default().with(&self.journal).with(&self.pending);
         let written = self.slate.write(after, &facts, [].into_iter());
         if written {
             self.pending.extend(facts);
@@ -57,7 +57,7 @@ impl Desk {
 
     /// What the next leader finds.
     fn left(&self) -> Vec<Fact> {
-        let copy = Slate::read(&self.dir.path().join("slate")).expect("it can be read");
+        let copy = Wal::read(&self.dir.path().join("slate")).expect("it can be read");
         copy.after(&self.journal).facts
     }
 
@@ -74,10 +74,10 @@ fn what_was_jotted_down_is_read_as_it_was() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("slate");
     let expected =
-        Jotting { facts: vec![fact(1), fact(2)], attempts: vec![attempt(1), attempt(2)] };
-    let Jotting { facts, attempts } = &expected;
-    assert!(Slate::new(&path).write(Extent::default(), facts, attempts.iter()));
-    assert_eq!(Slate::read(&path).expect("it can be read").after(&[]), expected);
+        WalTail { facts: vec![fact(1), fact(2)], attempts: vec![attempt(1), attempt(2)] };
+    let WalTail { facts, attempts } = &expected;
+    assert!(Wal::new(&path).write(JournalPosition::default(), facts, attempts.iter()));
+    assert_eq!(Wal::read(&path).expect("it can be read").after(&[]), expected);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn nothing_is_left_of_what_was_wiped_off_and_written_over() {
         assert!(desk.jot([number]));
     }
     desk.store();
-    desk.slate.wipe();
+    desk.slate.clear();
     assert_eq!(desk.left(), []);
     assert!(desk.jot(20..23));
     assert_eq!(desk.left(), [fact(20), fact(21), fact(22)]);
@@ -167,7 +167,7 @@ fn there_is_room_again_once_it_was_wiped() {
     assert_eq!(desk.left().len() as u64, number - 2, "what found no room is not there in part");
     assert!(fs::metadata(desk.dir.path().join("slate")).expect("it is there").len() <= SIZE as u64);
     desk.store();
-    desk.slate.wipe();
+    desk.slate.clear();
     assert!(desk.jot([number]));
     assert_eq!(desk.left(), [fact(number)]);
 }
@@ -187,9 +187,9 @@ fn a_sync_changes_nothing_that_is_read() {
 fn what_is_stored_while_somebody_reads_is_not_missed() {
     let mut desk = Desk::new();
     assert!(desk.jot([2]) && desk.jot([3]));
-    let copy = Slate::read(&desk.dir.path().join("slate")).expect("it can be read");
+    let copy = Wal::read(&desk.dir.path().join("slate")).expect("it can be read");
     desk.store();
-    desk.slate.wipe();
+    desk.slate.clear();
     assert!(desk.jot([4]));
     assert_eq!(copy.after(&desk.journal).facts, [], "the journal has it all");
     assert_eq!(copy.after(&desk.journal[..2]).facts, [fact(3)]);
@@ -207,7 +207,7 @@ fn one_that_cannot_be_synced_takes_no_more() {
 
 #[test]
 fn one_that_cannot_be_made_takes_nothing() {
-    let mut slate = Slate::new(Path::new("/dev/null/slate"));
-    assert!(!slate.write(Extent::default(), &[fact(1)], [].into_iter()));
+    let mut slate = Wal::new(Path::new("/dev/null/slate"));
+    assert!(!slate.write(JournalPosition::default(), &[fact(1)], [].into_iter()));
     slate.remove();
 }

@@ -1,7 +1,7 @@
 //! The slate of a run: what has happened and is not in the store yet.
 //!
 //! A commit takes as long as a part of a small process. Whoever leads a run of many small steps jots
-//! down in a file of its own what happens, and has the store take it over a moment later,
+//! down in a file of its own what happens, and has the store take it over a reading later,
 //! many things in one commit. What stands there survives the leader, and, once synced, a loss of
 //! power; whoever leads the run next, or looks at it, reads it after the journal.
 //!
@@ -29,13 +29,13 @@ const HEADER: usize = 8;
 
 /// How far a journal goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Extent {
+pub struct JournalPosition {
     facts: usize,
     /// When the last of them was, in nanoseconds: another past has another one in its place.
     last: u64,
 }
 
-impl Extent {
+impl JournalPosition {
     /// How far it goes with `facts` behind what was there.
     #[must_use]
     pub fn with(self, facts: &[Fact]) -> Self {
@@ -46,7 +46,7 @@ impl Extent {
 
 /// What happened at once, or since.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Jotting {
+pub struct WalTail {
     /// What happened to the works of the run.
     pub facts: Vec<Fact>,
     /// How attempts went.
@@ -55,7 +55,7 @@ pub struct Jotting {
 
 /// The slate of the run that is led here.
 #[derive(Debug)]
-pub struct Slate {
+pub struct Wal {
     path: PathBuf,
     /// Made with the first jotting.
     file: Option<File>,
@@ -69,9 +69,9 @@ pub struct Slate {
 
 /// A copy of what stands on a slate.
 #[derive(Clone, Debug, Default)]
-pub struct SlateCopy(Vec<u8>);
+pub struct WalSnapshot(Vec<u8>);
 
-impl Slate {
+impl Wal {
     /// A clean slate in the file at `path`. What stands there from before has to be in the store.
     #[must_use]
     pub fn new(path: &Path) -> Self {
@@ -80,10 +80,10 @@ impl Slate {
 
     /// What stands on the slate at `path`. To be read before the journal: what gets from here to there
     /// in between is known twice, which does no harm, and not never.
-    pub fn read(path: &Path) -> io::Result<SlateCopy> {
+    pub fn read(path: &Path) -> io::Result<WalSnapshot> {
         match fs::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(SlateCopy(Vec::new())),
-            text => text.map(SlateCopy),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(WalSnapshot(Vec::new())),
+            text => text.map(WalSnapshot),
         }
     }
 
@@ -91,12 +91,13 @@ impl Slate {
     /// process from now on; not if there is no room, or it cannot be written.
     pub fn write<'a>(
         &mut self,
-        after: Extent,
+        after: JournalPosition,
         facts: &[Fact],
         attempts: impl Iterator<Item = &'a AttemptRecord>,
     ) -> bool {
         let facts = facts.iter().map(StoredFact::from).collect();
-        let entry = Entry { after, facts, attempts: attempts.map(StoredAttempt::from).collect() };
+        let entry =
+            WalRecord { after, facts, attempts: attempts.map(StoredAttempt::from).collect() };
         let entry = entry.framed();
         let room = self.usable && SIZE - self.at >= entry.len();
         let written =
@@ -122,7 +123,7 @@ impl Slate {
     }
 
     /// Everything that stands here is in the store, and synced there: there is room again.
-    pub fn wipe(&mut self) {
+    pub fn clear(&mut self) {
         self.at = 0;
     }
 
@@ -153,14 +154,14 @@ impl Slate {
     }
 }
 
-impl SlateCopy {
+impl WalSnapshot {
     /// What comes after `journal`.
     #[must_use]
-    pub fn after(&self, journal: &[Fact]) -> Jotting {
-        let mut all = Jotting::default();
-        let stored = Extent::default().with(journal);
+    pub fn after(&self, journal: &[Fact]) -> WalTail {
+        let mut all = WalTail::default();
+        let stored = JournalPosition::default().with(journal);
         let mut rest = self.0.as_slice();
-        while let Some((entry, behind)) = Entry::first_of(rest) {
+        while let Some((entry, behind)) = WalRecord::first_of(rest) {
             rest = behind;
             let reached = stored.with(&all.facts);
             if entry.after == reached {
@@ -174,14 +175,14 @@ impl SlateCopy {
     }
 }
 
-impl Jotting {
+impl WalTail {
     /// Whether nothing happened.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.facts.is_empty()
     }
 
-    fn extend(&mut self, entry: Entry) {
+    fn extend(&mut self, entry: WalRecord) {
         self.facts.extend(entry.facts.into_iter().map_while(StoredFact::fact));
         self.attempts.extend(entry.attempts.into_iter().filter_map(StoredAttempt::record));
     }
@@ -189,13 +190,13 @@ impl Jotting {
 
 /// A jotting as it stands there.
 #[derive(Serialize, Deserialize)]
-struct Entry {
-    after: Extent,
+struct WalRecord {
+    after: JournalPosition,
     facts: Vec<StoredFact>,
     attempts: Vec<StoredAttempt>,
 }
 
-impl Entry {
+impl WalRecord {
     fn framed(&self) -> Vec<u8> {
         let mut framed = vec![0; HEADER];
         serde_json::to_writer(&mut framed, self).expect("numbers and texts are always JSON");
