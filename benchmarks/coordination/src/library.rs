@@ -65,11 +65,13 @@ pub(crate) fn worker(arguments: &[String]) {
     for _ in 0..pairs.parse::<usize>().expect("a number") {
         let began = Instant::now();
         let claim = Claim::new(&holder, &needs);
-        let claimed = store.transact_with(durability, |t| t.claim(&claim)).expect("it works");
+        let claimed =
+            store.transact_with(durability, |t| t.leases().claim(&claim)).expect("it works");
         slowest = slowest.max(began.elapsed().as_secs_f64() * 1e3);
         let Claimed::Held(holds) = claimed else { panic!("nobody else wants it") };
         let token = holds[0].token;
-        let released = store.transact_with(durability, |t| t.release(&name, &holder, token));
+        let released =
+            store.transact_with(durability, |t| t.leases().release(&name, &holder, token));
         assert_eq!(released.expect("it works"), Answer::Released);
     }
     println!("{slowest}");

@@ -60,7 +60,7 @@ fn wait(store: &mut Store, holder: &HolderId, bell: &Wakeup, begun: &mpsc::Sende
     loop {
         bell.drain();
         let claim = Claim { wakeup: Some(bell.name()), ..Claim::new(holder, &needs) };
-        match store.transact_leases(|t| t.claim(&claim)).expect("it works") {
+        match store.transact_leases(|t| t.leases().claim(&claim)).expect("it works") {
             Claimed::Held(holds) => return holds[0].token,
             Claimed::Refused(_) if !told => {
                 told = true;
@@ -75,7 +75,7 @@ fn wait(store: &mut Store, holder: &HolderId, bell: &Wakeup, begun: &mpsc::Sende
 
 fn give_back(store: &mut Store, holder: &HolderId, token: Token) {
     let name = needs()[0].name.clone();
-    let released = store.transact_leases(|t| t.release(&name, holder, token));
+    let released = store.transact_leases(|t| t.leases().release(&name, holder, token));
     assert_eq!(released.expect("it works"), Answer::Released);
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn holders(
     let mut store = state::look(state)?;
     let dir = state::dir(state)?.display().to_string();
     let (mut views, now) = store.read(|transaction| {
-        let views = transaction.overview()?;
+        let views = transaction.leases().overview()?;
         Ok((views, transaction.now().at))
     })?;
     views.retain(|view| name.is_none_or(|name| view.name.text() == name));

@@ -87,7 +87,8 @@ impl Asking<'_> {
         if waited.is_err() {
             store.interrupt_when(|| false);
             // The place in line goes with us; if the store is gone, so is the line.
-            let _ = store.transact_leases(|transaction| transaction.leave_line(self.holder));
+            let _ =
+                store.transact_leases(|transaction| transaction.leases().leave_queue(self.holder));
         }
         waited
     }
@@ -138,11 +139,11 @@ impl Asking<'_> {
                 ..Claim::new(self.holder, self.needs)
             };
             let claimed = match self.declared {
-                None => store.transact_leases(|transaction| transaction.claim(&claim))?,
+                None => store.transact_leases(|transaction| transaction.leases().claim(&claim))?,
                 // A capacity outlives its holders, so it has to survive what they do not.
                 Some((name, capacity)) => store.transact(|transaction| {
-                    transaction.declare(name, capacity)?;
-                    transaction.claim(&claim)
+                    transaction.leases().declare(name, capacity)?;
+                    transaction.leases().claim(&claim)
                 })?,
             };
             let Claimed::Refused(refused) = &claimed else { return Ok((claimed, sent)) };
@@ -195,7 +196,7 @@ pub fn waits_for_its_own(
 ) -> Result<Option<(Name, HolderId)>, StoreError> {
     store.read(|transaction| {
         for refusal in &refused.refusals {
-            let leases = transaction.leases(&refusal.name)?;
+            let leases = transaction.leases().on(&refusal.name)?;
             let wanted = needs.iter().filter(|need| need.name == refusal.name);
             let wanted = wanted.map(|need| need.weight).sum();
             if let Some(own) = too_much_of_its_own(&leases, refusal.available, wanted) {

@@ -199,9 +199,9 @@ impl Coordinator {
         let uid = Some(store.access().creator());
         let (mut leader, facts, parent) = store.transact(|transaction| {
             let parent = nesting::parent(transaction)?;
-            let run = RunRecord { id: transaction.new_run_id()?, workflow, uid, ..run };
+            let run = RunRecord { id: transaction.runs().new_id()?, workflow, uid, ..run };
             declare(transaction, schedule.plan())?;
-            transaction.insert_run(&run)?;
+            transaction.runs().insert(&run)?;
             let leader = Leader::take_over(transaction, run)?.expect("nobody else knows it yet");
             let facts = leader.append(transaction, &mut schedule)?;
             #[cfg(windlass_faults)]

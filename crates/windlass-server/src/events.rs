@@ -50,7 +50,7 @@ pub enum EventError {
 /// Emits an event, and says which number it has.
 pub fn emit(store: &mut Store, name: &str) -> Result<u64, EventError> {
     check_name(name)?;
-    Ok(store.transact(|transaction| transaction.emit(name))?)
+    Ok(store.transact(|transaction| transaction.events().emit(name))?)
 }
 
 fn check_name(name: &str) -> Result<(), EventError> {
@@ -80,7 +80,7 @@ impl EventReader {
     pub fn read(&mut self) -> Result<Vec<Event>, StoreError> {
         let after = self.after;
         let (mut events, last) = self.store.read(|transaction| {
-            Ok((transaction.events(after, BATCH)?, transaction.last_event()?))
+            Ok((transaction.events().after(after, BATCH)?, transaction.events().last()?))
         })?;
         // The last ones may have been forgotten.
         let read = events.last().map_or(after, |last| last.number);

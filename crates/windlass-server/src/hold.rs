@@ -197,7 +197,7 @@ impl Held {
         let lost = store.transact_leases(|transaction| {
             let mut lost = None;
             for NameHold { name, token, .. } in &self.holds {
-                if transaction.release(name, &self.holder, *token)? != Answer::Released {
+                if transaction.leases().release(name, &self.holder, *token)? != Answer::Released {
                     lost = Some(name.clone());
                 }
             }

@@ -81,7 +81,9 @@ impl Pulse {
                 }
                 let Some(store) = &mut connection else { continue };
                 // One that does not get through is followed by another.
-                let beat = |transaction: &Transaction<'_>| transaction.heartbeat_process(&process);
+                let beat = |transaction: &Transaction<'_>| {
+                    transaction.leases().heartbeat_process(&process)
+                };
                 let _ = store.transact_leases(beat);
             }
         })
@@ -159,10 +161,10 @@ impl Beat {
         let sent = store.transact_leases(|transaction| {
             let mut held = true;
             for (name, token) in &self.names {
-                let answer = transaction.heartbeat(name, &self.holder, *token)?;
+                let answer = transaction.leases().heartbeat(name, &self.holder, *token)?;
                 held &= answer == Answer::Refreshed;
                 if let Some(group) = self.group.filter(|_| first && held) {
-                    transaction.attach(name, &self.holder, *token, group)?;
+                    transaction.leases().attach(name, &self.holder, *token, group)?;
                 }
             }
             Ok(held)

@@ -1,9 +1,9 @@
-//! What time it is for leases: steady since boot, blind to the wall clock, counting suspend.
+//! The clock that leases are measured by: time since boot, independent of the wall clock.
 //!
-//! Two moments can be compared only within one boot; whoever lived in another one is dead.
+//! It also runs while the machine is suspended. Two readings can be compared only within one boot.
 
 use std::fs;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -11,20 +11,20 @@ use windlass_core::Timestamp;
 
 use crate::error::StoreError;
 
-/// A point in time that all processes of a machine agree on.
+/// A reading of a [`Clock`], on which all processes of a machine agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClockReading {
-    /// Since the boot.
+    /// The time since the boot.
     pub at: Timestamp,
-    /// Which boot.
+    /// The id of the boot.
     pub boot: String,
-    /// Milliseconds since 1970, for display only.
+    /// The wall clock in milliseconds since the Unix epoch, for display only.
     pub wall_ms: i64,
 }
 
-/// Tells what time it is.
+/// A source of time.
 pub trait Clock: Send + Sync {
-    /// The present reading.
+    /// Reads the clock.
     fn now(&self) -> ClockReading;
 }
 
@@ -35,11 +35,10 @@ pub struct BootClock {
 }
 
 impl BootClock {
-    /// Finds out which boot this is.
+    /// Creates a clock for the present boot.
     pub fn start() -> Result<Self, StoreError> {
-        let boot =
-            boot_id().map_err(|source| StoreError::SystemQuery { what: "its boot", source })?;
-        Ok(Self { boot })
+        let unknown = |source| StoreError::SystemQuery { what: "the id of this boot", source };
+        Ok(Self { boot: boot_id().map_err(unknown)? })
     }
 }
 
@@ -47,15 +46,12 @@ impl Clock for BootClock {
     fn now(&self) -> ClockReading {
         let time = clock_gettime(ClockId::Boottime);
         let since = Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32);
-        ClockReading {
-            at: Timestamp::ZERO.after(since),
-            boot: self.boot.clone(),
-            wall_ms: wall_ms(),
-        }
+        let at = Timestamp::ZERO.after(since);
+        ClockReading { at, boot: self.boot.clone(), wall_ms: wall_ms() }
     }
 }
 
-/// A clock that stands still until it is moved: for tests.
+/// A clock for tests, which stands still until a test moves it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -80,27 +76,31 @@ impl Default for ManualClock {
 }
 
 impl ManualClock {
-    /// Lets time pass.
+    /// Advances the time since boot.
     pub fn advance(&self, span: Duration) {
-        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reading = self.reading();
         reading.at = reading.at.after(span);
     }
 
     /// Sets the wall clock, and nothing else.
     pub fn set_wall(&self, wall_ms: i64) {
-        self.reading.lock().unwrap_or_else(PoisonError::into_inner).wall_ms = wall_ms;
+        self.reading().wall_ms = wall_ms;
     }
 
-    /// Boots the machine again: time begins anew.
+    /// Starts another boot: the time since boot begins again at zero.
     pub fn reboot(&self, boot: &str) {
-        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reading = self.reading();
         (reading.at, reading.boot) = (Timestamp::ZERO, boot.to_owned());
+    }
+
+    fn reading(&self) -> MutexGuard<'_, ClockReading> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> ClockReading {
-        self.reading.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.reading().clone()
     }
 }
 

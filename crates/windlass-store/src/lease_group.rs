@@ -1,52 +1,45 @@
-//! The names that a decision is about, with everything that bears on it, as one of core's states.
+//! A group of names that are connected through waiters, loaded for one decision.
 //!
-//! Loaded are the names asked for, whoever waits for them, whatever else those wait for, and so on:
-//! no more, so that a decision costs nothing for names it has nothing to do with. What has changed
-//! is written back, and nothing else.
+//! A decision loads the names it is about, the waiters for them, the other names of those waiters, and
+//! so on: no more, so that its cost does not depend on unrelated names. `windlass-core` decides; the
+//! group adds what core cannot know: which processes are alive, and which boot this is.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod changes;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rustix::process::geteuid;
 use windlass_core::{
-    CoordinationRecord, CoordinationState, HolderId, Lease, Name, NameRecord, NameRefusal, Token,
+    CoordinationRecord, CoordinationState, HolderId, Lease, Name, NameRecord, NameRefusal, Ticket,
+    Token,
 };
 
 use crate::clock::ClockReading;
 use crate::error::StoreError;
+use crate::lease::{Owner, ProcessTree, StoredName, StoredWaiter};
 use crate::process::Process;
-use crate::tables::{Meta, Owner, ProcessTree, StoredLease, StoredName, StoredWaiter, Tables};
+use crate::tables::{Meta, StoredGroup};
 
-/// Above this bit a token says during which boot it was given out.
-const EPOCH_BIT: u32 = 40;
-/// What fits above it, in the signed integers of a database.
-const EPOCHS: u64 = 1 << (63 - EPOCH_BIT);
-
-/// How much of the line to load.
-#[derive(Clone, Copy)]
-pub(crate) enum Scope<'a> {
-    /// All that hangs together.
-    Line,
-    /// Only the place of this holder: enough to be refused by those who hold.
-    Own(&'a HolderId),
-}
+/// The bit above which a token carries the number of the boot during which it was given out.
+const BOOT_BIT: u32 = 40;
+/// How many boots fit above that bit in a database's signed integers.
+const MAX_BOOTS: u64 = 1 << (63 - BOOT_BIT);
 
 pub(crate) struct LeaseGroup<'a> {
     pub(crate) state: CoordinationState,
-    pub(crate) reading: &'a ClockReading,
-    before: CoordinationRecord,
+    now: &'a ClockReading,
+    /// The group as it was loaded.
+    before: StoredGroup,
+    /// The store's counters, with this boot counted.
     meta: Meta,
     owners: BTreeMap<(Name, Token), Owner>,
-    waiting: BTreeMap<HolderId, Waiting>,
-    /// Holds whose heartbeats are missing and whose processes are seen alive.
-    vouched: Vec<(Name, Token)>,
-    /// Whether processes are gone, as far as that was looked at: one may hold and wait for much.
+    contacts: BTreeMap<HolderId, Contact>,
+    /// Which processes have ended, as far as that was checked: one process may hold many names.
     gone: BTreeMap<Process, bool>,
-    /// Who stands behind the holds and the place in line that are new.
-    pub(crate) claimant: Claimant,
+    claimant: Claimant,
 }
 
-/// Who asks, besides a name for it.
+/// The processes behind a claim.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Claimant {
     pub(crate) process: Option<Process>,
@@ -55,149 +48,98 @@ pub(crate) struct Claimant {
     pub(crate) wakeup: Option<String>,
 }
 
-/// What a waiter has besides its place in line.
+/// How to reach a waiter.
 #[derive(Clone)]
-struct Waiting {
+struct Contact {
     boot: String,
     process: Option<Process>,
     wakeup: Option<String>,
     since_ms: i64,
 }
 
-/// The processes of a stale holder have to be ended before its hold is given away.
+/// A stale lease whose processes the claimant has to end before it can take over the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
     /// The name that is held.
     pub name: Name,
-    /// Under which token.
+    /// The fencing token of the stale lease.
     pub token: Token,
-    /// By whom.
+    /// The holder of the stale lease.
     pub holder: HolderId,
-    /// How to find what is left.
+    /// How to find the holder's processes.
     pub tree: ProcessTree,
-    /// The user who asked for the hold, where that is known.
+    /// The user who acquired the lease; none if an older version stored it.
     pub uid: Option<u32>,
-    /// How long its lease lasts still; zero once it is over.
+    /// The time until the lease expires; zero if it has.
     pub left: Duration,
 }
 
 impl<'a> LeaseGroup<'a> {
-    pub(crate) fn load(
-        records: &dyn Tables,
-        names: &[Name],
-        scope: Scope<'_>,
-        reading: &'a ClockReading,
-    ) -> Result<Self, StoreError> {
-        let meta = settle_boot(records, reading)?;
+    /// Builds the group from its rows. Leases and waiters of other boots are dropped.
+    pub(crate) fn new(stored: StoredGroup, now: &'a ClockReading) -> Result<Self, StoreError> {
+        let meta = count_boot(&stored.meta, now)?;
+        let leases = stored.leases.iter();
         let mut group = Self {
-            state: CoordinationState::default(),
-            reading,
-            before: CoordinationRecord { arrivals: meta.arrivals, ..CoordinationRecord::default() },
+            state: CoordinationState::restore(record(&stored, &meta)),
+            now,
             meta,
-            owners: BTreeMap::new(),
-            waiting: BTreeMap::new(),
-            vouched: Vec::new(),
+            owners: leases.map(|s| ((s.name.clone(), s.lease.token), s.owner.clone())).collect(),
+            contacts: stored.waiters.iter().map(contact).collect(),
             gone: BTreeMap::new(),
             claimant: Claimant::default(),
+            before: stored,
         };
-        group.before.floor = Token(group.meta.epoch << EPOCH_BIT);
-        let names = match scope {
-            Scope::Line => group.load_line(records, names)?,
-            Scope::Own(holder) => {
-                records.waiter(holder)?.into_iter().for_each(|stored| group.load_waiter(stored));
-                names.iter().cloned().collect()
-            }
-        };
-        for name in names {
-            group.load_name(records, name)?;
-        }
-        group.state = CoordinationState::restore(group.before.clone());
         group.drop_other_boots();
-        for (name, token) in &group.vouched {
-            group.state.vouch(name, *token, reading.at);
+        for stored in group.before.leases.iter().filter(|stored| stored.is_vouched_for(now.at)) {
+            group.state.vouch(&stored.name, stored.lease.token, now.at);
         }
         Ok(group)
     }
 
-    /// The places in line, and all names that hang together through them.
-    fn load_line(
-        &mut self,
-        records: &dyn Tables,
-        names: &[Name],
-    ) -> Result<BTreeSet<Name>, StoreError> {
-        let mut seen = BTreeSet::new();
-        let mut open = names.to_vec();
-        while let Some(name) = open.pop() {
-            if !seen.insert(name.clone()) {
-                continue;
-            }
-            for stored in records.waiters(Some(&name))? {
-                if !self.waiting.contains_key(&stored.waiter.holder) {
-                    open.extend(stored.waiter.needs.iter().map(|need| need.name.clone()));
-                    self.load_waiter(stored);
-                }
-            }
-        }
-        Ok(seen)
+    pub(crate) fn now(&self) -> &'a ClockReading {
+        self.now
     }
 
-    fn load_waiter(&mut self, stored: StoredWaiter) {
-        let StoredWaiter { waiter, boot, process, wakeup, since_ms } = stored;
-        self.waiting.insert(waiter.holder.clone(), Waiting { boot, process, wakeup, since_ms });
-        self.before.tickets.push(waiter);
+    /// Sets the processes behind the leases and the place in the queue that this decision adds.
+    pub(crate) fn set_claimant(&mut self, claimant: Claimant) {
+        self.claimant = claimant;
     }
 
-    fn load_name(&mut self, records: &dyn Tables, name: Name) -> Result<(), StoreError> {
-        let Some(StoredName { capacity, token, stats }) = records.name(&name)? else {
-            return Ok(());
-        };
-        let mut leases = Vec::new();
-        for stored in records.leases(Some(&name))? {
-            if stored.is_vouched_for(self.reading.at) {
-                self.vouched.push((name.clone(), stored.lease.token));
-            }
-            let StoredLease { lease, owner, .. } = stored;
-            self.owners.insert((name.clone(), lease.token), owner);
-            leases.push(lease);
-        }
-        self.before.names.insert(name, NameRecord { capacity, token, leases, stats });
-        Ok(())
-    }
-
-    /// Nothing survives a boot.
+    /// Ends the leases and waits of other boots: no process survives a boot.
     fn drop_other_boots(&mut self) {
-        let boot = &self.reading.boot;
+        let boot = &self.now.boot;
         for ((name, token), _) in self.owners.iter().filter(|(_, owner)| owner.boot != *boot) {
             self.state.abandon(name, *token);
             self.state.bury(name, *token);
         }
-        for (holder, _) in self.waiting.iter().filter(|(_, waiting)| waiting.boot != *boot) {
-            self.state.leave(holder, self.reading.at);
+        for (holder, _) in self.contacts.iter().filter(|(_, contact)| contact.boot != *boot) {
+            self.state.leave(holder, self.now.at);
         }
     }
 
-    /// Looks for those who stood in the way and are gone. Whether there were any.
-    pub(crate) fn clear_the_dead(&mut self, refusals: &[NameRefusal]) -> bool {
+    /// Removes the holders and waiters among `refusals` whose processes have ended. Returns whether
+    /// there were any.
+    pub(crate) fn remove_dead(&mut self, refusals: &[NameRefusal]) -> bool {
         let mut found = false;
         for refusal in refusals {
             let held: Vec<_> = self.state.leases(&refusal.name).cloned().collect();
             for lease in held.iter().filter(|lease| refusal.holders.contains(&lease.holder)) {
-                found |= self.clear_holder(&refusal.name, lease);
+                found |= self.remove_dead_holder(&refusal.name, lease);
             }
             for holder in &refusal.ahead {
-                found |= self.clear_waiter(holder);
+                found |= self.remove_dead_waiter(holder);
             }
         }
         found
     }
 
-    /// Abandons a lease whose process is gone, and buries a stale one that nothing is left of as
-    /// far as can be seen from here. Whether that changed anything.
-    fn clear_holder(&mut self, name: &Name, lease: &Lease) -> bool {
+    /// Ends a lease whose process has ended, unless processes may be left that work under it. A stale
+    /// lease whose processes cannot be seen from here is given up. Returns whether that changed anything.
+    fn remove_dead_holder(&mut self, name: &Name, lease: &Lease) -> bool {
         let Some(owner) = self.owners.get(&(name.clone(), lease.token)) else { return false };
         let (process, has_tree) = (owner.process.clone(), owner.tree.is_some());
         let gone = self.is_gone(process.as_ref());
-        let stale = gone || lease.is_stale(self.reading.at);
+        let stale = gone || lease.is_stale(self.now.at);
         let unseen = !has_tree || !process.as_ref().is_some_and(Process::is_visible);
         if gone {
             self.state.abandon(name, lease.token);
@@ -205,15 +147,15 @@ impl<'a> LeaseGroup<'a> {
         if stale && unseen {
             self.state.bury(name, lease.token);
         }
-        stale && unseen && !lease.is_reclaimable(self.reading.at)
+        stale && unseen && !lease.is_reclaimable(self.now.at)
     }
 
-    fn clear_waiter(&mut self, holder: &HolderId) -> bool {
-        let waiting = self.waiting.get(holder);
-        let process = waiting.and_then(|waiting| waiting.process.clone());
+    fn remove_dead_waiter(&mut self, holder: &HolderId) -> bool {
+        let contact = self.contacts.get(holder);
+        let process = contact.and_then(|contact| contact.process.clone());
         let gone = self.is_gone(process.as_ref());
         if gone {
-            self.state.leave(holder, self.reading.at);
+            self.state.leave(holder, self.now.at);
         }
         gone
     }
@@ -228,143 +170,86 @@ impl<'a> LeaseGroup<'a> {
         gone
     }
 
-    /// The stale holds among those who stood in the way that somebody has to clear up after.
+    /// Returns the stale leases among `refusals` whose processes have to be ended first.
     pub(crate) fn leftovers(&self, refusals: &[NameRefusal]) -> Vec<Leftover> {
-        let mut leftovers = Vec::new();
-        for NameRefusal { name, holders, .. } in refusals {
-            let leases = self.state.leases(name).filter(|lease| holders.contains(&lease.holder));
-            for lease in leases.filter(|lease| lease.is_stale(self.reading.at)) {
-                let Some(owner) = self.owners.get(&(name.clone(), lease.token)) else { continue };
-                if let Some(tree) = owner.tree.clone() {
-                    let (name, holder, token) = (name.clone(), lease.holder.clone(), lease.token);
-                    let (uid, left) = (owner.uid, lease.time_left(self.reading.at));
-                    leftovers.push(Leftover { name, token, holder, tree, uid, left });
-                }
-            }
-        }
-        leftovers
+        let stale = self.refusing(refusals).filter(|(_, lease)| lease.is_stale(self.now.at));
+        let leftover = |(name, lease): (&Name, &Lease)| {
+            let owner = self.owners.get(&(name.clone(), lease.token))?;
+            let (name, holder, token) = (name.clone(), lease.holder.clone(), lease.token);
+            let (tree, uid, left) = (owner.tree.clone()?, owner.uid, lease.time_left(self.now.at));
+            Some(Leftover { name, token, holder, tree, uid, left })
+        };
+        stale.filter_map(leftover).collect()
     }
 
-    /// The processes whose end would make room.
+    /// Returns the processes that hold what was refused.
     pub(crate) fn blockers(&self, refusals: &[NameRefusal]) -> Vec<Process> {
-        let mut processes = Vec::new();
-        for NameRefusal { name, holders, .. } in refusals {
-            for lease in self.state.leases(name).filter(|l| holders.contains(&l.holder)) {
-                let owner = self.owners.get(&(name.clone(), lease.token));
-                processes.extend(owner.and_then(|owner| owner.process.clone()));
-            }
-        }
-        processes
+        let owners = self.refusing(refusals);
+        let owners = owners.filter_map(|(name, l)| self.owners.get(&(name.clone(), l.token)));
+        owners.filter_map(|owner| owner.process.clone()).collect()
     }
 
-    /// The wakeups of those whose turn has come; those who are gone lose their turn. Theirs are rung as
-    /// well, since whoever rings a wakeup that nobody hears takes it down.
+    /// Returns the leases of the holders that refused a claim.
+    fn refusing<'b>(
+        &'b self,
+        refusals: &'b [NameRefusal],
+    ) -> impl Iterator<Item = (&'b Name, &'b Lease)> {
+        refusals.iter().flat_map(move |NameRefusal { name, holders, .. }| {
+            let leases = self.state.leases(name).filter(|lease| holders.contains(&lease.holder));
+            leases.map(move |lease| (name, lease))
+        })
+    }
+
+    /// Returns the wake-ups of the waiters whose turn has come. A waiter whose process has ended loses
+    /// its turn; its wake-up is returned as well, because notifying an abandoned one removes it.
     pub(crate) fn wakeups(&mut self) -> Vec<String> {
         let mut wakeups = Vec::new();
         loop {
-            let rung = self.state.take_rings();
-            if rung.is_empty() {
+            let called = self.state.take_rings();
+            if called.is_empty() {
                 return wakeups;
             }
-            for holder in &rung {
-                self.clear_waiter(holder);
-                wakeups.extend(self.waiting.get(holder).and_then(|waiting| waiting.wakeup.clone()));
+            for holder in &called {
+                self.remove_dead_waiter(holder);
+                wakeups.extend(self.contacts.get(holder).and_then(|c| c.wakeup.clone()));
             }
         }
     }
-
-    /// Writes what has changed.
-    pub(crate) fn save(&self, records: &dyn Tables) -> Result<(), StoreError> {
-        let after = self.state.export();
-        for (name, record) in &after.names {
-            let before = self.before.names.get(name);
-            if before != Some(record) {
-                self.save_name(records, name, before, record)?;
-            }
-        }
-        self.save_line(records, &after)?;
-        if after.arrivals != self.before.arrivals {
-            records.put_meta(&Meta { arrivals: after.arrivals, ..self.meta.clone() })?;
-        }
-        Ok(())
-    }
-
-    fn save_name(
-        &self,
-        records: &dyn Tables,
-        name: &Name,
-        before: Option<&NameRecord>,
-        after: &NameRecord,
-    ) -> Result<(), StoreError> {
-        if before.map(StoredName::from) != Some(StoredName::from(after)) {
-            records.put_name(name, &StoredName::from(after))?;
-        }
-        let before = before.map(|record| record.leases.as_slice()).unwrap_or_default();
-        let kept = |holder: &HolderId| after.leases.iter().any(|lease| lease.holder == *holder);
-        for lease in before.iter().filter(|lease| !kept(&lease.holder)) {
-            records.delete_lease(name, &lease.holder)?;
-        }
-        for lease in after.leases.iter().filter(|lease| !before.contains(lease)) {
-            let owner = self.owners.get(&(name.clone(), lease.token)).cloned();
-            let owner = owner.unwrap_or_else(|| self.new_owner());
-            records.put_lease(&StoredLease { name: name.clone(), lease: lease.clone(), owner })?;
-        }
-        Ok(())
-    }
-
-    fn save_line(
-        &self,
-        records: &dyn Tables,
-        after: &CoordinationRecord,
-    ) -> Result<(), StoreError> {
-        let kept: BTreeSet<_> = after.tickets.iter().map(|waiter| &waiter.holder).collect();
-        let before: BTreeMap<_, _> = self.before.tickets.iter().map(|t| (&t.holder, t)).collect();
-        for holder in before.keys().filter(|holder| !kept.contains(*holder)) {
-            records.delete_waiter(holder)?;
-        }
-        for waiter in after.tickets.iter().filter(|t| before.get(&t.holder) != Some(t)) {
-            let waiting = self.waiting.get(&waiter.holder).cloned();
-            let Waiting { boot, process, wakeup, since_ms } =
-                waiting.unwrap_or_else(|| self.new_waiting());
-            let waiter = waiter.clone();
-            records.put_waiter(&StoredWaiter { waiter, boot, process, wakeup, since_ms })?;
-        }
-        Ok(())
-    }
-
-    fn new_owner(&self) -> Owner {
-        let Claimant { process, tree, .. } = self.claimant.clone();
-        let ClockReading { boot, wall_ms, .. } = self.reading.clone();
-        let uid = Some(geteuid().as_raw());
-        Owner { boot, process, tree, uid, since_ms: wall_ms }
-    }
-
-    fn new_waiting(&self) -> Waiting {
-        let Claimant { waiter, wakeup, .. } = self.claimant.clone();
-        let ClockReading { boot, wall_ms, .. } = self.reading.clone();
-        Waiting { boot, process: waiter, wakeup, since_ms: wall_ms }
-    }
 }
 
-impl From<&NameRecord> for StoredName {
-    fn from(record: &NameRecord) -> Self {
-        let NameRecord { capacity, token, stats, .. } = *record;
-        Self { capacity, token, stats }
+/// Returns the record from which core restores its state.
+fn record(stored: &StoredGroup, meta: &Meta) -> CoordinationRecord {
+    let mut record = CoordinationRecord {
+        arrivals: meta.arrivals,
+        floor: Token(meta.boots << BOOT_BIT),
+        ..CoordinationRecord::default()
+    };
+    record.tickets = stored.waiters.iter().map(|stored| stored.waiter.clone()).collect();
+    for (name, StoredName { capacity, token, stats }) in &stored.names {
+        let (capacity, token, stats) = (*capacity, *token, *stats);
+        let leases = stored.leases.iter().filter(|stored| stored.name == *name);
+        let leases = leases.map(|stored| stored.lease.clone()).collect();
+        record.names.insert(name.clone(), NameRecord { capacity, token, leases, stats });
     }
+    record
 }
 
-/// Counts a boot that the store has not seen yet, so that tokens of this boot are above all of the
-/// last one, also above those that were lost with it.
-fn settle_boot(records: &dyn Tables, reading: &ClockReading) -> Result<Meta, StoreError> {
-    let mut meta = records.meta()?;
-    if meta.boot != reading.boot {
-        // The boot during which the store was made is its first, and number 0.
-        meta.epoch += u64::from(!meta.boot.is_empty());
-        meta.boot.clone_from(&reading.boot);
-        if meta.epoch >= EPOCHS {
-            return Err(StoreError::TooManyBoots);
-        }
-        records.put_meta(&meta)?;
+fn contact(stored: &StoredWaiter) -> (HolderId, Contact) {
+    let StoredWaiter { waiter: Ticket { holder, .. }, boot, process, wakeup, since_ms } =
+        stored.clone();
+    (holder, Contact { boot, process, wakeup, since_ms })
+}
+
+/// Counts a boot that the store has not seen yet, so that the tokens of this boot are larger than all
+/// of the last one, including those that a loss of power has undone.
+fn count_boot(stored: &Meta, now: &ClockReading) -> Result<Meta, StoreError> {
+    if stored.boot == now.boot {
+        return Ok(stored.clone());
     }
-    Ok(meta)
+    // The boot during which the store was created is number 0.
+    let boots = stored.boots + u64::from(!stored.boot.is_empty());
+    if boots >= MAX_BOOTS {
+        return Err(StoreError::TooManyBoots);
+    }
+    Ok(Meta { boot: now.boot.clone(), boots, arrivals: stored.arrivals })
 }

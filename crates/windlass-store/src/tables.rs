@@ -1,226 +1,208 @@
-//! What a backend keeps, record by record, within one transaction.
+//! The tables of a backend, as one transaction reads and writes them.
 //!
-//! A backend decides nothing: it finds and puts records. Everything that is decided over them is
-//! decided above, once for all backends.
+//! A backend decides nothing: it finds rows, and stores the changes that the code above has computed,
+//! once for all backends. Leases are saved by whole groups, so a backend over a network can do it in
+//! one round trip.
 
-use windlass_core::{CoordinationStats, HolderId, Lease, Name, Ticket, Timestamp, Token};
+use std::collections::{BTreeMap, BTreeSet};
+
+use windlass_core::{Fact, HolderId, Name, Token, WorkId};
 
 use crate::error::StoreError;
-use crate::process::{Liveness, Process, has_ended};
-use crate::run::RunTables;
+use crate::lease::{StoredLease, StoredName, StoredWaiter};
+use crate::run::{RunEnd, RunListing, RunRecord};
+use crate::step::{AttemptRecord, GuardWait};
+use crate::transaction::{Event, Request};
 
-/// What the store knows about itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Everything that a backend stores.
+pub trait Tables: LeaseTables + EventTable + RequestTable + RunTables + StepTables {}
+
+impl<T: LeaseTables + EventTable + RequestTable + RunTables + StepTables> Tables for T {}
+
+/// Counters of the store as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
-    /// The boot during which it was last used.
+    /// The boot during which the store was last used; empty for a new store.
     pub boot: String,
-    /// How many boots it has seen before that one.
-    pub epoch: u64,
-    /// How many have come to the line so far.
+    /// How many boots the store was used in before that one.
+    pub boots: u64,
+    /// How many waiters have joined a queue so far.
     pub arrivals: u64,
 }
 
-/// What stays of a name also while nobody holds it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StoredName {
-    /// The slots of a semaphore; none for a lock.
-    pub capacity: Option<u32>,
-    /// The largest token so far.
-    pub token: Token,
-    /// What has happened to it.
-    pub stats: CoordinationStats,
+/// How much of the queues to load.
+#[derive(Clone, Copy, Debug)]
+pub enum Scope<'a> {
+    /// All waiters that are connected to the names, through other waiters and their names.
+    Group,
+    /// Only this holder's own place: enough to see that the present holders refuse it.
+    Own(&'a HolderId),
 }
 
-/// Who stands behind a lease.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
-    /// The boot during which it began.
-    pub boot: String,
-    /// The process without which it is void.
-    pub process: Option<Process>,
-    /// What acts in its name, besides that process.
-    pub tree: Option<ProcessTree>,
-    /// The user who asked for it, where that is known.
-    pub uid: Option<u32>,
-    /// When it began, in milliseconds since 1970, for display.
-    pub since_ms: i64,
+/// Names that are connected through waiters, with everything that bears on a decision about them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoredGroup {
+    /// The store's counters.
+    pub meta: Meta,
+    /// The names that the store knows.
+    pub names: BTreeMap<Name, StoredName>,
+    /// The leases on them.
+    pub leases: Vec<StoredLease>,
+    /// The waiters for them.
+    pub waiters: Vec<StoredWaiter>,
 }
 
-impl Owner {
-    /// Whether it is certain that nobody stands behind the lease any more.
-    #[must_use]
-    pub fn is_gone(&self) -> bool {
-        has_ended(&self.boot, self.process.as_ref())
-    }
+/// The rows of a group that a decision has changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupChanges {
+    /// The store's counters, if they changed.
+    pub meta: Option<Meta>,
+    /// Names to insert or replace.
+    pub names: Vec<(Name, StoredName)>,
+    /// Leases to delete. The backend deletes before it inserts.
+    pub ended_leases: Vec<(Name, HolderId)>,
+    /// Leases to insert, or to put in the place of the same holder's on the same name.
+    pub leases: Vec<StoredLease>,
+    /// Waiters to delete.
+    pub left_waiters: Vec<HolderId>,
+    /// Waiters to insert, or to put in the place of the same holder's.
+    pub waiters: Vec<StoredWaiter>,
 }
 
-/// The processes that act in the name of a lease, as far as others can find them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProcessTree {
-    /// A word that each of them carries in an environment variable: `VARIABLE=word`.
-    pub mark: String,
-    /// The process group in which they began.
-    pub group: Option<ProcessGroup>,
-}
-
-/// A process group, with what tells it from a later one of the same number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProcessGroup {
-    /// Its leader's pid, which is its number.
-    pub leader: u32,
-    /// When its leader started, in the kernel's clock ticks since boot.
-    pub started: u64,
-    /// Its session.
-    pub session: u32,
-}
-
-/// A hold on a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredLease {
-    /// The name.
-    pub name: Name,
-    /// The hold.
-    pub lease: Lease,
-    /// Who stands behind it.
-    pub owner: Owner,
-}
-
-/// What has become of a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HoldState {
-    /// Its holder has it.
-    Held,
-    /// Its holder has not been heard of for too long, or has had it for longer than it may.
-    Stale,
-    /// It is certain that its holder is gone.
-    Gone,
-}
-
-impl StoredLease {
-    /// Returns what has become of the hold by `now`, a time since this boot.
-    #[must_use]
-    pub fn state(&self, now: Timestamp) -> HoldState {
-        if self.owner.is_gone() {
-            HoldState::Gone
-        } else if self.lease.is_stale(now) && !self.is_vouched_for(now) {
-            HoldState::Stale
-        } else {
-            HoldState::Held
-        }
-    }
-
-    /// Returns whether a process that is seen alive stands in for the heartbeats that are missing. It
-    /// does where a process was named for a hold and nothing else acts for it. A run, or a command under
-    /// a lock, beats for itself: if that stops, it hangs.
-    pub(crate) fn is_vouched_for(&self, now: Timestamp) -> bool {
-        let named = self.owner.tree.is_none() && !matches!(self.name, Name::Run(_));
-        named
-            && self.lease.is_only_silent(now)
-            && self
-                .owner
-                .process
-                .as_ref()
-                .is_some_and(|process| process.liveness() == Liveness::Alive)
-    }
-}
-
-/// A place in line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredWaiter {
-    /// The place.
-    pub waiter: Ticket,
-    /// The boot during which it began.
-    pub boot: String,
-    /// The process without which it is void.
-    pub process: Option<Process>,
-    /// Which wakeup to ring when its turn comes.
-    pub wakeup: Option<String>,
-    /// When it began, in milliseconds since 1970, for display.
-    pub since_ms: i64,
-}
-
-impl StoredWaiter {
-    /// Whether it is certain that nobody waits there any more.
-    #[must_use]
-    pub fn is_gone(&self) -> bool {
-        has_ended(&self.boot, self.process.as_ref())
-    }
-}
-
-/// Something that was emitted. Numbers grow in the order of commits, without gaps.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// Its number, from 1.
-    pub number: u64,
-    /// What it is called.
-    pub name: String,
-    /// When, in milliseconds since 1970, for display.
-    pub at_ms: i64,
-}
-
-/// Something that a running coordinator or a waiting guard is asked to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// Its number, from 1; larger ones were asked later.
-    pub number: u64,
-    /// Who is asked: a run's id, or whatever else the two sides agree on.
-    pub target: String,
-    /// What is asked.
-    pub text: String,
-}
-
-/// What a backend must be able to do within one transaction.
-pub trait Tables: RunTables {
-    /// What the store knows about itself.
+/// Names, leases and waiters.
+pub trait LeaseTables {
+    /// Returns the store's counters.
     fn meta(&self) -> Result<Meta, StoreError>;
-    /// Puts that.
-    fn put_meta(&self, meta: &Meta) -> Result<(), StoreError>;
 
-    /// What is known of a name.
+    /// Returns a name, if the store knows it.
     fn name(&self, name: &Name) -> Result<Option<StoredName>, StoreError>;
-    /// Puts what is known of a name.
-    fn put_name(&self, name: &Name, stored: &StoredName) -> Result<(), StoreError>;
 
-    /// The holds on one name, or on all.
+    /// Returns the leases on one name, or on all.
     fn leases(&self, name: Option<&Name>) -> Result<Vec<StoredLease>, StoreError>;
-    /// Whether a name is held under this token. Asked at every commit of a run, so a backend may have a
-    /// shorter way than to look at the holds.
+
+    /// Returns whether `name` is held under `token`. Each commit of a run asks this, so a backend may
+    /// answer it without loading leases.
     fn is_held_as(&self, name: &Name, token: Token) -> Result<bool, StoreError> {
         Ok(self.leases(Some(name))?.iter().any(|stored| stored.lease.token == token))
     }
-    /// Puts a hold in the place of the same holder's on the same name.
-    fn put_lease(&self, lease: &StoredLease) -> Result<(), StoreError>;
-    /// Takes a hold away.
-    fn delete_lease(&self, name: &Name, holder: &HolderId) -> Result<(), StoreError>;
 
-    /// The places in line for one name, or all.
+    /// Returns the waiters for one name, or for all, in no particular order.
     fn waiters(&self, name: Option<&Name>) -> Result<Vec<StoredWaiter>, StoreError>;
-    /// The place in line of a holder.
+
+    /// Returns the place of a holder in the queue, if it waits.
     fn waiter(&self, holder: &HolderId) -> Result<Option<StoredWaiter>, StoreError>;
-    /// How many stand in line for a name before one with this priority and arrival.
+
+    /// Returns how many waiters for `name` come before one with this priority and arrival number.
     fn ahead(&self, name: &Name, priority: i64, arrival: u64) -> Result<usize, StoreError>;
-    /// The names that a holder waits for.
-    fn waits_for(&self, holder: &HolderId) -> Result<Vec<Name>, StoreError>;
-    /// Puts a place in line in that of the same holder's.
-    fn put_waiter(&self, waiter: &StoredWaiter) -> Result<(), StoreError>;
-    /// Takes a place in line away.
-    fn delete_waiter(&self, holder: &HolderId) -> Result<(), StoreError>;
 
-    /// Adds an event and returns its number.
+    /// Loads the names and whatever is connected to them within `scope`.
+    fn load_group(&self, names: &[Name], scope: Scope<'_>) -> Result<StoredGroup, StoreError> {
+        let mut group = StoredGroup { meta: self.meta()?, ..StoredGroup::default() };
+        let names = match scope {
+            Scope::Group => connected(self, names, &mut group.waiters)?,
+            Scope::Own(holder) => {
+                group.waiters.extend(self.waiter(holder)?);
+                names.iter().cloned().collect()
+            }
+        };
+        for name in names {
+            if let Some(stored) = self.name(&name)? {
+                group.leases.extend(self.leases(Some(&name))?);
+                group.names.insert(name, stored);
+            }
+        }
+        Ok(group)
+    }
+
+    /// Stores what has changed in a group.
+    fn save_group(&self, changes: &GroupChanges) -> Result<(), StoreError>;
+}
+
+/// Returns the names connected to `names`, and collects the waiters that connect them.
+fn connected(
+    tables: &(impl LeaseTables + ?Sized),
+    names: &[Name],
+    waiters: &mut Vec<StoredWaiter>,
+) -> Result<BTreeSet<Name>, StoreError> {
+    let (mut seen, mut known) = (BTreeSet::new(), BTreeSet::new());
+    let mut open = names.to_vec();
+    while let Some(name) = open.pop() {
+        if !seen.insert(name.clone()) {
+            continue;
+        }
+        for stored in tables.waiters(Some(&name))? {
+            if known.insert(stored.waiter.holder.clone()) {
+                open.extend(stored.waiter.needs.iter().map(|need| need.name.clone()));
+                waiters.push(stored);
+            }
+        }
+    }
+    Ok(seen)
+}
+
+/// Events, numbered in the order of their commits.
+pub trait EventTable {
+    /// Appends an event and returns its number.
     fn append_event(&self, name: &str, at_ms: i64) -> Result<u64, StoreError>;
-    /// Up to `limit` events with numbers above `after`, in order.
+    /// Returns up to `limit` events with numbers above `after`, in order.
     fn events(&self, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
-    /// The number of the latest event; 0 if there is none.
+    /// Returns the number of the latest event; 0 if there was none.
     fn last_event(&self) -> Result<u64, StoreError>;
-
-    /// Takes the events away that are older than this, and says how many. Numbers are not used again.
+    /// Deletes the events from before `before_ms` and returns how many. Numbers are never reused.
     fn delete_events(&self, before_ms: i64) -> Result<usize, StoreError>;
+}
 
-    /// Adds a request and returns its number.
-    fn put_request(&self, target: &str, text: &str, at_ms: i64) -> Result<u64, StoreError>;
-    /// The requests to a target that nobody has taken yet, in order.
+/// Requests to coordinators and waiting guards.
+pub trait RequestTable {
+    /// Appends a request and returns its number.
+    fn append_request(&self, target: &str, text: &str, at_ms: i64) -> Result<u64, StoreError>;
+    /// Returns the requests to a target, in order.
     fn requests(&self, target: &str) -> Result<Vec<Request>, StoreError>;
-    /// Takes a request away. Whether it was there.
+    /// Deletes a request and returns whether it was there.
     fn take_request(&self, number: u64) -> Result<bool, StoreError>;
+}
+
+/// Runs and their journals.
+pub trait RunTables {
+    /// Returns an id that no run has.
+    fn new_run_id(&self) -> Result<String, StoreError>;
+    /// Inserts a run.
+    fn insert_run(&self, run: &RunRecord, at_ms: i64) -> Result<(), StoreError>;
+    /// Returns up to two runs whose ids begin with `prefix`.
+    fn runs(&self, prefix: &str) -> Result<Vec<RunRecord>, StoreError>;
+    /// Returns up to `limit` runs, the newest first; of one workflow, or of all.
+    fn latest_runs(
+        &self,
+        workflow: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<RunListing>, StoreError>;
+    /// Returns the end of a run; none while it has not ended.
+    fn run_end(&self, run: &str) -> Result<Option<RunEnd>, StoreError>;
+    /// Returns the listing of one run, if there is such a run.
+    fn listing(&self, run: &str) -> Result<Option<RunListing>, StoreError>;
+    /// Returns the runs that have not ended, the newest first.
+    fn open_runs(&self) -> Result<Vec<RunListing>, StoreError>;
+    /// Sets the end of a run, or clears it.
+    fn set_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError>;
+    /// Deletes a run with its journal, its attempts and its leases.
+    fn delete_run(&self, run: &str) -> Result<(), StoreError>;
+
+    /// Appends to the journal of a run.
+    fn append_facts(&self, run: &str, epoch: Token, facts: &[Fact]) -> Result<(), StoreError>;
+    /// Returns the journal of a run, in order.
+    fn facts(&self, run: &str) -> Result<Vec<Fact>, StoreError>;
+}
+
+/// What is recorded of the steps of runs.
+pub trait StepTables {
+    /// Inserts or replaces the record of an attempt.
+    fn put_attempt(&self, run: &str, attempt: &AttemptRecord) -> Result<(), StoreError>;
+    /// Returns the attempts of a run, by step and attempt.
+    fn attempts(&self, run: &str) -> Result<Vec<AttemptRecord>, StoreError>;
+    /// Inserts or replaces the guard that a step waits for.
+    fn put_guard_wait(&self, run: &str, wait: &GuardWait) -> Result<(), StoreError>;
+    /// Deletes the guard that a step waits for.
+    fn delete_guard_wait(&self, run: &str, work: WorkId) -> Result<(), StoreError>;
+    /// Returns the guards that the steps of a run wait for.
+    fn guard_waits(&self, run: &str) -> Result<Vec<GuardWait>, StoreError>;
 }

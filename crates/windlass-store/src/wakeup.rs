@@ -1,29 +1,34 @@
-//! Doorbells between processes: a file descriptor that becomes readable when somebody rings.
+//! Wake-ups between processes: a file descriptor that becomes readable when another process notifies it.
 //!
-//! A wakeup on disk is a fifo. Whoever rings one that nobody listens to any more finds that out from
-//! the kernel, and removes it; so what killed processes leave behind is cleared up by the next who
-//! passes. A ring says only "look again"; it carries nothing, and may come for nothing.
+//! On disk, a wake-up is a FIFO. A process that notifies one without a reader learns that from the
+//! kernel and removes it, so the next notification cleans up after killed processes. A wake-up carries
+//! no data and may be spurious: the reader looks at the store again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use rustix::io::Errno;
 
 use crate::access::Access;
 use crate::error::StoreError;
+use crate::layout;
 
-/// What a wakeup is rung for.
+/// How long a FIFO without a reader may be about to get one.
+const SETUP_TIME: Duration = Duration::from_secs(10);
+
+/// What a wake-up is for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
-    /// A place in line has come up.
+    /// A waiter has reached the head of its queue.
     Turn,
     /// An event was emitted.
     Events,
-    /// A request was made.
+    /// A request was sent.
     Requests,
 }
 
@@ -37,7 +42,15 @@ impl Topic {
     }
 }
 
-/// A wakeup that hangs until it is dropped.
+/// A notification that is due after a commit.
+pub(crate) enum Notice {
+    /// To the wake-up of this name.
+    One(Topic, String),
+    /// To every wake-up of a topic.
+    All(Topic),
+}
+
+/// A wake-up, registered until it is dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct Wakeup {
@@ -51,13 +64,14 @@ impl Wakeup {
         Self { name, reader: File::from(reader), path: None }
     }
 
-    /// By which others ring it.
+    /// Returns the name by which other processes notify it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Forgets that it was rung. Whatever happened before is seen by whoever looks after this.
+    /// Drains pending notifications. A read of the store after this sees whatever was committed before
+    /// they were sent.
     pub fn drain(&self) {
         let mut sink = [0; 512];
         while (&self.reader).read(&mut sink).is_ok_and(|read| read == sink.len()) {}
@@ -73,13 +87,13 @@ impl AsFd for Wakeup {
 impl Drop for Wakeup {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // Somebody may have taken it for an abandoned one.
+            // Another process may have removed it already.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// The wakeups of a store on disk.
+/// The wake-ups of a store on disk.
 #[derive(Clone, Debug)]
 pub(crate) struct WakeupDir {
     dir: PathBuf,
@@ -87,7 +101,7 @@ pub(crate) struct WakeupDir {
 
 impl WakeupDir {
     pub(crate) fn new(store: &Path) -> Self {
-        Self { dir: store.join("bells") }
+        Self { dir: store.join(layout::WAKEUPS) }
     }
 
     pub(crate) fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {
@@ -98,11 +112,11 @@ impl WakeupDir {
         Access::create_dir(&dir).map_err(at)?;
         let mode = Mode::RUSR | Mode::WUSR;
         mknodat(CWD, &path, FileType::Fifo, mode, 0).map_err(|error| at(error.into()))?;
-        // Open for both, it is readable only when rung, also while nobody has it open to write.
+        // A FIFO without a writer is always readable, so this process is a writer, too.
         let mut options = OpenOptions::new();
-        options.read(true).write(true).custom_flags(nonblocking() | no_link());
+        options.read(true).write(true).custom_flags(nonblocking() | no_follow());
         let reader = match options.open(&path) {
-            // The umask took everything.
+            // The umask removed the owner's permissions.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(at)?;
                 options.open(&path)
@@ -114,53 +128,54 @@ impl WakeupDir {
         Ok(Wakeup { name, reader, path: Some(path) })
     }
 
+    /// Notifies one wake-up. Its name was published after its reader had opened it, so without a reader
+    /// it is abandoned.
     pub(crate) fn notify(&self, topic: &Topic, name: &str) {
-        // Whoever knows its name knows it from its owner, who listens before it tells.
         notify_fifo(&self.dir.join(topic.directory()).join(name), |_| false);
     }
 
+    /// Notifies all wake-ups of a topic, except those that may still be being set up.
     pub(crate) fn notify_all(&self, topic: &Topic) {
-        let Ok(wakeups) = fs::read_dir(self.dir.join(topic.directory())) else { return };
-        // One that was made a reading ago may not be listened to yet.
-        wakeups.filter_map(Result::ok).for_each(|wakeup| notify_fifo(&wakeup.path(), is_young));
+        let Ok(fifos) = fs::read_dir(self.dir.join(topic.directory())) else { return };
+        fifos.filter_map(Result::ok).for_each(|fifo| notify_fifo(&fifo.path(), is_new));
     }
 }
 
-/// Rings the wakeup at `path`, or takes it down if nobody listens, unless `spared`.
-fn notify_fifo(path: &Path, spared: impl Fn(&Path) -> bool) {
+/// Writes to the FIFO at `path`, or removes it if it has no reader and `keep` does not object.
+fn notify_fifo(path: &Path, keep: impl Fn(&Path) -> bool) {
     let mut options = OpenOptions::new();
     let opened = options.write(true).custom_flags(nonblocking()).open(path);
     match opened {
-        // A full one has been rung often enough.
-        Ok(mut wakeup) => drop(wakeup.write(&[1])),
-        Err(error) if is_abandoned(&error) && !spared(path) => drop(fs::remove_file(path)),
+        // A full FIFO has notifications pending: a failed write loses nothing.
+        Ok(mut fifo) => drop(fifo.write(&[1])),
+        Err(error) if has_no_reader(&error) && !keep(path) => drop(fs::remove_file(path)),
         Err(_) => {}
     }
 }
 
-fn is_abandoned(error: &io::Error) -> bool {
+fn has_no_reader(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NXIO.raw_os_error())
 }
 
-fn is_young(path: &Path) -> bool {
+fn is_new(path: &Path) -> bool {
     let made = fs::metadata(path).and_then(|metadata| metadata.modified());
-    made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age.as_secs() < 10))
+    made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age < SETUP_TIME))
 }
 
 fn nonblocking() -> i32 {
     OFlags::NONBLOCK.bits().cast_signed()
 }
 
-fn no_link() -> i32 {
+fn no_follow() -> i32 {
     OFlags::NOFOLLOW.bits().cast_signed()
 }
 
-/// A word that nobody else uses.
+/// Returns a random UUID.
 pub(crate) fn unique() -> Result<String, StoreError> {
     let path = "/proc/sys/kernel/random/uuid";
-    let word = fs::read_to_string(path);
-    let word = word.map_err(|source| StoreError::Io { path: path.into(), source })?;
-    Ok(word.trim().to_owned())
+    let uuid = fs::read_to_string(path);
+    let uuid = uuid.map_err(|source| StoreError::Io { path: path.into(), source })?;
+    Ok(uuid.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -175,11 +190,11 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_is_heard_until_it_is_hushed() {
+    fn a_notification_is_pending_until_it_is_drained() {
         let dir = tempfile::tempdir().expect("a directory");
         let wakeups = WakeupDir::new(dir.path());
-        let wakeup = wakeups.register(&Topic::Turn).expect("it hangs");
-        let other = wakeups.register(&Topic::Turn).expect("it hangs");
+        let wakeup = wakeups.register(&Topic::Turn).expect("a wake-up");
+        let other = wakeups.register(&Topic::Turn).expect("a wake-up");
         assert!(!is_notified(&wakeup));
         wakeups.notify(&Topic::Turn, wakeup.name());
         wakeups.notify(&Topic::Turn, wakeup.name());
@@ -193,29 +208,29 @@ mod tests {
     }
 
     #[test]
-    fn an_abandoned_bell_is_removed_by_whoever_rings_it_and_a_full_one_is_no_error() {
+    fn an_abandoned_wakeup_is_removed_when_notified_and_a_full_one_is_no_error() {
         let dir = tempfile::tempdir().expect("a directory");
         let wakeups = WakeupDir::new(dir.path());
-        let wakeup = wakeups.register(&Topic::Turn).expect("it hangs");
+        let wakeup = wakeups.register(&Topic::Turn).expect("a wake-up");
         for _ in 0..100_000 {
             wakeups.notify(&Topic::Turn, wakeup.name());
         }
         let path = wakeup.path.clone().expect("it is on disk");
         drop(wakeup);
-        assert!(!path.exists(), "one that is taken down leaves nothing");
-        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a fifo");
+        assert!(!path.exists(), "a dropped wake-up removes its FIFO");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO");
         wakeups.notify_all(&Topic::Turn);
-        assert!(path.exists(), "somebody may be about to listen to it");
-        let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+        assert!(path.exists(), "a process may be about to open a new one");
+        let long_ago = std::time::SystemTime::now() - SETUP_TIME * 6;
         let file =
             OpenOptions::new().read(true).write(true).custom_flags(nonblocking()).open(&path);
-        file.expect("it opens").set_modified(long_ago).expect("it can be aged");
+        file.expect("it opens").set_modified(long_ago).expect("its time can be set");
         wakeups.notify_all(&Topic::Turn);
         assert!(!path.exists());
-        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a fifo");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO");
         let name = path.file_name().and_then(|name| name.to_str()).expect("a plain name");
         wakeups.notify(&Topic::Turn, name);
-        assert!(!path.exists(), "whose name is known was listened to");
+        assert!(!path.exists(), "one that was published had a reader");
         wakeups.notify(&Topic::Turn, "never/was");
     }
 }

@@ -1,13 +1,15 @@
-//! The slate of a run: what has happened and is not in the store yet.
+//! The write-ahead log of a run: facts that are not in the store yet.
 //!
-//! A commit takes as long as a part of a small process. Whoever leads a run of many small steps jots
-//! down in a file of its own what happens, and has the store take it over a reading later,
-//! many things in one commit. What stands there survives the leader, and, once synced, a loss of
-//! power; whoever leads the run next, or looks at it, reads it after the journal.
+//! A commit of the store takes a good part of the time that a small process takes. So the leader of a
+//! run of many small steps writes what happens to a log of its own first, and the store takes over
+//! many records in one commit, a little later. Records survive the leader, and once synced, a loss of
+//! power. The next leader, and every reader of the run, reads them after the journal.
 //!
-//! Each jotting says how far the journal went before it. So nothing gets into the journal twice,
-//! nothing behind a gap, and nothing of a past that a loss of power has undone; and what is wiped off
+//! Each record carries the position of the journal that it follows. So no fact gets into the journal
+//! twice, behind a gap, or after a journal that a loss of power has cut; and records that the store has
 //! need not be erased.
+
+mod record;
 
 use std::fs::{self, File};
 use std::io;
@@ -16,27 +18,25 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use windlass_core::{Fact, WorkId};
+use windlass_core::Fact;
 
+use self::record::WalRecord;
 use crate::access::Access;
-use crate::encoding::StoredFact;
-use crate::run::{AttemptEnd, AttemptRecord};
+use crate::step::AttemptRecord;
 
-/// How much there is room for; once it is full, the store has to be synced.
+/// The size of the log; once it is full, the store has to take over and sync its records.
 const SIZE: usize = 128 * 1024;
-/// Before each jotting: how long it is, and its checksum.
-const HEADER: usize = 8;
 
-/// How far a journal goes.
+/// The length of a journal, with the time of its last fact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalPosition {
     facts: usize,
-    /// When the last of them was, in nanoseconds: another past has another one in its place.
+    /// The time of the last fact, in nanoseconds. Another journal of the same length has another one.
     last: u64,
 }
 
 impl JournalPosition {
-    /// How far it goes with `facts` behind what was there.
+    /// Returns the position after `facts` are appended.
     #[must_use]
     pub fn with(self, facts: &[Fact]) -> Self {
         let last = facts.last().map_or(self.last, |last| last.at.as_nanos());
@@ -44,90 +44,90 @@ impl JournalPosition {
     }
 }
 
-/// What happened at once, or since.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WalTail {
-    /// What happened to the works of the run.
-    pub facts: Vec<Fact>,
-    /// How attempts went.
-    pub attempts: Vec<AttemptRecord>,
-}
-
-/// The slate of the run that is led here.
+/// The write-ahead log of a run, for its leader.
+///
+/// A log that cannot be written or synced is not used any more; the leader commits to the store instead.
 #[derive(Debug)]
 pub struct Wal {
     path: PathBuf,
-    /// Made with the first jotting.
+    /// Created with the first record.
     file: Option<File>,
-    /// Where the next one goes.
+    /// The offset of the next record.
     at: usize,
-    /// Whether it is as long as it gets: overwriting what is there is sooner on the disk than more.
+    /// Whether the file has its full size: syncing overwritten blocks is faster than syncing new ones.
     filled: bool,
-    /// Whether it has not failed so far.
+    /// Whether every sync so far has succeeded.
     usable: bool,
 }
 
-/// A copy of what stands on a slate.
+/// The contents of a log, read at one time.
 #[derive(Clone, Debug, Default)]
 pub struct WalSnapshot(Vec<u8>);
 
+/// The records of a log that follow a journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WalTail {
+    /// The facts that the journal does not have.
+    pub facts: Vec<Fact>,
+    /// The attempts that were recorded with them.
+    pub attempts: Vec<AttemptRecord>,
+}
+
 impl Wal {
-    /// A clean slate in the file at `path`. What stands there from before has to be in the store.
+    /// Creates an empty log in the file at `path`. The store must have all records of an existing file.
     #[must_use]
     pub fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), file: None, at: 0, filled: false, usable: true }
     }
 
-    /// What stands on the slate at `path`. To be read before the journal: what gets from here to there
-    /// in between is known twice, which does no harm, and not never.
+    /// Reads the log at `path`. To be called before the journal is read: a record that the store takes
+    /// over in between is then seen twice, which is harmless, and not missed.
     pub fn read(path: &Path) -> io::Result<WalSnapshot> {
         match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(WalSnapshot(Vec::new())),
-            text => text.map(WalSnapshot),
+            bytes => bytes.map(WalSnapshot),
         }
     }
 
-    /// Jots down what happened once the journal went that far: at least one fact. It survives this
-    /// process from now on; not if there is no room, or it cannot be written.
+    /// Writes a record of at least one fact, which follows the journal at `after`. Returns whether it
+    /// was written, so that it survives this process; false if there is no room or the write failed.
     pub fn write<'a>(
         &mut self,
         after: JournalPosition,
         facts: &[Fact],
         attempts: impl Iterator<Item = &'a AttemptRecord>,
     ) -> bool {
-        let facts = facts.iter().map(StoredFact::from).collect();
-        let entry =
-            WalRecord { after, facts, attempts: attempts.map(StoredAttempt::from).collect() };
-        let entry = entry.framed();
-        let room = self.usable && SIZE - self.at >= entry.len();
+        let record = WalRecord::new(after, facts, attempts).framed();
+        let room = self.usable && SIZE - self.at >= record.len();
         let written =
-            room && self.file().is_ok_and(|(file, at)| file.write_all_at(&entry, at).is_ok());
+            room && self.file().is_ok_and(|(file, at)| file.write_all_at(&record, at).is_ok());
         if written {
-            self.at += entry.len();
+            self.at += record.len();
         }
         written
     }
 
-    /// What stands here survives a loss of power, once this has returned; not if it cannot be synced,
-    /// which is not tried again. Then the store has to have it.
+    /// Syncs the log. Returns whether all records survive a loss of power now; after a failure it never
+    /// tries again, and the store has to take them over.
     pub fn sync(&mut self) -> bool {
         let synced = self.fill().and_then(|()| self.file.as_ref().map_or(Ok(()), File::sync_data));
         self.usable &= synced.is_ok();
         self.usable
     }
 
-    /// The file, for those who have the disk begin before they sync.
+    /// Returns the file, so that the caller can have the kernel start writing it out before
+    /// [`Wal::sync`].
     #[must_use]
     pub fn file_to_sync(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(File::as_fd)
     }
 
-    /// Everything that stands here is in the store, and synced there: there is room again.
+    /// Starts again at the beginning of the file. The store must have all records, and be synced.
     pub fn clear(&mut self) {
         self.at = 0;
     }
 
-    /// The run is over. Harmless if it is left.
+    /// Removes the file of a run that has ended. One that is left behind does no harm.
     pub fn remove(&mut self) {
         self.file = None;
         let _ = fs::remove_file(&self.path);
@@ -141,8 +141,8 @@ impl Wal {
         Ok((file, self.at as u64))
     }
 
-    /// Makes it as long as it gets, before it is synced for the first time, and the directories as sure
-    /// as it that were made with it: that of the run, that of all runs, and the store's.
+    /// Gives the file its full size before the first sync, and syncs the directories that may have been
+    /// created with it: that of the run, that of all runs, and that of the store.
     fn fill(&mut self) -> io::Result<()> {
         if let Some(file) = self.file.as_ref().filter(|_| !self.filled) {
             file.write_all_at(&vec![0; SIZE - self.at], self.at as u64)?;
@@ -155,120 +155,31 @@ impl Wal {
 }
 
 impl WalSnapshot {
-    /// What comes after `journal`.
+    /// Returns the records that follow `journal`.
     #[must_use]
     pub fn after(&self, journal: &[Fact]) -> WalTail {
-        let mut all = WalTail::default();
+        let mut tail = WalTail::default();
         let stored = JournalPosition::default().with(journal);
         let mut rest = self.0.as_slice();
-        while let Some((entry, behind)) = WalRecord::first_of(rest) {
+        while let Some((record, behind)) = WalRecord::first_of(rest) {
             rest = behind;
-            let reached = stored.with(&all.facts);
-            if entry.after == reached {
-                all.extend(entry);
-            } else if entry.after.facts >= reached.facts {
+            let reached = stored.with(&tail.facts);
+            if record.after == reached {
+                record.append_to(&mut tail);
+            } else if record.after.facts >= reached.facts {
                 break;
             }
-            // Else it is in the journal.
+            // Else the journal has it.
         }
-        all
+        tail
     }
 }
 
 impl WalTail {
-    /// Whether nothing happened.
+    /// Returns whether there are no facts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.facts.is_empty()
-    }
-
-    fn extend(&mut self, entry: WalRecord) {
-        self.facts.extend(entry.facts.into_iter().map_while(StoredFact::fact));
-        self.attempts.extend(entry.attempts.into_iter().filter_map(StoredAttempt::record));
-    }
-}
-
-/// A jotting as it stands there.
-#[derive(Serialize, Deserialize)]
-struct WalRecord {
-    after: JournalPosition,
-    facts: Vec<StoredFact>,
-    attempts: Vec<StoredAttempt>,
-}
-
-impl WalRecord {
-    fn framed(&self) -> Vec<u8> {
-        let mut framed = vec![0; HEADER];
-        serde_json::to_writer(&mut framed, self).expect("numbers and texts are always JSON");
-        let (header, body) = framed.split_at_mut(HEADER);
-        let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
-        header[..4].copy_from_slice(&length.to_le_bytes());
-        header[4..].copy_from_slice(&crc32fast::hash(body).to_le_bytes());
-        framed
-    }
-
-    /// The first one in `text`, and what is behind it; none if what is there is not whole.
-    fn first_of(text: &[u8]) -> Option<(Self, &[u8])> {
-        let (length, text) = text.split_first_chunk()?;
-        let (checksum, text) = text.split_first_chunk()?;
-        let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
-        let (body, behind) = text.split_at_checked(length)?;
-        let whole = crc32fast::hash(body) == u32::from_le_bytes(*checksum);
-        let entry = whole.then(|| serde_json::from_slice(body).ok())??;
-        Some((entry, behind))
-    }
-}
-
-/// How an attempt went, as it stands there.
-#[derive(Serialize, Deserialize)]
-struct StoredAttempt {
-    work: u64,
-    attempt: u32,
-    step: String,
-    started_ms: i64,
-    ended_ms: i64,
-    end: String,
-    code: Option<i32>,
-    signal: Option<i32>,
-    why: Option<String>,
-    peak_kib: Option<u64>,
-    cpu_ms: Option<u64>,
-}
-
-impl From<&AttemptRecord> for StoredAttempt {
-    fn from(record: &AttemptRecord) -> Self {
-        Self {
-            work: record.work.get(),
-            attempt: record.attempt,
-            step: record.step.clone(),
-            started_ms: record.started_ms,
-            ended_ms: record.ended_ms,
-            end: record.end.word().to_owned(),
-            code: record.code,
-            signal: record.signal,
-            why: record.why.clone(),
-            peak_kib: record.peak_kib,
-            cpu_ms: record.cpu_ms,
-        }
-    }
-}
-
-impl StoredAttempt {
-    /// The record, unless it is of a kind that nobody writes.
-    fn record(self) -> Option<AttemptRecord> {
-        Some(AttemptRecord {
-            work: WorkId::new(self.work)?,
-            attempt: self.attempt,
-            step: self.step,
-            started_ms: self.started_ms,
-            ended_ms: self.ended_ms,
-            end: AttemptEnd::of_word(&self.end)?,
-            code: self.code,
-            signal: self.signal,
-            why: self.why,
-            peak_kib: self.peak_kib,
-            cpu_ms: self.cpu_ms,
-        })
     }
 }
 

@@ -32,7 +32,7 @@ impl Journal {
 
     /// How the run has ended, if it has.
     pub(crate) fn end(&mut self) -> Option<RunOutcome> {
-        let end = self.store.read(|transaction| transaction.run_end(&self.run));
+        let end = self.store.read(|transaction| transaction.runs().end(&self.run));
         end.expect("the store can be read").map(|end| end.outcome)
     }
 
@@ -57,7 +57,7 @@ impl Journal {
 
     /// The successes that are told to those who ask about the run, each with its attempt.
     pub(crate) fn told(&mut self) -> BTreeMap<String, u32> {
-        let attempts = self.store.read(|transaction| transaction.attempts(&self.run));
+        let attempts = self.store.read(|transaction| transaction.steps().attempts(&self.run));
         let attempts = attempts.expect("the store can be read").into_iter();
         let successes = attempts.filter(|record| record.end == AttemptEnd::Success);
         successes.map(|record| (record.step, record.attempt)).collect()

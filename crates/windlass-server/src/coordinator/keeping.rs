@@ -150,8 +150,8 @@ pub(super) fn complete_journal(store: &mut Store, leader: &Leader) -> Result<Vec
     if !left.is_empty() {
         store.transact(|transaction| {
             let mut attempts = left.attempts.iter();
-            attempts.try_for_each(|record| transaction.put_attempt(run, record))?;
-            transaction.append(run, leader.epoch, &left.facts)
+            attempts.try_for_each(|record| transaction.steps().put_attempt(run, record))?;
+            transaction.facts().append(run, leader.epoch, &left.facts)
         })?;
         facts.extend(left.facts);
     }

@@ -187,7 +187,7 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
             GuardAction::Block => (self.told)(GuardNews::Blocked(used_up)),
             GuardAction::Escalate => {
                 let event = format!("guard:{}:escalated", self.order.guard.name);
-                self.store.transact(|transaction| transaction.emit(&event))?;
+                self.store.transact(|transaction| transaction.events().emit(&event))?;
                 (self.told)(GuardNews::Escalated(used_up));
             }
         }

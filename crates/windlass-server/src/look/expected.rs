@@ -37,9 +37,9 @@ impl Expectations {
         but: &str,
     ) -> Result<Self, StoreError> {
         let mut took: BTreeMap<String, Vec<i64>> = BTreeMap::new();
-        let runs = transaction.latest_runs(Some(workflow), LOOKED_AT + 1)?;
+        let runs = transaction.runs().latest(Some(workflow), LOOKED_AT + 1)?;
         for run in runs.iter().filter(|run| run.id != but).take(LOOKED_AT) {
-            for attempt in transaction.attempts(&run.id)? {
+            for attempt in transaction.steps().attempts(&run.id)? {
                 if attempt.end == AttemptEnd::Success && attempt.attempt > 0 {
                     let own = attempt.ended_ms.saturating_sub(attempt.started_ms).max(0);
                     took.entry(attempt.step).or_default().push(own);

@@ -75,7 +75,7 @@ pub(super) fn found(
 ) -> Result<Result<RunRecord, LookError>, StoreError> {
     let run = || text.to_owned();
     let last = if text == LAST { last(transaction, dir)? } else { None };
-    match transaction.run(last.as_deref().unwrap_or(text)) {
+    match transaction.runs().find(last.as_deref().unwrap_or(text)) {
         Ok(found) if !text.is_empty() => Ok(Ok(found)),
         Err(StoreError::UnknownRun { .. }) if text == LAST => Ok(Err(LookError::NoRuns)),
         Ok(_) | Err(StoreError::UnknownRun { .. }) => {
@@ -94,7 +94,7 @@ pub(super) fn found(
 
 /// The newest run that no step of another one has started.
 fn last(transaction: &Transaction<'_>, dir: &Path) -> Result<Option<String>, StoreError> {
-    let mut runs = transaction.latest_runs(None, SEARCHED)?.into_iter();
+    let mut runs = transaction.runs().latest(None, SEARCHED)?.into_iter();
     Ok(runs.find(|run| !is_nested(dir, &run.id)).map(|run| run.id))
 }
 
@@ -102,7 +102,7 @@ fn newest(
     transaction: &Transaction<'_>,
     limit: usize,
 ) -> Result<Vec<(String, String)>, StoreError> {
-    let runs = transaction.latest_runs(None, limit)?.into_iter();
+    let runs = transaction.runs().latest(None, limit)?.into_iter();
     Ok(runs.map(|run| (run.id, run.workflow)).collect())
 }
 

@@ -75,7 +75,7 @@ impl People {
 
 /// The steps of a run; none if it is gone, or this version cannot read it.
 fn steps(transaction: &Transaction<'_>, run: &str) -> Result<Vec<String>, StoreError> {
-    let record = match transaction.run(run) {
+    let record = match transaction.runs().find(run) {
         Err(StoreError::UnknownRun { .. } | StoreError::AmbiguousRun { .. }) => {
             return Ok(Vec::new());
         }

@@ -105,7 +105,7 @@ pub fn prune(store: &mut Store, pruning: &Pruning) -> Result<Pruned, PruneError>
     // Listed before the runs are: one that begins meanwhile is stored before its logs are.
     let dirs = directories(&logs)?;
     let (all, now_ms) = store.read(|transaction| {
-        Ok((transaction.latest_runs(None, usize::MAX)?, transaction.now().wall_ms))
+        Ok((transaction.runs().latest(None, usize::MAX)?, transaction.now().wall_ms))
     })?;
     let known: BTreeSet<_> = all.iter().map(|run| run.id.clone()).collect();
     let before_ms = pruning.older_than.map(|age| now_ms.saturating_sub(millis(age)));
@@ -229,7 +229,7 @@ fn forget(store: &mut Store, run: &str, end: Option<RunEnd>) -> Result<bool, Sto
         let idle = is_idle(transaction, run, end)?;
         if idle {
             forget_requests(transaction, run)?;
-            transaction.delete_run(run)?;
+            transaction.runs().delete(run)?;
         }
         Ok(idle)
     })
@@ -241,7 +241,7 @@ fn is_idle(
     run: &str,
     end: Option<RunEnd>,
 ) -> Result<bool, StoreError> {
-    match transaction.listing(run) {
+    match transaction.runs().listing(run) {
         Err(StoreError::UnknownRun { .. }) => Ok(false),
         listing => Ok(listing?.end == end && leader_of(transaction, run)?.is_none()),
     }
@@ -250,11 +250,11 @@ fn is_idle(
 fn forget_events(store: &mut Store, before_ms: i64, dry_run: bool) -> Result<usize, StoreError> {
     if dry_run {
         return store.read(|transaction| {
-            let events = transaction.events(0, usize::MAX)?;
+            let events = transaction.events().after(0, usize::MAX)?;
             Ok(events.iter().filter(|event| event.at_ms < before_ms).count())
         });
     }
-    store.transact(|transaction| transaction.forget_events(before_ms))
+    store.transact(|transaction| transaction.events().delete_before(before_ms))
 }
 
 fn directories(logs: &Path) -> Result<Vec<(String, PathBuf)>, PruneError> {

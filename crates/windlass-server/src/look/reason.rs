@@ -73,7 +73,7 @@ struct Queued {
 
 impl Names {
     pub(super) fn read(transaction: &Transaction<'_>) -> Result<Self, StoreError> {
-        let names = transaction.overview()?;
+        let names = transaction.leases().overview()?;
         let held = names.iter().flat_map(|name| &name.leases).map(|stored| &stored.lease.holder);
         let tickets = names.iter().flat_map(|name| &name.waiters);
         let wanted = tickets.map(|stored| &stored.waiter.holder);

@@ -172,9 +172,9 @@ impl Seen {
         run: RunRecord,
         slate: &WalSnapshot,
     ) -> Result<Self, StoreError> {
-        let listing = transaction.listing(&run.id)?;
-        let mut facts = transaction.facts(&run.id)?;
-        let mut attempts = transaction.attempts(&run.id)?;
+        let listing = transaction.runs().listing(&run.id)?;
+        let mut facts = transaction.facts().of(&run.id)?;
+        let mut attempts = transaction.steps().attempts(&run.id)?;
         let more = slate.after(&facts);
         facts.extend(more.facts);
         attempts.extend(more.attempts);
@@ -182,7 +182,7 @@ impl Seen {
             listing,
             facts,
             attempts,
-            waits: transaction.waits(&run.id)?,
+            waits: transaction.steps().guard_waits(&run.id)?,
             leader: leader_of(transaction, &run.id)?,
             heard_ms: heard_ms(transaction, &run.id)?,
             now_ms: transaction.now().wall_ms,
@@ -202,14 +202,14 @@ pub(super) fn leader_of(
     transaction: &Transaction<'_>,
     run: &str,
 ) -> Result<Option<StoredLease>, StoreError> {
-    let leases = transaction.leases(&Name::Run(run.to_owned()))?;
+    let leases = transaction.leases().on(&Name::Run(run.to_owned()))?;
     Ok(leases.into_iter().find(|lease| is_live(lease, transaction.now())))
 }
 
 /// When whoever leads or led a run gave the last sign of life, on the wall clock.
 fn heard_ms(transaction: &Transaction<'_>, run: &str) -> Result<Option<i64>, StoreError> {
     let moment = transaction.now();
-    let leases = transaction.leases(&Name::Run(run.to_owned()))?;
+    let leases = transaction.leases().on(&Name::Run(run.to_owned()))?;
     let heard = leases.iter().filter(|stored| stored.owner.boot == moment.boot).map(|stored| {
         let ago = moment.at.since(stored.lease.last_heartbeat).as_millis();
         moment.wall_ms.saturating_sub(i64::try_from(ago).unwrap_or(i64::MAX))

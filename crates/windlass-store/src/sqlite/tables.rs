@@ -1,4 +1,4 @@
-//! The records of one transaction, in SQL.
+//! Names, leases, waiters, events and requests, in SQL.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,9 +7,11 @@ use windlass_core::{CoordinationStats, HolderId, Name, Need, Ticket, Timestamp, 
 
 use super::rows::{LEASE, lease, name_of, nanos, nanos_at, presence_word, process, remains_word};
 use crate::error::StoreError;
-use crate::tables::{Event, Meta, Request, StoredLease, StoredName, StoredWaiter, Tables};
+use crate::lease::{StoredLease, StoredName, StoredWaiter};
+use crate::tables::{EventTable, GroupChanges, LeaseTables, Meta, RequestTable};
+use crate::transaction::{Event, Request};
 
-/// The columns of a ticket and one of its names, in the order in which [`waiter`] reads them.
+/// The columns of a waiter and one of its names, in the order in which [`waiter`] reads them.
 const WAITER: &str = "t.holder, t.arrival, t.priority, t.rung_ns, t.since_ms, t.bell, t.boot, \
     t.pid, t.started, t.namespace, n.kind, n.name, n.weight, n.refused";
 
@@ -46,19 +48,13 @@ impl<'a> SqliteTables<'a> {
     }
 }
 
-impl Tables for SqliteTables<'_> {
+impl LeaseTables for SqliteTables<'_> {
     fn meta(&self) -> Result<Meta, StoreError> {
         let query = "SELECT boot, epoch, arrivals FROM meta";
         let read = |row: &Row<'_>| {
-            Ok(Meta { boot: row.get(0)?, epoch: row.get(1)?, arrivals: row.get(2)? })
+            Ok(Meta { boot: row.get(0)?, boots: row.get(1)?, arrivals: row.get(2)? })
         };
         Ok(self.sqlite.prepare_cached(query)?.query_row([], read)?)
-    }
-
-    fn put_meta(&self, meta: &Meta) -> Result<(), StoreError> {
-        let update = "UPDATE meta SET boot = ?1, epoch = ?2, arrivals = ?3";
-        self.execute(update, params![meta.boot, meta.epoch, meta.arrivals])?;
-        Ok(())
     }
 
     fn name(&self, name: &Name) -> Result<Option<StoredName>, StoreError> {
@@ -74,6 +70,121 @@ impl Tables for SqliteTables<'_> {
             };
             Ok(StoredName { capacity: row.get(0)?, token: Token(row.get(1)?), stats })
         })
+    }
+
+    fn leases(&self, name: Option<&Name>) -> Result<Vec<StoredLease>, StoreError> {
+        match name {
+            Some(name) => {
+                let query = format!("SELECT {LEASE} FROM lease WHERE kind = ?1 AND name = ?2");
+                self.all(&query, [name.kind(), name.text()], lease)
+            }
+            None => self.all(&format!("SELECT {LEASE} FROM lease"), [], lease),
+        }
+    }
+
+    fn is_held_as(&self, name: &Name, token: Token) -> Result<bool, StoreError> {
+        let query = "SELECT 1 FROM lease WHERE kind = +?1 AND name = +?2 AND token = ?3";
+        let found = self.one(query, params![name.kind(), name.text(), token.0], |_| Ok(()))?;
+        Ok(found.is_some())
+    }
+
+    fn waiters(&self, name: Option<&Name>) -> Result<Vec<StoredWaiter>, StoreError> {
+        let order = "ORDER BY t.holder, n.place";
+        let rows = match name {
+            Some(name) => {
+                let query = format!(
+                    "SELECT {WAITER} FROM ticket_name w JOIN ticket t USING (holder)
+                     JOIN ticket_name n USING (holder) WHERE w.kind = ?1 AND w.name = ?2 {order}"
+                );
+                self.all(&query, [name.kind(), name.text()], waiter)?
+            }
+            None => {
+                let query = format!(
+                    "SELECT {WAITER} FROM ticket t JOIN ticket_name n USING (holder) {order}"
+                );
+                self.all(&query, [], waiter)?
+            }
+        };
+        Ok(joined(rows))
+    }
+
+    fn waiter(&self, holder: &HolderId) -> Result<Option<StoredWaiter>, StoreError> {
+        let query = format!(
+            "SELECT {WAITER} FROM ticket t JOIN ticket_name n USING (holder)
+             WHERE t.holder = ?1 ORDER BY n.place"
+        );
+        Ok(joined(self.all(&query, [holder.as_str()], waiter)?).pop())
+    }
+
+    fn ahead(&self, name: &Name, priority: i64, arrival: u64) -> Result<usize, StoreError> {
+        let query = "SELECT count(*) FROM ticket_name n JOIN ticket t USING (holder)
+            WHERE n.kind = ?1 AND n.name = ?2 AND (t.priority > ?3 OR t.priority = ?3 AND t.arrival < ?4)";
+        let mut statement = self.sqlite.prepare_cached(query)?;
+        let values = params![name.kind(), name.text(), priority, arrival];
+        Ok(statement.query_row(values, |row| row.get(0))?)
+    }
+
+    fn save_group(&self, changes: &GroupChanges) -> Result<(), StoreError> {
+        changes.meta.iter().try_for_each(|meta| self.put_meta(meta))?;
+        changes.names.iter().try_for_each(|(name, stored)| self.put_name(name, stored))?;
+        let mut ended = changes.ended_leases.iter();
+        ended.try_for_each(|(name, holder)| self.delete_lease(name, holder))?;
+        changes.leases.iter().try_for_each(|lease| self.put_lease(lease))?;
+        changes.left_waiters.iter().try_for_each(|holder| self.delete_waiter(holder))?;
+        changes.waiters.iter().try_for_each(|waiter| self.put_waiter(waiter))
+    }
+}
+
+impl EventTable for SqliteTables<'_> {
+    fn append_event(&self, name: &str, at_ms: i64) -> Result<u64, StoreError> {
+        self.execute("INSERT INTO event (name, at_ms) VALUES (?1, ?2)", params![name, at_ms])?;
+        Ok(self.sqlite.last_insert_rowid().unsigned_abs())
+    }
+
+    fn events(&self, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+        let query =
+            "SELECT number, name, at_ms FROM event WHERE number > ?1 ORDER BY number LIMIT ?2";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let after = i64::try_from(after).unwrap_or(i64::MAX);
+        self.all(query, params![after, limit], |row| {
+            Ok(Event { number: row.get(0)?, name: row.get(1)?, at_ms: row.get(2)? })
+        })
+    }
+
+    fn last_event(&self) -> Result<u64, StoreError> {
+        let query = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0)";
+        Ok(self.sqlite.prepare_cached(query)?.query_row([], |row| row.get(0))?)
+    }
+
+    fn delete_events(&self, before_ms: i64) -> Result<usize, StoreError> {
+        self.execute("DELETE FROM event WHERE at_ms < ?1", [before_ms])
+    }
+}
+
+impl RequestTable for SqliteTables<'_> {
+    fn append_request(&self, target: &str, text: &str, at_ms: i64) -> Result<u64, StoreError> {
+        let insert = "INSERT INTO request (target, text, at_ms) VALUES (?1, ?2, ?3)";
+        self.execute(insert, params![target, text, at_ms])?;
+        Ok(self.sqlite.last_insert_rowid().unsigned_abs())
+    }
+
+    fn requests(&self, target: &str) -> Result<Vec<Request>, StoreError> {
+        let query = "SELECT number, target, text FROM request WHERE target = ?1 ORDER BY number";
+        self.all(query, [target], |row| {
+            Ok(Request { number: row.get(0)?, target: row.get(1)?, text: row.get(2)? })
+        })
+    }
+
+    fn take_request(&self, number: u64) -> Result<bool, StoreError> {
+        Ok(self.execute("DELETE FROM request WHERE number = ?1", [number])? > 0)
+    }
+}
+
+impl SqliteTables<'_> {
+    fn put_meta(&self, meta: &Meta) -> Result<(), StoreError> {
+        let update = "UPDATE meta SET boot = ?1, epoch = ?2, arrivals = ?3";
+        self.execute(update, params![meta.boot, meta.boots, meta.arrivals])?;
+        Ok(())
     }
 
     fn put_name(&self, name: &Name, stored: &StoredName) -> Result<(), StoreError> {
@@ -95,22 +206,6 @@ impl Tables for SqliteTables<'_> {
         ];
         self.execute(upsert, values)?;
         Ok(())
-    }
-
-    fn leases(&self, name: Option<&Name>) -> Result<Vec<StoredLease>, StoreError> {
-        match name {
-            Some(name) => {
-                let query = format!("SELECT {LEASE} FROM lease WHERE kind = ?1 AND name = ?2");
-                self.all(&query, [name.kind(), name.text()], lease)
-            }
-            None => self.all(&format!("SELECT {LEASE} FROM lease"), [], lease),
-        }
-    }
-
-    fn is_held_as(&self, name: &Name, token: Token) -> Result<bool, StoreError> {
-        let query = "SELECT 1 FROM lease WHERE kind = +?1 AND name = +?2 AND token = ?3";
-        let found = self.one(query, params![name.kind(), name.text(), token.0], |_| Ok(()))?;
-        Ok(found.is_some())
     }
 
     fn put_lease(&self, stored: &StoredLease) -> Result<(), StoreError> {
@@ -155,48 +250,6 @@ impl Tables for SqliteTables<'_> {
         Ok(())
     }
 
-    fn waiters(&self, name: Option<&Name>) -> Result<Vec<StoredWaiter>, StoreError> {
-        let order = "ORDER BY t.holder, n.place";
-        let rows = match name {
-            Some(name) => {
-                let query = format!(
-                    "SELECT {WAITER} FROM ticket_name w JOIN ticket t USING (holder)
-                     JOIN ticket_name n USING (holder) WHERE w.kind = ?1 AND w.name = ?2 {order}"
-                );
-                self.all(&query, [name.kind(), name.text()], waiter)?
-            }
-            None => {
-                let query = format!(
-                    "SELECT {WAITER} FROM ticket t JOIN ticket_name n USING (holder) {order}"
-                );
-                self.all(&query, [], waiter)?
-            }
-        };
-        Ok(joined(rows))
-    }
-
-    fn waiter(&self, holder: &HolderId) -> Result<Option<StoredWaiter>, StoreError> {
-        let query = format!(
-            "SELECT {WAITER} FROM ticket t JOIN ticket_name n USING (holder)
-             WHERE t.holder = ?1 ORDER BY n.place"
-        );
-        Ok(joined(self.all(&query, [holder.as_str()], waiter)?).pop())
-    }
-
-    fn ahead(&self, name: &Name, priority: i64, arrival: u64) -> Result<usize, StoreError> {
-        let query = "SELECT count(*) FROM ticket_name n JOIN ticket t USING (holder)
-            WHERE n.kind = ?1 AND n.name = ?2 AND (t.priority > ?3 OR t.priority = ?3 AND t.arrival < ?4)";
-        let mut statement = self.sqlite.prepare_cached(query)?;
-        let values = params![name.kind(), name.text(), priority, arrival];
-        Ok(statement.query_row(values, |row| row.get(0))?)
-    }
-
-    fn waits_for(&self, holder: &HolderId) -> Result<Vec<Name>, StoreError> {
-        let query = "SELECT kind, name FROM ticket_name WHERE holder = ?1 ORDER BY place";
-        let read = |row: &Row<'_>| Ok(name_of(&row.get::<_, String>(0)?, row.get(1)?));
-        self.all(query, [holder.as_str()], read)
-    }
-
     fn put_waiter(&self, stored: &StoredWaiter) -> Result<(), StoreError> {
         let upsert = "INSERT INTO ticket
             (holder, arrival, priority, rung_ns, since_ms, bell, boot, pid, started, namespace)
@@ -218,7 +271,7 @@ impl Tables for SqliteTables<'_> {
             process.map(|process| &process.namespace),
         ];
         self.execute(upsert, values)?;
-        // It may have stood in line for other names before.
+        // It may have waited for other names before.
         self.execute("DELETE FROM ticket_name WHERE holder = ?1", [holder])?;
         let insert = "INSERT INTO ticket_name (kind, name, holder, place, weight, refused)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
@@ -234,50 +287,9 @@ impl Tables for SqliteTables<'_> {
         self.execute("DELETE FROM ticket WHERE holder = ?1", [holder.as_str()])?;
         Ok(())
     }
-
-    fn append_event(&self, name: &str, at_ms: i64) -> Result<u64, StoreError> {
-        self.execute("INSERT INTO event (name, at_ms) VALUES (?1, ?2)", params![name, at_ms])?;
-        Ok(self.sqlite.last_insert_rowid().unsigned_abs())
-    }
-
-    fn events(&self, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
-        let query =
-            "SELECT number, name, at_ms FROM event WHERE number > ?1 ORDER BY number LIMIT ?2";
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let after = i64::try_from(after).unwrap_or(i64::MAX);
-        self.all(query, params![after, limit], |row| {
-            Ok(Event { number: row.get(0)?, name: row.get(1)?, at_ms: row.get(2)? })
-        })
-    }
-
-    fn last_event(&self) -> Result<u64, StoreError> {
-        let query = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0)";
-        Ok(self.sqlite.prepare_cached(query)?.query_row([], |row| row.get(0))?)
-    }
-
-    fn delete_events(&self, before_ms: i64) -> Result<usize, StoreError> {
-        self.execute("DELETE FROM event WHERE at_ms < ?1", [before_ms])
-    }
-
-    fn put_request(&self, target: &str, text: &str, at_ms: i64) -> Result<u64, StoreError> {
-        let insert = "INSERT INTO request (target, text, at_ms) VALUES (?1, ?2, ?3)";
-        self.execute(insert, params![target, text, at_ms])?;
-        Ok(self.sqlite.last_insert_rowid().unsigned_abs())
-    }
-
-    fn requests(&self, target: &str) -> Result<Vec<Request>, StoreError> {
-        let query = "SELECT number, target, text FROM request WHERE target = ?1 ORDER BY number";
-        self.all(query, [target], |row| {
-            Ok(Request { number: row.get(0)?, target: row.get(1)?, text: row.get(2)? })
-        })
-    }
-
-    fn take_request(&self, number: u64) -> Result<bool, StoreError> {
-        Ok(self.execute("DELETE FROM request WHERE number = ?1", [number])? > 0)
-    }
 }
 
-/// A ticket with one of its names, and whether that has refused it.
+/// A waiter with one of its names, and whether that name has refused it.
 type WaiterRow = (StoredWaiter, bool);
 
 fn waiter(row: &Row<'_>) -> rusqlite::Result<WaiterRow> {
@@ -295,7 +307,7 @@ fn waiter(row: &Row<'_>) -> rusqlite::Result<WaiterRow> {
     Ok((stored, row.get(13)?))
 }
 
-/// One ticket from the rows of each holder, which stand together.
+/// Joins the rows of each holder into one waiter.
 fn joined(rows: Vec<WaiterRow>) -> Vec<StoredWaiter> {
     let mut waiters: BTreeMap<HolderId, StoredWaiter> = BTreeMap::new();
     for (row, refused) in rows {

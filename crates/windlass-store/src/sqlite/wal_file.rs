@@ -1,4 +1,6 @@
-//! The log that commits are written to first, and how it gets to the disk.
+//! SQLite's write-ahead log, and how it is synced.
+//!
+//! It has nothing to do with the write-ahead log of a run ([`Wal`](crate::Wal)).
 
 use std::fs::File;
 use std::io;
@@ -7,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{DiskFault, StoreError};
 
-/// The write-ahead log of a store that is open here. It is the same file as long as it is.
+/// The write-ahead log of an open database. SQLite does not replace the file while it is open.
 pub(super) struct WalFile {
     store: PathBuf,
     path: PathBuf,
@@ -15,26 +17,26 @@ pub(super) struct WalFile {
 }
 
 impl WalFile {
-    /// The log of the store in the file `store`.
+    /// Returns the log of the database at `store`.
     pub(super) fn of(store: &Path) -> Self {
         let mut path = store.as_os_str().to_owned();
         path.push("-wal");
         Self { store: store.to_owned(), path: path.into(), file: None }
     }
 
-    /// Commits are in the log, or in the file if they have been moved there, which syncs both.
+    /// Syncs the log. Commits that SQLite has copied into the database are synced by that.
     pub(super) fn sync(&mut self) -> Result<(), StoreError> {
         let synced = match self.open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             file => file.and_then(File::sync_data),
         };
         synced.map_err(|error| {
-            let reason = format!("what was written cannot be synced: {error}");
+            let reason = format!("cannot sync the write-ahead log: {error}");
             StoreError::Fatal { path: self.store.clone(), reason: DiskFault::Failing(reason) }
         })
     }
 
-    /// The file, if there is one.
+    /// Returns the file, if it exists.
     pub(super) fn file(&mut self) -> Option<BorrowedFd<'_>> {
         self.open().ok().map(File::as_fd)
     }

@@ -1,30 +1,32 @@
-//! The gate that writers pass one at a time.
+//! The file lock that writers take, one after the other.
 //!
-//! SQLite's own waiting is unfair and can starve one of many; the kernel's queue for a lock on a
-//! file does not. The gate also remembers which store was made behind it.
+//! SQLite's own lock is unfair: of many writers, one can starve. The kernel queues the waiters for a
+//! lock on a file. The lock file also holds the id of the store, so that a lost or replaced database
+//! is noticed.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::access::Access;
 use crate::error::StoreError;
+use crate::layout;
 
-/// How long the same one may be inside before the others give up. How many others stand before
-/// us does not matter.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// How often one who waits looks whether it should go on.
-const LOOK: Duration = Duration::from_millis(250);
-/// How often it looks who is inside.
-const COUNT: Duration = Duration::from_secs(3);
+/// How long one process may hold the lock before the waiters give up. The time that a waiter spends
+/// behind other waiters does not count.
+const HOLD_TIMEOUT: Duration = Duration::from_secs(15);
+/// How often a waiter checks whether it should stop.
+const STOP_CHECK: Duration = Duration::from_millis(250);
+/// How often a waiter checks which process holds the lock.
+const HOLDER_CHECK: Duration = Duration::from_secs(3);
 
 pub(super) struct WriterLock {
     file: File,
-    /// Which file that is.
+    /// The device and inode of the file.
     inode: (u64, u64),
     path: PathBuf,
     mode: Opened,
@@ -34,34 +36,34 @@ pub(super) struct WriterLock {
 /// How the file is open.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Opened {
-    /// To pass it.
+    /// For writing: this process can take the lock.
     ToWrite,
-    /// To look what is behind it: this process may do no more.
+    /// For reading only: this process may not write to the store.
     ToRead,
 }
 
 impl WriterLock {
-    /// Opens the gate of the store in `dir`, or makes it.
+    /// Opens the lock file of the store in `dir`, or creates it.
     pub(super) fn open(dir: &Path) -> Result<Self, StoreError> {
-        let path = dir.join("gate");
+        let path = dir.join(layout::WRITER_LOCK);
         let file = Access::open(&path, File::options().read(true).write(true));
-        Self::of(path, file, Opened::ToWrite)
+        Self::new(path, file, Opened::ToWrite)
     }
 
-    /// Opens the gate of the store in `dir`, if only to read.
+    /// Opens the lock file of the store in `dir`, for reading only if this process may do no more.
     pub(super) fn open_existing(dir: &Path) -> Result<Self, StoreError> {
-        let path = dir.join("gate");
+        let path = dir.join(layout::WRITER_LOCK);
         match File::options().read(true).write(true).open(&path) {
-            Err(error) if is_refused(&error) => {
+            Err(error) if is_denied(&error) => {
                 let file = File::open(&path);
-                Self::of(path, file, Opened::ToRead)
+                Self::new(path, file, Opened::ToRead)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Self::open(dir),
-            file => Self::of(path, file, Opened::ToWrite),
+            file => Self::new(path, file, Opened::ToWrite),
         }
     }
 
-    fn of(path: PathBuf, file: io::Result<File>, mode: Opened) -> Result<Self, StoreError> {
+    fn new(path: PathBuf, file: io::Result<File>, mode: Opened) -> Result<Self, StoreError> {
         let opened = file.and_then(|file| Ok((inode(&file)?, file)));
         match opened {
             Ok((inode, file)) => Ok(Self { file, inode, path, mode, stop: Box::new(|| false) }),
@@ -69,7 +71,7 @@ impl WriterLock {
         }
     }
 
-    /// Returns whether this process may only look at what is behind the gate.
+    /// Returns whether this process may only read the store.
     pub(super) fn is_read_only(&self) -> bool {
         self.mode == Opened::ToRead
     }
@@ -78,21 +80,21 @@ impl WriterLock {
         self.stop = stop;
     }
 
-    /// Does something while nobody else is inside.
-    pub(super) fn pass<T>(
+    /// Runs `act` while this process holds the lock.
+    pub(super) fn hold<T>(
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         if self.is_read_only() {
             return Err(StoreError::ReadOnly { path: self.path.clone() });
         }
-        self.enter()?;
+        self.lock()?;
         let result = self.check_place().and_then(|()| act(self));
         self.file.unlock().map_err(|source| self.io(source))?;
         result
     }
 
-    /// The id of the store that was made behind this gate.
+    /// Returns the id of the store, if one was created.
     pub(super) fn store_id(&mut self) -> Result<Option<String>, StoreError> {
         let mut id = String::new();
         let read = self.file.rewind().and_then(|()| self.file.read_to_string(&mut id));
@@ -100,17 +102,18 @@ impl WriterLock {
         Ok(Some(id.trim().to_owned()).filter(|id| !id.is_empty()))
     }
 
-    /// Remembers that a store was made, after it was.
-    pub(super) fn remember_store(&mut self, id: &str) -> Result<(), StoreError> {
+    /// Records the id of a store that was just created.
+    pub(super) fn set_store_id(&mut self, id: &str) -> Result<(), StoreError> {
         let written = self.file.rewind().and_then(|()| writeln!(self.file, "{id}"));
         written.and_then(|()| self.file.sync_data()).map_err(|source| self.io(source))
     }
 
-    fn enter(&mut self) -> Result<(), StoreError> {
+    fn lock(&mut self) -> Result<(), StoreError> {
         match self.file.try_lock() {
             Ok(()) => Ok(()),
-            Err(TryLockError::WouldBlock) => self.queue().or_else(|given_up| {
-                // The lock may still come, to the file that it was asked for; this is another one.
+            Err(TryLockError::WouldBlock) => self.wait().or_else(|given_up| {
+                // The thread that waits may still get the lock, on the open file it waits with. The
+                // next call needs another one.
                 let file = File::options().read(true).write(true).open(&self.path);
                 let file = file.map_err(|source| self.io(source))?;
                 self.inode = inode(&file).map_err(|source| self.io(source))?;
@@ -121,58 +124,65 @@ impl WriterLock {
         }
     }
 
-    /// Waits in the kernel's queue, on a thread of its own so that the wait can be given up.
-    fn queue(&self) -> Result<(), StoreError> {
-        let (tell, heard) = mpsc::sync_channel(0);
-        let file = self.file.try_clone().map_err(|source| self.io(source))?;
-        let waiting = thread::Builder::new().spawn(move || {
-            let locked = file.lock();
-            // A lock that nobody waits for any more goes back at once.
-            if tell.send(locked).is_err() {
-                let _ = file.unlock();
-            }
-        });
-        waiting.map_err(|source| self.io(source))?;
-        let mut looked = Instant::now();
-        let (mut inside, mut since) = (None, looked);
+    /// Waits in the kernel's queue until this process has the lock, is told to stop, or one other
+    /// process has held the lock for too long.
+    fn wait(&self) -> Result<(), StoreError> {
+        let locked = self.lock_on_a_thread()?;
+        let mut checked = Instant::now();
+        let (mut holder, mut since) = (None, checked);
         loop {
-            if looked.elapsed() > COUNT {
-                looked = Instant::now();
-                let now_inside = Some(self.inside());
-                if inside != now_inside {
-                    (inside, since) = (now_inside, looked);
+            if checked.elapsed() > HOLDER_CHECK {
+                checked = Instant::now();
+                let now_holder = Some(self.holder());
+                if holder != now_holder {
+                    (holder, since) = (now_holder, checked);
                 }
             }
-            match heard.recv_timeout(LOOK) {
+            match locked.recv_timeout(STOP_CHECK) {
                 Ok(locked) => return locked.map_err(|source| self.io(source)),
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(self.io(io::Error::other("panic")));
+                    return Err(self.io(io::Error::other("the thread that waited has panicked")));
                 }
                 Err(RecvTimeoutError::Timeout) if (self.stop)() => {
                     return Err(StoreError::Interrupted);
                 }
-                Err(RecvTimeoutError::Timeout) if since.elapsed() > PATIENCE => {
-                    return Err(StoreError::Busy { path: self.path.clone(), by: self.inside() });
+                Err(RecvTimeoutError::Timeout) if since.elapsed() > HOLD_TIMEOUT => {
+                    return Err(StoreError::Busy { path: self.path.clone(), by: self.holder() });
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
     }
 
-    /// Whether the gate is still the one that everybody else uses.
+    /// Waits for the lock on a thread of its own, so that the caller can give up.
+    fn lock_on_a_thread(&self) -> Result<Receiver<io::Result<()>>, StoreError> {
+        let (sender, receiver) = mpsc::sync_channel(0);
+        let file = self.file.try_clone().map_err(|source| self.io(source))?;
+        let waiting = thread::Builder::new().spawn(move || {
+            let locked = file.lock();
+            // The caller has given up: release the lock at once.
+            if sender.send(locked).is_err() {
+                let _ = file.unlock();
+            }
+        });
+        waiting.map_err(|source| self.io(source))?;
+        Ok(receiver)
+    }
+
+    /// Fails if another file, or none, is at the path of the lock file by now.
     fn check_place(&self) -> Result<(), StoreError> {
         match fs::metadata(&self.path) {
-            Ok(there) if (there.dev(), there.ino()) == self.inode => Ok(()),
+            Ok(found) if (found.dev(), found.ino()) == self.inode => Ok(()),
             _ => Err(StoreError::Replaced { path: self.path.clone() }),
         }
     }
 
-    /// Who is inside, as the kernel tells it.
-    fn inside(&self) -> String {
+    /// Returns the process that holds the lock, according to the kernel.
+    fn holder(&self) -> String {
         let (_, inode) = self.inode;
         let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
-        let ours = |line: &&str| line.contains(&format!(":{inode} ")) && !line.contains("->");
-        let pid = locks.lines().find(ours).and_then(|line| line.split_whitespace().nth(4));
+        let held = |line: &&str| line.contains(&format!(":{inode} ")) && !line.contains("->");
+        let pid = locks.lines().find(held).and_then(|line| line.split_whitespace().nth(4));
         pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
     }
 
@@ -186,8 +196,8 @@ fn inode(file: &File) -> io::Result<(u64, u64)> {
     Ok((found.dev(), found.ino()))
 }
 
-/// Returns whether a file could not be opened because it must not be written to.
-fn is_refused(error: &io::Error) -> bool {
+/// Returns whether this process may not write to a file.
+fn is_denied(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
@@ -196,35 +206,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_can_be_given_up_and_does_no_harm_later() {
+    fn a_writer_can_give_up_waiting_and_take_the_lock_later() {
         let dir = tempfile::tempdir().expect("a directory");
         let mut first = WriterLock::open(dir.path()).expect("it opens");
         let mut second = WriterLock::open(dir.path()).expect("it opens");
         second.interrupt_when(Box::new(|| true));
         first
-            .pass(|_| {
-                let given_up = second.pass(|_| Ok(()));
+            .hold(|_| {
+                let given_up = second.hold(|_| Ok(()));
                 assert!(matches!(given_up, Err(StoreError::Interrupted)), "{given_up:?}");
                 Ok(())
             })
-            .expect("nobody else is inside");
+            .expect("the lock is free");
         second.interrupt_when(Box::new(|| false));
         second
-            .pass(|_| {
+            .hold(|_| {
                 let mut third = WriterLock::open(dir.path())?;
                 third.interrupt_when(Box::new(|| true));
-                let given_up = third.pass(|_| Ok(()));
+                let given_up = third.hold(|_| Ok(()));
                 assert!(matches!(given_up, Err(StoreError::Interrupted)), "{given_up:?}");
                 Ok(())
             })
-            .expect("it can still be passed");
+            .expect("the lock can still be taken");
     }
 
     #[test]
-    fn whoever_waits_can_say_for_whom() {
+    fn a_waiter_knows_which_process_holds_the_lock() {
         let dir = tempfile::tempdir().expect("a directory");
-        let mut gate = WriterLock::open(dir.path()).expect("it opens");
-        let inside = gate.pass(|gate| Ok(gate.inside())).expect("nobody else is inside");
-        assert_eq!(inside, format!("process {}", std::process::id()));
+        let mut lock = WriterLock::open(dir.path()).expect("it opens");
+        let holder = lock.hold(|lock| Ok(lock.holder())).expect("the lock is free");
+        assert_eq!(holder, format!("process {}", std::process::id()));
     }
 }

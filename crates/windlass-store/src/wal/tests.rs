@@ -1,14 +1,15 @@
 use tempfile::TempDir;
-use windlass_core::{Happening, Timestamp};
+use windlass_core::{Happening, Timestamp, WorkId};
 
 use super::*;
+use crate::step::AttemptEnd;
 
-/// A run with its journal and its slate, as its leader keeps them.
-struct Desk {
+/// A run with its journal and its write-ahead log, as its leader sees them.
+struct Run {
     dir: TempDir,
-    slate: Wal,
+    wal: Wal,
     journal: Vec<Fact>,
-    /// What stands on the slate and not in the journal.
+    /// The facts in the log that are not in the journal.
     pending: Vec<Fact>,
 }
 
@@ -33,36 +34,36 @@ fn attempt(number: u64) -> AttemptRecord {
     }
 }
 
-impl Desk {
+impl Run {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let slate = Wal::new(&dir.path().join("slate"));
-        Self { dir, slate, journal: vec![fact(1)], pending: Vec::new() }
+        let wal = Wal::new(&dir.path().join("wal"));
+        Self { dir, wal, journal: vec![fact(1)], pending: Vec::new() }
     }
 
-    fn jot(&mut self, numbers: impl IntoIterator<Item = u64>) -> bool {
+    fn write(&mut self, numbers: impl IntoIterator<Item = u64>) -> bool {
         let facts: Vec<_> = numbers.into_iter().map(fact).collect();
         let after = JournalPosition::default().with(&self.journal).with(&self.pending);
-        let written = self.slate.write(after, &facts, [].into_iter());
+        let written = self.wal.write(after, &facts, [].into_iter());
         if written {
             self.pending.extend(facts);
         }
         written
     }
 
-    /// The store takes over what stands on the slate.
+    /// Has the store take over the records of the log.
     fn store(&mut self) {
         self.journal.append(&mut self.pending);
     }
 
-    /// What the next leader finds.
-    fn left(&self) -> Vec<Fact> {
-        let copy = Wal::read(&self.dir.path().join("slate")).expect("it can be read");
+    /// Returns the facts that the next leader finds in the log.
+    fn tail(&self) -> Vec<Fact> {
+        let copy = Wal::read(&self.dir.path().join("wal")).expect("it can be read");
         copy.after(&self.journal).facts
     }
 
-    fn change(&self, change: impl FnOnce(&mut Vec<u8>)) {
-        let path = self.dir.path().join("slate");
+    fn damage(&self, change: impl FnOnce(&mut Vec<u8>)) {
+        let path = self.dir.path().join("wal");
         let mut text = fs::read(&path).expect("it is there");
         change(&mut text);
         fs::write(&path, text).expect("there is room");
@@ -70,9 +71,9 @@ impl Desk {
 }
 
 #[test]
-fn what_was_jotted_down_is_read_as_it_was() {
+fn records_are_read_as_they_were_written() {
     let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().join("slate");
+    let path = dir.path().join("wal");
     let expected =
         WalTail { facts: vec![fact(1), fact(2)], attempts: vec![attempt(1), attempt(2)] };
     let WalTail { facts, attempts } = &expected;
@@ -81,133 +82,133 @@ fn what_was_jotted_down_is_read_as_it_was() {
 }
 
 #[test]
-fn nothing_is_left_where_there_is_no_slate() {
-    let desk = Desk::new();
-    assert_eq!(desk.left(), []);
+fn a_missing_log_has_no_records() {
+    let run = Run::new();
+    assert_eq!(run.tail(), []);
 }
 
 #[test]
-fn what_the_journal_has_is_not_left() {
-    let mut desk = Desk::new();
-    assert!(desk.jot([2, 3]));
-    desk.store();
-    assert_eq!(desk.left(), []);
-    assert!(desk.jot([4]) && desk.jot([5]));
-    assert_eq!(desk.left(), [fact(4), fact(5)]);
+fn records_that_the_journal_has_are_not_read_again() {
+    let mut run = Run::new();
+    assert!(run.write([2, 3]));
+    run.store();
+    assert_eq!(run.tail(), []);
+    assert!(run.write([4]) && run.write([5]));
+    assert_eq!(run.tail(), [fact(4), fact(5)]);
 }
 
 #[test]
-fn nothing_is_left_of_what_was_wiped_off_and_written_over() {
-    let mut desk = Desk::new();
+fn cleared_records_are_not_read_even_if_partly_overwritten() {
+    let mut run = Run::new();
     for number in 2..20 {
-        assert!(desk.jot([number]));
+        assert!(run.write([number]));
     }
-    desk.store();
-    desk.slate.clear();
-    assert_eq!(desk.left(), []);
-    assert!(desk.jot(20..23));
-    assert_eq!(desk.left(), [fact(20), fact(21), fact(22)]);
+    run.store();
+    run.wal.clear();
+    assert_eq!(run.tail(), []);
+    assert!(run.write(20..23));
+    assert_eq!(run.tail(), [fact(20), fact(21), fact(22)]);
 }
 
 #[test]
-fn what_comes_behind_a_gap_is_not_taken() {
-    let mut desk = Desk::new();
-    assert!(desk.jot([2]));
-    desk.store();
-    // The store had this without the slate, and lost it with the power.
-    desk.journal.push(fact(3));
-    assert!(desk.jot([4]));
-    desk.journal.pop();
-    assert_eq!(desk.left(), []);
+fn a_record_behind_a_gap_is_ignored() {
+    let mut run = Run::new();
+    assert!(run.write([2]));
+    run.store();
+    // The store had this fact without the log, and lost it with the power.
+    run.journal.push(fact(3));
+    assert!(run.write([4]));
+    run.journal.pop();
+    assert_eq!(run.tail(), []);
 }
 
 #[test]
-fn what_comes_after_another_past_is_not_taken() {
-    let mut desk = Desk::new();
-    desk.journal.push(fact(2));
-    assert!(desk.jot([3]));
-    // That past is lost with the power, and something else has happened instead.
-    desk.journal[1] = fact(7);
-    assert_eq!(desk.left(), []);
+fn a_record_after_another_journal_is_ignored() {
+    let mut run = Run::new();
+    run.journal.push(fact(2));
+    assert!(run.write([3]));
+    // That journal is lost with the power, and something else has happened instead.
+    run.journal[1] = fact(7);
+    assert_eq!(run.tail(), []);
 }
 
 #[test]
-fn a_jotting_counts_as_a_whole_or_not_at_all() {
-    let mut desk = Desk::new();
-    assert!(desk.jot([2]));
-    let whole = desk.slate.at;
-    assert!(desk.jot([3, 4]));
-    for cut in whole..desk.slate.at {
-        desk.change(|text| text.truncate(cut));
-        assert_eq!(desk.left(), [fact(2)], "cut at {cut}");
-        desk.change(|text| text.resize(SIZE, 0));
-        assert_eq!(desk.left(), [fact(2)], "nothing behind {cut}");
+fn a_record_counts_as_a_whole_or_not_at_all() {
+    let mut run = Run::new();
+    assert!(run.write([2]));
+    let whole = run.wal.at;
+    assert!(run.write([3, 4]));
+    for cut in whole..run.wal.at {
+        run.damage(|text| text.truncate(cut));
+        assert_eq!(run.tail(), [fact(2)], "cut at {cut}");
+        run.damage(|text| text.resize(SIZE, 0));
+        assert_eq!(run.tail(), [fact(2)], "nothing behind {cut}");
     }
 }
 
 #[test]
-fn a_byte_that_has_changed_is_noticed() {
-    let mut desk = Desk::new();
-    assert!(desk.jot([2]));
-    for place in 0..desk.slate.at {
-        desk.change(|text| text[place] ^= 0x20);
-        assert_eq!(desk.left(), [], "at {place}");
-        desk.change(|text| text[place] ^= 0x20);
+fn a_changed_byte_is_noticed() {
+    let mut run = Run::new();
+    assert!(run.write([2]));
+    for place in 0..run.wal.at {
+        run.damage(|text| text[place] ^= 0x20);
+        assert_eq!(run.tail(), [], "at {place}");
+        run.damage(|text| text[place] ^= 0x20);
     }
-    assert_eq!(desk.left(), [fact(2)]);
+    assert_eq!(run.tail(), [fact(2)]);
 }
 
 #[test]
-fn there_is_room_again_once_it_was_wiped() {
-    let mut desk = Desk::new();
+fn a_cleared_log_has_room_again() {
+    let mut run = Run::new();
     let mut number = 2;
-    while desk.jot([number]) {
+    while run.write([number]) {
         number += 1;
     }
-    assert_eq!(desk.left().len() as u64, number - 2, "what found no room is not there in part");
-    assert!(fs::metadata(desk.dir.path().join("slate")).expect("it is there").len() <= SIZE as u64);
-    desk.store();
-    desk.slate.clear();
-    assert!(desk.jot([number]));
-    assert_eq!(desk.left(), [fact(number)]);
+    assert_eq!(run.tail().len() as u64, number - 2, "a record without room is not written in part");
+    assert!(fs::metadata(run.dir.path().join("wal")).expect("it is there").len() <= SIZE as u64);
+    run.store();
+    run.wal.clear();
+    assert!(run.write([number]));
+    assert_eq!(run.tail(), [fact(number)]);
 }
 
 #[test]
-fn a_sync_changes_nothing_that_is_read() {
-    let mut desk = Desk::new();
-    assert!(desk.slate.sync(), "there is nothing to sync");
-    assert!(desk.jot([2]));
-    assert!(desk.slate.sync());
-    assert!(desk.jot([3]));
-    assert!(desk.slate.sync());
-    assert_eq!(desk.left(), [fact(2), fact(3)]);
+fn a_sync_does_not_change_the_records() {
+    let mut run = Run::new();
+    assert!(run.wal.sync(), "there is nothing to sync");
+    assert!(run.write([2]));
+    assert!(run.wal.sync());
+    assert!(run.write([3]));
+    assert!(run.wal.sync());
+    assert_eq!(run.tail(), [fact(2), fact(3)]);
 }
 
 #[test]
 fn what_is_stored_while_somebody_reads_is_not_missed() {
-    let mut desk = Desk::new();
-    assert!(desk.jot([2]) && desk.jot([3]));
-    let copy = Wal::read(&desk.dir.path().join("slate")).expect("it can be read");
-    desk.store();
-    desk.slate.clear();
-    assert!(desk.jot([4]));
-    assert_eq!(copy.after(&desk.journal).facts, [], "the journal has it all");
-    assert_eq!(copy.after(&desk.journal[..2]).facts, [fact(3)]);
+    let mut run = Run::new();
+    assert!(run.write([2]) && run.write([3]));
+    let copy = Wal::read(&run.dir.path().join("wal")).expect("it can be read");
+    run.store();
+    run.wal.clear();
+    assert!(run.write([4]));
+    assert_eq!(copy.after(&run.journal).facts, [], "the journal has it all");
+    assert_eq!(copy.after(&run.journal[..2]).facts, [fact(3)]);
 }
 
 #[test]
-fn one_that_cannot_be_synced_takes_no_more() {
-    let mut desk = Desk::new();
-    assert!(desk.jot([2]));
-    desk.slate.file = Some(File::open("/dev/null").expect("it is always there"));
-    assert!(!desk.slate.sync(), "it cannot be written to");
-    assert!(!desk.jot([3]));
-    assert!(!desk.slate.sync(), "it is not tried again");
+fn a_log_that_cannot_be_synced_takes_no_more_records() {
+    let mut run = Run::new();
+    assert!(run.write([2]));
+    run.wal.file = Some(File::open("/dev/null").expect("it is always there"));
+    assert!(!run.wal.sync(), "it cannot be written to");
+    assert!(!run.write([3]));
+    assert!(!run.wal.sync(), "it is not tried again");
 }
 
 #[test]
-fn one_that_cannot_be_made_takes_nothing() {
-    let mut slate = Wal::new(Path::new("/dev/null/slate"));
-    assert!(!slate.write(JournalPosition::default(), &[fact(1)], [].into_iter()));
-    slate.remove();
+fn a_log_that_cannot_be_created_takes_no_records() {
+    let mut wal = Wal::new(Path::new("/dev/null/wal"));
+    assert!(!wal.write(JournalPosition::default(), &[fact(1)], [].into_iter()));
+    wal.remove();
 }

@@ -72,7 +72,9 @@ impl Fixture {
         let (holder, needs) = (&HolderId::new(holder), &needs(names));
         let claim = Claim::new(holder, needs);
         let claim = Claim { terms, process, waiter, tree, wakeup, ended, ..claim };
-        self.store.transact(|transaction| transaction.claim(&claim)).expect("the store works")
+        self.store
+            .transact(|transaction| transaction.leases().claim(&claim))
+            .expect("the store works")
     }
 
     pub(crate) fn tokens(&mut self, holder: &str, names: &str) -> Vec<u64> {
@@ -81,13 +83,15 @@ impl Fixture {
 
     pub(crate) fn release(&mut self, holder: &str, name: &str, token: u64) -> Answer {
         let (name, holder) = (needs(name)[0].name.clone(), HolderId::new(holder));
-        let released =
-            self.store.transact(|transaction| transaction.release(&name, &holder, Token(token)));
+        let released = self
+            .store
+            .transact(|transaction| transaction.leases().release(&name, &holder, Token(token)));
         released.expect("the store works")
     }
 
     pub(crate) fn declare(&mut self, name: &str, capacity: u32) {
-        let declared = self.store.transact(|transaction| transaction.declare(name, capacity));
+        let declared =
+            self.store.transact(|transaction| transaction.leases().declare(name, capacity));
         declared.expect("it can be declared");
     }
 }

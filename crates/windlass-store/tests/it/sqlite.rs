@@ -11,7 +11,7 @@ use windlass_store::{Claim, Claimed, HolderId, Name, Need, Network, Store, Store
 
 fn claim(store: &mut Store, holder: &str, name: &str) -> Result<Claimed, StoreError> {
     let (holder, needs) = (HolderId::new(holder), [Need::one(Name::Lock(name.to_owned()))]);
-    store.transact(|transaction| transaction.claim(&Claim::new(&holder, &needs)))
+    store.transact(|transaction| transaction.leases().claim(&Claim::new(&holder, &needs)))
 }
 
 fn token(claimed: Result<Claimed, StoreError>) -> u64 {
@@ -117,7 +117,7 @@ fn a_truncated_store_is_damage_and_never_a_panic() {
         let _ = fs::remove_file(dir.path().join("store.db-shm"));
         let used = Store::open(dir.path()).and_then(|mut store| {
             let _ = claim(&mut store, "b", "x")?;
-            store.transact(|transaction| transaction.emit("e"))
+            store.transact(|transaction| transaction.events().emit("e"))
         });
         let error = used.expect_err("it is truncated");
         let known = matches!(error, StoreError::Damaged { .. } | StoreError::Fatal { .. });
@@ -269,7 +269,7 @@ fn the_second_version_migrates_and_its_runs_can_be_read() {
     assert_eq!((run.workflow.as_str(), run.jobs), ("", None));
     assert!(run.params.is_empty() && run.steps.is_empty());
     assert_eq!(store.facts(&run.id).expect("they are there").len(), 6);
-    let listed = store.read(|transaction| transaction.latest_runs(None, 9)).expect("it works");
+    let listed = store.read(|transaction| transaction.runs().latest(None, 9)).expect("it works");
     assert_eq!(listed.len(), 1);
     assert!(dir.path().join("store.version-2.db").exists(), "a copy is kept");
 }
@@ -317,7 +317,7 @@ fn connections_of_several_threads_see_each_other() {
     let counts = std::thread::scope(|scope| {
         let work = || {
             let mut store = Store::open(dir.path()).expect("it opens");
-            (0..25).map(|_| store.transact(|t| t.emit("e")).expect("it works")).max()
+            (0..25).map(|_| store.transact(|t| t.events().emit("e")).expect("it works")).max()
         };
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).max()

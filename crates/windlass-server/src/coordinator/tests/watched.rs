@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_store::{Act, Backend, BootClock, Durability, Opener, Wakeup};
+use windlass_store::{Backend, BootClock, Durability, Opener, TransactionBody, Wakeup};
 
 use super::*;
 
@@ -31,12 +31,16 @@ impl Backend for Watched {
         (self.synced)()
     }
 
-    fn transact(&mut self, durability: Durability, act: Act<'_>) -> Result<(), StoreError> {
+    fn transact(
+        &mut self,
+        durability: Durability,
+        act: TransactionBody<'_>,
+    ) -> Result<(), StoreError> {
         self.backend.transact(durability, act)?;
         if durability == Durability::Full { (self.synced)() } else { Ok(()) }
     }
 
-    fn read(&mut self, act: Act<'_>) -> Result<(), StoreError> {
+    fn read(&mut self, act: TransactionBody<'_>) -> Result<(), StoreError> {
         self.backend.read(act)
     }
 

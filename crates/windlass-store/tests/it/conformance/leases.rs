@@ -34,7 +34,7 @@ pub(super) fn the_wall_clock_decides_nothing(on: &mut Fixture) {
 
 fn beat(on: &mut Fixture, holder: &str, name: &str, token: u64) -> Answer {
     let (name, holder) = (needs(name)[0].name.clone(), HolderId::new(holder));
-    let beat = on.store.transact(|t| t.heartbeat(&name, &holder, Token(token)));
+    let beat = on.store.transact(|t| t.leases().heartbeat(&name, &holder, Token(token)));
     beat.expect("the store works")
 }
 
@@ -101,14 +101,14 @@ pub(super) fn one_process_beats_for_all_it_holds(on: &mut Fixture) {
         }));
     }
     on.clock.advance(TIMEOUT);
-    let lost = on.store.transact(|t| t.heartbeat_process(&here)).expect("the store works");
+    let lost = on.store.transact(|t| t.leases().heartbeat_process(&here)).expect("the store works");
     assert!(lost.is_empty(), "{lost:?}");
     on.clock.advance(Duration::from_secs(1));
     assert_eq!(refused_by(on.claim("d", "x")), "a");
     assert_eq!(refused_by(on.claim("e", "y")), "b");
     assert_eq!(on.tokens("f", "z"), [2]);
     on.clock.advance(TIMEOUT);
-    let lost = on.store.transact(|t| t.heartbeat_process(&here)).expect("the store works");
+    let lost = on.store.transact(|t| t.leases().heartbeat_process(&here)).expect("the store works");
     assert_eq!(lost, [Name::Lock("x".to_owned()), Name::Lock("y".to_owned())]);
 }
 
@@ -133,19 +133,19 @@ pub(super) fn a_named_process_that_lives_needs_no_heartbeats(on: &mut Fixture) {
     assert_eq!(on.tokens("e", "z"), [2], "no hold is longer than it may be");
     assert_eq!(on.tokens("e", "run/r"), [2], "a leader that hangs is no leader");
     let (name, holder) = (Name::Lock("x".to_owned()), HolderId::new("a"));
-    let beat = on.store.transact(|t| t.heartbeat(&name, &holder, Token(1)));
+    let beat = on.store.transact(|t| t.leases().heartbeat(&name, &holder, Token(1)));
     assert_eq!(beat.expect("the store works"), Answer::Refreshed);
 }
 
 pub(super) fn semaphores_are_declared_and_never_exceeded(on: &mut Fixture) {
     let (holder, want) = (HolderId::new("a"), needs("s:1"));
-    let undeclared = on.store.transact(|t| t.claim(&Claim::new(&holder, &want)));
+    let undeclared = on.store.transact(|t| t.leases().claim(&Claim::new(&holder, &want)));
     assert!(matches!(undeclared, Err(StoreError::Claim(_))), "{undeclared:?}");
     on.declare("s", 3);
     assert_eq!(on.tokens("a", "s:2"), [1]);
     assert_eq!(on.tokens("b", "s:1"), [2]);
     assert_eq!(refused(on.claim("c", "s:1")).refusals[0].available, 0);
-    let declared = on.store.transact(|t| t.declare("s", 4));
+    let declared = on.store.transact(|t| t.leases().declare("s", 4));
     let said = declared.expect_err("it is in use").to_string();
     assert!(said.contains("3, not 4"), "{said}");
     assert_eq!(on.release("a", "s:2", 1), Answer::Released);
@@ -157,8 +157,8 @@ pub(super) fn semaphores_are_declared_and_never_exceeded(on: &mut Fixture) {
 pub(super) fn a_failed_transaction_leaves_nothing(on: &mut Fixture) {
     let (holder, want) = (HolderId::new("a"), needs("x"));
     let failed = on.store.transact(|transaction| {
-        let _ = transaction.claim(&Claim::new(&holder, &want))?;
-        transaction.emit("never:happened")?;
+        let _ = transaction.leases().claim(&Claim::new(&holder, &want))?;
+        transaction.events().emit("never:happened")?;
         Err::<(), _>(StoreError::UnknownRun { run: String::new() })
     });
     failed.expect_err("it failed");
@@ -170,12 +170,12 @@ pub(super) fn names_that_cannot_be_names_are_refused(on: &mut Fixture) {
     let long = "x".repeat(64 << 10);
     for name in ["", "a\nb", "a\0b", "acquire", "release", "heartbeat", "check", &long] {
         let (holder, want) = (HolderId::new("a"), [Need::one(Name::Lock(name.to_owned()))]);
-        let refused = on.store.transact(|t| t.claim(&Claim::new(&holder, &want)));
+        let refused = on.store.transact(|t| t.leases().claim(&Claim::new(&holder, &want)));
         assert!(matches!(refused, Err(StoreError::Name(_))), "{name:?}: {refused:?}");
     }
     for name in ["/../", "🚀", "-x", "a'b\"c", "%s", "é"] {
         let (holder, want) = (HolderId::new("a"), [Need::one(Name::Lock(name.to_owned()))]);
-        let claimed = on.store.transact(|t| t.claim(&Claim::new(&holder, &want)));
+        let claimed = on.store.transact(|t| t.leases().claim(&Claim::new(&holder, &want)));
         assert!(matches!(claimed, Ok(Claimed::Held(_))), "{name:?}: {claimed:?}");
     }
 }
@@ -213,7 +213,7 @@ pub(super) fn stats_are_kept_by_name(on: &mut Fixture) {
 pub(super) fn a_check_tells_whose_token_it_is(on: &mut Fixture) {
     let check = |on: &mut Fixture, token| {
         let name = Name::Lock("x".to_owned());
-        on.store.transact(|t| t.check(&name, Token(token))).expect("the store works")
+        on.store.transact(|t| t.leases().check(&name, Token(token))).expect("the store works")
     };
     assert_eq!(check(on, 1), (Answer::AlreadyFree, None));
     assert_eq!(on.tokens("a", "x"), [1]);

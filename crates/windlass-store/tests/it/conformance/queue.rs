@@ -73,15 +73,17 @@ pub(super) fn leaving_the_line_rings_the_next(on: &mut Fixture) {
     let _ = refused(on.claim_with("c", "x", |claim| claim.wakeup = Some(wakeup.name())));
     assert_eq!(on.release("a", "x", 1), Answer::Released);
     assert!(!is_notified(&wakeup), "it is b's turn");
-    on.store.transact(|t| t.leave_line(&HolderId::new("b"))).expect("the store works");
+    on.store.transact(|t| t.leases().leave_queue(&HolderId::new("b"))).expect("the store works");
     assert!(is_notified(&wakeup));
-    on.store.transact(|t| t.leave_line(&HolderId::new("nobody"))).expect("the store works");
+    on.store
+        .transact(|t| t.leases().leave_queue(&HolderId::new("nobody")))
+        .expect("the store works");
 }
 
 pub(super) fn whose_turn_it_is_can_be_asked_without_taking_anything(on: &mut Fixture) {
     let refusal = |on: &mut Fixture, holder: &str, names: &str| {
         let (holder, needs) = (&HolderId::new(holder), &needs(names));
-        let refusal = on.store.transact(|t| t.refusal(&Claim::new(holder, needs)));
+        let refusal = on.store.transact(|t| t.leases().refusal(&Claim::new(holder, needs)));
         let refusal = refusal.expect("the store works");
         refusal.map(|refused| refused.first().1.to_string())
     };
@@ -95,7 +97,9 @@ pub(super) fn whose_turn_it_is_can_be_asked_without_taking_anything(on: &mut Fix
         assert_eq!(refusal(on, "b", names), None, "and has not taken it");
         assert_eq!(refusal(on, "c", "x").as_deref(), Some("b"), "its place is kept");
         for holder in ["b", "c"] {
-            on.store.transact(|t| t.leave_line(&HolderId::new(holder))).expect("the store works");
+            on.store
+                .transact(|t| t.leases().leave_queue(&HolderId::new(holder)))
+                .expect("the store works");
         }
     }
 }
@@ -137,15 +141,20 @@ pub(super) fn many_waiters_are_served_in_order(on: &mut Fixture) {
     on.store
         .transact(|transaction| {
             for name in &names {
-                let _ = transaction.claim(&Claim::new(&HolderId::new(name.as_str()), &want))?;
+                let _ = transaction
+                    .leases()
+                    .claim(&Claim::new(&HolderId::new(name.as_str()), &want))?;
             }
             let name = &want[0].name;
-            transaction.release(name, &HolderId::new("first"), Token(1))?;
+            transaction.leases().release(name, &HolderId::new("first"), Token(1))?;
             for (holder, token) in names.iter().take(20).zip(2..) {
                 let holder = HolderId::new(holder.as_str());
-                let claimed = transaction.claim(&Claim::new(&holder, &want))?;
+                let claimed = transaction.leases().claim(&Claim::new(&holder, &want))?;
                 assert_eq!(held(claimed)[0].token, Token(token));
-                assert_eq!(transaction.release(name, &holder, Token(token))?, Answer::Released);
+                assert_eq!(
+                    transaction.leases().release(name, &holder, Token(token))?,
+                    Answer::Released
+                );
             }
             Ok(())
         })
