@@ -12,13 +12,16 @@ pub(crate) const WAKEUPS: &str = "bells";
 /// The directory of the runs' own files, such as logs.
 const RUNS: &str = "runs";
 
+/// How the name of the copy begins that a migration makes of the database.
+const BACKUP: &str = "store.version-";
+
 /// Returns the name of the copy that a migration makes of a database of an older version.
 pub(crate) fn backup(version: i32) -> String {
-    format!("store.version-{version}.db")
+    format!("{BACKUP}{version}.db")
 }
 
 /// Returns whether a store has a file of this name.
 pub(crate) fn is_part(name: &[u8]) -> bool {
     [WRITER_LOCK, WAKEUPS, RUNS].iter().any(|part| name == part.as_bytes())
-        || name.starts_with(DATABASE.as_bytes())
+        || [DATABASE, BACKUP].iter().any(|start| name.starts_with(start.as_bytes()))
 }

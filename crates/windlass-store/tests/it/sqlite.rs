@@ -210,6 +210,18 @@ fn a_store_that_is_shared_stays_what_it_was() {
 }
 
 #[test]
+fn a_store_with_the_backup_of_a_migration_can_be_shared() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/version-2.db");
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::copy(fixture, dir.path().join("store.db")).expect("a copy");
+    drop(Store::open(dir.path()).expect("it migrates"));
+    let backup = dir.path().join("store.version-2.db");
+    let gid = fs::metadata(&backup).expect("it is there").gid();
+    Store::share(dir.path(), Network::Refuse, gid).expect("the backup belongs to the store");
+    assert_eq!(fs::metadata(&backup).expect("it is there").mode() & 0o7777, 0o660);
+}
+
+#[test]
 fn the_third_version_migrates_and_its_runs_are_nobodys() {
     let dir = made();
     let store = Connection::open(dir.path().join("store.db")).expect("the file");
