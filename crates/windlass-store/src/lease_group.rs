@@ -100,8 +100,14 @@ impl<'a> LeaseGroup<'a> {
         self.now
     }
 
-    /// Sets the processes behind the leases and the place in the queue that this decision adds.
-    pub(crate) fn set_claimant(&mut self, claimant: Claimant) {
+    /// Sets the processes behind the leases and the place in the queue that this decision adds. A
+    /// holder that waits already keeps its place, but is reached from now on as it asks now.
+    pub(crate) fn set_claimant(&mut self, holder: &HolderId, claimant: Claimant) {
+        let Claimant { waiter, wakeup, .. } = claimant.clone();
+        if let Some(contact) = self.contacts.get_mut(holder) {
+            contact.boot.clone_from(&self.now.boot);
+            (contact.process, contact.wakeup) = (waiter, wakeup);
+        }
         self.claimant = claimant;
     }
 

@@ -254,7 +254,8 @@ impl SqliteTables<'_> {
         let upsert = "INSERT INTO ticket
             (holder, arrival, priority, rung_ns, since_ms, bell, boot, pid, started, namespace)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
-            ON CONFLICT DO UPDATE SET arrival = ?2, priority = ?3, rung_ns = ?4";
+            ON CONFLICT DO UPDATE SET arrival = ?2, priority = ?3, rung_ns = ?4, bell = ?6,
+            boot = ?7, pid = ?8, started = ?9, namespace = ?10";
         let StoredWaiter { waiter, boot, process, wakeup, since_ms } = stored;
         let process = process.as_ref();
         let holder = waiter.holder.as_str();

@@ -115,7 +115,7 @@ impl<'a> Leases<'a> {
         group: &mut LeaseGroup<'_>,
         claim: &Claim<'_>,
     ) -> Result<Option<Refused>, StoreError> {
-        group.set_claimant(claim.claimant());
+        group.set_claimant(claim.holder, claim.claimant());
         for (name, token) in claim.ended {
             group.state.bury(name, *token);
         }

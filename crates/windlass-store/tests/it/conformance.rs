@@ -194,6 +194,7 @@ suite! {
         leaving_the_line_rings_the_next
         whose_turn_it_is_can_be_asked_without_taking_anything
         a_bell_rings_for_the_one_whose_turn_has_come
+        a_waiter_that_claims_again_is_woken_as_it_asked_last
         who_does_not_come_is_passed_over
         many_waiters_are_served_in_order
         a_heavy_waiter_is_served_in_its_turn;

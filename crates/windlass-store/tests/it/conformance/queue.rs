@@ -118,6 +118,20 @@ pub(super) fn a_bell_rings_for_the_one_whose_turn_has_come(on: &mut Fixture) {
     assert!(is_notified(&second));
 }
 
+pub(super) fn a_waiter_that_claims_again_is_woken_as_it_asked_last(on: &mut Fixture) {
+    let (wakeup, gone, here) = (register(on), gone(), here());
+    assert_eq!(on.tokens("a", "x"), [1]);
+    let _ = refused(on.claim_with("b", "x", |claim| claim.process = Some(&gone)));
+    let _ = refused(on.claim("c", "x"));
+    let _ = refused(on.claim_with("b", "x", |claim| {
+        (claim.process, claim.wakeup) = (Some(&here), Some(wakeup.name()));
+    }));
+    assert_eq!(on.release("a", "x", 1), Answer::Released);
+    assert!(is_notified(&wakeup));
+    assert_eq!(refused_by(on.claim("c", "x")), "b", "b has kept its place");
+    assert_eq!(on.tokens("b", "x"), [2]);
+}
+
 pub(super) fn who_does_not_come_is_passed_over(on: &mut Fixture) {
     assert_eq!(on.tokens("a", "x"), [1]);
     let _ = refused(on.claim("b", "x"));
