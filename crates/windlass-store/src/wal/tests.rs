@@ -185,7 +185,7 @@ fn a_sync_does_not_change_the_records() {
 }
 
 #[test]
-fn what_is_stored_while_somebody_reads_is_not_missed() {
+fn a_record_that_is_stored_during_a_read_is_not_missed() {
     let mut run = Run::new();
     assert!(run.write([2]) && run.write([3]));
     let copy = Wal::read(&run.dir.path().join("wal")).expect("it can be read");

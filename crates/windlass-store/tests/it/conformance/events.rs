@@ -36,7 +36,7 @@ pub(super) fn a_failed_emit_uses_up_no_number(on: &mut Fixture) {
     assert_eq!(emit(on, "first"), 1);
 }
 
-pub(super) fn old_events_are_forgotten_and_their_numbers_with_them(on: &mut Fixture) {
+pub(super) fn old_events_are_deleted_and_their_numbers_not_reused(on: &mut Fixture) {
     for (at, name) in [(10, "a"), (20, "b"), (30, "c")] {
         on.clock.set_wall(at);
         emit(on, name);
@@ -51,8 +51,8 @@ pub(super) fn old_events_are_forgotten_and_their_numbers_with_them(on: &mut Fixt
     assert_eq!(emit(on, "d"), 4);
 }
 
-pub(super) fn every_listener_is_rung(on: &mut Fixture) {
-    let register = |topic| on.store.register(&topic).expect("it hangs");
+pub(super) fn every_wakeup_of_a_topic_is_notified(on: &mut Fixture) {
+    let register = |topic| on.store.register(&topic).expect("a wake-up");
     let (one, two, turn) =
         (register(Topic::Events), register(Topic::Events), register(Topic::Turn));
     emit(on, "a");
@@ -64,7 +64,7 @@ pub(super) fn every_listener_is_rung(on: &mut Fixture) {
 }
 
 pub(super) fn requests_are_taken_once(on: &mut Fixture) {
-    let wakeup = on.store.register(&Topic::Requests).expect("it hangs");
+    let wakeup = on.store.register(&Topic::Requests).expect("a wake-up");
     for text in ["approve", "reject"] {
         on.store.transact(|t| t.requests().send("run/step", text)).expect("the store works");
     }
@@ -84,7 +84,7 @@ pub(super) fn requests_are_taken_once(on: &mut Fixture) {
     );
 }
 
-pub(super) fn what_many_threads_write_at_once_is_all_there(on: &mut Fixture) {
+pub(super) fn concurrent_writers_lose_nothing(on: &mut Fixture) {
     thread::scope(|scope| {
         for number in 0..8 {
             let mut store = on.store.try_clone().expect("a connection of its own");

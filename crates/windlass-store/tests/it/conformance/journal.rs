@@ -35,7 +35,7 @@ pub(super) fn facts_come_back_as_they_were_written(on: &mut Fixture) {
     assert!(on.store.facts("xyz").expect("it can be read").is_empty());
 }
 
-pub(super) fn a_run_in_a_directory_whose_name_is_no_text_is_refused(on: &mut Fixture) {
+pub(super) fn a_run_in_a_directory_that_is_not_utf8_is_refused(on: &mut Fixture) {
     let dir = PathBuf::from(OsStr::from_bytes(b"/bad\xff"));
     let run = RunRecord { id: "abc".to_owned(), dir, ..RunRecord::default() };
     let refused = on.store.transact(|transaction| transaction.runs().insert(&run));
@@ -49,18 +49,18 @@ pub(super) fn a_stale_epoch_is_refused(on: &mut Fixture) {
     let append = |on: &mut Fixture, epoch| {
         on.store.transact(|transaction| transaction.facts().append("abc", Token(epoch), &[fact(1)]))
     };
-    assert!(matches!(append(on, 1), Err(StoreError::StaleEpoch { .. })), "nobody leads it");
+    assert!(matches!(append(on, 1), Err(StoreError::StaleEpoch { .. })), "the run has no leader");
     assert_eq!(on.tokens("one", "run/abc"), [1]);
     append(on, 1).expect("it leads");
     on.clock.advance(TIMEOUT * 2);
-    append(on, 1).expect("nobody has taken over");
+    append(on, 1).expect("it still leads");
     assert_eq!(on.tokens("two", "run/abc"), [2]);
     assert!(matches!(append(on, 1), Err(StoreError::StaleEpoch { .. })));
     append(on, 2).expect("it leads");
     assert_eq!(on.store.facts("abc").expect("it was written").len(), 3);
 }
 
-pub(super) fn runs_are_found_by_the_beginning_of_their_id(on: &mut Fixture) {
+pub(super) fn runs_are_found_by_a_prefix_of_their_id(on: &mut Fixture) {
     let run = insert(on, "abc");
     insert(on, "axy");
     assert_eq!(on.store.run("ab").expect("it is the only one"), run);
@@ -137,7 +137,7 @@ fn open_runs(transaction: &Transaction<'_>) -> Result<Vec<RunListing>, StoreErro
     transaction.runs().open()
 }
 
-pub(super) fn attempts_and_waits_are_kept_and_go_with_their_run(on: &mut Fixture) {
+pub(super) fn attempts_and_guard_waits_are_deleted_with_their_run(on: &mut Fixture) {
     insert(on, "abc");
     insert(on, "abd");
     let work = WorkId::new(2).expect("not zero");
@@ -171,7 +171,7 @@ pub(super) fn attempts_and_waits_are_kept_and_go_with_their_run(on: &mut Fixture
     assert!(kept(on, "abc").1.is_empty());
     let _ = held(on.claim("leader", "run/abc"));
     on.store.transact(|transaction| transaction.runs().delete("abc")).expect("it works");
-    assert_eq!(on.store.overview().expect("it can be read"), [], "nobody leads what is gone");
+    assert_eq!(on.store.overview().expect("it can be read"), [], "a deleted run has no leader");
     assert_eq!(kept(on, "abc"), (Vec::new(), Vec::new()));
     assert!(matches!(on.store.run("abc"), Err(StoreError::UnknownRun { .. })));
     assert_eq!(kept(on, "abd").0, [attempt(1, 1, AttemptEnd::Failed)], "others stay");

@@ -10,45 +10,45 @@ pub(super) fn is_notified(wakeup: &Wakeup) -> bool {
 }
 
 fn register(on: &Fixture) -> Wakeup {
-    on.store.register(&Topic::Turn).expect("it hangs")
+    on.store.register(&Topic::Turn).expect("a wake-up")
 }
 
-pub(super) fn who_was_refused_first_is_served_first(on: &mut Fixture) {
+pub(super) fn waiters_are_served_first_in_first_out(on: &mut Fixture) {
     assert_eq!(on.tokens("a", "x"), [1]);
     assert_eq!(refused(on.claim("b", "x")).ahead, 0);
     assert_eq!(refused(on.claim("c", "x")).ahead, 1);
     assert_eq!(on.release("a", "x", 1), Answer::Released);
-    assert_eq!(refused_by(on.claim("c", "x")), "b", "b stands before c");
+    assert_eq!(refused_by(on.claim("c", "x")), "b", "b is ahead of c");
     assert_eq!(refused_by(on.claim("d", "x")), "b", "and before a claimant");
     assert_eq!(on.tokens("b", "x"), [2]);
     assert_eq!(on.release("b", "x", 2), Answer::Released);
     assert_eq!(on.tokens("c", "x"), [3]);
 }
 
-pub(super) fn a_place_in_line_holds_only_what_refused_it(on: &mut Fixture) {
+pub(super) fn a_waiter_reserves_only_the_names_that_refused_it(on: &mut Fixture) {
     assert_eq!(on.tokens("a", "x"), [1]);
     assert_eq!(refused_by(on.claim("b", "x y")), "a");
     assert_eq!(on.tokens("c", "y"), [1], "y did not refuse b");
     assert_eq!(on.release("a", "x", 1), Answer::Released);
     assert_eq!(refused_by(on.claim("b", "x y")), "c", "held up once");
-    assert_eq!(refused_by(on.claim("d", "x")), "b", "x stays set aside");
+    assert_eq!(refused_by(on.claim("d", "x")), "b", "x stays reserved");
     assert_eq!(on.release("c", "y", 1), Answer::Released);
-    assert_eq!(refused_by(on.claim("e", "y")), "b", "and y is now");
+    assert_eq!(refused_by(on.claim("e", "y")), "b", "and y is reserved now");
     assert_eq!(on.tokens("b", "x y"), [2, 2]);
 }
 
-pub(super) fn who_asks_for_another_name_waits_no_more_for_the_one_before(on: &mut Fixture) {
+pub(super) fn a_claim_for_another_name_leaves_the_queue_of_the_one_before(on: &mut Fixture) {
     assert_eq!(on.tokens("a", "x y"), [1, 1]);
     assert_eq!(refused_by(on.claim("b", "x")), "a");
     assert_eq!(refused_by(on.claim("b", "y")), "a");
     assert_eq!(on.release("a", "x", 1), Answer::Released);
-    assert_eq!(on.tokens("c", "x"), [2], "nobody stands in line for it");
+    assert_eq!(on.tokens("c", "x"), [2], "it has no waiters");
     let overview = on.store.overview().expect("the store works");
     let waits = overview.iter().filter(|seen| !seen.waiters.is_empty());
     assert_eq!(waits.map(|seen| seen.name.text()).collect::<Vec<_>>(), ["y"]);
 }
 
-pub(super) fn the_place_in_line_of_a_gone_process_is_dropped(on: &mut Fixture) {
+pub(super) fn a_waiter_whose_process_has_ended_leaves_the_queue(on: &mut Fixture) {
     let gone = gone();
     assert_eq!(on.tokens("a", "x"), [1]);
     let _ = refused(on.claim_with("dead", "x", |claim| claim.process = Some(&gone)));
@@ -56,17 +56,17 @@ pub(super) fn the_place_in_line_of_a_gone_process_is_dropped(on: &mut Fixture) {
     assert_eq!(on.tokens("b", "x"), [2]);
 }
 
-pub(super) fn a_place_in_line_goes_with_the_one_who_waits(on: &mut Fixture) {
+pub(super) fn a_waiter_leaves_the_queue_with_the_process_that_waits(on: &mut Fixture) {
     let (gone, here) = (gone(), here());
     assert_eq!(on.tokens("a", "x"), [1]);
     let _ = refused(on.claim_with("b", "x", |claim| {
         (claim.process, claim.waiter) = (Some(&here), Some(&gone));
     }));
     assert_eq!(on.release("a", "x", 1), Answer::Released);
-    assert_eq!(on.tokens("c", "x"), [2], "nobody waits for b any more");
+    assert_eq!(on.tokens("c", "x"), [2], "b has left the queue");
 }
 
-pub(super) fn leaving_the_line_rings_the_next(on: &mut Fixture) {
+pub(super) fn leaving_the_queue_notifies_the_next_waiter(on: &mut Fixture) {
     let wakeup = register(on);
     assert_eq!(on.tokens("a", "x"), [1]);
     let _ = refused(on.claim("b", "x"));
@@ -76,11 +76,11 @@ pub(super) fn leaving_the_line_rings_the_next(on: &mut Fixture) {
     on.store.transact(|t| t.leases().leave_queue(&HolderId::new("b"))).expect("the store works");
     assert!(is_notified(&wakeup));
     on.store
-        .transact(|t| t.leases().leave_queue(&HolderId::new("nobody")))
+        .transact(|t| t.leases().leave_queue(&HolderId::new("no waiter")))
         .expect("the store works");
 }
 
-pub(super) fn whose_turn_it_is_can_be_asked_without_taking_anything(on: &mut Fixture) {
+pub(super) fn a_refusal_can_be_asked_for_without_acquiring_anything(on: &mut Fixture) {
     let refusal = |on: &mut Fixture, holder: &str, names: &str| {
         let (holder, needs) = (&HolderId::new(holder), &needs(names));
         let refusal = on.store.transact(|t| t.leases().refusal(&Claim::new(holder, needs)));
@@ -104,7 +104,7 @@ pub(super) fn whose_turn_it_is_can_be_asked_without_taking_anything(on: &mut Fix
     }
 }
 
-pub(super) fn a_bell_rings_for_the_one_whose_turn_has_come(on: &mut Fixture) {
+pub(super) fn a_waiter_is_notified_when_its_turn_has_come(on: &mut Fixture) {
     let (first, second, gone) = (register(on), register(on), gone());
     assert_eq!(on.tokens("a", "x"), [1]);
     let _ = refused(on.claim_with("dead", "x", |claim| claim.process = Some(&gone)));
@@ -112,7 +112,10 @@ pub(super) fn a_bell_rings_for_the_one_whose_turn_has_come(on: &mut Fixture) {
     let _ = refused(on.claim_with("c", "x", |claim| claim.wakeup = Some(second.name())));
     assert!(!is_notified(&first) && !is_notified(&second));
     assert_eq!(on.release("a", "x", 1), Answer::Released);
-    assert!(is_notified(&first) && !is_notified(&second), "the gone one has lost its turn");
+    assert!(
+        is_notified(&first) && !is_notified(&second),
+        "the waiter that has ended has lost its turn"
+    );
     assert_eq!(on.tokens("b", "x"), [2]);
     assert_eq!(on.release("b", "x", 2), Answer::Released);
     assert!(is_notified(&second));
@@ -132,7 +135,7 @@ pub(super) fn a_waiter_that_claims_again_is_woken_as_it_asked_last(on: &mut Fixt
     assert_eq!(on.tokens("b", "x"), [2]);
 }
 
-pub(super) fn who_does_not_come_is_passed_over(on: &mut Fixture) {
+pub(super) fn a_waiter_that_does_not_claim_in_time_is_passed_over(on: &mut Fixture) {
     assert_eq!(on.tokens("a", "x"), [1]);
     let _ = refused(on.claim("b", "x"));
     assert_eq!(on.release("a", "x", 1), Answer::Released);
@@ -141,7 +144,7 @@ pub(super) fn who_does_not_come_is_passed_over(on: &mut Fixture) {
     on.clock.advance(Duration::from_nanos(1));
     assert_eq!(on.tokens("c", "x"), [2]);
     assert_eq!(refused_by(on.claim("d", "x")), "c");
-    assert_eq!(refused_by(on.claim("b", "x")), "c", "it comes at last");
+    assert_eq!(refused_by(on.claim("b", "x")), "c", "it claims at last");
     assert_eq!(on.release("c", "x", 2), Answer::Released);
     assert_eq!(refused_by(on.claim("d", "x")), "b", "it has kept its place");
 }
@@ -150,7 +153,7 @@ pub(super) fn many_waiters_are_served_in_order(on: &mut Fixture) {
     const WAITERS: u64 = 200;
     let names: Vec<_> = (1..=WAITERS).map(|number| format!("{number:04}")).collect();
     assert_eq!(on.tokens("first", "x"), [1]);
-    // In one commit, so that this tests the line and not the disk.
+    // In one commit, so that this tests the queue and not the disk.
     let want = needs("x");
     on.store
         .transact(|transaction| {
