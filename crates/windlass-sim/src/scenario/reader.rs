@@ -1,4 +1,4 @@
-//! Reads the lines of a scenario file.
+//! Parses the lines of a scenario file.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Scenario {
                 let driver = words.word()?.to_owned();
                 self.not_on.insert(driver, words.rest());
             }
-            other => return Err(format!("nothing is called {other:?} here")),
+            other => return Err(format!("unknown line {other:?}")),
         }
         words.end()
     }
@@ -60,7 +60,7 @@ impl Scenario {
                 let (on, kind) = self.dependency(words)?;
                 Action::Depend(work, on, kind)
             }
-            other => return Err(format!("nothing does {other:?} here")),
+            other => return Err(format!("unknown action {other:?}")),
         })
     }
 
@@ -103,7 +103,7 @@ impl Scenario {
                 "takes" => work.takes = words.duration()?,
                 "waits" => work.waits = Some(words.wait()?),
                 "ends" => work.ends = words.list(Words::end_of_attempt)?,
-                other => return Err(format!("a work has no {other:?}")),
+                other => return Err(format!("unknown property {other:?} of a work")),
             }
         }
         Ok(work)
