@@ -1,4 +1,4 @@
-//! One run with many lives: each ends by a kill, and the next one goes on.
+//! A run whose coordinator is killed and resumed again and again.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,26 +18,26 @@ use crate::journal::Journal;
 use crate::record;
 use crate::surroundings;
 
-/// A run, and everything that is known of it from outside.
-pub(crate) struct Lives {
+/// A run, with what the test knows of it.
+pub(crate) struct KilledRun {
     dir: TempDir,
     flow: Flow,
-    /// The steps whose success was stored at an earlier kill.
+    /// The steps whose success was stored at the last kill, with the attempt that succeeded.
     finished: BTreeMap<String, u32>,
-    /// How many digests of a dead coordinator were those of the journal.
+    /// How many digests of a killed coordinator were compared with a replay of the journal.
     pub(crate) digests: usize,
-    /// What each life was, for whoever has to find out why.
-    told: Vec<String>,
+    /// How each coordinator was killed, for the report of a failure.
+    kills: Vec<String>,
 }
 
-impl Lives {
+impl KilledRun {
     pub(crate) fn new(names: Names) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let flow = Flow::of_a_hundred(names);
         let text = flow.text(env!("CARGO_BIN_EXE_windlass-step"));
         fs::write(dir.path().join("flow.toml"), text).expect("a file");
         fs::create_dir(dir.path().join("held")).expect("a directory");
-        Self { dir, flow, finished: BTreeMap::new(), digests: 0, told: Vec::new() }
+        Self { dir, flow, finished: BTreeMap::new(), digests: 0, kills: Vec::new() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -48,22 +48,22 @@ impl Lives {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// Whether the journal says that every step has succeeded.
+    /// Returns whether every step has succeeded, according to the journal.
     pub(crate) fn is_complete(&self) -> bool {
         self.progress() == self.flow.steps.len()
     }
 
-    /// How many steps have succeeded.
+    /// Returns how many steps have succeeded.
     pub(crate) fn progress(&self) -> usize {
         self.finished.len()
     }
 
-    /// Whether the run itself has ended, and is led by nobody.
+    /// Returns whether the end of the run is stored.
     pub(crate) fn is_over(&self) -> bool {
         self.journal().is_some_and(|mut journal| journal.end().is_some())
     }
 
-    /// Whether the store knows the run.
+    /// Returns whether the run is stored.
     pub(crate) fn is_submitted(&self) -> bool {
         self.journal().is_some()
     }
@@ -72,70 +72,74 @@ impl Lives {
         self.path("state").exists().then(|| Journal::open(&self.path("state")))?
     }
 
-    /// A life that dies at the first of these points that it has reached so many times; which one
-    /// that was, if it did.
-    pub(crate) fn die_at(&mut self, points: &[(Point, u64)]) -> Option<Point> {
+    /// Runs a coordinator that kills itself at the first of these fault points that it reaches so many
+    /// times. Returns the point, if it did.
+    pub(crate) fn kill_at(&mut self, points: &[(Point, u64)]) -> Option<Point> {
         let fault = |(point, times): &(Point, u64)| format!("{}:{times}", point.name());
         let faults = points.iter().map(fault).collect::<Vec<_>>().join(",");
         let status = self.command().env(FAULT_VARIABLE, &faults).status();
-        self.told.push(faults);
-        let killed = self.judge(status.expect("the binary runs"));
+        self.kills.push(faults);
+        let killed = self.check_end(status.expect("the binary runs"));
         let report = self.read("report");
         let died_at = report.lines().next().filter(|_| killed);
         Point::ALL.into_iter().find(|point| died_at == Some(point.name()))
     }
 
-    /// A life that `kill` puts an end to. Whether it did.
-    pub(crate) fn die_by(&mut self, what: String, kill: impl FnOnce(&mut Child)) -> bool {
-        self.told.push(what);
+    /// Runs a coordinator that `kill` kills. Returns whether it was killed.
+    pub(crate) fn kill_with(&mut self, what: String, kill: impl FnOnce(&mut Child)) -> bool {
+        self.kills.push(what);
         let mut child = self.command().spawn().expect("the binary runs");
         kill(&mut child);
         let status = child.wait().expect("it can be waited for");
-        self.judge(status)
+        self.check_end(status)
     }
 
-    /// The last life, which nobody disturbs. Once a run is over, there is nothing to go on with.
+    /// Runs the last coordinator to the end of the run, and checks the end.
     pub(crate) fn end(mut self) {
-        self.told.push("to the end".to_owned());
+        self.kills.push("to the end".to_owned());
         if !self.is_over() {
             let status = self.command().status().expect("the binary runs");
-            assert!(!self.judge(status), "nobody kills it");
+            assert!(!self.check_end(status), "it was not killed");
         }
         assert!(self.is_complete(), "every step has succeeded");
-        assert!(!self.read("hooked").is_empty(), "the hook was told");
+        assert!(!self.read("hooked").is_empty(), "the hook has run");
         let record = self.read("record");
         let status = self.command().status().expect("the binary runs");
-        assert!(status.success(), "{}", self.read("said"));
-        assert!(self.read("said").contains("has ended"), "{}", self.read("said"));
+        assert!(status.success(), "{}", self.read("stderr"));
+        assert!(self.read("stderr").contains("has ended"), "{}", self.read("stderr"));
         assert_eq!(self.read("record"), record, "nothing runs any more");
         let mut journal = self.journal().expect("it was submitted");
         assert_eq!(journal.end(), Some(RunOutcome::Succeeded));
-        assert_eq!(journal.told(), self.finished, "how each step went is known");
+        assert_eq!(journal.reported(), self.finished, "the attempts are recorded");
     }
 
-    /// Begins the run, or goes on with it.
+    /// Returns the command that starts or resumes the run.
     fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass-faulty"));
         match self.journal() {
             Some(journal) => command.args(["resume", journal.run()]),
             None => command.args(["run", "flow.toml"]),
         };
-        let said = File::create(self.path("said")).expect("a file");
+        let stderr = File::create(self.path("stderr")).expect("a file");
         let _ = fs::remove_file(self.path("report"));
-        let told = File::create(self.path("told")).expect("a file");
-        command.arg("--json").current_dir(self.dir.path()).stdin(Stdio::null()).stdout(told);
-        command.stderr(said).env("WINDLASS_STATE", self.path("state"));
+        let stdout = File::create(self.path("stdout")).expect("a file");
+        command.arg("--json").current_dir(self.dir.path()).stdin(Stdio::null()).stdout(stdout);
+        command.stderr(stderr).env("WINDLASS_STATE", self.path("state"));
         command.env(REPORT_VARIABLE, self.path("report")).env_remove("WINDLASS_LEASES");
         command.env(surroundings::VARIABLE, surroundings::mark()).env("PATH", surroundings::path());
         command
     }
 
-    /// Whether a life was killed; if not, it has to have ended well.
-    fn judge(&mut self, status: ExitStatus) -> bool {
+    /// Checks the state after a coordinator has ended. Returns whether it was killed; else it must have
+    /// succeeded.
+    fn check_end(&mut self, status: ExitStatus) -> bool {
         let killed = status.signal().is_some();
-        assert!(killed || status.success(), "{status}\n{}", self.read("said"));
+        assert!(killed || status.success(), "{status}\n{}", self.read("stderr"));
         if !killed {
-            assert!(!self.read("report").is_empty(), "a life that ends well tells its digest");
+            assert!(
+                !self.read("report").is_empty(),
+                "a coordinator that succeeds reports its digest"
+            );
             self.check_nothing_runs();
         }
         if let Some(journal) = self.journal() {
@@ -144,26 +148,26 @@ impl Lives {
         killed
     }
 
-    /// The journal, the records of the steps and the engine of the dead process tell one story.
+    /// Checks that the journal, the records of the steps and the killed engine agree.
     fn check(&mut self, mut journal: Journal) {
         let record = self.read("record");
         record::check(&self.flow, &record);
         let finished = journal.finished();
         for (step, attempt) in &self.finished {
-            assert_eq!(finished.get(step), Some(attempt), "{step}: what is stored stays");
+            assert_eq!(finished.get(step), Some(attempt), "{step}: a stored success stays");
         }
         let succeeded = record::succeeded(&record);
         for (step, attempt) in &finished {
-            let said = succeeded.contains(&(step.as_str(), *attempt));
-            assert!(said, "{step}@{attempt} has succeeded, and does not know it");
+            let recorded = succeeded.contains(&(step.as_str(), *attempt));
+            assert!(recorded, "{step}@{attempt} is stored as succeeded, but has not recorded it");
         }
         record::check_cleaned(&self.flow, &record, &finished);
         for line in record::lines(&record).iter().filter(|line| line.is_start()) {
             let again = finished.get(line.step).is_some_and(|last| line.attempt > *last);
             assert!(!again, "{}@{} ran although it was finished", line.step, line.attempt);
         }
-        for (step, attempt) in successes(&self.read("told")) {
-            assert_eq!(finished.get(&step), Some(&attempt), "{step}: what was told is stored");
+        for (step, attempt) in successes(&self.read("stdout")) {
+            assert_eq!(finished.get(&step), Some(&attempt), "{step}: a reported success is stored");
         }
         self.finished = finished;
         self.check_digest(&mut journal);
@@ -171,19 +175,23 @@ impl Lives {
 
     fn check_digest(&mut self, journal: &mut Journal) {
         let report = self.read("report");
-        // Before its first commit, a life has come to nothing.
+        // A coordinator that is killed before its first commit reports none.
         let Some((digest, time)) = report.lines().nth(1).and_then(|line| line.split_once(' '))
         else {
             return;
         };
         let number = |text: &str| text.parse::<u64>().expect("a number");
         let replayed = journal.digest(number(time));
-        assert_eq!(replayed, number(digest), "the journal leads to where the engine had come");
+        assert_eq!(
+            replayed,
+            number(digest),
+            "a replay of the journal has the digest of the engine"
+        );
         self.digests += 1;
     }
 
-    /// No process is left that was started for this run. What was killed a moment ago may still be on
-    /// its way out; what was not stays for ten minutes.
+    /// Checks that no process of this run is left. One that was killed just now may still be exiting; one
+    /// that was not stays for ten minutes.
     fn check_nothing_runs(&self) {
         let began = Instant::now();
         loop {
@@ -197,22 +205,22 @@ impl Lives {
     }
 
     fn processes(&self) -> Vec<String> {
-        let mark = format!("WINDLASS_STATE={}", self.path("state").display());
+        let tag = format!("WINDLASS_STATE={}", self.path("state").display());
         let processes = fs::read_dir("/proc").expect("this is Linux").flatten();
-        let marked = processes.filter(|process| {
-            // One that has ended has no environment any more, and does not count.
+        let tagged = processes.filter(|process| {
+            // A process that has ended has no environment any more.
             let environment = fs::read(process.path().join("environ")).unwrap_or_default();
-            environment.split(|&byte| byte == 0).any(|entry| entry == mark.as_bytes())
+            environment.split(|&byte| byte == 0).any(|entry| entry == tag.as_bytes())
         });
         let line = |process: fs::DirEntry| fs::read_to_string(process.path().join("cmdline"));
-        marked.map(|process| line(process).unwrap_or_default()).collect()
+        tagged.map(|process| line(process).unwrap_or_default()).collect()
     }
 }
 
-/// The steps that a life has called successful, each with its attempt.
-fn successes(told: &str) -> Vec<(String, u32)> {
+/// Returns the steps that the coordinator has reported as succeeded, each with its attempt.
+fn successes(stdout: &str) -> Vec<(String, u32)> {
     // The last line may have been cut off.
-    let events = told.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let events = stdout.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let success = |event: Value| {
         let attempt = event["attempt"].as_u64().and_then(|attempt| u32::try_from(attempt).ok())?;
         let is_success = event["event"] == "step" && event["state"] == "success";
@@ -221,11 +229,11 @@ fn successes(told: &str) -> Vec<(String, u32)> {
     events.filter_map(success).collect()
 }
 
-impl Drop for Lives {
+impl Drop for KilledRun {
     fn drop(&mut self) {
         if thread::panicking() {
-            eprintln!("the lives of the run: {}", self.told.join(", "));
-            eprintln!("the last one said:\n{}", self.read("said"));
+            eprintln!("the coordinator was killed: {}", self.kills.join(", "));
+            eprintln!("the last one printed:\n{}", self.read("stderr"));
         }
     }
 }
