@@ -1,4 +1,4 @@
-//! Where and when something was measured.
+//! The machine, the time and the load of a measurement.
 
 use std::process::Command;
 use std::time::Duration;
@@ -6,16 +6,16 @@ use std::{fs, thread};
 
 use serde_json::{Value, json};
 
-/// How busy the machine has been for the last minute, five and fifteen.
+/// Returns the load averages of the last one, five and fifteen minutes.
 pub(crate) fn load() -> String {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     load.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
-/// The present moment, for what took so long and began under that load.
+/// Describes a measurement that took `took` and ends now.
 pub(crate) fn now(load_before: &str, took: Duration, quick: bool) -> Value {
     json!({
-        "date": said_by("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+        "date": output_of("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
         "commit": commit(),
         "quick": quick,
         "seconds": took.as_secs(),
@@ -24,16 +24,16 @@ pub(crate) fn now(load_before: &str, took: Duration, quick: bool) -> Value {
         "processor": processor(),
         "processors": thread::available_parallelism().map_or(1, usize::from),
         "memory": memory(),
-        "system": said_by("uname", &["-srm"]),
-        "compiler": said_by("rustc", &["--version"]),
+        "system": output_of("uname", &["-srm"]),
+        "compiler": output_of("rustc", &["--version"]),
     })
 }
 
-/// Which commit was measured, and whether something was changed since.
+/// Returns the commit that was measured, and whether the tree was changed since.
 fn commit() -> String {
-    let commit = said_by("git", &["rev-parse", "--short", "HEAD"]);
+    let commit = output_of("git", &["rev-parse", "--short", "HEAD"]);
     let changes =
-        said_by("git", &["status", "--porcelain", "--untracked-files=no", "--", "crates"]);
+        output_of("git", &["status", "--porcelain", "--untracked-files=no", "--", "crates"]);
     if changes.is_empty() { commit } else { commit + ", changed" }
 }
 
@@ -50,8 +50,8 @@ fn memory() -> String {
     kib.map_or_else(|| "unknown".to_owned(), |kib| format!("{} GiB", kib.div_ceil(1 << 20)))
 }
 
-/// What a command prints, without its last line break; nothing if there is no such command.
-fn said_by(command: &str, arguments: &[&str]) -> String {
+/// Returns the output of a command, without the last line break; empty if there is no such command.
+fn output_of(command: &str, arguments: &[&str]) -> String {
     let output = Command::new(command).args(arguments).current_dir(crate::root()).output();
     let said = output.map(|output| output.stdout).unwrap_or_default();
     String::from_utf8_lossy(&said).trim().to_owned()

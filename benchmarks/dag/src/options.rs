@@ -1,9 +1,9 @@
-//! What the arguments ask for.
+//! The arguments of the program.
 
 use crate::sections::Section;
 
 pub(crate) const HELP: &str = "\
-Measures graphs of works: Windlass, what people write by hand, and other crates.
+Measures graphs of works: Windlass, hand-written code, and other crates.
 
 usage: windlass-bench-dag [ROUNDS] [SECTION]... [OPTION]...
        windlass-bench-dag --table FILE
@@ -31,27 +31,27 @@ pub(crate) enum Count {
 
 /// What to measure.
 #[derive(Debug, Default)]
-pub(crate) struct Wish {
+pub(crate) struct Options {
     /// What to count; times are measured if this is empty.
     pub(crate) counts: Vec<Count>,
     quick: bool,
     rounds: Option<usize>,
     threads: Option<usize>,
-    /// Parts of the names of contenders, or with `=` before them whole names; none means all.
+    /// Parts of the names of contenders, or whole names after `=`; empty for all.
     who: Vec<String>,
-    /// Names of shapes; none means all.
+    /// The names of the shapes; empty for all.
     shapes: Vec<String>,
     sections: Vec<String>,
 }
 
-impl Wish {
-    /// Returns an error that says which argument makes no sense.
+impl Options {
+    /// Parses the arguments. The error names the invalid one.
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
-        let mut wish = Self::default();
+        let mut options = Self::default();
         for argument in arguments {
-            wish.add(argument)?;
+            options.add(argument)?;
         }
-        Ok(wish)
+        Ok(options)
     }
 
     fn add(&mut self, argument: &str) -> Result<(), String> {
@@ -87,7 +87,7 @@ impl Wish {
         self.threads.unwrap_or_else(processors)
     }
 
-    /// Returns how many nodes to use in place of `usual`.
+    /// Returns how many nodes to use instead of `usual`.
     pub(crate) fn size(&self, usual: usize) -> usize {
         if self.quick && usual > 1000 { usual / 10 } else { usual }
     }
@@ -104,9 +104,9 @@ impl Wish {
     }
 
     pub(crate) fn wants_row(&self, row: &str) -> bool {
-        let is_meant = |wish: &String| match wish.strip_prefix('=') {
+        let is_meant = |options: &String| match options.strip_prefix('=') {
             Some(name) => row == name,
-            None => row.contains(wish),
+            None => row.contains(options),
         };
         self.who.is_empty() || self.who.iter().any(is_meant)
     }
@@ -116,18 +116,19 @@ impl Wish {
 mod tests {
     use super::*;
 
-    fn parse(arguments: &[&str]) -> Result<Wish, String> {
-        Wish::parse(&arguments.iter().map(|&argument| argument.to_owned()).collect::<Vec<_>>())
+    fn parse(arguments: &[&str]) -> Result<Options, String> {
+        Options::parse(&arguments.iter().map(|&argument| argument.to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
     fn arguments_select_what_is_measured() {
-        let wish = parse(&["7", "waits", "--futex", "--who==windlass", "--shape=chain"]).unwrap();
-        assert_eq!((wish.rounds(5), wish.counts.as_slice()), (7, &[Count::Futex][..]));
-        let wanted = |name| wish.wants(Section::named(name).unwrap());
+        let options =
+            parse(&["7", "waits", "--futex", "--who==windlass", "--shape=chain"]).unwrap();
+        assert_eq!((options.rounds(5), options.counts.as_slice()), (7, &[Count::Futex][..]));
+        let wanted = |name| options.wants(Section::named(name).unwrap());
         assert!(wanted("waits") && !wanted("no-op"));
-        assert!(wish.wants_row("windlass") && !wish.wants_row("windlass, 2 at a time"));
-        assert!(wish.wants_shape("chain") && !wish.wants_shape("tree"));
+        assert!(options.wants_row("windlass") && !options.wants_row("windlass, 2 at a time"));
+        assert!(options.wants_shape("chain") && !options.wants_shape("tree"));
     }
 
     #[test]
