@@ -69,17 +69,22 @@ impl Access {
     /// Opens a file for writing with `options`, and creates it if it is missing. Fails on a symbolic
     /// link, which another user may have made.
     pub fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
-        let mut options = options.clone();
-        let options = options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
-        match options.open(path) {
+        match Self::open_existing(path, options) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             opened => return opened,
         }
         match Self::of_parent(path)?.create(path, options) {
             // Another process was faster.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Self::open_existing(path, options)
+            }
             created => created,
         }
+    }
+
+    /// Opens an existing file with `options`. Fails on a symbolic link, which another user may have made.
+    pub(crate) fn open_existing(path: &Path, options: &OpenOptions) -> io::Result<File> {
+        options.clone().custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)
     }
 
     /// Creates an empty file, unless it exists. An existing file is not opened.

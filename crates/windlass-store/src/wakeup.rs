@@ -7,7 +7,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -141,13 +141,15 @@ impl WakeupDir {
     }
 }
 
-/// Writes to the FIFO at `path`, or removes it if it has no reader and `keep` does not object.
+/// Writes to the FIFO at `path`, or removes it if it has no reader and `keep` does not object. In the
+/// directory of a group, another user may have put a link or a file there, which is left alone.
 fn notify_fifo(path: &Path, keep: impl Fn(&Path) -> bool) {
     let mut options = OpenOptions::new();
-    let opened = options.write(true).custom_flags(nonblocking()).open(path);
+    let opened = options.write(true).custom_flags(nonblocking() | no_follow()).open(path);
     match opened {
         // A full FIFO has notifications pending: a failed write loses nothing.
-        Ok(mut fifo) => drop(fifo.write(&[1])),
+        Ok(mut fifo) if is_fifo(&fifo) => drop(fifo.write(&[1])),
+        Ok(_) => {}
         Err(error) if has_no_reader(&error) && !keep(path) => drop(fs::remove_file(path)),
         Err(_) => {}
     }
@@ -155,6 +157,10 @@ fn notify_fifo(path: &Path, keep: impl Fn(&Path) -> bool) {
 
 fn has_no_reader(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NXIO.raw_os_error())
+}
+
+fn is_fifo(file: &File) -> bool {
+    file.metadata().is_ok_and(|found| found.file_type().is_fifo())
 }
 
 fn is_new(path: &Path) -> bool {
@@ -205,6 +211,20 @@ mod tests {
         assert!(!is_notified(&wakeup), "another topic");
         wakeups.notify_all(&Topic::Turn);
         assert!(is_notified(&wakeup) && is_notified(&other));
+    }
+
+    #[test]
+    fn only_a_fifo_is_written_to() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (wakeups, topic) = (WakeupDir::new(dir.path()), dir.path().join("bells/events"));
+        let _wakeup = wakeups.register(&Topic::Events).expect("a wake-up");
+        let outside = dir.path().join("outside");
+        fs::write(&outside, "text").expect("a file");
+        std::os::unix::fs::symlink(&outside, topic.join("link")).expect("a link");
+        fs::hard_link(&outside, topic.join("file")).expect("a second name");
+        wakeups.notify_all(&Topic::Events);
+        wakeups.notify(&Topic::Events, "link");
+        assert_eq!(fs::read_to_string(&outside).expect("it is there"), "text");
     }
 
     #[test]

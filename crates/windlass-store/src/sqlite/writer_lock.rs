@@ -53,9 +53,9 @@ impl WriterLock {
     /// Opens the lock file of the store in `dir`, for reading only if this process may do no more.
     pub(super) fn open_existing(dir: &Path) -> Result<Self, StoreError> {
         let path = dir.join(layout::WRITER_LOCK);
-        match File::options().read(true).write(true).open(&path) {
+        match Access::open_existing(&path, File::options().read(true).write(true)) {
             Err(error) if is_denied(&error) => {
-                let file = File::open(&path);
+                let file = Access::open_existing(&path, File::options().read(true));
                 Self::new(path, file, Opened::ToRead)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Self::open(dir),
@@ -114,7 +114,8 @@ impl WriterLock {
             Err(TryLockError::WouldBlock) => self.wait().or_else(|given_up| {
                 // The thread that waits may still get the lock, on the open file it waits with. The
                 // next call needs another one.
-                let file = File::options().read(true).write(true).open(&self.path);
+                let file =
+                    Access::open_existing(&self.path, File::options().read(true).write(true));
                 let file = file.map_err(|source| self.io(source))?;
                 self.inode = inode(&file).map_err(|source| self.io(source))?;
                 self.file = file;
@@ -228,6 +229,16 @@ mod tests {
                 Ok(())
             })
             .expect("the lock can still be taken");
+    }
+
+    #[test]
+    fn a_lock_file_that_is_a_link_is_refused() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let outside = dir.path().join("outside");
+        fs::write(&outside, "").expect("a file");
+        std::os::unix::fs::symlink(&outside, dir.path().join("gate")).expect("a link");
+        assert!(WriterLock::open(dir.path()).is_err());
+        assert!(WriterLock::open_existing(dir.path()).is_err());
     }
 
     #[test]
