@@ -59,7 +59,7 @@ mod reader;
 mod trace;
 mod words;
 
-pub use plan::{Action, End, Wait, WorkPlan};
+pub use plan::{Action, Body, End, Grants, Retries, Wait, WorkPlan};
 pub use trace::{APART, Entry, Trace};
 
 /// A parsed scenario file.
@@ -69,16 +69,8 @@ pub struct Scenario {
     pub name: String,
     /// The rule that it tests: the comment at its head.
     pub rule: String,
-    /// How many works may run at once.
-    pub slots: u32,
-    /// The limits of all other resources, at the root.
-    pub limits: ResourceCost,
-    /// The limits at the engine's own level.
-    pub team: ResourceCost,
-    /// The rates of starts.
-    pub rates: Vec<(String, Rate)>,
-    /// The quotas of starts per window.
-    pub quotas: Vec<(String, Quota)>,
+    /// The limits on works that run and start.
+    pub limits: Limits,
     /// How much waiting raises a work's priority.
     pub ageing: Ageing,
     /// Whether works may pass the head of the queue.
@@ -91,6 +83,28 @@ pub struct Scenario {
     pub not_on: BTreeMap<String, String>,
     /// The expected trace, as text.
     pub expected: String,
+}
+
+/// The limits of a scenario.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// How many works may run at once.
+    pub slots: u32,
+    /// The limits of all other resources, at the root.
+    pub root: ResourceCost,
+    /// The limits at the engine's own level.
+    pub team: ResourceCost,
+    /// The rates of starts.
+    pub rates: Vec<(String, Rate)>,
+    /// The quotas of starts per window.
+    pub quotas: Vec<(String, Quota)>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let (root, team) = (ResourceCost::new(), ResourceCost::new());
+        Self { slots: 4, root, team, rates: Vec::new(), quotas: Vec::new() }
+    }
 }
 
 /// Why a scenario file cannot be parsed.
@@ -130,11 +144,7 @@ impl Scenario {
         let mut scenario = Scenario {
             name: name.to_owned(),
             rule: rule(text),
-            slots: 4,
-            limits: ResourceCost::new(),
-            team: ResourceCost::new(),
-            rates: Vec::new(),
-            quotas: Vec::new(),
+            limits: Limits::default(),
             ageing: Ageing::NONE,
             order: Order::PassOver,
             works: Vec::new(),
@@ -157,8 +167,8 @@ impl Scenario {
     fn add_actions_of_works(&mut self) {
         let works = || self.works.iter().enumerate();
         let mut actions: Vec<_> = works().map(|(n, w)| (w.from, Action::Submit(n))).collect();
-        let outside = works().filter(|(_, work)| work.outside > Timestamp::ZERO);
-        actions.extend(outside.map(|(place, work)| (work.outside, Action::Ring(place))));
+        let outside = works().filter(|(_, work)| work.grants.outside > Timestamp::ZERO);
+        actions.extend(outside.map(|(place, work)| (work.grants.outside, Action::Ring(place))));
         actions.append(&mut self.actions);
         actions.sort_by_key(|(at, _)| *at);
         self.actions = actions;

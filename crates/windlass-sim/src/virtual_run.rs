@@ -11,7 +11,7 @@ use windlass_core::{
     LevelId, More, Outcome, Phase, SLOTS, Submission, Timestamp, Transition, Why, WorkId, World,
 };
 
-use crate::scenario::{Action, End, Entry, Scenario, Trace, WorkPlan};
+use crate::scenario::{Action, Body, End, Entry, Scenario, Trace, WorkPlan};
 
 mod bodies;
 
@@ -62,16 +62,16 @@ struct VirtualRun<'a> {
 
 impl<'a> VirtualRun<'a> {
     fn new(scenario: &'a Scenario) -> Self {
-        let mut capacity = CapacityTree::new(&scenario.limits);
-        for (name, rate) in &scenario.rates {
+        let mut capacity = CapacityTree::new(&scenario.limits.root);
+        for (name, rate) in &scenario.limits.rates {
             let set = capacity.set_rate(CapacityTree::ROOT, name, *rate, Timestamp::ZERO);
             set.unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
         }
-        for (name, quota) in &scenario.quotas {
+        for (name, quota) in &scenario.limits.quotas {
             let set = capacity.set_quota(CapacityTree::ROOT, name, *quota, Timestamp::ZERO);
             set.unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
         }
-        let team = scenario.team.clone().with(SLOTS, Amount::from(scenario.slots));
+        let team = scenario.limits.team.clone().with(SLOTS, Amount::from(scenario.limits.slots));
         let level = capacity.add_level(CapacityTree::ROOT, &team);
         let client = capacity.add_client(level);
         let mut config = EngineConfig::default();
@@ -240,8 +240,8 @@ impl<'a> VirtualRun<'a> {
             }
             parent => parent.flatten(),
         };
-        let WorkPlan { gated, timeout, deadline, retry, .. } = *plan;
-        let more = More { parent, gated, timeout, deadline, retry };
+        let WorkPlan { gated, timeout, deadline, .. } = *plan;
+        let more = More { parent, gated, timeout, deadline, retry: plan.retry.policy };
         let cost = match self.engine.cost(&self.capacity, needs) {
             Ok(cost) => cost,
             Err(error) => {
@@ -253,7 +253,7 @@ impl<'a> VirtualRun<'a> {
             after: &after,
             cost,
             priority: plan.priority,
-            retries: plan.retries,
+            retries: plan.retry.count,
             more: Some(&more),
         };
         match self.call(|engine, world| engine.submit(world, submission)) {
@@ -300,7 +300,7 @@ impl<'a> VirtualRun<'a> {
     fn start_what_fits(&mut self) {
         while let Some(grant) = self.call(Engine::take_next) {
             if self.bodies.resume(grant) {
-                let WorkPlan { takes, waits, .. } = self.plan(grant.work);
+                let Body { takes, waits, .. } = &self.plan(grant.work).body;
                 let before = waits.map_or(Duration::ZERO, |wait| wait.from);
                 let end = self.now.after(takes.saturating_sub(before));
                 self.bodies.plan(end, grant, Next::Return);
@@ -315,7 +315,7 @@ impl<'a> VirtualRun<'a> {
     }
 
     fn begin(&mut self, grant: Grant) {
-        let WorkPlan { takes, waits, .. } = self.plan(grant.work);
+        let Body { takes, waits, .. } = &self.plan(grant.work).body;
         match *waits {
             Some(wait) => {
                 self.bodies.plan(self.now.after(wait.from), grant, Next::Suspend(wait));
@@ -328,10 +328,10 @@ impl<'a> VirtualRun<'a> {
     fn answer(&mut self, grant: Grant) -> Input {
         let place = self.place(grant.work);
         let plan = &self.scenario.works[place];
-        if self.now < plan.outside {
+        if self.now < plan.grants.outside {
             return Input::Refuse(grant);
         }
-        if self.handed_back[place] < plan.handed_back {
+        if self.handed_back[place] < plan.grants.handed_back {
             self.handed_back[place] += 1;
             return Input::HandBack(grant);
         }
@@ -339,7 +339,7 @@ impl<'a> VirtualRun<'a> {
     }
 
     fn outcome(&self, grant: Grant) -> Outcome {
-        match self.plan(grant.work).end(grant.attempt) {
+        match self.plan(grant.work).body.end(grant.attempt) {
             End::Ok => Outcome::Success,
             End::Fail => Outcome::Failed,
             End::Retry(delay) => Outcome::Retry { delay },

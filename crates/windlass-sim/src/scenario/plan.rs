@@ -48,10 +48,8 @@ pub struct WorkPlan {
     pub needs: ResourceCost,
     /// Larger is more urgent.
     pub priority: i64,
-    /// How often it may be retried.
-    pub retries: u32,
-    /// The delay before a retry, unless the body gives one.
-    pub retry: Option<RetryPolicy>,
+    /// How often and after which delay it is retried.
+    pub retry: Retries,
     /// How long one attempt may take. Then its body is dropped at once.
     pub timeout: Option<Duration>,
     /// When the work has to have ended. Then its body is dropped at once.
@@ -62,10 +60,33 @@ pub struct WorkPlan {
     pub parent: Option<usize>,
     /// When it is submitted.
     pub from: Timestamp,
-    /// Until when something outside refuses it.
+    /// What the driver does with its grants.
+    pub grants: Grants,
+    /// What its attempts do.
+    pub body: Body,
+}
+
+/// The retries of a work.
+#[derive(Clone, Debug, Default)]
+pub struct Retries {
+    /// How often it may be retried.
+    pub count: u32,
+    /// The delay before a retry, unless the body gives one.
+    pub policy: Option<RetryPolicy>,
+}
+
+/// What a driver does with the grants of a work before it begins one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Grants {
+    /// Until when something outside refuses the work.
     pub outside: Timestamp,
     /// How many of its grants the driver hands back.
     pub handed_back: u32,
+}
+
+/// What the attempts of a work do.
+#[derive(Clone, Debug)]
+pub struct Body {
     /// How long the body of each attempt runs, without its wait. A cancelled body runs to its end,
     /// unless it is suspended: then it returns at once. After that the attempt waits for its children.
     pub takes: Duration,
@@ -99,7 +120,7 @@ pub enum End {
     Stopped,
 }
 
-impl WorkPlan {
+impl Body {
     /// Returns how attempt number `attempt` ends.
     #[must_use]
     pub fn end(&self, attempt: u32) -> End {
