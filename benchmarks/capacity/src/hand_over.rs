@@ -1,4 +1,4 @@
-//! Waiting for one permit: many tasks on one thread, which hand it from one to the next.
+//! Waiting for one permit: many tasks on one thread hand it from one to the next.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn semaphore(runtime: &Runtime, tasks: u64) -> u64 {
     runtime.block_on(turns(tasks, move || {
         let semaphore = Arc::clone(&semaphore);
         async move {
-            let _permit = semaphore.acquire().await.expect("nobody closes it");
+            let _permit = semaphore.acquire().await.expect("the semaphore is never closed");
             tokio::task::yield_now().await;
         }
     }))
@@ -50,7 +50,7 @@ fn capacity(runtime: &Runtime, tasks: u64) -> u64 {
     }))
 }
 
-/// Each task takes its turn again and again.
+/// Has each task acquire the permit again and again.
 async fn turns<Fut: Future<Output = ()> + Send>(
     tasks: u64,
     turn: impl Fn() -> Fut + Clone + Send + 'static,

@@ -1,12 +1,11 @@
-//! Compares capacity, sources and the task pool runner with what one would use without them.
+//! Compares capacity, sources and the task pool runner with what a user would write without them.
 //!
 //! `cargo run --release -p windlass-bench-capacity` prints a Markdown table and writes
 //! `results.json` beside this package's manifest; `-- --quick` does fewer rounds, `--once` runs
-//! everything once and measures nothing, `--json=FILE` writes there instead, and any other argument
-//! names the rows (`runner`) or the contenders (`: tokio`) to run. Contenders take turns within each
-//! round, so a slow moment of the machine hits all of them alike; what is reported is the median and
-//! the spread (first to third quartile), and how much processor time all threads together used. Every
-//! result is checked.
+//! everything once without measuring, `--json=FILE` writes to that file, and any other argument
+//! selects the rows (`runner`) or the contenders (`: tokio`) to run. Contenders take turns within each
+//! round, so a slowdown of the machine affects all of them alike. Reported are the median, the spread
+//! (first to third quartile) and the processor time of all threads together. Every result is checked.
 
 mod hand_over;
 mod runner;
@@ -22,7 +21,7 @@ fn main() {
     });
 }
 
-/// Amounts by name, one of each.
+/// Returns a cost with one of each resource.
 fn one_of(names: &[&str]) -> windlass::ResourceCost {
     windlass::ResourceCost::of(names.iter().map(|name| (*name, 1))).expect("each name once")
 }

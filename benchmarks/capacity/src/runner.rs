@@ -1,4 +1,4 @@
-//! A hundred thousand tasks that do nothing, at most 64 at a time.
+//! A hundred thousand no-op tasks, at most 64 at a time.
 
 use std::convert::Infallible;
 
@@ -35,7 +35,7 @@ async fn buffer_unordered() -> u64 {
     tasks.buffer_unordered(AT_ONCE as usize).fold(0, |sum, n| async move { sum + n }).await
 }
 
-/// The same with what any runner of tasks by name needs: a name, and a future of unknown type.
+/// Tokio with what any runner of named tasks needs: a name, and a boxed future.
 async fn boxed() -> u64 {
     let tasks = stream::iter(0..TASKS).map(|n| {
         let key: std::sync::Arc<str> = n.to_string().into();

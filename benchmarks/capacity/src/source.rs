@@ -1,4 +1,4 @@
-//! A priority source with many items in it: one more goes in, the most urgent comes out.
+//! A priority source with many items: push one, pop the most urgent.
 
 use futures::{FutureExt, StreamExt};
 use windlass::{Ageing, PrioritySource};
@@ -19,7 +19,7 @@ pub(crate) fn run(report: &mut Report) {
     }
 }
 
-/// Filled in the first run, which is not counted.
+/// Filled in the first run, which is not measured.
 fn source(queued: i64, ageing: Ageing) -> Run<'static> {
     let mut filled = None;
     let mut n = queued;

@@ -1,4 +1,4 @@
-//! Taking and giving back without waiting, alone and against another thread.
+//! Acquiring and releasing without waiting, alone and against another thread.
 
 use std::sync::Arc;
 use std::thread;
@@ -53,7 +53,7 @@ fn alone(names: &[&str], depth: usize) -> Run<'static> {
     Box::new(move || take(&capacity, &cost))
 }
 
-/// A capacity with a thousand of each, under as many levels with as much.
+/// Returns a capacity of a thousand of each resource, below `levels` levels of the same size.
 fn capacity(names: &[&str], depth: usize) -> ResourceCapacity {
     let limits = names.iter().map(|name| ((*name).to_owned(), Amount::from(1000)));
     let limits: ResourceCost = limits.collect();

@@ -1,4 +1,4 @@
-//! Who runs the commands.
+//! The contenders: the programs that run the commands.
 
 use std::env;
 use std::fs::File;
@@ -8,18 +8,18 @@ use std::process::{Command, Stdio};
 use crate::floor::Notes;
 use crate::works::{Shape, Work};
 
-/// More than this many steps take GNU parallel minutes.
+/// GNU parallel takes minutes for more steps than this.
 const SLOW: usize = 1000;
 
 pub(crate) enum Contender {
-    /// Processes and nothing else, from one thread of this program.
+    /// Bare processes, started by one thread of this program.
     Floor,
-    /// The same, with a note on the disk after each: whatever remembers every step takes as long.
+    /// Bare processes with a synced record after each: the lower bound for a tool that stores every step.
     SyncedFloor,
     Windlass(PathBuf),
-    /// The same with its state in memory: what the disk costs is the difference.
+    /// Windlass with its state in memory: the difference is the cost of the disk.
     WindlassInMemory(PathBuf),
-    /// A tool that is found by its name.
+    /// Another tool, found by its name.
     Tool(&'static str),
 }
 
@@ -56,7 +56,7 @@ impl Contender {
 
     pub(crate) fn can(&self, work: Work) -> bool {
         match self {
-            // What does not follow another step can share its sync with others.
+            // Independent steps can share a sync.
             Contender::SyncedFloor => work.shape == Shape::Chain,
             Contender::Tool("xargs") => work.shape == Shape::Independent,
             Contender::Tool("parallel") => work.shape == Shape::Independent && work.steps <= SLOW,
@@ -64,8 +64,8 @@ impl Contender {
         }
     }
 
-    /// How it is called in the directory of the work; none if it is called otherwise. Nothing that a
-    /// former round has left is there for it.
+    /// Returns its command in the directory of the work; none if it is not a command. Removes what an
+    /// earlier round has left.
     pub(crate) fn command(&self, work: Work, dir: &Path, round: usize) -> Option<Command> {
         let jobs = work.jobs.to_string();
         let mut command = match self {
@@ -92,17 +92,17 @@ impl Contender {
     fn state(&self, dir: &Path, round: usize) -> PathBuf {
         match self {
             Contender::WindlassInMemory(_) => in_memory(),
-            // A new one each time: files that were removed a moment ago make new ones slow.
+            // A new directory each time: recently removed files slow down the creation of new ones.
             _ => dir.join(format!("state-{round}")),
         }
     }
 
-    /// What is noted on after each step by one that is called otherwise, if it is.
+    /// Returns the record file of a contender that is not a command, if it has one.
     pub(crate) fn notes(&self, dir: &Path) -> Option<Notes> {
         matches!(self, Contender::SyncedFloor).then(|| Notes::new(&dir.join("notes")))
     }
 
-    /// Makes a store, as there is one on any machine that has seen a run, outside of what is measured.
+    /// Creates a store before the measurement, because a user has one after the first run.
     pub(crate) fn prepare(&self, dir: &Path, round: usize) {
         self.forget(dir);
         if let Contender::Windlass(program) | Contender::WindlassInMemory(program) = self {
@@ -114,9 +114,9 @@ impl Contender {
         }
     }
 
-    /// Forgets what it has remembered, outside of what is measured.
+    /// Deletes the stored runs, outside of the measurement.
     pub(crate) fn forget(&self, dir: &Path) {
-        // What is not there need not be removed.
+        // A missing directory is fine.
         let _ = match self {
             Contender::WindlassInMemory(_) => std::fs::remove_dir_all(in_memory()),
             Contender::Tool("ninja") => std::fs::remove_file(dir.join(".ninja_log")),

@@ -1,5 +1,5 @@
-//! What starting processes costs alone: each is started with `posix_spawn` and waited for. With notes, also
-//! what it costs at least to remember each across a loss of power before the next one starts.
+//! The cost of bare processes: each is started with `posix_spawn` and waited for. With records, also the
+//! minimum cost of storing each end durably before the next process starts.
 
 use std::collections::VecDeque;
 use std::env;
@@ -10,12 +10,12 @@ use std::process::{Child, Command, Stdio};
 
 use crate::works::{Shape, Work};
 
-/// How long a note is, about as much as is to be known of a small step.
+/// The size of a record: about what has to be stored of a small step.
 const NOTE: usize = 400;
-/// How many there is room for: to write over what is there is sooner on the disk than to write more.
+/// The number of records that fit: overwriting blocks syncs faster than appending.
 const NOTES: usize = 256;
 
-/// A file in which every end is noted before the next step.
+/// A file in which every end is recorded before the next step.
 pub(crate) struct Notes {
     file: File,
     written: usize,
@@ -57,7 +57,7 @@ fn wait(child: Option<Child>) {
     assert!(status.success(), "{status}");
 }
 
-/// Looked up once, so that the others' ways to find it do not count here.
+/// The path of `true`, looked up once, so that the search does not count.
 fn program() -> PathBuf {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut places = env::split_paths(&path).map(|dir| dir.join("true"));

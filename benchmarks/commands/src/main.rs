@@ -1,12 +1,12 @@
-//! Measures runs of commands that do nothing beside make, ninja, xargs and GNU parallel, which
-//! remember nothing, and beside starting processes and nothing else, or with a sync for each.
+//! Measures runs of no-op commands, compared with make, ninja, xargs and GNU parallel, which store nothing
+//! durably, and with bare processes, with and without a sync for each.
 //!
 //! `cargo run --release -p windlass-bench-commands` needs `target/release/windlass` beside it
 //! (`cargo build --release -p windlass-cli`), prints a Markdown table and writes `results.json`
-//! beside this package's manifest; `-- --quick` does less and writes nothing; with words, as in
-//! `-- "chain of 1000"`, only the works that are called so are measured, and the rows of the
-//! others stay as they are. Contenders take turns within each round; one that is not installed is
-//! named as missing. State and files lie beside this program, so on the disk that the build is on.
+//! beside this package's manifest; `-- --quick` does less and writes nothing; with names, as in
+//! `-- "chain of 1000"`, only those works are measured, and the rows of the others stay as they are.
+//! Contenders take turns within each round; one that is not installed is reported as missing. State and
+//! files are beside this program, on the disk of the build.
 
 mod contenders;
 mod floor;

@@ -8,11 +8,11 @@ use crate::contenders::Contender;
 use crate::floor;
 use crate::works::Work;
 
-/// What one run took.
+/// The time of one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Measurement {
     pub(crate) wall: Duration,
-    /// On all processors, with all children, in steps of 10 ms.
+    /// The processor time, with all children, in steps of 10 ms.
     pub(crate) cpu: Duration,
 }
 
@@ -34,12 +34,12 @@ pub(crate) fn measure(contender: &Contender, work: Work, dir: &Path, round: usiz
     measurement
 }
 
-/// The processor time of this process and of all its children that were waited for.
+/// Returns the processor time of this process and of all children that it has waited for.
 fn cpu() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").expect("this is Linux");
     let fields = stat[stat.rfind(')').expect("a name") + 1..].split_whitespace();
     let ticks: u64 =
         fields.skip(11).take(4).map(|field| field.parse::<u64>().expect("a number")).sum();
-    // A tick is this long for every program, whatever the kernel uses itself.
+    // The kernel reports times to programs in this unit, whatever it uses itself.
     Duration::from_millis(10) * u32::try_from(ticks).expect("not for years")
 }

@@ -1,4 +1,4 @@
-//! What was measured, as a table and as JSON.
+//! The measurements, as a table and as JSON.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,12 +14,12 @@ use crate::works::Work;
 struct Row {
     work: String,
     contender: &'static str,
-    /// Microseconds per step, in order.
+    /// Microseconds per step, sorted.
     wall: Vec<f64>,
     cpu: Vec<f64>,
 }
 
-/// All measurements so far.
+/// The measurements so far.
 pub(crate) struct Report {
     missing: Vec<&'static str>,
     rows: Vec<Row>,
@@ -57,13 +57,13 @@ impl Report {
         table
     }
 
-    /// All rows, and those of `before` whose works were not measured.
+    /// Returns all rows, with those of `before` whose works were not measured.
     pub(crate) fn json(&self, before: &str) -> String {
         let before: Value = serde_json::from_str(before).unwrap_or_default();
         let measured = |row: &&Value| self.rows.iter().any(|own| row["work"] == own.work.as_str());
         let kept = before["rows"].as_array().into_iter().flatten().filter(|row| !measured(row));
         let mut rows: Vec<_> = kept.cloned().chain(self.rows.iter().map(Row::entry)).collect();
-        // In the order in which all of them are measured.
+        // In the order of a complete measurement.
         let order = ["one step", "1000 ind", "chain of 1000", "10000 ind", "chain of 10000"];
         let place = |row: &Value| {
             let work = row["work"].as_str().unwrap_or_default().to_owned();

@@ -1,24 +1,24 @@
-//! What has to be done, written down for everybody who can read it.
+//! The works to run, and their files for each contender.
 
 use std::fmt;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// How the steps hang together.
+/// The dependencies between the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Independent,
-    /// Each after the one before.
+    /// Each step after the one before.
     Chain,
 }
 
-/// So many times `true`.
+/// A number of steps that run `true`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     pub(crate) shape: Shape,
     pub(crate) steps: usize,
-    /// How many at a time.
+    /// How many steps may run at a time.
     pub(crate) jobs: usize,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Work {
 }
 
 impl Work {
-    /// The step before another one, if that has to wait for it.
+    /// Returns the dependency of a step, if it has one.
     fn before(self, step: usize) -> Option<usize> {
         if self.shape == Shape::Chain { step.checked_sub(1) } else { None }
     }

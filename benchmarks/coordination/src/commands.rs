@@ -1,4 +1,4 @@
-//! A lock around a command that does nothing, beside `flock` and no lock at all.
+//! A lock around a no-op command, compared with `flock` and with no lock.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,7 +20,7 @@ pub(crate) fn run(windlass: &Path, rounds: usize, report: &mut Report) {
     for round in 0..=rounds {
         for ((name, command), delays) in contenders.iter_mut().zip(&mut delays) {
             let took = timed(name, command);
-            // The first round makes the files.
+            // The first round creates the files.
             if round > 0 {
                 delays.push(took);
             }

@@ -1,4 +1,4 @@
-//! Taking and giving back through the library, with several processes at once.
+//! Acquiring and releasing through the library, with several processes at once.
 
 use std::env;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn start(dir: &Path, number: usize, pairs: usize, durability: &str) -> std::proc
     command.stdout(Stdio::piped()).spawn().expect("this program starts")
 }
 
-/// Pairs per second of all processes together, each with a lock of its own.
+/// Measures acquire–release pairs per second of all processes together, each with a lock of its own.
 fn rate(processes: usize, pairs: usize, durability: &str) -> f64 {
     let dir = tempfile::tempdir().expect("a directory");
     drop(Store::open(dir.path()).expect("a store"));
@@ -54,7 +54,7 @@ fn slowest(processes: usize, pairs: usize) -> f64 {
     slowest.fold(0.0, f64::max)
 }
 
-/// Takes and gives back a lock of its own; prints the longest wait in milliseconds.
+/// Acquires and releases a lock of its own, and prints the longest wait in milliseconds.
 pub(crate) fn worker(arguments: &[String]) {
     let [dir, number, pairs, durability] = arguments else { panic!("four arguments") };
     let mut store = Store::open(Path::new(dir)).expect("a store");
@@ -65,11 +65,13 @@ pub(crate) fn worker(arguments: &[String]) {
     for _ in 0..pairs.parse::<usize>().expect("a number") {
         let began = Instant::now();
         let claim = Claim::new(&holder, &needs);
-        let claimed = store.transact_with(durability, |t| t.claim(&claim)).expect("it works");
+        let claimed =
+            store.transact_with(durability, |t| t.leases().claim(&claim)).expect("it works");
         slowest = slowest.max(began.elapsed().as_secs_f64() * 1e3);
-        let Claimed::Held(holds) = claimed else { panic!("nobody else wants it") };
+        let Claimed::Held(holds) = claimed else { panic!("no other process uses this lock") };
         let token = holds[0].token;
-        let released = store.transact_with(durability, |t| t.release(&name, &holder, token));
+        let released =
+            store.transact_with(durability, |t| t.leases().release(&name, &holder, token));
         assert_eq!(released.expect("it works"), Answer::Released);
     }
     println!("{slowest}");

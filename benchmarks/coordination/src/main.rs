@@ -1,5 +1,5 @@
-//! Measures locks between processes: around commands beside `flock`, handed over between waiting
-//! processes, through the library, and with a long line.
+//! Measures locks between processes: around commands compared with `flock`, handed over between waiting
+//! processes, through the library, and with a long queue.
 //!
 //! `cargo run --release -p windlass-bench-coordination` needs `target/release/windlass` beside it
 //! (`cargo build --release -p windlass-cli`), prints a Markdown table and writes `results.json`
@@ -38,7 +38,7 @@ fn main() {
     }
 }
 
-/// The command, as it lies beside this program.
+/// Returns the path of the command beside this program.
 fn windlass() -> PathBuf {
     let path = env::current_exe().expect("this program lies somewhere").with_file_name("windlass");
     assert!(path.exists(), "build it first: cargo build --release -p windlass-cli");

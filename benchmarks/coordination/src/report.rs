@@ -1,4 +1,4 @@
-//! What was measured, as a table and as JSON.
+//! The measurements, as a table and as JSON.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,11 +9,11 @@ struct Row {
     work: String,
     contender: String,
     unit: &'static str,
-    /// In order.
+    /// Sorted.
     samples: Vec<f64>,
 }
 
-/// All measurements so far.
+/// The measurements so far.
 #[derive(Default)]
 pub(crate) struct Report {
     rows: Vec<Row>,

@@ -1,4 +1,4 @@
-//! Handing a lock over to one who waits, and a long line of waiting processes.
+//! Handing a lock over to a waiter, and a long queue of waiting processes.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use windlass_store::{Answer, Bell, Claim, Claimed, HolderId, Name, Need, Store, Token, Topic};
+use windlass_store::{Answer, Claim, Claimed, HolderId, Name, Need, Store, Token, Topic, Wakeup};
 
 use crate::report::Report;
 
@@ -16,8 +16,8 @@ fn needs() -> [Need; 1] {
     [Need::one(Name::Lock("x".to_owned()))]
 }
 
-/// From the release by one to the hold of the other, who sleeps until it is rung; two connections
-/// that know nothing of each other, as two processes have.
+/// Measures the time from a release to the acquisition by a waiter that sleeps until it is notified, with
+/// two connections that share nothing, like two processes.
 pub(crate) fn hand_over(rounds: usize, report: &mut Report) {
     let dir = tempfile::tempdir().expect("a directory");
     let (tell, told) = mpsc::channel();
@@ -26,23 +26,24 @@ pub(crate) fn hand_over(rounds: usize, report: &mut Report) {
     let place = dir.path().to_owned();
     let waiter = thread::spawn(move || {
         let mut store = Store::open(&place).expect("a store");
-        let (holder, bell) = (HolderId::new("b"), store.hang(&Topic::Turn).expect("a bell"));
+        let (holder, wakeup) =
+            (HolderId::new("b"), store.register(&Topic::Turn).expect("a wake-up"));
         while started.recv().is_ok() {
-            let token = wait(&mut store, &holder, &bell, &ready);
+            let token = wait(&mut store, &holder, &wakeup, &ready);
             let had = Instant::now();
             give_back(&mut store, &holder, token);
-            tell.send(had).expect("somebody counts");
+            tell.send(had).expect("the receiver lives");
         }
     });
     let mut store = Store::open(dir.path()).expect("a store");
-    let (holder, bell) = (HolderId::new("a"), store.hang(&Topic::Turn).expect("a bell"));
+    let (holder, wakeup) = (HolderId::new("a"), store.register(&Topic::Turn).expect("a wake-up"));
     let (never, _heard) = mpsc::channel();
     let mut delays = Vec::new();
     for _ in 0..rounds {
-        let token = wait(&mut store, &holder, &bell, &never);
+        let token = wait(&mut store, &holder, &wakeup, &never);
         start.send(()).expect("the other lives");
         begun.recv().expect("the other waits");
-        // So that it sleeps.
+        // Gives the waiter time to fall asleep.
         thread::sleep(Duration::from_millis(2));
         let began = Instant::now();
         give_back(&mut store, &holder, token);
@@ -50,17 +51,17 @@ pub(crate) fn hand_over(rounds: usize, report: &mut Report) {
     }
     drop(start);
     waiter.join().expect("no panic");
-    report.add_delays("hand-over to one who waits, release included", "windlass-store", &delays);
+    report.add_delays("hand-over to a waiter, release included", "windlass-store", &delays);
 }
 
-/// Takes x, after waiting for a ring if it must; says when it begins to wait.
-fn wait(store: &mut Store, holder: &HolderId, bell: &Bell, begun: &mpsc::Sender<()>) -> Token {
+/// Acquires lock x, and waits for its wake-up if necessary; sends a message when it begins to wait.
+fn wait(store: &mut Store, holder: &HolderId, wakeup: &Wakeup, begun: &mpsc::Sender<()>) -> Token {
     let needs = needs();
     let mut told = false;
     loop {
-        bell.hush();
-        let claim = Claim { bell: Some(bell.name()), ..Claim::new(holder, &needs) };
-        match store.transact_leases(|t| t.claim(&claim)).expect("it works") {
+        wakeup.drain();
+        let claim = Claim { wakeup: Some(wakeup.name()), ..Claim::new(holder, &needs) };
+        match store.transact_leases(|t| t.leases().claim(&claim)).expect("it works") {
             Claimed::Held(holds) => return holds[0].token,
             Claimed::Refused(_) if !told => {
                 told = true;
@@ -68,19 +69,19 @@ fn wait(store: &mut Store, holder: &HolderId, bell: &Bell, begun: &mpsc::Sender<
             }
             Claimed::Refused(_) => {}
         }
-        let mut fds = [PollFd::new(bell, PollFlags::IN)];
+        let mut fds = [PollFd::new(wakeup, PollFlags::IN)];
         poll(&mut fds, None).expect("it can be polled");
     }
 }
 
 fn give_back(store: &mut Store, holder: &HolderId, token: Token) {
     let name = needs()[0].name.clone();
-    let released = store.transact_leases(|t| t.release(&name, holder, token));
+    let released = store.transact_leases(|t| t.leases().release(&name, holder, token));
     assert_eq!(released.expect("it works"), Answer::Released);
 }
 
-/// So many commands wait for one lock. What they use while they wait, and how long each hand-over
-/// takes once the first lets go.
+/// Measures the processor time of commands that wait for one lock, and the time of each hand-over once
+/// the first holder releases it.
 pub(crate) fn long_line(windlass: &Path, waiters: usize, report: &mut Report) {
     let dir = tempfile::tempdir().expect("a directory");
     let (state, gate) = (dir.path().join("state"), dir.path().join("go"));
@@ -123,23 +124,23 @@ pub(crate) fn long_line(windlass: &Path, waiters: usize, report: &mut Report) {
     report.add_delays(&format!("{name}, per command once it moves"), "windlass lock", &[each]);
 }
 
-/// Processes that do not outlive this one, whatever happens.
+/// Processes that are killed when this value is dropped.
 struct Line(Vec<Child>);
 
 impl Drop for Line {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // Most have ended.
+            // Most have ended already.
             let _ = child.kill().and_then(|()| child.wait());
         }
     }
 }
 
 fn waiting(store: &mut Store) -> usize {
-    store.overview().expect("it can be read").iter().map(|view| view.tickets.len()).sum()
+    store.overview().expect("it can be read").iter().map(|view| view.waiters.len()).sum()
 }
 
-/// Processor seconds that these processes have used.
+/// Returns the processor seconds that these processes have used.
 fn used(children: &[Child]) -> f64 {
     let ticks = children.iter().map(|child| {
         let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a contender is given: a graph, what each of its nodes does, and how many may run at a time.
+//! A benchmark case: a graph, the body of its nodes, and how many of them may run at a time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use windlass::pool::Scheduler;
 
-use crate::gate::Gate;
+use crate::barrier::Barrier;
 use crate::graph::{Graph, Ran};
 
-/// What a node does, besides proving that it runs in order.
+/// What a node does, besides recording that it ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     NoOp,
@@ -36,7 +36,7 @@ impl Body {
     }
 }
 
-/// What restricts the nodes besides their order.
+/// What limits the nodes besides their dependencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
     Plain,
@@ -68,23 +68,23 @@ pub(crate) struct Case {
     pub(crate) limit: usize,
     ran: Ran,
     body: Body,
-    gate: Gate,
+    barrier: Barrier,
     permits: Semaphore,
 }
 
 impl Case {
     pub(crate) fn new(graph: &Arc<Graph>, body: Body, setting: Setting) -> Arc<Self> {
-        let gated = if body == Body::WaitForAll { graph.len() } else { 0 };
-        let (gate, permits) = (Gate::new(gated), Semaphore::new(setting.limit()));
+        let expected = if body == Body::WaitForAll { graph.len() } else { 0 };
+        let (barrier, permits) = (Barrier::new(expected), Semaphore::new(setting.limit()));
         let (graph, ran, limit) = (Arc::clone(graph), Ran::new(graph), setting.limit());
-        Arc::new(Self { graph, limit, ran, body, gate, permits })
+        Arc::new(Self { graph, limit, ran, body, barrier, permits })
     }
 
     /// Runs the body of a node.
     pub(crate) async fn run(&self, node: usize) {
         match self.body {
             Body::WaitOnce => tokio::task::yield_now().await,
-            Body::WaitForAll => self.gate.pass().await,
+            Body::WaitForAll => self.barrier.wait().await,
             Body::NoOp | Body::Busy(_) => {}
         }
         self.run_now(node);
@@ -107,8 +107,8 @@ impl Case {
     }
 }
 
-/// How a contender without limits of its own runs a body. A type, so that bodies without a limit have no
-/// room for a permit in their futures.
+/// How a contender without limits of its own runs a body. It is a type, so that the futures of bodies
+/// without a limit have no room for a permit.
 pub(crate) trait Limit: 'static {
     fn run(case: &Case, node: usize) -> impl Future<Output = ()> + Send;
 }
@@ -131,7 +131,7 @@ impl Limit for Permits {
     }
 }
 
-/// Where contenders run.
+/// The runtime of the contenders.
 pub(crate) struct Machine {
     pub(crate) threads: usize,
     pub(crate) runtime: Runtime,
@@ -145,8 +145,7 @@ impl Machine {
         Self { threads, runtime: runtime.expect("a runtime"), pool: Scheduler::new(threads) }
     }
 
-    /// Drives `future` on one of the runtime's workers: from outside every wake-up would cross
-    /// threads.
+    /// Runs `future` on one of the runtime's workers; outside of them, every wake-up would cross threads.
     pub(crate) fn on_a_worker(&self, future: impl Future<Output = ()> + Send + 'static) {
         self.runtime.block_on(self.runtime.spawn(future)).expect("it does not panic");
     }

@@ -11,9 +11,9 @@ use crate::case::{Case, Machine, NoLimit, Permits, Setting};
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// The largest number of nodes that it is given, because more would take all day.
+    /// The largest number of nodes that it runs; more would take too long.
     pub(crate) most: usize,
-    /// How many bytes of a node are what its user gave.
+    /// How many bytes of a node are the user's own.
     pub(crate) body_bytes: usize,
     plain: Option<Run>,
     limited: Option<Run>,
@@ -22,16 +22,17 @@ pub(crate) struct Contender {
 
 pub(crate) type Run = fn(&Machine, &Arc<Case>);
 
-/// Decides in which sections a contender takes part.
+/// The kind of a contender, which decides in which sections it takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// One plain body for all nodes, which cannot wait.
+    /// One synchronous body for all nodes.
     Shared,
-    /// Keeps what a scheduler is given, and runs all nodes in turn: a lower bound for works that never wait.
+    /// Keeps what a scheduler has to keep, and runs all nodes in turn: a lower bound for bodies that
+    /// never wait.
     Floor,
     /// A future for each node.
     Futures,
-    /// The same, so slow that it takes no part where bodies compute.
+    /// A future for each node, but too slow for the sections whose bodies compute.
     Slow,
 }
 
@@ -60,12 +61,12 @@ const fn shared(name: &'static str, plain: Run) -> Contender {
     Contender { name, plain: Some(plain), ..NOTHING }
 }
 
-/// Makes a node's future when its turn has come, and keeps nothing of it before.
+/// Creates the future of a node when its turn has come, and keeps nothing of it before.
 const fn futures(name: &'static str, plain: Run, limited: Run) -> Contender {
     Contender { kind: Kind::Futures, limited: Some(limited), ..shared(name, plain) }
 }
 
-/// Keeps a closure for each node, and takes so long that it is given fewer of them.
+/// Keeps a closure for each node, and is so slow that it runs fewer of them.
 const fn slow(name: &'static str, most: usize, plain: Run) -> Contender {
     Contender { kind: Kind::Slow, most, body_bytes: crates::BODY_BYTES, ..shared(name, plain) }
 }

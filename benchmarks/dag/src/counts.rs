@@ -1,7 +1,7 @@
-//! What a contender needs, besides time: instructions, bytes and futex calls per node.
+//! Counts instead of times: instructions, bytes and futex calls per node.
 //!
-//! Each figure comes from probes, processes that run one case each. Instructions and bytes hardly depend on
-//! the machine and its load. Futex calls do: they depend on how threads meet, so their spread is wide.
+//! Each figure comes from probes, processes that run one case each. Instructions and bytes hardly depend
+//! on the machine and its load. Futex calls depend on how threads interleave, so their spread is wide.
 
 mod futex;
 mod instructions;
@@ -13,48 +13,48 @@ use windlass::pool;
 
 use self::instructions::Instructions;
 use crate::case::{Body, Setting};
+use crate::options::{Count, Options};
 use crate::probe::Probe;
 use crate::sections::{Row, SECTIONS, Section};
-use crate::wish::{Count, Wish};
 
-/// How many threads the runtime has, whatever the machine has: figures of different machines can be compared.
+/// The number of threads of the runtime, fixed so that the figures of different machines can be compared.
 const THREADS: usize = 2;
 
-/// Counts everything that was asked for.
-pub(crate) fn measure(wish: &Wish, tools: &Tools) -> Result<Value, String> {
+/// Counts everything that the options select.
+pub(crate) fn measure(options: &Options, tools: &Tools) -> Result<Value, String> {
     let mut sections = Vec::new();
-    for count in &wish.counts {
+    for count in &options.counts {
         match count {
             Count::Instructions => {
                 let instructions = Instructions::default();
                 // Valgrind needs one processor for each process.
                 let figures = |probes: &[Probe]| {
-                    pool::map(probes, |probe| instructions.figure(wish, probe).inspect(progress))
+                    pool::map(probes, |probe| instructions.figure(options, probe).inspect(progress))
                 };
-                sections.extend(each_section(wish, "instructions", figures)?);
+                sections.extend(each_section(options, "instructions", figures)?);
             }
             Count::Futex => {
                 let tool = tools.futex.expect("it was looked for");
                 let figures = |probes: &[Probe]| {
                     probes
                         .iter()
-                        .map(|probe| futex::figure(tool, wish, probe).inspect(progress))
+                        .map(|probe| futex::figure(tool, options, probe).inspect(progress))
                         .collect()
                 };
-                sections.extend(each_section(wish, "futex", figures)?);
+                sections.extend(each_section(options, "futex", figures)?);
             }
-            Count::Bytes => sections.push(bytes(wish)?),
+            Count::Bytes => sections.push(bytes(options)?),
         }
     }
     Ok(json!({ "threads": THREADS, "sections": sections }))
 }
 
-/// Shows what was counted, because all of it takes minutes.
+/// Prints progress, because all of it takes minutes.
 fn progress(figure: &Value) {
     eprintln!("{figure}");
 }
 
-/// What was found on this machine.
+/// The tools that this machine has.
 pub(crate) struct Tools {
     futex: Option<&'static futex::Tool>,
 }
@@ -70,20 +70,20 @@ impl Tools {
     }
 }
 
-/// Counts each section that was asked for; `figures` returns a figure for each probe.
+/// Counts the selected sections; `figures` returns a figure for each probe.
 fn each_section(
-    wish: &Wish,
+    options: &Options,
     count: &str,
     figures: impl Fn(&[Probe]) -> Vec<Result<Value, String>>,
 ) -> Result<Vec<Value>, String> {
     let mut sections = Vec::new();
-    for section in SECTIONS.iter().filter(|section| wish.wants(section)) {
+    for section in SECTIONS.iter().filter(|section| options.wants(section)) {
         let Some(counted) = section.counted else { continue };
         let mut results = Vec::new();
-        for shape in counted.shapes(wish) {
+        for shape in counted.shapes(options) {
             eprintln!("{count}: {}: {}", section.name, shape.name);
-            let probe = |row: &Row| probe(section, shape.name, row, wish.size(counted.nodes));
-            let mut rows = section.rows(wish);
+            let probe = |row: &Row| probe(section, shape.name, row, options.size(counted.nodes));
+            let mut rows = section.rows(options);
             rows.retain(|row| counted.settings.contains(&row.setting));
             let probes: Vec<_> = rows.iter().map(probe).collect();
             let figures: Vec<_> = figures(&probes).into_iter().collect::<Result<_, _>>()?;
@@ -105,16 +105,16 @@ fn probe(section: &Section, shape: &'static str, row: &Row, nodes: usize) -> Pro
 }
 
 /// Counts the bytes at the peak: of nodes that all wait at the same time, and of nodes that rest until
-/// their turn comes, which a limit on how many run does not change.
-fn bytes(wish: &Wish) -> Result<Value, String> {
+/// their turn comes. A limit on running nodes does not change the latter.
+fn bytes(options: &Options) -> Result<Value, String> {
     let mut results = Vec::new();
     for (column, body, shape) in
         [("waiting", Body::WaitForAll, "independent"), ("resting", Body::NoOp, "layered")]
     {
         eprintln!("bytes: {column}");
         let section = SECTIONS.iter().find(|section| section.body == body).expect("it is there");
-        let peak = |row: &Row| peak(&probe(section, shape, row, wish.size(section.nodes)), row);
-        let mut rows = section.rows(wish);
+        let peak = |row: &Row| peak(&probe(section, shape, row, options.size(section.nodes)), row);
+        let mut rows = section.rows(options);
         rows.retain(|row| !matches!(row.setting, Setting::AtMost(_)));
         let figures: Vec<_> = rows.iter().map(peak).collect::<Result<_, _>>()?;
         results.push(json!({ "column": column, "figures": figures }));
@@ -141,17 +141,17 @@ fn output(probe: &Probe, tool: &[&str], more: &[&str]) -> Result<Output, String>
     if output.status.success() {
         return Ok(output);
     }
-    let told = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{tool:?} {probe:?} failed with {}:\n{told}", output.status))
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{tool:?} {probe:?} failed with {}:\n{stderr}", output.status))
 }
 
 /// Returns what the probe has printed.
 fn answer(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).expect("what a probe prints")
+    serde_json::from_slice(&output.stdout).expect("a probe prints JSON")
 }
 
 /// Returns the first number that `parse` finds in a line that the tool has printed.
-fn told(output: &Output, parse: fn(&str) -> Option<u64>) -> Result<u64, String> {
-    let told = String::from_utf8_lossy(&output.stderr);
-    told.lines().find_map(parse).ok_or_else(|| format!("the tool has not told its count:\n{told}"))
+fn count_in(output: &Output, parse: fn(&str) -> Option<u64>) -> Result<u64, String> {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    stderr.lines().find_map(parse).ok_or_else(|| format!("the tool printed no count:\n{stderr}"))
 }

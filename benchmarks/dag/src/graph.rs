@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// A graph as flat lists. Sources always have smaller numbers.
+/// A graph as flat lists. The dependencies of a node have smaller numbers.
 pub(crate) struct Graph {
     sources: Flat,
     targets: Flat,
@@ -50,7 +50,7 @@ pub(crate) const SHAPES: [Shape; 5] = [
     },
 ];
 
-/// Each node after its parent in a heap.
+/// A binary tree: each node after its parent in a heap.
 fn tree(node: usize) -> Vec<usize> {
     node.checked_sub(1).map(|node| node / 2).into_iter().collect()
 }
@@ -91,7 +91,7 @@ impl Graph {
         self.targets.get(node)
     }
 
-    /// The nodes that follow nothing.
+    /// Returns the nodes without dependencies.
     pub(crate) fn roots(&self) -> impl Iterator<Item = usize> {
         (0..self.len()).filter(|&node| self.sources(node).is_empty())
     }
@@ -105,9 +105,9 @@ impl Ran {
         Self((0..graph.len()).map(|_| AtomicBool::new(false)).collect())
     }
 
-    /// Notes that a node runs, and checks that it does so once and after the nodes it follows.
+    /// Records that a node runs, and checks that it runs once and after its dependencies.
     pub(crate) fn note(&self, graph: &Graph, node: usize) {
-        // Relaxed: that the sources are seen is what a contender's order is for.
+        // Relaxed: the contender has to make the dependencies visible by its own synchronisation.
         let in_order = graph.sources(node).iter().all(|&source| self.0[source].load(Relaxed));
         assert!(in_order, "node {node} runs before one it follows");
         let before = self.0[node].load(Relaxed);

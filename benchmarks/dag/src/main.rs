@@ -1,27 +1,27 @@
-//! Graphs of works: Windlass against what people write by hand and against crates, in one run.
+//! Graphs of works: compares Windlass with hand-written code and with other crates, in one run.
 //!
 //! It prints one JSON object with times or counts; `--help` has the arguments. When times are measured,
-//! contenders take turns. Every run is checked: each node ran once, and after those it follows.
+//! contenders take turns. Every run is checked: each node ran once, and after its dependencies.
 
+mod barrier;
 mod case;
 mod contenders;
 mod counts;
-mod gate;
 mod graph;
 mod memory;
+mod options;
 mod probe;
 mod sections;
 mod spread;
 mod table;
 mod times;
-mod wish;
 
 use std::process::{Command, ExitCode};
 
 use serde_json::{Value, json};
 
 use crate::counts::Tools;
-use crate::wish::Wish;
+use crate::options::Options;
 
 #[global_allocator]
 static ALLOCATOR: memory::Counting = memory::Counting;
@@ -29,7 +29,7 @@ static ALLOCATOR: memory::Counting = memory::Counting;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let printed = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["--help" | "-h"] => Ok(wish::HELP.to_owned()),
+        ["--help" | "-h"] => Ok(options::HELP.to_owned()),
         ["--table", file] => table_of(file),
         [probe::FLAG, ..] => probe::run(&arguments[1..])
             .map(|answer| format!("{answer}\n"))
@@ -53,7 +53,7 @@ struct Failure {
     code: u8,
 }
 
-/// Returns the failure of a command that cannot be carried out as it was given.
+/// Returns the failure for invalid arguments.
 fn refuse(message: impl Into<String>) -> Failure {
     Failure { message: message.into(), code: 2 }
 }
@@ -69,24 +69,24 @@ fn table_of(file: &str) -> Result<String, Failure> {
 }
 
 fn measure(arguments: &[String]) -> Result<Value, Failure> {
-    let wish =
-        Wish::parse(arguments).map_err(|error| refuse(format!("{error}\n\n{}", wish::HELP)))?;
-    let tools = Tools::find(&wish.counts).map_err(refuse)?;
-    let mut report = match wish.counts[..] {
-        [] => times::measure(&wish),
-        _ => counts::measure(&wish, &tools).map_err(fail)?,
+    let options = Options::parse(arguments)
+        .map_err(|error| refuse(format!("{error}\n\n{}", options::HELP)))?;
+    let tools = Tools::find(&options.counts).map_err(refuse)?;
+    let mut report = match options.counts[..] {
+        [] => times::measure(&options),
+        _ => counts::measure(&options, &tools).map_err(fail)?,
     };
     report["benchmark"] = json!("dag");
     report["commit"] = json!(commit());
     Ok(report)
 }
 
-/// Returns the commit that was built, as far as it is known.
+/// Returns the commit that was built, if it is known.
 fn commit() -> String {
-    let told = std::env::var("WINDLASS_COMMIT").ok();
+    let given = std::env::var("WINDLASS_COMMIT").ok();
     let asked = || {
         let git = Command::new("git").args(["describe", "--always", "--dirty"]).output().ok()?;
         Some(String::from_utf8_lossy(&git.stdout).trim().to_owned())
     };
-    told.or_else(asked).filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned())
+    given.or_else(asked).filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned())
 }

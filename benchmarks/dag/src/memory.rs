@@ -1,4 +1,4 @@
-//! Counts what is allocated while it is told to, and the most that ever was at once.
+//! An allocator that counts allocated bytes, and their peak, while counting is on.
 
 #![allow(unsafe_code)]
 
@@ -11,7 +11,7 @@ static COUNTS: AtomicBool = AtomicBool::new(false);
 static NOW: AtomicIsize = AtomicIsize::new(0);
 static PEAK: AtomicIsize = AtomicIsize::new(0);
 
-/// Changes the count by `bytes`; while nothing is counted, this is one load.
+/// Changes the count by `bytes`. While counting is off, this is one load.
 fn count(bytes: isize) {
     if COUNTS.load(Relaxed) {
         let now = NOW.fetch_add(bytes, Relaxed) + bytes;
@@ -19,22 +19,22 @@ fn count(bytes: isize) {
     }
 }
 
-// SAFETY: every call is passed on to the system's allocator as it came; only numbers are added up.
+// SAFETY: every call is forwarded unchanged to the system allocator; the code here only counts.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller's promises are the system allocator's.
+        // SAFETY: the caller upholds the contract of the system allocator.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(-(layout.size() as isize));
-        // SAFETY: the caller's promises are the system allocator's.
+        // SAFETY: the caller upholds the contract of the system allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
 
-/// The most bytes that were allocated at once while `f` ran, beyond those before it.
+/// Returns the peak of bytes allocated while `f` ran, beyond those allocated before.
 pub(crate) fn peak(f: impl FnOnce()) -> usize {
     NOW.store(0, Relaxed);
     PEAK.store(0, Relaxed);

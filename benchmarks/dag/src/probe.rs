@@ -1,6 +1,6 @@
 //! One run of one case in a process of its own, so that tools can watch it from outside.
 //!
-//! A probe's process is fresh: it sees no memory that an earlier run left to be used again.
+//! The process of a probe is fresh: it cannot reuse memory of an earlier run.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::sections::Section;
 
 /// The first argument of a probe's process.
 pub(crate) const FLAG: &str = "--probe";
-/// The name of a row that makes a case and does not run it.
+/// The name of a row that builds a case and does not run it.
 const NOTHING: &str = "nothing";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,12 +27,12 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Returns the same probe without the run: what its process needs to start and to make the case.
+    /// Returns the same probe without the run, to measure what starting and building the case cost.
     pub(crate) fn without_run(&self) -> Self {
         Self { row: NOTHING.to_owned(), ..self.clone() }
     }
 
-    /// Returns the process of this probe, to be started by `tool` if it has one.
+    /// Returns the command of this probe, under `tool` if there is one.
     pub(crate) fn command(&self, tool: &[&str]) -> Command {
         let program = std::env::current_exe().expect("this program has a path");
         let mut command = match tool {

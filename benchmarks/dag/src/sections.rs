@@ -1,11 +1,11 @@
-//! What is measured: which bodies, on which shapes, how many, with which settings, by whom.
+//! The sections of the benchmark: bodies, shapes, sizes, settings and contenders.
 
 use std::time::Duration;
 
 use crate::case::{Body, Setting};
 use crate::contenders::{CONTENDERS, Contender, Kind, Run};
 use crate::graph::{SHAPES, Shape};
-use crate::wish::Wish;
+use crate::options::Options;
 
 pub(crate) struct Section {
     pub(crate) name: &'static str,
@@ -15,14 +15,13 @@ pub(crate) struct Section {
     kinds: &'static [Kind],
     /// How many nodes a graph has when it is timed.
     pub(crate) nodes: usize,
-    /// What is counted, besides the times; nothing where bodies compute.
+    /// What is counted besides times; nothing where bodies compute.
     pub(crate) counted: Option<Counted>,
     /// Whether it is left out unless its name is given.
     pub(crate) on_demand: bool,
 }
 
-/// What is run when instructions and futex calls are counted: less than for times, because each figure takes
-/// seconds.
+/// The sizes for counts: smaller than for times, because each figure takes seconds.
 #[derive(Clone, Copy)]
 pub(crate) struct Counted {
     shapes: &'static [&'static str],
@@ -31,7 +30,7 @@ pub(crate) struct Counted {
 }
 
 const ALL: &[&str] = &["independent", "chain", "tree", "layered", "wavefront"];
-/// Those that can keep several threads busy.
+/// The shapes that can keep several threads busy.
 const WIDE: &[&str] = &["independent", "tree", "layered", "wavefront"];
 const THREE: &[&str] = &["independent", "chain", "layered"];
 const TWO: &[&str] = &["independent", "layered"];
@@ -46,7 +45,7 @@ const ANY: &[Kind] = &[Kind::Shared, Kind::Floor, Kind::Futures, Kind::Slow];
 const COMPUTING: &[Kind] = &[Kind::Shared, Kind::Futures];
 const WAITING: &[Kind] = &[Kind::Futures, Kind::Slow];
 
-/// Bodies that wait come first: they are what users have.
+/// The sections. Bodies that wait come first, because users have those.
 pub(crate) const SECTIONS: [Section; 7] = [
     Section {
         name: "waits",
@@ -137,14 +136,14 @@ impl Row {
 }
 
 impl Counted {
-    /// Returns the shapes that were asked for, of those that are counted.
-    pub(crate) fn shapes(&self, wish: &Wish) -> Vec<&'static Shape> {
-        wanted(self.shapes, wish)
+    /// Returns the selected shapes among those that are counted.
+    pub(crate) fn shapes(&self, options: &Options) -> Vec<&'static Shape> {
+        wanted(self.shapes, options)
     }
 }
 
-fn wanted(names: &[&str], wish: &Wish) -> Vec<&'static Shape> {
-    let wanted = |shape: &&Shape| names.contains(&shape.name) && wish.wants_shape(shape.name);
+fn wanted(names: &[&str], options: &Options) -> Vec<&'static Shape> {
+    let wanted = |shape: &&Shape| names.contains(&shape.name) && options.wants_shape(shape.name);
     SHAPES.iter().filter(wanted).collect()
 }
 
@@ -154,15 +153,15 @@ impl Section {
         SECTIONS.iter().find(|section| section.name == name)
     }
 
-    /// Returns the shapes that were asked for, of those that are timed.
-    pub(crate) fn shapes(&self, wish: &Wish) -> Vec<&'static Shape> {
-        wanted(self.shapes, wish)
+    /// Returns the selected shapes among those that are timed.
+    pub(crate) fn shapes(&self, options: &Options) -> Vec<&'static Shape> {
+        wanted(self.shapes, options)
     }
 
-    /// Returns the rows that were asked for, those with the same setting beside each other.
-    pub(crate) fn rows(&self, wish: &Wish) -> Vec<Row> {
+    /// Returns the selected rows, grouped by setting.
+    pub(crate) fn rows(&self, options: &Options) -> Vec<Row> {
         let mut rows = self.all_rows();
-        rows.retain(|row| wish.wants_row(&row.name()));
+        rows.retain(|row| options.wants_row(&row.name()));
         rows
     }
 

@@ -1,4 +1,4 @@
-//! The middle of several measurements, and how far they lie apart.
+//! The median of several measurements, and their spread.
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
@@ -8,8 +8,8 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Takes the higher one of the two in the middle where there are as many below as above. Panics if there
-    /// are no values.
+    /// Computes the median; of an even number of values, the upper one of the two in the middle. Panics if
+    /// there are no values.
     pub(crate) fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         Self { median: values[values.len() / 2], min: values[0], max: values[values.len() - 1] }

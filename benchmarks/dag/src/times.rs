@@ -1,4 +1,4 @@
-//! How long each contender takes, measured in turn.
+//! The times of the contenders, measured in turn.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,17 +8,19 @@ use serde_json::{Value, json};
 
 use crate::case::{Body, Case, Machine};
 use crate::graph::{Graph, Shape};
+use crate::options::Options;
 use crate::sections::{Row, SECTIONS, Section};
 use crate::spread::Spread;
-use crate::wish::Wish;
 
-/// Measures every section that was asked for.
-pub(crate) fn measure(wish: &Wish) -> Value {
-    let machine = Machine::new(wish.threads());
-    let sections = SECTIONS.iter().filter(|section| wish.wants(section));
+/// Measures the selected sections.
+pub(crate) fn measure(options: &Options) -> Value {
+    let machine = Machine::new(options.threads());
+    let sections = SECTIONS.iter().filter(|section| options.wants(section));
     let sections = sections.map(|section| {
-        let results =
-            section.shapes(wish).into_iter().map(|shape| shape_of(section, &machine, wish, shape));
+        let results = section
+            .shapes(options)
+            .into_iter()
+            .map(|shape| shape_of(section, &machine, options, shape));
         json!({
             "section": section.name,
             "body": section.body.name(),
@@ -27,18 +29,18 @@ pub(crate) fn measure(wish: &Wish) -> Value {
     });
     json!({
         "threads": machine.threads,
-        "rounds": wish.rounds(5),
+        "rounds": options.rounds(5),
         "sections": sections.collect::<Vec<_>>(),
     })
 }
 
-/// Measures one shape on all contenders in turn, so that a slow moment of the machine hits all alike.
-fn shape_of(section: &Section, machine: &Machine, wish: &Wish, shape: &Shape) -> Value {
+/// Measures one shape on all contenders in turn, so that a slowdown of the machine affects all alike.
+fn shape_of(section: &Section, machine: &Machine, options: &Options, shape: &Shape) -> Value {
     eprintln!("{}: {}", section.name, shape.name);
-    let rows = section.rows(wish);
-    let mut graphs = Graphs { shape, nodes: wish.size(section.nodes), made: HashMap::new() };
+    let rows = section.rows(options);
+    let mut graphs = Graphs { shape, nodes: options.size(section.nodes), made: HashMap::new() };
     let mut times = vec![Vec::new(); rows.len()];
-    for _ in 0..wish.rounds(5) {
+    for _ in 0..options.rounds(5) {
         for (row, times) in rows.iter().zip(&mut times) {
             times.push(time(section.body, machine, row, &graphs.of(row)));
         }
@@ -74,7 +76,7 @@ fn figure(body: Body, machine: &Machine, row: &Row, nodes: usize, times: Spread)
     figure
 }
 
-/// A shape in the sizes that are asked for.
+/// A shape in the selected sizes.
 struct Graphs<'a> {
     shape: &'a Shape,
     nodes: usize,

@@ -1,9 +1,9 @@
 //! The bare engine on one thread: what a work costs from submission to its end.
 //!
 //! `cargo run --release -p windlass-bench-engine` runs the five shapes at 100k and 1M works, plain
-//! and with everything on, and then what would show a scan: every cost different, and 10M works in
-//! line. It writes one JSON object: nanoseconds and bytes per work, as median and spread; `-- --quick`
-//! does a little of it.
+//! and with everything on, and then two cases that would show a linear scan: every cost different, and 10M
+//! queued works. It prints one JSON object: nanoseconds and bytes per work, as median and spread;
+//! `-- --quick` does a little of it.
 
 mod memory;
 mod run;
@@ -41,7 +41,7 @@ fn everything() -> Vec<Value> {
     results
 }
 
-/// All shapes, plain and with everything on.
+/// Measures all shapes, plain and with everything on.
 fn shapes_of(sizes: &[usize], rounds: usize) -> Vec<Value> {
     let mut results = Vec::new();
     for works in sizes {
@@ -54,7 +54,7 @@ fn shapes_of(sizes: &[usize], rounds: usize) -> Vec<Value> {
     results
 }
 
-/// One run of one shape, for a profiler: `-- 100000 chain plain`.
+/// Runs one shape once, for a profiler: `-- 100000 chain plain`.
 fn once(works: usize, shape: &str, setup: &str) {
     let (_, sources) = SHAPES.iter().find(|(name, _)| *name == shape).expect("a shape");
     let setups = [Setup::PLAIN, Setup::EVERYTHING, Setup::EVERY_COST_DIFFERENT];

@@ -13,13 +13,13 @@ use windlass_core::{
 
 use crate::memory;
 
-/// What is switched on.
+/// The features that are on.
 pub(crate) struct Setup {
     pub(crate) name: &'static str,
     slots: Option<u32>,
     priorities: usize,
     ageing: bool,
-    /// Every work needs two resources; this many different amounts of one of them.
+    /// Every work needs two resources; of one of them in this many different amounts.
     costs: usize,
     facts: bool,
 }
@@ -65,7 +65,7 @@ pub(crate) fn run(graph: &[Vec<usize>], setup: &Setup) -> Measured {
     Measured { nanos, peak_bytes: memory::peak() - before }
 }
 
-/// The time this thread has had on a processor: other programs on the machine do not count.
+/// Returns the processor time of this thread, so that other programs on the machine do not count.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -155,7 +155,7 @@ impl Bench {
             wakes: &mut self.wakes,
         };
         let result = call(&mut self.engine, &mut world);
-        // Whoever journals takes them in batches.
+        // A driver with a journal takes facts in batches.
         self.facts.as_mut().filter(|facts| facts.len() > 1000).map(Vec::clear);
         self.transitions.as_mut().filter(|all| all.len() > 1000).map(Vec::clear);
         result

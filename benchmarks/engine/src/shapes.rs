@@ -1,4 +1,4 @@
-//! The five shapes: for each work, the earlier ones that it follows.
+//! The five shapes: the dependencies of each work, which are earlier works.
 
 pub(crate) type Sources = fn(usize, usize) -> Vec<usize>;
 

@@ -1,4 +1,4 @@
-//! How long it takes until something is noticed.
+//! Latencies: of a task, a cancellation and a deadline.
 
 use std::{
     sync::{
@@ -22,7 +22,7 @@ pub(crate) fn run(pools: &Pools, report: &mut Report) {
     deadline(pools, report, samples);
 }
 
-/// From handing in a task to its beginning, when all workers sleep.
+/// Measures the time from the spawn of a task to its start, when all workers sleep.
 fn wake(pools: &Pools, report: &mut Report, samples: usize) {
     const NAME: &str = "waking an idle pool";
     if !report.wants(NAME) {
@@ -46,8 +46,8 @@ fn wake(pools: &Pools, report: &mut Report, samples: usize) {
     report.add_delays(NAME, "rayon", &rayon);
 }
 
-/// From a cancel to the last of the tasks seeing it, with every worker busy; beside it a plain
-/// flag.
+/// Measures the time from a cancellation until the last task sees it, with every worker busy, compared
+/// with a plain flag.
 fn cancel(pools: &Pools, report: &mut Report, samples: usize) {
     const NAME: &str = "a cancel seen by the last of all busy workers";
     if !report.wants(NAME) {
@@ -96,7 +96,7 @@ fn cancel(pools: &Pools, report: &mut Report, samples: usize) {
     report.add_delays(NAME, "rayon and a flag of one's own", &flags);
 }
 
-/// How much later than its deadline a scope returns, with every worker busy in it.
+/// Measures how long after its deadline a scope returns, with every worker busy in it.
 fn deadline(pools: &Pools, report: &mut Report, samples: usize) {
     const NAME: &str = "overshoot of a deadline";
     const LIMIT: Duration = Duration::from_millis(2);

@@ -1,10 +1,10 @@
-//! Compares the pool with others on the same work, in the same run.
+//! Compares the pool with other pools on the same work, in the same run.
 //!
 //! `cargo run --release -p windlass-bench-pool` prints a Markdown table and writes `results.json`
-//! beside this package's manifest; `-- --quick` does fewer rounds, `--json=FILE` writes there instead, and any other argument names the
-//! rows to run. Contenders take turns within each round, so a slow moment of the machine hits all
-//! of them alike; what is reported is the median and the spread (first to third quartile), and how
-//! much processor time all threads together used. Every result is checked.
+//! beside this package's manifest; `-- --quick` does fewer rounds, `--json=FILE` writes to that file, and any
+//! other argument selects the rows to run. Contenders take turns within each round, so a slowdown of the
+//! machine affects all of them alike. Reported are the median, the spread (first to third quartile) and the
+//! processor time of all threads together. Every result is checked.
 
 mod latency;
 mod mixed;

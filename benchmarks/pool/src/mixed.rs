@@ -1,8 +1,8 @@
-//! Numeric kernels that fill the pool, beside a stream of short tasks.
+//! Numeric kernels that fill the pool, together with a stream of short tasks.
 //!
 //! The kernel is many blocks of arithmetic, each of about 50 µs; the stream is one short task every
-//! half millisecond. Reported are how long the kernel takes alone and with the stream, and how long
-//! the short tasks take from being handed in to their end.
+//! half millisecond. Reported are the times of the kernel alone and with the stream, and the times of
+//! the short tasks from spawn to end.
 
 use std::{
     hint::black_box,
@@ -90,7 +90,7 @@ fn rayon_kernel(pools: &Pools) -> u64 {
     ran.into_inner()
 }
 
-/// Runs the kernel while another thread hands in short tasks and notes how long each takes.
+/// Runs the kernel while another thread spawns short tasks and measures each.
 fn beside(
     submit: &(dyn Fn(Job) + Sync),
     delays: &mpsc::Sender<Duration>,

@@ -4,7 +4,7 @@ use std::num::NonZero;
 
 use windlass_pool::Scheduler;
 
-/// One of each.
+/// One pool of each kind.
 pub(crate) struct Pools {
     pub(crate) windlass: Scheduler,
     pub(crate) rayon: rayon::ThreadPool,

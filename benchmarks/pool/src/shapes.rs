@@ -1,4 +1,4 @@
-//! How long a join, a spawn, an item takes.
+//! Throughput: the time per join, spawn or item.
 
 use std::{
     hint::black_box,
@@ -36,7 +36,7 @@ fn fib(n: u64) -> u64 {
     if n < 2 { n } else { fib(n - 1) + fib(n - 2) }
 }
 
-/// How many calls of a recursive fib divide.
+/// Returns how many calls of a recursive `fib` call it again.
 fn forks(n: u64) -> u64 {
     fib(n + 1) - 1
 }
@@ -291,13 +291,13 @@ fn nested_scopes(pools: &Pools) -> Row<'_> {
     }
 }
 
-/// Some work that takes about 200 ns.
+/// Computes for about 200 ns.
 fn leaf(seed: u64) -> u64 {
     (0..180).fold(black_box(seed) | 1, |x, _| (x ^ (x >> 7)).wrapping_mul(0x9e37_79b9_7f4a_7c15))
         & 1
 }
 
-/// The sizes of the two parts of an uneven tree.
+/// Returns the sizes of the two parts of an uneven tree.
 fn unevenly(count: u64) -> (u64, u64) {
     let small = (count / 10).max(1);
     (small, count - small)

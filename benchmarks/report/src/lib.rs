@@ -1,4 +1,4 @@
-//! Measures contenders in turn, and tells what was measured as a table and as JSON.
+//! Measures contenders in turn, and reports the results as a table and as JSON.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,22 +13,22 @@ pub type Run<'a> = Box<dyn FnMut() -> u64 + 'a>;
 
 /// A row of the table: the same work for several contenders.
 pub struct Row<'a> {
-    /// What is done.
+    /// The name of the work.
     pub name: &'static str,
-    /// How many operations one run consists of; the table says how long one of them takes.
+    /// The number of operations in one run; the table has the time of one operation.
     pub operations: u64,
-    /// What every contender must return.
+    /// The result that every contender must return.
     pub expected: u64,
-    /// Who does it.
+    /// The contenders, by name.
     pub contenders: Vec<(&'static str, Run<'a>)>,
 }
 
-/// Measurements of one contender, in nanoseconds.
+/// The measurements of one contender, in nanoseconds.
 struct Figures {
     row: &'static str,
     contender: &'static str,
     sorted: Vec<f64>,
-    /// The processor time that all threads together used. None of delays, whose tail is told instead.
+    /// The processor time of all threads together; empty for delays, for which the tail is reported.
     processor: Option<f64>,
 }
 
@@ -39,7 +39,7 @@ impl Figures {
     }
 }
 
-/// All measurements so far.
+/// The measurements so far.
 pub struct Report {
     names: Vec<String>,
     rounds: Rounds,
@@ -49,7 +49,7 @@ pub struct Report {
 /// How often each contender runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rounds {
-    /// Once, and nothing is measured: for tools that count instructions.
+    /// Once, without measuring, for tools that count instructions.
     Once,
     Measured(usize),
 }
@@ -57,8 +57,8 @@ enum Rounds {
 const USUAL: Rounds = Rounds::Measured(11);
 const QUICK: Rounds = Rounds::Measured(3);
 
-/// Has everything measured that the arguments of the program ask for, prints a table, and writes the
-/// figures as JSON: to the file that was told, else to `results.json` in `dir` if nothing was left out.
+/// Measures the rows that the arguments of the program select, prints a table, and writes the figures as
+/// JSON: to the file of `--json`, else to `results.json` in `dir` if all rows were measured.
 pub fn report(dir: &str, measure: impl FnOnce(&mut Report)) {
     let (flags, names): (Vec<_>, Vec<_>) =
         env::args().skip(1).partition(|argument| argument.starts_with("--"));
@@ -89,13 +89,13 @@ impl Report {
         }
     }
 
-    /// Whether this row was asked for.
+    /// Returns whether the arguments select this row.
     #[must_use]
     pub fn wants(&self, row: &str) -> bool {
         self.names.is_empty() || self.names.iter().any(|name| row.contains(name.as_str()))
     }
 
-    /// Runs a row, contenders in turn, after one run of each that is not counted.
+    /// Runs a row, contenders in turn, after one warm-up run of each.
     pub fn measure(&mut self, mut row: Row<'_>) {
         row.contenders.retain(|(contender, _)| self.wants(&format!("{}: {contender}", row.name)));
         match self.rounds {
@@ -124,7 +124,7 @@ impl Report {
         }
     }
 
-    /// Adds single delays, of which the tail matters as much as the middle.
+    /// Adds single delays, of which the tail matters as much as the median.
     pub fn add_delays(&mut self, row: &'static str, contender: &'static str, delays: &[Duration]) {
         if self.rounds != Rounds::Once {
             let times = delays.iter().map(|delay| delay.as_nanos() as f64).collect();
@@ -193,8 +193,8 @@ fn entry(figures: &Figures) -> serde_json::Value {
     entry
 }
 
-/// How long all threads of this process together have been running, in nanoseconds, also those that
-/// have ended. On a machine that others use too, it says more than the clock on the wall.
+/// Returns the processor time of all threads of this process, including ended ones, in nanoseconds. On a
+/// shared machine it says more than the wall clock.
 fn processor_time() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).expect("time is not negative")

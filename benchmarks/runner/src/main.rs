@@ -1,10 +1,10 @@
-//! Runs the benchmarks one after the other and writes down what they measured.
+//! Runs the benchmarks one after the other and stores their results.
 //!
 //! Each benchmark is a program of its own that prints or writes JSON. This one builds all of them,
-//! calls them in turn, so that none disturbs another, puts their JSON where it belongs, with the
-//! machine and the moment beside it, and makes one page of tables from it.
+//! runs them in turn, so that none disturbs another, stores their JSON with the machine and the time, and
+//! makes one page of tables from it.
 
-mod moment;
+mod environment;
 mod page;
 mod plan;
 
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
@@ -75,8 +75,8 @@ fn carry_out(plan: &Plan) -> Result<PathBuf, Box<dyn Error>> {
     Ok(page)
 }
 
-/// Builds everything first, so that nothing compiles while something is measured. The page asks the
-/// program for graphs to show its figures.
+/// Builds everything first, so that nothing compiles during a measurement. The page also needs the program
+/// for graphs, to format its figures.
 fn build(benchmarks: &[&Benchmark]) -> Result<(), Box<dyn Error>> {
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--release", "--locked", "-p", "windlass-bench-dag"]).current_dir(root());
@@ -87,7 +87,7 @@ fn build(benchmarks: &[&Benchmark]) -> Result<(), Box<dyn Error>> {
     if cargo.status()?.success() { Ok(()) } else { Err("the benchmarks do not build".into()) }
 }
 
-/// A program beside this one.
+/// Returns the path of a program beside this one.
 fn program(name: &str) -> Result<PathBuf, Box<dyn Error>> {
     Ok(std::env::current_exe()?.with_file_name(format!("windlass-bench-{name}")))
 }
@@ -104,13 +104,13 @@ fn measure(benchmark: &Benchmark, quick: bool, to: &Path) -> Result<(), Box<dyn 
     } else {
         command.arg(format!("--json={}", fresh.display()));
     }
-    let (before, began) = (moment::load(), Instant::now());
+    let (before, began) = (environment::load(), Instant::now());
     if !command.status()?.success() {
         return Err(
             format!("{} failed; its earlier results are as they were", benchmark.name).into()
         );
     }
-    let when = moment::now(&before, began.elapsed(), quick);
+    let when = environment::now(&before, began.elapsed(), quick);
     fs::write(benchmark.when(to), format!("{when:#}\n"))?;
     Ok(fs::rename(fresh, results)?)
 }

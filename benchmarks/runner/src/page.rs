@@ -1,4 +1,4 @@
-//! The page of tables, made from nothing but the JSON.
+//! The page of tables, made from the JSON alone.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use crate::plan::BENCHMARKS;
 
-/// A section for each benchmark that has results in this directory.
+/// Makes the page, with a section for each benchmark that has results in this directory.
 pub(crate) fn make(dir: &Path) -> Result<String, Box<dyn Error>> {
     let mut page =
         "# Results\n\nMade by `benchmarks/run` from the JSON beside each benchmark; the \
-        front page picks from it.\nEach table tells the spread within its run. On a machine that \
-        has other things to do, differences below a third mean nothing.\n"
+        front page picks from it.\nEach table has the spread within its run. On a machine with \
+        other load, differences below a third mean nothing.\n"
             .to_owned();
     for benchmark in BENCHMARKS {
         let (name, file) = (benchmark.name, benchmark.results(dir));
@@ -41,11 +41,11 @@ fn read(file: &Path) -> Result<Value, Box<dyn Error>> {
     Ok(serde_json::from_str(&fs::read_to_string(file)?)?)
 }
 
-/// Where and when, in one sentence.
+/// Returns the machine and the time of a measurement, in one sentence.
 fn context(when: &Value) -> String {
     let text = |key: &str| when[key].as_str().unwrap_or("unknown");
     if when.is_null() {
-        return "When and where this was measured was not written down.".to_owned();
+        return "The machine and the time of this measurement were not stored.".to_owned();
     }
     let short = if when["quick"] == true { " A short run, with few rounds." } else { "" };
     format!(
@@ -63,7 +63,7 @@ fn context(when: &Value) -> String {
     )
 }
 
-/// Its program knows how to show its sections.
+/// Returns the tables for graphs, which their program formats.
 fn dag(file: &Path) -> Result<String, Box<dyn Error>> {
     let program = crate::program("dag")?;
     let output = Command::new(&program).arg("--table").arg(file).output();
@@ -124,7 +124,7 @@ fn spread(row: &Value, low: &str, high: &str) -> String {
     format!("{}–{}", number(&row[low]), number(&row[high]))
 }
 
-/// The first `names` columns are texts, the others numbers.
+/// Returns a table whose first `names` columns are texts and whose others are numbers.
 fn table(
     heads: &[&str],
     names: usize,
@@ -147,7 +147,7 @@ fn name(value: &Value) -> String {
     value.as_str().unwrap_or("?").replace('|', "\\|")
 }
 
-/// A number without digits that mean nothing; nothing if it was not measured.
+/// Formats a number with its significant digits; empty if it was not measured.
 fn number(value: &Value) -> String {
     match value.as_f64() {
         None => String::new(),
@@ -192,8 +192,8 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_written_down_is_said() {
-        assert!(context(&Value::Null).starts_with("When and where"));
+    fn a_missing_time_and_machine_are_reported() {
+        assert!(context(&Value::Null).contains("were not stored"));
         assert!(context(&json!({ "quick": true, "seconds": 3 })).contains("A short run"));
     }
 }

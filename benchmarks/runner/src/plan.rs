@@ -1,13 +1,13 @@
-//! What there is to run, and what the arguments ask for.
+//! The benchmarks, and the arguments that select some of them.
 
 use std::path::{Path, PathBuf};
 
-/// A program that measures something.
+/// A benchmark program.
 pub(crate) struct Benchmark {
     pub(crate) name: &'static str,
     /// The package `windlass-bench-PACKAGE` in `benchmarks/PACKAGE`.
     pub(crate) package: &'static str,
-    /// What the names of its files begin with, where a package has several benchmarks.
+    /// The prefix of its files, where a package has several benchmarks.
     prefix: &'static str,
     /// Whether it prints its JSON, instead of writing it to the file that `--json` names.
     pub(crate) prints: bool,
@@ -35,13 +35,13 @@ impl Benchmark {
     }
 }
 
-/// A benchmark that prints its JSON and needs nothing else.
+/// Returns a benchmark that prints its JSON.
 const fn printing(name: &'static str) -> Benchmark {
     let quick = &["--quick"];
     Benchmark { name, package: name, prefix: "", prints: true, commands: false, whole: &[], quick }
 }
 
-/// A benchmark that writes its JSON to a file.
+/// Returns a benchmark that writes its JSON to a file.
 const fn writing(name: &'static str) -> Benchmark {
     Benchmark { prints: false, ..printing(name) }
 }
@@ -69,14 +69,14 @@ pub(crate) const BENCHMARKS: &[Benchmark] = &[
     Benchmark { commands: true, ..writing("commands") },
 ];
 
-/// What is wanted.
+/// The benchmarks to run.
 pub(crate) struct Plan {
     pub(crate) benchmarks: Vec<&'static Benchmark>,
     pub(crate) quick: bool,
 }
 
 impl Plan {
-    /// None if only help is wanted; an error says what makes no sense.
+    /// Parses the arguments; none for `--help`. The error names the invalid one.
     pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
         let mut plan = Self { benchmarks: Vec::new(), quick: false };
         let mut page = false;
@@ -87,11 +87,11 @@ impl Plan {
                 "--page" => page = true,
                 "--only" => plan.benchmarks.push(named(arguments.next().as_deref())?),
                 "--help" | "-h" => return Ok(None),
-                _ => return Err(format!("`{argument}` is no flag of this command")),
+                _ => return Err(format!("unknown argument `{argument}`")),
             }
         }
         if page && !plan.benchmarks.is_empty() {
-            return Err("--page runs nothing, so there is nothing to choose".to_owned());
+            return Err("--page runs no benchmark, so it cannot be combined with --only".to_owned());
         }
         if !page && plan.benchmarks.is_empty() {
             plan.benchmarks = BENCHMARKS.iter().collect();
@@ -101,9 +101,9 @@ impl Plan {
 }
 
 fn named(name: Option<&str>) -> Result<&'static Benchmark, String> {
-    let name = name.ok_or("--only wants a name")?;
+    let name = name.ok_or("--only needs the name of a benchmark")?;
     let found = BENCHMARKS.iter().find(|benchmark| benchmark.name == name);
-    found.ok_or_else(|| format!("there is no benchmark `{name}`"))
+    found.ok_or_else(|| format!("unknown benchmark `{name}`"))
 }
 
 #[cfg(test)]
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_arguments_are_refused() {
         for arguments in [
             &["--only"][..],
             &["--only", "nothing"],

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use windlass_server::{
-    HoldState, HolderId, NameView, People, StoredLease, StoredTicket, Timestamp, user_name,
+    HoldState, HolderId, NameView, People, StoredLease, StoredWaiter, Timestamp, user_name,
 };
 
 use crate::arguments::Form;
@@ -22,9 +22,9 @@ pub(crate) fn holders(
 ) -> Result<Exit, Box<dyn Error>> {
     let mut store = state::look(state)?;
     let dir = state::dir(state)?.display().to_string();
-    let (mut views, now) = store.look(|transaction| {
-        let views = transaction.overview()?;
-        Ok((views, transaction.moment().at))
+    let (mut views, now) = store.read(|transaction| {
+        let views = transaction.leases().overview()?;
+        Ok((views, transaction.now().at))
     })?;
     views.retain(|view| name.is_none_or(|name| view.name.text() == name));
     let people = People::among(&mut store, views.iter().flat_map(holders_of))?;
@@ -52,7 +52,7 @@ pub(crate) fn holders(
 
 fn holders_of(view: &NameView) -> impl Iterator<Item = &HolderId> {
     let held = view.leases.iter().map(|stored| &stored.lease.holder);
-    held.chain(view.tickets.iter().map(|stored| &stored.ticket.holder))
+    held.chain(view.waiters.iter().map(|stored| &stored.waiter.holder))
 }
 
 /// One who holds or waits.
@@ -84,7 +84,7 @@ struct Row<'a> {
 
 fn rows(view: &NameView, now: Timestamp) -> Vec<Row<'_>> {
     let leases = view.leases.iter().map(|lease| of_lease(view, lease, now));
-    leases.chain(view.tickets.iter().map(|ticket| of_ticket(view, ticket))).collect()
+    leases.chain(view.waiters.iter().map(|waiter| of_waiter(view, waiter))).collect()
 }
 
 fn of_lease<'a>(view: &'a NameView, stored: &'a StoredLease, now: Timestamp) -> Row<'a> {
@@ -101,12 +101,12 @@ fn of_lease<'a>(view: &'a NameView, stored: &'a StoredLease, now: Timestamp) -> 
     row(view, Row { state, weight, token, since, pid, user, ..Row::of(lease.holder.as_str()) })
 }
 
-fn of_ticket<'a>(view: &'a NameView, stored: &'a StoredTicket) -> Row<'a> {
-    let mut needs = stored.ticket.needs.iter();
+fn of_waiter<'a>(view: &'a NameView, stored: &'a StoredWaiter) -> Row<'a> {
+    let mut needs = stored.waiter.needs.iter();
     let weight = needs.find(|need| need.name == view.name).map_or(1, |need| need.weight);
     let pid = stored.process.as_ref().map(|process| process.pid);
     let (state, since) = (if stored.is_gone() { "gone" } else { "waiting" }, stored.since_ms);
-    row(view, Row { state, weight, since, pid, ..Row::of(stored.ticket.holder.as_str()) })
+    row(view, Row { state, weight, since, pid, ..Row::of(stored.waiter.holder.as_str()) })
 }
 
 fn row<'a>(view: &'a NameView, row: Row<'a>) -> Row<'a> {

@@ -1,4 +1,4 @@
-//! Switches the fault points on, for this package and the one around it alone.
+//! Compiles the fault points in, for this package and the one around it only.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,9 +1,9 @@
-//! What the steps of the killed runs do: they keep records of their own, by which they are judged.
+//! The program that the steps of the killed runs execute. It keeps records of its own for the checks.
 //!
-//! A step holds a file lock of its own name while it runs, and one for every lock and slot that the
-//! run has given it. The kernel gives file locks back with the last process that has the file open,
-//! so two attempts that overlap, or two holders of one name, are seen exactly and without a clock.
-//! Everything happens in the current directory.
+//! While it runs, a step holds a file lock for its own name, and one for every lock and slot that the run
+//! has given it. The kernel releases a file lock with the last process that has the file open. So
+//! overlapping attempts, and two holders of one name, are detected exactly and without a clock. All files
+//! are in the current directory.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -16,20 +16,20 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-/// The kernel's flag of a process that is on its way out and runs no more of its program.
+/// The kernel's flag of a process that is exiting (`PF_EXITING`).
 const EXITING: u64 = 4;
 
-/// Who acts: an attempt of a step.
+/// One attempt of a step.
 struct Attempt {
     name: String,
-    /// The files that show what it holds.
+    /// The locked files.
     held: Vec<File>,
     /// The processes that it leaves behind.
     left: Vec<Child>,
 }
 
 fn main() -> ExitCode {
-    let variable = |name: &str| env::var(name).expect("a step is told about itself");
+    let variable = |name: &str| env::var(name).expect("the coordinator sets it for each step");
     let step = variable("WINDLASS_STEP");
     let name = format!("{step} {}", variable("WINDLASS_ATTEMPT"));
     let mut attempt = Attempt { name, held: Vec::new(), left: Vec::new() };
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 }
 
 impl Attempt {
-    /// Does what the arguments say, one after the other.
+    /// Carries out the arguments in order, and returns the exit code.
     fn act(&mut self, step: &str) -> u8 {
         for argument in env::args().skip(1) {
             let (verb, value) = argument.split_once('=').expect("a verb and a value");
@@ -59,54 +59,53 @@ impl Attempt {
                 "child" => self.left.push(child(value)),
                 "millis" => thread::sleep(Duration::from_millis(value.parse().expect("a number"))),
                 "write" => {
-                    let path = env::var_os("WINDLASS_OUTPUT").expect("it is told where");
+                    let path = env::var_os("WINDLASS_OUTPUT").expect("the coordinator sets it");
                     fs::write(path, format!("word={value}\n")).expect("it can be written");
                 }
                 "expect" => {
                     let (word, expected) = value.split_once(':').expect("two words");
-                    assert_eq!(word, expected, "what the step before has written");
+                    assert_eq!(word, expected, "the output of the step before");
                 }
                 "fails" if failed_before(step) < value.parse().expect("a number") => return 1,
                 "fails" => {}
-                other => panic!("no such verb: {other}"),
+                other => panic!("unknown argument: {other}"),
             }
         }
         0
     }
 
-    /// Takes `weight` of the `capacity` places of a name. Nobody else may stand on them.
+    /// Locks `weight` of the `capacity` slots of a name. Records an overlap if another attempt has one.
     fn hold(&mut self, name: &str, weight: usize, capacity: usize) {
-        // One at a time looks for places, so that those who look cannot pass each other.
-        let looking = open(&format!("held/{name}.looking"));
-        flock(&looking, FlockOperation::LockExclusive).expect("it can be locked");
-        let mut places: Vec<_> =
-            (0..capacity).map(|place| open(&format!("held/{name}.{place}"))).collect();
+        // One attempt at a time looks for slots, so that two cannot take each other's.
+        let search = open(&format!("held/{name}.looking"));
+        flock(&search, FlockOperation::LockExclusive).expect("it can be locked");
+        let mut slots: Vec<_> =
+            (0..capacity).map(|slot| open(&format!("held/{name}.{slot}"))).collect();
         for _ in 0..weight {
-            match places.iter().position(take) {
-                Some(at) => self.keep(places.swap_remove(at)),
+            match slots.iter().position(take) {
+                Some(at) => self.keep(slots.swap_remove(at)),
                 None => self.record(&format!("overlap {name}")),
             }
         }
     }
 
-    /// Keeps a place until every process of this attempt has ended.
-    fn keep(&mut self, place: File) {
-        fcntl_setfd(&place, FdFlags::empty()).expect("it is open");
-        self.held.push(place);
+    /// Keeps a slot locked until every process of this attempt has ended: children inherit the file.
+    fn keep(&mut self, slot: File) {
+        fcntl_setfd(&slot, FdFlags::empty()).expect("it is open");
+        self.held.push(slot);
     }
 
-    /// One line, in one piece.
+    /// Appends one line to the record, with one write.
     fn record(&self, what: &str) {
         let line = format!("{} {} {what}\n", self.name, std::process::id());
         open("record").write_all(line.as_bytes()).expect("it can be written");
     }
 }
 
-/// Whether a place was had. One that is still taken only because its owner has yet to be cleared
-/// away by the kernel is worth waiting for.
-fn take(place: &File) -> bool {
-    flock(place, FlockOperation::NonBlockingLockExclusive).is_ok()
-        || !has_living_user(place) && flock(place, FlockOperation::LockExclusive).is_ok()
+/// Locks a slot and returns whether that succeeded. Waits for a lock whose holder is only exiting.
+fn take(slot: &File) -> bool {
+    flock(slot, FlockOperation::NonBlockingLockExclusive).is_ok()
+        || !has_living_user(slot) && flock(slot, FlockOperation::LockExclusive).is_ok()
 }
 
 fn open(path: &str) -> File {
@@ -114,7 +113,7 @@ fn open(path: &str) -> File {
     opened.unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// How often this step has failed before; this is one more.
+/// Counts a failure of this step, and returns how many there were before.
 fn failed_before(step: &str) -> usize {
     let path = format!("held/failed-{step}");
     let before = fs::read(&path).map_or(0, |marks| marks.len());
@@ -122,7 +121,7 @@ fn failed_before(step: &str) -> usize {
     before
 }
 
-/// Starts a process that does not end by itself, in our group or in a session of its own.
+/// Starts a process that does not end by itself, in this process group or in a session of its own.
 fn child(place: &str) -> Child {
     let mut command = match place {
         "group" => Command::new("sleep"),
@@ -135,7 +134,7 @@ fn child(place: &str) -> Child {
     command.spawn().expect("sleep runs")
 }
 
-/// Whether another process has this file open and still runs its program.
+/// Returns whether another process has this file open and is not exiting.
 fn has_living_user(file: &File) -> bool {
     let own = file.metadata().expect("it is open");
     let same = |path: io::Result<fs::DirEntry>| {
@@ -153,7 +152,7 @@ fn has_living_user(file: &File) -> bool {
 
 fn runs(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name in the second field may contain anything, also blanks and parentheses.
+    // The name in the second field may contain blanks and parentheses.
     let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let flags = fields.get(6).and_then(|flags| flags.parse::<u64>().ok());
     flags.is_some_and(|flags| flags & EXITING == 0)

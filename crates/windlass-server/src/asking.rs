@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{PidfdFlags, pidfd_open};
 use windlass_core::{Hold, HolderId, LeaseTerms, Name, Need, Token};
 use windlass_store::{
-    Bell, Claim, Claimed, Leftover, Patience, Process, Refused, Store, StoreError, StoredLease,
-    Topic, Tree,
+    Claim, Claimed, Leftover, OnRefusal, Process, ProcessTree, Refused, Store, StoreError,
+    StoredLease, Topic, Wakeup,
 };
 
 use crate::attempt::pid;
@@ -38,7 +38,7 @@ pub(crate) struct Asking<'a> {
     pub(crate) process: Option<&'a Process>,
     /// The process that waits.
     pub(crate) waiter: &'a Process,
-    pub(crate) tree: Option<&'a Tree>,
+    pub(crate) tree: Option<&'a ProcessTree>,
     /// Declared first, in the same commit: a semaphore and its capacity.
     pub(crate) declared: Option<(&'a str, u32)>,
     /// How long to wait; none to wait for as long as it takes.
@@ -75,7 +75,7 @@ impl Asking<'_> {
         began: Instant,
         told: &mut impl FnMut(&Refused),
     ) -> Result<(Vec<Hold>, Instant), HoldError> {
-        let refused = match self.claim(store, Patience::Try, None)? {
+        let refused = match self.claim(store, OnRefusal::GiveUp, None)? {
             (Claimed::Held(holds), sent) => return Ok((holds, sent)),
             (Claimed::Refused(refused), _) => refused,
         };
@@ -87,7 +87,8 @@ impl Asking<'_> {
         if waited.is_err() {
             store.interrupt_when(|| false);
             // The place in line goes with us; if the store is gone, so is the line.
-            let _ = store.transact_leases(|transaction| transaction.leave_line(self.holder));
+            let _ =
+                store.transact_leases(|transaction| transaction.leases().leave_queue(self.holder));
         }
         waited
     }
@@ -97,10 +98,10 @@ impl Asking<'_> {
         store: &mut Store,
         began: Instant,
     ) -> Result<(Vec<Hold>, Instant), HoldError> {
-        let bell = store.hang(&Topic::Turn)?;
+        let bell = store.register(&Topic::Turn)?;
         loop {
-            bell.hush();
-            let refused = match self.claim(store, Patience::Wait, Some(&bell))? {
+            bell.drain();
+            let refused = match self.claim(store, OnRefusal::Wait, Some(&bell))? {
                 (Claimed::Held(holds), sent) => return Ok((holds, sent)),
                 (Claimed::Refused(refused), _) => refused,
             };
@@ -121,8 +122,8 @@ impl Asking<'_> {
     fn claim(
         &self,
         store: &mut Store,
-        patience: Patience,
-        bell: Option<&Bell>,
+        patience: OnRefusal,
+        bell: Option<&Wakeup>,
     ) -> Result<(Claimed, Instant), HoldError> {
         let mut ended: Vec<(Name, Token)> = Vec::new();
         loop {
@@ -132,17 +133,17 @@ impl Asking<'_> {
                 process: self.process,
                 waiter: Some(self.waiter),
                 tree: self.tree,
-                patience,
-                bell: bell.map(Bell::name),
+                on_refusal: patience,
+                wakeup: bell.map(Wakeup::name),
                 ended: &ended,
                 ..Claim::new(self.holder, self.needs)
             };
             let claimed = match self.declared {
-                None => store.transact_leases(|transaction| transaction.claim(&claim))?,
+                None => store.transact_leases(|transaction| transaction.leases().claim(&claim))?,
                 // A capacity outlives its holders, so it has to survive what they do not.
                 Some((name, capacity)) => store.transact(|transaction| {
-                    transaction.declare(name, capacity)?;
-                    transaction.claim(&claim)
+                    transaction.leases().declare(name, capacity)?;
+                    transaction.leases().claim(&claim)
                 })?,
             };
             let Claimed::Refused(refused) = &claimed else { return Ok((claimed, sent)) };
@@ -165,7 +166,7 @@ impl Asking<'_> {
     /// Waits until something may have changed, or `left` is over.
     fn rest(
         &self,
-        bell: &Bell,
+        bell: &Wakeup,
         refused: &Refused,
         left: Option<Duration>,
     ) -> Result<(), HoldError> {
@@ -193,9 +194,9 @@ pub fn waits_for_its_own(
     needs: &[Need],
     refused: &Refused,
 ) -> Result<Option<(Name, HolderId)>, StoreError> {
-    store.look(|transaction| {
+    store.read(|transaction| {
         for refusal in &refused.refusals {
-            let leases = transaction.leases(&refusal.name)?;
+            let leases = transaction.leases().on(&refusal.name)?;
             let wanted = needs.iter().filter(|need| need.name == refusal.name);
             let wanted = wanted.map(|need| need.weight).sum();
             if let Some(own) = too_much_of_its_own(&leases, refusal.available, wanted) {
@@ -231,7 +232,7 @@ fn too_much_of_its_own(
 /// that is found out by looking again.
 fn watch(process: &Process) -> Option<OwnedFd> {
     let handle =
-        pidfd_open(pid(process.pid).filter(|_| process.is_in_sight())?, PidfdFlags::empty());
+        pidfd_open(pid(process.pid).filter(|_| process.is_visible())?, PidfdFlags::empty());
     handle.ok().filter(|_| !process.is_gone())
 }
 

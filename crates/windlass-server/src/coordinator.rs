@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use windlass_core::{Fact, Grant, Phase, Timestamp, Token, WorkId, WorkState};
-use windlass_store::{Access, Extent, Name, RunEnd, RunRecord, Store, Topic, Tree};
+use windlass_store::{Access, JournalPosition, Name, ProcessTree, RunEnd, RunRecord, Store, Topic};
 use windlass_workflow::{Plan, Step, Workflow};
 
 use crate::attempt::run_dir;
@@ -199,9 +199,9 @@ impl Coordinator {
         let uid = Some(store.access().creator());
         let (mut leader, facts, parent) = store.transact(|transaction| {
             let parent = nesting::parent(transaction)?;
-            let run = RunRecord { id: transaction.new_run_id()?, workflow, uid, ..run };
+            let run = RunRecord { id: transaction.runs().new_id()?, workflow, uid, ..run };
             declare(transaction, schedule.plan())?;
-            transaction.insert_run(&run)?;
+            transaction.runs().insert(&run)?;
             let leader = Leader::take_over(transaction, run)?.expect("nobody else knows it yet");
             let facts = leader.append(transaction, &mut schedule)?;
             #[cfg(windlass_faults)]
@@ -267,7 +267,7 @@ impl Coordinator {
         Point::AfterTakeOver.reached();
         leader.attend(store.dir())?;
         let what = "the processes of the interrupted run cannot be ended";
-        let left = Tree { mark: tree::mark(&leader.mark()), group: None };
+        let left = ProcessTree { mark: tree::mark(&leader.mark()), group: None };
         tree::end(&left).map_err(|source| RunError::Io { what, source })?;
         #[cfg(windlass_faults)]
         Point::AfterLeftovers.reached();
@@ -290,7 +290,7 @@ impl Coordinator {
     ) -> Result<Self, RunError> {
         let logs = run_dir(store.dir(), &leader.run.id);
         // Opens what will have to be synced, while there is room for another open file.
-        store.log();
+        store.file_to_sync();
         let what = "the directory for logs cannot be made";
         Access::create_dir(&logs).map_err(|source| RunError::Io { what, source })?;
         let what = "processes cannot be waited for";
@@ -313,7 +313,7 @@ impl Coordinator {
         };
         let events = match heeds_events(schedule.plan()) {
             true => {
-                let mut reader = store.another()?;
+                let mut reader = store.try_clone()?;
                 let after = reader.last_event()?;
                 Some(EventReader::new(reader, after, Vec::new()))
             }
@@ -323,7 +323,7 @@ impl Coordinator {
             conditions: Conditions::new(tell.clone(), &leader.mark()),
             events,
             items: Items::of(schedule.plan()),
-            keeper: Keeper::new(&logs, &schedule, Extent::default().with(facts)),
+            keeper: Keeper::new(&logs, &schedule, JournalPosition::default().with(facts)),
             store,
             schedule,
             leader,

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, kill_process_group};
-use windlass_store::Tree;
+use windlass_store::ProcessTree;
 
 use crate::attempt::pid;
 use crate::files;
@@ -24,7 +24,7 @@ use crate::tree::{self, PATIENCE, Process, Reach, Wanted};
 pub(crate) struct Condemned {
     /// Whose it is.
     pub(crate) job: Job,
-    pub(crate) tree: Tree,
+    pub(crate) tree: ProcessTree,
     /// Processes that are known to belong to it, with all that they have started.
     pub(crate) roots: Vec<Process>,
     pub(crate) plan: KillPlan,

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use thiserror::Error;
-use windlass_store::{Bell, Event, Store, StoreError, Topic};
+use windlass_store::{Event, Store, StoreError, Topic, Wakeup};
 use windlass_workflow::{EventPattern, EventPatternError};
 
 use crate::poll::poll;
@@ -50,7 +50,7 @@ pub enum EventError {
 /// Emits an event, and says which number it has.
 pub fn emit(store: &mut Store, name: &str) -> Result<u64, EventError> {
     check_name(name)?;
-    Ok(store.transact(|transaction| transaction.emit(name))?)
+    Ok(store.transact(|transaction| transaction.events().emit(name))?)
 }
 
 fn check_name(name: &str) -> Result<(), EventError> {
@@ -79,8 +79,8 @@ impl EventReader {
     /// The events since the last call, as far as they match.
     pub fn read(&mut self) -> Result<Vec<Event>, StoreError> {
         let after = self.after;
-        let (mut events, last) = self.store.look(|transaction| {
-            Ok((transaction.events(after, BATCH)?, transaction.last_event()?))
+        let (mut events, last) = self.store.read(|transaction| {
+            Ok((transaction.events().after(after, BATCH)?, transaction.events().last()?))
         })?;
         // The last ones may have been forgotten.
         let read = events.last().map_or(after, |last| last.number);
@@ -98,9 +98,9 @@ impl EventReader {
     /// Hands every event to `each` until a signal comes, or `each` says that it is enough.
     pub fn follow(mut self, mut each: impl FnMut(&Event) -> bool) -> Result<(), EventError> {
         let signals = SignalPipe::open()?;
-        let bell = self.store.hang(&Topic::Events)?;
+        let bell = self.store.register(&Topic::Events)?;
         loop {
-            bell.hush();
+            bell.drain();
             while !self.is_at_end()? {
                 if !self.read()?.iter().all(&mut each) {
                     return Ok(());
@@ -115,7 +115,7 @@ impl EventReader {
 
 /// Waits until a bell rings, a signal comes, or time is up. The signal, if it was one.
 pub(crate) fn rest(
-    bells: &[&Bell],
+    bells: &[&Wakeup],
     signals: &SignalPipe,
     patience: Option<Duration>,
 ) -> io::Result<Option<i32>> {

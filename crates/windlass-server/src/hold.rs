@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 use thiserror::Error;
 use windlass_core::{Hold as NameHold, HolderId, LeaseTerms, Name, Need, Token};
-use windlass_store::{Answer, Process, Refused, Store, StoreError, Tree};
+use windlass_store::{Answer, Process, ProcessTree, Refused, Store, StoreError};
 
 use crate::asking::Asking;
 use crate::attempt::{FENCE_VARIABLE, STATE_VARIABLE, fence, pid};
@@ -111,7 +111,7 @@ pub fn hold(mut store: Store, order: &Hold, told: impl FnMut(&Refused)) -> Resul
     let process = Process::current().map_err(io_error("this process cannot be identified"))?;
     let holder = holder_of(&process);
     let word = holder.as_str().replace(char::is_whitespace, "_");
-    let tree = Tree { mark: tree::mark(&word), group: None };
+    let tree = ProcessTree { mark: tree::mark(&word), group: None };
     let asking = Asking {
         holder: &holder,
         needs: &order.needs,
@@ -154,7 +154,7 @@ struct Held {
     holds: Vec<NameHold>,
     /// Before they were asked for.
     since: Instant,
-    tree: Tree,
+    tree: ProcessTree,
     word: String,
 }
 
@@ -197,7 +197,7 @@ impl Held {
         let lost = store.transact_leases(|transaction| {
             let mut lost = None;
             for NameHold { name, token, .. } in &self.holds {
-                if transaction.release(name, &self.holder, *token)? != Answer::Released {
+                if transaction.leases().release(name, &self.holder, *token)? != Answer::Released {
                     lost = Some(name.clone());
                 }
             }
@@ -290,7 +290,7 @@ impl Running {
     /// Ends the command and everything it has started.
     fn end(&mut self, held: &Held, why: Lost) -> HoldError {
         let group = tree::group_of(self.child.id());
-        let tree = Tree { group, ..held.tree.clone() };
+        let tree = ProcessTree { group, ..held.tree.clone() };
         // The command itself is ours to kill, whatever is found of the rest.
         let killed = self.child.kill().and_then(|()| tree::end(&tree));
         let reaped = self.reap();

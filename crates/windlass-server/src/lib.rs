@@ -102,6 +102,6 @@ pub use windlass_core::{
 };
 pub use windlass_store::{
     Access, AttemptEnd, Event, HoldState, Leftover, NameView, Network, Process, Refused, RunEnd,
-    RunListing, RunOutcome, RunRecord, Store, StoreError, StoreOpener, StoredLease, StoredTicket,
+    RunListing, RunOutcome, RunRecord, Store, StoreError, StoreOpener, StoredLease, StoredWaiter,
     check_name,
 };

@@ -20,7 +20,7 @@ pub(crate) fn parent(transaction: &Transaction<'_>) -> Result<Option<String>, St
     let Some(run) = env::var(RUN_VARIABLE).ok().filter(|run| !run.is_empty()) else {
         return Ok(None);
     };
-    match transaction.listing(&run) {
+    match transaction.runs().listing(&run) {
         Ok(listing) => Ok(listing.end.is_none().then_some(run)),
         Err(StoreError::UnknownRun { .. }) => Ok(None),
         Err(error) => Err(error),

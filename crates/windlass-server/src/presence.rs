@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::geteuid;
-use windlass_store::{Access, Leftover, Process, Tree};
+use windlass_store::{Access, Leftover, Process, ProcessTree};
 
 use crate::attempt::run_dir;
 use crate::limit_tag;
@@ -72,7 +72,7 @@ pub(crate) fn is_out_of_reach(leftover: &Leftover) -> bool {
 }
 
 /// Ends a tree, if need be after the last of it can be recognised.
-fn end_tree(state: &Path, tree: &Tree) -> io::Result<()> {
+fn end_tree(state: &Path, tree: &ProcessTree) -> io::Result<()> {
     if let Some(run) = run_of(tree) {
         await_marks(&path(state, run))?;
     }
@@ -107,7 +107,7 @@ fn leader(file: &File) -> io::Result<Option<Process>> {
 }
 
 /// The run whose attempt a tree is.
-fn run_of(tree: &Tree) -> Option<&str> {
+fn run_of(tree: &ProcessTree) -> Option<&str> {
     limit_tag::run_of(tree.mark.strip_prefix(MARKS)?.strip_prefix('=')?)
 }
 
@@ -181,8 +181,8 @@ mod tests {
         });
     }
 
-    fn tree() -> Tree {
-        Tree { mark: tree::mark("run-r-1-2-3"), group: None }
+    fn tree() -> ProcessTree {
+        ProcessTree { mark: tree::mark("run-r-1-2-3"), group: None }
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
         let process = Process::current().expect("this is Linux");
         let _presence = Presence::take(dir.path(), "r", &process).expect("the lock is had");
         end_tree(dir.path(), &tree()).expect("there is nothing to wait for");
-        let lock = Tree { mark: tree::mark("lock-7"), group: None };
+        let lock = ProcessTree { mark: tree::mark("lock-7"), group: None };
         end_tree(dir.path(), &lock).expect("no run, no leader");
     }
 }

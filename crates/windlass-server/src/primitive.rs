@@ -67,7 +67,7 @@ pub fn release(
     holder: &HolderId,
     token: Token,
 ) -> Result<Answer, StoreError> {
-    store.transact_leases(|transaction| transaction.release(name, holder, token))
+    store.transact_leases(|transaction| transaction.leases().release(name, holder, token))
 }
 
 /// A sign of life.
@@ -77,7 +77,7 @@ pub fn heartbeat(
     holder: &HolderId,
     token: Token,
 ) -> Result<Answer, StoreError> {
-    store.transact_leases(|transaction| transaction.heartbeat(name, holder, token))
+    store.transact_leases(|transaction| transaction.leases().heartbeat(name, holder, token))
 }
 
 /// Whether a token is that of a present hold, and of `holder`, if one is named.
@@ -87,7 +87,8 @@ pub fn check(
     holder: Option<&HolderId>,
     token: Token,
 ) -> Result<Answer, StoreError> {
-    let (answer, owner) = store.transact_leases(|transaction| transaction.check(name, token))?;
+    let (answer, owner) =
+        store.transact_leases(|transaction| transaction.leases().check(name, token))?;
     let other = holder.is_some_and(|holder| owner.as_ref() != Some(holder));
     Ok(match answer {
         Answer::Valid if other && matches!(name, Name::Semaphore(_)) => Answer::NotHolder,

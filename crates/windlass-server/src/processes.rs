@@ -21,7 +21,7 @@ use rustix::param::clock_ticks_per_second;
 use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 use windlass_core::WorkId;
-use windlass_store::Tree;
+use windlass_store::ProcessTree;
 
 use crate::attempt::{Ready, pid};
 use crate::ended::{Ended, Exit};
@@ -503,7 +503,7 @@ impl Processes {
         running.tree = TreeState::Ending(if rest { Scope::Rest } else { Scope::Everything });
         roots.extend(main);
         let group = main.and_then(Process::leads);
-        let tree = Tree { mark: tree::mark(&running.traces.mark), group };
+        let tree = ProcessTree { mark: tree::mark(&running.traces.mark), group };
         ender.end(Condemned { job, tree, roots, plan });
         Ok(())
     }
@@ -587,7 +587,7 @@ impl Drop for Processes {
     fn drop(&mut self) {
         if self.finish().is_err() {
             // Not even a thread to end them may be had. There is nobody left to tell.
-            let _ = tree::end(&Tree { mark: tree::mark(&self.mark), group: None });
+            let _ = tree::end(&ProcessTree { mark: tree::mark(&self.mark), group: None });
         }
     }
 }

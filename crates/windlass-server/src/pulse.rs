@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 use windlass_core::{Answer, HolderId, LeaseTerms, Name, Token};
-use windlass_store::{Group, Process, Store, StoreError, StoreOpener, Transaction};
+use windlass_store::{Process, ProcessGroup, Store, StoreError, StoreOpener, Transaction};
 
 /// Short commands are over by then, and never need a heartbeat.
 const FIRST: Duration = Duration::from_millis(100);
@@ -40,7 +40,7 @@ pub(crate) struct Beat {
     /// From when on time counts: before the names were asked for.
     pub(crate) since: Instant,
     /// Where the command runs, to be noted with the first heartbeat.
-    pub(crate) group: Option<Group>,
+    pub(crate) group: Option<ProcessGroup>,
 }
 
 /// Beats until it is dropped.
@@ -81,7 +81,9 @@ impl Pulse {
                 }
                 let Some(store) = &mut connection else { continue };
                 // One that does not get through is followed by another.
-                let beat = |transaction: &Transaction<'_>| transaction.heartbeat_process(&process);
+                let beat = |transaction: &Transaction<'_>| {
+                    transaction.leases().heartbeat_process(&process)
+                };
                 let _ = store.transact_leases(beat);
             }
         })
@@ -159,10 +161,10 @@ impl Beat {
         let sent = store.transact_leases(|transaction| {
             let mut held = true;
             for (name, token) in &self.names {
-                let answer = transaction.heartbeat(name, &self.holder, *token)?;
+                let answer = transaction.leases().heartbeat(name, &self.holder, *token)?;
                 held &= answer == Answer::Refreshed;
                 if let Some(group) = self.group.filter(|_| first && held) {
-                    transaction.attach(name, &self.holder, *token, group)?;
+                    transaction.leases().attach(name, &self.holder, *token, group)?;
                 }
             }
             Ok(held)

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use windlass_store::{Group, Tree};
+use windlass_store::{ProcessGroup, ProcessTree};
 
 use crate::attempt::pid;
 use crate::limit_tag::{LimitTag, TagPattern};
@@ -62,23 +62,23 @@ pub(crate) struct Process {
 
 impl Process {
     /// The group that it leads, if it leads one.
-    pub(crate) fn leads(self) -> Option<Group> {
+    pub(crate) fn leads(self) -> Option<ProcessGroup> {
         let Self { pid: leader, group, session, started, .. } = self;
-        (leader == group).then_some(Group { leader, started, session })
+        (leader == group).then_some(ProcessGroup { leader, started, session })
     }
 }
 
 /// Which processes are looked for.
 pub(crate) struct Wanted<'a> {
     /// Whoever carries its mark or is in its group.
-    pub(crate) tree: &'a Tree,
+    pub(crate) tree: &'a ProcessTree,
     /// Whoever is known already.
     pub(crate) roots: &'a [Process],
 }
 
 /// Kills every process of a tree but the calling one, and sees them gone. Fails with
 /// [`io::ErrorKind::PermissionDenied`] if all that are left are other users'.
-pub(crate) fn end(tree: &Tree) -> io::Result<()> {
+pub(crate) fn end(tree: &ProcessTree) -> io::Result<()> {
     let began = Instant::now();
     loop {
         let left = members(&[Wanted { tree, roots: &[] }])?.remove(0);
@@ -160,19 +160,19 @@ fn add_descendants(found: &mut BTreeSet<Process>, children: &BTreeMap<u32, Vec<P
     }
 }
 
-fn is_in(group: Group, process: &Process) -> bool {
+fn is_in(group: ProcessGroup, process: &Process) -> bool {
     (process.group, process.session) == (group.leader, group.session)
 }
 
 /// Whether the number of a group belongs to a later process.
-fn is_reused(group: Group, all: &[(Process, bool)]) -> bool {
+fn is_reused(group: ProcessGroup, all: &[(Process, bool)]) -> bool {
     let place = all.binary_search_by_key(&group.leader, |(process, _)| process.pid);
     place.is_ok_and(|place| all[place].0.started != group.started)
 }
 
 /// The group that a child of ours leads, also if it has ended: until it is reaped its number is its
 /// own, and others may live on in its group.
-pub(crate) fn group_of(child: u32) -> Option<Group> {
+pub(crate) fn group_of(child: u32) -> Option<ProcessGroup> {
     stat(child).ok()??.0.leads()
 }
 

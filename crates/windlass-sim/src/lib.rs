@@ -1,9 +1,9 @@
-//! Doubts the engine: scenarios as text, and random worlds by seed.
+//! The simulator that tests the engine: scenarios as text files, and random worlds by seed.
 //!
-//! A [scenario] is a small file that says what is submitted, how attempts end, and what
-//! must be seen when. The same files run on the bare engine here, and on every driver in that
-//! driver's own tests. A [world] is made up from a seed, and holds the engine to its
-//! invariants after every step.
+//! A [scenario] is a small file with the works to submit, the ends of their attempts, and the trace that
+//! must result. The same files run on the bare engine here, and on every driver in that driver's own
+//! tests. A [world] is generated from a seed; it checks the invariants of its engines after every step.
+//! Everything happens in virtual time, on one thread.
 
 pub mod report;
 pub mod scenario;

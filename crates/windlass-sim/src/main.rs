@@ -1,4 +1,4 @@
-//! Lives through random worlds: `cargo run --release -p windlass-sim -- --seeds 20000`.
+//! Simulates random worlds: `cargo run --release -p windlass-sim -- --seeds 20000`.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     };
     let mut total = Report::default();
     for seed in seeds {
-        match std::panic::catch_unwind(|| world::live(seed)) {
+        match std::panic::catch_unwind(|| world::simulate(seed)) {
             Ok(report) => total.merge(&report),
             Err(_) => return ExitCode::FAILURE,
         }

@@ -1,14 +1,13 @@
-//! What random worlds went through: how often each thing occurred.
+//! How often each case occurred in random worlds.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Counts by name.
+/// Counters by name.
 #[derive(Clone, Debug, Default)]
 pub struct Report(BTreeMap<&'static str, u64>);
 
-/// Everything that must occur at least once over the fixed seeds: a world in which something never
-/// happens proves nothing about it.
+/// The cases that must occur at least once over the fixed seeds: a case that never occurs is not tested.
 pub const EXPECTED: [&str; 73] = [
     "fact: submitted",
     "fact: edge added",
@@ -50,7 +49,7 @@ pub const EXPECTED: [&str; 73] = [
     "end: cancelled",
     "end: skipped",
     "refused: limit",
-    "refused: set aside",
+    "refused: reserved",
     "refused: rate",
     "refused: quota",
     "refused outside",
@@ -59,9 +58,9 @@ pub const EXPECTED: [&str; 73] = [
     "dependency refused: begun",
     "dependency refused: cycle",
     "passed over",
-    "set aside",
+    "reserved",
     "take-over",
-    "late news",
+    "late input",
     "wake",
     "stale grant",
     "child of a child",
@@ -79,29 +78,29 @@ pub const EXPECTED: [&str; 73] = [
     "explained: outside",
     "explained: granted",
     "explained: shortage",
-    "explained: place in line",
+    "explained: place in queue",
     "explained: strict order",
     "explained: suspended",
     "explained: children",
 ];
 
 impl Report {
-    /// Counts one more.
+    /// Adds one to a counter.
     pub fn count(&mut self, what: &'static str) {
         self.add(what, 1);
     }
 
-    /// Counts `times` more.
+    /// Adds `times` to a counter.
     pub fn add(&mut self, what: &'static str, times: u64) {
         *self.0.entry(what).or_default() += times;
     }
 
-    /// Counts everything that `other` has counted.
+    /// Adds all counters of `other`.
     pub fn merge(&mut self, other: &Report) {
         other.0.iter().for_each(|(what, times)| self.add(what, *times));
     }
 
-    /// What was expected and never occurred.
+    /// Returns the expected cases that have not occurred.
     #[must_use]
     pub fn missing(&self) -> Vec<&'static str> {
         let missing = |what: &&&str| self.0.get(**what).is_none_or(|times| *times == 0);

@@ -1,4 +1,4 @@
-//! The scenario format: what is submitted, how attempts end, and what must be seen.
+//! The scenario format: the works to submit, the ends of their attempts, and the expected trace.
 //!
 //! ```text
 //! # Two works that need the whole GPU run one after the other.
@@ -11,33 +11,40 @@
 //! 0ms train Running 1
 //! ```
 //!
-//! Above the line stands the world. `slots` and `limit NAME AMOUNT` bound it, `team NAME AMOUNT`
-//! bounds it again at the engine's own level; `rate NAME AMOUNT per TIME burst AMOUNT` and `quota
-//! NAME AMOUNT per TIME` bound starts; `ageing LEVELS per TIME cap LEVELS` (per millisecond
-//! unless said) and `order strict` set the order.
+//! The lines above `----` describe the world:
 //!
-//! Each `work` says `after` whom it comes (`a, b done, c failed`), what it `needs`, its `priority`,
-//! its `retries`, when it is submitted (`from`), until when something outside refuses it (`outside`),
-//! how many of its grants are `handed-back` before one begins, how long every attempt `takes` (10 ms
-//! unless said) and how the attempts `ends` (`ok` unless said: `fail`, `retry TIME`, `lost`,
-//! `stopped`; the last one holds for all further attempts). `retry fixed TIME` (or `linear`,
-//! `exponential`) is its policy for `retry 0ms` and for timeouts; `timeout TIME` bounds an attempt,
-//! `deadline TIME` the work, and whichever passes drops the body at once. A work that is `gated`
-//! waits for its gate, too. With `waits A..B` each attempt suspends itself A after its start, wants
-//! to go on B after its start, and takes the rest of its time when it does; cancelled meanwhile, it
-//! returns at once. A work that is `child of PARENT` is submitted by the attempt of that work that is
-//! under way at its `from`; a body that returns waits for its children.
+//! * `slots N`, `limit NAME AMOUNT`: the limits; `team NAME AMOUNT`: a limit at the engine's own level.
+//! * `rate NAME AMOUNT per TIME burst AMOUNT`, `quota NAME AMOUNT per TIME`: limits on starts.
+//! * `ageing LEVELS per TIME cap LEVELS` (per millisecond by default), `order strict`: the order.
+//! * `work NAME` and its properties: a work to submit.
+//! * `at TIME` and an action: what a user or a driver does.
+//! * `not-on DRIVER REASON`: a driver that cannot run the scenario, and why.
 //!
-//! `at TIME` something is done: `cancel WORK`, `forget WORK`, `limit NAME AMOUNT`, `team NAME
-//! AMOUNT`, `depend WORK on OTHER` (with the kind of edge behind it, as for `after`), `late WORK
-//! ATTEMPT` (the result of that attempt comes, and it is not under way), `open WORK`, `reject WORK`
-//! or `skip WORK` (its gate), `wake WORK` (its wait is over), `stop-children WORK`, `reopen WORK`. Within one instant works
-//! are submitted first, then the other things are done in order, then attempts end.
+//! The properties of a work:
 //!
-//! `not-on DRIVER REASON` says which driver cannot run the scenario, and why.
+//! * `after a, b done, c failed`: its dependencies. `needs gpu=1, cpu=2`: its cost. `priority N`.
+//! * `from TIME`: when it is submitted. `child of PARENT`: the attempt of that work that is under way
+//!   then submits it; a body that returns waits for its children.
+//! * `takes TIME`: how long the body of each attempt runs; 10 ms by default.
+//! * `ends ok, fail, retry TIME, lost, stopped`: how the attempts end; `ok` by default. The last one
+//!   holds for all further attempts.
+//! * `retries N`; `retry fixed TIME` (or `linear`, `exponential`): the policy for `retry 0ms` and for
+//!   timeouts.
+//! * `timeout TIME` for an attempt, `deadline TIME` for the work: when it passes, the body is dropped.
+//! * `gated`: it waits for its gate. `outside TIME`: something outside refuses it until then.
+//! * `handed-back N`: how many of its grants the driver hands back before one begins.
+//! * `waits A..B`: each attempt suspends itself A after its start and asks to resume B after its start.
+//!   If it is cancelled in between, it returns at once.
 //!
-//! Below the line stands the trace: every change of state, by time, and within one instant by work;
-//! after those, what was refused in that instant, with the reason.
+//! The actions: `cancel WORK`, `forget WORK`, `reopen WORK`, `limit NAME AMOUNT`, `team NAME AMOUNT`,
+//! `depend WORK on OTHER` (with the kind of edge, as for `after`), `late WORK ATTEMPT` (a result arrives
+//! for an attempt that is not under way), `open WORK`, `reject WORK` and `skip WORK` (its gate), `wake
+//! WORK` (its wait is over), `stop-children WORK`.
+//!
+//! Within one instant, works are submitted first, then actions happen in order, then attempts end.
+//!
+//! The lines below `----` are the trace: every change of state, by time, and within one instant by work;
+//! then the refusals of that instant, with their reasons.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -52,41 +59,55 @@ mod reader;
 mod trace;
 mod words;
 
-pub use plan::{Action, End, Wait, WorkPlan};
+pub use plan::{Action, Body, End, Grants, Retries, Wait, WorkPlan};
 pub use trace::{APART, Entry, Trace};
 
 /// A parsed scenario file.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// The file's name without its ending.
+    /// The name of the file without its extension.
     pub name: String,
-    /// The rule that it shows: the comment at its head.
+    /// The rule that it tests: the comment at its head.
     pub rule: String,
-    /// How many works may run at once.
-    pub slots: u32,
-    /// What there is of everything else.
-    pub limits: ResourceCost,
-    /// What there is of it at the engine's own level.
-    pub team: ResourceCost,
-    /// What may be started per time.
-    pub rates: Vec<(String, Rate)>,
-    /// What may be started per window.
-    pub quotas: Vec<(String, Quota)>,
-    /// How waiting makes works more urgent.
+    /// The limits on works that run and start.
+    pub limits: Limits,
+    /// How much waiting raises a work's priority.
     pub ageing: Ageing,
-    /// Whether works may pass the first in line.
+    /// Whether works may pass the head of the queue.
     pub order: Order,
-    /// The works, in the order in which they are submitted.
+    /// The works, in the order of submission.
     pub works: Vec<WorkPlan>,
-    /// What is done from outside, in order of time.
+    /// The actions, by time.
     pub actions: Vec<(Timestamp, Action)>,
     /// Drivers that cannot run this scenario, with the reason.
     pub not_on: BTreeMap<String, String>,
-    /// The trace that must be seen, as text.
+    /// The expected trace, as text.
     pub expected: String,
 }
 
-/// Why a scenario file cannot be read.
+/// The limits of a scenario.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// How many works may run at once.
+    pub slots: u32,
+    /// The limits of all other resources, at the root.
+    pub root: ResourceCost,
+    /// The limits at the engine's own level.
+    pub team: ResourceCost,
+    /// The rates of starts.
+    pub rates: Vec<(String, Rate)>,
+    /// The quotas of starts per window.
+    pub quotas: Vec<(String, Quota)>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let (root, team) = (ResourceCost::new(), ResourceCost::new());
+        Self { slots: 4, root, team, rates: Vec::new(), quotas: Vec::new() }
+    }
+}
+
+/// Why a scenario file cannot be parsed.
 #[derive(Debug, Error)]
 #[error("{file}:{line}: {problem}")]
 pub struct ScenarioError {
@@ -96,15 +117,15 @@ pub struct ScenarioError {
 }
 
 impl Scenario {
-    /// The scenario files that come with this crate, in order of their names.
+    /// Returns the scenarios of this crate, by name.
     ///
     /// # Panics
     ///
-    /// If one cannot be read: they are part of the tests.
+    /// Panics if a file cannot be read or parsed.
     #[must_use]
     pub fn all() -> Vec<Scenario> {
         let mut paths: Vec<_> = std::fs::read_dir(scenario_dir())
-            .expect("the scenarios lie beside the sources")
+            .expect("the scenarios are beside the sources")
             .map(|entry| entry.expect("the directory can be listed").path())
             .collect();
         paths.sort();
@@ -117,17 +138,13 @@ impl Scenario {
         Self::parse(&name, &text).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Reads a scenario from its text.
+    /// Parses a scenario.
     pub fn parse(name: &str, text: &str) -> Result<Scenario, ScenarioError> {
         let (world, expected) = text.split_once("\n----\n").unwrap_or((text, ""));
         let mut scenario = Scenario {
             name: name.to_owned(),
             rule: rule(text),
-            slots: 4,
-            limits: ResourceCost::new(),
-            team: ResourceCost::new(),
-            rates: Vec::new(),
-            quotas: Vec::new(),
+            limits: Limits::default(),
             ageing: Ageing::NONE,
             order: Order::PassOver,
             works: Vec::new(),
@@ -146,25 +163,25 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Submissions and rings are things done from outside, too; submissions come first.
+    /// Adds the actions that follow from the works: submissions, which come first, and wake-ups.
     fn add_actions_of_works(&mut self) {
         let works = || self.works.iter().enumerate();
         let mut actions: Vec<_> = works().map(|(n, w)| (w.from, Action::Submit(n))).collect();
-        let outside = works().filter(|(_, work)| work.outside > Timestamp::ZERO);
-        actions.extend(outside.map(|(place, work)| (work.outside, Action::Ring(place))));
+        let outside = works().filter(|(_, work)| work.grants.outside > Timestamp::ZERO);
+        actions.extend(outside.map(|(place, work)| (work.grants.outside, Action::Ring(place))));
         actions.append(&mut self.actions);
         actions.sort_by_key(|(at, _)| *at);
         self.actions = actions;
     }
 
-    /// The place of the work called `name`.
+    /// Returns the index of the work with this name.
     #[must_use]
     pub fn place(&self, name: &str) -> Option<usize> {
         self.works.iter().position(|work| work.name == name)
     }
 }
 
-/// The comment at the head of the file, as one line.
+/// Returns the comment at the head of the file, as one line.
 fn rule(text: &str) -> String {
     let lines = text.lines().map_while(|line| line.strip_prefix("# "));
     lines.collect::<Vec<_>>().join(" ")

@@ -1,7 +1,7 @@
 //! Runs a scenario on the bare engine, in virtual time.
 //!
-//! News comes one piece at a time, and after each the engine is asked for everything it grants:
-//! what any driver does, without the driver.
+//! The engine gets one input at a time, and after each it is asked for all grants: what any driver does,
+//! without threads or clocks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use windlass_core::{
     LevelId, More, Outcome, Phase, SLOTS, Submission, Timestamp, Transition, Why, WorkId, World,
 };
 
-use crate::scenario::{Action, End, Entry, Scenario, Trace, WorkPlan};
+use crate::scenario::{Action, Body, End, Entry, Scenario, Trace, WorkPlan};
 
 mod bodies;
 
 use bodies::{Bodies, Next};
 
-/// More than any scenario needs: one that takes longer will not end.
+/// More steps than any scenario needs: one that takes more does not end.
 const MOST_STEPS: u32 = 10_000;
 
-/// Runs `scenario` to its end and returns everything that was seen.
+/// Runs `scenario` to its end and returns its trace.
 ///
 /// # Panics
 ///
-/// If the engine breaks one of its invariants, or something never ends.
+/// Panics if the engine breaks one of its invariants, or a work never ends.
 #[must_use]
 pub fn run(scenario: &Scenario) -> Trace {
     let mut run = VirtualRun::new(scenario);
@@ -50,11 +50,11 @@ struct VirtualRun<'a> {
     capacity: CapacityTree,
     now: Timestamp,
     bodies: Bodies,
-    /// The next of the scenario's actions.
+    /// The index of the next action of the scenario.
     action: usize,
-    /// The works by place; none if it was refused or not submitted yet.
+    /// The works by index; none for one that was refused or is not submitted yet.
     works: Vec<Option<WorkId>>,
-    /// How often a grant of each was handed back, by place.
+    /// How many grants of each work were handed back, by index.
     handed_back: Vec<u32>,
     transitions: Vec<Transition>,
     refusals: Vec<(Timestamp, String)>,
@@ -62,16 +62,16 @@ struct VirtualRun<'a> {
 
 impl<'a> VirtualRun<'a> {
     fn new(scenario: &'a Scenario) -> Self {
-        let mut capacity = CapacityTree::new(&scenario.limits);
-        for (name, rate) in &scenario.rates {
+        let mut capacity = CapacityTree::new(&scenario.limits.root);
+        for (name, rate) in &scenario.limits.rates {
             let set = capacity.set_rate(CapacityTree::ROOT, name, *rate, Timestamp::ZERO);
             set.unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
         }
-        for (name, quota) in &scenario.quotas {
+        for (name, quota) in &scenario.limits.quotas {
             let set = capacity.set_quota(CapacityTree::ROOT, name, *quota, Timestamp::ZERO);
             set.unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
         }
-        let team = scenario.team.clone().with(SLOTS, Amount::from(scenario.slots));
+        let team = scenario.limits.team.clone().with(SLOTS, Amount::from(scenario.limits.slots));
         let level = capacity.add_level(CapacityTree::ROOT, &team);
         let client = capacity.add_client(level);
         let mut config = EngineConfig::default();
@@ -97,13 +97,13 @@ impl<'a> VirtualRun<'a> {
         [body, action, self.engine.next_wakeup()].into_iter().flatten().min()
     }
 
-    /// What changes with everything that happens, except for the passing of time.
+    /// Returns counters that change with every event except the passing of time.
     fn progress(&self) -> (usize, usize, usize, usize) {
         (self.action, self.transitions.len(), self.bodies.steps(), self.refusals.len())
     }
 
-    /// One thing that happens now: an action, the end of an attempt, or the passing of time. All
-    /// submissions of one instant come together.
+    /// Does one step: an action, a step of a body, or the passing of time. All submissions of one instant
+    /// happen together.
     fn step(&mut self) {
         if let Some((_, action)) = self.due_action() {
             self.action += 1;
@@ -113,7 +113,7 @@ impl<'a> VirtualRun<'a> {
                 self.act(action);
             }
         } else if let Some((grant, next)) = self.bodies.due(self.now) {
-            self.go_on(grant, next);
+            self.step_body(grant, next);
         } else {
             self.call(|engine, world| engine.apply(world, Input::Tick)).expect("time passes");
         }
@@ -121,8 +121,8 @@ impl<'a> VirtualRun<'a> {
         self.end_attempts();
     }
 
-    /// A body does what it does next.
-    fn go_on(&mut self, grant: Grant, next: Next) {
+    /// Does the next step of a body.
+    fn step_body(&mut self, grant: Grant, next: Next) {
         match next {
             Next::Suspend(wait) => {
                 let until = self.now.after(wait.to.saturating_sub(wait.from));
@@ -142,7 +142,8 @@ impl<'a> VirtualRun<'a> {
         }
     }
 
-    /// A body whose time is up is dropped, and one that is cancelled while it waits returns.
+    /// Drops the bodies whose timeout or deadline has passed, and ends those that were cancelled while
+    /// suspended.
     fn drop_bodies(&mut self) {
         for grant in self.bodies.all() {
             let why = match self.engine.phase(grant.work) {
@@ -156,7 +157,7 @@ impl<'a> VirtualRun<'a> {
         }
     }
 
-    /// Attempts whose bodies have returned end once their children have.
+    /// Ends the attempts whose bodies have returned and whose children have ended.
     fn end_attempts(&mut self) {
         while let Some(grant) = self.next_to_end() {
             let outcome = self.outcome(grant);
@@ -198,7 +199,7 @@ impl<'a> VirtualRun<'a> {
             }),
             Action::Ring(place) => {
                 if let Some(work) = self.works[*place] {
-                    // It may never have been refused.
+                    // The engine rejects it if the work was not refused; that is fine.
                     let _ = self.call(|engine, world| engine.apply(world, Input::Ring(work)));
                 }
             }
@@ -219,7 +220,7 @@ impl<'a> VirtualRun<'a> {
             .find(|grant| self.works[place] == Some(grant.work) && self.bodies.waits(*grant));
         if let Some(grant) = waiting {
             self.bodies.remove(grant);
-            self.go_on(grant, Next::WantOn);
+            self.step_body(grant, Next::WantOn);
         }
     }
 
@@ -239,8 +240,8 @@ impl<'a> VirtualRun<'a> {
             }
             parent => parent.flatten(),
         };
-        let WorkPlan { gated, timeout, deadline, retry, .. } = *plan;
-        let more = More { parent, gated, timeout, deadline, retry };
+        let WorkPlan { gated, timeout, deadline, .. } = *plan;
+        let more = More { parent, gated, timeout, deadline, retry: plan.retry.policy };
         let cost = match self.engine.cost(&self.capacity, needs) {
             Ok(cost) => cost,
             Err(error) => {
@@ -252,7 +253,7 @@ impl<'a> VirtualRun<'a> {
             after: &after,
             cost,
             priority: plan.priority,
-            retries: plan.retries,
+            retries: plan.retry.count,
             more: Some(&more),
         };
         match self.call(|engine, world| engine.submit(world, submission)) {
@@ -299,7 +300,7 @@ impl<'a> VirtualRun<'a> {
     fn start_what_fits(&mut self) {
         while let Some(grant) = self.call(Engine::take_next) {
             if self.bodies.resume(grant) {
-                let WorkPlan { takes, waits, .. } = self.plan(grant.work);
+                let Body { takes, waits, .. } = &self.plan(grant.work).body;
                 let before = waits.map_or(Duration::ZERO, |wait| wait.from);
                 let end = self.now.after(takes.saturating_sub(before));
                 self.bodies.plan(end, grant, Next::Return);
@@ -314,7 +315,7 @@ impl<'a> VirtualRun<'a> {
     }
 
     fn begin(&mut self, grant: Grant) {
-        let WorkPlan { takes, waits, .. } = self.plan(grant.work);
+        let Body { takes, waits, .. } = &self.plan(grant.work).body;
         match *waits {
             Some(wait) => {
                 self.bodies.plan(self.now.after(wait.from), grant, Next::Suspend(wait));
@@ -323,14 +324,14 @@ impl<'a> VirtualRun<'a> {
         }
     }
 
-    /// What becomes of a grant: it is refused outside, handed back, or begun.
+    /// Returns what the driver does with a grant: refuses it, hands it back, or begins it.
     fn answer(&mut self, grant: Grant) -> Input {
         let place = self.place(grant.work);
         let plan = &self.scenario.works[place];
-        if self.now < plan.outside {
+        if self.now < plan.grants.outside {
             return Input::Refuse(grant);
         }
-        if self.handed_back[place] < plan.handed_back {
+        if self.handed_back[place] < plan.grants.handed_back {
             self.handed_back[place] += 1;
             return Input::HandBack(grant);
         }
@@ -338,7 +339,7 @@ impl<'a> VirtualRun<'a> {
     }
 
     fn outcome(&self, grant: Grant) -> Outcome {
-        match self.plan(grant.work).end(grant.attempt) {
+        match self.plan(grant.work).body.end(grant.attempt) {
             End::Ok => Outcome::Success,
             End::Fail => Outcome::Failed,
             End::Retry(delay) => Outcome::Retry { delay },
@@ -377,7 +378,7 @@ impl<'a> VirtualRun<'a> {
     }
 }
 
-/// Which level a cost is too much for, unless it is the root.
+/// Returns the level that a cost exceeds, unless that is the root.
 fn refusing_level(error: &CostError) -> &'static str {
     match error {
         CostError::AboveLimit { level, .. } if *level != CapacityTree::ROOT => " (team)",

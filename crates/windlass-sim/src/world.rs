@@ -1,10 +1,10 @@
-//! A random world: several engines on one capacity tree, made up from a seed.
+//! A random world: several engines on one capacity tree, generated from a seed.
 //!
-//! First everything goes wrong that can: graphs grow while they run, attempts fail, are cancelled,
-//! lost or reported late, limits change, time jumps, wake-ups are slow, engines die and are rebuilt
-//! from what they stored. Then the faults stop, and everything must reach an end. After every step
-//! the engines are checked, and a shadow of each, fed nothing but the facts in their stored form,
-//! must have the same digest. Whenever an engine says that nothing fits, nothing does.
+//! In the first phase faults are injected: graphs grow while they run, attempts fail, are cancelled, lost
+//! or reported late, limits change, time jumps, wake-ups are delayed, engines die and are rebuilt from
+//! stored facts. In the second phase the faults stop, and every work must end. After every step the
+//! invariants are checked, and a shadow of each engine, which sees only its facts in the stored form,
+//! must have the same digest. When an engine grants nothing, no queued work may fit.
 
 use std::collections::VecDeque;
 
@@ -30,14 +30,14 @@ use shadow::Shadow;
 use side::{Side, amounts, tree};
 use tally::{fact_name, phase_name};
 
-/// Makes up the world of `seed`, lives through it, and tells what happened.
+/// Simulates the world of `seed` and returns how often each case occurred.
 ///
 /// # Panics
 ///
-/// If an invariant is broken, a replay differs, or something never ends. The last steps before it,
+/// Panics if an invariant is broken, a replay differs, or a work never ends. The last steps before that,
 /// and the command that repeats them, are printed.
 #[must_use]
-pub fn live(seed: u64) -> Report {
+pub fn simulate(seed: u64) -> Report {
     let mut world = RandomWorld::new(seed);
     for _ in 0..STEPS {
         world.disturb();
@@ -51,7 +51,7 @@ pub fn live(seed: u64) -> Report {
 }
 
 const STEPS: usize = 200;
-/// How many of the latest steps are told when something breaks.
+/// How many of the latest steps are printed when an invariant is broken.
 const REMEMBERED: usize = 30;
 
 struct RandomWorld {
@@ -60,7 +60,7 @@ struct RandomWorld {
     now: Timestamp,
     capacity: CapacityTree,
     sides: Vec<Side>,
-    /// Wake-ups that have not arrived yet.
+    /// The wake-ups that have not been delivered yet.
     wakes: Vec<ClientId>,
     report: Report,
     log: VecDeque<String>,
@@ -122,17 +122,17 @@ impl RandomWorld {
         self.try_apply(side, input).unwrap_or_else(|error| panic!("{input:?}: {error}"));
     }
 
-    /// News that changes nothing because it must be refused.
+    /// Applies an input that the engine must refuse, and checks that it changes nothing.
     fn refused(&mut self, side: usize, input: Input) -> Rejected {
         self.apply(side, Input::Tick);
         let before = self.sides[side].engine.digest();
-        let refused = self.try_apply(side, input).expect_err("it is no time for that");
+        let refused = self.try_apply(side, input).expect_err("the input is not allowed now");
         assert_eq!(self.sides[side].engine.digest(), before, "what is refused changes nothing");
         refused
     }
 
     fn try_apply(&mut self, side: usize, input: Input) -> Result<(), Rejected> {
-        self.tell(format!("{side}: {input:?} at {}", self.now));
+        self.log_step(format!("{side}: {input:?} at {}", self.now));
         self.call(side, |engine, world| engine.apply(world, input))
     }
 
@@ -142,7 +142,7 @@ impl RandomWorld {
         result
     }
 
-    /// Calls an engine, and counts what comes of it.
+    /// Calls an engine, and counts its facts and transitions.
     fn collect<T>(
         &mut self,
         side: usize,
@@ -160,11 +160,11 @@ impl RandomWorld {
         let side = &mut self.sides[side];
         let before = side.engine.metrics().clone();
         let result = call(&mut side.engine, &mut world);
-        // Somebody became ready or gave something back: there may be something to take.
+        // A work may have become ready or released resources, so there may be a grant.
         side.look |= !transitions.is_empty();
         let after = side.engine.metrics();
         self.report.add("passed over", after.passed_over - before.passed_over);
-        self.report.add("set aside", after.set_aside - before.set_aside);
+        self.report.add("reserved", after.set_aside - before.set_aside);
         side.note_gates(&facts);
         side.clocks.note(&transitions);
         side.called = self.now;
@@ -173,16 +173,16 @@ impl RandomWorld {
         (result, facts)
     }
 
-    /// The shadow of an engine follows it.
+    /// Replays the facts on the shadow of an engine.
     fn follow(&mut self, side: usize, facts: &[Fact]) {
         let Side { engine, shadow, .. } = &mut self.sides[side];
         shadow.follow(facts);
         if !facts.is_empty() {
-            assert_eq!(engine.digest(), shadow.engine.digest(), "a replay is the same");
+            assert_eq!(engine.digest(), shadow.engine.digest(), "a replay has the same digest");
         }
     }
 
-    fn tell(&mut self, what: String) {
+    fn log_step(&mut self, what: String) {
         if self.log.len() == REMEMBERED {
             self.log.pop_front();
         }

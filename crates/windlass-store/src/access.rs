@@ -1,8 +1,8 @@
-//! Who may use the files of a store: its owner alone, or all members of a group.
+//! Which users may use the files of a store: its owner alone, or all members of a group.
 //!
-//! The directory decides. One that is setgid and writable for its group belongs to that group; any other
-//! belongs to its owner. What is created in it gets the matching mode, whatever the umask is, and what
-//! root creates there belongs to the owner of the directory. Files that exist are left as they are.
+//! The directory decides. If it is setgid and writable for its group, the store belongs to that group,
+//! else to its owner. New files get the matching mode, independent of the umask; files that root creates
+//! belong to the owner of the directory. Existing files are not changed.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -13,10 +13,12 @@ use std::path::Path;
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown};
 use rustix::process::{getegid, geteuid};
 
+use crate::layout;
+
 /// Setgid, and writable for the group.
 const SHARED: u32 = 0o2020;
 
-/// Who may use what is created in a directory.
+/// Which users may use the files of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     shared: bool,
@@ -25,19 +27,19 @@ pub struct Access {
 }
 
 impl Access {
-    /// Returns the access that `dir` gives to what is created in it.
+    /// Returns the access for new files in `dir`.
     pub fn of(dir: &Path) -> io::Result<Self> {
         let found = fs::metadata(dir)?;
         let shared = found.mode() & SHARED == SHARED;
         Ok(Self { shared, uid: found.uid(), gid: found.gid() })
     }
 
-    /// Returns the access that a process gives that is alone.
+    /// Returns the access for files of this process alone.
     pub(crate) fn own() -> Self {
         Self { shared: false, uid: geteuid().as_raw(), gid: getegid().as_raw() }
     }
 
-    /// Returns whether all members of the directory's group may use it.
+    /// Returns whether all members of the directory's group may use the files.
     #[must_use]
     pub fn is_shared(self) -> bool {
         self.shared
@@ -49,8 +51,8 @@ impl Access {
         self.gid
     }
 
-    /// Returns the user to whom things belong that this process creates: itself, but for root in a
-    /// directory that is another user's alone.
+    /// Returns the owner of the files that this process creates: its own user, except that files of
+    /// root in another user's directory belong to that user.
     #[must_use]
     pub fn creator(self) -> u32 {
         let this = geteuid().as_raw();
@@ -59,28 +61,33 @@ impl Access {
 
     /// Returns whether this process runs as root or as the owner of the directory.
     #[must_use]
-    pub fn is_keeper(self) -> bool {
+    pub fn is_owner_or_root(self) -> bool {
         let this = geteuid().as_raw();
         this == 0 || this == self.uid
     }
 
-    /// Opens a file as `options` say, which must allow to write, and creates it if it is missing. A link in
-    /// its place is refused: another user may have made it.
+    /// Opens a file for writing with `options`, and creates it if it is missing. Fails on a symbolic
+    /// link, which another user may have made.
     pub fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
-        let mut options = options.clone();
-        let options = options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
-        match options.open(path) {
+        match Self::open_existing(path, options) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             opened => return opened,
         }
         match Self::of_parent(path)?.create(path, options) {
             // Another process was faster.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Self::open_existing(path, options)
+            }
             created => created,
         }
     }
 
-    /// Creates an empty file, unless there is one, which is not opened.
+    /// Opens an existing file with `options`. Fails on a symbolic link, which another user may have made.
+    pub(crate) fn open_existing(path: &Path, options: &OpenOptions) -> io::Result<File> {
+        options.clone().custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)
+    }
+
+    /// Creates an empty file, unless it exists. An existing file is not opened.
     pub(crate) fn create_missing(path: &Path) -> io::Result<()> {
         match Self::of_parent(path)?.create(path, File::options().write(true)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -88,25 +95,24 @@ impl Access {
         }
     }
 
-    /// Creates a directory, and those above it that are missing.
+    /// Creates a directory and its missing parents.
     pub fn create_dir(path: &Path) -> io::Result<()> {
         create_dirs(path, &|parent| Self::of(parent))
     }
 
-    /// Creates the directory of a store that its owner uses alone, and those above it that are missing.
+    /// Creates the directory of a store for its owner alone, and its missing parents.
     pub(crate) fn create_private_dir(path: &Path) -> io::Result<()> {
         create_dirs(path, &|parent| Ok(Self { shared: false, ..Self::of(parent)? }))
     }
 
-    /// Gives a file that this process has just created its mode and its owner.
+    /// Sets the mode and the owner of a file that this process has just created.
     pub fn apply(self, file: impl AsFd) -> io::Result<()> {
         let file = file.as_fd();
         fchmod(file, Mode::from_raw_mode(if self.shared { 0o660 } else { 0o600 }))?;
         self.give(file)
     }
 
-    /// Takes from all others what a file of an older version, or of a step, allows them. A file of
-    /// another user is left alone.
+    /// Closes a file of an older version to other users. A file of another user is not changed.
     pub(crate) fn restrict(self, path: &Path) -> io::Result<()> {
         let found = fs::metadata(path)?;
         let own = found.uid() == geteuid().as_raw();
@@ -120,7 +126,7 @@ impl Access {
         Self::of(parent(path))
     }
 
-    /// Creates a new file. A link in its place is not followed.
+    /// Creates a new file, without following a link.
     fn create(self, path: &Path, options: &OpenOptions) -> io::Result<File> {
         let file = options.clone().create_new(true).mode(0o600).open(path)?;
         self.apply(&file)?;
@@ -132,7 +138,8 @@ impl Access {
         let no_link = (OFlags::DIRECTORY | OFlags::NOFOLLOW).bits().cast_signed();
         options.read(true).custom_flags(no_link);
         let dir = match options.open(path) {
-            // The umask took everything; root, which must follow no link here, is not stopped by that.
+            // The umask removed the owner's permissions. Root, for which following a link would be
+            // dangerous, does not get here.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
                 options.open(path)?
@@ -143,7 +150,7 @@ impl Access {
         self.give(&dir)
     }
 
-    /// Has what root creates in another user's directory belong to that user.
+    /// Gives a file that root has created in another user's directory to that user.
     fn give(self, file: impl AsFd) -> io::Result<()> {
         if self.creator() == geteuid().as_raw() {
             return Ok(());
@@ -152,27 +159,21 @@ impl Access {
     }
 }
 
-/// What a store consists of, besides copies of its database, which begin like it.
-const PARTS: [&str; 3] = ["bells", "gate", "runs"];
-const DATABASE: &str = "store.db";
-
-/// Returns whether there is something in `dir` that is no part of a store.
-pub(crate) fn holds_other_things(dir: &Path) -> io::Result<bool> {
+/// Returns whether `dir` contains a file that is no part of a store.
+pub(crate) fn holds_other_files(dir: &Path) -> io::Result<bool> {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         entries => entries?,
     };
     for entry in entries {
-        let name = entry?.file_name();
-        let is_part = PARTS.iter().any(|part| name == *part);
-        if !is_part && !name.as_encoded_bytes().starts_with(DATABASE.as_bytes()) {
+        if !layout::is_part(entry?.file_name().as_encoded_bytes()) {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// Shares the store in `dir` with the members of a group: the directory and all that is in it.
+/// Shares the directory of a store, with all files in it, with the members of a group.
 pub(crate) fn share(dir: &Path, gid: u32) -> io::Result<()> {
     let mut open = vec![dir.to_owned()];
     while let Some(path) = open.pop() {
@@ -184,7 +185,7 @@ pub(crate) fn share(dir: &Path, gid: u32) -> io::Result<()> {
             std::os::unix::fs::lchown(&path, None, Some(gid))?;
         }
         let mode = if found.is_dir() { 0o2770 } else { 0o660 };
-        // After the group: to change that clears the bit.
+        // A change of the group clears the setgid bit, so the mode comes last.
         fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
         if found.is_dir() {
             let entries = fs::read_dir(&path)?;
@@ -210,7 +211,7 @@ fn create_dirs(path: &Path, access: &dyn Fn(&Path) -> io::Result<Access>) -> io:
     }
 }
 
-/// Returns the directory that `path` lies in.
+/// Returns the directory of `path`.
 fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_created_is_for_whom_its_directory_is() {
+    fn new_files_are_for_the_users_of_their_directory() {
         for (dir_mode, made) in [
             (0o755, (0o700, 0o700, 0o600)),
             (0o777, (0o700, 0o700, 0o600)),
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_nowhere_is_not_followed() {
+    fn a_dangling_link_is_not_followed() {
         let dir = tempfile::tempdir().expect("a directory");
         let (link, target) = (dir.path().join("link"), dir.path().join("target"));
         std::os::unix::fs::symlink(&target, &link).expect("a link");
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_is_shared_afterwards_is_the_groups_with_all_that_is_in_it() {
+    fn sharing_an_existing_store_shares_all_its_files() {
         let dir = tempfile::tempdir().expect("a directory");
         let gid = fs::metadata(dir.path()).expect("it is there").gid();
         let outside = tempfile::NamedTempFile::new().expect("a file");
@@ -264,6 +265,6 @@ mod tests {
         share(dir.path(), gid).expect("it is ours");
         assert_eq!(mode(dir.path()), 0o2770);
         assert_eq!(make(dir.path()), (0o2770, 0o2770, 0o660));
-        assert_eq!(mode(outside.path()), 0o600, "a link leads out of the store");
+        assert_eq!(mode(outside.path()), 0o600, "a link may lead out of the store");
     }
 }

@@ -1,60 +1,64 @@
-//! What a place to remember things must be able to do.
+//! What a backend has to provide: transactions, wake-ups, and further connections.
 //!
-//! No call here is one that only a single machine could serve: transactions, a way to be woken, and
-//! further connections. Times come from the clock that the store was opened with.
+//! A server in a network could serve each call. Times come from the clock that the store was opened
+//! with, not from the backend.
 
 use std::os::fd::BorrowedFd;
 
-use crate::bell::{Bell, Topic};
 use crate::error::StoreError;
-use crate::records::Records;
+use crate::tables::Tables;
+use crate::wakeup::{Topic, Wakeup};
 
-/// How sure a commit must be before it is acknowledged.
+/// What a commit must survive before it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// It survives a loss of power.
+    /// A loss of power.
     Full,
-    /// It survives a crash of any process. Enough for signs of life, since whoever gives them does
-    /// not survive a loss of power either.
+    /// A crash of any process. That is enough for heartbeats: no holder survives a loss of power.
     Process,
 }
 
-/// What is done within a transaction.
-pub type Act<'a> = &'a mut dyn FnMut(&dyn Records) -> Result<(), StoreError>;
+/// The body of a transaction.
+pub type TransactionBody<'a> = &'a mut dyn FnMut(&dyn Tables) -> Result<(), StoreError>;
 
-/// Makes a connection.
+/// Opens a connection.
 pub type Opener = Box<dyn Fn() -> Result<Box<dyn Backend>, StoreError> + Send>;
 
-/// A place where things are remembered.
+/// A connection to a place where records are stored.
 pub trait Backend: Send {
-    /// Does several things in one commit: all of them, or none if `act` fails. Transactions happen
-    /// one after the other, as seen by everybody.
-    fn transact(&mut self, durability: Durability, act: Act<'_>) -> Result<(), StoreError>;
+    /// Runs `body` in one transaction: commits all its changes, or none if it fails. Transactions are
+    /// serializable.
+    fn transact(
+        &mut self,
+        durability: Durability,
+        body: TransactionBody<'_>,
+    ) -> Result<(), StoreError>;
 
-    /// Whatever was committed before survives a loss of power, once this has returned.
+    /// Makes all earlier commits survive a loss of power.
     fn sync(&mut self) -> Result<(), StoreError>;
 
-    /// The file in which commits lie until they are synced, if there is one: whoever has something to
-    /// do before a sync can have the disk begin with it.
-    fn log(&mut self) -> Option<BorrowedFd<'_>> {
+    /// Returns the file that [`Backend::sync`] syncs, if there is one, so that the caller can have the
+    /// kernel start writing it out earlier.
+    fn file_to_sync(&mut self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Looks at one consistent state, without waiting for those who write.
-    fn look(&mut self, act: Act<'_>) -> Result<(), StoreError>;
+    /// Runs `body` on a consistent snapshot, without waiting for writers.
+    fn read(&mut self, body: TransactionBody<'_>) -> Result<(), StoreError>;
 
-    /// A way to make further connections to the same place, from other threads.
+    /// Returns a function that opens further connections to the same place, for other threads.
     fn opener(&self) -> Opener;
 
-    /// A bell that others can ring.
-    fn hang(&self, topic: &Topic) -> Result<Bell, StoreError>;
+    /// Registers a wake-up that other connections can notify.
+    fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError>;
 
-    /// Rings one bell, if it still hangs. Bells are only hints: one that is lost costs time.
-    fn ring(&self, topic: &Topic, bell: &str);
+    /// Notifies one wake-up, if it is still registered. A notification may be lost, so waiters also
+    /// poll, rarely.
+    fn notify(&self, topic: &Topic, wakeup: &str);
 
-    /// Rings every bell of a topic.
-    fn ring_all(&self, topic: &Topic);
+    /// Notifies every wake-up of a topic.
+    fn notify_all(&self, topic: &Topic);
 
-    /// Gives up waiting for others, and the wait with an error, as soon as `stop` says so.
+    /// Makes a wait for other writers fail with [`StoreError::Interrupted`] once `stop` returns true.
     fn interrupt_when(&mut self, stop: Box<dyn Fn() -> bool + Send>);
 }

@@ -1,5 +1,6 @@
-//! The stored form of a fact: one line of JSON that stays readable when the engine's own types
-//! change.
+//! The stored form of a fact: one line of JSON.
+//!
+//! The form does not depend on core's types, so stored journals stay readable when those change.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -11,23 +12,23 @@ use windlass_core::{
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// It is not in the stored form.
-    #[error("a stored fact cannot be read: {text}")]
+    /// It is not JSON in the stored form.
+    #[error("cannot read the stored fact {text}: {source}")]
     Malformed {
-        /// What is stored.
+        /// The stored text.
         text: String,
-        /// What is wrong with it.
+        /// The error of the JSON parser.
         source: serde_json::Error,
     },
-    /// It names work 0.
-    #[error("a stored fact names work 0: {text}")]
+    /// It names work 0, which no engine uses.
+    #[error("the stored fact {text} names work 0, which does not exist")]
     NoWork {
-        /// What is stored.
+        /// The stored text.
         text: String,
     },
 }
 
-/// A fact as it is stored.
+/// A fact in the stored form.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct StoredFact {
     /// Nanoseconds on the run's clock.
@@ -68,7 +69,7 @@ enum StoredKind {
     Failed,
 }
 
-/// The stored form of `fact`.
+/// Encodes a fact.
 ///
 /// ```
 /// use windlass_core::{Fact, Happening, Timestamp, WorkId};
@@ -82,7 +83,7 @@ enum StoredKind {
 ///
 /// # Panics
 ///
-/// If the fact is of a kind that this version of the store has no form for.
+/// Panics if this version of the store has no form for the fact.
 #[must_use]
 pub fn encode(fact: &Fact) -> String {
     serde_json::to_string(&StoredFact::from(fact)).expect("numbers and names are always JSON")
@@ -132,7 +133,7 @@ fn ended(work: u64, attempt: u32, ending: Ending) -> Stored {
     }
 }
 
-/// The fact that is stored as `text`.
+/// Decodes a fact.
 pub fn decode(text: &str) -> Result<Fact, DecodeError> {
     let malformed = |source| DecodeError::Malformed { text: text.to_owned(), source };
     let stored: StoredFact = serde_json::from_str(text).map_err(malformed)?;
@@ -140,13 +141,13 @@ pub fn decode(text: &str) -> Result<Fact, DecodeError> {
 }
 
 impl StoredFact {
-    /// The fact, unless it names work 0.
+    /// Returns the fact, unless it names work 0.
     pub(crate) fn fact(self) -> Option<Fact> {
         Some(Fact { at: Timestamp::from_nanos(self.at), what: happening(self.what)? })
     }
 }
 
-/// What is stored, unless it names work 0.
+/// Returns what happened, unless it names work 0.
 fn happening(stored: Stored) -> Option<Happening> {
     let ended = |work, attempt, ending| {
         Some(Happening::Ended { work: WorkId::new(work)?, attempt, ending })

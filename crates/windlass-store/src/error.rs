@@ -1,4 +1,4 @@
-//! Why the store cannot do what was asked.
+//! The errors of the store.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,181 +9,197 @@ use windlass_core::{ClaimError, DeclareError};
 use crate::encoding::DecodeError;
 use crate::name::NameError;
 
-/// What is wrong with a disk.
+/// A failure of the disk.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DiskFault {
-    /// There is no room on it.
+    /// The disk has no space left.
     #[error("the disk is full")]
     Full,
-    /// It does not keep what it is given.
+    /// A write or a sync failed.
     #[error("{0}")]
     Failing(String),
 }
 
-/// Why the store cannot be used, or cannot do what was asked.
+/// Why an operation on the store failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// A file or directory cannot be used.
+    /// An operation on a file or directory failed.
     #[error("cannot use {path}: {source}", path = path.display())]
     Io {
-        /// What cannot be used.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A directory that is to become a group's store holds something else.
-    #[error("{dir} holds files that are no store; name a new or empty directory", dir = dir.display())]
+    /// A directory that should become a group's store contains other files.
+    #[error(
+        "{dir} contains files that do not belong to a store; choose a new or empty directory",
+        dir = dir.display()
+    )]
     NotAStore {
         /// The directory.
         dir: PathBuf,
     },
-    /// The system does not tell what the store has to know about time and processes.
-    #[error("the system does not tell {what}: {source}")]
-    Unknown {
-        /// What.
+    /// The system did not provide information about time or processes.
+    #[error("cannot determine {what}: {source}")]
+    SystemQuery {
+        /// The information.
         what: &'static str,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
-    /// SQLite says no.
-    #[error("the store cannot be used: {0}")]
+    /// SQLite failed in a way that has no variant of its own.
+    #[error("the store failed: {0}")]
     Sqlite(rusqlite::Error),
-    /// The file is damaged, or was never a store.
+    /// The file is damaged, or is not a database.
     #[error(
-        "{path} is damaged or not a store: {source}; put a copy in its place, or move its directory away to begin anew",
+        "{path} is damaged or not a store: {source}; restore a backup, or move its directory away to start with an empty store",
         path = path.display()
     )]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What SQLite says.
+        /// The error of SQLite.
         source: rusqlite::Error,
     },
-    /// The file has gone, or another one has taken its place.
+    /// A file of the store is missing, or another file has taken its place.
     #[error(
-        "{path} was removed or replaced while in use or since it was made; put it back, or move its directory away to begin anew",
+        "{path} was removed or replaced; put it back, or move its directory away to start with an empty store",
         path = path.display()
     )]
     Replaced {
         /// The file.
         path: PathBuf,
     },
-    /// The disk is full or does not keep what it is given. Nothing is written by this process any
-    /// more: what was acknowledged is there, and what failed is not.
-    #[error("{path} cannot be written any more: {reason}; make room or look at the disk, then start again", path = path.display())]
+    /// A write failed. This connection writes nothing any more: every acknowledged commit is stored, and
+    /// the failed one is not.
+    #[error(
+        "cannot write {path} any more: {reason}; free some space or check the disk, then start again",
+        path = path.display()
+    )]
     Fatal {
         /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// What failed.
         reason: DiskFault,
     },
-    /// The file, or its directory, must not be written to.
-    #[error("{path} cannot be written to: it is read-only", path = path.display())]
+    /// This process has no permission to write the file, or its file system is read-only.
+    #[error("cannot write {path}: it is read-only", path = path.display())]
     ReadOnly {
         /// The file.
         path: PathBuf,
     },
-    /// There is no store in the directory, and the caller wanted none to be made.
+    /// The directory has no store, and the caller did not want to create one.
     #[error("there is no store in {dir}", dir = dir.display())]
     NoStore {
         /// The directory.
         dir: PathBuf,
     },
-    /// Another process has been writing for too long.
-    #[error("{path} is in use for too long by {by}; if that process is stopped, continue or end it", path = path.display())]
-    Busy {
-        /// The gate.
-        path: PathBuf,
-        /// Who is inside.
-        by: String,
-    },
-    /// A signal came while waiting to write.
-    #[error("interrupted while waiting for the store")]
-    Interrupted,
-    /// The directory lies on a network file system.
+    /// Another process holds the writers' lock for too long.
     #[error(
-        "{path} lies on a network file system ({kind}), where a store can be corrupted; choose another directory with --state, or set WINDLASS_NETWORK_STATE=allow if only one machine uses it",
+        "timed out waiting for {path}, locked by {by}; if that process is suspended, resume or kill it",
         path = path.display()
     )]
-    Network {
+    Busy {
+        /// The lock file.
+        path: PathBuf,
+        /// The process that holds the lock.
+        by: String,
+    },
+    /// The caller was told to stop while it waited for another writer.
+    #[error("interrupted while waiting for the store")]
+    Interrupted,
+    /// The directory is on a network file system.
+    #[error(
+        "{path} is on a network file system ({kind}), which can corrupt a store; choose another directory with --state, or set WINDLASS_NETWORK_STATE=allow if only one machine uses it",
+        path = path.display()
+    )]
+    NetworkFileSystem {
         /// The directory.
         path: PathBuf,
-        /// What kind of file system.
+        /// The type of the file system.
         kind: &'static str,
     },
-    /// A newer version of windlass has written the file.
-    #[error("{path} has version {found}, and this windlass knows only {known}: use a newer one", path = path.display())]
-    Newer {
+    /// A newer version of Windlass has written the file.
+    #[error(
+        "{path} has version {found}, but this version of windlass supports at most {known}; use a newer windlass",
+        path = path.display()
+    )]
+    NewerVersion {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// The version of its tables.
         found: i32,
-        /// The newest version that is known here.
+        /// The newest version that this program supports.
         known: i32,
     },
-    /// The file belongs to some other program.
-    #[error("{path} is not a store of windlass", path = path.display())]
-    Foreign {
+    /// The file belongs to another program.
+    #[error("{path} is a database of another program, not a store of windlass", path = path.display())]
+    NotWindlass {
         /// The file.
         path: PathBuf,
     },
-    /// The SQLite that this program was built with is too old to be trusted.
-    #[error("SQLite {found} can corrupt a store that several processes use")]
+    /// The SQLite that this program was built with has a bug that can corrupt a store.
+    #[error(
+        "SQLite {found} can corrupt a store that several processes use; build windlass with a newer one"
+    )]
     OldSqlite {
-        /// Its version.
+        /// The version of SQLite.
         found: &'static str,
     },
-    /// The store holds something that cannot be read.
+    /// A stored fact cannot be read.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// A name that cannot be one.
+    /// A name is invalid.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// A claim that makes no sense.
+    /// A claim is invalid.
     #[error(transparent)]
     Claim(#[from] ClaimError),
-    /// A semaphore that cannot be declared so.
+    /// A semaphore cannot be declared with this capacity.
     #[error(transparent)]
     Declare(#[from] DeclareError),
-    /// Another process has taken over this run since.
+    /// Another process has taken over the run.
     #[error("run {run} is led by another process now")]
     StaleEpoch {
-        /// The run.
+        /// The id of the run.
         run: String,
     },
-    /// There is no such run.
-    #[error("no run is called {run:?}")]
+    /// No run has this id.
+    #[error("no run has the id {run:?}")]
     UnknownRun {
-        /// What was asked for.
+        /// The id or prefix that the caller gave.
         run: String,
     },
-    /// Several runs begin like this.
-    #[error("several runs begin with {run:?}; give more of the id")]
+    /// The ids of several runs begin with this prefix.
+    #[error("the ids of several runs begin with {run:?}; give more digits")]
     AmbiguousRun {
-        /// What was asked for.
+        /// The prefix that the caller gave.
         run: String,
     },
-    /// The directory of a run has a name that cannot be stored.
-    #[error("no run can be kept whose directory is {dir}: its name is not text in UTF-8", dir = dir.display())]
-    NoText {
+    /// The path of a run's directory cannot be stored.
+    #[error("cannot store a run in {dir}: the path is not valid UTF-8", dir = dir.display())]
+    PathNotUtf8 {
         /// The directory.
         dir: PathBuf,
     },
-    /// The boot counter has run out.
-    #[error("the store has seen more boots than tokens can tell apart")]
+    /// The number of boots no longer fits into a token.
+    #[error(
+        "the store was used in more boots than its tokens can count; move its directory away to start with an empty store"
+    )]
     TooManyBoots,
 }
 
 impl StoreError {
-    /// Whether all that is missing is room on the disk.
+    /// Returns whether the disk is full.
     #[must_use]
     pub fn is_full(&self) -> bool {
         matches!(self, StoreError::Fatal { reason: DiskFault::Full, .. })
     }
 
-    /// Whether the fault lies in what was asked for, not in the store.
+    /// Returns whether the arguments of the caller are at fault, not the store.
     #[must_use]
     pub fn is_usage(&self) -> bool {
         matches!(
@@ -193,7 +209,7 @@ impl StoreError {
                 | StoreError::Declare(_)
                 | StoreError::UnknownRun { .. }
                 | StoreError::AmbiguousRun { .. }
-                | StoreError::NoText { .. }
+                | StoreError::PathNotUtf8 { .. }
         )
     }
 }

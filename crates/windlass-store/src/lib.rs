@@ -1,13 +1,13 @@
-//! What outlives a process: names that are held and waited for, numbered events, runs with their
-//! journal of facts, and requests to whoever runs them.
+//! Durable state that processes share: locks and semaphores, numbered events, runs with their journal
+//! of facts, and requests to the processes that lead runs.
 //!
-//! A [`Store`] does things in transactions over a [`Backend`]: SQLite, in one file that all
-//! processes of a user on a machine share, or those of a group's members, or memory. Nothing here decides: who gets a name is
-//! decided by core's machines, inside the transaction that stores the answer. A start of a step, the
-//! names it takes and the end of its predecessor can share one commit.
+//! A [`Store`] runs transactions over a [`Backend`]: SQLite, in one file that all processes of a user
+//! or of a group's members on one machine share, or memory. The store decides nothing: `windlass-core`
+//! decides which claim gets a name, inside the transaction that stores the answer. So the end of a
+//! step, the start of the next one and the names it takes can share one commit.
 //!
-//! Whoever leads a run holds its name, and the token of that hold is the epoch under which facts are
-//! appended. One who has lost the name cannot append any more:
+//! The leader of a run holds the run's name, and appends facts under the token of that lease, the
+//! *epoch*. A leader that has lost the name cannot append any more:
 //!
 //! ```
 //! use windlass_core::{Fact, Happening, Timestamp, Token, WorkId};
@@ -19,63 +19,71 @@
 //! let submitted = Happening::Submitted { work: WorkId::from_index(0) };
 //! let facts = [Fact { at: Timestamp::ZERO, what: submitted }];
 //!
-//! // The run, the right to lead it, and its first fact: all of it, or nothing.
-//! let epoch = store.transact(|transaction| {
-//!     transaction.insert_run(&run)?;
-//!     let Claimed::Held(holds) = transaction.claim(&Claim::new(&me, &needs))? else {
-//!         unreachable!("nobody else knows the run")
+//! // The run, the lease to lead it, and its first fact: all of it, or nothing.
+//! let epoch = store.transact(|tx| {
+//!     tx.runs().insert(&run)?;
+//!     let Claimed::Held(holds) = tx.leases().claim(&Claim::new(&me, &needs))? else {
+//!         unreachable!("no other process knows the run")
 //!     };
-//!     transaction.append(&run.id, holds[0].token, &facts)?;
-//!     transaction.emit("run:submitted")?;
+//!     tx.facts().append(&run.id, holds[0].token, &facts)?;
+//!     tx.events().emit("run:submitted")?;
 //!     Ok(holds[0].token)
 //! })?;
-//! assert_eq!(store.look(|transaction| transaction.facts(&run.id))?, facts);
+//! assert_eq!(store.read(|tx| tx.facts().of(&run.id))?, facts);
 //!
 //! let stale = Token(epoch.0 - 1);
-//! let refused = store.transact(|transaction| transaction.append(&run.id, stale, &facts));
+//! let refused = store.transact(|tx| tx.facts().append(&run.id, stale, &facts));
 //! assert!(matches!(refused, Err(StoreError::StaleEpoch { .. })));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What survives what is told in `docs/guarantees.md` of the repository; every backend passes one
-//! suite (`tests/it/conformance.rs`).
+//! `docs/guarantees.md` in the repository says what survives which failure. Every backend passes one
+//! conformance suite (`tests/it/conformance.rs`).
 
 mod access;
 mod backend;
-mod bell;
-mod component;
+mod clock;
 mod encoding;
 mod error;
+mod layout;
+mod lease;
+mod lease_group;
 mod memory;
-mod moment;
 mod name;
 mod process;
-mod records;
 mod run;
-mod slate;
 mod sqlite;
+mod step;
 mod store;
+mod tables;
 mod transaction;
+mod wakeup;
+mod wal;
 
 pub use access::Access;
-pub use backend::{Act, Backend, Durability, Opener};
-pub use bell::{Bell, Topic};
-pub use component::Leftover;
+pub use backend::{Backend, Durability, Opener, TransactionBody};
+pub use clock::{BootClock, Clock, ClockReading, ManualClock};
 pub use encoding::{DecodeError, decode, encode};
 pub use error::{DiskFault, StoreError};
+pub use lease::{
+    HoldState, Owner, ProcessGroup, ProcessTree, StoredLease, StoredName, StoredWaiter,
+};
+pub use lease_group::Leftover;
 pub use memory::Memory;
-pub use moment::{BootClock, Clock, ManualClock, Moment};
 pub use name::{NAME_BYTES, NameError, check_name, check_text};
-pub use process::{Process, Sight};
-pub use records::{
-    Event, Group, HoldState, Meta, Owner, Records, Request, StoredLease, StoredName, StoredTicket,
-    Tree,
-};
-pub use run::{
-    AttemptEnd, AttemptRecord, GuardWait, RunEnd, RunListing, RunOutcome, RunRecord, RunRecords,
-};
-pub use slate::{Extent, Jotting, Slate, SlateCopy};
+pub use process::{Liveness, Process};
+pub use run::{RunEnd, RunListing, RunOutcome, RunRecord};
 pub use sqlite::{Network, Sqlite};
+pub use step::{AttemptEnd, AttemptRecord, GuardWait};
 pub use store::{Store, StoreOpener};
-pub use transaction::{Claim, Claimed, NameView, Patience, Refused, Transaction};
+pub use tables::{
+    EventTable, GroupChanges, LeaseTables, Meta, RequestTable, RunTables, Scope, StepTables,
+    StoredGroup, Tables,
+};
+pub use transaction::{
+    Claim, Claimed, Event, Events, Facts, Leases, NameView, OnRefusal, Refused, Request, Requests,
+    Runs, Transaction,
+};
+pub use wakeup::{Topic, Wakeup};
+pub use wal::{JournalPosition, Wal, WalSnapshot, WalTail};
 pub use windlass_core::{Answer, Hold, HolderId, LeaseTerms, Name, Need, Taken, Token};

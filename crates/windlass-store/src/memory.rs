@@ -1,4 +1,6 @@
-//! A backend that forgets: for tests, and for programs that coordinate only their own threads.
+//! A backend in memory, for tests and for programs that coordinate only their own threads.
+//!
+//! A transaction works on a copy of the tables, which takes their place at the commit.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,16 +11,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::io::ioctl_fionbio;
 use windlass_core::{HolderId, Name, Ticket};
 
-use crate::backend::{Act, Backend, Durability, Opener};
-use crate::bell::{Bell, Topic, unique};
+use crate::backend::{Backend, Durability, Opener, TransactionBody};
 use crate::error::StoreError;
-use crate::records::{Event, Meta, Records, Request, StoredLease, StoredName, StoredTicket};
+use crate::lease::{StoredLease, StoredName, StoredWaiter};
+use crate::tables::{EventTable, GroupChanges, LeaseTables, Meta, RequestTable};
+use crate::transaction::{Event, Request};
+use crate::wakeup::{Topic, Wakeup, unique};
 
 mod runs;
 
 use self::runs::Runs;
 
-/// What is remembered for as long as the process lives. Clones share it.
+/// A store that lasts as long as the process. Clones share it.
 #[derive(Clone, Default)]
 pub struct Memory {
     shared: Arc<Shared>,
@@ -26,29 +30,29 @@ pub struct Memory {
 
 #[derive(Default)]
 struct Shared {
-    tables: Mutex<Tables>,
-    bells: Mutex<BTreeMap<(Topic, String), PipeWriter>>,
+    tables: Mutex<MemoryTables>,
+    wakeups: Mutex<BTreeMap<(Topic, String), PipeWriter>>,
 }
 
 #[derive(Clone, Default)]
-struct Tables {
-    meta: Option<Meta>,
+struct MemoryTables {
+    meta: Meta,
     names: BTreeMap<Name, StoredName>,
     leases: BTreeMap<(Name, HolderId), StoredLease>,
-    tickets: BTreeMap<HolderId, StoredTicket>,
+    waiters: BTreeMap<HolderId, StoredWaiter>,
     events: BTreeMap<u64, Event>,
-    emitted: u64,
+    last_event: u64,
     requests: BTreeMap<u64, Request>,
-    requested: u64,
+    last_request: u64,
     runs: Runs,
 }
 
 impl Backend for Memory {
-    fn transact(&mut self, _: Durability, act: Act<'_>) -> Result<(), StoreError> {
+    fn transact(&mut self, _: Durability, body: TransactionBody<'_>) -> Result<(), StoreError> {
         let mut tables = lock(&self.shared.tables);
-        let draft = Draft(Mutex::new(tables.clone()));
-        act(&draft)?;
-        *tables = draft.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let transaction = MemoryTransaction(Mutex::new(tables.clone()));
+        body(&transaction)?;
+        *tables = transaction.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(())
     }
 
@@ -56,9 +60,9 @@ impl Backend for Memory {
         Ok(())
     }
 
-    fn look(&mut self, act: Act<'_>) -> Result<(), StoreError> {
+    fn read(&mut self, body: TransactionBody<'_>) -> Result<(), StoreError> {
         let tables = lock(&self.shared.tables).clone();
-        act(&Draft(Mutex::new(tables)))
+        body(&MemoryTransaction(Mutex::new(tables)))
     }
 
     fn opener(&self) -> Opener {
@@ -66,61 +70,50 @@ impl Backend for Memory {
         Box::new(move || Ok(Box::new(shared.clone())))
     }
 
-    fn hang(&self, topic: &Topic) -> Result<Bell, StoreError> {
+    fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {
         let name = unique()?;
-        let pipe = pipe().map_err(|source| StoreError::Io { path: "a pipe".into(), source });
-        let (reader, writer) = pipe?;
+        let failed = |source| StoreError::Io { path: "a pipe".into(), source };
+        let (reader, writer) = pipe().map_err(failed)?;
         let set = ioctl_fionbio(&reader, true).and_then(|()| ioctl_fionbio(&writer, true));
-        set.map_err(|error| StoreError::Io { path: "a pipe".into(), source: error.into() })?;
-        lock(&self.shared.bells).insert((topic.clone(), name.clone()), writer);
-        Ok(Bell::new(name, reader.into()))
+        set.map_err(|error| failed(error.into()))?;
+        lock(&self.shared.wakeups).insert((topic.clone(), name.clone()), writer);
+        Ok(Wakeup::new(name, reader.into()))
     }
 
-    fn ring(&self, topic: &Topic, bell: &str) {
-        let mut bells = lock(&self.shared.bells);
-        let key = (topic.clone(), bell.to_owned());
-        if bells.get_mut(&key).is_some_and(|writer| !rang(writer)) {
-            bells.remove(&key);
+    fn notify(&self, topic: &Topic, wakeup: &str) {
+        let mut wakeups = lock(&self.shared.wakeups);
+        let key = (topic.clone(), wakeup.to_owned());
+        if wakeups.get_mut(&key).is_some_and(|writer| !notify(writer)) {
+            wakeups.remove(&key);
         }
     }
 
-    fn ring_all(&self, topic: &Topic) {
-        let mut bells = lock(&self.shared.bells);
-        bells.retain(|(of, _), writer| of != topic || rang(writer));
+    fn notify_all(&self, topic: &Topic) {
+        let mut wakeups = lock(&self.shared.wakeups);
+        wakeups.retain(|(of, _), writer| of != topic || notify(writer));
     }
 
     fn interrupt_when(&mut self, _: Box<dyn Fn() -> bool + Send>) {
-        // Nobody is ever waited for.
+        // A transaction in memory waits only for others that are about to end.
     }
 }
 
-/// The tables as one transaction sees them.
-struct Draft(Mutex<Tables>);
+/// The copy of the tables that one transaction works on.
+struct MemoryTransaction(Mutex<MemoryTables>);
 
-impl Draft {
-    fn tables(&self) -> MutexGuard<'_, Tables> {
+impl MemoryTransaction {
+    fn tables(&self) -> MutexGuard<'_, MemoryTables> {
         lock(&self.0)
     }
 }
 
-impl Records for Draft {
+impl LeaseTables for MemoryTransaction {
     fn meta(&self) -> Result<Meta, StoreError> {
-        let none = Meta { boot: String::new(), epoch: 0, arrivals: 0 };
-        Ok(self.tables().meta.clone().unwrap_or(none))
-    }
-
-    fn put_meta(&self, meta: &Meta) -> Result<(), StoreError> {
-        self.tables().meta = Some(meta.clone());
-        Ok(())
+        Ok(self.tables().meta.clone())
     }
 
     fn name(&self, name: &Name) -> Result<Option<StoredName>, StoreError> {
         Ok(self.tables().names.get(name).copied())
-    }
-
-    fn put_name(&self, name: &Name, stored: &StoredName) -> Result<(), StoreError> {
-        self.tables().names.insert(name.clone(), *stored);
-        Ok(())
     }
 
     fn leases(&self, name: Option<&Name>) -> Result<Vec<StoredLease>, StoreError> {
@@ -129,57 +122,54 @@ impl Records for Draft {
         Ok(leases.filter(|lease| name.is_none_or(|name| lease.name == *name)).cloned().collect())
     }
 
-    fn put_lease(&self, lease: &StoredLease) -> Result<(), StoreError> {
-        let key = (lease.name.clone(), lease.lease.holder.clone());
-        self.tables().leases.insert(key, lease.clone());
-        Ok(())
-    }
-
-    fn delete_lease(&self, name: &Name, holder: &HolderId) -> Result<(), StoreError> {
-        self.tables().leases.remove(&(name.clone(), holder.clone()));
-        Ok(())
-    }
-
-    fn tickets(&self, name: Option<&Name>) -> Result<Vec<StoredTicket>, StoreError> {
-        let wants = |stored: &&StoredTicket| {
-            name.is_none_or(|name| stored.ticket.needs.iter().any(|need| need.name == *name))
+    fn waiters(&self, name: Option<&Name>) -> Result<Vec<StoredWaiter>, StoreError> {
+        let wants = |stored: &&StoredWaiter| {
+            name.is_none_or(|name| stored.waiter.needs.iter().any(|need| need.name == *name))
         };
-        Ok(self.tables().tickets.values().filter(wants).cloned().collect())
+        Ok(self.tables().waiters.values().filter(wants).cloned().collect())
     }
 
-    fn ticket(&self, holder: &HolderId) -> Result<Option<StoredTicket>, StoreError> {
-        Ok(self.tables().tickets.get(holder).cloned())
+    fn waiter(&self, holder: &HolderId) -> Result<Option<StoredWaiter>, StoreError> {
+        Ok(self.tables().waiters.get(holder).cloned())
     }
 
     fn ahead(&self, name: &Name, priority: i64, arrival: u64) -> Result<usize, StoreError> {
         let place = (Reverse(priority), arrival);
-        let earlier = |stored: &&StoredTicket| {
-            let Ticket { priority, arrival, .. } = stored.ticket;
+        let earlier = |stored: &&StoredWaiter| {
+            let Ticket { priority, arrival, .. } = stored.waiter;
             (Reverse(priority), arrival) < place
         };
-        Ok(self.tickets(Some(name))?.iter().filter(earlier).count())
+        Ok(self.waiters(Some(name))?.iter().filter(earlier).count())
     }
 
-    fn waits_for(&self, holder: &HolderId) -> Result<Vec<Name>, StoreError> {
-        let tables = self.tables();
-        let needs = tables.tickets.get(holder).map(|stored| stored.ticket.needs.iter());
-        Ok(needs.into_iter().flatten().map(|need| need.name.clone()).collect())
-    }
-
-    fn put_ticket(&self, ticket: &StoredTicket) -> Result<(), StoreError> {
-        self.tables().tickets.insert(ticket.ticket.holder.clone(), ticket.clone());
+    fn save_group(&self, changes: &GroupChanges) -> Result<(), StoreError> {
+        let mut tables = self.tables();
+        if let Some(meta) = &changes.meta {
+            tables.meta = meta.clone();
+        }
+        tables.names.extend(changes.names.iter().cloned());
+        for ended in &changes.ended_leases {
+            tables.leases.remove(ended);
+        }
+        for stored in &changes.leases {
+            let key = (stored.name.clone(), stored.lease.holder.clone());
+            tables.leases.insert(key, stored.clone());
+        }
+        for holder in &changes.left_waiters {
+            tables.waiters.remove(holder);
+        }
+        for stored in &changes.waiters {
+            tables.waiters.insert(stored.waiter.holder.clone(), stored.clone());
+        }
         Ok(())
     }
+}
 
-    fn delete_ticket(&self, holder: &HolderId) -> Result<(), StoreError> {
-        self.tables().tickets.remove(holder);
-        Ok(())
-    }
-
+impl EventTable for MemoryTransaction {
     fn append_event(&self, name: &str, at_ms: i64) -> Result<u64, StoreError> {
         let mut tables = self.tables();
-        tables.emitted += 1;
-        let number = tables.emitted;
+        tables.last_event += 1;
+        let number = tables.last_event;
         tables.events.insert(number, Event { number, name: name.to_owned(), at_ms });
         Ok(number)
     }
@@ -190,7 +180,7 @@ impl Records for Draft {
     }
 
     fn last_event(&self) -> Result<u64, StoreError> {
-        Ok(self.tables().emitted)
+        Ok(self.tables().last_event)
     }
 
     fn delete_events(&self, before_ms: i64) -> Result<usize, StoreError> {
@@ -199,11 +189,13 @@ impl Records for Draft {
         events.retain(|_, event| event.at_ms >= before_ms);
         Ok(before - events.len())
     }
+}
 
-    fn put_request(&self, target: &str, text: &str, _: i64) -> Result<u64, StoreError> {
+impl RequestTable for MemoryTransaction {
+    fn append_request(&self, target: &str, text: &str, _: i64) -> Result<u64, StoreError> {
         let mut tables = self.tables();
-        tables.requested += 1;
-        let number = tables.requested;
+        tables.last_request += 1;
+        let number = tables.last_request;
         let (target, text) = (target.to_owned(), text.to_owned());
         tables.requests.insert(number, Request { number, target, text });
         Ok(number)
@@ -219,9 +211,9 @@ impl Records for Draft {
     }
 }
 
-/// Rings a bell. False if nobody listens any more; a full one has been rung often enough.
-fn rang(bell: &mut PipeWriter) -> bool {
-    !matches!(bell.write(&[1]), Err(error) if error.kind() != ErrorKind::WouldBlock)
+/// Notifies a wake-up. Returns false if it has no reader; a full pipe has notifications pending.
+fn notify(wakeup: &mut PipeWriter) -> bool {
+    !matches!(wakeup.write(&[1]), Err(error) if error.kind() != ErrorKind::WouldBlock)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

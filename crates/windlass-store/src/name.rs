@@ -1,41 +1,41 @@
-//! Which texts can be names of locks, semaphores and events.
+//! Which texts are valid names of locks, semaphores, events and holders.
 
 use thiserror::Error;
 use windlass_core::Name;
 
-/// The longest name, in bytes.
+/// The maximum length of a name, in bytes.
 pub const NAME_BYTES: usize = 1024;
-/// Words that follow `lock` and `sem` on the command line.
+/// The subcommands of `windlass lock` and `windlass sem`, which a name must not look like.
 const VERBS: [&str; 4] = ["acquire", "release", "heartbeat", "check"];
 
-/// A text cannot be a name.
+/// Why a text is not a valid name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NameError {
-    /// There is nothing.
+    /// It is empty.
     #[error("a name cannot be empty")]
     Empty,
     /// It is too long.
-    #[error("a name cannot be longer than {NAME_BYTES} bytes, and this one has {length}")]
+    #[error("a name cannot be longer than {NAME_BYTES} bytes, but this one has {length}")]
     Long {
-        /// How long it is.
+        /// Its length in bytes.
         length: usize,
     },
-    /// It does not fit on a line.
-    #[error("the name {name:?} has a control character in it, such as the end of a line")]
+    /// It contains a control character.
+    #[error("the name {name:?} contains a control character, such as a line break")]
     Control {
-        /// The name.
+        /// The invalid name.
         name: String,
     },
-    /// It could be taken for a verb.
+    /// It is a subcommand.
     #[error("{name:?} cannot be a name: it is a verb of `windlass lock` and `windlass sem`")]
     Verb {
-        /// The name.
+        /// The invalid name.
         name: String,
     },
 }
 
-/// Whether a text can be the name of an event, a holder or a run.
+/// Checks that a text is a valid name of an event, a holder or a run.
 pub fn check_text(text: &str) -> Result<(), NameError> {
     match text {
         "" => Err(NameError::Empty),
@@ -47,7 +47,7 @@ pub fn check_text(text: &str) -> Result<(), NameError> {
     }
 }
 
-/// Whether a lock or semaphore can be called so.
+/// Checks that a name is valid, for a lock or semaphore also that it is no subcommand.
 ///
 /// ```
 /// use windlass_store::{Name, check_name};

@@ -1,7 +1,7 @@
-//! Who a process is, so that another one can tell whether it is gone.
+//! The identity of a process, by which other processes can tell whether it has ended.
 //!
-//! A pid alone is used again; with the time at which the process started, the boot, and the pid
-//! namespace it stands for one life of one process.
+//! The kernel reuses pids. A pid with its start time, its boot and its pid namespace identifies one
+//! process.
 
 use std::fs;
 use std::io;
@@ -9,46 +9,46 @@ use std::io;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use crate::moment::boot_id;
+use crate::clock::boot_id;
 
-/// There is no such file, and no such process, in Linux's numbers.
+/// Linux's error numbers for a missing file and a missing process.
 const ENOENT: i32 = 2;
 const ESRCH: i32 = 3;
 
-/// What can be said of a process that was looked for.
+/// What this process can tell about another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight {
-    /// It lives.
+pub enum Liveness {
+    /// It is running.
     Alive,
-    /// It is certain that it has ended.
+    /// It has ended.
     Gone,
-    /// It cannot be seen from here: it lives in another pid namespace, or `/proc` does not show it.
+    /// It is not visible: it is in another pid namespace, or `/proc` hides it.
     Unknown,
 }
 
-/// One life of one process on this machine.
+/// A process of this machine, past or present.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Process {
-    /// Its number.
+    /// The pid.
     pub pid: u32,
-    /// When it started, in the kernel's clock ticks since boot.
+    /// When it started, in clock ticks of the kernel since the boot.
     pub started: u64,
-    /// The boot during which it lives.
+    /// The boot during which it started.
     pub boot: String,
-    /// The pid namespace in which its number counts.
+    /// The pid namespace of the pid.
     pub namespace: String,
 }
 
 impl Process {
-    /// The calling process.
+    /// Returns the calling process.
     pub fn current() -> io::Result<Self> {
         Self::of(std::process::id())
     }
 
-    /// A process that is seen from here.
+    /// Returns the running process with this pid.
     pub fn of(pid: u32) -> io::Result<Self> {
         let unknown =
-            || io::Error::new(io::ErrorKind::NotFound, format!("there is no process {pid}"));
+            || io::Error::new(io::ErrorKind::NotFound, format!("no process has the pid {pid}"));
         Ok(Self {
             pid,
             started: start_time(pid)?.ok_or_else(unknown)?,
@@ -57,39 +57,38 @@ impl Process {
         })
     }
 
-    /// Whether the calling process could see this one, if it lives.
+    /// Returns whether the caller would see this process if it is running.
     #[must_use]
-    pub fn is_in_sight(&self) -> bool {
+    pub fn is_visible(&self) -> bool {
         boot_id().is_ok_and(|boot| boot == self.boot)
             && pid_namespace().is_ok_and(|here| here == self.namespace)
     }
 
-    /// Returns whether it is certain that this process has ended. One that cannot be seen may live.
+    /// Returns whether this process has certainly ended. One that is not visible may be running.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        self.sight() == Sight::Gone
+        self.liveness() == Liveness::Gone
     }
 
-    /// Returns what can be said of this process from here.
+    /// Returns what the caller can tell about this process.
     #[must_use]
-    pub fn sight(&self) -> Sight {
+    pub fn liveness(&self) -> Liveness {
         if is_over(&self.boot) {
-            return Sight::Gone;
+            return Liveness::Gone;
         }
         if !pid_namespace().is_ok_and(|here| here == self.namespace) {
-            return Sight::Unknown;
+            return Liveness::Unknown;
         }
         match start_time(self.pid) {
-            Ok(Some(started)) if started == self.started => Sight::Alive,
-            Ok(_) => Sight::Gone,
-            Err(_) => Sight::Unknown,
+            Ok(Some(started)) if started == self.started => Liveness::Alive,
+            Ok(_) => Liveness::Gone,
+            Err(_) => Liveness::Unknown,
         }
     }
 }
 
-/// Whether it is certain that nobody is left of what began during `boot`, for that process if there was
-/// one. Nothing survives a boot.
-pub(crate) fn nobody_is_left(boot: &str, process: Option<&Process>) -> bool {
+/// Returns whether `process` has certainly ended, or without a process, whether `boot` is over.
+pub(crate) fn has_ended(boot: &str, process: Option<&Process>) -> bool {
     process.map_or_else(|| is_over(boot), Process::is_gone)
 }
 
@@ -101,21 +100,20 @@ fn pid_namespace() -> io::Result<String> {
     Ok(fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned())
 }
 
-/// Returns when a process started; none if there is no such process, or only its exit status is left. An
-/// error if that cannot be known: there is no room for another open file, or `/proc` hides the process
-/// (`hidepid`).
+/// Returns when a process started; none if it has ended, even if its parent has not reaped it. Fails if
+/// that cannot be known, because too many files are open or `/proc` hides the process (`hidepid`).
 fn start_time(pid: u32) -> io::Result<Option<u64>> {
-    life(fs::read(format!("/proc/{pid}/stat")), || exists(pid))
+    parse_start(fs::read(format!("/proc/{pid}/stat")), || exists(pid))
 }
 
-/// What became of reading the state of a process; `exists` says whether there is one of this number.
-fn life(
+/// Interprets the result of reading `/proc/PID/stat`; `exists` tells whether a process has the pid.
+fn parse_start(
     read: io::Result<Vec<u8>>,
     exists: impl FnOnce() -> io::Result<bool>,
 ) -> io::Result<Option<u64>> {
     match read {
         Ok(stat) => Ok(started(&String::from_utf8_lossy(&stat))),
-        // It may also end between the two halves of reading.
+        // ESRCH: it ended between open and read.
         Err(error) if matches!(error.raw_os_error(), Some(ENOENT | ESRCH)) => match exists()? {
             true => Err(error),
             false => Ok(None),
@@ -124,7 +122,7 @@ fn life(
     }
 }
 
-/// Returns whether there is a process of this number, also one that `/proc` does not show.
+/// Returns whether a process has this pid, even if `/proc` hides it.
 fn exists(pid: u32) -> io::Result<bool> {
     let Some(pid) = pid.try_into().ok().and_then(Pid::from_raw) else { return Ok(false) };
     match test_kill_process(pid) {
@@ -135,7 +133,7 @@ fn exists(pid: u32) -> io::Result<bool> {
 }
 
 fn started(stat: &str) -> Option<u64> {
-    // The name in the second field may contain anything, also blanks and parentheses.
+    // The name in the second field may contain blanks and parentheses.
     let after_name = &stat[stat.rfind(')')? + 1..];
     let mut fields = after_name.split_ascii_whitespace();
     let state = fields.next()?;
@@ -151,32 +149,32 @@ mod tests {
     fn a_process_that_was_reaped_is_gone() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep runs");
         let mut process = Process::current().expect("this is Linux");
-        assert!(!process.is_gone(), "we live");
+        assert!(!process.is_gone(), "this process is running");
         process.pid = child.id();
         process.started = start_time(child.id()).expect("it can be seen").expect("it sleeps");
-        assert!(!process.is_gone(), "it lives");
+        assert!(!process.is_gone(), "it is running");
         child.kill().expect("it can be killed");
         child.wait().expect("it was killed");
         assert!(process.is_gone());
     }
 
     #[test]
-    fn only_a_process_that_was_looked_for_is_missing() {
-        let of = |code, exists| life(Err(io::Error::from_raw_os_error(code)), || Ok(exists));
+    fn only_a_missing_file_of_a_missing_process_means_that_it_has_ended() {
+        let of = |code, exists| parse_start(Err(io::Error::from_raw_os_error(code)), || Ok(exists));
         for missing in [ENOENT, ESRCH] {
             assert_eq!(of(missing, false).expect("that is an answer"), None);
             assert!(of(missing, true).is_err(), "it is hidden");
         }
         let (too_many_files, no_memory, not_permitted) = (24, 12, 1);
         for code in [too_many_files, no_memory, not_permitted] {
-            assert!(of(code, false).is_err(), "{code}: nobody knows");
+            assert!(of(code, false).is_err(), "{code}: the process may be running");
         }
         let odd = b"7 (a) Z ) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 0".to_vec();
-        assert_eq!(life(Ok(odd), || Ok(true)).expect("that is an answer"), Some(4711));
+        assert_eq!(parse_start(Ok(odd), || Ok(true)).expect("that is an answer"), Some(4711));
     }
 
     #[test]
-    fn a_process_exists_until_it_was_reaped() {
+    fn a_process_exists_until_it_is_reaped() {
         let mut child = std::process::Command::new("true").spawn().expect("it runs");
         assert!(exists(child.id()).expect("it can be asked"));
         child.wait().expect("it ends");
@@ -185,19 +183,19 @@ mod tests {
     }
 
     #[test]
-    fn another_life_of_the_same_number_is_another_process() {
+    fn a_reused_pid_is_another_process() {
         let mut process = Process::current().expect("this is Linux");
         process.started += 1;
         assert!(process.is_gone());
     }
 
     #[test]
-    fn what_cannot_be_seen_is_not_certain() {
+    fn a_process_that_is_not_visible_has_not_certainly_ended() {
         let mut process = Process::current().expect("this is Linux");
         process.namespace = "pid:[1]".to_owned();
         process.started += 1;
         assert!(!process.is_gone());
         process.boot = "another".to_owned();
-        assert!(process.is_gone(), "nothing survives a boot");
+        assert!(process.is_gone(), "no process survives a boot");
     }
 }

@@ -1,16 +1,16 @@
 //! The embedded backend: one SQLite file that all processes of a user, or of a group's members, share.
 //!
-//! Writers pass a gate one at a time; readers see the last commit and wait for nobody. An error of
-//! the disk is never retried on the same connection: it stops writing for good, and whoever opens
-//! the store again finds everything that was acknowledged.
+//! Writers take a file lock one after the other; readers see the last commit and never wait. After a
+//! disk error a connection writes nothing any more: a process that opens the store again finds every
+//! commit that was acknowledged.
 
 mod file;
-mod gate;
-mod log;
-mod records;
 mod rows;
 mod runs;
 mod schema;
+mod tables;
+mod wal_file;
+mod writer_lock;
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -21,61 +21,62 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use self::file::InUse;
 pub use self::file::Network;
-use self::gate::Gate;
-use self::log::Log;
-use self::records::SqliteRecords;
-use self::schema::Beginning;
+use self::schema::Creation;
+use self::tables::SqliteTables;
+use self::wal_file::WalFile;
+use self::writer_lock::WriterLock;
 use crate::access::Access;
-use crate::backend::{Act, Backend, Durability, Opener};
-use crate::bell::{Belfry, Bell, Topic};
+use crate::backend::{Backend, Durability, Opener, TransactionBody};
 use crate::error::{DiskFault, StoreError};
+use crate::layout;
+use crate::wakeup::{Topic, Wakeup, WakeupDir};
 
-/// Older ones can corrupt a write-ahead log that two connections write.
+/// Older versions can corrupt a write-ahead log that two connections write.
 const OLDEST_SQLITE: i32 = 3_051_003;
-/// The second line behind the gate.
+/// How long SQLite waits for its own lock, which the writers' lock keeps free of Windlass processes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// After how many pages the log is copied into the file. A new process reads what is in the log.
+/// After how many pages SQLite copies its log into the database. Every new connection reads the log.
 const CHECKPOINT_PAGES: i64 = 256;
 
-/// One connection to the file.
+/// A connection to a store in a SQLite file.
 pub struct Sqlite {
     connection: Connection,
-    gate: Gate,
-    belfry: Belfry,
+    writer_lock: WriterLock,
+    wakeups: WakeupDir,
     dir: PathBuf,
     path: PathBuf,
-    log: Log,
-    /// Which file is open, to notice one that was put in its place.
+    wal: WalFile,
+    /// The file that is open, to notice when another one takes its place.
     in_use: InUse,
     durability: Durability,
-    /// Why nothing is written any more.
+    /// The disk error after which this connection writes nothing any more.
     broken: Option<DiskFault>,
 }
 
 impl Sqlite {
-    /// Opens the store in `dir`, or makes it.
+    /// Opens the store in `dir`, or creates it.
     pub fn open(dir: &Path, network: Network) -> Result<Self, StoreError> {
         let at = |source| StoreError::Io { path: dir.to_owned(), source };
         Access::create_private_dir(dir).map_err(at)?;
-        Self::open_behind(dir, network, Gate::open)
+        Self::open_locked(dir, network, WriterLock::open)
     }
 
-    /// Opens the store in `dir`, and creates none. A store that this process must not write to can
-    /// still be looked at.
+    /// Opens the store in `dir`, and fails if there is none. A store that this process has no
+    /// permission to write can be read.
     pub fn open_existing(dir: &Path, network: Network) -> Result<Self, StoreError> {
         let at = |source| StoreError::Io { path: dir.to_owned(), source };
-        for file in ["gate", "store.db"] {
+        for file in [layout::WRITER_LOCK, layout::DATABASE] {
             if dir.join(file).try_exists().map_err(at)? {
-                return Self::open_behind(dir, network, Gate::open_existing);
+                return Self::open_locked(dir, network, WriterLock::open_existing);
             }
         }
         Err(StoreError::NoStore { dir: dir.to_owned() })
     }
 
-    fn open_behind(
+    fn open_locked(
         dir: &Path,
         network: Network,
-        gate: fn(&Path) -> Result<Gate, StoreError>,
+        open_lock: fn(&Path) -> Result<WriterLock, StoreError>,
     ) -> Result<Self, StoreError> {
         if rusqlite::version_number() < OLDEST_SQLITE {
             return Err(StoreError::OldSqlite { found: rusqlite::version() });
@@ -83,20 +84,30 @@ impl Sqlite {
         if network == Network::Refuse {
             file::refuse_network(dir)?;
         }
-        let mut gate = gate(dir)?;
-        let path = dir.join("store.db");
+        let mut writer_lock = open_lock(dir)?;
+        let path = dir.join(layout::DATABASE);
         restrict(dir, &path);
-        let (connection, in_use) = match as_it_is(&path, gate.store_id()?) {
+        let may_write = !writer_lock.is_read_only();
+        let (connection, in_use) = match open_current(&path, writer_lock.store_id()?) {
             Ok(Some(opened)) => opened,
-            Err(error) if gate.is_read_only() => return Err(classify(error, &path)),
-            Ok(None) if gate.is_read_only() => return Err(StoreError::ReadOnly { path }),
+            Err(error) if !may_write => return Err(classify(error, &path)),
+            Ok(None) if !may_write => return Err(StoreError::ReadOnly { path }),
             _ => {
-                gate.pass(|gate| made_ready(&path, gate)).map_err(|error| classify(error, &path))?
+                let opened = writer_lock.hold(|lock| open_prepared(&path, lock));
+                opened.map_err(|error| classify(error, &path))?
             }
         };
-        let (belfry, dir) = (Belfry::new(dir), dir.to_owned());
-        let (durability, log) = (Durability::Full, Log::of(&path));
-        Ok(Self { connection, in_use, gate, belfry, dir, path, log, durability, broken: None })
+        Ok(Self {
+            connection,
+            writer_lock,
+            wakeups: WakeupDir::new(dir),
+            dir: dir.to_owned(),
+            wal: WalFile::of(&path),
+            path,
+            in_use,
+            durability: Durability::Full,
+            broken: None,
+        })
     }
 
     fn prepare_for(&mut self, durability: Durability) -> Result<(), StoreError> {
@@ -115,8 +126,8 @@ impl Sqlite {
         Ok(())
     }
 
-    /// Notes an error after which nothing may be written any more.
-    fn judge(&mut self, error: StoreError) -> StoreError {
+    /// Classifies an error, and remembers one after which nothing may be written any more.
+    fn note_failure(&mut self, error: StoreError) -> StoreError {
         let error = classify(error, &self.path);
         if let StoreError::Fatal { reason, .. } = &error {
             self.broken = Some(reason.clone());
@@ -126,35 +137,39 @@ impl Sqlite {
 }
 
 impl Backend for Sqlite {
-    fn transact(&mut self, durability: Durability, act: Act<'_>) -> Result<(), StoreError> {
+    fn transact(
+        &mut self,
+        durability: Durability,
+        body: TransactionBody<'_>,
+    ) -> Result<(), StoreError> {
         self.prepare_for(durability)?;
-        let Self { connection, gate, path, in_use, .. } = self;
-        let result = gate.pass(|_| {
+        let Self { connection, writer_lock, path, in_use, .. } = self;
+        let result = writer_lock.hold(|_| {
             in_use.check_place(path)?;
-            let open = Open::begin(connection)?;
-            act(&SqliteRecords::new(connection))?;
-            open.commit()
+            let write = WriteTransaction::begin(connection)?;
+            body(&SqliteTables::new(connection))?;
+            write.commit()
         });
-        result.map_err(|error| self.judge(error))
+        result.map_err(|error| self.note_failure(error))
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
-        self.log.sync().map_err(|error| self.judge(error))
+        self.wal.sync().map_err(|error| self.note_failure(error))
     }
 
-    fn log(&mut self) -> Option<BorrowedFd<'_>> {
-        self.log.file()
+    fn file_to_sync(&mut self) -> Option<BorrowedFd<'_>> {
+        self.wal.file()
     }
 
-    fn look(&mut self, act: Act<'_>) -> Result<(), StoreError> {
-        let looked = (|| {
-            // What nobody writes to any more would be read for ever.
+    fn read(&mut self, body: TransactionBody<'_>) -> Result<(), StoreError> {
+        let result = (|| {
+            // A file that was replaced gets no more commits, so its reader would wait for ever.
             self.in_use.check_place(&self.path)?;
             let behavior = TransactionBehavior::Deferred;
             let transaction = self.connection.transaction_with_behavior(behavior)?;
-            act(&SqliteRecords::new(&transaction))
+            body(&SqliteTables::new(&transaction))
         })();
-        looked.map_err(|error| classify(error, &self.path))
+        result.map_err(|error| classify(error, &self.path))
     }
 
     fn opener(&self) -> Opener {
@@ -162,29 +177,28 @@ impl Backend for Sqlite {
         Box::new(move || Ok(Box::new(Self::open_existing(&dir, Network::Allow)?)))
     }
 
-    fn hang(&self, topic: &Topic) -> Result<Bell, StoreError> {
-        self.belfry.hang(topic)
+    fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {
+        self.wakeups.register(topic)
     }
 
-    fn ring(&self, topic: &Topic, bell: &str) {
-        self.belfry.ring(topic, bell);
+    fn notify(&self, topic: &Topic, wakeup: &str) {
+        self.wakeups.notify(topic, wakeup);
     }
 
-    fn ring_all(&self, topic: &Topic) {
-        self.belfry.ring_all(topic);
+    fn notify_all(&self, topic: &Topic) {
+        self.wakeups.notify_all(topic);
     }
 
     fn interrupt_when(&mut self, stop: Box<dyn Fn() -> bool + Send>) {
-        self.gate.interrupt_when(stop);
+        self.writer_lock.interrupt_when(stop);
     }
 }
 
-/// A transaction that may write. What is not committed is undone.
-struct Open<'a>(&'a Connection);
+/// A transaction that may write. It is rolled back unless it is committed.
+struct WriteTransaction<'a>(&'a Connection);
 
-impl<'a> Open<'a> {
-    /// The words are kept ready like all others; made anew each time, they would cost as much as a
-    /// small change.
+impl<'a> WriteTransaction<'a> {
+    /// Begins with a cached statement: preparing it anew would cost as much as a small change.
     fn begin(connection: &'a Connection) -> Result<Self, StoreError> {
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         Ok(Self(connection))
@@ -196,70 +210,74 @@ impl<'a> Open<'a> {
     }
 }
 
-impl Drop for Open<'_> {
+impl Drop for WriteTransaction<'_> {
     fn drop(&mut self) {
         if !self.0.is_autocommit() {
-            // What cannot be undone here is undone by whoever opens the store again.
+            // If this fails, the next process that opens the store rolls it back.
             let _ = self.0.execute_batch("ROLLBACK");
         }
     }
 }
 
-/// A store that is what its gate says, and needs nothing: whoever only looks waits for no writer.
-/// Whatever else it may be is found out behind the gate.
-fn as_it_is(path: &Path, made: Option<String>) -> Result<Option<(Connection, InUse)>, StoreError> {
-    let Some(made) = made else { return Ok(None) };
-    let (connection, in_use) = begin_use(path, Beginning::Over)?;
-    let id = schema::current(&connection)?;
-    Ok((id == Some(made)).then_some((connection, in_use)))
+/// Opens a store that has the id in its lock file and the tables of this version, without the writers'
+/// lock, so that readers do not wait for writers. Returns none if the store needs more than that.
+fn open_current(
+    path: &Path,
+    created: Option<String>,
+) -> Result<Option<(Connection, InUse)>, StoreError> {
+    let Some(created) = created else { return Ok(None) };
+    let (connection, in_use) = begin_use(path, Creation::Refused)?;
+    let id = schema::current_id(&connection)?;
+    Ok((id == Some(created)).then_some((connection, in_use)))
 }
 
-/// Takes from other users what the files of an older version allow them, if it did. Where that fails,
-/// the file is another user's.
+/// Closes the files of an older version to other users. That fails for the files of another user.
 fn restrict(dir: &Path, path: &Path) {
     let Ok(access) = Access::of(dir) else { return };
-    for end in ["", "-wal", "-shm"] {
+    for suffix in ["", "-wal", "-shm"] {
         let mut file = path.as_os_str().to_owned();
-        file.push(end);
+        file.push(suffix);
         let _ = access.restrict(Path::new(&file));
     }
 }
 
-/// The store behind the gate, made or brought up to date if it has to be.
-fn made_ready(path: &Path, gate: &mut Gate) -> Result<(Connection, InUse), StoreError> {
-    let made = gate.store_id()?;
-    let beginning = if made.is_some() { Beginning::Over } else { Beginning::Possible };
-    let (mut connection, in_use) = begin_use(path, beginning)?;
-    let id = schema::prepare(&mut connection, path, beginning)?;
-    match made {
-        None => gate.remember_store(&id)?,
-        Some(made) if made != id => return Err(StoreError::Replaced { path: path.to_owned() }),
+/// Opens a store under the writers' lock, and creates or migrates it if necessary.
+fn open_prepared(path: &Path, lock: &mut WriterLock) -> Result<(Connection, InUse), StoreError> {
+    let created = lock.store_id()?;
+    let creation = if created.is_some() { Creation::Refused } else { Creation::Allowed };
+    let (mut connection, in_use) = begin_use(path, creation)?;
+    let id = schema::prepare(&mut connection, path, creation)?;
+    match created {
+        None => lock.set_store_id(&id)?,
+        Some(created) if created != id => {
+            return Err(StoreError::Replaced { path: path.to_owned() });
+        }
         Some(_) => {}
     }
     Ok((connection, in_use))
 }
 
-/// Closing a file ends every lock that this process has on it, also SQLite's, so nobody but SQLite
-/// opens one that is in use here.
-fn begin_use(path: &Path, beginning: Beginning) -> Result<(Connection, InUse), StoreError> {
-    let _alone = file::alone();
-    if beginning == Beginning::Over && !InUse::already(path) {
+/// Connects to the database. Closing a file drops all POSIX locks that this process has on it, also
+/// SQLite's, so this code itself opens only files that no connection of this process uses.
+fn begin_use(path: &Path, creation: Creation) -> Result<(Connection, InUse), StoreError> {
+    let _guard = file::begin_alone();
+    if creation == Creation::Refused && !InUse::already(path) {
         file::refuse_truncated(path)?;
     }
-    if beginning == Beginning::Possible {
+    if creation == Creation::Allowed {
         // SQLite gives its other files the mode and the owner of this one.
         let at = |source| StoreError::Io { path: path.to_owned(), source };
         Access::create_missing(path).map_err(at)?;
     }
     let connection = connect(path)?;
-    let in_use = InUse::from_now(path)?;
+    let in_use = InUse::count(path)?;
     Ok((connection, in_use))
 }
 
 fn connect(path: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
-    // The last one to leave must not pay for everybody; the log is bounded by its checkpoints.
+    // The last connection to close must not copy the whole log; automatic checkpoints bound it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
@@ -272,7 +290,7 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// What an error of SQLite means for the store.
+/// Returns what an error of SQLite means for the store.
 fn classify(error: StoreError, path: &Path) -> StoreError {
     let StoreError::Sqlite(source) = error else { return error };
     let path = path.to_owned();

@@ -1,4 +1,4 @@
-//! The store as its users see it: transactions over one backend, and bells rung once they hold.
+//! The store as its users see it: transactions over one backend, and wake-ups after their commit.
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,16 @@ use windlass_core::Fact;
 
 use crate::access::{self, Access};
 use crate::backend::{Backend, Durability, Opener};
-use crate::bell::{Bell, Topic};
+use crate::clock::{BootClock, Clock};
 use crate::error::StoreError;
 use crate::memory::Memory;
-use crate::moment::{BootClock, Clock};
-use crate::records::Records;
 use crate::run::RunRecord;
 use crate::sqlite::{Network, Sqlite};
+use crate::tables::Tables;
 use crate::transaction::{NameView, Transaction};
+use crate::wakeup::{Notice, Topic, Wakeup};
 
-/// A connection to what outlives a process. Use one per thread.
+/// A connection to a store. Each thread uses its own.
 ///
 /// ```
 /// use windlass_store::{Claim, Claimed, HolderId, Name, Need, Store};
@@ -25,7 +25,7 @@ use crate::transaction::{NameView, Transaction};
 /// let dir = tempfile::tempdir()?;
 /// let mut store = Store::open(dir.path())?;
 /// let (holder, needs) = (HolderId::new("me"), [Need::one(Name::Lock("deploy".to_owned()))]);
-/// let claimed = store.transact(|transaction| transaction.claim(&Claim::new(&holder, &needs)))?;
+/// let claimed = store.transact(|tx| tx.leases().claim(&Claim::new(&holder, &needs)))?;
 /// assert!(matches!(claimed, Claimed::Held(holds) if holds[0].token.0 == 1));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -33,39 +33,39 @@ pub struct Store {
     backend: Box<dyn Backend>,
     clock: Arc<dyn Clock>,
     dir: PathBuf,
-    /// Whether the store is known to have seen this boot.
-    settled: bool,
+    /// Whether a durable commit has counted this boot.
+    boot_counted: bool,
 }
 
 impl Store {
-    /// Opens the store in `dir`, or makes it. Refused on a network file system.
+    /// Opens the store in `dir`, or creates it. Fails on a network file system.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         Self::open_with(dir, Network::Refuse)
     }
 
-    /// As [`Store::open`], with a say about network file systems.
+    /// Opens the store in `dir`, or creates it, on a network file system only if `network` allows it.
     pub fn open_with(dir: &Path, network: Network) -> Result<Self, StoreError> {
         Self::on_disk(dir, |dir| Sqlite::open(dir, network))
     }
 
-    /// Opens the store in `dir`, and creates none: a directory without one is
-    /// [`StoreError::NoStore`]. A store that this process must not write to can still be looked at.
+    /// Opens the store in `dir`, and fails with [`StoreError::NoStore`] if there is none. A store that
+    /// this process has no permission to write can be read.
     pub fn open_existing(dir: &Path, network: Network) -> Result<Self, StoreError> {
         Self::on_disk(dir, |dir| Sqlite::open_existing(dir, network))
     }
 
-    /// Makes a store in `dir` that all members of a group may use, or shares the one that is there. A
-    /// directory that holds other things is refused, because all that is in it would become the group's.
+    /// Creates a store in `dir` that all members of a group may use, or shares an existing one. Fails
+    /// if the directory holds other files, because the group would get those, too.
     pub fn share(dir: &Path, network: Network, gid: u32) -> Result<Self, StoreError> {
         let at = |source| StoreError::Io { path: dir.to_owned(), source };
-        if access::holds_other_things(dir).map_err(at)? {
+        if access::holds_other_files(dir).map_err(at)? {
             return Err(StoreError::NotAStore { dir: dir.to_owned() });
         }
         let is_new = !dir.exists();
         let shared = Access::create_private_dir(dir).and_then(|()| access::share(dir, gid));
         shared.map_err(|source| {
             if is_new {
-                // Nothing is in it, so nothing is lost; else it would be taken for a store of one user.
+                // It is empty. Left behind, it would become a store of one user.
                 let _ = std::fs::remove_dir(dir);
             }
             at(source)
@@ -77,150 +77,149 @@ impl Store {
         dir: &Path,
         open: impl FnOnce(&Path) -> Result<Sqlite, StoreError>,
     ) -> Result<Self, StoreError> {
-        // Steps are told where their files are, and run elsewhere.
+        // Steps get paths below it, and run in other directories.
         let at = |source| StoreError::Io { path: dir.to_owned(), source };
         let dir = std::path::absolute(dir).map_err(at)?;
         Ok(Self::new(Box::new(open(&dir)?), Arc::new(BootClock::start()?), &dir))
     }
 
-    /// A store that lasts as long as this value and those made from it with [`Store::another`].
+    /// Creates a store in memory. It lasts as long as this value and its clones
+    /// ([`Store::try_clone`]).
     pub fn in_memory() -> Result<Self, StoreError> {
         let clock = Arc::new(BootClock::start()?);
         Ok(Self::new(Box::new(Memory::default()), clock, &std::env::temp_dir()))
     }
 
-    /// A store over some backend, with a clock of one's own. `dir` is where files go that belong to
-    /// this machine alone, such as logs.
+    /// Creates a store over any backend and clock. `dir` is for files of this machine, such as logs.
     #[must_use]
     pub fn new(backend: Box<dyn Backend>, clock: Arc<dyn Clock>, dir: &Path) -> Self {
-        Self { backend, clock, dir: dir.to_owned(), settled: false }
+        Self { backend, clock, dir: dir.to_owned(), boot_counted: false }
     }
 
-    /// Another connection to the same store, for another thread.
-    pub fn another(&self) -> Result<Self, StoreError> {
+    /// Opens another connection to the same store, for another thread.
+    pub fn try_clone(&self) -> Result<Self, StoreError> {
         self.opener().open()
     }
 
-    /// A way to make further connections from another thread, when it needs them.
+    /// Returns a value with which another thread can open connections when it needs them.
     #[must_use]
     pub fn opener(&self) -> StoreOpener {
         let (clock, dir) = (Arc::clone(&self.clock), self.dir.clone());
         StoreOpener { backend: self.backend.opener(), clock, dir }
     }
 
-    /// Returns who may use the store. Of one that is not on disk, this process alone.
+    /// Returns who may use the store; for one that is not on disk, this process alone.
     #[must_use]
     pub fn access(&self) -> Access {
         Access::of(&self.dir).unwrap_or_else(|_| Access::own())
     }
 
-    /// The directory for files of this machine.
+    /// Returns the directory for files of this machine.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Does several things in one commit: all of them, or none if `act` fails. It survives a loss
-    /// of power.
+    /// Runs `body` in one transaction: commits all its changes, or none if it fails. The commit
+    /// survives a loss of power.
     pub fn transact<T>(
         &mut self,
-        act: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+        body: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.transact_with(Durability::Full, act)
+        self.transact_with(Durability::Full, body)
     }
 
-    /// Does something about leases and nothing else. It survives a crash of any process, and needs
-    /// no more: whoever holds a lease does not survive a loss of power, and tokens of the next boot
-    /// are above all of this one, also above those that are lost.
+    /// Runs a transaction that changes only leases. The commit survives a crash of any process.
+    ///
+    /// It need not survive a loss of power: no holder does, and the tokens of the next boot are larger
+    /// than all tokens of this one, including those that were lost.
     pub fn transact_leases<T>(
         &mut self,
-        act: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+        body: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        if !self.settled {
-            let knows = |transaction: &Transaction<'_>| transaction.knows_boot();
-            let settled = self.look(knows)?;
-            let durability = if settled { Durability::Process } else { Durability::Full };
-            let result = self.transact_with(durability, act)?;
-            self.settled = settled;
+        if !self.boot_counted {
+            let is_counted = |tx: &Transaction<'_>| tx.has_counted_boot();
+            let counted = self.read(is_counted)?;
+            let durability = if counted { Durability::Process } else { Durability::Full };
+            let result = self.transact_with(durability, body)?;
+            self.boot_counted = counted;
             return Ok(result);
         }
-        self.transact_with(Durability::Process, act)
+        self.transact_with(Durability::Process, body)
     }
 
-    /// As [`Store::transact`], as sure as is asked for.
+    /// Runs `body` in one transaction, with a commit that is as durable as the caller needs.
     pub fn transact_with<T>(
         &mut self,
         durability: Durability,
-        act: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+        body: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut acting = Acting::new(act, &*self.clock);
-        self.backend.transact(durability, &mut |records| acting.act(records))?;
-        for (topic, bell) in acting.rings {
-            match bell {
-                Some(bell) => self.backend.ring(&topic, &bell),
-                None => self.backend.ring_all(&topic),
+        let mut body = RunOnce::new(body, &*self.clock);
+        self.backend.transact(durability, &mut |tables| body.run(tables))?;
+        for notice in body.notices {
+            match notice {
+                Notice::One(topic, wakeup) => self.backend.notify(&topic, &wakeup),
+                Notice::All(topic) => self.backend.notify_all(&topic),
             }
         }
-        Ok(acting.result.expect("a transaction that holds was carried out"))
+        Ok(body.result.expect("a committed transaction has a result"))
     }
 
-    /// Whatever was committed before survives a loss of power, once this has returned. For those who
-    /// commit with [`Durability::Process`] and have something to do that needs no more.
+    /// Makes all earlier commits survive a loss of power. A caller that has other work to do in between
+    /// commits with [`Durability::Process`] and syncs afterwards.
     pub fn sync(&mut self) -> Result<(), StoreError> {
         self.backend.sync()
     }
 
-    /// The file in which commits lie until they are synced, if there is one: whoever has something to
-    /// do before [`Store::sync`] can have the disk begin with it. It is for nothing else.
-    pub fn log(&mut self) -> Option<BorrowedFd<'_>> {
-        self.backend.log()
+    /// Returns the file that [`Store::sync`] syncs, if there is one, so that the caller can have the
+    /// kernel start writing it out earlier. It is for nothing else.
+    pub fn file_to_sync(&mut self) -> Option<BorrowedFd<'_>> {
+        self.backend.file_to_sync()
     }
 
-    /// Looks at one consistent state, without waiting for those who write. What `act` changes is
-    /// lost or refused.
-    pub fn look<T>(
+    /// Runs `body` on a consistent snapshot, without waiting for writers. Changes that it makes are
+    /// discarded or refused.
+    pub fn read<T>(
         &mut self,
-        act: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+        body: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut acting = Acting::new(act, &*self.clock);
-        self.backend.look(&mut |records| acting.act(records))?;
-        Ok(acting.result.expect("a look that succeeds was taken"))
+        let mut body = RunOnce::new(body, &*self.clock);
+        self.backend.read(&mut |tables| body.run(tables))?;
+        Ok(body.result.expect("a read that succeeded has a result"))
     }
 
-    /// The run whose id begins with `prefix`; `last` stands for the newest.
+    /// Returns the only run whose id begins with `prefix`; `last` stands for the newest run.
     pub fn run(&mut self, prefix: &str) -> Result<RunRecord, StoreError> {
-        self.look(|transaction| transaction.run(prefix))
+        self.read(|tx| tx.runs().find(prefix))
     }
 
-    /// The journal of a run.
+    /// Returns the journal of a run.
     pub fn facts(&mut self, run: &str) -> Result<Vec<Fact>, StoreError> {
-        self.look(|transaction| transaction.facts(run))
+        self.read(|tx| tx.facts().of(run))
     }
 
-    /// The number of the latest event; 0 if there is none.
+    /// Returns the number of the latest event; 0 if there was none.
     pub fn last_event(&mut self) -> Result<u64, StoreError> {
-        let read = |transaction: &Transaction<'_>| transaction.last_event();
-        self.look(read)
+        self.read(|tx| tx.events().last())
     }
 
-    /// Every name that is held or waited for.
+    /// Returns every name that has a holder or a waiter.
     pub fn overview(&mut self) -> Result<Vec<NameView>, StoreError> {
-        let read = |transaction: &Transaction<'_>| transaction.overview();
-        self.look(read)
+        self.read(|tx| tx.leases().overview())
     }
 
-    /// A bell that rings for a topic.
-    pub fn hang(&self, topic: &Topic) -> Result<Bell, StoreError> {
-        self.backend.hang(topic)
+    /// Registers a wake-up for a topic.
+    pub fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {
+        self.backend.register(topic)
     }
 
-    /// Gives up waiting for others, with an error, as soon as `stop` says so.
+    /// Makes a wait for other writers fail with [`StoreError::Interrupted`] once `stop` returns true.
     pub fn interrupt_when(&mut self, stop: impl Fn() -> bool + Send + 'static) {
         self.backend.interrupt_when(Box::new(stop));
     }
 }
 
-/// Makes connections to a store that is open already.
+/// Opens connections to a store that is open already.
 pub struct StoreOpener {
     backend: Opener,
     clock: Arc<dyn Clock>,
@@ -228,34 +227,34 @@ pub struct StoreOpener {
 }
 
 impl StoreOpener {
-    /// Another connection to the same store.
+    /// Opens another connection to the same store.
     pub fn open(&self) -> Result<Store, StoreError> {
         Ok(Store::new((self.backend)()?, Arc::clone(&self.clock), &self.dir))
     }
 }
 
-/// Something to be done once, though backends could do it again.
-struct Acting<'a, F, T> {
-    act: Option<F>,
+/// The body of a transaction that can run only once, although a backend takes a repeatable one.
+struct RunOnce<'a, F, T> {
+    body: Option<F>,
     clock: &'a dyn Clock,
     result: Option<T>,
-    rings: Vec<(Topic, Option<String>)>,
+    notices: Vec<Notice>,
 }
 
-impl<'a, F, T> Acting<'a, F, T>
+impl<'a, F, T> RunOnce<'a, F, T>
 where
     F: FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
 {
-    fn new(act: F, clock: &'a dyn Clock) -> Self {
-        Self { act: Some(act), clock, result: None, rings: Vec::new() }
+    fn new(body: F, clock: &'a dyn Clock) -> Self {
+        Self { body: Some(body), clock, result: None, notices: Vec::new() }
     }
 
-    fn act(&mut self, records: &dyn Records) -> Result<(), StoreError> {
-        let act = self.act.take().expect("a backend carries a transaction out once");
-        // Only inside is it certain that nobody acts at a later time and is stored before.
-        let transaction = Transaction::new(records, self.clock.now());
-        self.result = Some(act(&transaction)?);
-        self.rings = transaction.into_rings();
+    fn run(&mut self, tables: &dyn Tables) -> Result<(), StoreError> {
+        let body = self.body.take().expect("a backend runs a transaction once");
+        // The clock is read inside the transaction, so that times grow in the order of commits.
+        let transaction = Transaction::new(tables, self.clock.now());
+        self.result = Some(body(&transaction)?);
+        self.notices = transaction.into_notices();
         Ok(())
     }
 }

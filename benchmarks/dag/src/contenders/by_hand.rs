@@ -1,4 +1,4 @@
-//! What people write themselves.
+//! Contenders that users write by hand.
 
 use std::collections::{HashMap, VecDeque};
 use std::hint::black_box;
@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use crate::case::{Case, Limit, Machine, NoLimit};
 
-/// The floor: no threads, no futures.
+/// The lower bound: no threads, no futures.
 pub(crate) fn one_thread(_machine: &Machine, case: &Arc<Case>) {
     let mut unmet = unmet(case);
     let mut free: Vec<usize> = case.graph.roots().collect();
@@ -25,15 +25,15 @@ pub(crate) fn one_thread(_machine: &Machine, case: &Arc<Case>) {
     }
 }
 
-/// What a scheduler is given for each node.
+/// What a scheduler has to keep for each node.
 struct Given<F> {
     name: String,
     sources: Vec<usize>,
     body: F,
 }
 
-/// The floor for a scheduler that is given a name, a closure and the sources of each node: they are kept, and
-/// run in the order of submission, which is known to be right.
+/// The lower bound for a scheduler that keeps a name, a closure and the dependencies of each node: it runs
+/// them in the order of submission, which is known to be valid.
 pub(crate) fn in_order(machine: &Machine, case: &Arc<Case>) {
     let given = (0..case.graph.len()).map(|node| {
         let (case, sources) = (Arc::clone(case), case.graph.sources(node).to_vec());
@@ -56,7 +56,7 @@ fn unmet(case: &Case) -> Vec<usize> {
     (0..case.graph.len()).map(|node| case.graph.sources(node).len()).collect()
 }
 
-/// Counts down the targets of `node`, and returns those that have become ready.
+/// Counts down the dependents of `node`, and returns those that have become ready.
 fn freed<'a>(
     case: &'a Case,
     unmet: &'a mut [usize],
@@ -93,7 +93,7 @@ fn spawn<L: Limit>(shared: Arc<Shared>, node: usize) {
     tokio::spawn(async move {
         L::run(&shared.case, node).await;
         for &target in shared.case.graph.targets(node) {
-            // Every source's body comes before the target's: the last one acquires all others.
+            // AcqRel: the last decrement sees the bodies of all dependencies.
             if shared.unmet[target].fetch_sub(1, Ordering::AcqRel) == 1 {
                 spawn::<L>(Arc::clone(&shared), target);
             }
@@ -126,7 +126,7 @@ pub(crate) fn join_set<L: Limit>(machine: &Machine, case: &Arc<Case>) {
     });
 }
 
-/// Spawns only as many nodes as may run at a time; the others that are ready wait in a queue, not as tasks.
+/// Spawns only as many nodes as may run at a time; other ready nodes wait in a queue, not as tasks.
 pub(crate) fn join_set_and_queue(machine: &Machine, case: &Arc<Case>) {
     let case = Arc::clone(case);
     machine.on_a_worker(async move {
@@ -159,8 +159,8 @@ pub(crate) fn futures_unordered<L: Limit>(machine: &Machine, case: &Arc<Case>) {
     });
 }
 
-/// The usual way with petgraph: sort to be sure that there is no cycle, then spawn what is free and
-/// ask the graph who comes next.
+/// The usual way with petgraph: sort to rule out cycles, then spawn ready nodes and ask the graph for
+/// their dependents.
 pub(crate) fn petgraph_and_join_set<L: Limit>(machine: &Machine, case: &Arc<Case>) {
     let case = Arc::clone(case);
     machine.on_a_worker(async move {

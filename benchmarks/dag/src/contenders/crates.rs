@@ -11,7 +11,7 @@ use taski::{Dependencies, PolicyExecutor, Schedule};
 
 use crate::case::{Case, Machine};
 
-/// What each task is given.
+/// What each task keeps.
 pub(crate) const BODY_BYTES: usize = size_of::<(Arc<Case>, usize)>();
 
 pub(crate) fn dagx(machine: &Machine, case: &Arc<Case>) {
@@ -84,7 +84,7 @@ fn dagx_task(
     }
 }
 
-/// Whom a task follows, without what they bring.
+/// The dependencies of a task, without their outputs.
 struct Sources<'id>(Vec<taski::dag::TaskId<'id>>);
 
 impl<'id> Dependencies<'id, ()> for Sources<'id> {
@@ -118,7 +118,7 @@ pub(crate) fn taski(machine: &Machine, case: &Arc<Case>) {
     });
 }
 
-/// In dagrs nodes wait for each other by their channels.
+/// In dagrs, nodes wait for each other through channels.
 struct Step(Arc<Case>, usize);
 
 #[dagrs::async_trait::async_trait]

@@ -7,10 +7,10 @@ use windlass::{ResourceCost, WorkId, WorkScheduler, WorkSchedulerBuilder, WorkSp
 
 use crate::case::{Case, Machine};
 
-/// What each work is given: the closure, and about so much of a name.
+/// What each work keeps: the closure, and a name of about this length.
 pub(crate) const BODY_BYTES: usize = size_of::<(Arc<Case>, usize)>() + "node 12345".len();
 
-/// More than there are works.
+/// More than the number of works.
 const NO_LIMIT: usize = 10_000_000;
 
 pub(crate) fn run_graph(machine: &Machine, case: &Arc<Case>) {

@@ -7,10 +7,10 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{answer, output, told};
+use super::{answer, count_in, output};
+use crate::options::Options;
 use crate::probe::Probe;
 use crate::spread::Spread;
-use crate::wish::Wish;
 
 pub(super) struct Tool {
     command: &'static [&'static str],
@@ -37,13 +37,13 @@ pub(super) fn find() -> Result<&'static Tool, String> {
     TOOLS.iter().find(works).ok_or_else(|| refusal.to_owned())
 }
 
-pub(super) fn figure(tool: &Tool, wish: &Wish, probe: &Probe) -> Result<Value, String> {
+pub(super) fn figure(tool: &Tool, options: &Options, probe: &Probe) -> Result<Value, String> {
     let per_node = |_| {
         let output = output(probe, tool.command, &[])?;
         let nodes = answer(&output)["nodes"].as_f64().expect("a number");
-        Ok(told(&output, tool.parse)? as f64 / nodes)
+        Ok(count_in(&output, tool.parse)? as f64 / nodes)
     };
-    let calls = (0..wish.rounds(5)).map(per_node).collect::<Result<_, String>>()?;
+    let calls = (0..options.rounds(5)).map(per_node).collect::<Result<_, String>>()?;
     let calls = Spread::of(calls);
     let rounded = |calls: f64| (calls * 10_000.0).round() / 10_000.0;
     let [median, min, max] = [calls.median, calls.min, calls.max].map(rounded);

@@ -1,8 +1,8 @@
 //! Instructions per node, counted by valgrind.
 //!
-//! Valgrind runs one thread of a process at a time. So its count on two threads has little contention in it, and
-//! differs by some percent from run to run where the order in which threads take turns, or the clock, decides
-//! what a contender does. On one thread it is nearly exact.
+//! Valgrind runs one thread of a process at a time. So its count on two threads shows little contention, and
+//! varies by some percent where a contender depends on the interleaving of threads or on the clock. On one
+//! thread it is nearly exact.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,10 +11,10 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::{answer, output, told};
+use super::{answer, count_in, output};
+use crate::options::Options;
 use crate::probe::Probe;
 use crate::spread::Spread;
-use crate::wish::Wish;
 
 const VALGRIND: &[&str] =
     &["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"];
@@ -33,10 +33,10 @@ pub(super) struct Instructions {
 }
 
 impl Instructions {
-    pub(super) fn figure(&self, wish: &Wish, probe: &Probe) -> Result<Value, String> {
+    pub(super) fn figure(&self, options: &Options, probe: &Probe) -> Result<Value, String> {
         let alone = self.per_node(&Probe { threads: 1, ..probe.clone() })?;
         let mut counts = Vec::new();
-        while counts.len() < wish.rounds(3) && !agree(&counts) {
+        while counts.len() < options.rounds(3) && !agree(&counts) {
             counts.push(self.per_node(probe)?);
         }
         let counts = Spread::of(counts);
@@ -50,8 +50,8 @@ impl Instructions {
         }))
     }
 
-    /// Subtracts what a process takes that makes the same case and runs none of its nodes, so that the costs
-    /// of starting and of making the graph cancel out.
+    /// Subtracts the count of a process that builds the same case and runs none of its nodes, so that the
+    /// costs of starting and of building the graph cancel out.
     fn per_node(&self, probe: &Probe) -> Result<f64, String> {
         let (count, nodes) = count(probe)?;
         Ok((count as f64 - self.baseline(probe.without_run())? as f64) / nodes)
@@ -69,7 +69,7 @@ impl Instructions {
     }
 }
 
-/// Returns whether two counts lie so close together that a third would say nothing new.
+/// Returns whether two counts are so close that a third is not needed.
 fn agree(counts: &[f64]) -> bool {
     matches!(counts, [first, second] if (first - second).abs() < first * 0.01)
 }
@@ -77,7 +77,7 @@ fn agree(counts: &[f64]) -> bool {
 /// Returns the instructions of the probe's process, and its number of nodes.
 fn count(probe: &Probe) -> Result<(u64, f64), String> {
     let output = output(probe, VALGRIND, &[])?;
-    Ok((told(&output, refs)?, answer(&output)["nodes"].as_f64().expect("a number")))
+    Ok((count_in(&output, refs)?, answer(&output)["nodes"].as_f64().expect("a number")))
 }
 
 /// Parses `==900== I   refs:      1,172,802,189`.

@@ -75,7 +75,9 @@ fn waiting(bench: &Bench) -> usize {
     let Ok(mut store) = windlass_server::Store::open(&bench.path("state")) else { return 0 };
     let Ok(runs) = std::fs::read_dir(bench.path("state/runs")) else { return 0 };
     let ids = runs.filter_map(|run| run.ok()?.file_name().into_string().ok());
-    let waits = |id: String| store.look(|transaction| transaction.waits(&id)).unwrap_or_default();
+    let waits = |id: String| {
+        store.read(|transaction| transaction.steps().guard_waits(&id)).unwrap_or_default()
+    };
     ids.map(waits).map(|waits| waits.iter().filter(|wait| wait.checks > 0).count()).sum()
 }
 

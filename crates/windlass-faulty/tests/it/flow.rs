@@ -1,24 +1,24 @@
 //! A workflow of a hundred steps, in every shape that a kill could disturb.
 //!
-//! A chain; one that fans out and in; steps that stand alone and share a resource; steps that fail
-//! at first; steps that hand on what they wrote, and steps that leave processes behind; steps behind
-//! conditions and guards, and steps that clean up after themselves. And holders of locks, of two locks
-//! at once, and of slots, or else steps that need no names, for a run that can use a slate.
+//! It has a chain, a fan, independent steps that share a resource, steps that fail at first, steps that
+//! pass on outputs, steps that leave processes behind, steps behind conditions and guards, and steps
+//! with a `finally`. Some of its steps hold a lock, two locks or slots; or none does, so that the run
+//! can use a write-ahead log.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::dice::Dice;
+use crate::random::Random;
 
-/// A step, as the checker knows it.
+/// A step, as the checks know it.
 #[derive(Default)]
 pub(crate) struct Step {
     pub(crate) after: Vec<String>,
-    /// What else stands in its table.
+    /// The other keys of its table.
     keys: String,
-    /// What it is told to do.
+    /// The arguments of its program.
     acts: Vec<String>,
-    /// Whether it cleans up in the end.
+    /// Whether it has a `finally`.
     pub(crate) cleans: bool,
 }
 
@@ -30,12 +30,12 @@ pub(crate) enum Names {
 }
 
 impl Names {
-    pub(crate) fn thrown(dice: &mut Dice) -> Self {
-        [Self::With, Self::Without][usize::from(dice.below(2) == 0)]
+    pub(crate) fn random(random: &mut Random) -> Self {
+        [Self::With, Self::Without][usize::from(random.below(2) == 0)]
     }
 }
 
-/// What stands before the steps. One guard holds only after the first step of the fan has begun.
+/// The file before the steps. The guard `opened` passes only after the first step of the fan has begun.
 const HEAD: &str = r#"
 concurrency = 6
 [defaults]
@@ -78,7 +78,7 @@ impl Flow {
         flow
     }
 
-    /// The workflow file; `program` is what the steps run.
+    /// Returns the workflow file; its steps run `program`.
     pub(crate) fn text(&self, program: &str) -> String {
         let mut text = HEAD.to_owned();
         for (number, name) in self.order.iter().enumerate() {
@@ -91,7 +91,7 @@ impl Flow {
                 let _ = writeln!(text, "finally = '{program} finally'");
             }
             let _ = match number % 3 {
-                // Through a shell, which is one process more.
+                // Through a shell, which is a further process.
                 0 => writeln!(text, "run = '{program} {}; exit $?'", acts.join(" ")),
                 _ => writeln!(text, "run = [{program:?}, {}]", quoted(acts)),
             };
@@ -104,10 +104,10 @@ impl Flow {
         let cleans = self.order.len().is_multiple_of(7);
         let step = Step { after: own(after), keys: keys.to_owned(), acts: own(acts), cleans };
         self.order.push(name.clone());
-        assert!(self.steps.insert(name, step).is_none(), "a name stands for one step");
+        assert!(self.steps.insert(name, step).is_none(), "names of steps are unique");
     }
 
-    /// Each hands a word to the next.
+    /// Steps that each pass an output to the next.
     fn chain(&mut self) {
         for number in 0..20 {
             let word = format!("write=word{number}");
@@ -116,8 +116,8 @@ impl Flow {
                 0 => self.add(name, &[], "", &[&word]),
                 _ => {
                     let before = format!("chain{}", number - 1);
-                    let heard = format!("expect={{{before}.word}}:word{}", number - 1);
-                    self.add(name, &[&before], "", &[&heard, &word]);
+                    let expected = format!("expect={{{before}.word}}:word{}", number - 1);
+                    self.add(name, &[&before], "", &[&expected, &word]);
                 }
             }
         }
@@ -159,7 +159,7 @@ impl Flow {
         }
     }
 
-    /// Ten chains, of which each crosses the next.
+    /// Ten chains, each of which crosses the next.
     fn brief(&mut self) {
         for number in 0..30_usize {
             let (before, beside) = (number.wrapping_sub(10), number.wrapping_sub(9));

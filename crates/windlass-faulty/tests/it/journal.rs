@@ -1,4 +1,4 @@
-//! What the store has acknowledged, as it stands in the journal.
+//! What the store has acknowledged, according to the journal.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,12 +11,12 @@ use windlass_store::{AttemptEnd, RunOutcome, Store};
 pub(crate) struct Journal {
     store: Store,
     run: String,
-    /// The names of the steps, by their place.
+    /// The names of the steps, by index.
     steps: Vec<String>,
 }
 
 impl Journal {
-    /// None before a run was submitted.
+    /// Opens the journal; none before a run was submitted.
     pub(crate) fn open(state: &Path) -> Option<Self> {
         let mut store = Store::open(state).expect("the store can be opened");
         let run = store.run("last").ok()?;
@@ -30,13 +30,13 @@ impl Journal {
         &self.run
     }
 
-    /// How the run has ended, if it has.
+    /// Returns the outcome of the run, if it has ended.
     pub(crate) fn end(&mut self) -> Option<RunOutcome> {
-        let end = self.store.look(|transaction| transaction.run_end(&self.run));
+        let end = self.store.read(|transaction| transaction.runs().end(&self.run));
         end.expect("the store can be read").map(|end| end.outcome)
     }
 
-    /// The steps whose success is stored, each with the attempt that succeeded.
+    /// Returns the steps whose success is stored, each with the attempt that succeeded.
     pub(crate) fn finished(&mut self) -> BTreeMap<String, u32> {
         let mut finished = BTreeMap::new();
         for fact in fault::journal(&mut self.store, &self.run).expect("it can be read") {
@@ -55,15 +55,15 @@ impl Journal {
         finished
     }
 
-    /// The successes that are told to those who ask about the run, each with its attempt.
-    pub(crate) fn told(&mut self) -> BTreeMap<String, u32> {
-        let attempts = self.store.look(|transaction| transaction.attempts(&self.run));
+    /// Returns the successes in the records of attempts, which `windlass show` prints.
+    pub(crate) fn reported(&mut self) -> BTreeMap<String, u32> {
+        let attempts = self.store.read(|transaction| transaction.steps().attempts(&self.run));
         let attempts = attempts.expect("the store can be read").into_iter();
         let successes = attempts.filter(|record| record.end == AttemptEnd::Success);
         successes.map(|record| (record.step, record.attempt)).collect()
     }
 
-    /// What a replay comes to, which is the same every time.
+    /// Returns the digest of a replay, after checking that two replays agree.
     pub(crate) fn digest(&mut self, time: u64) -> u64 {
         let mut replay = || fault::replay(&mut self.store, &self.run, time).expect("it replays");
         let digest = replay();

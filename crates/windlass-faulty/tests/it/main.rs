@@ -1,15 +1,16 @@
-//! Kills the command again and again, at named points and at any moment, and lets it go on.
+//! Kills the coordinator of a run again and again, at named fault points and at random times, and
+//! resumes the run.
 //!
-//! After each kill and at the end, the records of the steps themselves and the journal have to tell
-//! one story. `WINDLASS_STORM=1` kills at least 200 times at every point; `WINDLASS_SEED` repeats
-//! what a failed test says it did.
+//! After each kill and at the end, the records of the steps and the journal must agree.
+//! `WINDLASS_STORM=1` kills at least 200 times at every fault point; `WINDLASS_SEED` repeats the choices
+//! of a failed test.
 
-mod dice;
 mod flow;
 mod journal;
-mod lives;
+mod killed_run;
 mod moments;
 mod points;
+mod random;
 mod record;
 #[path = "../../../windlass-cli/tests/it/surroundings.rs"]
 mod surroundings;

@@ -1,23 +1,27 @@
-//! Kills at named points.
+//! Kills at named fault points.
 
 use std::collections::BTreeMap;
 
 use windlass_server::fault::Point;
 
-use crate::dice::{Dice, rounds};
 use crate::flow::Names;
-use crate::lives::Lives;
+use crate::killed_run::KilledRun;
+use crate::random::{Random, rounds};
 
-/// When a point can be reached at all.
+/// When a fault point can be reached.
 #[derive(PartialEq, Eq)]
 enum Chance {
+    /// When the run is submitted.
     Begin,
+    /// When the run is resumed.
     Resume,
+    /// While the run is under way.
     Under,
-    /// Under way, where steps hold names.
+    /// While the run is under way, if its steps hold names.
     Named,
-    /// Under way, where none does.
+    /// While the run is under way, if no step holds names.
     Nameless,
+    /// At the end of the run.
     End,
 }
 
@@ -32,16 +36,16 @@ fn chance(point: Point) -> Chance {
     }
 }
 
-/// How often to kill at a point.
+/// Returns how often to kill at a point.
 fn wanted(point: Point) -> usize {
     match point {
-        // Once for each run, which takes its time.
+        // A run reaches them once, so each kill needs a run of its own.
         Point::BeforeSubmit | Point::AfterSubmit | Point::AfterStepDown => rounds(1, 50),
         _ => rounds(2, 200),
     }
 }
 
-/// Kills that are still to be made.
+/// The kills that are still to be done.
 struct Quota {
     open: BTreeMap<Point, usize>,
     kills: BTreeMap<&'static str, usize>,
@@ -58,21 +62,21 @@ impl Quota {
         self.open.values().all(|times| *times == 0)
     }
 
-    /// Which of these points to die at: one where kills are missing, or else none.
-    fn choose(&self, dice: &mut Dice, possible: impl Fn(Chance) -> bool) -> Option<Point> {
+    /// Chooses a point where kills are missing, if there is one.
+    fn choose(&self, random: &mut Random, possible: impl Fn(Chance) -> bool) -> Option<Point> {
         let missing = self.open.iter().filter(|(_, times)| **times > 0);
         let points = missing.map(|(point, _)| *point).filter(|point| possible(chance(*point)));
         let points: Vec<_> = points.collect();
         let places = points.len() as u64;
-        (places > 0).then(|| points[usize::try_from(dice.below(places)).unwrap_or_default()])
+        (places > 0).then(|| points[usize::try_from(random.below(places)).unwrap_or_default()])
     }
 
-    /// Where to die next. Besides at the point that was chosen, a life dies at others that come
-    /// first: one that may not be reached comes with one that will be, and the end is not missed.
-    fn deaths(&self, dice: &mut Dice, chosen: Option<Point>) -> Vec<(Point, u64)> {
-        let end = self.choose(dice, |chance| chance == Chance::End);
+    /// Returns the points at which the next coordinator kills itself. Besides the chosen one, which it may
+    /// not reach, these are points that it will reach, so that it never runs to the end.
+    fn faults(&self, random: &mut Random, chosen: Option<Point>) -> Vec<(Point, u64)> {
+        let end = self.choose(random, |chance| chance == Chance::End);
         let end = end.unwrap_or(Point::BeforeStepDown);
-        let time = 1 + dice.below(12);
+        let time = 1 + random.below(12);
         match chosen {
             None => vec![(end, 1)],
             Some(Point::AfterClearing) => {
@@ -92,20 +96,20 @@ impl Quota {
     }
 }
 
-/// One run, killed again and again until it is complete, and some more.
-fn one_run(dice: &mut Dice, quota: &mut Quota) {
-    let names = Names::thrown(dice);
-    let mut lives = Lives::new(names);
-    let mut after_the_end = dice.below(20);
+/// Kills one run again and again until it is complete, and a few times more.
+fn one_run(random: &mut Random, quota: &mut Quota) {
+    let names = Names::random(random);
+    let mut run = KilledRun::new(names);
+    let mut after_the_end = random.below(20);
     loop {
-        let (submitted, complete) = (lives.is_submitted(), lives.is_complete());
-        if quota.is_met() || lives.is_over() || complete && after_the_end == 0 {
+        let (submitted, complete) = (run.is_submitted(), run.is_complete());
+        if quota.is_met() || run.is_over() || complete && after_the_end == 0 {
             break;
         }
         after_the_end -= u64::from(complete);
-        let begins = quota.choose(dice, |chance| chance == Chance::Begin && !submitted);
+        let begins = quota.choose(random, |chance| chance == Chance::Begin && !submitted);
         let chosen = begins.or_else(|| {
-            quota.choose(dice, |chance| match chance {
+            quota.choose(random, |chance| match chance {
                 Chance::Resume => submitted,
                 Chance::Under => !complete,
                 Chance::Named => !complete && names == Names::With,
@@ -113,21 +117,21 @@ fn one_run(dice: &mut Dice, quota: &mut Quota) {
                 Chance::Begin | Chance::End => false,
             })
         });
-        if let Some(died_at) = lives.die_at(&quota.deaths(dice, chosen)) {
-            quota.count(died_at);
+        if let Some(killed_at) = run.kill_at(&quota.faults(random, chosen)) {
+            quota.count(killed_at);
         }
     }
-    quota.digests += lives.digests;
-    lives.end();
+    quota.digests += run.digests;
+    run.end();
 }
 
 #[test]
-fn a_run_that_is_killed_at_any_point_goes_on() {
-    let mut dice = Dice::thrown();
+fn a_run_that_is_killed_at_any_fault_point_can_be_resumed() {
+    let mut random = Random::from_env();
     let mut quota = Quota::new();
     let mut runs = 0;
     while !quota.is_met() {
-        one_run(&mut dice, &mut quota);
+        one_run(&mut random, &mut quota);
         runs += 1;
     }
     let Quota { kills, digests, .. } = quota;

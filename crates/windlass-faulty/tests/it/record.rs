@@ -1,10 +1,10 @@
-//! What the steps themselves have written, line by line.
+//! The record that the steps write themselves, and the rules it has to follow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::flow::Flow;
 
-/// `step attempt pid what value`.
+/// One line: `step attempt pid what value`.
 pub(crate) struct Line<'a> {
     pub(crate) step: &'a str,
     pub(crate) attempt: u32,
@@ -12,7 +12,7 @@ pub(crate) struct Line<'a> {
     value: &'a str,
 }
 
-/// The lines in the order in which they were written.
+/// Parses the lines, in the order in which they were written.
 pub(crate) fn lines(record: &str) -> Vec<Line<'_>> {
     record.lines().map(line).collect()
 }
@@ -22,7 +22,7 @@ fn line(text: &str) -> Line<'_> {
     let mut word = || words.next().unwrap_or_default();
     let (step, attempt) = (word(), word().parse());
     let _pid = word();
-    let attempt = attempt.unwrap_or_else(|_| panic!("no line of a step: {text:?}"));
+    let attempt = attempt.unwrap_or_else(|_| panic!("malformed record: {text:?}"));
     Line { step, attempt, what: word(), value: word() }
 }
 
@@ -36,14 +36,14 @@ impl Line<'_> {
     }
 }
 
-/// Everything that has to hold of the records at every moment.
+/// Checks the rules that hold at every time.
 pub(crate) fn check(flow: &Flow, record: &str) {
     let mut started: BTreeSet<(&str, u32)> = BTreeSet::new();
     let mut latest: BTreeMap<&str, u32> = BTreeMap::new();
     let mut ended: BTreeSet<&str> = BTreeSet::new();
     for line in lines(record) {
         let Line { step, attempt, what, value } = line;
-        assert_ne!(what, "overlap", "{step}@{attempt}: somebody else stands at {value}");
+        assert_ne!(what, "overlap", "{step}@{attempt}: another attempt holds {value}");
         if line.is_start() {
             assert!(started.insert((step, attempt)), "{step}@{attempt} was started twice");
             let before = latest.insert(step, attempt).unwrap_or(0);
@@ -56,14 +56,14 @@ pub(crate) fn check(flow: &Flow, record: &str) {
             }
         }
         if line.is_good_end() {
-            assert!(started.contains(&(step, attempt)), "{step}@{attempt} ends what it began");
+            assert!(started.contains(&(step, attempt)), "{step}@{attempt} ended without a start");
             ended.insert(step);
         }
     }
     check_tokens(&lines(record));
 }
 
-/// Whoever gets a lock has a larger token than all before.
+/// Checks that each holder of a lock has a larger token than all before.
 fn check_tokens(lines: &[Line<'_>]) {
     let mut latest = 0;
     for line in lines.iter().filter(|line| line.is_start() && line.step.starts_with("locked")) {
@@ -74,7 +74,7 @@ fn check_tokens(lines: &[Line<'_>]) {
     }
 }
 
-/// A step that is finished has cleaned up after its last attempt, if that is how it ends.
+/// Checks that each finished step with a `finally` has run it after its last attempt.
 pub(crate) fn check_cleaned(flow: &Flow, record: &str, finished: &BTreeMap<String, u32>) {
     let mut cleaned: BTreeMap<&str, bool> = BTreeMap::new();
     for line in lines(record) {
@@ -87,7 +87,7 @@ pub(crate) fn check_cleaned(flow: &Flow, record: &str, finished: &BTreeMap<Strin
     }
 }
 
-/// The steps that say of an attempt that it ended well.
+/// Returns the attempts that have recorded a success.
 pub(crate) fn succeeded(record: &str) -> BTreeSet<(&str, u32)> {
     let lines = lines(record).into_iter().filter(Line::is_good_end);
     lines.map(|line| (line.step, line.attempt)).collect()

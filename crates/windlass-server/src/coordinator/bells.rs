@@ -1,11 +1,11 @@
 //! The bells of a run, which ring when somebody wants something of it.
 
-use windlass_store::{Bell, Store, StoreError, Topic};
+use windlass_store::{Store, StoreError, Topic, Wakeup};
 
 /// The bells of a run that hang.
 #[derive(Default)]
 pub(super) struct Bells {
-    hung: Vec<Bell>,
+    hung: Vec<Wakeup>,
     turn: Option<String>,
 }
 
@@ -14,7 +14,7 @@ impl Bells {
     pub(super) fn hang(store: &Store, topics: Vec<Topic>) -> Result<Self, StoreError> {
         let mut bells = Self::default();
         for topic in topics {
-            let bell = store.hang(&topic)?;
+            let bell = store.register(&topic)?;
             if topic == Topic::Turn {
                 bells.turn = Some(bell.name().to_owned());
             }
@@ -27,13 +27,13 @@ impl Bells {
         self.hung.is_empty()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Bell> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Wakeup> {
         self.hung.iter()
     }
 
     /// They have been heard.
     pub(super) fn hush(&self) {
-        self.hung.iter().for_each(Bell::hush);
+        self.hung.iter().for_each(Wakeup::drain);
     }
 
     /// By which whoever gives a name back rings; none where no step needs names.

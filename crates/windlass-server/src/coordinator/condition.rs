@@ -182,7 +182,7 @@ impl Conditions {
             guard,
             since_ms: millis(wait.since),
             checks: wait.checks,
-            said: wait.said.clone(),
+            last_result: wait.said.clone(),
             escalated: wait.escalated,
         })
     }

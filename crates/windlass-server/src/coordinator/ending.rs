@@ -80,7 +80,7 @@ impl Coordinator {
     /// follows a step in any case still does.
     pub(super) fn pick_up(&mut self) -> Result<(), RunError> {
         let run = self.leader.run.id.clone();
-        let attempts = self.store.look(|transaction| transaction.attempts(&run))?;
+        let attempts = self.store.read(|transaction| transaction.steps().attempts(&run))?;
         let known = |grant: Grant| {
             let key = |record: &AttemptRecord| (record.work, record.attempt);
             let found = attempts.binary_search_by_key(&(grant.work, grant.attempt), key);
@@ -228,12 +228,12 @@ impl Coordinator {
         let Self { store, schedule, leader, .. } = self;
         store.transact(|transaction| {
             leader.leave_lines(transaction, schedule, |_| true)?;
-            for wait in transaction.waits(&leader.run.id)? {
-                transaction.delete_wait(&leader.run.id, wait.work)?;
+            for wait in transaction.steps().guard_waits(&leader.run.id)? {
+                transaction.steps().delete_guard_wait(&leader.run.id, wait.work)?;
             }
             if end.is_some() {
                 leader.expect_to_lead(transaction)?;
-                transaction.put_run_end(&leader.run.id, end)?;
+                transaction.runs().set_end(&leader.run.id, end)?;
                 // What came too late is not meant for whoever tries the run again.
                 forget_requests(transaction, &leader.run.id)?;
             }
@@ -291,7 +291,8 @@ impl Coordinator {
         let guards = &self.schedule.plan().guards;
         let Some(wait) = self.conditions.shown(work, guards) else { return };
         if wait.checks == 1 || !more.is_empty() {
-            let said = wait.said.as_deref().map(|said| format!(": {said}")).unwrap_or_default();
+            let said =
+                wait.last_result.as_deref().map(|said| format!(": {said}")).unwrap_or_default();
             let target = step_argument(&self.leader.run.id, &self.schedule.step(work).name);
             let person = format!("\nto decide it now: windlass approve {target}");
             let what = format!("guard {}{said}{more}{person}", wait.guard);

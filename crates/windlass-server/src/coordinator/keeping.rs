@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use windlass_core::{Fact, Input};
-use windlass_store::{Durability, Extent, Leftover, Slate, SlateCopy, Store};
+use windlass_store::{Durability, JournalPosition, Leftover, Store, Wal, WalSnapshot};
 
 use super::leader::{Asking, Leader, Start, admit};
 use super::pass::Record;
@@ -38,12 +38,12 @@ impl Pace {
 
 /// How far what has happened is kept.
 pub(super) struct Keeper {
-    slate: Slate,
+    slate: Wal,
     pub(super) pace: Pace,
     /// Whether steps need names, which only the store can give.
     names: bool,
     /// How far the journal in the store goes.
-    stored: Extent,
+    stored: JournalPosition,
     jotted: Option<Jotted>,
     unsynced: Option<Unsynced>,
     /// When news came last, and how often in a row they came quickly.
@@ -70,9 +70,9 @@ struct Unsynced {
 
 impl Keeper {
     /// For a run with its files in `dir`, whose journal goes that far.
-    pub(super) fn new(dir: &Path, schedule: &Schedule, stored: Extent) -> Self {
+    pub(super) fn new(dir: &Path, schedule: &Schedule, stored: JournalPosition) -> Self {
         Self {
-            slate: Slate::new(&path(dir)),
+            slate: Wal::new(&path(dir)),
             pace: if cfg!(windlass_faults) { Pace::TRIED } else { Pace::USUAL },
             names: schedule.plan().steps.iter().any(needs_names),
             stored,
@@ -135,8 +135,8 @@ fn path(dir: &Path) -> PathBuf {
 }
 
 /// What stands on the slate of a run that has its files in `dir`. To be read before the journal.
-pub(crate) fn read_slate(dir: &Path) -> io::Result<SlateCopy> {
-    Slate::read(&path(dir))
+pub(crate) fn read_slate(dir: &Path) -> io::Result<WalSnapshot> {
+    Wal::read(&path(dir))
 }
 
 /// The journal of a run, once the store has what a dead leader has left on the slate.
@@ -150,8 +150,8 @@ pub(super) fn complete_journal(store: &mut Store, leader: &Leader) -> Result<Vec
     if !left.is_empty() {
         store.transact(|transaction| {
             let mut attempts = left.attempts.iter();
-            attempts.try_for_each(|record| transaction.put_attempt(run, record))?;
-            transaction.append(run, leader.epoch, &left.facts)
+            attempts.try_for_each(|record| transaction.steps().put_attempt(run, record))?;
+            transaction.facts().append(run, leader.epoch, &left.facts)
         })?;
         facts.extend(left.facts);
     }
@@ -268,7 +268,7 @@ impl Coordinator {
     pub(super) fn begin_sync(&mut self) {
         let Self { keeper, store, .. } = self;
         let beside = keeper.unsynced.as_ref().is_some_and(|unsynced| unsynced.beside);
-        let file = if beside { store.log() } else { keeper.slate.file_to_sync() };
+        let file = if beside { store.file_to_sync() } else { keeper.slate.file_to_sync() };
         file.into_iter().for_each(begin_writing);
     }
 
@@ -288,7 +288,7 @@ impl Coordinator {
             self.store_rest()?;
             self.store.sync()?;
             self.keeper.unsynced = None;
-            self.keeper.slate.wipe();
+            self.keeper.slate.clear();
         }
         Ok(())
     }

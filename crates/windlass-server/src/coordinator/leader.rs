@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use windlass_core::{Fact, Grant, HolderId, Phase, Token, WorkId};
 use windlass_store::{
-    Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, Refused, RunEnd, RunRecord,
-    StoreError, Transaction, Tree,
+    Claim, Claimed, LeaseTerms, Leftover, Name, Need, Process, ProcessTree, Refused, RunEnd,
+    RunRecord, StoreError, Transaction,
 };
 use windlass_workflow::Plan;
 
@@ -49,14 +49,14 @@ impl Leader {
         let holder = HolderId::new(format!("windlass[{}.{}]", process.pid, process.started));
         let needs = [Need::one(Name::Run(run.id.clone()))];
         let claim = Claim { process: Some(&process), ..Claim::new(&holder, &needs) };
-        match transaction.claim(&claim)? {
+        match transaction.leases().claim(&claim)? {
             Claimed::Held(holds) => {
                 let epoch = holds[0].token;
                 let state = PathBuf::new();
                 Ok(Ok(Self { run, state, holder, process, epoch, presence: None }))
             }
             Claimed::Refused(refused) => {
-                transaction.leave_line(&holder)?;
+                transaction.leases().leave_queue(&holder)?;
                 Ok(Err((run.id, refused.first().1.clone())))
             }
         }
@@ -70,7 +70,7 @@ impl Leader {
         plan: &Plan,
         expected: Expected,
     ) -> Result<Result<(Self, Option<RunEnd>), RunError>, StoreError> {
-        let end = transaction.listing(&run.id)?.end;
+        let end = transaction.runs().listing(&run.id)?.end;
         if let (Expected::Open, Some(RunEnd { outcome, .. })) = (expected, end) {
             return Ok(Err(RunError::Over { run: run.id, outcome }));
         }
@@ -84,8 +84,8 @@ impl Leader {
             return Ok(Err(RunError::NotOver { run: leader.run.id }));
         }
         // No step waits at a guard before this leader has checked it: a decision would be lost.
-        for wait in transaction.waits(&leader.run.id)? {
-            transaction.delete_wait(&leader.run.id, wait.work)?;
+        for wait in transaction.steps().guard_waits(&leader.run.id)? {
+            transaction.steps().delete_guard_wait(&leader.run.id, wait.work)?;
         }
         Ok(Ok((leader, end)))
     }
@@ -93,7 +93,7 @@ impl Leader {
     /// Somebody else may lead the run.
     pub(super) fn give_up(&self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
         let name = Name::Run(self.run.id.clone());
-        transaction.release(&name, &self.holder, self.epoch).map(drop)
+        transaction.leases().release(&name, &self.holder, self.epoch).map(drop)
     }
 
     /// Sees to it that whatever an earlier leader has started can be found.
@@ -107,7 +107,7 @@ impl Leader {
 
     /// Refuses to go on once somebody else leads the run.
     pub(super) fn expect_to_lead(&self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
-        transaction.append(&self.run.id, self.epoch, &[])
+        transaction.facts().append(&self.run.id, self.epoch, &[])
     }
 
     /// Adds what has happened to the journal; refused, also if it is nothing, once somebody else leads
@@ -120,7 +120,7 @@ impl Leader {
         let facts = schedule.take_facts();
         #[cfg(windlass_faults)]
         crate::fault::note_digest(schedule.engine().digest());
-        transaction.append(&self.run.id, self.epoch, &facts)?;
+        transaction.facts().append(&self.run.id, self.epoch, &facts)?;
         Ok(facts)
     }
 
@@ -132,7 +132,7 @@ impl Leader {
         fits: impl Fn(Phase) -> bool,
     ) -> Result<(), StoreError> {
         let mut left = schedule.leave_lines(fits).into_iter();
-        left.try_for_each(|grant| transaction.leave_line(&self.holder_of(grant)))
+        left.try_for_each(|grant| transaction.leases().leave_queue(&self.holder_of(grant)))
     }
 
     /// How to start the steps of `schedule`.
@@ -159,7 +159,7 @@ impl Leader {
         mut grants: Vec<Grant>,
     ) -> Result<Vec<Grant>, StoreError> {
         if grants.len() > 1 {
-            let line = transaction.line(name)?.into_iter().enumerate();
+            let line = transaction.leases().queue(name)?.into_iter().enumerate();
             let places: BTreeMap<_, _> = line.map(|(place, holder)| (holder, place)).collect();
             let place = |grant: &Grant| places.get(&self.holder_of(*grant)).copied();
             grants.sort_by_cached_key(|grant| place(grant).unwrap_or(usize::MAX));
@@ -220,7 +220,9 @@ pub(super) fn admit(
         let claimed = if needs.is_empty() {
             Claimed::Held(Vec::new())
         } else {
-            asking.with_claim(schedule, leader, grant, &needs, |claim| transaction.claim(claim))?
+            asking.with_claim(schedule, leader, grant, &needs, |claim| {
+                transaction.leases().claim(claim)
+            })?
         };
         match claimed {
             Claimed::Held(holds) => {
@@ -257,7 +259,7 @@ fn ring(
     }
     for (needs, grants) in lines {
         for grant in leader.in_line(transaction, &needs[0].name, grants)? {
-            let look = |claim: &Claim<'_>| transaction.refusal(claim);
+            let look = |claim: &Claim<'_>| transaction.leases().refusal(claim);
             match asking.with_claim(schedule, leader, grant, &needs, look)? {
                 None => schedule.ring(grant.work),
                 Some(refused) => {
@@ -281,11 +283,11 @@ impl Asking<'_> {
         act: impl FnOnce(&Claim<'_>) -> T,
     ) -> T {
         let holder = leader.holder_of(grant);
-        let tree = Tree { mark: tree::mark(&leader.mark_of(grant)), group: None };
+        let tree = ProcessTree { mark: tree::mark(&leader.mark_of(grant)), group: None };
         let (process, tree) = (Some(&leader.process), Some(&tree));
         let terms = terms(schedule.plan());
         let Asking { ended, bell, .. } = *self;
-        act(&Claim { process, tree, ended, bell, terms, ..Claim::new(&holder, needs) })
+        act(&Claim { process, tree, ended, wakeup: bell, terms, ..Claim::new(&holder, needs) })
     }
 }
 
@@ -319,7 +321,7 @@ pub(super) fn declare(transaction: &Transaction<'_>, plan: &Plan) -> Result<(), 
     };
     for (place, semaphore) in plan.semaphores.iter().enumerate() {
         if used(place) {
-            transaction.declare(&semaphore.name, semaphore.capacity)?;
+            transaction.leases().declare(&semaphore.name, semaphore.capacity)?;
         }
     }
     Ok(())

@@ -97,15 +97,15 @@ impl Record {
         match self {
             Record::Attempt { record, holder, names } => {
                 for (name, token) in names {
-                    transaction.release(name, holder, *token)?;
+                    transaction.leases().release(name, holder, *token)?;
                 }
-                transaction.put_attempt(run, record)
+                transaction.steps().put_attempt(run, record)
             }
-            Record::Wait(wait) => transaction.put_wait(run, wait),
-            Record::WaitOver(work) => transaction.delete_wait(run, *work),
-            Record::Emit(event) => transaction.emit(event).map(drop),
-            Record::Taken(number) => transaction.take_request(*number).map(drop),
-            Record::GoesOn => transaction.put_run_end(run, None),
+            Record::Wait(wait) => transaction.steps().put_guard_wait(run, wait),
+            Record::WaitOver(work) => transaction.steps().delete_guard_wait(run, *work),
+            Record::Emit(event) => transaction.events().emit(event).map(drop),
+            Record::Taken(number) => transaction.requests().take(*number).map(drop),
+            Record::GoesOn => transaction.runs().set_end(run, None),
         }
     }
 }
@@ -198,7 +198,8 @@ impl Coordinator {
         let Self { store, running, .. } = self;
         let Job::Work(work) = job else { return Ok(None) };
         for (name, token) in &running[&work].start.names {
-            let (held, _) = store.transact_leases(|transaction| transaction.check(name, *token))?;
+            let (held, _) =
+                store.transact_leases(|transaction| transaction.leases().check(name, *token))?;
             if !held.is_yes() {
                 return Ok(Some(name.clone()));
             }

@@ -47,7 +47,7 @@ impl Ask {
 /// the run has ended, and to cancel another user's run.
 pub fn ask(store: &mut Store, run: &str, wanted: &[Ask]) -> Result<(), RunError> {
     store.transact(|transaction| {
-        let listing = transaction.listing(run)?;
+        let listing = transaction.runs().listing(run)?;
         if let Some(RunEnd { outcome, .. }) = listing.end {
             return Ok(Err(RunError::Over { run: run.to_owned(), outcome }));
         }
@@ -56,7 +56,7 @@ pub fn ask(store: &mut Store, run: &str, wanted: &[Ask]) -> Result<(), RunError>
             return Ok(Err(refused));
         }
         for ask in wanted {
-            transaction.ask(&target(run), &ask.text())?;
+            transaction.requests().send(&target(run), &ask.text())?;
         }
         Ok(Ok(()))
     })?
@@ -64,8 +64,8 @@ pub fn ask(store: &mut Store, run: &str, wanted: &[Ask]) -> Result<(), RunError>
 
 /// Removes all requests to a run, which no process will carry out any more.
 pub(crate) fn forget_requests(transaction: &Transaction<'_>, run: &str) -> Result<(), StoreError> {
-    for request in transaction.requests(&target(run))? {
-        transaction.take_request(request.number)?;
+    for request in transaction.requests().pending(&target(run))? {
+        transaction.requests().take(request.number)?;
     }
     Ok(())
 }
@@ -162,8 +162,8 @@ impl Coordinator {
     /// What is asked of the run, in order.
     pub(super) fn requests(&mut self) -> Result<Vec<Wish>, RunError> {
         let target = target(&self.leader.run.id);
-        let look = |transaction: &Transaction<'_>| transaction.requests(&target);
-        let requests = self.store.look(look)?;
+        let look = |transaction: &Transaction<'_>| transaction.requests().pending(&target);
+        let requests = self.store.read(look)?;
         Ok(requests.iter().map(|request| self.wish(request.number, &request.text)).collect())
     }
 

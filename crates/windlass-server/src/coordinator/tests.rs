@@ -30,7 +30,8 @@ fn depose(store: &mut Store, run: &str) {
     let process = Process::current().expect("this is Linux");
     let holder = HolderId::new(format!("windlass[{}.{}]", process.pid, process.started));
     let name = Name::Run(run.to_owned());
-    let released = store.transact(|transaction| transaction.release(&name, &holder, Token(1)));
+    let released =
+        store.transact(|transaction| transaction.leases().release(&name, &holder, Token(1)));
     assert_eq!(released.expect("the store works"), Answer::Released, "it was led");
 }
 
@@ -147,7 +148,7 @@ fn what_was_asked_of_a_run_too_late_is_not_left_for_its_retry() {
     let end = RunEnd { at_ms: 1, outcome: RunOutcome::Failed };
     coordinator.give_up(Some(end)).expect("the store works");
 
-    let asked = store.look(|transaction| transaction.requests(&format!("run/{run}")));
+    let asked = store.read(|transaction| transaction.requests().pending(&format!("run/{run}")));
     assert_eq!(asked.expect("the store works"), []);
     let refused = ask(&mut store, &run, &cancel).expect_err("it has ended");
     assert!(matches!(refused, RunError::Over { outcome: RunOutcome::Failed, .. }), "{refused}");
@@ -166,7 +167,7 @@ fn a_step_whose_lock_was_lost_before_it_began_does_not_begin() {
             let (name, token) = &names[0];
             let holder = coordinator.leader.holder_of(*grant);
             let release =
-                |transaction: &Transaction<'_>| transaction.release(name, &holder, *token);
+                |transaction: &Transaction<'_>| transaction.leases().release(name, &holder, *token);
             coordinator.store.transact(release).expect("the store works");
         }
         starts.into_iter().try_for_each(|start| coordinator.start(start)).expect("it goes on");
@@ -185,6 +186,6 @@ fn whoever_has_lost_the_lead_of_a_run_does_not_end_it() {
     let end = RunEnd { at_ms: 1, outcome: RunOutcome::Failed };
     let refused = coordinator.give_up(Some(end)).expect_err("somebody else may lead it");
     assert!(matches!(refused, StoreError::StaleEpoch { .. }), "{refused}");
-    let stored = store.look(|transaction| transaction.run_end(&run)).expect("the store works");
+    let stored = store.read(|transaction| transaction.runs().end(&run)).expect("the store works");
     assert_eq!(stored, None);
 }

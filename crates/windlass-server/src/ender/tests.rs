@@ -22,7 +22,7 @@ fn own(word: &str) -> String {
 }
 
 fn condemned(number: u32, word: &str, child: &Spawned, plan: KillPlan) -> Condemned {
-    let tree = Tree { mark: mark(&own(word)), group: group_of(child.id()) };
+    let tree = ProcessTree { mark: mark(&own(word)), group: group_of(child.id()) };
     Condemned { job: Job::Hook(number), tree, roots: Vec::new(), plan }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::ioctl_fionbio;
 use rustix::process::{PidfdFlags, pidfd_open};
-use windlass_store::Tree;
+use windlass_store::ProcessTree;
 use windlass_workflow::Script;
 
 use crate::attempt::pid;
@@ -146,8 +146,10 @@ fn check_until(check: &Check<'_>, stop: Option<&dyn AsFd>) -> io::Result<Option<
     };
     let ended = running.until_end(check, stop);
     // Whatever the condition has left behind ends with it, also what holds on to its output.
-    let tree =
-        Tree { mark: tree::mark(check.own_word()), group: tree::group_of(running.child.id()) };
+    let tree = ProcessTree {
+        mark: tree::mark(check.own_word()),
+        group: tree::group_of(running.child.id()),
+    };
     let killed = running.child.kill().and_then(|()| tree::end(&tree));
     let status = running.child.wait()?;
     killed?;

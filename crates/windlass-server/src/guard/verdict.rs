@@ -26,20 +26,20 @@ impl Verdict {
 
 /// Tells whoever waits for the guard of `target` (a step as `RUN/STEP`, or `guard/NAME`).
 pub fn decide(store: &mut Store, target: &str, verdict: Verdict) -> Result<(), StoreError> {
-    store.transact(|transaction| transaction.ask(target, verdict.word()))?;
+    store.transact(|transaction| transaction.requests().send(target, verdict.word()))?;
     Ok(())
 }
 
 /// Takes what was decided about `target`, if something was; the last word counts.
 pub fn verdict(store: &mut Store, target: &str) -> Result<Option<Verdict>, StoreError> {
-    if store.look(|transaction| transaction.requests(target))?.is_empty() {
+    if store.read(|transaction| transaction.requests().pending(target))?.is_empty() {
         return Ok(None);
     }
     store.transact(|transaction| {
         let mut verdict = None;
-        for request in transaction.requests(target)? {
+        for request in transaction.requests().pending(target)? {
             let said = Verdict::of_word(&request.text);
-            if said.is_some() && transaction.take_request(request.number)? {
+            if said.is_some() && transaction.requests().take(request.number)? {
                 verdict = said;
             }
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 use windlass_core::Timestamp;
-use windlass_store::{Bell, Store, StoreError, Topic};
+use windlass_store::{Store, StoreError, Topic, Wakeup};
 use windlass_workflow::{EventPattern, EventPatternError, Guard, GuardAction};
 
 use super::check::{Broken, Check, CheckResult, NotYet, check_until_signal};
@@ -94,12 +94,12 @@ pub fn watch(
 ) -> Result<GuardEnd, GuardError> {
     let mut store = store;
     let signals = SignalPipe::open()?;
-    let bells = [store.hang(&Topic::Events)?, store.hang(&Topic::Requests)?];
+    let bells = [store.register(&Topic::Events)?, store.register(&Topic::Requests)?];
     // What was decided before is not about this wait.
     verdict(&mut store, order.target)?;
     let patterns = order.wake_on.iter().map(|pattern| pattern.parse::<EventPattern>());
     let after = store.last_event()?;
-    let events = EventReader::new(store.another()?, after, patterns.collect::<Result<_, _>>()?);
+    let events = EventReader::new(store.try_clone()?, after, patterns.collect::<Result<_, _>>()?);
     let mark = format!("check-{}", bells[0].name());
     let began = Instant::now();
     let vigil = Vigil::new(order.guard, Timestamp::ZERO);
@@ -111,7 +111,7 @@ struct Watching<'a, T> {
     order: &'a Watch<'a>,
     events: EventReader,
     signals: SignalPipe,
-    bells: [Bell; 2],
+    bells: [Wakeup; 2],
     mark: String,
     began: Instant,
     vigil: Vigil,
@@ -122,7 +122,7 @@ struct Watching<'a, T> {
 impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
     fn run(mut self) -> Result<GuardEnd, GuardError> {
         loop {
-            self.bells.iter().for_each(Bell::hush);
+            self.bells.iter().for_each(Wakeup::drain);
             match verdict(&mut self.store, self.order.target)? {
                 Some(Verdict::Approve) => return Ok(GuardEnd::Approved),
                 Some(Verdict::Reject) => return Ok(GuardEnd::Rejected),
@@ -187,7 +187,7 @@ impl<T: FnMut(GuardNews<'_>)> Watching<'_, T> {
             GuardAction::Block => (self.told)(GuardNews::Blocked(used_up)),
             GuardAction::Escalate => {
                 let event = format!("guard:{}:escalated", self.order.guard.name);
-                self.store.transact(|transaction| transaction.emit(&event))?;
+                self.store.transact(|transaction| transaction.events().emit(&event))?;
                 (self.told)(GuardNews::Escalated(used_up));
             }
         }

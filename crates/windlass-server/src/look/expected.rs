@@ -28,7 +28,7 @@ pub struct Expected {
 impl Expectations {
     /// From the latest runs of `workflow`, except the one called `but`.
     pub fn of(store: &mut Store, workflow: &str, but: &str) -> Result<Self, LookError> {
-        Ok(store.look(|transaction| Self::read(transaction, workflow, but))?)
+        Ok(store.read(|transaction| Self::read(transaction, workflow, but))?)
     }
 
     pub(super) fn read(
@@ -37,9 +37,9 @@ impl Expectations {
         but: &str,
     ) -> Result<Self, StoreError> {
         let mut took: BTreeMap<String, Vec<i64>> = BTreeMap::new();
-        let runs = transaction.latest_runs(Some(workflow), LOOKED_AT + 1)?;
+        let runs = transaction.runs().latest(Some(workflow), LOOKED_AT + 1)?;
         for run in runs.iter().filter(|run| run.id != but).take(LOOKED_AT) {
-            for attempt in transaction.attempts(&run.id)? {
+            for attempt in transaction.steps().attempts(&run.id)? {
                 if attempt.end == AttemptEnd::Success && attempt.attempt > 0 {
                     let own = attempt.ended_ms.saturating_sub(attempt.started_ms).max(0);
                     took.entry(attempt.step).or_default().push(own);

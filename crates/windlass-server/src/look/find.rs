@@ -24,7 +24,7 @@ const TOLD: usize = 5;
 /// another run has started.
 pub fn find_run(store: &mut Store, text: &str) -> Result<RunRecord, LookError> {
     let dir = store.dir().to_owned();
-    store.look(|transaction| found(transaction, &dir, text))?
+    store.read(|transaction| found(transaction, &dir, text))?
 }
 
 /// Returns `RUN/STEP` as it is to be typed: in single quotes where a shell would not take it as it
@@ -40,7 +40,7 @@ pub fn step_argument(run: &str, step: &str) -> String {
 
 /// The newest runs with their workflows, for a shell that completes them.
 pub fn run_names(store: &mut Store, limit: usize) -> Result<Vec<(String, String)>, LookError> {
-    Ok(store.look(|transaction| newest(transaction, limit))?)
+    Ok(store.read(|transaction| newest(transaction, limit))?)
 }
 
 impl RunView {
@@ -75,7 +75,7 @@ pub(super) fn found(
 ) -> Result<Result<RunRecord, LookError>, StoreError> {
     let run = || text.to_owned();
     let last = if text == LAST { last(transaction, dir)? } else { None };
-    match transaction.run(last.as_deref().unwrap_or(text)) {
+    match transaction.runs().find(last.as_deref().unwrap_or(text)) {
         Ok(found) if !text.is_empty() => Ok(Ok(found)),
         Err(StoreError::UnknownRun { .. }) if text == LAST => Ok(Err(LookError::NoRuns)),
         Ok(_) | Err(StoreError::UnknownRun { .. }) => {
@@ -94,7 +94,7 @@ pub(super) fn found(
 
 /// The newest run that no step of another one has started.
 fn last(transaction: &Transaction<'_>, dir: &Path) -> Result<Option<String>, StoreError> {
-    let mut runs = transaction.latest_runs(None, SEARCHED)?.into_iter();
+    let mut runs = transaction.runs().latest(None, SEARCHED)?.into_iter();
     Ok(runs.find(|run| !is_nested(dir, &run.id)).map(|run| run.id))
 }
 
@@ -102,7 +102,7 @@ fn newest(
     transaction: &Transaction<'_>,
     limit: usize,
 ) -> Result<Vec<(String, String)>, StoreError> {
-    let runs = transaction.latest_runs(None, limit)?.into_iter();
+    let runs = transaction.runs().latest(None, limit)?.into_iter();
     Ok(runs.map(|run| (run.id, run.workflow)).collect())
 }
 

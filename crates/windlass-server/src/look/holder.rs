@@ -39,7 +39,7 @@ impl People {
         holders: impl IntoIterator<Item = &'a HolderId>,
     ) -> Result<Self, StoreError> {
         let holders: Vec<_> = holders.into_iter().map(HolderId::as_str).collect();
-        store.look(|transaction| Self::read(transaction, &holders))
+        store.read(|transaction| Self::read(transaction, &holders))
     }
 
     pub(super) fn read(
@@ -75,7 +75,7 @@ impl People {
 
 /// The steps of a run; none if it is gone, or this version cannot read it.
 fn steps(transaction: &Transaction<'_>, run: &str) -> Result<Vec<String>, StoreError> {
-    let record = match transaction.run(run) {
+    let record = match transaction.runs().find(run) {
         Err(StoreError::UnknownRun { .. } | StoreError::AmbiguousRun { .. }) => {
             return Ok(Vec::new());
         }

@@ -26,8 +26,8 @@ pub struct Listed {
 
 /// The runs that are under way or interrupted, the newest first.
 pub fn open_runs(store: &mut Store) -> Result<Vec<Listed>, LookError> {
-    let read = |transaction: &Transaction<'_>| transaction.open_runs();
-    let open = store.look(read)?;
+    let read = |transaction: &Transaction<'_>| transaction.runs().open();
+    let open = store.read(read)?;
     let mut listed = Vec::new();
     for listing in open {
         listed.extend(look_at(store, listing)?.filter(|run| run.end().is_none()));
@@ -41,13 +41,13 @@ pub fn history(
     workflow: Option<&str>,
     limit: usize,
 ) -> Result<Vec<(RunListing, RunEnd)>, LookError> {
-    let newest = store.look(|transaction| {
+    let newest = store.read(|transaction| {
         if let Some(unknown) = unknown(transaction, workflow)? {
             return Ok(Err(unknown));
         }
         // All that have not ended may stand before those that have.
-        let open = transaction.open_runs()?.len();
-        transaction.latest_runs(workflow, limit.saturating_add(open)).map(Ok)
+        let open = transaction.runs().open()?.len();
+        transaction.runs().latest(workflow, limit.saturating_add(open)).map(Ok)
     })??;
     let ended = newest.into_iter().filter_map(|listing| listing.end.map(|end| (listing, end)));
     Ok(ended.take(limit).map(|(listing, end)| (named(listing), end)).collect())
@@ -59,11 +59,11 @@ fn unknown(
     workflow: Option<&str>,
 ) -> Result<Option<LookError>, StoreError> {
     let Some(workflow) = workflow else { return Ok(None) };
-    if !transaction.latest_runs(Some(workflow), 1)?.is_empty() {
+    if !transaction.runs().latest(Some(workflow), 1)?.is_empty() {
         return Ok(None);
     }
     let mut known: Vec<String> = Vec::new();
-    for run in transaction.latest_runs(None, SEARCHED)? {
+    for run in transaction.runs().latest(None, SEARCHED)? {
         if !known.contains(&run.workflow) && !run.workflow.is_empty() {
             known.push(run.workflow);
         }
@@ -88,7 +88,7 @@ pub(super) fn look_at(store: &mut Store, listing: RunListing) -> Result<Option<L
     let RunListing { id, workflow, file, created_ms, .. } = listing;
     let dir = store.dir().to_owned();
     let slate = slate_of(store, &id);
-    let seen = store.look(|transaction| match transaction.run(&id) {
+    let seen = store.read(|transaction| match transaction.runs().find(&id) {
         Ok(run) => Seen::of(transaction, run, &slate).map(Some),
         Err(StoreError::UnknownRun { .. }) => Ok(None),
         Err(error) => Err(error),

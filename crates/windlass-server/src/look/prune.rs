@@ -104,15 +104,15 @@ pub fn prune(store: &mut Store, pruning: &Pruning) -> Result<Pruned, PruneError>
     let logs = store.dir().join("runs");
     // Listed before the runs are: one that begins meanwhile is stored before its logs are.
     let dirs = directories(&logs)?;
-    let (all, now_ms) = store.look(|transaction| {
-        Ok((transaction.latest_runs(None, usize::MAX)?, transaction.moment().wall_ms))
+    let (all, now_ms) = store.read(|transaction| {
+        Ok((transaction.runs().latest(None, usize::MAX)?, transaction.now().wall_ms))
     })?;
     let known: BTreeSet<_> = all.iter().map(|run| run.id.clone()).collect();
     let before_ms = pruning.older_than.map(|age| now_ms.saturating_sub(millis(age)));
     let mut pruned = Pruned::default();
     // What belongs to nobody is the keeper's of a store that several users share.
     let access = store.access();
-    let keeper = !access.is_shared() || access.is_keeper();
+    let keeper = !access.is_shared() || access.is_owner_or_root();
     let dirs = dirs.into_iter().filter(|_| keeper);
     for dir in dirs.filter(|(name, _)| !known.contains(name)).map(|(_, dir)| dir) {
         let bytes = size(&dir)?;
@@ -196,7 +196,7 @@ fn forget_all(
             Err(error) if error.is_full() => {
                 make_room(store, candidates)?;
                 // Nothing is written any more where the disk was full.
-                *store = store.another()?;
+                *store = store.try_clone()?;
                 forget(store, &run.id, *end)?
             }
             idle => idle?,
@@ -215,7 +215,7 @@ fn make_room(
     candidates: &[(PrunedRun, Option<RunEnd>)],
 ) -> Result<(), PruneError> {
     for (run, end) in candidates {
-        if store.look(|transaction| is_idle(transaction, &run.id, *end))? {
+        if store.read(|transaction| is_idle(transaction, &run.id, *end))? {
             let dir = run_dir(store.dir(), &run.id);
             remove_logs(&dir).map_err(|source| PruneError::Logs { dir, source })?;
         }
@@ -229,7 +229,7 @@ fn forget(store: &mut Store, run: &str, end: Option<RunEnd>) -> Result<bool, Sto
         let idle = is_idle(transaction, run, end)?;
         if idle {
             forget_requests(transaction, run)?;
-            transaction.delete_run(run)?;
+            transaction.runs().delete(run)?;
         }
         Ok(idle)
     })
@@ -241,7 +241,7 @@ fn is_idle(
     run: &str,
     end: Option<RunEnd>,
 ) -> Result<bool, StoreError> {
-    match transaction.listing(run) {
+    match transaction.runs().listing(run) {
         Err(StoreError::UnknownRun { .. }) => Ok(false),
         listing => Ok(listing?.end == end && leader_of(transaction, run)?.is_none()),
     }
@@ -249,12 +249,12 @@ fn is_idle(
 
 fn forget_events(store: &mut Store, before_ms: i64, dry_run: bool) -> Result<usize, StoreError> {
     if dry_run {
-        return store.look(|transaction| {
-            let events = transaction.events(0, usize::MAX)?;
+        return store.read(|transaction| {
+            let events = transaction.events().after(0, usize::MAX)?;
             Ok(events.iter().filter(|event| event.at_ms < before_ms).count())
         });
     }
-    store.transact(|transaction| transaction.forget_events(before_ms))
+    store.transact(|transaction| transaction.events().delete_before(before_ms))
 }
 
 fn directories(logs: &Path) -> Result<Vec<(String, PathBuf)>, PruneError> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use windlass_core::{
     Amount, EdgeKind, Grant, HolderId, Name, Reason, Short, Shortage, Timestamp, WorkId,
 };
-use windlass_store::{NameView, Process, StoreError, StoredLease, StoredTicket, Transaction};
+use windlass_store::{NameView, Process, StoreError, StoredLease, StoredWaiter, Transaction};
 use windlass_workflow::EdgeCondition;
 
 use super::holder::Attempt;
@@ -73,10 +73,10 @@ struct Queued {
 
 impl Names {
     pub(super) fn read(transaction: &Transaction<'_>) -> Result<Self, StoreError> {
-        let names = transaction.overview()?;
+        let names = transaction.leases().overview()?;
         let held = names.iter().flat_map(|name| &name.leases).map(|stored| &stored.lease.holder);
-        let tickets = names.iter().flat_map(|name| &name.tickets);
-        let wanted = tickets.map(|stored| &stored.ticket.holder);
+        let tickets = names.iter().flat_map(|name| &name.waiters);
+        let wanted = tickets.map(|stored| &stored.waiter.holder);
         let holders: Vec<_> = held.chain(wanted).map(HolderId::as_str).collect();
         let people = People::read(transaction, &holders)?;
         Ok(Self { names, people })
@@ -86,8 +86,8 @@ impl Names {
     fn queued(&self, view: &RunView) -> BTreeMap<WorkId, Vec<Queued>> {
         let mut queued: BTreeMap<WorkId, Vec<Queued>> = BTreeMap::new();
         for (name, seen) in self.names.iter().enumerate() {
-            for (ticket, stored) in seen.tickets.iter().enumerate() {
-                let Some(attempt) = Attempt::read(stored.ticket.holder.as_str()) else { continue };
+            for (ticket, stored) in seen.waiters.iter().enumerate() {
+                let Some(attempt) = Attempt::read(stored.waiter.holder.as_str()) else { continue };
                 let work = attempt.grant.work;
                 if attempt.run == view.run.id && attempt.grant == next_attempt(view, work) {
                     queued.entry(work).or_default().push(Queued { name, ticket });
@@ -100,14 +100,14 @@ impl Names {
     /// Why a name refuses the step at this place of its queue, if it does.
     fn refusal(&self, queued: Queued) -> Option<WaitReason> {
         let seen = &self.names[queued.name];
-        let ticket = &seen.tickets[queued.ticket];
+        let ticket = &seen.waiters[queued.ticket];
         // It may have been refused, and be there for it by now, while it waits for others.
         let is_there = seen.leases.is_empty() && queued.ticket == 0;
-        if !ticket.ticket.refused.contains(&seen.name) || is_there {
+        if !ticket.waiter.refused.contains(&seen.name) || is_there {
             return None;
         }
         let holders = seen.leases.iter().map(|lease| self.holder(lease)).collect();
-        let ahead = seen.tickets[..queued.ticket].iter();
+        let ahead = seen.waiters[..queued.ticket].iter();
         let ahead = ahead.map(|stored| self.waiter(&seen.name, stored)).collect();
         let (name, since_ms) = (seen.name.clone(), ticket.since_ms);
         Some(WaitReason::Name { name, holders, ahead, since_ms })
@@ -126,11 +126,11 @@ impl Names {
         }
     }
 
-    fn waiter(&self, name: &Name, stored: &StoredTicket) -> HolderView {
+    fn waiter(&self, name: &Name, stored: &StoredWaiter) -> HolderView {
         let process = stored.process.as_ref();
-        let need = stored.ticket.needs.iter().find(|need| need.name == *name);
+        let need = stored.waiter.needs.iter().find(|need| need.name == *name);
         HolderView {
-            name: self.people.name(&stored.ticket.holder),
+            name: self.people.name(&stored.waiter.holder),
             since_ms: stored.since_ms,
             pid: process.map(|process| process.pid),
             command: process.and_then(command_of),
@@ -196,7 +196,7 @@ fn guards(view: &RunView, work: WorkId) -> Vec<WaitReason> {
         guard: wait.guard.clone(),
         since_ms: wait.since_ms,
         checks: wait.checks,
-        said: wait.said.clone(),
+        said: wait.last_result.clone(),
         escalated: wait.escalated,
     })
     .collect()
@@ -226,7 +226,7 @@ fn short(
 fn command_of(process: &Process) -> Option<String> {
     let line = std::fs::read(format!("/proc/{}/cmdline", process.pid)).ok()?;
     // Looked at afterwards, so that it is not that of another life of the same number.
-    if !process.is_in_sight() || process.is_gone() {
+    if !process.is_visible() || process.is_gone() {
         return None;
     }
     let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use windlass_core::{Ending, Fact, Grant, Happening, Name, WorkId};
 use windlass_store::{
-    AttemptEnd, AttemptRecord, GuardWait, Moment, Process, RunEnd, RunListing, RunOutcome,
-    RunRecord, SlateCopy, Store, StoreError, StoredLease, Transaction,
+    AttemptEnd, AttemptRecord, ClockReading, GuardWait, Process, RunEnd, RunListing, RunOutcome,
+    RunRecord, Store, StoreError, StoredLease, Transaction, WalSnapshot,
 };
 
 use super::find::found;
@@ -79,9 +79,9 @@ impl RunView {
     /// another run has started.
     pub fn find(store: &mut Store, text: &str) -> Result<Self, LookError> {
         let dir = store.dir().to_owned();
-        let run = store.look(|transaction| found(transaction, &dir, text))??;
+        let run = store.read(|transaction| found(transaction, &dir, text))??;
         let slate = slate_of(store, &run.id);
-        let seen = store.look(|transaction| Seen::of(transaction, run, &slate))?;
+        let seen = store.read(|transaction| Seen::of(transaction, run, &slate))?;
         Self::of(seen, &dir)
     }
 
@@ -185,11 +185,11 @@ impl Seen {
     pub(super) fn of(
         transaction: &Transaction<'_>,
         run: RunRecord,
-        slate: &SlateCopy,
+        slate: &WalSnapshot,
     ) -> Result<Self, StoreError> {
-        let listing = transaction.listing(&run.id)?;
-        let mut facts = transaction.facts(&run.id)?;
-        let mut attempts = transaction.attempts(&run.id)?;
+        let listing = transaction.runs().listing(&run.id)?;
+        let mut facts = transaction.facts().of(&run.id)?;
+        let mut attempts = transaction.steps().attempts(&run.id)?;
         let more = slate.after(&facts);
         facts.extend(more.facts);
         attempts.extend(more.attempts);
@@ -197,10 +197,10 @@ impl Seen {
             listing,
             facts,
             attempts,
-            waits: transaction.waits(&run.id)?,
+            waits: transaction.steps().guard_waits(&run.id)?,
             leader: leader_of(transaction, &run.id)?,
             heard_ms: heard_ms(transaction, &run.id)?,
-            now_ms: transaction.moment().wall_ms,
+            now_ms: transaction.now().wall_ms,
             run,
         })
     }
@@ -208,7 +208,7 @@ impl Seen {
 
 /// What stands on the slate of a run. Where it cannot be read, that is for whoever leads the run next
 /// to say.
-pub(super) fn slate_of(store: &Store, run: &str) -> SlateCopy {
+pub(super) fn slate_of(store: &Store, run: &str) -> WalSnapshot {
     read_slate(&run_dir(store.dir(), run)).unwrap_or_default()
 }
 
@@ -217,14 +217,14 @@ pub(super) fn leader_of(
     transaction: &Transaction<'_>,
     run: &str,
 ) -> Result<Option<StoredLease>, StoreError> {
-    let leases = transaction.leases(&Name::Run(run.to_owned()))?;
-    Ok(leases.into_iter().find(|lease| is_live(lease, transaction.moment())))
+    let leases = transaction.leases().on(&Name::Run(run.to_owned()))?;
+    Ok(leases.into_iter().find(|lease| is_live(lease, transaction.now())))
 }
 
 /// When whoever leads or led a run gave the last sign of life, on the wall clock.
 fn heard_ms(transaction: &Transaction<'_>, run: &str) -> Result<Option<i64>, StoreError> {
-    let moment = transaction.moment();
-    let leases = transaction.leases(&Name::Run(run.to_owned()))?;
+    let moment = transaction.now();
+    let leases = transaction.leases().on(&Name::Run(run.to_owned()))?;
     let heard = leases.iter().filter(|stored| stored.owner.boot == moment.boot).map(|stored| {
         let ago = moment.at.since(stored.lease.last_heartbeat).as_millis();
         moment.wall_ms.saturating_sub(i64::try_from(ago).unwrap_or(i64::MAX))
@@ -233,7 +233,7 @@ fn heard_ms(transaction: &Transaction<'_>, run: &str) -> Result<Option<i64>, Sto
 }
 
 /// Whether somebody still stands behind a hold.
-pub(super) fn is_live(stored: &StoredLease, moment: &Moment) -> bool {
+pub(super) fn is_live(stored: &StoredLease, moment: &ClockReading) -> bool {
     let gone = stored.owner.process.as_ref().is_some_and(Process::is_gone);
     !gone && stored.owner.boot == moment.boot && !stored.lease.is_stale(moment.at)
 }

@@ -57,9 +57,9 @@ impl Explanation {
         choose: impl FnOnce(&RunView) -> Result<Vec<usize>, LookError>,
     ) -> Result<Self, LookError> {
         let dir = store.dir().to_owned();
-        let run = store.look(|transaction| found(transaction, &dir, run))??;
+        let run = store.read(|transaction| found(transaction, &dir, run))??;
         let slate = slate_of(store, &run.id);
-        let (seen, names) = store.look(|transaction| {
+        let (seen, names) = store.read(|transaction| {
             let names = Names::read(transaction)?;
             Ok((Seen::of(transaction, run, &slate)?, names))
         })?;

@@ -10,11 +10,11 @@ fn own(word: &str) -> String {
     format!("{}-{word}", std::process::id())
 }
 
-fn tree(word: &str) -> Tree {
-    Tree { mark: mark(&own(word)), group: None }
+fn tree(word: &str) -> ProcessTree {
+    ProcessTree { mark: mark(&own(word)), group: None }
 }
 
-fn found(tree: &Tree) -> io::Result<Vec<Process>> {
+fn found(tree: &ProcessTree) -> io::Result<Vec<Process>> {
     Ok(members(&[Wanted { tree, roots: &[] }])?.remove(0))
 }
 
@@ -46,7 +46,7 @@ fn whoever_has_no_mark_is_found_by_its_group_and_its_parents() {
     let mut child = start("tree-test-2", script);
     let group = group_of(child.id());
     assert!(group.is_some(), "it leads a group");
-    let tree = Tree { mark: "WINDLASS_LEASES=nobody".to_owned(), group };
+    let tree = ProcessTree { mark: "WINDLASS_LEASES=nobody".to_owned(), group };
     let many = found(&tree).expect("they can be listed").len();
     assert!(many >= 2, "{many}");
     end(&tree).expect("they end");
@@ -67,7 +67,7 @@ fn a_group_whose_number_is_used_again_is_left_alone() {
     let mut child = start("tree-test-4", "echo; exec sleep 600");
     let mut group = group_of(child.id()).expect("it leads a group");
     group.started += 1;
-    let other = Tree { mark: "WINDLASS_LEASES=nobody".to_owned(), group: Some(group) };
+    let other = ProcessTree { mark: "WINDLASS_LEASES=nobody".to_owned(), group: Some(group) };
     end(&other).expect("there is nothing to end");
     assert!(child.try_wait().expect("it can be asked").is_none(), "it lives");
     child.kill().expect("it can be killed");
@@ -82,7 +82,7 @@ fn what_an_ended_leader_left_in_its_group_is_found() {
     waitid(WaitId::Pid(number), options).expect("it ends");
     let group = group_of(child.id());
     assert!(group.is_some(), "its number is its own until it is reaped");
-    let tree = Tree { mark: "WINDLASS_LEASES=nobody".to_owned(), group };
+    let tree = ProcessTree { mark: "WINDLASS_LEASES=nobody".to_owned(), group };
     assert_eq!(found(&tree).expect("they can be listed").len(), 1);
     end(&tree).expect("it ends");
     assert!(found(&tree).expect("they can be listed").is_empty());

@@ -1,107 +1,127 @@
-//! What a scenario says of each work, and of what is done from outside.
+//! The works of a scenario, and the actions of users and drivers.
 
 use std::time::Duration;
 
 use windlass_core::{Amount, EdgeKind, ResourceCost, RetryPolicy, Timestamp};
 
-/// Something done from outside. Works are named by their place.
+/// An action of a user or a driver. Works are named by their index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Submit this work.
+    /// Submits the work.
     Submit(usize),
-    /// Cancel it.
+    /// Cancels the work.
     Cancel(usize),
-    /// Forget it.
+    /// Forgets the work.
     Forget(usize),
-    /// Open its gate.
+    /// Opens its gate.
     Open(usize),
-    /// Say that its gate will never open.
+    /// Rejects it at its gate.
     Reject(usize),
-    /// Say that it is not needed.
+    /// Skips it at its gate.
     Skip(usize),
-    /// End its wait before its time.
+    /// Ends the wait of its suspended attempt early.
     Wake(usize),
-    /// Have its children stop.
+    /// Stops its children.
     StopChildren(usize),
-    /// Have it tried again after its end.
+    /// Reopens it after its end.
     Reopen(usize),
-    /// Have the first wait for the second.
+    /// Adds a dependency of the first work on the second.
     Depend(usize, usize, EdgeKind),
-    /// Report the end of an attempt that is not under way.
+    /// Reports the end of an attempt that is not under way.
     Late(usize, u32),
-    /// What refused it outside may be had.
+    /// Wakes a work that something outside has refused.
     Ring(usize),
-    /// Set a limit.
+    /// Sets a limit of the root.
     Limit(String, Amount),
-    /// Set a limit of the engine's own level.
+    /// Sets a limit of the engine's own level.
     Team(String, Amount),
 }
 
 /// One work of a scenario.
 #[derive(Clone, Debug)]
 pub struct WorkPlan {
-    /// Its name.
+    /// The name, unique within the scenario.
     pub name: String,
-    /// The places in `works` of those that must end first, and how.
+    /// The indices of its dependencies, with their kinds.
     pub after: Vec<(usize, EdgeKind)>,
-    /// What it takes besides a slot.
+    /// What it needs besides a slot.
     pub needs: ResourceCost,
     /// Larger is more urgent.
     pub priority: i64,
-    /// How often it may be tried again.
-    pub retries: u32,
-    /// How long it waits before that, unless the body says so.
-    pub retry: Option<RetryPolicy>,
-    /// How long one attempt may take. Its body is dropped then, without grace.
+    /// How often and after which delay it is retried.
+    pub retry: Retries,
+    /// How long one attempt may take. Then its body is dropped at once.
     pub timeout: Option<Duration>,
-    /// When it has to have ended. Its body is dropped then, without grace.
+    /// When the work has to have ended. Then its body is dropped at once.
     pub deadline: Option<Timestamp>,
     /// Whether it also waits for a gate.
     pub gated: bool,
-    /// The place of the work whose attempt, under way at `from`, submits it as its child.
+    /// The index of its parent, whose attempt under way at `from` submits it.
     pub parent: Option<usize>,
     /// When it is submitted.
     pub from: Timestamp,
-    /// Until when something outside refuses it.
+    /// What the driver does with its grants.
+    pub grants: Grants,
+    /// What its attempts do.
+    pub body: Body,
+}
+
+/// The retries of a work.
+#[derive(Clone, Debug, Default)]
+pub struct Retries {
+    /// How often it may be retried.
+    pub count: u32,
+    /// The delay before a retry, unless the body gives one.
+    pub policy: Option<RetryPolicy>,
+}
+
+/// What a driver does with the grants of a work before it begins one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Grants {
+    /// Until when something outside refuses the work.
     pub outside: Timestamp,
-    /// How many of its grants do not begin.
+    /// How many of its grants the driver hands back.
     pub handed_back: u32,
-    /// How long the body of every attempt takes, without its wait. A body that is cancelled goes on
-    /// to its end, except while it waits: then it returns at once. When it returns, it waits for its
-    /// children.
+}
+
+/// What the attempts of a work do.
+#[derive(Clone, Debug)]
+pub struct Body {
+    /// How long the body of each attempt runs, without its wait. A cancelled body runs to its end,
+    /// unless it is suspended: then it returns at once. After that the attempt waits for its children.
     pub takes: Duration,
-    /// How long after its start each attempt suspends itself, and until how long after its start.
+    /// When each attempt suspends itself, and when it asks to resume.
     pub waits: Option<Wait>,
-    /// How the attempts end; never empty, and the last holds for all further ones.
+    /// How the attempts end; never empty. The last one holds for all further attempts.
     pub ends: Vec<End>,
 }
 
-/// When an attempt is suspended, counted from its start. Then it takes the rest of its time.
+/// The wait of an attempt, counted from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// From here.
+    /// When it suspends itself.
     pub from: Duration,
-    /// To here at the earliest: it also waits for its turn to go on.
+    /// When it asks to resume; it resumes when its turn comes.
     pub to: Duration,
 }
 
 /// How an attempt ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Well.
+    /// It succeeds.
     Ok,
-    /// Badly, for good.
+    /// It fails, and is not retried.
     Fail,
-    /// Badly, asking for another attempt after this long; zero is the driver's own delay.
+    /// It fails and asks for a retry after this delay; zero means the delay of the policy.
     Retry(Duration),
-    /// Not at all: its runner is lost.
+    /// Its runner is lost.
     Lost,
-    /// It stops without having been asked to.
+    /// It stops without having been cancelled.
     Stopped,
 }
 
-impl WorkPlan {
-    /// How attempt number `attempt` ends.
+impl Body {
+    /// Returns how attempt number `attempt` ends.
     #[must_use]
     pub fn end(&self, attempt: u32) -> End {
         let place = (attempt as usize - 1).min(self.ends.len() - 1);

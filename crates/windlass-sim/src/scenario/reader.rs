@@ -1,26 +1,28 @@
-//! Reads the lines of a scenario file.
+//! Parses the lines of a scenario file.
 
 use std::time::Duration;
 
 use windlass_core::{EdgeKind, ResourceCost, Timestamp};
 
 use super::words::Words;
-use super::{Action, End, Scenario, WorkPlan};
+use super::{Action, Body, End, Grants, Retries, Scenario, WorkPlan};
 
 impl Scenario {
     pub(super) fn take(&mut self, line: &str) -> Result<(), String> {
         let mut words = Words::new(line);
         let Some(verb) = words.more() else { return Ok(()) };
         match verb {
-            "slots" => self.slots = words.number()?,
+            "slots" => self.limits.slots = words.number()?,
             "limit" => {
-                self.limits = std::mem::take(&mut self.limits).with(words.word()?, words.number()?);
+                let root = std::mem::take(&mut self.limits.root);
+                self.limits.root = root.with(words.word()?, words.number()?);
             }
             "team" => {
-                self.team = std::mem::take(&mut self.team).with(words.word()?, words.number()?);
+                let team = std::mem::take(&mut self.limits.team);
+                self.limits.team = team.with(words.word()?, words.number()?);
             }
-            "rate" => self.rates.push((words.word()?.to_owned(), words.rate()?)),
-            "quota" => self.quotas.push((words.word()?.to_owned(), words.quota()?)),
+            "rate" => self.limits.rates.push((words.word()?.to_owned(), words.rate()?)),
+            "quota" => self.limits.quotas.push((words.word()?.to_owned(), words.quota()?)),
             "ageing" => self.ageing = words.ageing()?,
             "order" => self.order = words.order()?,
             "work" => {
@@ -36,7 +38,7 @@ impl Scenario {
                 let driver = words.word()?.to_owned();
                 self.not_on.insert(driver, words.rest());
             }
-            other => return Err(format!("nothing is called {other:?} here")),
+            other => return Err(format!("unknown line {other:?}")),
         }
         words.end()
     }
@@ -60,7 +62,7 @@ impl Scenario {
                 let (on, kind) = self.dependency(words)?;
                 Action::Depend(work, on, kind)
             }
-            other => return Err(format!("nothing does {other:?} here")),
+            other => return Err(format!("unknown action {other:?}")),
         })
     }
 
@@ -70,29 +72,25 @@ impl Scenario {
             after: Vec::new(),
             needs: ResourceCost::new(),
             priority: 0,
-            retries: 0,
-            retry: None,
+            retry: Retries::default(),
             timeout: None,
             deadline: None,
             gated: false,
             parent: None,
             from: Timestamp::ZERO,
-            outside: Timestamp::ZERO,
-            handed_back: 0,
-            takes: Duration::from_millis(10),
-            waits: None,
-            ends: vec![End::Ok],
+            grants: Grants::default(),
+            body: Body { takes: Duration::from_millis(10), waits: None, ends: vec![End::Ok] },
         };
         while let Some(key) = words.more() {
             match key {
                 "after" => work.after = words.list(|words| self.dependency(words))?,
                 "from" => work.from = Timestamp::ZERO.after(words.duration()?),
-                "outside" => work.outside = Timestamp::ZERO.after(words.duration()?),
-                "handed-back" => work.handed_back = words.number()?,
+                "outside" => work.grants.outside = Timestamp::ZERO.after(words.duration()?),
+                "handed-back" => work.grants.handed_back = words.number()?,
                 "needs" => work.needs = words.list(Words::cost)?.into_iter().collect(),
                 "priority" => work.priority = words.number()?,
-                "retries" => work.retries = words.number()?,
-                "retry" => work.retry = Some(words.policy()?),
+                "retries" => work.retry.count = words.number()?,
+                "retry" => work.retry.policy = Some(words.policy()?),
                 "timeout" => work.timeout = Some(words.duration()?),
                 "deadline" => work.deadline = Some(Timestamp::ZERO.after(words.duration()?)),
                 "gated" => work.gated = true,
@@ -100,10 +98,10 @@ impl Scenario {
                     words.expect("of")?;
                     work.parent = Some(self.known(words.word()?)?);
                 }
-                "takes" => work.takes = words.duration()?,
-                "waits" => work.waits = Some(words.wait()?),
-                "ends" => work.ends = words.list(Words::end_of_attempt)?,
-                other => return Err(format!("a work has no {other:?}")),
+                "takes" => work.body.takes = words.duration()?,
+                "waits" => work.body.waits = Some(words.wait()?),
+                "ends" => work.body.ends = words.list(Words::end_of_attempt)?,
+                other => return Err(format!("unknown property {other:?} of a work")),
             }
         }
         Ok(work)

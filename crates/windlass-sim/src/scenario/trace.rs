@@ -1,4 +1,4 @@
-//! What was seen in a run, and whether that is what the scenario expects.
+//! The trace of a run, and its comparison with the one that the scenario expects.
 
 use std::time::Duration;
 
@@ -7,45 +7,45 @@ use windlass_core::{Timestamp, WorkState};
 use super::words::Words;
 use super::{Scenario, scenario_dir};
 
-/// How far apart two changes must be for a driver in real time to keep their order.
+/// The time between two changes from which a driver in real time must keep their order.
 pub const APART: Duration = Duration::from_millis(20);
 
-/// What was seen: changes of state, and what was refused.
+/// The changes of state in a run, and its refusals.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    /// The changes, in the order in which they were seen.
+    /// The changes, in the order in which they happened.
     pub entries: Vec<Entry>,
-    /// What was refused, when, and why.
+    /// The refused actions: when, and which with its reason.
     pub refusals: Vec<(Timestamp, String)>,
 }
 
 /// One change of state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// When.
+    /// The time of the change.
     pub at: Timestamp,
-    /// The work's place in the scenario.
+    /// The index of the work in the scenario.
     pub work: usize,
-    /// The state it is in now.
+    /// The new state.
     pub state: WorkState,
     /// Its latest attempt; 0 before the first.
     pub attempt: u32,
 }
 
 impl Entry {
-    /// Whether it is the same change, whenever that was.
+    /// Returns whether it is the same change, at whatever time.
     fn is_like(&self, other: &Entry) -> bool {
         (self.work, self.state, self.attempt) == (other.work, other.state, other.attempt)
     }
 }
 
 impl Scenario {
-    /// Compares a trace in virtual time with the expected one. With `UPDATE_SCENARIOS` set, the
-    /// file takes the trace over instead.
+    /// Compares a trace in virtual time with the expected one, or writes it to the file if
+    /// `UPDATE_SCENARIOS` is set.
     ///
     /// # Panics
     ///
-    /// If they differ.
+    /// Panics if they differ.
     pub fn check(&self, trace: Trace) {
         let got = self.render(trace);
         if std::env::var_os("UPDATE_SCENARIOS").is_some() {
@@ -54,13 +54,13 @@ impl Scenario {
         assert!(got == self.expected, "{}: expected\n{}\ngot\n{got}", self.name, self.expected);
     }
 
-    /// Compares a trace in real time with the expected one: each work's own changes in order, and
-    /// across works the order of what the scenario keeps at least [`APART`] apart. What does not fit
-    /// is told in words.
+    /// Compares a trace in real time with the expected one. Each work's own changes must be in order,
+    /// and so must changes of several works that the scenario has at least [`APART`] apart. The error
+    /// describes the first difference.
     ///
     /// # Panics
     ///
-    /// If the expected trace makes no sense.
+    /// Panics if the expected trace cannot be parsed.
     pub fn fits_in_real_time(&self, trace: &[Entry]) -> Result<(), String> {
         let expected = self.expected_entries();
         let seen = || self.render(Trace { entries: trace.to_vec(), refusals: Vec::new() });
@@ -86,7 +86,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// Whether the expected trace has `what` refused at `at`.
+    /// Returns whether the expected trace has the action `what` refused at `at`.
     #[must_use]
     pub fn refuses(&self, at: Timestamp, what: &str) -> bool {
         self.expected.lines().any(|line| line.starts_with(&format!("{at} ! {what}:")))
@@ -99,7 +99,7 @@ impl Scenario {
             let work = self.known(words.word()?)?;
             let state = words.word()?;
             let state = WorkState::ALL.into_iter().find(|known| known.to_string() == state);
-            let state = state.ok_or("no such state")?;
+            let state = state.ok_or("unknown state")?;
             Ok(Entry { at, work, state, attempt: words.number()? })
         };
         let changes = self.expected.lines().filter(|line| !line.contains(" ! "));

@@ -1,4 +1,4 @@
-//! The words of a line, and what they mean.
+//! Splits a line of a scenario into words and parses them.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use windlass_core::{Ageing, Amount, Order, Quota, Rate, RetryPolicy};
 
 use super::{End, Wait};
 
-/// The words of one line. A list goes on for as long as its items end with a comma.
+/// The words of one line. A list continues while its items end with a comma.
 pub(super) struct Words<'a> {
     words: Vec<&'a str>,
     next: usize,
@@ -29,7 +29,7 @@ impl<'a> Words<'a> {
         self.more().ok_or("a word is missing".to_owned())
     }
 
-    /// The next word, unless the list item before it has ended.
+    /// Returns the next word, unless a comma ends the list item before it.
     pub(super) fn peek_in_list(&self) -> Option<&'a str> {
         let ended = self.words[self.next - 1].ends_with(',');
         let next = self.words.get(self.next).filter(|_| !ended)?;
@@ -41,7 +41,7 @@ impl<'a> Words<'a> {
     }
 
     pub(super) fn end(&mut self) -> Result<(), String> {
-        self.more().map_or(Ok(()), |word| Err(format!("{word:?} is one word too many")))
+        self.more().map_or(Ok(()), |word| Err(format!("unexpected {word:?} at the end")))
     }
 
     pub(super) fn list<T>(
@@ -57,12 +57,12 @@ impl<'a> Words<'a> {
 
     pub(super) fn expect(&mut self, word: &str) -> Result<(), String> {
         let got = self.word()?;
-        if got == word { Ok(()) } else { Err(format!("{word:?} stands here, not {got:?}")) }
+        if got == word { Ok(()) } else { Err(format!("expected {word:?}, found {got:?}")) }
     }
 
     pub(super) fn number<T: FromStr>(&mut self) -> Result<T, String> {
         let word = self.word()?;
-        word.parse().map_err(|_| format!("{word:?} is not a number that fits here"))
+        word.parse().map_err(|_| format!("{word:?} is not a valid number"))
     }
 
     pub(super) fn duration(&mut self) -> Result<Duration, String> {
@@ -71,7 +71,8 @@ impl<'a> Words<'a> {
 
     pub(super) fn wait(&mut self) -> Result<Wait, String> {
         let word = self.word()?;
-        let (from, to) = word.split_once("..").ok_or(format!("{word:?}: write 5ms..20ms"))?;
+        let (from, to) =
+            word.split_once("..").ok_or(format!("{word:?} is not a span: write 5ms..20ms"))?;
         Ok(Wait { from: duration(from)?, to: duration(to)? })
     }
 
@@ -80,15 +81,19 @@ impl<'a> Words<'a> {
             "fixed" => RetryPolicy::fixed,
             "linear" => RetryPolicy::linear,
             "exponential" => RetryPolicy::exponential,
-            other => return Err(format!("there is no policy {other:?}")),
+            other => return Err(format!("unknown retry policy {other:?}")),
         };
         Ok(policy(self.duration()?))
     }
 
     pub(super) fn cost(&mut self) -> Result<(String, Amount), String> {
         let word = self.word()?;
-        let (name, amount) = word.split_once('=').ok_or(format!("{word:?}: write name=amount"))?;
-        Ok((name.to_owned(), amount.parse().map_err(|_| format!("{word:?}: not an amount"))?))
+        let (name, amount) =
+            word.split_once('=').ok_or(format!("{word:?} is not a cost: write name=amount"))?;
+        Ok((
+            name.to_owned(),
+            amount.parse().map_err(|_| format!("{word:?} has an invalid amount"))?,
+        ))
     }
 
     pub(super) fn end_of_attempt(&mut self) -> Result<End, String> {
@@ -98,7 +103,7 @@ impl<'a> Words<'a> {
             "retry" => Ok(End::Retry(self.duration()?)),
             "lost" => Ok(End::Lost),
             "stopped" => Ok(End::Stopped),
-            other => Err(format!("an attempt does not end {other:?}")),
+            other => Err(format!("unknown end of an attempt {other:?}")),
         }
     }
 
@@ -123,7 +128,7 @@ impl<'a> Words<'a> {
             match word {
                 "per" => per = self.duration()?,
                 "cap" => cap = Some(self.number()?),
-                other => return Err(format!("{other:?} is one word too many")),
+                other => return Err(format!("unexpected {other:?}")),
             }
         }
         Ageing::per(levels, per, cap).map_err(|error| error.to_string())
@@ -132,7 +137,7 @@ impl<'a> Words<'a> {
     pub(super) fn order(&mut self) -> Result<Order, String> {
         match self.word()? {
             "strict" => Ok(Order::Strict),
-            other => Err(format!("there is no order {other:?}")),
+            other => Err(format!("unknown order {other:?}")),
         }
     }
 }
@@ -151,7 +156,7 @@ fn duration(word: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(nanos))
 }
 
-/// A number with at most so many decimals, counted in the last of them.
+/// Parses a decimal number with up to `decimals` decimal places, in units of the last of them.
 fn decimal(number: &str, decimals: usize) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let missing = decimals.checked_sub(fraction.len())?;

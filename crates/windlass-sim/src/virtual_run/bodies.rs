@@ -1,4 +1,4 @@
-//! The bodies of attempts under way, and what each does next.
+//! The bodies of the attempts under way, and the next step of each.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use windlass_core::{Grant, Timestamp};
 
 use crate::scenario::Wait;
 
-/// What a body does next.
+/// The next step of a body.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Next {
     Suspend(Wait),
@@ -16,12 +16,12 @@ pub(super) enum Next {
 
 #[derive(Default)]
 pub(super) struct Bodies {
-    /// By time; in the order in which they were planned within one instant.
+    /// By time, and within one instant in the order of planning.
     plans: BTreeMap<(Timestamp, usize), (Grant, Next)>,
     planned: usize,
-    /// Those that want to go on and wait for their turn.
+    /// The suspended attempts that have asked to resume.
     resuming: Vec<Grant>,
-    /// Those that have returned or were dropped, and whose attempts have not ended.
+    /// The attempts that have not ended although their bodies have returned or were dropped.
     pub(super) returned: Vec<Grant>,
 }
 
@@ -35,7 +35,7 @@ impl Bodies {
         self.plans.keys().next().map(|&(at, _)| at)
     }
 
-    /// Who does something by now.
+    /// Takes the next step that is due.
     pub(super) fn due(&mut self, now: Timestamp) -> Option<(Grant, Next)> {
         let first = self.plans.first_entry().filter(|entry| entry.key().0 <= now)?;
         Some(first.remove())
@@ -45,20 +45,20 @@ impl Bodies {
         self.resuming.push(grant);
     }
 
-    /// The turn of this one has come; whether it was waiting for that.
+    /// Resumes an attempt. Returns whether it had asked for that.
     pub(super) fn resume(&mut self, grant: Grant) -> bool {
         let before = self.resuming.len();
         self.resuming.retain(|waiting| *waiting != grant);
         self.resuming.len() < before
     }
 
-    /// Everybody who has not returned.
+    /// Returns the attempts whose bodies have not returned.
     pub(super) fn all(&self) -> Vec<Grant> {
         let planned = self.plans.values().map(|(grant, _)| *grant);
         planned.chain(self.resuming.iter().copied()).collect()
     }
 
-    /// Whether it is suspended or waits for its turn.
+    /// Returns whether an attempt is suspended or waits to resume.
     pub(super) fn waits(&self, grant: Grant) -> bool {
         let suspended =
             |(planned, next): &(Grant, Next)| *planned == grant && matches!(next, Next::WantOn);
@@ -70,7 +70,7 @@ impl Bodies {
         self.resuming.retain(|waiting| *waiting != grant);
     }
 
-    /// What changes with everything that a body does.
+    /// Returns a counter that changes with every step of a body.
     pub(super) fn steps(&self) -> usize {
         self.planned + self.plans.len() + self.returned.len()
     }

@@ -1,4 +1,4 @@
-//! The course of attempts, as random drivers steer it.
+//! Attempts: random drivers begin, suspend, resume and end them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ impl RandomWorld {
         if self.random.one_in(3) {
             self.begin_all(side);
         }
-        // A driver may go by what the engine says instead of asking for a grant in vain.
+        // A driver may ask `may_begin` first, instead of asking for a grant in vain.
         if self.random.one_in(2) && !self.may_begin(side) {
             self.verify_that_nothing_fits(side);
             self.sides[side].look = false;
@@ -44,7 +44,7 @@ impl RandomWorld {
             }
         }
         self.verify_that_nothing_fits(side);
-        assert!(!self.may_begin(side), "there is nothing to do until something happens");
+        assert!(!self.may_begin(side), "an engine that grants nothing may begin nothing");
         self.sides[side].look = false;
     }
 
@@ -55,11 +55,11 @@ impl RandomWorld {
         })
     }
 
-    /// As a driver does that begins whatever it is granted.
+    /// Begins a few grants at once, like a driver that begins all it is granted.
     fn begin_all(&mut self, side: usize) {
         for _ in 0..self.random.within(0..4) {
             let Some(begun) = self.call(side, Engine::begin_next) else { return };
-            self.tell(format!("{side}: {begun:?}"));
+            self.log_step(format!("{side}: {begun:?}"));
             self.report.count("begun at once");
             let (Begun::Started(grant) | Begun::Resumed(grant)) = begun;
             self.verify_limits(side, grant.work);
@@ -76,12 +76,12 @@ impl RandomWorld {
         let may_begin = self.may_begin(side);
         let grant = self.call(side, Engine::take_next)?;
         assert!(may_begin, "{grant:?} was granted although nothing may begin");
-        self.tell(format!("{side}: granted {grant:?}"));
+        self.log_step(format!("{side}: granted {grant:?}"));
         self.verify_limits(side, grant.work);
         Some(grant)
     }
 
-    /// Whether the grant lets an attempt under way go on; otherwise it has yet to begin.
+    /// Returns whether the grant resumes an attempt under way; otherwise it starts one.
     pub(super) fn has_resumed(&self, side: usize, grant: Grant) -> bool {
         let known = self.sides[side].running.contains(&grant);
         let phase = self.phase(side, grant.work);
@@ -94,7 +94,7 @@ impl RandomWorld {
         self.sides[side].running.push(grant);
     }
 
-    /// The attempt waits, goes on, returns from its body, or has its children stopped.
+    /// Suspends or resumes an attempt, returns from its body, or stops its children.
     pub(super) fn steer(&mut self, side: usize) {
         let Some((_, grant)) = self.any_attempt(side) else { return };
         let before = self.phase(side, grant.work);
@@ -134,11 +134,15 @@ impl RandomWorld {
         let expected = self.expected_end(side, grant, outcome);
         let engine = &self.sides[side].engine;
         let children = engine.descendants(grant.work);
-        let told = engine.ending(grant, outcome).expect("its children have ended");
+        let announced = engine.ending(grant, outcome).expect("its children have ended");
         self.apply(side, Input::Finished { grant, outcome });
         assert_eq!(self.state(side, grant.work), expected, "the end of {grant:?}");
-        if let Ending::Retry { due } = told {
-            assert_eq!(self.phase(side, grant.work), Phase::Delayed { due }, "as was told before");
+        if let Ending::Retry { due } = announced {
+            assert_eq!(
+                self.phase(side, grant.work),
+                Phase::Delayed { due },
+                "as `ending` has said"
+            );
         }
         let engine = &self.sides[side].engine;
         let known = children.iter().filter(|child| engine.phase(**child).is_some()).count();
@@ -146,7 +150,7 @@ impl RandomWorld {
         assert_eq!(known, kept, "the next attempt has a family of its own");
     }
 
-    /// The state of a work whose attempt ends like this now.
+    /// Returns the state of a work after its attempt ends with `outcome`.
     fn expected_end(&self, side: usize, grant: Grant, outcome: Outcome) -> WorkState {
         let engine = &self.sides[side].engine;
         let failed_child = engine.children(grant.work).failed > 0;
@@ -215,8 +219,8 @@ impl RandomWorld {
         assert_eq!(self.sides[side].engine.digest(), before, "what is rejected changes nothing");
     }
 
-    /// The work and whoever follows it have all of their retries again, and no end but one that
-    /// others have decided.
+    /// Checks that a reopened work and its dependents have all their retries again, and have not ended
+    /// unless another work blocks them.
     fn verify_generation(&mut self, side: usize, reopened: WorkId) {
         let mut found = BTreeSet::from([reopened]);
         let engine = &self.sides[side].engine;
@@ -233,7 +237,7 @@ impl RandomWorld {
             self.sides[side].clocks.drop_deadline(work);
             self.sides[side].close_again(work);
             match self.phase(side, work) {
-                // Somebody else blocks it.
+                // Another work blocks it.
                 Phase::Blocked => continue,
                 Phase::Skipped => {}
                 phase => assert_eq!(phase.state(), WorkState::Pending, "work {work}"),

@@ -1,4 +1,4 @@
-//! The faults stop, and everything must reach an end.
+//! The second phase: the faults stop, and every work must end.
 
 use windlass_core::{Amount, CapacityTree, Grant, Input, Outcome, Phase, WorkId};
 
@@ -7,9 +7,9 @@ use super::{RandomWorld, Side, amounts};
 const CALM_ROUNDS: usize = 10_000;
 
 impl RandomWorld {
-    /// No more faults: everything that can go on does, until nothing is left.
+    /// Stops the faults and runs everything to its end.
     pub(super) fn calm_down(&mut self) {
-        self.tell("the faults stop".to_owned());
+        self.log_step("the faults stop".to_owned());
         let root = amounts(&[("cpu", 6)]);
         self.wakes.extend(self.capacity.set_limits(CapacityTree::ROOT, &root));
         for side in 0..self.sides.len() {
@@ -24,10 +24,10 @@ impl RandomWorld {
                 return self.report_ends();
             }
         }
-        panic!("not everything ends");
+        panic!("some works never end");
     }
 
-    /// Everything moves a little; whether anything is left.
+    /// Does one round on every engine. Returns whether any work has not ended.
     pub(super) fn calm_round(&mut self) -> bool {
         for client in std::mem::take(&mut self.wakes) {
             self.look_again(client);
@@ -45,12 +45,12 @@ impl RandomWorld {
                 self.now = due;
                 self.sides.iter_mut().for_each(|side| side.look = true);
             }
-            None => panic!("nothing moves, and not everything has ended"),
+            None => panic!("no engine can go on, but some works have not ended"),
         }
         true
     }
 
-    /// Starts what may start, and ends one attempt; whether anything happened.
+    /// Starts what may start, and ends one attempt. Returns whether anything happened.
     fn go_on(&mut self, side: usize) -> bool {
         self.apply(side, Input::Tick);
         let mut moved = self.help_on(side);
@@ -74,7 +74,7 @@ impl RandomWorld {
         moved
     }
 
-    /// Whatever waits for somebody outside goes on; whether anything did.
+    /// Lets works go on that wait for an input from outside. Returns whether there were any.
     fn help_on(&mut self, side: usize) -> bool {
         let works: Vec<_> = self.sides[side].engine.works().collect();
         let inputs: Vec<_> = works.into_iter().filter_map(|work| self.help(side, work)).collect();
@@ -82,7 +82,7 @@ impl RandomWorld {
         !inputs.is_empty()
     }
 
-    /// What `work` waits for from outside, or could do itself to get on.
+    /// Returns the input that lets `work` go on.
     fn help(&self, side: usize, work: WorkId) -> Option<Input> {
         let Side { engine, .. } = &self.sides[side];
         let grant = Grant { work, attempt: engine.attempts(work)? };
@@ -110,6 +110,6 @@ impl RandomWorld {
             }
         }
         let free = ["cpu", "memory"].map(|name| self.capacity.free(CapacityTree::ROOT, name));
-        assert_eq!(free, [Some(6 * 10_000), Some(10 * 10_000)], "everything was given back");
+        assert_eq!(free, [Some(6 * 10_000), Some(10 * 10_000)], "all resources were released");
     }
 }

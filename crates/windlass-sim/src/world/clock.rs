@@ -1,20 +1,20 @@
-//! How long attempts have run, kept apart from the engine: nobody overruns their time.
+//! The running times of attempts, measured apart from the engine, to check timeouts and deadlines.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use windlass_core::{Engine, More, Phase, Timestamp, Transition, Why, WorkId, WorkState};
 
-/// The clocks of the works of one engine that have times of their own.
+/// The clocks of one engine's works that have a timeout or a deadline.
 #[derive(Default)]
 pub(super) struct Clocks(BTreeMap<WorkId, Clock>);
 
 struct Clock {
     timeout: Option<Duration>,
     deadline: Option<Timestamp>,
-    /// How long the attempt has run before it last went on.
+    /// How long the attempt had run before it last resumed.
     used: Duration,
-    /// Since when it runs.
+    /// When it last started or resumed; none while it does not run.
     since: Option<Timestamp>,
 }
 
@@ -34,14 +34,15 @@ impl Clocks {
         }
     }
 
-    /// A work that is tried again has no deadline any more, and neither has whoever follows it.
+    /// Drops the deadline of a work that was reopened, or that follows one.
     pub(super) fn drop_deadline(&mut self, work: WorkId) {
         if let Some(clock) = self.0.get_mut(&work) {
             clock.deadline = None;
         }
     }
 
-    /// Nobody runs past their time, and what is past its deadline has ended or was asked to.
+    /// Checks that no attempt runs past its timeout, and that works past their deadline have ended or are
+    /// stopping.
     pub(super) fn verify(&self, engine: &Engine, now: Timestamp) {
         for (work, clock) in &self.0 {
             if let Some(phase) = engine.phase(*work) {

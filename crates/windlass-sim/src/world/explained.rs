@@ -1,7 +1,7 @@
-//! Whether the reasons for a wait are the whole truth, and nothing but the truth.
+//! Checks that the reasons for a wait are complete and necessary.
 //!
-//! On copies of engine and tree exactly the named causes are taken away, and the work must start;
-//! as long as one of them is left, it must not.
+//! On copies of the engine and the tree, exactly the reported causes are removed, and the work must
+//! start; while one of them is left, it must not.
 
 use windlass_core::{
     Amount, CapacityTree, ClientId, Dependency, EdgeKind, Engine, Grant, Input, LevelId, More,
@@ -12,7 +12,7 @@ use windlass_core::{
 use super::{RandomWorld, Side};
 
 impl RandomWorld {
-    /// Asks for the reasons of one work, half of the time of one in line, and doubts them.
+    /// Checks the reasons of one random work, in half of the cases of a queued one.
     pub(super) fn verify_reasons(&mut self) {
         let side = self.random.within(0..self.sides.len() as u64) as usize;
         self.apply(side, Input::Tick);
@@ -32,7 +32,7 @@ impl RandomWorld {
     }
 
     pub(super) fn verify_reasons_of(&mut self, side: usize, work: WorkId) {
-        self.tell(format!("{side}: why does {work} wait?"));
+        self.log_step(format!("{side}: why does {work} wait?"));
         let others = self.sides.iter().enumerate().filter(|(number, _)| *number != side);
         let others = others.map(|(_, other)| other.engine.client()).collect();
         let Side { engine, closed, .. } = &self.sides[side];
@@ -43,7 +43,7 @@ impl RandomWorld {
     }
 }
 
-/// A copy of everything, to try things out.
+/// A copy of engine and tree, to try changes on.
 #[derive(Clone)]
 struct Trial {
     engine: Engine,
@@ -55,7 +55,7 @@ struct Trial {
 }
 
 impl Trial {
-    /// Verifies the reasons of the work; what kind of them it found.
+    /// Checks the reasons of the work. Returns which kind they are.
     fn verify(mut self, gate_is_closed: bool) -> &'static str {
         let reasons = self.reasons();
         let goes_on = matches!(self.phase(), Phase::Running | Phase::Cancelling { .. });
@@ -103,20 +103,20 @@ impl Trial {
         what
     }
 
-    /// A twin that follows all whom the work follows, except for those who are named, starts; one
-    /// that has a single named cause left does not.
+    /// Checks that a twin of the work with all its dependencies except the reported ones starts, and that
+    /// a twin with one of the reported causes does not.
     fn verify_edges(&self, reasons: &[Reason], gate_is_closed: bool) {
         let known = |on: &Dependency| self.engine.phase(on.work).is_some();
         let named = |on: &Dependency| reasons.contains(&Reason::Dependency(*on));
         let all = || self.engine.dependencies(self.work).filter(known);
         let kept: Vec<_> = all().filter(|on| !named(on)).collect();
-        // What a forgotten work has said of the need for this one, a twin does not hear.
+        // A twin does not know the result of an edge from a forgotten work.
         let unheard = |on: Dependency| !known(&on) && on.kind == EdgeKind::Failed;
         let heard = !self.engine.dependencies(self.work).any(unheard);
         let gated = heard && gate_is_closed && !reasons.contains(&Reason::Gate);
         let twin = self.twin(&kept, gated);
         let starts = twin.phase() == Phase::Skipped || twin.all_served().contains(&twin.work);
-        assert!(starts, "{reasons:?} leave something out");
+        assert!(starts, "{reasons:?} are incomplete");
         for reason in reasons {
             let end = match reason {
                 Reason::Dependency(on) => {
@@ -124,13 +124,13 @@ impl Trial {
                     self.twin(&[&kept[..], &[*on]].concat(), gated).phase()
                 }
                 Reason::Gate => self.twin(&kept, gate_is_closed).phase(),
-                other => panic!("{other:?} is no reason for one that is not in line"),
+                other => panic!("{other:?} is no reason for a work that is not queued"),
             };
             assert!(matches!(end, Phase::Waiting | Phase::Gated), "{reason:?} is none: {end:?}");
         }
     }
 
-    /// A copy of everything with a new work that follows `after`.
+    /// Returns a copy with a new work that follows `after`.
     fn twin(&self, after: &[Dependency], gated: bool) -> Trial {
         let mut trial = self.clone();
         let cost = trial.engine.cost(&self.capacity, &ResourceCost::new()).expect("a slot");
@@ -140,7 +140,7 @@ impl Trial {
         trial
     }
 
-    /// It is in line then, and not before; unless something else ends it by then.
+    /// Checks that the work is queued at that time and not before, unless it has ended by then.
     fn verify_retry(self, at: Timestamp) {
         let ended = |phase: Phase| phase.state().is_terminal();
         let mut before = self.clone();
@@ -170,14 +170,14 @@ impl Trial {
     fn verify_line(self, short: &[Reason], ahead: usize) -> &'static str {
         let short: Vec<_> = short.iter().map(|reason| self.verify_shortage(reason)).collect();
         self.verify_amounts(&short);
-        let before = self.who_is_before().len();
-        assert_eq!(before, ahead, "as many are before it as are named");
-        self.take_away(&short)
+        let before = self.works_ahead().len();
+        assert_eq!(before, ahead, "the number of works ahead is reported");
+        self.remove_causes(&short)
     }
 
     fn verify_shortage(&self, reason: &Reason) -> Shortage {
         let Reason::Short { shortage, holders, set_aside_for } = reason else {
-            panic!("{reason:?} is no reason for one in line");
+            panic!("{reason:?} is no reason for a queued work");
         };
         let Shortage { level, resource, why, .. } = *shortage;
         let limited = matches!(why, Short::Limit { .. });
@@ -197,14 +197,14 @@ impl Trial {
         self.capacity.room(self.engine.client(), level, resource, place, self.now)
     }
 
-    /// With as much more as is missing everywhere, and at the time that is named, the work fits in
-    /// its place; with a step less anywhere, or a moment before, it does not.
+    /// Checks that the work fits with the reported amounts more, at the reported time, and does not fit
+    /// with one unit less of any of them, or one nanosecond earlier.
     fn verify_amounts(&self, short: &[Shortage]) {
         let then = short.iter().map(|short| self.when(short)).max().unwrap_or(self.now);
         if then == Timestamp::MAX {
             return;
         }
-        assert!(self.fits(short, None, then), "{short:?} leave something out");
+        assert!(self.fits(short, None, then), "{short:?} are incomplete");
         for (number, short_of) in short.iter().enumerate() {
             if let Short::Limit { .. } = short_of.why {
                 assert!(!self.fits(short, Some(number), then), "{short_of:?} is no reason");
@@ -214,7 +214,7 @@ impl Trial {
         assert!(then <= self.now || !self.fits(short, None, before), "{then} is not the time");
     }
 
-    /// Whether the work fits with all of these raised, one of them by a step too little.
+    /// Returns whether the work fits with these limits raised, one of them by one unit too little.
     fn fits(&self, short: &[Shortage], less: Option<usize>, at: Timestamp) -> bool {
         let mut trial = self.clone();
         for (number, short) in short.iter().enumerate() {
@@ -224,7 +224,7 @@ impl Trial {
         trial.capacity.can_take(self.engine.client(), self.engine.demand(self.work), place, at)
     }
 
-    /// Raises a limit by what is missing, and a little less.
+    /// Raises a limit by what is missing, minus `less` units.
     fn raise(&mut self, short: &Shortage, less: i128) {
         let Short::Limit { free, set_aside } = short.why else { return };
         let name = self.capacity.name(short.resource).to_owned();
@@ -242,15 +242,15 @@ impl Trial {
         }
     }
 
-    /// Whoever would be served before the work if there were enough for all.
-    fn who_is_before(&self) -> Vec<WorkId> {
+    /// Returns the works that would be granted before this one if there were enough for all.
+    fn works_ahead(&self) -> Vec<WorkId> {
         let mut served = self.all_served();
         let place = served.iter().position(|work| *work == self.work);
-        served.truncate(place.expect("it is in line, and there is enough for it"));
+        served.truncate(place.expect("it is queued, and there is enough for it"));
         served
     }
 
-    /// Everybody in line, in the order in which they are served if there is enough for all.
+    /// Returns the queued works in the order in which they are granted if there is enough for all.
     fn all_served(&self) -> Vec<WorkId> {
         let mut trial = self.clone();
         let names = ["cpu", "memory", "api", "daily", SLOTS];
@@ -265,42 +265,42 @@ impl Trial {
         served.map(|grant| grant.work).collect()
     }
 
-    /// Takes away all that is named: the work is the next to start.
-    fn take_away(mut self, short: &[Shortage]) -> &'static str {
-        self.dismiss_engines_behind();
-        self.clear_the_way();
-        if self.is_in_line() {
+    /// Checks that the work is the next to start once all reported causes are removed.
+    fn remove_causes(mut self, short: &[Shortage]) -> &'static str {
+        self.withdraw_engines_behind();
+        self.cancel_works_ahead();
+        if self.is_queued() {
             short.iter().for_each(|short| self.raise(short, 0));
             self.wait_for_rates(short);
-            self.clear_the_way();
+            self.cancel_works_ahead();
         }
-        if !self.is_in_line() {
+        if !self.is_queued() {
             return "explained: its end, by time or family";
         }
         self.apply(Input::LookAgain).expect("it looks again");
         let next = self.call(Engine::take_next).map(|grant| grant.work);
-        assert_eq!(next, Some(self.work), "{short:?} leave something out");
+        assert_eq!(next, Some(self.work), "{short:?} are incomplete");
         match (self.engine.order(), short) {
             (Order::Strict, _) => "explained: strict order",
-            (_, []) => "explained: place in line",
+            (_, []) => "explained: place in queue",
             _ => "explained: shortage",
         }
     }
 
-    /// Everybody before the work leaves, also those who become ready by the end of others.
-    fn clear_the_way(&mut self) {
-        while self.is_in_line()
-            && let before = self.who_is_before()
+    /// Cancels all works ahead, including those that become ready by the end of others.
+    fn cancel_works_ahead(&mut self) {
+        while self.is_queued()
+            && let before = self.works_ahead()
             && !before.is_empty()
         {
-            // One whose family has ended it has left already.
+            // The end of a family may have ended it already.
             before.iter().for_each(|work| drop(self.apply(Input::Cancel(*work))));
         }
     }
 
-    /// The place of our engine among others goes with the work that has it. So those who stand
-    /// behind it now, and bind nobody here, would stand before it when that work has left.
-    fn dismiss_engines_behind(&mut self) {
+    /// Withdraws the engines that are behind this one and reserve nothing it needs. The place of an
+    /// engine depends on the head of its queue: when that is cancelled, they would move ahead.
+    fn withdraw_engines_behind(&mut self) {
         for client in self.others.clone() {
             let mut without = self.clone();
             without.capacity.withdraw(client);
@@ -310,7 +310,7 @@ impl Trial {
         }
     }
 
-    /// How much of everything that the work needs there is for the first in line.
+    /// Returns how much of each needed resource there is for the head of the queue.
     fn rooms(&self) -> Vec<i128> {
         let team = self.capacity.level_of(self.engine.client());
         let needed = self.engine.demand(self.work).iter();
@@ -318,26 +318,26 @@ impl Trial {
         levels.map(|(level, resource)| self.room(level, resource, Place::First)).collect()
     }
 
-    /// Others who wait for a rate have to take theirs first, or leave.
+    /// Waits until the rates allow the work. Other engines that wait for a rate come first or withdraw.
     fn wait_for_rates(&mut self, named: &[Shortage]) {
         if named.iter().any(|short| self.when(short) == Timestamp::MAX) {
             for &client in &self.others {
                 self.capacity.withdraw(client);
             }
         }
-        let cell = |short: &Shortage| (short.level, short.resource);
+        let key = |short: &Shortage| (short.level, short.resource);
         let left = self.reasons().into_iter().filter_map(|reason| match reason {
             Reason::Short { shortage, .. } => Some(shortage),
             _ => None,
         });
         for short in left.collect::<Vec<_>>() {
-            assert!(named.iter().any(|named| cell(named) == cell(&short)), "{short:?} is new");
+            assert!(named.iter().any(|named| key(named) == key(&short)), "{short:?} is new");
             self.now = self.now.max(self.when(&short));
         }
         self.apply(Input::Tick).expect("time passes");
     }
 
-    fn is_in_line(&self) -> bool {
+    fn is_queued(&self) -> bool {
         matches!(self.phase(), Phase::Ready | Phase::Resuming)
     }
 

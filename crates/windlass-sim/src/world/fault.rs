@@ -1,4 +1,4 @@
-//! What goes wrong around the engines: late news, time that jumps, limits that move, deaths.
+//! Faults: late inputs, jumps of time, changed limits, delayed wake-ups, dead engines.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ impl RandomWorld {
             _ => Input::Finished { grant, outcome: Outcome::Success },
         };
         self.refused(side, late);
-        self.report.count("late news");
+        self.report.count("late input");
     }
 
     pub(super) fn let_time_pass(&mut self) {
         let most = if self.random.one_in(6) { 60_000 } else { 1500 };
         self.now = self.now.after(Duration::from_millis(self.random.within(0..most)));
-        // A driver would be woken by its timer.
+        // The timer of a driver would wake it.
         self.sides.iter_mut().for_each(|side| side.look = true);
     }
 
@@ -33,21 +33,21 @@ impl RandomWorld {
         let level = self.capacity.level_of(self.sides[side].engine.client());
         let cpu = self.capacity.resource("cpu").expect("it was declared");
         let limit = Amount::from(self.random.within(0..7) as u32);
-        self.tell(format!("{side}: team limit {limit}"));
+        self.log_step(format!("{side}: team limit {limit}"));
         self.call(side, |engine, world| engine.set_limit(world, level, cpu, limit));
         self.sides[side].look = true;
     }
 
     pub(super) fn change_root_limit(&mut self) {
         let limits = amounts(&[("cpu", self.random.within(0..8) as u32)]);
-        self.tell(format!("root limit {limits}"));
+        self.log_step(format!("root limit {limits}"));
         self.wakes.extend(self.capacity.set_limits(CapacityTree::ROOT, &limits));
     }
 
-    /// The engine dies; another one takes over with nothing but the stored facts. Its attempts are
-    /// lost, and what it held is free.
+    /// Kills the engine; another one takes over with nothing but the stored facts. Its attempts are lost,
+    /// and what it held is free.
     pub(super) fn take_over(&mut self, side: usize) {
-        self.tell(format!("{side}: take-over"));
+        self.log_step(format!("{side}: take-over"));
         self.report.count("take-over");
         let client = self.sides[side].engine.client();
         let level = self.capacity.level_of(client);
@@ -65,19 +65,19 @@ impl RandomWorld {
         self.lose_attempts(side);
     }
 
-    /// The children of a lost attempt are of no use; so they stop first, and end before it.
+    /// Ends all attempts as lost. The children of a lost attempt are useless, so they end before it.
     fn lose_attempts(&mut self, side: usize) {
         self.sides[side].running.sort_unstable_by_key(|grant| grant.work);
         for grant in self.sides[side].running.clone() {
             self.apply(side, Input::StopChildren(grant.work));
         }
-        // Children have larger numbers than their parents.
+        // Children have larger ids than their parents.
         while let Some(last) = self.sides[side].running.len().checked_sub(1) {
             self.end(side, last, Outcome::Interrupted);
         }
     }
 
-    /// Some of the wake-ups on their way arrive.
+    /// Delivers some of the pending wake-ups.
     pub(super) fn deliver(&mut self) {
         for client in std::mem::take(&mut self.wakes) {
             if self.random.one_in(3) {
@@ -90,7 +90,7 @@ impl RandomWorld {
 
     pub(super) fn look_again(&mut self, client: ClientId) {
         let side = self.sides.iter().position(|side| side.engine.client() == client);
-        let side = side.expect("one of ours");
+        let side = side.expect("each client belongs to a side");
         self.apply(side, Input::LookAgain);
         self.sides[side].look = true;
         self.report.count("wake");

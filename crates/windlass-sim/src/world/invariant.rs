@@ -1,4 +1,4 @@
-//! What must hold after every step, beyond what an engine verifies by itself.
+//! The invariants across engines, which an engine cannot check by itself.
 
 use windlass_core::{CapacityTree, Engine, Order, Phase, WorkId};
 
@@ -9,20 +9,23 @@ impl RandomWorld {
     pub(super) fn verify(&self) {
         self.sides.iter().for_each(|side| side.engine.check(&self.capacity));
         self.sides.iter().for_each(Side::verify_clocks);
-        self.verify_that_nobody_waits_in_a_circle();
+        self.verify_that_no_engines_block_each_other();
     }
 
-    /// Set-asides bind in one order, so of all who are first in line somewhere at least one is bound
-    /// by nobody else's.
-    pub(super) fn verify_that_nobody_waits_in_a_circle(&self) {
+    /// Checks that the engines do not block each other: reservations bind in one order, so the head of at
+    /// least one queue is not bound by a reservation of another engine.
+    pub(super) fn verify_that_no_engines_block_each_other(&self) {
         let firsts = self.sides.iter().filter(|side| side.engine.first_in_line().is_some());
         let bound: Vec<_> = firsts.map(|side| self.is_bound(&side.engine)).collect();
-        assert!(bound.is_empty() || bound.contains(&false), "all wait for each other's set-asides");
+        assert!(
+            bound.is_empty() || bound.contains(&false),
+            "the engines wait for each other's reservations"
+        );
     }
 
-    /// Whether something that the first in line needs is set aside for another engine.
+    /// Returns whether another engine has reserved something that the head of this queue needs.
     pub(super) fn is_bound(&self, engine: &Engine) -> bool {
-        let first = engine.first_in_line().expect("someone waits");
+        let first = engine.first_in_line().expect("the queue is not empty");
         let (client, place) = (engine.client(), engine.place_in_line(first));
         let levels = [self.capacity.level_of(client), CapacityTree::ROOT];
         engine.demand(first).iter().any(|(resource, _)| {
@@ -34,7 +37,7 @@ impl RandomWorld {
         })
     }
 
-    /// What was granted just now is within every limit that bounds it.
+    /// Checks that no limit that bounds a granted work is exceeded.
     pub(super) fn verify_limits(&self, side: usize, work: WorkId) {
         let Side { engine, .. } = &self.sides[side];
         let team = self.capacity.level_of(engine.client());
@@ -47,8 +50,8 @@ impl RandomWorld {
         }
     }
 
-    /// The engine says that nothing fits: every work in line is really refused, unless word that there
-    /// is more is still on its way.
+    /// Checks that no queued work fits after the engine has granted nothing, unless a wake-up is still
+    /// undelivered.
     pub(super) fn verify_that_nothing_fits(&mut self, side: usize) {
         let Side { engine, order, .. } = &self.sides[side];
         if self.wakes.contains(&engine.client()) {
@@ -65,7 +68,7 @@ impl RandomWorld {
             let mut trial = self.capacity.clone();
             let client = engine.client();
             let taken = trial.try_take(client, engine.demand(work), place, self.now);
-            let refusal = taken.expect_err("a work in line that fits has to go on");
+            let refusal = taken.expect_err("a queued work that fits has to be granted");
             refusal.shortages.iter().for_each(|short| self.report.count(short_name(&short.why)));
         }
     }

@@ -1,4 +1,4 @@
-//! An engine that only ever sees the stored facts, on a tree of its own.
+//! A shadow of an engine: it sees only the stored facts, on a capacity tree of its own.
 
 use windlass_core::{CapacityTree, CostId, Engine, Fact, ResourceCost, World};
 
@@ -9,7 +9,7 @@ pub(super) struct Shadow {
 
 impl Shadow {
     pub(super) fn cost(&mut self, needs: &ResourceCost) -> CostId {
-        // The shadow's tree has other limits at times, so the demand is made where there are none.
+        // The shadow's tree does not see all changes of limits, so the cost is registered separately.
         self.engine.cost(&self.capacity, needs).expect("it is declared here too")
     }
 

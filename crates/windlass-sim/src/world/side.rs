@@ -1,4 +1,4 @@
-//! One engine with its driver, and the tree that all of them share.
+//! One engine with the state of its driver, and the tree that all engines share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use windlass_core::{
 use super::Shadow;
 use super::clock::Clocks;
 
-/// One engine, and what its driver knows.
+/// One engine, and the state of its driver.
 pub(super) struct Side {
     pub(super) engine: Engine,
     pub(super) order: Order,
@@ -19,14 +19,14 @@ pub(super) struct Side {
     pub(super) past: Vec<Grant>,
     /// The works that have gates.
     pub(super) gated: BTreeSet<WorkId>,
-    /// Those whose gates have not opened.
+    /// The works whose gates have not opened.
     pub(super) closed: BTreeSet<WorkId>,
     pub(super) clocks: Clocks,
     /// When the engine was last called.
     pub(super) called: Timestamp,
-    /// How often each work may be tried again in all.
+    /// The retry budget of each work.
     pub(super) retries: BTreeMap<WorkId, u32>,
-    /// Whether there may be something to take.
+    /// Whether the engine may have a grant.
     pub(super) look: bool,
     pub(super) shadow: Shadow,
 }
@@ -35,7 +35,7 @@ pub(super) fn amounts(pairs: &[(&str, u32)]) -> ResourceCost {
     pairs.iter().map(|&(name, n)| (name.to_owned(), Amount::from(n))).collect()
 }
 
-/// The same tree for everybody: a root, and a team with slots of its own for each side.
+/// Creates the tree: a root, and for each side a team with slots of its own.
 pub(super) fn tree(sides: u64) -> (CapacityTree, Vec<ClientId>) {
     let mut tree = CapacityTree::new(&amounts(&[("cpu", 6), ("memory", 10)]));
     let (root, start) = (CapacityTree::ROOT, Timestamp::ZERO);
@@ -88,12 +88,12 @@ impl Side {
         }
     }
 
-    /// A work that begins anew stands before its gate again.
+    /// Closes the gate of a reopened work again.
     pub(super) fn close_again(&mut self, work: WorkId) {
         self.closed.extend(self.gated.get(&work));
     }
 
-    /// As of when the engine was last called.
+    /// Checks the clocks at the time of the last call to the engine.
     pub(super) fn verify_clocks(&self) {
         self.clocks.verify(&self.engine, self.called);
     }

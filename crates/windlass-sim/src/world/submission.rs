@@ -1,4 +1,4 @@
-//! What is submitted: works, children of works under way, and dependencies added later.
+//! Submissions: works, children of works under way, and dependencies added later.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ impl RandomWorld {
         let priority = self.random.within(0..5).cast_signed() - 2;
         let retries = *self.random.pick(&[0, 0, 1, 2]);
         let Side { engine, shadow, .. } = &mut self.sides[side];
-        // A limit may stand below what is asked for just now; such a work is refused.
+        // A limit may be below what the work needs at present: the work is refused.
         let Ok(cost) = engine.cost(&self.capacity, &needs) else { return };
         let same = shadow.cost(&needs);
-        assert_eq!(same, cost, "the side table is filled before its fact");
+        assert_eq!(same, cost, "the shadow knows a cost before its fact");
         let more = Some(&more).filter(|more| **more != More::default());
         self.hand_in(side, Submission { after: &after, cost, priority, retries, more });
     }
 
     fn hand_in(&mut self, side: usize, submission: Submission<'_>) {
         self.apply(side, Input::Tick);
-        self.tell(format!("{side}: submit {submission:?}"));
+        self.log_step(format!("{side}: submit {submission:?}"));
         let before = self.sides[side].engine.digest();
         let (submitted, facts) =
             self.collect(side, |engine, world| engine.submit(world, submission));
@@ -51,7 +51,7 @@ impl RandomWorld {
         self.count_child(side, &submission);
     }
 
-    /// What kinds of children there are.
+    /// Counts the kind of a child.
     fn count_child(&mut self, side: usize, submission: &Submission<'_>) {
         let Submission { after, more, .. } = submission;
         let Some(parent) = more.and_then(|more| more.parent) else { return };
@@ -68,7 +68,7 @@ impl RandomWorld {
         }
     }
 
-    /// Mostly within the family, if it has one.
+    /// Returns random dependencies, mostly within the family if it has one.
     fn any_dependencies(&mut self, side: usize, parent: Option<WorkId>) -> Vec<Dependency> {
         let engine = &self.sides[side].engine;
         let family = parent.map(|parent| engine.descendants(parent)).unwrap_or_default();
@@ -105,7 +105,7 @@ impl RandomWorld {
         }
     }
 
-    /// Mostly one that can have children.
+    /// Returns a random parent, mostly one that can have children.
     fn any_parent(&mut self, side: usize) -> Option<WorkId> {
         if self.random.one_in(2) {
             return None;
@@ -159,7 +159,7 @@ impl RandomWorld {
         }
         let recent = &works[works.len().saturating_sub(8)..];
         let (work, on) = (*self.random.pick(recent), *self.random.pick(recent));
-        self.tell(format!("{side}: {work} waits for {on}"));
+        self.log_step(format!("{side}: {work} waits for {on}"));
         let before = self.sides[side].engine.digest();
         let added = self.call(side, |engine, world| engine.add_dependency(world, work, on.into()));
         match added {

@@ -1,4 +1,4 @@
-//! What things are called in the report.
+//! The names of facts, phases and shortages in the report.
 
 use windlass_core::{Ending, Fact, Happening, Phase, Short, Why};
 
@@ -50,7 +50,7 @@ pub(super) fn phase_name(phase: Phase) -> &'static str {
 
 pub(super) fn short_name(why: &Short) -> &'static str {
     match why {
-        Short::Limit { set_aside, .. } if *set_aside > 0 => "refused: set aside",
+        Short::Limit { set_aside, .. } if *set_aside > 0 => "refused: reserved",
         Short::Limit { .. } => "refused: limit",
         Short::Rate { .. } => "refused: rate",
         Short::Quota { .. } => "refused: quota",

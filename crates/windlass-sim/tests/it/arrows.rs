@@ -1,11 +1,11 @@
-//! Which crate may know which: the arrows between the rooms.
+//! Which crates may depend on which.
 
 use std::collections::BTreeMap;
 use std::process::Command;
 
 use serde_json::Value;
 
-/// Each crate of ours, and those of ours that it may depend on outside its tests.
+/// Each crate of the workspace, and those it may depend on outside its tests.
 const ARROWS: [(&str, &[&str]); 10] = [
     ("windlass-core", &[]),
     ("windlass-pool", &[]),
@@ -15,13 +15,13 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("windlass-server", &["windlass", "windlass-core", "windlass-store", "windlass-workflow"]),
     ("windlass-cli", &["windlass-server", "windlass-workflow"]),
     ("windlass-sim", &["windlass-core", "windlass-store"]),
-    // The server and the command once more, from the same sources, with points at which they can be killed.
+    // The same sources as server and command, with points at which the process kills itself.
     ("windlass-faulty", &["windlass-server-faulty", "windlass-workflow"]),
     ("windlass-server-faulty", &["windlass-core", "windlass-store", "windlass-workflow"]),
 ];
 
 #[test]
-fn every_crate_depends_only_on_those_it_may_know() {
+fn every_crate_depends_only_on_those_it_may() {
     let metadata = metadata();
     let mut crates: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for package in metadata["packages"].as_array().expect("packages are listed") {
@@ -32,12 +32,15 @@ fn every_crate_depends_only_on_those_it_may_know() {
     }
     let known: Vec<_> = crates.keys().copied().collect();
     let mut allowed = BTreeMap::from(ARROWS);
-    assert_eq!(known, allowed.keys().copied().collect::<Vec<_>>(), "the rooms of the house");
+    assert_eq!(known, allowed.keys().copied().collect::<Vec<_>>(), "the crates of the workspace");
     for (name, dependencies) in crates {
         let allowed = allowed.remove(name).expect("compared above");
         for dependency in dependencies {
             let ours = dependency.starts_with("windlass");
-            assert!(!ours || allowed.contains(&dependency), "{name} must not know {dependency}");
+            assert!(
+                !ours || allowed.contains(&dependency),
+                "{name} must not depend on {dependency}"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The engine under scenarios and random worlds, and the shape of the workspace.
+//! The engine under scenarios and random worlds, and the dependencies between crates.
 
 mod arrows;
 mod scenarios;

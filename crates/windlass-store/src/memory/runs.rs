@@ -1,30 +1,37 @@
-//! Runs in memory.
+//! Runs, journals and step records in memory.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use windlass_core::{Fact, Name, Token, WorkId};
 
-use super::Draft;
-use crate::bell::unique;
+use super::MemoryTransaction;
 use crate::encoding::{decode, encode};
 use crate::error::StoreError;
-use crate::run::{AttemptRecord, GuardWait, RunEnd, RunListing, RunRecord, RunRecords};
+use crate::run::{RunEnd, RunListing, RunRecord};
+use crate::step::{AttemptRecord, GuardWait};
+use crate::tables::{RunTables, StepTables};
+use crate::wakeup::unique;
 
 #[derive(Clone, Default)]
 pub(super) struct Runs {
     records: BTreeMap<String, (RunRecord, RunListing)>,
-    /// As they came.
+    /// The ids in the order of submission.
     order: Vec<String>,
-    /// In the stored form, so that a fact without one is noticed here as well.
+    /// In the stored form, so that tests in memory notice a fact that has none.
     facts: BTreeMap<String, Vec<(Token, String)>>,
     attempts: BTreeMap<(String, WorkId, u32), AttemptRecord>,
     waits: BTreeMap<(String, WorkId), GuardWait>,
 }
 
-impl RunRecords for Draft {
+impl RunTables for MemoryTransaction {
     fn new_run_id(&self) -> Result<String, StoreError> {
-        Ok(unique()?[..8].to_owned())
+        loop {
+            let id = unique()?[..8].to_owned();
+            if !self.tables().runs.records.contains_key(&id) {
+                return Ok(id);
+            }
+        }
     }
 
     fn insert_run(&self, run: &RunRecord, at_ms: i64) -> Result<(), StoreError> {
@@ -68,7 +75,7 @@ impl RunRecords for Draft {
         Ok(all.into_iter().filter(|run| run.end.is_none()).collect())
     }
 
-    fn put_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError> {
+    fn set_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError> {
         if let Some((_, listing)) = self.tables().runs.records.get_mut(run) {
             listing.end = end;
         }
@@ -101,7 +108,9 @@ impl RunRecords for Draft {
         let journal = tables.runs.facts.get(run).map(Vec::as_slice).unwrap_or_default();
         journal.iter().map(|(_, fact)| Ok(decode(fact)?)).collect()
     }
+}
 
+impl StepTables for MemoryTransaction {
     fn put_attempt(&self, run: &str, attempt: &AttemptRecord) -> Result<(), StoreError> {
         let key = (run.to_owned(), attempt.work, attempt.attempt);
         self.tables().runs.attempts.insert(key, attempt.clone());
@@ -114,17 +123,17 @@ impl RunRecords for Draft {
         Ok(of_run.map(|(_, attempt)| attempt.clone()).collect())
     }
 
-    fn put_wait(&self, run: &str, wait: &GuardWait) -> Result<(), StoreError> {
+    fn put_guard_wait(&self, run: &str, wait: &GuardWait) -> Result<(), StoreError> {
         self.tables().runs.waits.insert((run.to_owned(), wait.work), wait.clone());
         Ok(())
     }
 
-    fn delete_wait(&self, run: &str, work: WorkId) -> Result<(), StoreError> {
+    fn delete_guard_wait(&self, run: &str, work: WorkId) -> Result<(), StoreError> {
         self.tables().runs.waits.remove(&(run.to_owned(), work));
         Ok(())
     }
 
-    fn waits(&self, run: &str) -> Result<Vec<GuardWait>, StoreError> {
+    fn guard_waits(&self, run: &str) -> Result<Vec<GuardWait>, StoreError> {
         let tables = self.tables();
         let of_run = tables.runs.waits.iter().filter(|((id, _), _)| id == run);
         Ok(of_run.map(|(_, wait)| wait.clone()).collect())

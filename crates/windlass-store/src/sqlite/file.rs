@@ -1,4 +1,4 @@
-//! Where a store may lie, and whether the file is still the one that was made.
+//! Which file systems may hold a store, and whether the file is still the one that was created.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -15,14 +15,14 @@ use crate::error::StoreError;
 /// What to do on a network file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Network {
-    /// Say no: locks there do not always hold, and shared memory does not work.
+    /// Refuse it: file locks are unreliable there, and shared memory does not work.
     #[default]
     Refuse,
-    /// The caller knows that only one machine uses it.
+    /// Allow it: the caller knows that only one machine uses the store.
     Allow,
 }
 
-/// Their numbers, as `statfs` tells them.
+/// The magic numbers of network file systems in `statfs`.
 const NETWORKS: [(u64, &str); 9] = [
     (0x6969, "nfs"),
     (0x517b, "smb"),
@@ -38,30 +38,30 @@ const NETWORKS: [(u64, &str); 9] = [
 pub(super) fn refuse_network(dir: &Path) -> Result<(), StoreError> {
     let Ok(found) = statfs(dir) else { return Ok(()) };
     match network(found.f_type as u64) {
-        Some(kind) => Err(StoreError::Network { path: dir.to_owned(), kind }),
+        Some(kind) => Err(StoreError::NetworkFileSystem { path: dir.to_owned(), kind }),
         None => Ok(()),
     }
 }
 
-/// What kind of network file system has this number. Some systems tell it with a sign.
+/// Returns the network file system with this magic number, which some systems sign-extend.
 fn network(number: u64) -> Option<&'static str> {
     let same = |(known, _): &&(u64, &str)| *known == number & 0xffff_ffff;
     NETWORKS.iter().find(same).map(|(_, kind)| *kind)
 }
 
-/// A store was made here once: nothing at all in its place is a loss, not a beginning, and so is a
-/// file that is shorter than it says. While there is a log, what is missing may be in that.
+/// Fails if the file of a store that was created earlier is missing, empty, or shorter than its header
+/// says. While SQLite's log is not empty, missing pages may be there.
 pub(super) fn refuse_truncated(path: &Path) -> Result<(), StoreError> {
     let lost = || StoreError::Replaced { path: path.to_owned() };
     let length = fs::metadata(path).map_err(|_| lost())?.len();
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     let logged = fs::metadata(log).is_ok_and(|log| log.len() > 0);
-    let said = stated_length(path).unwrap_or_default();
-    if length == 0 || (!logged && length < said) { Err(lost()) } else { Ok(()) }
+    let stated = stated_length(path).unwrap_or_default();
+    if length == 0 || (!logged && length < stated) { Err(lost()) } else { Ok(()) }
 }
 
-/// How long the file says that it is, in the header that every SQLite file begins with.
+/// Returns the length of the database according to its SQLite header.
 fn stated_length(path: &Path) -> io::Result<u64> {
     let mut header = [0; 32];
     File::open(path)?.read_exact(&mut header)?;
@@ -76,7 +76,7 @@ fn stated_length(path: &Path) -> io::Result<u64> {
     Ok(page * u64::from(pages))
 }
 
-/// Which file lies at `path`.
+/// Returns the device and inode of the file at `path`.
 fn inode(path: &Path) -> Result<Inode, StoreError> {
     let gone = |_| StoreError::Replaced { path: path.to_owned() };
     let metadata = fs::metadata(path).map_err(gone)?;
@@ -85,35 +85,35 @@ fn inode(path: &Path) -> Result<Inode, StoreError> {
 
 type Inode = (u64, u64);
 
-/// How many connections this process has to each file.
+/// The number of connections that this process has to each file.
 static CONNECTIONS: Mutex<BTreeMap<Inode, usize>> = Mutex::new(BTreeMap::new());
 
-/// Held by a thread of this process from its look at a file until the file is in use.
+/// Held by a thread from its check of a file until its connection is counted.
 static BEGINNING: Mutex<()> = Mutex::new(());
 
-/// No other thread of this process begins to use a file meanwhile.
-pub(super) fn alone() -> MutexGuard<'static, ()> {
-    // There is nothing in it that could be half done.
+/// Keeps other threads of this process from opening a store until the guard is dropped.
+pub(super) fn begin_alone() -> MutexGuard<'static, ()> {
+    // The mutex protects no data that a panic could leave half changed.
     BEGINNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file is in use by a connection of this process.
+/// Counts one connection of this process to a file.
 pub(super) struct InUse(Inode);
 
 impl InUse {
-    /// Whether this process has a connection to the file.
+    /// Returns whether this process has a connection to the file.
     pub(super) fn already(path: &Path) -> bool {
         inode(path).is_ok_and(|inode| connections().contains_key(&inode))
     }
 
-    /// There is one more.
-    pub(super) fn from_now(path: &Path) -> Result<Self, StoreError> {
+    /// Counts a new connection.
+    pub(super) fn count(path: &Path) -> Result<Self, StoreError> {
         let inode = inode(path)?;
         *connections().entry(inode).or_default() += 1;
         Ok(Self(inode))
     }
 
-    /// Refuses to go on with a file that does not lie at `path` any more.
+    /// Fails if another file, or none, is at `path` by now.
     pub(super) fn check_place(&self, path: &Path) -> Result<(), StoreError> {
         match inode(path)? == self.0 {
             true => Ok(()),
@@ -135,7 +135,7 @@ impl Drop for InUse {
 }
 
 fn connections() -> MutexGuard<'static, BTreeMap<Inode, usize>> {
-    // A count is changed as a whole.
+    // A panic cannot leave a count half changed.
     CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -144,10 +144,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn network_file_systems_are_known_by_their_numbers() {
+    fn network_file_systems_are_known_by_their_magic_numbers() {
         assert_eq!(network(0x6969), Some("nfs"));
         assert_eq!(network(0xff53_4d42), Some("cifs"));
-        assert_eq!(network(0xffff_ffff_ff53_4d42), Some("cifs"), "with a sign");
+        assert_eq!(network(0xffff_ffff_ff53_4d42), Some("cifs"), "sign-extended");
         assert_eq!(network(0xef53), None, "ext4");
         assert_eq!(network(0x0102_1994), None, "tmpfs");
     }

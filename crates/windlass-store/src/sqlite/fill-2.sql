@@ -1,7 +1,7 @@
 INSERT INTO name (kind, name, token) SELECT kind, name, token FROM name_1;
 
--- When a hold began was kept by the wall clock. It is taken as fresh: that its process is gone
--- is noticed whatever its age.
+-- Version 1 recorded only the wall clock. The lease counts as fresh: whether its process has ended is
+-- checked whatever its age.
 INSERT INTO lease (kind, name, holder, token, weight, since_ns, heartbeat_ns, timeout_ns, max_hold_ns,
                    presence, remains, since_ms, boot, pid, started, namespace)
     SELECT kind, name, holder, token, 1, :now, :now, 60000000000, NULL,

@@ -1,4 +1,4 @@
--- From version 2: runs know the values and steps they were asked for, and how they ended.
+-- From version 2: runs record their parameters, the steps to run, and how they ended.
 ALTER TABLE run ADD COLUMN workflow TEXT NOT NULL DEFAULT '';
 ALTER TABLE run ADD COLUMN params TEXT NOT NULL DEFAULT '{}';
 ALTER TABLE run ADD COLUMN steps TEXT NOT NULL DEFAULT '[]';

@@ -1,3 +1,3 @@
--- From version 3: several users may share a store, so runs and holds know whose they are.
+-- From version 3: several users may share a store, so runs and leases record their user.
 ALTER TABLE run ADD COLUMN uid INTEGER;
 ALTER TABLE lease ADD COLUMN uid INTEGER;

@@ -1,12 +1,12 @@
-//! How records lie in rows: the words and numbers that are stored, and nothing else of core's types.
+//! How leases and names are stored in rows: the words and numbers for core's types.
 
 use std::time::Duration;
 
 use rusqlite::Row;
 use windlass_core::{HolderId, Lease, LeaseTerms, Name, Presence, Remains, Timestamp, Token};
 
+use crate::lease::{Owner, ProcessGroup, ProcessTree, StoredLease};
 use crate::process::Process;
-use crate::records::{Group, Owner, StoredLease, Tree};
 
 /// The columns of a lease, in the order in which [`lease`] reads them.
 pub(super) const LEASE: &str = "kind, name, holder, token, weight, since_ns, heartbeat_ns, \
@@ -35,20 +35,20 @@ pub(super) fn lease(row: &Row<'_>) -> rusqlite::Result<StoredLease> {
     Ok(StoredLease { name: name_of(&row.get::<_, String>(0)?, row.get(1)?), lease, owner })
 }
 
-/// The process whose boot stands in column `boot`, and the rest behind it.
+/// Reads a process from column `boot` and the three after it.
 pub(super) fn process(row: &Row<'_>, boot: usize) -> rusqlite::Result<Option<Process>> {
     let Some(pid) = row.get(boot + 1)? else { return Ok(None) };
     let (started, namespace) = (row.get(boot + 2)?, row.get(boot + 3)?);
     Ok(Some(Process { pid, started, boot: row.get(boot)?, namespace }))
 }
 
-fn tree(row: &Row<'_>) -> rusqlite::Result<Option<Tree>> {
+fn tree(row: &Row<'_>) -> rusqlite::Result<Option<ProcessTree>> {
     let Some(mark) = row.get(16)? else { return Ok(None) };
     let group = match row.get(17)? {
-        Some(leader) => Some(Group { leader, started: row.get(18)?, session: row.get(19)? }),
+        Some(leader) => Some(ProcessGroup { leader, started: row.get(18)?, session: row.get(19)? }),
         None => None,
     };
-    Ok(Some(Tree { mark, group }))
+    Ok(Some(ProcessTree { mark, group }))
 }
 
 pub(super) fn presence_word(presence: Presence) -> &'static str {
@@ -82,7 +82,7 @@ pub(super) fn name_of(kind: &str, name: String) -> Name {
     }
 }
 
-/// A time or a span as it is stored; what is longer than 292 years is as long as that.
+/// Returns a span in the stored form, at most the 292 years that fit.
 pub(super) fn nanos(span: Duration) -> i64 {
     i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
--- How the attempts of a run went. Times are milliseconds since 1970.
+-- The attempts of a run. Times are milliseconds since the Unix epoch.
 CREATE TABLE attempt (
     run        TEXT NOT NULL REFERENCES run,
     work       INTEGER NOT NULL,
@@ -15,7 +15,7 @@ CREATE TABLE attempt (
     PRIMARY KEY (run, work, attempt)
 ) STRICT, WITHOUT ROWID;
 
--- The guards that steps wait for, for people to look at.
+-- The guards that steps wait for, for display.
 CREATE TABLE wait (
     run       TEXT NOT NULL REFERENCES run,
     work      INTEGER NOT NULL,

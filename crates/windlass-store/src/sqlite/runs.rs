@@ -1,4 +1,4 @@
-//! The records of runs, in SQL.
+//! Runs, journals and step records, in SQL.
 
 use std::path::PathBuf;
 
@@ -8,14 +8,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_core::{Fact, Token, WorkId};
 
-use super::records::SqliteRecords;
+use super::tables::SqliteTables;
 use crate::encoding::{decode, encode};
 use crate::error::StoreError;
-use crate::run::{
-    AttemptEnd, AttemptRecord, GuardWait, RunEnd, RunListing, RunOutcome, RunRecord, RunRecords,
-};
+use crate::run::{RunEnd, RunListing, RunOutcome, RunRecord};
+use crate::step::{AttemptEnd, AttemptRecord, GuardWait};
+use crate::tables::{RunTables, StepTables};
 
-impl RunRecords for SqliteRecords<'_> {
+impl RunTables for SqliteTables<'_> {
     fn new_run_id(&self) -> Result<String, StoreError> {
         let random = "SELECT lower(hex(randomblob(4)))";
         loop {
@@ -31,7 +31,7 @@ impl RunRecords for SqliteRecords<'_> {
         let insert = "INSERT INTO run (id, workflow, file, text, dir, params, steps, jobs, uid, created_ms) \
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
         let dir = dir.to_string_lossy();
-        let (params, steps) = (json(params), json(steps));
+        let (params, steps) = (to_json(params), to_json(steps));
         let row = params![id, workflow, file, text, dir, params, steps, jobs, uid, at_ms];
         self.execute(insert, row)?;
         Ok(())
@@ -47,8 +47,8 @@ impl RunRecords for SqliteRecords<'_> {
                 file: row.get(2)?,
                 text: row.get(3)?,
                 dir: PathBuf::from(row.get::<_, String>(4)?),
-                params: of_json(row, 5)?,
-                steps: of_json(row, 6)?,
+                params: from_json(row, 5)?,
+                steps: from_json(row, 6)?,
                 jobs: row.get(7)?,
                 uid: row.get(8)?,
             })
@@ -90,7 +90,7 @@ impl RunRecords for SqliteRecords<'_> {
         self.all(query, [], listing)
     }
 
-    fn put_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError> {
+    fn set_run_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError> {
         let update = "UPDATE run SET ended_ms = ?2, outcome = ?3 WHERE id = ?1";
         let (at_ms, outcome) = end.map(|end| (end.at_ms, end.outcome.word())).unzip();
         self.execute(update, params![run, at_ms, outcome])?;
@@ -109,7 +109,7 @@ impl RunRecords for SqliteRecords<'_> {
     }
 
     fn append_facts(&self, run: &str, epoch: Token, facts: &[Fact]) -> Result<(), StoreError> {
-        // Without the sign SQLite makes a new plan for every value, which takes longer than to look.
+        // The unary plus keeps SQLite from planning anew for each value, which costs more than the query.
         let last = "SELECT coalesce(max(seq), 0) FROM fact WHERE run = +?1";
         let last: i64 = self.sqlite.prepare_cached(last)?.query_row([run], |row| row.get(0))?;
         let insert = "INSERT INTO fact (run, seq, epoch, fact) VALUES (?1, ?2, ?3, ?4)";
@@ -124,7 +124,9 @@ impl RunRecords for SqliteRecords<'_> {
         let texts = self.all(query, [run], |row| row.get::<_, String>(0))?;
         texts.iter().map(|text| Ok(decode(text)?)).collect()
     }
+}
 
+impl StepTables for SqliteTables<'_> {
     fn put_attempt(&self, run: &str, attempt: &AttemptRecord) -> Result<(), StoreError> {
         let put = "INSERT OR REPLACE INTO attempt (run, work, attempt, step, started_ms, ended_ms, \
             ending, code, signal, why, peak_kib, cpu_ms) \
@@ -157,20 +159,23 @@ impl RunRecords for SqliteRecords<'_> {
         self.all(query, [run], attempt)
     }
 
-    fn put_wait(&self, run: &str, wait: &GuardWait) -> Result<(), StoreError> {
+    fn put_guard_wait(&self, run: &str, wait: &GuardWait) -> Result<(), StoreError> {
         let put = "INSERT OR REPLACE INTO wait (run, work, guard, since_ms, checks, said, escalated) \
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        let GuardWait { work, guard, since_ms, checks, said, escalated } = wait;
-        self.execute(put, params![run, work.get(), guard, since_ms, checks, said, escalated])?;
+        let GuardWait { work, guard, since_ms, checks, last_result, escalated } = wait;
+        self.execute(
+            put,
+            params![run, work.get(), guard, since_ms, checks, last_result, escalated],
+        )?;
         Ok(())
     }
 
-    fn delete_wait(&self, run: &str, work: WorkId) -> Result<(), StoreError> {
+    fn delete_guard_wait(&self, run: &str, work: WorkId) -> Result<(), StoreError> {
         self.execute("DELETE FROM wait WHERE run = ?1 AND work = ?2", params![run, work.get()])?;
         Ok(())
     }
 
-    fn waits(&self, run: &str) -> Result<Vec<GuardWait>, StoreError> {
+    fn guard_waits(&self, run: &str) -> Result<Vec<GuardWait>, StoreError> {
         let query = "SELECT work, guard, since_ms, checks, said, escalated FROM wait \
             WHERE run = ?1 ORDER BY work";
         self.all(query, [run], |row| {
@@ -179,7 +184,7 @@ impl RunRecords for SqliteRecords<'_> {
                 guard: row.get(1)?,
                 since_ms: row.get(2)?,
                 checks: row.get(3)?,
-                said: row.get(4)?,
+                last_result: row.get(4)?,
                 escalated: row.get(5)?,
             })
         })
@@ -197,12 +202,12 @@ fn listing(row: &Row<'_>) -> rusqlite::Result<RunListing> {
     })
 }
 
-/// The end of a run, from two columns.
+/// Reads the end of a run from two columns.
 fn end(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<RunEnd>> {
     let at_ms: Option<i64> = row.get(column)?;
     let outcome: Option<String> = row.get(column + 1)?;
     let (Some(at_ms), Some(word)) = (at_ms, outcome) else { return Ok(None) };
-    Ok(Some(RunEnd { at_ms, outcome: known(column + 1, RunOutcome::of_word(&word))? }))
+    Ok(Some(RunEnd { at_ms, outcome: known(column + 1, RunOutcome::from_word(&word))? }))
 }
 
 fn attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRecord> {
@@ -212,7 +217,7 @@ fn attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRecord> {
         step: row.get(2)?,
         started_ms: row.get(3)?,
         ended_ms: row.get(4)?,
-        end: known(5, AttemptEnd::of_word(&row.get::<_, String>(5)?))?,
+        end: known(5, AttemptEnd::from_word(&row.get::<_, String>(5)?))?,
         code: row.get(6)?,
         signal: row.get(7)?,
         why: row.get(8)?,
@@ -225,16 +230,16 @@ fn work(row: &Row<'_>, column: usize) -> rusqlite::Result<WorkId> {
     known(column, WorkId::new(row.get(column)?))
 }
 
-/// Something that only a damaged store does not have.
+/// Returns a value that only a damaged store lacks.
 fn known<T>(column: usize, value: Option<T>) -> rusqlite::Result<T> {
     value.ok_or(rusqlite::Error::IntegralValueOutOfRange(column, 0))
 }
 
-fn json(value: &impl Serialize) -> String {
+fn to_json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("texts are always JSON")
 }
 
-fn of_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     let text: String = row.get(column)?;
     serde_json::from_str(&text).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))

@@ -1,4 +1,4 @@
--- A run of a workflow: what to do, as it was submitted.
+-- A run of a workflow, as the user submitted it.
 CREATE TABLE run (
     id         TEXT PRIMARY KEY,
     file       TEXT NOT NULL,
@@ -7,7 +7,7 @@ CREATE TABLE run (
     created_ms INTEGER NOT NULL
 ) STRICT;
 
--- The journal: what happened in a run, in order, with the epoch of the process that led it.
+-- The journal: the facts of a run, in order, with the epoch of the leader that appended them.
 CREATE TABLE fact (
     run   TEXT NOT NULL REFERENCES run,
     seq   INTEGER NOT NULL,

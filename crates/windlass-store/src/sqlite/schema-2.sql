@@ -1,15 +1,16 @@
--- What the store knows about itself: one row.
+-- The counters of the store: one row.
 CREATE TABLE meta (
     one      INTEGER PRIMARY KEY CHECK (one = 1),
-    -- Also written in the gate, so that a store that was replaced is noticed.
+    -- Also written to the writers' lock file, so that a replaced database is noticed.
     id       TEXT NOT NULL,
     boot     TEXT NOT NULL,
+    -- How many boots the store was used in before this one.
     epoch    INTEGER NOT NULL,
     arrivals INTEGER NOT NULL
 ) STRICT;
 
--- A lock, a semaphore or the right to lead a run. The row stays while nobody holds it: tokens only
--- grow.
+-- A lock, a semaphore or the right to lead a run. The row stays while the name has no holder: its
+-- tokens only grow.
 CREATE TABLE name (
     kind      TEXT NOT NULL,
     name      TEXT NOT NULL,
@@ -23,7 +24,7 @@ CREATE TABLE name (
     PRIMARY KEY (kind, name)
 ) STRICT, WITHOUT ROWID;
 
--- A hold on a name. Times are nanoseconds since the boot, except for those that people look at.
+-- A lease on a name. Times in ns are since the boot; those in ms are since the Unix epoch, for display.
 CREATE TABLE lease (
     kind          TEXT NOT NULL,
     name          TEXT NOT NULL,
@@ -38,11 +39,11 @@ CREATE TABLE lease (
     remains       TEXT NOT NULL,
     since_ms      INTEGER NOT NULL,
     boot          TEXT NOT NULL,
-    -- The process without which the hold is void.
+    -- The process that holds the lease; the lease ends with it.
     pid           INTEGER,
     started       INTEGER,
     namespace     TEXT,
-    -- What acts in the holder's name, as far as others can find it.
+    -- The processes that work under the lease: their tag and their process group.
     mark          TEXT,
     group_leader  INTEGER,
     group_started INTEGER,
@@ -50,7 +51,7 @@ CREATE TABLE lease (
     PRIMARY KEY (kind, name, holder)
 ) STRICT, WITHOUT ROWID;
 
--- A place in line for names that were refused; never a hold.
+-- A waiter in the queue for names that were refused.
 CREATE TABLE ticket (
     holder    TEXT PRIMARY KEY,
     arrival   INTEGER NOT NULL,
@@ -68,7 +69,7 @@ CREATE TABLE ticket_name (
     kind    TEXT NOT NULL,
     name    TEXT NOT NULL,
     holder  TEXT NOT NULL REFERENCES ticket ON DELETE CASCADE,
-    -- In the order in which they were asked for.
+    -- The order in which the claim named them.
     place   INTEGER NOT NULL,
     weight  INTEGER NOT NULL,
     refused INTEGER NOT NULL,
@@ -77,14 +78,14 @@ CREATE TABLE ticket_name (
 
 CREATE INDEX ticket_name_by_holder ON ticket_name (holder, place);
 
--- What was emitted, numbered in the order of commits.
+-- The events, numbered in the order of their commits.
 CREATE TABLE event (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     name   TEXT NOT NULL,
     at_ms  INTEGER NOT NULL
 ) STRICT;
 
--- What running coordinators and waiting guards are asked to do.
+-- The requests to running coordinators and waiting guards.
 CREATE TABLE request (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     target TEXT NOT NULL,

@@ -1,6 +1,6 @@
-//! The tables, and how those of older versions become them.
+//! The tables of a database, and the migrations from older versions.
 //!
-//! Migrations go forward only, behind the gate, after a copy of the file was made beside it.
+//! Migrations only go forward. They run under the writers' lock, after a backup of the file.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -9,60 +9,61 @@ use std::path::Path;
 use rusqlite::{Connection, Transaction, TransactionBehavior, named_params};
 
 use crate::access::Access;
-use crate::bell::unique;
+use crate::clock::{BootClock, Clock};
 use crate::error::StoreError;
-use crate::moment::{BootClock, Clock};
+use crate::layout;
+use crate::wakeup::unique;
 
-/// "WNDL": tells our files from other SQLite files.
+/// "WNDL": marks SQLite files that belong to Windlass.
 const APPLICATION_ID: i32 = 0x574e_444c;
 /// The version of the tables.
 pub(super) const VERSION: i32 = 4;
 
-/// Whether a store has been made here before.
+/// Whether an empty database may become a new store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beginning {
-    /// Perhaps not.
-    Possible,
-    /// It has: nothing in its place is a loss.
-    Over,
+pub(super) enum Creation {
+    /// It may.
+    Allowed,
+    /// It may not: a store was created here before, so an empty file means that it was lost.
+    Refused,
 }
 
-/// The id of a store whose tables are those of this version.
-pub(super) fn current(connection: &Connection) -> Result<Option<String>, StoreError> {
+/// Returns the id of a store if its tables have the version of this program.
+pub(super) fn current_id(connection: &Connection) -> Result<Option<String>, StoreError> {
     match marks(connection)? {
         (APPLICATION_ID, VERSION) => Ok(Some(id(connection)?)),
         _ => Ok(None),
     }
 }
 
-/// Makes the tables, unless there must be some already, or brings them up to date. The store's id.
+/// Creates the tables, if `creation` allows it, or migrates them. Returns the id of the store.
 pub(super) fn prepare(
     connection: &mut Connection,
     path: &Path,
-    beginning: Beginning,
+    creation: Creation,
 ) -> Result<String, StoreError> {
     let tables = "SELECT count(*) FROM sqlite_schema";
     match marks(connection)? {
         (APPLICATION_ID, VERSION) => {}
         (APPLICATION_ID, found) if found > VERSION => {
-            return Err(StoreError::Newer { path: path.to_owned(), found, known: VERSION });
+            return Err(StoreError::NewerVersion { path: path.to_owned(), found, known: VERSION });
         }
         (APPLICATION_ID, found) => {
-            keep_copy(connection, path, found)?;
-            change(connection, |transaction| from(found, transaction))?;
+            back_up(connection, path, found)?;
+            change(connection, |transaction| migrate(found, transaction))?;
         }
         (0, 0) if connection.query_row(tables, [], |row| row.get::<_, i64>(0))? == 0 => {
-            if beginning == Beginning::Over {
+            if creation == Creation::Refused {
                 return Err(StoreError::Replaced { path: path.to_owned() });
             }
             change(connection, create)?;
         }
-        _ => return Err(StoreError::Foreign { path: path.to_owned() }),
+        _ => return Err(StoreError::NotWindlass { path: path.to_owned() }),
     }
     id(connection)
 }
 
-/// Whose file it is, and of which version.
+/// Returns the application id and the version of a database.
 fn marks(connection: &Connection) -> Result<(i32, i32), StoreError> {
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get(0));
     Ok((pragma("application_id")?, pragma("user_version")?))
@@ -90,8 +91,8 @@ fn create(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     from_3(transaction)
 }
 
-/// Brings the tables of an older version up to date.
-fn from(version: i32, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+/// Migrates the tables from an older version.
+fn migrate(version: i32, transaction: &Transaction<'_>) -> Result<(), StoreError> {
     if version == 1 {
         from_1(transaction)?;
     }
@@ -131,18 +132,18 @@ fn from_1(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Copies the file as it is, so that nothing is lost if the new version is not wanted after all.
-fn keep_copy(connection: &Connection, path: &Path, version: i32) -> Result<(), StoreError> {
-    let copy = path.with_file_name(format!("store.version-{version}.db"));
-    // One that a killed migration left behind may be half written.
+/// Backs the database up, so that the user can go back to the older version of Windlass.
+fn back_up(connection: &Connection, path: &Path, version: i32) -> Result<(), StoreError> {
+    let copy = path.with_file_name(layout::backup(version));
+    // A migration that was killed may have left a partial backup.
     let removed = fs::remove_file(&copy);
     if let Err(source) = removed.or_else(|e| if copy.exists() { Err(e) } else { Ok(()) }) {
         return Err(StoreError::Io { path: copy, source });
     }
-    // SQLite takes an empty file for none, and keeps its mode.
+    // SQLite accepts an empty file as target, and keeps its mode.
     Access::create_missing(&copy)
         .map_err(|source| StoreError::Io { path: copy.clone(), source })?;
-    // A path is bytes, of which SQLite makes a text without looking at them.
+    // The path may not be valid UTF-8: SQLite casts the bytes to text without checking them.
     connection.execute("VACUUM INTO CAST(?1 AS TEXT)", [copy.as_os_str().as_bytes()])?;
     Ok(())
 }

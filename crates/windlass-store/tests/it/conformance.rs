@@ -1,12 +1,12 @@
-//! The one suite that every backend passes.
+//! The conformance suite that every backend passes.
 //!
-//! A backend joins with a [`Fixture`] and a line at the end of this file. Time is a clock that the
-//! tests move; other processes are told apart by what they register.
+//! A backend joins with a [`Fixture`] and a line in `suite!`. Tests move the clock by hand; another
+//! process is a claim with another process in it.
 
 mod events;
 mod journal;
 mod leases;
-mod line;
+mod queue;
 mod tokens;
 
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use std::time::Duration;
 use tempfile::TempDir;
 use windlass_store::{
     Backend, Claim, Claimed, Hold, HolderId, LeaseTerms, ManualClock, Memory, Name, Need, Network,
-    Process, Refused, Sqlite, Store, Tree,
+    Process, ProcessTree, Refused, Sqlite, Store,
 };
 
-/// A backend to try, with whatever has to live as long as it does.
+/// A store over the backend under test, with its clock.
 pub(crate) struct Fixture {
     pub(crate) store: Store,
     pub(crate) clock: ManualClock,
     _dir: TempDir,
 }
 
-/// What a claim may have besides a holder and names.
+/// The optional fields of a claim.
 pub(crate) struct Extra<'a> {
     pub(crate) terms: LeaseTerms,
     pub(crate) process: Option<&'a Process>,
     pub(crate) waiter: Option<&'a Process>,
-    pub(crate) tree: Option<&'a Tree>,
-    pub(crate) bell: Option<&'a str>,
+    pub(crate) tree: Option<&'a ProcessTree>,
+    pub(crate) wakeup: Option<&'a str>,
     pub(crate) ended: &'a [(Name, Token)],
 }
 
@@ -53,7 +53,7 @@ impl Fixture {
         Self::new(|_| Box::new(Memory::default()))
     }
 
-    /// Asks for names as [`needs`] reads them.
+    /// Claims names in the form that [`needs`] parses.
     pub(crate) fn claim(&mut self, holder: &str, names: &str) -> Claimed {
         self.claim_with(holder, names, |_| {})
     }
@@ -65,14 +65,16 @@ impl Fixture {
         change: impl FnOnce(&mut Extra<'a>),
     ) -> Claimed {
         let terms = LeaseTerms { heartbeat_timeout: TIMEOUT, max_hold: None };
-        let (process, waiter, tree, bell) = (None, None, None, None);
-        let mut extra = Extra { terms, process, waiter, tree, bell, ended: &[] };
+        let (process, waiter, tree, wakeup) = (None, None, None, None);
+        let mut extra = Extra { terms, process, waiter, tree, wakeup, ended: &[] };
         change(&mut extra);
-        let Extra { terms, process, waiter, tree, bell, ended } = extra;
+        let Extra { terms, process, waiter, tree, wakeup, ended } = extra;
         let (holder, needs) = (&HolderId::new(holder), &needs(names));
         let claim = Claim::new(holder, needs);
-        let claim = Claim { terms, process, waiter, tree, bell, ended, ..claim };
-        self.store.transact(|transaction| transaction.claim(&claim)).expect("the store works")
+        let claim = Claim { terms, process, waiter, tree, wakeup, ended, ..claim };
+        self.store
+            .transact(|transaction| transaction.leases().claim(&claim))
+            .expect("the store works")
     }
 
     pub(crate) fn tokens(&mut self, holder: &str, names: &str) -> Vec<u64> {
@@ -81,13 +83,15 @@ impl Fixture {
 
     pub(crate) fn release(&mut self, holder: &str, name: &str, token: u64) -> Answer {
         let (name, holder) = (needs(name)[0].name.clone(), HolderId::new(holder));
-        let released =
-            self.store.transact(|transaction| transaction.release(&name, &holder, Token(token)));
+        let released = self
+            .store
+            .transact(|transaction| transaction.leases().release(&name, &holder, Token(token)));
         released.expect("the store works")
     }
 
     pub(crate) fn declare(&mut self, name: &str, capacity: u32) {
-        let declared = self.store.transact(|transaction| transaction.declare(name, capacity));
+        let declared =
+            self.store.transact(|transaction| transaction.leases().declare(name, capacity));
         declared.expect("it can be declared");
     }
 }
@@ -96,7 +100,7 @@ pub(crate) use windlass_store::{Answer, Token};
 
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// `x y` are locks, `s:2` two slots of the semaphore s, `run/r` the right to lead r.
+/// Parses names: `x y` are locks, `s:2` is two slots of semaphore s, `run/r` is the right to lead r.
 pub(crate) fn needs(names: &str) -> Vec<Need> {
     let need = |word: &str| match (word.split_once(':'), word.strip_prefix("run/")) {
         (Some((name, weight)), _) => {
@@ -131,21 +135,21 @@ pub(crate) fn here() -> Process {
     Process::current().expect("this is Linux")
 }
 
-/// A process that has ended.
+/// Returns a process that has ended.
 pub(crate) fn gone() -> Process {
     Process { started: here().started + 1, ..here() }
 }
 
-/// A process that cannot be seen from here.
+/// Returns a process that is not visible from here.
 pub(crate) fn elsewhere() -> Process {
     Process { namespace: "pid:[1]".to_owned(), ..here() }
 }
 
-pub(crate) fn tree() -> Tree {
-    Tree { mark: "WINDLASS_LEASES=some".to_owned(), group: None }
+pub(crate) fn tree() -> ProcessTree {
+    ProcessTree { mark: "WINDLASS_LEASES=some".to_owned(), group: None }
 }
 
-/// Every test of the suite, for every backend.
+/// Defines every test of the suite for every backend.
 macro_rules! suite {
     ($($module:ident: $($test:ident)*;)*) => {
         suite!(@backend sqlite $($module: $($test)*;)*);
@@ -166,50 +170,51 @@ macro_rules! suite {
 suite! {
     leases:
         several_names_are_taken_together_or_not_at_all
-        a_lease_without_heartbeats_goes_to_the_next_who_asks
-        a_heartbeat_that_comes_too_late_revives_nothing
-        past_its_longest_hold_a_lease_is_lost
+        a_lease_without_heartbeats_goes_to_the_next_claimant
+        a_late_heartbeat_does_not_revive_a_lease
+        a_lease_ends_at_its_maximum_hold
         the_wall_clock_decides_nothing
-        what_a_gone_process_held_is_free_at_once
-        a_process_that_cannot_be_seen_is_judged_by_its_heartbeats
-        what_is_left_of_a_holder_is_told_before_its_hold_is_given_away
-        one_process_beats_for_all_it_holds
-        a_named_process_that_lives_needs_no_heartbeats
+        the_lease_of_an_ended_process_is_free_at_once
+        a_process_that_is_not_visible_is_judged_by_its_heartbeats
+        the_processes_of_a_dead_holder_are_reported_before_its_lease_is_free
+        one_heartbeat_of_a_process_covers_all_its_leases
+        a_named_process_that_is_running_needs_no_heartbeats
         semaphores_are_declared_and_never_exceeded
         a_failed_transaction_leaves_nothing
-        names_that_cannot_be_names_are_refused
+        invalid_names_are_refused
         extreme_times_are_kept
         stats_are_kept_by_name
-        a_check_tells_whose_token_it_is;
-    line:
-        who_was_refused_first_is_served_first
-        a_place_in_line_holds_only_what_refused_it
-        who_asks_for_another_name_waits_no_more_for_the_one_before
-        the_place_in_line_of_a_gone_process_is_dropped
-        a_place_in_line_goes_with_the_one_who_waits
-        leaving_the_line_rings_the_next
-        whose_turn_it_is_can_be_asked_without_taking_anything
-        a_bell_rings_for_the_one_whose_turn_has_come
-        who_does_not_come_is_passed_over
+        a_check_returns_the_holder_of_a_token;
+    queue:
+        waiters_are_served_first_in_first_out
+        a_waiter_reserves_only_the_names_that_refused_it
+        a_claim_for_another_name_leaves_the_queue_of_the_one_before
+        a_waiter_whose_process_has_ended_leaves_the_queue
+        a_waiter_leaves_the_queue_with_the_process_that_waits
+        leaving_the_queue_notifies_the_next_waiter
+        a_refusal_can_be_asked_for_without_acquiring_anything
+        a_waiter_is_notified_when_its_turn_has_come
+        a_waiter_that_claims_again_is_woken_as_it_asked_last
+        a_waiter_that_does_not_claim_in_time_is_passed_over
         many_waiters_are_served_in_order
         a_heavy_waiter_is_served_in_its_turn;
     tokens:
-        tokens_grow_for_ever
+        tokens_only_grow
         a_boot_ends_every_lease_and_raises_every_token
         old_tokens_change_nothing;
     events:
         events_are_numbered_in_the_order_of_commits
-        old_events_are_forgotten_and_their_numbers_with_them
+        old_events_are_deleted_and_their_numbers_not_reused
         a_failed_emit_uses_up_no_number
-        every_listener_is_rung
+        every_wakeup_of_a_topic_is_notified
         requests_are_taken_once
-        what_many_threads_write_at_once_is_all_there;
+        concurrent_writers_lose_nothing;
     journal:
         facts_come_back_as_they_were_written
-        a_run_in_a_directory_whose_name_is_no_text_is_refused
+        a_run_in_a_directory_that_is_not_utf8_is_refused
         a_stale_epoch_is_refused
-        runs_are_found_by_the_beginning_of_their_id
+        runs_are_found_by_a_prefix_of_their_id
         a_run_comes_back_as_it_was_submitted
         runs_are_listed_the_newest_first_with_their_ends
-        attempts_and_waits_are_kept_and_go_with_their_run;
+        attempts_and_guard_waits_are_deleted_with_their_run;
 }

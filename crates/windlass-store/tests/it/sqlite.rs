@@ -1,4 +1,4 @@
-//! The file: what is refused, what is noticed, and what older versions have left.
+//! The SQLite backend: damaged, replaced and foreign files, permissions, and migrations.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,7 +11,7 @@ use windlass_store::{Claim, Claimed, HolderId, Name, Need, Network, Store, Store
 
 fn claim(store: &mut Store, holder: &str, name: &str) -> Result<Claimed, StoreError> {
     let (holder, needs) = (HolderId::new(holder), [Need::one(Name::Lock(name.to_owned()))]);
-    store.transact(|transaction| transaction.claim(&Claim::new(&holder, &needs)))
+    store.transact(|transaction| transaction.leases().claim(&Claim::new(&holder, &needs)))
 }
 
 fn token(claimed: Result<Claimed, StoreError>) -> u64 {
@@ -21,7 +21,7 @@ fn token(claimed: Result<Claimed, StoreError>) -> u64 {
     }
 }
 
-/// A directory with a store in it in which the lock x has been held once.
+/// Returns a directory with a store in which lock x is held.
 fn made() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a directory");
     let mut store = Store::open(dir.path()).expect("it can be made");
@@ -34,33 +34,33 @@ fn refused(dir: &Path) -> StoreError {
 }
 
 #[test]
-fn what_waits_for_a_sync_lies_in_the_log() {
+fn the_file_to_sync_is_the_write_ahead_log() {
     let dir = made();
     let mut store = Store::open(dir.path()).expect("it is there");
-    let log = store.log().expect("it has one").try_clone_to_owned().expect("a file");
+    let log = store.file_to_sync().expect("it has one").try_clone_to_owned().expect("a file");
     let found = fs::File::from(log).metadata().expect("it is open");
     let named = fs::metadata(dir.path().join("store.db-wal")).expect("it is there");
     assert_eq!((found.dev(), found.ino()), (named.dev(), named.ino()));
-    assert!(Store::in_memory().expect("it can be made").log().is_none());
+    assert!(Store::in_memory().expect("it can be made").file_to_sync().is_none());
 }
 
 #[test]
-fn files_of_others_and_of_the_future_are_refused() {
+fn files_of_other_programs_and_newer_versions_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let foreign = Connection::open(dir.path().join("store.db")).expect("a file");
     foreign.execute_batch("CREATE TABLE theirs (x)").expect("SQL");
     drop(foreign);
-    assert!(matches!(refused(dir.path()), StoreError::Foreign { .. }));
+    assert!(matches!(refused(dir.path()), StoreError::NotWindlass { .. }));
 
     let dir = made();
     let store = Connection::open(dir.path().join("store.db")).expect("the file");
     store.pragma_update(None, "user_version", 99).expect("SQL");
     drop(store);
-    assert!(matches!(refused(dir.path()), StoreError::Newer { found: 99, .. }));
+    assert!(matches!(refused(dir.path()), StoreError::NewerVersion { found: 99, .. }));
 }
 
 #[test]
-fn random_bytes_are_damage() {
+fn a_file_of_random_bytes_is_reported_as_damaged() {
     let dir = tempfile::tempdir().expect("a directory");
     let bytes = "random bytes, long enough not to be taken for an empty file".repeat(100);
     fs::write(dir.path().join("store.db"), &bytes).expect("a file");
@@ -69,7 +69,7 @@ fn random_bytes_are_damage() {
 }
 
 #[test]
-fn a_store_that_is_empty_gone_or_another_one_is_not_begun_anew() {
+fn an_empty_missing_or_replaced_store_is_not_created_anew() {
     let remove_log = |dir: &Path| {
         for file in ["store.db-wal", "store.db-shm"] {
             let _ = fs::remove_file(dir.join(file));
@@ -104,7 +104,7 @@ fn a_store_that_is_replaced_while_open_is_noticed() {
 }
 
 #[test]
-fn a_truncated_store_is_damage_and_never_a_panic() {
+fn a_truncated_store_is_an_error_and_never_a_panic() {
     let dir = made();
     let path = dir.path().join("store.db");
     let store = Connection::open(&path).expect("the file");
@@ -117,18 +117,18 @@ fn a_truncated_store_is_damage_and_never_a_panic() {
         let _ = fs::remove_file(dir.path().join("store.db-shm"));
         let used = Store::open(dir.path()).and_then(|mut store| {
             let _ = claim(&mut store, "b", "x")?;
-            store.transact(|transaction| transaction.emit("e"))
+            store.transact(|transaction| transaction.events().emit("e"))
         });
         let error = used.expect_err("it is truncated");
         let known = matches!(error, StoreError::Damaged { .. } | StoreError::Fatal { .. });
-        let lost = matches!(error, StoreError::Foreign { .. } | StoreError::Replaced { .. });
+        let lost = matches!(error, StoreError::NotWindlass { .. } | StoreError::Replaced { .. });
         assert!(known || lost, "{length}: {error:?}");
     }
 }
 
 #[test]
-fn a_store_that_must_not_be_written_says_so() {
-    // Whoever may do everything is not stopped by a mode.
+fn a_store_without_write_permission_can_be_read_and_says_so() {
+    // Permissions do not stop root.
     if rustix::process::geteuid().is_root() {
         return;
     }
@@ -146,7 +146,7 @@ fn a_store_that_must_not_be_written_says_so() {
 }
 
 #[test]
-fn where_there_is_no_store_none_is_made_to_look_at() {
+fn opening_an_existing_store_creates_none() {
     let dir = tempfile::tempdir().expect("a directory");
     for path in [dir.path().to_owned(), dir.path().join("typo")] {
         let opened = Store::open_existing(&path, Network::Refuse).map(drop);
@@ -169,15 +169,15 @@ fn modes(dir: &Path) -> Vec<(String, u32)> {
 }
 
 #[test]
-fn what_a_store_creates_is_for_whom_its_directory_is() {
-    for (mode, file, bells) in [(0o755, 0o600, 0o700), (0o2770, 0o660, 0o2770)] {
+fn the_files_of_a_store_are_for_the_users_of_its_directory() {
+    for (mode, file, wakeups) in [(0o755, 0o600, 0o700), (0o2770, 0o660, 0o2770)] {
         let dir = tempfile::tempdir().expect("a directory");
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).expect("a mode");
         let mut store = Store::open(dir.path()).expect("it can be made");
         assert_eq!(token(claim(&mut store, "a", "x")), 1);
-        let bell = store.hang(&Topic::Turn).expect("it hangs");
+        let wakeup = store.register(&Topic::Turn).expect("a wake-up");
         let files = ["gate", "store.db", "store.db-shm", "store.db-wal"].map(|name| (name, file));
-        let all: Vec<_> = [("bells", bells)].into_iter().chain(files).collect();
+        let all: Vec<_> = [("bells", wakeups)].into_iter().chain(files).collect();
         let found = modes(dir.path());
         assert_eq!(
             found.iter().map(|(n, m)| (n.as_str(), *m)).collect::<Vec<_>>(),
@@ -185,7 +185,7 @@ fn what_a_store_creates_is_for_whom_its_directory_is() {
             "{mode:o}"
         );
         let turn = dir.path().join("bells/turn");
-        assert_eq!(modes(&turn), [(bell.name().to_owned(), file)], "{mode:o}");
+        assert_eq!(modes(&turn), [(wakeup.name().to_owned(), file)], "{mode:o}");
     }
 }
 
@@ -210,7 +210,19 @@ fn a_store_that_is_shared_stays_what_it_was() {
 }
 
 #[test]
-fn the_third_version_migrates_and_its_runs_are_nobodys() {
+fn a_store_with_the_backup_of_a_migration_can_be_shared() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/version-2.db");
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::copy(fixture, dir.path().join("store.db")).expect("a copy");
+    drop(Store::open(dir.path()).expect("it migrates"));
+    let backup = dir.path().join("store.version-2.db");
+    let gid = fs::metadata(&backup).expect("it is there").gid();
+    Store::share(dir.path(), Network::Refuse, gid).expect("the backup belongs to the store");
+    assert_eq!(fs::metadata(&backup).expect("it is there").mode() & 0o7777, 0o660);
+}
+
+#[test]
+fn the_third_version_migrates_and_its_runs_have_no_user() {
     let dir = made();
     let store = Connection::open(dir.path().join("store.db")).expect("the file");
     store
@@ -228,18 +240,18 @@ fn the_third_version_migrates_and_its_runs_are_nobodys() {
 }
 
 #[test]
-fn whoever_looks_does_not_wait_for_those_who_write() {
+fn readers_do_not_wait_for_writers() {
     let dir = made();
-    let gate = fs::File::open(dir.path().join("gate")).expect("it is there");
-    gate.lock().expect("nobody is inside");
+    let lock = fs::File::open(dir.path().join("gate")).expect("it is there");
+    lock.lock().expect("no process holds it");
     let writer = Connection::open(dir.path().join("store.db")).expect("the file");
     writer.execute_batch("BEGIN IMMEDIATE; UPDATE meta SET arrivals = 7").expect("SQL");
     let mut store = Store::open(dir.path()).expect("it opens");
     assert_eq!(store.overview().expect("it can be read").len(), 1);
-    assert_eq!(store.another().and_then(|mut other| other.last_event()).expect("it opens"), 0);
+    assert_eq!(store.try_clone().and_then(|mut other| other.last_event()).expect("it opens"), 0);
 }
 
-/// Whoever closes a store looks whether anybody else has a lock on it, and clears up if not.
+/// SQLite cleans up on close if no other connection has a lock on the file.
 #[test]
 fn a_second_connection_leaves_the_locks_of_the_first_alone() {
     let dir = made();
@@ -253,9 +265,9 @@ fn a_second_connection_leaves_the_locks_of_the_first_alone() {
         })
     };
     assert!(held(), "the connection has a lock");
-    drop(first.another().expect("it opens"));
+    drop(first.try_clone().expect("it opens"));
     drop(Store::open(dir.path()).expect("it opens"));
-    assert!(held(), "others took it along");
+    assert!(held(), "closing the others has not dropped it");
 }
 
 #[test]
@@ -263,13 +275,13 @@ fn the_second_version_migrates_and_its_runs_can_be_read() {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/version-2.db");
     let dir = tempfile::tempdir().expect("a directory");
     fs::copy(fixture, dir.path().join("store.db")).expect("a copy");
-    fs::write(dir.path().join("gate"), "").expect("a gate that knows no store");
+    fs::write(dir.path().join("gate"), "").expect("a lock file without a store id");
     let mut store = Store::open(dir.path()).expect("it migrates");
     let run = store.run("27a2").expect("it is there");
     assert_eq!((run.workflow.as_str(), run.jobs), ("", None));
     assert!(run.params.is_empty() && run.steps.is_empty());
     assert_eq!(store.facts(&run.id).expect("they are there").len(), 6);
-    let listed = store.look(|transaction| transaction.latest_runs(None, 9)).expect("it works");
+    let listed = store.read(|transaction| transaction.runs().latest(None, 9)).expect("it works");
     assert_eq!(listed.len(), 1);
     assert!(dir.path().join("store.version-2.db").exists(), "a copy is kept");
 }
@@ -279,7 +291,7 @@ fn the_first_version_migrates_and_a_copy_is_kept() {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/version-1.db");
     let dir = tempfile::tempdir().expect("a directory");
     fs::copy(fixture, dir.path().join("store.db")).expect("a copy");
-    fs::write(dir.path().join("gate"), "").expect("a gate as it was then");
+    fs::write(dir.path().join("gate"), "").expect("a lock file of that version");
     let mut store = Store::open(dir.path()).expect("it migrates");
     let run = store.run("05a2").expect("it is there");
     assert_eq!((run.file.as_str(), run.dir.as_path()), ("flow.toml", Path::new("/srv/flow")));
@@ -287,28 +299,28 @@ fn the_first_version_migrates_and_a_copy_is_kept() {
     let views = store.overview().expect("it can be read");
     let names: Vec<_> = views.iter().map(|view| view.name.to_string()).collect();
     assert_eq!(names, ["lock \"deploy\"", "run \"05a2f718\""]);
-    assert_eq!(views[0].tickets.len(), 1, "a place in line is kept");
-    assert!(token(claim(&mut store, "a", "deploy")) > 1, "the holder lived in another boot");
+    assert_eq!(views[0].waiters.len(), 1, "a waiter is kept");
+    assert!(token(claim(&mut store, "a", "deploy")) > 1, "the holder's boot is over");
     drop(store);
     let copy = Connection::open(dir.path().join("store.version-1.db")).expect("the copy");
     let version = copy.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0));
     assert_eq!(version.expect("it has one"), 1);
-    Store::open(dir.path()).expect("it opens again, and needs nothing");
+    Store::open(dir.path()).expect("it opens again without a migration");
 }
 
 #[test]
-fn a_store_migrates_also_where_its_path_is_no_text() {
+fn a_store_migrates_where_its_path_is_not_utf8() {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/version-2.db");
     let parent = tempfile::tempdir().expect("a directory");
     let dir = parent.path().join(OsStr::from_bytes(b"caf\xe9"));
     fs::create_dir(&dir).expect("a directory");
     fs::copy(fixture, dir.join("store.db")).expect("a copy");
-    fs::write(dir.join("gate"), "").expect("a gate that knows no store");
+    fs::write(dir.join("gate"), "").expect("a lock file without a store id");
     let mut store = Store::open(&dir).expect("it migrates");
     assert_eq!(store.run("27a2").expect("it is there").id.len(), 8);
-    assert!(dir.join("store.version-2.db").exists(), "a copy is kept beside it");
+    assert!(dir.join("store.version-2.db").exists(), "a backup is beside it");
     let made = fs::read_dir(parent.path()).expect("it can be listed");
-    assert_eq!(made.count(), 1, "nothing was made elsewhere");
+    assert_eq!(made.count(), 1, "nothing was created elsewhere");
 }
 
 #[test]
@@ -317,7 +329,7 @@ fn connections_of_several_threads_see_each_other() {
     let counts = std::thread::scope(|scope| {
         let work = || {
             let mut store = Store::open(dir.path()).expect("it opens");
-            (0..25).map(|_| store.transact(|t| t.emit("e")).expect("it works")).max()
+            (0..25).map(|_| store.transact(|t| t.events().emit("e")).expect("it works")).max()
         };
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).max()

@@ -36,7 +36,7 @@ async fn every_scenario_runs_on_the_tokio_driver() {
 }
 
 async fn run(scenario: &Scenario) -> Trace {
-    let root = ResourceCapacity::new(&scenario.limits);
+    let root = ResourceCapacity::new(&scenario.limits.root);
     let (mut scheduler, mut events) = scheduler(scenario, &root);
     let mut director = Director::new(scenario, &root, scheduler.handle());
     let done = CancellationToken::new();
@@ -54,15 +54,15 @@ async fn run(scenario: &Scenario) -> Trace {
 /// The limits are those of a capacity above the scheduler, the team's are its own.
 fn scheduler(scenario: &Scenario, root: &ResourceCapacity) -> (WorkScheduler, Events) {
     let mut builder = WorkScheduler::builder()
-        .max_concurrency(scenario.slots as usize)
+        .max_concurrency(scenario.limits.slots as usize)
         .ageing(scenario.ageing)
         .order(scenario.order)
         .capacity(root)
-        .limits(scenario.team.clone());
-    for (name, rate) in &scenario.rates {
+        .limits(scenario.limits.team.clone());
+    for (name, rate) in &scenario.limits.rates {
         builder = builder.rate(name, *rate);
     }
-    for (name, quota) in &scenario.quotas {
+    for (name, quota) in &scenario.limits.quotas {
         builder = builder.quota(name, *quota);
     }
     watch(builder)
@@ -225,7 +225,7 @@ impl<'a> Director<'a> {
     fn spec(&self, place: usize, plan: &WorkPlan) -> WorkSpec {
         let body = Scripted { plan: plan.clone(), place, stage: Arc::clone(&self.stage) };
         let mut spec = WorkSpec::new(body).needs(plan.needs.clone()).priority(plan.priority);
-        if let Some(policy) = plan.retry {
+        if let Some(policy) = plan.retry.policy {
             spec = spec.retry(policy);
         }
         if let Some(timeout) = plan.timeout {
@@ -237,14 +237,14 @@ impl<'a> Director<'a> {
         if plan.gated {
             spec = spec.gate(self.stage.gate(place));
         }
-        spec.retries(plan.retries)
+        spec.retries(plan.retry.count)
     }
 
     /// Which level a cost is too much for, unless it is the root or there is no other.
     fn refusing_level(&self, error: &SubmitError) -> &'static str {
         match error {
             SubmitError::Cost(CostError::AboveLimit { level, .. })
-                if *level != CapacityTree::ROOT && !self.scenario.team.is_empty() =>
+                if *level != CapacityTree::ROOT && !self.scenario.limits.team.is_empty() =>
             {
                 " (team)"
             }

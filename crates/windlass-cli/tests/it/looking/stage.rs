@@ -166,8 +166,8 @@ impl Stage {
         let needs = [Need::one(Name::Run(id.to_owned()))];
         let claim = Claim { process: Some(&process), ..Claim::new(&self.holder, &needs) };
         let claimed = self.store.transact(|transaction| {
-            transaction.insert_run(&run)?;
-            transaction.claim(&claim)
+            transaction.runs().insert(&run)?;
+            transaction.leases().claim(&claim)
         });
         let Ok(Claimed::Held(holds)) = claimed else { panic!("{claimed:?}") };
         (self.run, self.epoch) = (id.to_owned(), holds[0].token);
@@ -216,7 +216,8 @@ impl Stage {
                 cpu_ms: None,
             };
             let run = self.run.clone();
-            let put = self.store.transact(|transaction| transaction.put_attempt(&run, &record));
+            let put =
+                self.store.transact(|transaction| transaction.steps().put_attempt(&run, &record));
             put.expect("the store works");
         }
     }
@@ -242,7 +243,7 @@ impl Stage {
         };
         let end = RunEnd { at_ms: self.now_ms + at, outcome };
         let run = self.run.clone();
-        let put = self.store.transact(|transaction| transaction.put_run_end(&run, Some(end)));
+        let put = self.store.transact(|transaction| transaction.runs().set_end(&run, Some(end)));
         put.expect("the store works");
         self.abandon();
     }
@@ -252,7 +253,7 @@ impl Stage {
         let name = Name::Run(self.run.clone());
         let (holder, epoch) = (self.holder.clone(), self.epoch);
         let released =
-            self.store.transact(|transaction| transaction.release(&name, &holder, epoch));
+            self.store.transact(|transaction| transaction.leases().release(&name, &holder, epoch));
         released.expect("the store works");
     }
 
@@ -275,7 +276,7 @@ impl Stage {
         for holder in ["build-17", "build-18", own.as_str()] {
             let holder = HolderId::new(holder);
             let claim = Claim::new(&holder, &needs);
-            let claimed = self.store.transact(|transaction| transaction.claim(&claim));
+            let claimed = self.store.transact(|transaction| transaction.leases().claim(&claim));
             let held = matches!(claimed.expect("the store works"), Claimed::Held(_));
             assert_eq!(held, holder.as_str() == "build-17");
         }
@@ -289,11 +290,12 @@ impl Stage {
             guard: guard.to_owned(),
             since_ms: self.now_ms,
             checks: 3,
-            said: Some(said.to_owned()),
+            last_result: Some(said.to_owned()),
             escalated: true,
         };
         let run = self.run.clone();
-        let put = self.store.transact(|transaction| transaction.put_wait(&run, &wait));
+        let put =
+            self.store.transact(|transaction| transaction.steps().put_guard_wait(&run, &wait));
         put.expect("the store works");
     }
 
@@ -303,7 +305,8 @@ impl Stage {
 
     fn append(&mut self, facts: &[Fact]) {
         let (run, epoch) = (self.run.clone(), self.epoch);
-        let appended = self.store.transact(|transaction| transaction.append(&run, epoch, facts));
+        let appended =
+            self.store.transact(|transaction| transaction.facts().append(&run, epoch, facts));
         appended.expect("this process leads the run");
     }
 }

@@ -94,7 +94,7 @@ impl<'a> Drive<'a> {
     /// Holds what steps need until something outside does not refuse them any more.
     fn shut_outside(&mut self) {
         for (place, work) in self.flow.scenario.works.iter().enumerate() {
-            if work.outside > Timestamp::ZERO {
+            if work.grants.outside > Timestamp::ZERO {
                 let acquire = ["lock", "acquire", &work.name, "--holder", OUTSIDER];
                 let answer = stdout(&self.bench.call(&acquire));
                 let token = answer.split_whitespace().nth(1).expect("a token").to_owned();
@@ -175,8 +175,8 @@ impl<'a> Drive<'a> {
         if state != WorkState::Running || self.flow.is_cancelled(place) {
             return;
         }
-        let due = Instant::now() + work.takes * self.flow.stretch;
-        match work.end(attempt) {
+        let due = Instant::now() + work.body.takes * self.flow.stretch;
+        match work.body.end(attempt) {
             End::Stopped => self.schedule(due, Deed::Stop(place)),
             End::Lost => self.schedule(due, Deed::Kill),
             End::Ok | End::Fail | End::Retry(_) => {}

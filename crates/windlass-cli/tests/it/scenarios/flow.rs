@@ -38,16 +38,16 @@ pub(super) struct Flow<'a> {
 impl Flow<'_> {
     pub(super) fn text(&self) -> String {
         let scenario = self.scenario;
-        let mut text = format!("concurrency = {}\n", scenario.slots);
+        let mut text = format!("concurrency = {}\n", scenario.limits.slots);
         if let Some(deadline) = self.deadline() {
             writeln!(text, "deadline = '{}'", self.millis(deadline)).expect("a string takes it");
         }
         text.push_str("[resource]\n");
         // Names of both levels are two limits, which no scenario for the command has.
-        for (name, amount) in scenario.limits.iter().chain(scenario.team.iter()) {
+        for (name, amount) in scenario.limits.root.iter().chain(scenario.limits.team.iter()) {
             writeln!(text, "{name} = {amount}").expect("a string takes it");
         }
-        for (name, rate) in &scenario.rates {
+        for (name, rate) in &scenario.limits.rates {
             let hour = Duration::from_secs(3600).as_nanos();
             let amount: u128 = rate.amount.to_string().parse().expect("a whole number");
             let rate_per_hour = amount * hour / (rate.per * self.stretch).as_nanos();
@@ -88,7 +88,7 @@ impl Flow<'_> {
         if let Some(timeout) = work.timeout {
             writeln!(text, "timeout = '{}'", self.millis(timeout)).expect("a string takes it");
         }
-        if work.outside > Timestamp::ZERO {
+        if work.grants.outside > Timestamp::ZERO {
             writeln!(text, "lock = '{name}'").expect("a string takes it");
         }
         text + &self.gate(place)
@@ -116,13 +116,13 @@ impl Flow<'_> {
     }
 
     fn retry(&self, work: &WorkPlan) -> String {
-        let count = work.retries;
-        let delays = work.ends.iter().filter_map(|end| match end {
+        let count = work.retry.count;
+        let delays = work.body.ends.iter().filter_map(|end| match end {
             End::Retry(delay) => Some(*delay),
             _ => None,
         });
         let longest = delays.max().filter(|delay| !delay.is_zero());
-        let policy = work.retry.or(longest.map(RetryPolicy::fixed));
+        let policy = work.retry.policy.or(longest.map(RetryPolicy::fixed));
         // Without one, a file and the engine have the same delay.
         let delay = policy.map_or(String::new(), |policy| {
             let delay = policy.delay(1, &mut Random::new(0));
@@ -145,12 +145,12 @@ impl Flow<'_> {
         if cancelled {
             command.push_str("trap \"\" TERM; ");
         }
-        let takes = (work.takes * self.stretch).as_secs_f64();
+        let takes = (work.body.takes * self.stretch).as_secs_f64();
         write!(command, "sleep {takes}; case $WINDLASS_ATTEMPT in ").expect("a string takes it");
-        let last = work.ends.len();
+        let last = work.body.ends.len();
         for attempt in 1..=last {
             let pattern = if attempt == last { "*".to_owned() } else { attempt.to_string() };
-            let end = match work.end(attempt as u32) {
+            let end = match work.body.end(attempt as u32) {
                 End::Ok => "exit 0".to_owned(),
                 End::Fail => "exit 1".to_owned(),
                 End::Retry(_) => format!("exit {RETRY_CODE}"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_store::{Act, Backend, Bell, BootClock, Durability, Opener};
+use windlass_store::{Backend, BootClock, Durability, Opener, TransactionBody, Wakeup};
 
 use super::*;
 
@@ -31,29 +31,33 @@ impl Backend for Watched {
         (self.synced)()
     }
 
-    fn transact(&mut self, durability: Durability, act: Act<'_>) -> Result<(), StoreError> {
+    fn transact(
+        &mut self,
+        durability: Durability,
+        act: TransactionBody<'_>,
+    ) -> Result<(), StoreError> {
         self.backend.transact(durability, act)?;
         if durability == Durability::Full { (self.synced)() } else { Ok(()) }
     }
 
-    fn look(&mut self, act: Act<'_>) -> Result<(), StoreError> {
-        self.backend.look(act)
+    fn read(&mut self, act: TransactionBody<'_>) -> Result<(), StoreError> {
+        self.backend.read(act)
     }
 
     fn opener(&self) -> Opener {
         self.backend.opener()
     }
 
-    fn hang(&self, topic: &Topic) -> Result<Bell, StoreError> {
-        self.backend.hang(topic)
+    fn register(&self, topic: &Topic) -> Result<Wakeup, StoreError> {
+        self.backend.register(topic)
     }
 
-    fn ring(&self, topic: &Topic, bell: &str) {
-        self.backend.ring(topic, bell);
+    fn notify(&self, topic: &Topic, wakeup: &str) {
+        self.backend.notify(topic, wakeup);
     }
 
-    fn ring_all(&self, topic: &Topic) {
-        self.backend.ring_all(topic);
+    fn notify_all(&self, topic: &Topic) {
+        self.backend.notify_all(topic);
     }
 
     fn interrupt_when(&mut self, stop: Box<dyn Fn() -> bool + Send>) {

@@ -2,21 +2,21 @@ use std::thread;
 
 use windlass_store::{StoreError, Topic};
 
-use super::line::rung;
+use super::queue::is_notified;
 use super::*;
 
 fn emit(on: &mut Fixture, name: &str) -> u64 {
-    on.store.transact(|transaction| transaction.emit(name)).expect("the store works")
+    on.store.transact(|transaction| transaction.events().emit(name)).expect("the store works")
 }
 
 pub(super) fn events_are_numbered_in_the_order_of_commits(on: &mut Fixture) {
     assert_eq!(on.store.last_event().expect("it can be read"), 0);
-    let mut other = on.store.another().expect("a second connection");
+    let mut other = on.store.try_clone().expect("a second connection");
     assert_eq!(emit(on, "a"), 1);
-    assert_eq!(other.transact(|t| t.emit("b")).expect("the store works"), 2);
+    assert_eq!(other.transact(|t| t.events().emit("b")).expect("the store works"), 2);
     assert_eq!(emit(on, "c"), 3);
     let names = |after, limit, store: &mut Store| {
-        let events = store.look(|t| t.events(after, limit)).expect("it can be read");
+        let events = store.read(|t| t.events().after(after, limit)).expect("it can be read");
         events.into_iter().map(|event| (event.number, event.name)).collect::<Vec<_>>()
     };
     let (a, b, c) = ((1, "a".to_owned()), (2, "b".to_owned()), (3, "c".to_owned()));
@@ -29,64 +29,72 @@ pub(super) fn events_are_numbered_in_the_order_of_commits(on: &mut Fixture) {
 
 pub(super) fn a_failed_emit_uses_up_no_number(on: &mut Fixture) {
     let failed = on.store.transact(|transaction| {
-        transaction.emit("never")?;
+        transaction.events().emit("never")?;
         Err::<(), _>(StoreError::UnknownRun { run: String::new() })
     });
     failed.expect_err("it failed");
     assert_eq!(emit(on, "first"), 1);
 }
 
-pub(super) fn old_events_are_forgotten_and_their_numbers_with_them(on: &mut Fixture) {
+pub(super) fn old_events_are_deleted_and_their_numbers_not_reused(on: &mut Fixture) {
     for (at, name) in [(10, "a"), (20, "b"), (30, "c")] {
         on.clock.set_wall(at);
         emit(on, name);
     }
-    let mut forget = |before| on.store.transact(|t| t.forget_events(before)).expect("it works");
+    let mut forget =
+        |before| on.store.transact(|t| t.events().delete_before(before)).expect("it works");
     assert_eq!((forget(20), forget(20)), (1, 0));
-    let left = on.store.look(|t| t.events(0, 10)).expect("it can be read");
+    let left = on.store.read(|t| t.events().after(0, 10)).expect("it can be read");
     assert_eq!(left.iter().map(|event| event.number).collect::<Vec<_>>(), [2, 3]);
-    on.store.transact(|t| t.forget_events(i64::MAX)).expect("it works");
+    on.store.transact(|t| t.events().delete_before(i64::MAX)).expect("it works");
     assert_eq!(on.store.last_event().expect("it can be read"), 3);
     assert_eq!(emit(on, "d"), 4);
 }
 
-pub(super) fn every_listener_is_rung(on: &mut Fixture) {
-    let hang = |topic| on.store.hang(&topic).expect("it hangs");
-    let (one, two, turn) = (hang(Topic::Events), hang(Topic::Events), hang(Topic::Turn));
+pub(super) fn every_wakeup_of_a_topic_is_notified(on: &mut Fixture) {
+    let register = |topic| on.store.register(&topic).expect("a wake-up");
+    let (one, two, turn) =
+        (register(Topic::Events), register(Topic::Events), register(Topic::Turn));
     emit(on, "a");
-    assert!(rung(&one) && rung(&two) && !rung(&turn));
-    one.hush();
-    assert!(!rung(&one));
+    assert!(is_notified(&one) && is_notified(&two) && !is_notified(&turn));
+    one.drain();
+    assert!(!is_notified(&one));
     emit(on, "b");
-    assert!(rung(&one));
+    assert!(is_notified(&one));
 }
 
 pub(super) fn requests_are_taken_once(on: &mut Fixture) {
-    let bell = on.store.hang(&Topic::Requests).expect("it hangs");
+    let wakeup = on.store.register(&Topic::Requests).expect("a wake-up");
     for text in ["approve", "reject"] {
-        on.store.transact(|t| t.ask("run/step", text)).expect("the store works");
+        on.store.transact(|t| t.requests().send("run/step", text)).expect("the store works");
     }
-    assert!(rung(&bell));
-    let requests = on.store.look(|t| t.requests("run/step")).expect("it can be read");
+    assert!(is_notified(&wakeup));
+    let requests = on.store.read(|t| t.requests().pending("run/step")).expect("it can be read");
     let texts: Vec<_> = requests.iter().map(|request| request.text.as_str()).collect();
     assert_eq!(texts, ["approve", "reject"]);
-    assert!(on.store.look(|t| t.requests("run/other")).expect("it can be read").is_empty());
+    assert!(
+        on.store.read(|t| t.requests().pending("run/other")).expect("it can be read").is_empty()
+    );
     let number = requests[0].number;
-    let mut take = || on.store.transact(|t| t.take_request(number)).expect("the store works");
+    let mut take = || on.store.transact(|t| t.requests().take(number)).expect("the store works");
     assert!(take() && !take());
-    assert_eq!(on.store.look(|t| t.requests("run/step")).expect("it can be read").len(), 1);
+    assert_eq!(
+        on.store.read(|t| t.requests().pending("run/step")).expect("it can be read").len(),
+        1
+    );
 }
 
-pub(super) fn what_many_threads_write_at_once_is_all_there(on: &mut Fixture) {
+pub(super) fn concurrent_writers_lose_nothing(on: &mut Fixture) {
     thread::scope(|scope| {
         for number in 0..8 {
-            let mut store = on.store.another().expect("a connection of its own");
+            let mut store = on.store.try_clone().expect("a connection of its own");
             scope.spawn(move || {
                 for round in 0..20 {
-                    let emitted = store.transact(|t| t.emit(&format!("thread:{number}:{round}")));
+                    let emitted =
+                        store.transact(|t| t.events().emit(&format!("thread:{number}:{round}")));
                     emitted.expect("the store works");
                     let failed = store.transact(|transaction| {
-                        transaction.emit("never")?;
+                        transaction.events().emit("never")?;
                         Err::<(), _>(StoreError::UnknownRun { run: String::new() })
                     });
                     assert!(matches!(failed, Err(StoreError::UnknownRun { .. })), "{failed:?}");
@@ -94,7 +102,7 @@ pub(super) fn what_many_threads_write_at_once_is_all_there(on: &mut Fixture) {
             });
         }
     });
-    let events = on.store.look(|t| t.events(0, usize::MAX)).expect("it can be read");
+    let events = on.store.read(|t| t.events().after(0, usize::MAX)).expect("it can be read");
     assert_eq!(events.len(), 160);
     assert!(events.iter().all(|event| event.name != "never"));
     assert!(events.iter().map(|event| event.number).eq(1..=160), "without gaps");

@@ -18,7 +18,7 @@ fn fact(number: u64) -> Fact {
 fn insert(on: &mut Fixture, id: &str) -> RunRecord {
     let (id, file, text) = (id.to_owned(), "f".to_owned(), "t".to_owned());
     let run = RunRecord { id, file, text, dir: "/".into(), ..RunRecord::default() };
-    on.store.transact(|transaction| transaction.insert_run(&run)).expect("the store works");
+    on.store.transact(|transaction| transaction.runs().insert(&run)).expect("the store works");
     run
 }
 
@@ -27,46 +27,47 @@ pub(super) fn facts_come_back_as_they_were_written(on: &mut Fixture) {
     assert_eq!(on.tokens("leader", "run/abc"), [1]);
     on.store
         .transact(|transaction| {
-            transaction.append("abc", Token(1), &[fact(1), fact(2)])?;
-            transaction.append("abc", Token(1), &[fact(3)])
+            transaction.facts().append("abc", Token(1), &[fact(1), fact(2)])?;
+            transaction.facts().append("abc", Token(1), &[fact(3)])
         })
         .expect("the store works");
     assert_eq!(on.store.facts("abc").expect("it was written"), [fact(1), fact(2), fact(3)]);
     assert!(on.store.facts("xyz").expect("it can be read").is_empty());
 }
 
-pub(super) fn a_run_in_a_directory_whose_name_is_no_text_is_refused(on: &mut Fixture) {
+pub(super) fn a_run_in_a_directory_that_is_not_utf8_is_refused(on: &mut Fixture) {
     let dir = PathBuf::from(OsStr::from_bytes(b"/bad\xff"));
     let run = RunRecord { id: "abc".to_owned(), dir, ..RunRecord::default() };
-    let refused = on.store.transact(|transaction| transaction.insert_run(&run));
+    let refused = on.store.transact(|transaction| transaction.runs().insert(&run));
     let refused = refused.expect_err("it could not be found again");
-    assert!(matches!(refused, StoreError::NoText { .. }) && refused.is_usage(), "{refused}");
+    assert!(matches!(refused, StoreError::PathNotUtf8 { .. }) && refused.is_usage(), "{refused}");
     assert!(on.store.run("abc").is_err(), "nothing is stored");
 }
 
 pub(super) fn a_stale_epoch_is_refused(on: &mut Fixture) {
     insert(on, "abc");
     let append = |on: &mut Fixture, epoch| {
-        on.store.transact(|transaction| transaction.append("abc", Token(epoch), &[fact(1)]))
+        on.store.transact(|transaction| transaction.facts().append("abc", Token(epoch), &[fact(1)]))
     };
-    assert!(matches!(append(on, 1), Err(StoreError::StaleEpoch { .. })), "nobody leads it");
+    assert!(matches!(append(on, 1), Err(StoreError::StaleEpoch { .. })), "the run has no leader");
     assert_eq!(on.tokens("one", "run/abc"), [1]);
     append(on, 1).expect("it leads");
     on.clock.advance(TIMEOUT * 2);
-    append(on, 1).expect("nobody has taken over");
+    append(on, 1).expect("it still leads");
     assert_eq!(on.tokens("two", "run/abc"), [2]);
     assert!(matches!(append(on, 1), Err(StoreError::StaleEpoch { .. })));
     append(on, 2).expect("it leads");
     assert_eq!(on.store.facts("abc").expect("it was written").len(), 3);
 }
 
-pub(super) fn runs_are_found_by_the_beginning_of_their_id(on: &mut Fixture) {
+pub(super) fn runs_are_found_by_a_prefix_of_their_id(on: &mut Fixture) {
     let run = insert(on, "abc");
     insert(on, "axy");
     assert_eq!(on.store.run("ab").expect("it is the only one"), run);
     assert!(matches!(on.store.run("a"), Err(StoreError::AmbiguousRun { .. })));
     assert!(matches!(on.store.run("zz"), Err(StoreError::UnknownRun { .. })));
-    let fresh = on.store.transact(|transaction| transaction.run(&transaction.new_run_id()?));
+    let fresh =
+        on.store.transact(|transaction| transaction.runs().find(&transaction.runs().new_id()?));
     assert!(matches!(fresh, Err(StoreError::UnknownRun { .. })));
 }
 
@@ -96,7 +97,7 @@ pub(super) fn a_run_comes_back_as_it_was_submitted(on: &mut Fixture) {
         dir: "/a b".into(),
         ..RunRecord::default()
     };
-    on.store.transact(|transaction| transaction.insert_run(&run)).expect("the store works");
+    on.store.transact(|transaction| transaction.runs().insert(&run)).expect("the store works");
     assert_eq!(on.store.run("abc").expect("it is there"), run);
 }
 
@@ -104,12 +105,12 @@ pub(super) fn runs_are_listed_the_newest_first_with_their_ends(on: &mut Fixture)
     for (id, workflow) in [("a", "x"), ("b", "y"), ("c", "x")] {
         let (id, workflow) = (id.to_owned(), workflow.to_owned());
         let run = RunRecord { id, workflow, ..RunRecord::default() };
-        on.store.transact(|transaction| transaction.insert_run(&run)).expect("the store works");
+        on.store.transact(|transaction| transaction.runs().insert(&run)).expect("the store works");
     }
     let end = RunEnd { at_ms: 9, outcome: RunOutcome::TooLate };
-    on.store.transact(|transaction| transaction.put_run_end("c", Some(end))).expect("it works");
+    on.store.transact(|transaction| transaction.runs().set_end("c", Some(end))).expect("it works");
     let mut listed = |workflow: Option<&str>, limit| {
-        let runs = on.store.look(|transaction| transaction.latest_runs(workflow, limit));
+        let runs = on.store.read(|transaction| transaction.runs().latest(workflow, limit));
         let runs = runs.expect("the store works").into_iter();
         runs.map(|run| (run.id, run.end)).collect::<Vec<_>>()
     };
@@ -120,23 +121,23 @@ pub(super) fn runs_are_listed_the_newest_first_with_their_ends(on: &mut Fixture)
     let last = on.store.run("last").expect("there are runs");
     assert_eq!(last.id, "c");
     let mut listed = |workflow: Option<&str>, limit| {
-        let runs = on.store.look(|transaction| transaction.latest_runs(workflow, limit));
+        let runs = on.store.read(|transaction| transaction.runs().latest(workflow, limit));
         runs.expect("the store works")
     };
     assert_eq!(listed(None, usize::MAX).len(), 3);
-    let one = on.store.look(|transaction| transaction.listing("c")).expect("it is there");
+    let one = on.store.read(|transaction| transaction.runs().listing("c")).expect("it is there");
     assert_eq!((one.workflow.as_str(), one.end), ("x", Some(end)));
-    let none = on.store.look(|transaction| transaction.listing("d"));
+    let none = on.store.read(|transaction| transaction.runs().listing("d"));
     assert!(matches!(none, Err(StoreError::UnknownRun { .. })), "{none:?}");
-    let open = on.store.look(open_runs).expect("the store works");
+    let open = on.store.read(open_runs).expect("the store works");
     assert_eq!(open.into_iter().map(|run| run.id).collect::<Vec<_>>(), ["b", "a"]);
 }
 
 fn open_runs(transaction: &Transaction<'_>) -> Result<Vec<RunListing>, StoreError> {
-    transaction.open_runs()
+    transaction.runs().open()
 }
 
-pub(super) fn attempts_and_waits_are_kept_and_go_with_their_run(on: &mut Fixture) {
+pub(super) fn attempts_and_guard_waits_are_deleted_with_their_run(on: &mut Fixture) {
     insert(on, "abc");
     insert(on, "abd");
     let work = WorkId::new(2).expect("not zero");
@@ -145,29 +146,32 @@ pub(super) fn attempts_and_waits_are_kept_and_go_with_their_run(on: &mut Fixture
         guard: "g".to_owned(),
         since_ms: 1,
         checks: 2,
-        said: Some("no".to_owned()),
+        last_result: Some("no".to_owned()),
         escalated: true,
     };
     let put = on.store.transact(|transaction| {
-        transaction.put_attempt("abc", &attempt(2, 1, AttemptEnd::Finishing))?;
-        transaction.put_attempt("abc", &attempt(2, 1, AttemptEnd::Retry))?;
-        transaction.put_attempt("abc", &attempt(1, 1, AttemptEnd::Success))?;
-        transaction.put_attempt("abd", &attempt(1, 1, AttemptEnd::Failed))?;
-        transaction.put_wait("abc", &wait)
+        transaction.steps().put_attempt("abc", &attempt(2, 1, AttemptEnd::Finishing))?;
+        transaction.steps().put_attempt("abc", &attempt(2, 1, AttemptEnd::Retry))?;
+        transaction.steps().put_attempt("abc", &attempt(1, 1, AttemptEnd::Success))?;
+        transaction.steps().put_attempt("abd", &attempt(1, 1, AttemptEnd::Failed))?;
+        transaction.steps().put_guard_wait("abc", &wait)
     });
     put.expect("the store works");
     let kept = |on: &mut Fixture, run: &str| {
-        let look =
-            on.store.look(|transaction| Ok((transaction.attempts(run)?, transaction.waits(run)?)));
+        let look = on.store.read(|transaction| {
+            Ok((transaction.steps().attempts(run)?, transaction.steps().guard_waits(run)?))
+        });
         look.expect("the store works")
     };
     let all = vec![attempt(1, 1, AttemptEnd::Success), attempt(2, 1, AttemptEnd::Retry)];
     assert_eq!(kept(on, "abc"), (all, vec![wait]));
-    on.store.transact(|transaction| transaction.delete_wait("abc", work)).expect("it works");
+    on.store
+        .transact(|transaction| transaction.steps().delete_guard_wait("abc", work))
+        .expect("it works");
     assert!(kept(on, "abc").1.is_empty());
     let _ = held(on.claim("leader", "run/abc"));
-    on.store.transact(|transaction| transaction.delete_run("abc")).expect("it works");
-    assert_eq!(on.store.overview().expect("it can be read"), [], "nobody leads what is gone");
+    on.store.transact(|transaction| transaction.runs().delete("abc")).expect("it works");
+    assert_eq!(on.store.overview().expect("it can be read"), [], "a deleted run has no leader");
     assert_eq!(kept(on, "abc"), (Vec::new(), Vec::new()));
     assert!(matches!(on.store.run("abc"), Err(StoreError::UnknownRun { .. })));
     assert_eq!(kept(on, "abd").0, [attempt(1, 1, AttemptEnd::Failed)], "others stay");

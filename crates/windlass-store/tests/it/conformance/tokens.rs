@@ -1,6 +1,6 @@
 use super::*;
 
-pub(super) fn tokens_grow_for_ever(on: &mut Fixture) {
+pub(super) fn tokens_only_grow(on: &mut Fixture) {
     on.declare("s", 2);
     for token in 1..20 {
         assert_eq!(on.tokens("a", "x s:1"), [token, token]);

@@ -26,7 +26,7 @@ impl Work for Scripted {
         self.stage.enter(self.place, &ctx);
         // Whatever a body answers after it was asked to stop, it was stopped.
         let _ = self.take_time(&ctx).await;
-        match self.plan.end(ctx.attempt) {
+        match self.plan.body.end(ctx.attempt) {
             End::Ok => WorkOutcome::Success,
             End::Fail => WorkOutcome::Failed("as the scenario says".to_owned()),
             End::Retry(delay) => WorkOutcome::Retry { delay },
@@ -39,8 +39,8 @@ impl Work for Scripted {
 impl Scripted {
     async fn take_time(&self, ctx: &WorkContext) -> Result<(), Cancelled> {
         let (stage, start) = (&self.stage, Instant::now());
-        let Some(wait) = self.plan.waits else {
-            stage.turn(start + self.plan.takes).await;
+        let Some(wait) = self.plan.body.waits else {
+            stage.turn(start + self.plan.body.takes).await;
             return Ok(());
         };
         stage.turn(start + wait.from).await;
@@ -51,7 +51,7 @@ impl Scripted {
             }
         };
         ctx.suspend(over).await?;
-        stage.turn(Instant::now() + self.plan.takes.saturating_sub(wait.from)).await;
+        stage.turn(Instant::now() + self.plan.body.takes.saturating_sub(wait.from)).await;
         Ok(())
     }
 }

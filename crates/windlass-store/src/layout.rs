@@ -1,0 +1,27 @@
+//! The names of the files in a store's directory.
+//!
+//! They stay as they are, whatever the code calls these things: processes of older and newer versions
+//! share the directory.
+
+/// The SQLite database; SQLite puts `-wal` and `-shm` beside it.
+pub(crate) const DATABASE: &str = "store.db";
+/// The lock file of the writers, which also holds the store's id.
+pub(crate) const WRITER_LOCK: &str = "gate";
+/// The directory of the wake-ups, with one for each topic.
+pub(crate) const WAKEUPS: &str = "bells";
+/// The directory of the runs' own files, such as logs.
+const RUNS: &str = "runs";
+
+/// How the name of the copy begins that a migration makes of the database.
+const BACKUP: &str = "store.version-";
+
+/// Returns the name of the copy that a migration makes of a database of an older version.
+pub(crate) fn backup(version: i32) -> String {
+    format!("{BACKUP}{version}.db")
+}
+
+/// Returns whether a store has a file of this name.
+pub(crate) fn is_part(name: &[u8]) -> bool {
+    [WRITER_LOCK, WAKEUPS, RUNS].iter().any(|part| name == part.as_bytes())
+        || [DATABASE, BACKUP].iter().any(|start| name.starts_with(start.as_bytes()))
+}

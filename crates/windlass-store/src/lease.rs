@@ -1,0 +1,132 @@
+//! What the store keeps of names: their leases, their waiters and their counters.
+//!
+//! A lease is stored with its owner, so that any process can tell whether the holder is still alive.
+//! Which claim gets a name is decided by `windlass-core`, not here.
+
+use windlass_core::{CoordinationStats, Lease, Name, Ticket, Timestamp, Token};
+
+use crate::process::{Liveness, Process, has_ended};
+
+/// What the store keeps of a name while it has no holder, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoredName {
+    /// The slots of a semaphore; none for a lock.
+    pub capacity: Option<u32>,
+    /// The largest fencing token given out so far.
+    pub token: Token,
+    /// Counters of acquisitions, releases and refusals.
+    pub stats: CoordinationStats,
+}
+
+/// The process, user and boot behind a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The boot during which the lease began.
+    pub boot: String,
+    /// The process that holds the lease; the lease ends with it.
+    pub process: Option<Process>,
+    /// The processes that work under the lease, besides that one.
+    pub tree: Option<ProcessTree>,
+    /// The user who acquired the lease; none if an older version stored it.
+    pub uid: Option<u32>,
+    /// When the lease began, in milliseconds since the Unix epoch, for display.
+    pub since_ms: i64,
+}
+
+impl Owner {
+    /// Returns whether the owner has certainly ended.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        has_ended(&self.boot, self.process.as_ref())
+    }
+}
+
+/// The processes that work under a lease, described so that another process can find them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessTree {
+    /// The tag that each of them carries in its environment, as `VARIABLE=tag`.
+    pub mark: String,
+    /// The process group in which they started.
+    pub group: Option<ProcessGroup>,
+}
+
+/// A process group, with the start time that tells it from a later group of the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessGroup {
+    /// The pid of the group's leader, which is the number of the group.
+    pub leader: u32,
+    /// When the leader started, in clock ticks of the kernel since the boot.
+    pub started: u64,
+    /// The session of the group.
+    pub session: u32,
+}
+
+/// A lease on a name, with its owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredLease {
+    /// The name that is held.
+    pub name: Name,
+    /// The holder, its fencing token and its heartbeats.
+    pub lease: Lease,
+    /// The process behind the holder.
+    pub owner: Owner,
+}
+
+/// Whether a lease is still valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HoldState {
+    /// The holder has the name.
+    Held,
+    /// The holder missed its heartbeats or exceeded the longest hold it is allowed.
+    Stale,
+    /// The holder's process has certainly ended.
+    Gone,
+}
+
+impl StoredLease {
+    /// Returns the state of the lease at `now`, a time since this boot.
+    #[must_use]
+    pub fn state(&self, now: Timestamp) -> HoldState {
+        if self.owner.is_gone() {
+            HoldState::Gone
+        } else if self.lease.is_stale(now) && !self.is_vouched_for(now) {
+            HoldState::Stale
+        } else {
+            HoldState::Held
+        }
+    }
+
+    /// Returns whether the holder's process, seen alive, stands in for missing heartbeats.
+    ///
+    /// That holds only where the caller named a process and nothing else works under the lease. The
+    /// leader of a run and a command under a lock send heartbeats of their own; without them, they hang.
+    pub(crate) fn is_vouched_for(&self, now: Timestamp) -> bool {
+        let named = self.owner.tree.is_none() && !matches!(self.name, Name::Run(_));
+        let is_alive = |process: &Process| process.liveness() == Liveness::Alive;
+        named && self.lease.is_only_silent(now) && self.owner.process.as_ref().is_some_and(is_alive)
+    }
+}
+
+/// A waiter in the queue for names, with the process behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredWaiter {
+    /// The waiter and its place in the queue.
+    pub waiter: Ticket,
+    /// The boot during which it began to wait.
+    pub boot: String,
+    /// The process that waits; the waiter leaves the queue when it ends.
+    pub process: Option<Process>,
+    /// The [`Wakeup`](crate::Wakeup) to notify when its turn comes.
+    pub wakeup: Option<String>,
+    /// When it began to wait, in milliseconds since the Unix epoch, for display.
+    pub since_ms: i64,
+}
+
+impl StoredWaiter {
+    /// Returns whether the process that waits has certainly ended.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        has_ended(&self.boot, self.process.as_ref())
+    }
+}

@@ -1,0 +1,261 @@
+//! A group of names that are connected through waiters, loaded for one decision.
+//!
+//! A decision loads the names it is about, the waiters for them, the other names of those waiters, and
+//! so on: no more, so that its cost does not depend on unrelated names. `windlass-core` decides; the
+//! group adds what core cannot know: which processes are alive, and which boot this is.
+
+mod changes;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use windlass_core::{
+    CoordinationRecord, CoordinationState, HolderId, Lease, Name, NameRecord, NameRefusal, Ticket,
+    Token,
+};
+
+use crate::clock::ClockReading;
+use crate::error::StoreError;
+use crate::lease::{Owner, ProcessTree, StoredName, StoredWaiter};
+use crate::process::Process;
+use crate::tables::{Meta, StoredGroup};
+
+/// The bit above which a token carries the number of the boot during which it was given out.
+const BOOT_BIT: u32 = 40;
+/// How many boots fit above that bit in a database's signed integers.
+const MAX_BOOTS: u64 = 1 << (63 - BOOT_BIT);
+
+pub(crate) struct LeaseGroup<'a> {
+    pub(crate) state: CoordinationState,
+    now: &'a ClockReading,
+    /// The group as it was loaded.
+    before: StoredGroup,
+    /// The store's counters, with this boot counted.
+    meta: Meta,
+    owners: BTreeMap<(Name, Token), Owner>,
+    contacts: BTreeMap<HolderId, Contact>,
+    /// Which processes have ended, as far as that was checked: one process may hold many names.
+    gone: BTreeMap<Process, bool>,
+    claimant: Claimant,
+}
+
+/// The processes behind a claim.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Claimant {
+    pub(crate) process: Option<Process>,
+    pub(crate) waiter: Option<Process>,
+    pub(crate) tree: Option<ProcessTree>,
+    pub(crate) wakeup: Option<String>,
+}
+
+/// How to reach a waiter.
+#[derive(Clone)]
+struct Contact {
+    boot: String,
+    process: Option<Process>,
+    wakeup: Option<String>,
+    since_ms: i64,
+}
+
+/// A stale lease whose processes the claimant has to end before it can take over the name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// The name that is held.
+    pub name: Name,
+    /// The fencing token of the stale lease.
+    pub token: Token,
+    /// The holder of the stale lease.
+    pub holder: HolderId,
+    /// How to find the holder's processes.
+    pub tree: ProcessTree,
+    /// The user who acquired the lease; none if an older version stored it.
+    pub uid: Option<u32>,
+    /// The time until the lease expires; zero if it has.
+    pub left: Duration,
+}
+
+impl<'a> LeaseGroup<'a> {
+    /// Builds the group from its rows. Leases and waiters of other boots are dropped.
+    pub(crate) fn new(stored: StoredGroup, now: &'a ClockReading) -> Result<Self, StoreError> {
+        let meta = count_boot(&stored.meta, now)?;
+        let leases = stored.leases.iter();
+        let mut group = Self {
+            state: CoordinationState::restore(record(&stored, &meta)),
+            now,
+            meta,
+            owners: leases.map(|s| ((s.name.clone(), s.lease.token), s.owner.clone())).collect(),
+            contacts: stored.waiters.iter().map(contact).collect(),
+            gone: BTreeMap::new(),
+            claimant: Claimant::default(),
+            before: stored,
+        };
+        group.drop_other_boots();
+        for stored in group.before.leases.iter().filter(|stored| stored.is_vouched_for(now.at)) {
+            group.state.vouch(&stored.name, stored.lease.token, now.at);
+        }
+        Ok(group)
+    }
+
+    pub(crate) fn now(&self) -> &'a ClockReading {
+        self.now
+    }
+
+    /// Sets the processes behind the leases and the place in the queue that this decision adds. A
+    /// holder that waits already keeps its place, but is reached from now on as it asks now.
+    pub(crate) fn set_claimant(&mut self, holder: &HolderId, claimant: Claimant) {
+        let Claimant { waiter, wakeup, .. } = claimant.clone();
+        if let Some(contact) = self.contacts.get_mut(holder) {
+            contact.boot.clone_from(&self.now.boot);
+            (contact.process, contact.wakeup) = (waiter, wakeup);
+        }
+        self.claimant = claimant;
+    }
+
+    /// Ends the leases and waits of other boots: no process survives a boot.
+    fn drop_other_boots(&mut self) {
+        let boot = &self.now.boot;
+        for ((name, token), _) in self.owners.iter().filter(|(_, owner)| owner.boot != *boot) {
+            self.state.abandon(name, *token);
+            self.state.bury(name, *token);
+        }
+        for (holder, _) in self.contacts.iter().filter(|(_, contact)| contact.boot != *boot) {
+            self.state.leave(holder, self.now.at);
+        }
+    }
+
+    /// Removes the holders and waiters among `refusals` whose processes have ended. Returns whether
+    /// there were any.
+    pub(crate) fn remove_dead(&mut self, refusals: &[NameRefusal]) -> bool {
+        let mut found = false;
+        for refusal in refusals {
+            let held: Vec<_> = self.state.leases(&refusal.name).cloned().collect();
+            for lease in held.iter().filter(|lease| refusal.holders.contains(&lease.holder)) {
+                found |= self.remove_dead_holder(&refusal.name, lease);
+            }
+            for holder in &refusal.ahead {
+                found |= self.remove_dead_waiter(holder);
+            }
+        }
+        found
+    }
+
+    /// Ends a lease whose process has ended, unless processes may be left that work under it. A stale
+    /// lease whose processes cannot be seen from here is given up. Returns whether that changed anything.
+    fn remove_dead_holder(&mut self, name: &Name, lease: &Lease) -> bool {
+        let Some(owner) = self.owners.get(&(name.clone(), lease.token)) else { return false };
+        let (process, has_tree) = (owner.process.clone(), owner.tree.is_some());
+        let gone = self.is_gone(process.as_ref());
+        let stale = gone || lease.is_stale(self.now.at);
+        let unseen = !has_tree || !process.as_ref().is_some_and(Process::is_visible);
+        if gone {
+            self.state.abandon(name, lease.token);
+        }
+        if stale && unseen {
+            self.state.bury(name, lease.token);
+        }
+        stale && unseen && !lease.is_reclaimable(self.now.at)
+    }
+
+    fn remove_dead_waiter(&mut self, holder: &HolderId) -> bool {
+        let contact = self.contacts.get(holder);
+        let process = contact.and_then(|contact| contact.process.clone());
+        let gone = self.is_gone(process.as_ref());
+        if gone {
+            self.state.leave(holder, self.now.at);
+        }
+        gone
+    }
+
+    fn is_gone(&mut self, process: Option<&Process>) -> bool {
+        let Some(process) = process else { return false };
+        if let Some(gone) = self.gone.get(process) {
+            return *gone;
+        }
+        let gone = process.is_gone();
+        self.gone.insert(process.clone(), gone);
+        gone
+    }
+
+    /// Returns the stale leases among `refusals` whose processes have to be ended first.
+    pub(crate) fn leftovers(&self, refusals: &[NameRefusal]) -> Vec<Leftover> {
+        let stale = self.refusing(refusals).filter(|(_, lease)| lease.is_stale(self.now.at));
+        let leftover = |(name, lease): (&Name, &Lease)| {
+            let owner = self.owners.get(&(name.clone(), lease.token))?;
+            let (name, holder, token) = (name.clone(), lease.holder.clone(), lease.token);
+            let (tree, uid, left) = (owner.tree.clone()?, owner.uid, lease.time_left(self.now.at));
+            Some(Leftover { name, token, holder, tree, uid, left })
+        };
+        stale.filter_map(leftover).collect()
+    }
+
+    /// Returns the processes that hold what was refused.
+    pub(crate) fn blockers(&self, refusals: &[NameRefusal]) -> Vec<Process> {
+        let owners = self.refusing(refusals);
+        let owners = owners.filter_map(|(name, l)| self.owners.get(&(name.clone(), l.token)));
+        owners.filter_map(|owner| owner.process.clone()).collect()
+    }
+
+    /// Returns the leases of the holders that refused a claim.
+    fn refusing<'b>(
+        &'b self,
+        refusals: &'b [NameRefusal],
+    ) -> impl Iterator<Item = (&'b Name, &'b Lease)> {
+        refusals.iter().flat_map(move |NameRefusal { name, holders, .. }| {
+            let leases = self.state.leases(name).filter(|lease| holders.contains(&lease.holder));
+            leases.map(move |lease| (name, lease))
+        })
+    }
+
+    /// Returns the wake-ups of the waiters whose turn has come. A waiter whose process has ended loses
+    /// its turn; its wake-up is returned as well, because notifying an abandoned one removes it.
+    pub(crate) fn wakeups(&mut self) -> Vec<String> {
+        let mut wakeups = Vec::new();
+        loop {
+            let called = self.state.take_rings();
+            if called.is_empty() {
+                return wakeups;
+            }
+            for holder in &called {
+                self.remove_dead_waiter(holder);
+                wakeups.extend(self.contacts.get(holder).and_then(|c| c.wakeup.clone()));
+            }
+        }
+    }
+}
+
+/// Returns the record from which core restores its state.
+fn record(stored: &StoredGroup, meta: &Meta) -> CoordinationRecord {
+    let mut record = CoordinationRecord {
+        arrivals: meta.arrivals,
+        floor: Token(meta.boots << BOOT_BIT),
+        ..CoordinationRecord::default()
+    };
+    record.tickets = stored.waiters.iter().map(|stored| stored.waiter.clone()).collect();
+    for (name, StoredName { capacity, token, stats }) in &stored.names {
+        let (capacity, token, stats) = (*capacity, *token, *stats);
+        let leases = stored.leases.iter().filter(|stored| stored.name == *name);
+        let leases = leases.map(|stored| stored.lease.clone()).collect();
+        record.names.insert(name.clone(), NameRecord { capacity, token, leases, stats });
+    }
+    record
+}
+
+fn contact(stored: &StoredWaiter) -> (HolderId, Contact) {
+    let StoredWaiter { waiter: Ticket { holder, .. }, boot, process, wakeup, since_ms } =
+        stored.clone();
+    (holder, Contact { boot, process, wakeup, since_ms })
+}
+
+/// Counts a boot that the store has not seen yet, so that the tokens of this boot are larger than all
+/// of the last one, including those that a loss of power has undone.
+fn count_boot(stored: &Meta, now: &ClockReading) -> Result<Meta, StoreError> {
+    if stored.boot == now.boot {
+        return Ok(stored.clone());
+    }
+    // The boot during which the store was created is number 0.
+    let boots = stored.boots + u64::from(!stored.boot.is_empty());
+    if boots >= MAX_BOOTS {
+        return Err(StoreError::TooManyBoots);
+    }
+    Ok(Meta { boot: now.boot.clone(), boots, arrivals: stored.arrivals })
+}

@@ -1,0 +1,86 @@
+//! What a decision has changed in a group: the rows to write, and no others.
+
+use std::collections::BTreeMap;
+
+use rustix::process::geteuid;
+use windlass_core::{CoordinationRecord, HolderId, Name, NameRecord, Ticket, Token};
+
+use super::{Claimant, Contact, LeaseGroup};
+use crate::clock::ClockReading;
+use crate::lease::{Owner, StoredLease, StoredName, StoredWaiter};
+use crate::tables::{GroupChanges, Meta};
+
+impl LeaseGroup<'_> {
+    /// Returns the rows that differ from those that were loaded.
+    pub(crate) fn changes(&self) -> GroupChanges {
+        let after = self.state.export();
+        let meta = Meta { arrivals: after.arrivals, ..self.meta.clone() };
+        let mut changes = GroupChanges {
+            meta: Some(meta).filter(|meta| *meta != self.before.meta),
+            ..GroupChanges::default()
+        };
+        for (name, record) in &after.names {
+            self.add_name(name, record, &mut changes);
+        }
+        self.add_waiters(&after, &mut changes);
+        changes
+    }
+
+    fn add_name(&self, name: &Name, after: &NameRecord, changes: &mut GroupChanges) {
+        let stored = StoredName::from(after);
+        if self.before.names.get(name) != Some(&stored) {
+            changes.names.push((name.clone(), stored));
+        }
+        let before = self.before.leases.iter().filter(|stored| stored.name == *name);
+        let kept = |holder: &HolderId| after.leases.iter().any(|lease| lease.holder == *holder);
+        let ended = before.clone().filter(|stored| !kept(&stored.lease.holder));
+        changes.ended_leases.extend(ended.map(|s| (name.clone(), s.lease.holder.clone())));
+        for lease in &after.leases {
+            if !before.clone().any(|stored| stored.lease == *lease) {
+                let (name, lease) = (name.clone(), lease.clone());
+                let owner = self.owner(&name, lease.token);
+                changes.leases.push(StoredLease { name, lease, owner });
+            }
+        }
+    }
+
+    fn add_waiters(&self, after: &CoordinationRecord, changes: &mut GroupChanges) {
+        let before = &self.before.waiters;
+        let before: BTreeMap<_, _> = before.iter().map(|s| (&s.waiter.holder, s)).collect();
+        let kept: BTreeMap<_, _> = after.tickets.iter().map(|t| (&t.holder, t)).collect();
+        let left = before.keys().filter(|holder| !kept.contains_key(*holder));
+        changes.left_waiters.extend(left.map(|holder| (*holder).clone()));
+        let after = after.tickets.iter().map(|waiter| self.stored_waiter(waiter));
+        let changed = after.filter(|stored| before.get(&stored.waiter.holder) != Some(&stored));
+        changes.waiters.extend(changed);
+    }
+
+    fn owner(&self, name: &Name, token: Token) -> Owner {
+        if let Some(owner) = self.owners.get(&(name.clone(), token)) {
+            return owner.clone();
+        }
+        let Claimant { process, tree, .. } = self.claimant.clone();
+        let ClockReading { boot, wall_ms, .. } = self.now.clone();
+        Owner { boot, process, tree, uid: Some(geteuid().as_raw()), since_ms: wall_ms }
+    }
+
+    fn stored_waiter(&self, waiter: &Ticket) -> StoredWaiter {
+        let contact = self.contacts.get(&waiter.holder).cloned();
+        let contact = contact.unwrap_or_else(|| self.new_contact());
+        let Contact { boot, process, wakeup, since_ms } = contact;
+        StoredWaiter { waiter: waiter.clone(), boot, process, wakeup, since_ms }
+    }
+
+    fn new_contact(&self) -> Contact {
+        let Claimant { waiter, wakeup, .. } = self.claimant.clone();
+        let ClockReading { boot, wall_ms, .. } = self.now.clone();
+        Contact { boot, process: waiter, wakeup, since_ms: wall_ms }
+    }
+}
+
+impl From<&NameRecord> for StoredName {
+    fn from(record: &NameRecord) -> Self {
+        let NameRecord { capacity, token, stats, .. } = *record;
+        Self { capacity, token, stats }
+    }
+}

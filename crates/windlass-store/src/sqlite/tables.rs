@@ -1,0 +1,326 @@
+//! Names, leases, waiters, events and requests, in SQL.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use windlass_core::{CoordinationStats, HolderId, Name, Need, Ticket, Timestamp, Token};
+
+use super::rows::{LEASE, lease, name_of, nanos, nanos_at, presence_word, process, remains_word};
+use crate::error::StoreError;
+use crate::lease::{StoredLease, StoredName, StoredWaiter};
+use crate::tables::{EventTable, GroupChanges, LeaseTables, Meta, RequestTable};
+use crate::transaction::{Event, Request};
+
+/// The columns of a waiter and one of its names, in the order in which [`waiter`] reads them.
+const WAITER: &str = "t.holder, t.arrival, t.priority, t.rung_ns, t.since_ms, t.bell, t.boot, \
+    t.pid, t.started, t.namespace, n.kind, n.name, n.weight, n.refused";
+
+pub(super) struct SqliteTables<'a> {
+    pub(super) sqlite: &'a Connection,
+}
+
+impl<'a> SqliteTables<'a> {
+    pub(super) fn new(sqlite: &'a Connection) -> Self {
+        Self { sqlite }
+    }
+
+    pub(super) fn execute(&self, sql: &str, values: impl Params) -> Result<usize, StoreError> {
+        Ok(self.sqlite.prepare_cached(sql)?.execute(values)?)
+    }
+
+    pub(super) fn all<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut statement = self.sqlite.prepare_cached(sql)?;
+        Ok(statement.query_map(values, read)?.collect::<Result<_, _>>()?)
+    }
+
+    pub(super) fn one<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, StoreError> {
+        Ok(self.sqlite.prepare_cached(sql)?.query_row(values, read).optional()?)
+    }
+}
+
+impl LeaseTables for SqliteTables<'_> {
+    fn meta(&self) -> Result<Meta, StoreError> {
+        let query = "SELECT boot, epoch, arrivals FROM meta";
+        let read = |row: &Row<'_>| {
+            Ok(Meta { boot: row.get(0)?, boots: row.get(1)?, arrivals: row.get(2)? })
+        };
+        Ok(self.sqlite.prepare_cached(query)?.query_row([], read)?)
+    }
+
+    fn name(&self, name: &Name) -> Result<Option<StoredName>, StoreError> {
+        let query = "SELECT capacity, token, acquired, released, denied, reclaimed, stale
+            FROM name WHERE kind = ?1 AND name = ?2";
+        self.one(query, [name.kind(), name.text()], |row| {
+            let stats = CoordinationStats {
+                acquired: row.get(2)?,
+                released: row.get(3)?,
+                denied: row.get(4)?,
+                reclaimed: row.get(5)?,
+                stale: row.get(6)?,
+            };
+            Ok(StoredName { capacity: row.get(0)?, token: Token(row.get(1)?), stats })
+        })
+    }
+
+    fn leases(&self, name: Option<&Name>) -> Result<Vec<StoredLease>, StoreError> {
+        match name {
+            Some(name) => {
+                let query = format!("SELECT {LEASE} FROM lease WHERE kind = ?1 AND name = ?2");
+                self.all(&query, [name.kind(), name.text()], lease)
+            }
+            None => self.all(&format!("SELECT {LEASE} FROM lease"), [], lease),
+        }
+    }
+
+    fn is_held_as(&self, name: &Name, token: Token) -> Result<bool, StoreError> {
+        let query = "SELECT 1 FROM lease WHERE kind = +?1 AND name = +?2 AND token = ?3";
+        let found = self.one(query, params![name.kind(), name.text(), token.0], |_| Ok(()))?;
+        Ok(found.is_some())
+    }
+
+    fn waiters(&self, name: Option<&Name>) -> Result<Vec<StoredWaiter>, StoreError> {
+        let order = "ORDER BY t.holder, n.place";
+        let rows = match name {
+            Some(name) => {
+                let query = format!(
+                    "SELECT {WAITER} FROM ticket_name w JOIN ticket t USING (holder)
+                     JOIN ticket_name n USING (holder) WHERE w.kind = ?1 AND w.name = ?2 {order}"
+                );
+                self.all(&query, [name.kind(), name.text()], waiter)?
+            }
+            None => {
+                let query = format!(
+                    "SELECT {WAITER} FROM ticket t JOIN ticket_name n USING (holder) {order}"
+                );
+                self.all(&query, [], waiter)?
+            }
+        };
+        Ok(joined(rows))
+    }
+
+    fn waiter(&self, holder: &HolderId) -> Result<Option<StoredWaiter>, StoreError> {
+        let query = format!(
+            "SELECT {WAITER} FROM ticket t JOIN ticket_name n USING (holder)
+             WHERE t.holder = ?1 ORDER BY n.place"
+        );
+        Ok(joined(self.all(&query, [holder.as_str()], waiter)?).pop())
+    }
+
+    fn ahead(&self, name: &Name, priority: i64, arrival: u64) -> Result<usize, StoreError> {
+        let query = "SELECT count(*) FROM ticket_name n JOIN ticket t USING (holder)
+            WHERE n.kind = ?1 AND n.name = ?2 AND (t.priority > ?3 OR t.priority = ?3 AND t.arrival < ?4)";
+        let mut statement = self.sqlite.prepare_cached(query)?;
+        let values = params![name.kind(), name.text(), priority, arrival];
+        Ok(statement.query_row(values, |row| row.get(0))?)
+    }
+
+    fn save_group(&self, changes: &GroupChanges) -> Result<(), StoreError> {
+        changes.meta.iter().try_for_each(|meta| self.put_meta(meta))?;
+        changes.names.iter().try_for_each(|(name, stored)| self.put_name(name, stored))?;
+        let mut ended = changes.ended_leases.iter();
+        ended.try_for_each(|(name, holder)| self.delete_lease(name, holder))?;
+        changes.leases.iter().try_for_each(|lease| self.put_lease(lease))?;
+        changes.left_waiters.iter().try_for_each(|holder| self.delete_waiter(holder))?;
+        changes.waiters.iter().try_for_each(|waiter| self.put_waiter(waiter))
+    }
+}
+
+impl EventTable for SqliteTables<'_> {
+    fn append_event(&self, name: &str, at_ms: i64) -> Result<u64, StoreError> {
+        self.execute("INSERT INTO event (name, at_ms) VALUES (?1, ?2)", params![name, at_ms])?;
+        Ok(self.sqlite.last_insert_rowid().unsigned_abs())
+    }
+
+    fn events(&self, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+        let query =
+            "SELECT number, name, at_ms FROM event WHERE number > ?1 ORDER BY number LIMIT ?2";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let after = i64::try_from(after).unwrap_or(i64::MAX);
+        self.all(query, params![after, limit], |row| {
+            Ok(Event { number: row.get(0)?, name: row.get(1)?, at_ms: row.get(2)? })
+        })
+    }
+
+    fn last_event(&self) -> Result<u64, StoreError> {
+        let query = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0)";
+        Ok(self.sqlite.prepare_cached(query)?.query_row([], |row| row.get(0))?)
+    }
+
+    fn delete_events(&self, before_ms: i64) -> Result<usize, StoreError> {
+        self.execute("DELETE FROM event WHERE at_ms < ?1", [before_ms])
+    }
+}
+
+impl RequestTable for SqliteTables<'_> {
+    fn append_request(&self, target: &str, text: &str, at_ms: i64) -> Result<u64, StoreError> {
+        let insert = "INSERT INTO request (target, text, at_ms) VALUES (?1, ?2, ?3)";
+        self.execute(insert, params![target, text, at_ms])?;
+        Ok(self.sqlite.last_insert_rowid().unsigned_abs())
+    }
+
+    fn requests(&self, target: &str) -> Result<Vec<Request>, StoreError> {
+        let query = "SELECT number, target, text FROM request WHERE target = ?1 ORDER BY number";
+        self.all(query, [target], |row| {
+            Ok(Request { number: row.get(0)?, target: row.get(1)?, text: row.get(2)? })
+        })
+    }
+
+    fn take_request(&self, number: u64) -> Result<bool, StoreError> {
+        Ok(self.execute("DELETE FROM request WHERE number = ?1", [number])? > 0)
+    }
+}
+
+impl SqliteTables<'_> {
+    fn put_meta(&self, meta: &Meta) -> Result<(), StoreError> {
+        let update = "UPDATE meta SET boot = ?1, epoch = ?2, arrivals = ?3";
+        self.execute(update, params![meta.boot, meta.boots, meta.arrivals])?;
+        Ok(())
+    }
+
+    fn put_name(&self, name: &Name, stored: &StoredName) -> Result<(), StoreError> {
+        let upsert = "INSERT OR REPLACE INTO name
+            (kind, name, capacity, token, acquired, released, denied, reclaimed, stale)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        let StoredName { capacity, token, stats } = stored;
+        let CoordinationStats { acquired, released, denied, reclaimed, stale } = stats;
+        let values = params![
+            name.kind(),
+            name.text(),
+            capacity,
+            token.0,
+            acquired,
+            released,
+            denied,
+            reclaimed,
+            stale
+        ];
+        self.execute(upsert, values)?;
+        Ok(())
+    }
+
+    fn put_lease(&self, stored: &StoredLease) -> Result<(), StoreError> {
+        let upsert = format!(
+            "INSERT OR REPLACE INTO lease ({LEASE}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
+             ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)"
+        );
+        let StoredLease { name, lease, owner } = stored;
+        let process = owner.process.as_ref();
+        let tree = owner.tree.as_ref();
+        let group = tree.and_then(|tree| tree.group.as_ref());
+        let values = params![
+            name.kind(),
+            name.text(),
+            lease.holder.as_str(),
+            lease.token.0,
+            lease.weight,
+            nanos_at(lease.since),
+            nanos_at(lease.last_heartbeat),
+            nanos(lease.terms.heartbeat_timeout),
+            lease.terms.max_hold.map(nanos),
+            presence_word(lease.presence),
+            remains_word(lease.remains),
+            owner.since_ms,
+            owner.boot,
+            process.map(|process| process.pid),
+            process.map(|process| process.started),
+            process.map(|process| &process.namespace),
+            tree.map(|tree| &tree.mark),
+            group.map(|group| group.leader),
+            group.map(|group| group.started),
+            group.map(|group| group.session),
+            owner.uid,
+        ];
+        self.execute(&upsert, values)?;
+        Ok(())
+    }
+
+    fn delete_lease(&self, name: &Name, holder: &HolderId) -> Result<(), StoreError> {
+        let delete = "DELETE FROM lease WHERE kind = ?1 AND name = ?2 AND holder = ?3";
+        self.execute(delete, [name.kind(), name.text(), holder.as_str()])?;
+        Ok(())
+    }
+
+    fn put_waiter(&self, stored: &StoredWaiter) -> Result<(), StoreError> {
+        let upsert = "INSERT INTO ticket
+            (holder, arrival, priority, rung_ns, since_ms, bell, boot, pid, started, namespace)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+            ON CONFLICT DO UPDATE SET arrival = ?2, priority = ?3, rung_ns = ?4, bell = ?6,
+            boot = ?7, pid = ?8, started = ?9, namespace = ?10";
+        let StoredWaiter { waiter, boot, process, wakeup, since_ms } = stored;
+        let process = process.as_ref();
+        let holder = waiter.holder.as_str();
+        let values = params![
+            holder,
+            waiter.arrival,
+            waiter.priority,
+            waiter.rung_at.map(nanos_at),
+            since_ms,
+            wakeup,
+            boot,
+            process.map(|process| process.pid),
+            process.map(|process| process.started),
+            process.map(|process| &process.namespace),
+        ];
+        self.execute(upsert, values)?;
+        // It may have waited for other names before.
+        self.execute("DELETE FROM ticket_name WHERE holder = ?1", [holder])?;
+        let insert = "INSERT INTO ticket_name (kind, name, holder, place, weight, refused)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        for (place, Need { name, weight }) in waiter.needs.iter().enumerate() {
+            let refused = waiter.refused.contains(name);
+            let values = params![name.kind(), name.text(), holder, place, weight, refused];
+            self.execute(insert, values)?;
+        }
+        Ok(())
+    }
+
+    fn delete_waiter(&self, holder: &HolderId) -> Result<(), StoreError> {
+        self.execute("DELETE FROM ticket WHERE holder = ?1", [holder.as_str()])?;
+        Ok(())
+    }
+}
+
+/// A waiter with one of its names, and whether that name has refused it.
+type WaiterRow = (StoredWaiter, bool);
+
+fn waiter(row: &Row<'_>) -> rusqlite::Result<WaiterRow> {
+    let name = name_of(&row.get::<_, String>(10)?, row.get(11)?);
+    let waiter = Ticket {
+        holder: HolderId::new(row.get::<_, String>(0)?),
+        arrival: row.get(1)?,
+        priority: row.get(2)?,
+        rung_at: row.get::<_, Option<u64>>(3)?.map(Timestamp::from_nanos),
+        needs: vec![Need { name, weight: row.get(12)? }],
+        refused: BTreeSet::new(),
+    };
+    let (since_ms, wakeup, boot) = (row.get(4)?, row.get(5)?, row.get(6)?);
+    let stored = StoredWaiter { waiter, boot, process: process(row, 6)?, wakeup, since_ms };
+    Ok((stored, row.get(13)?))
+}
+
+/// Joins the rows of each holder into one waiter.
+fn joined(rows: Vec<WaiterRow>) -> Vec<StoredWaiter> {
+    let mut waiters: BTreeMap<HolderId, StoredWaiter> = BTreeMap::new();
+    for (row, refused) in rows {
+        let need = row.waiter.needs[0].clone();
+        let known = waiters.contains_key(&row.waiter.holder);
+        let stored = waiters.entry(row.waiter.holder.clone()).or_insert(row);
+        if refused {
+            stored.waiter.refused.insert(need.name.clone());
+        }
+        if known {
+            stored.waiter.needs.push(need);
+        }
+    }
+    waiters.into_values().collect()
+}

@@ -1,0 +1,85 @@
+//! Runs: submitting, finding, listing, ending and deleting them.
+
+use crate::error::StoreError;
+use crate::run::{RunEnd, RunListing, RunRecord};
+use crate::tables::RunTables;
+
+/// The runs of a store, within a [`Transaction`](super::Transaction).
+pub struct Runs<'a> {
+    tables: &'a dyn RunTables,
+    wall_ms: i64,
+}
+
+impl<'a> Runs<'a> {
+    pub(super) fn new(tables: &'a dyn RunTables, wall_ms: i64) -> Self {
+        Self { tables, wall_ms }
+    }
+
+    /// Returns an id that no run has.
+    pub fn new_id(&self) -> Result<String, StoreError> {
+        self.tables.new_run_id()
+    }
+
+    /// Inserts a new run. Fails with [`StoreError::PathNotUtf8`] if the path of its directory is not
+    /// valid UTF-8.
+    pub fn insert(&self, run: &RunRecord) -> Result<(), StoreError> {
+        if run.dir.to_str().is_none() {
+            return Err(StoreError::PathNotUtf8 { dir: run.dir.clone() });
+        }
+        self.tables.insert_run(run, self.wall_ms)
+    }
+
+    /// Returns the only run whose id begins with `prefix`; `last` stands for the newest run.
+    pub fn find(&self, prefix: &str) -> Result<RunRecord, StoreError> {
+        // No id looks like that: ids are hexadecimal numbers.
+        if let ("last", Some(newest)) = (prefix, self.tables.latest_runs(None, 1)?.pop()) {
+            return self.find(&newest.id);
+        }
+        let run = || prefix.to_owned();
+        // Every id begins with the empty prefix, but no user means all runs.
+        if prefix.is_empty() {
+            return Err(StoreError::UnknownRun { run: run() });
+        }
+        let mut found = self.tables.runs(prefix)?.into_iter();
+        match (found.next(), found.next()) {
+            (None, _) => Err(StoreError::UnknownRun { run: run() }),
+            (Some(only), None) => Ok(only),
+            (Some(_), Some(_)) => Err(StoreError::AmbiguousRun { run: run() }),
+        }
+    }
+
+    /// Returns up to `limit` runs, the newest first; of one workflow, or of all.
+    pub fn latest(
+        &self,
+        workflow: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<RunListing>, StoreError> {
+        self.tables.latest_runs(workflow, limit)
+    }
+
+    /// Returns the runs that have not ended, the newest first.
+    pub fn open(&self) -> Result<Vec<RunListing>, StoreError> {
+        self.tables.open_runs()
+    }
+
+    /// Returns the listing of one run.
+    pub fn listing(&self, run: &str) -> Result<RunListing, StoreError> {
+        let listing = self.tables.listing(run)?;
+        listing.ok_or_else(|| StoreError::UnknownRun { run: run.to_owned() })
+    }
+
+    /// Returns the end of a run; none while it has not ended.
+    pub fn end(&self, run: &str) -> Result<Option<RunEnd>, StoreError> {
+        self.tables.run_end(run)
+    }
+
+    /// Sets the end of a run, or clears it because the run goes on.
+    pub fn set_end(&self, run: &str, end: Option<RunEnd>) -> Result<(), StoreError> {
+        self.tables.set_run_end(run, end)
+    }
+
+    /// Deletes a run with its journal, its attempts and its leases.
+    pub fn delete(&self, run: &str) -> Result<(), StoreError> {
+        self.tables.delete_run(run)
+    }
+}
