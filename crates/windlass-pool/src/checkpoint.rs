@@ -5,7 +5,7 @@ use std::{panic, thread};
 use crate::node;
 
 /// What [`checkpoint`] unwinds with.
-pub(crate) struct Unwound;
+pub(crate) struct CancelUnwind;
 
 /// Whether the task or scope that the caller is in has been cancelled, by itself, by something
 /// around it, or by a deadline.
@@ -50,6 +50,6 @@ pub fn cancelled() -> bool {
 /// ```
 pub fn checkpoint() {
     if cancelled() && !thread::panicking() {
-        panic::resume_unwind(Box::new(Unwound));
+        panic::resume_unwind(Box::new(CancelUnwind));
     }
 }

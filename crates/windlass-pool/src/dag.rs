@@ -42,7 +42,7 @@ impl Dag {
 
     /// The nodes that follow `node`, once for each edge.
     ///
-    /// # Panics
+    /// # ScopePanics
     /// If there is no such node.
     pub fn followers(&self, node: usize) -> impl ExactSizeIterator<Item = usize> {
         self.targets_of(node).iter().map(|&target| target as usize)

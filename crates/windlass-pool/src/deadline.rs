@@ -9,13 +9,14 @@ use std::{
 };
 
 use crate::{
-    abort::Bomb,
-    checkpoint::Unwound,
-    node::{self, Root},
+    abort::AbortOnUnwind,
+    cancellation,
+    checkpoint::CancelUnwind,
+    node::{self, ScopeRoot},
     pool::Pool,
     scheduler::Scheduler,
     scope::Scope,
-    wait, watch, worker,
+    wait_table, worker,
 };
 
 /// Runs `body` in a scope that is cancelled after `limit`; `None` if that came first.
@@ -79,28 +80,28 @@ where
 {
     // A limit beyond the end of time is none.
     let own = Instant::now().checked_add(limit);
-    let root = Root::new(own);
+    let root = ScopeRoot::new(own);
     let is_over = || root.deadline().is_some_and(|deadline| Instant::now() >= deadline);
-    let bomb = Bomb::new("a deadline must not be left before its alarm is called off");
+    let abort = AbortOnUnwind::new("a deadline must not be left before its alarm is called off");
     let alarm = match own {
         _ if is_over() => {
-            watch::cancel(root.node());
+            cancellation::cancel(root.node());
             None
         }
         // If the outer deadline is the earlier one, its alarm reaches this scope too.
-        Some(own) if root.deadline() == Some(own) => Some(pool.timer.set(own, root.unit())),
+        Some(own) if root.deadline() == Some(own) => Some(pool.timer.set(own, root.guard())),
         _ => None,
     };
     let result = root.inside(|| node::open(pool, body));
     let passed = is_over();
     drop(alarm);
     if !root.end_body() {
-        wait::sleep_until_complete(root.node(), None);
+        wait_table::sleep_until_complete(root.node(), None);
     }
-    bomb.defuse();
+    abort.disarm();
     match result {
         Ok(value) => (!passed).then_some(value),
-        Err(payload) if passed && payload.is::<Unwound>() => None,
+        Err(payload) if passed && payload.is::<CancelUnwind>() => None,
         Err(payload) => panic::resume_unwind(payload),
     }
 }

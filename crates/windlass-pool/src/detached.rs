@@ -13,14 +13,14 @@ use std::{
 };
 
 use crate::{
+    cancellation,
     error::TaskError,
-    job::{self, Held},
-    node::Fate,
+    job::{self, TaskHandle},
+    node::Disposition,
     pool::Pool,
     scheduler::Scheduler,
     task::TaskState,
-    wait::{self, Enrolled, Wake},
-    watch,
+    wait_table::{self, Registration, WakeTarget},
 };
 
 /// Handle to a task that was spawned on a [`Scheduler`] itself: a future, for async callers.
@@ -41,7 +41,7 @@ use crate::{
 /// # while future.as_mut().poll(&mut context).is_pending() {}
 /// ```
 pub struct JoinTask<T> {
-    held: Held<T>,
+    handle: TaskHandle<T>,
     pool: Arc<Pool>,
 }
 
@@ -62,9 +62,9 @@ impl Scheduler {
         T: Send + 'static,
     {
         let pool = Arc::clone(self.pool());
-        let (held, queued) = job::make_static(pool.detached.unit(), &pool.detached, body);
-        pool.submit(queued, Fate::Run);
-        JoinTask { held, pool }
+        let (handle, queued) = job::make_static(pool.detached.guard(), &pool.detached, body);
+        pool.submit(queued, Disposition::Run);
+        JoinTask { handle, pool }
     }
 }
 
@@ -74,11 +74,11 @@ impl<T> JoinTask<T> {
     /// # Errors
     /// As for [`Task::await_result`](crate::Task::await_result).
     ///
-    /// # Panics
+    /// # ScopePanics
     /// If the result was taken before, by [`JoinTask::try_result`], [`JoinTask::await_timeout`] or a
     /// poll.
     pub fn await_result(mut self) -> Result<T, TaskError> {
-        self.pool.wait_for_task(&self.held, None);
+        self.pool.wait_for_task(&self.handle, None);
         self.take().expect("the result of a task is taken once")
     }
 
@@ -99,7 +99,7 @@ impl<T> JoinTask<T> {
     /// ```
     pub fn await_timeout(&mut self, limit: Duration) -> Option<Result<T, TaskError>> {
         // A limit beyond the end of time is none.
-        self.pool.wait_for_task(&self.held, Instant::now().checked_add(limit));
+        self.pool.wait_for_task(&self.handle, Instant::now().checked_add(limit));
         self.take()
     }
 
@@ -130,16 +130,16 @@ impl<T> JoinTask<T> {
     /// let _ended_or_never_begun = task.await_result();
     /// ```
     pub fn cancel(&self) {
-        watch::cancel(&self.held);
+        cancellation::cancel(&self.handle);
     }
 
     /// Where the task stands. See [`TaskState`] for an example.
     pub fn state(&self) -> TaskState {
-        TaskState::of(&self.held)
+        TaskState::of(&self.handle)
     }
 
     fn take(&mut self) -> Option<Result<T, TaskError>> {
-        self.held.take(&self.pool.detached)
+        self.handle.take(&self.pool.detached)
     }
 }
 
@@ -148,9 +148,9 @@ impl<T> Future for JoinTask<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let task = self.get_mut();
-        if !task.held.is_complete() {
-            let wake = Wake::Future(context.waker().clone());
-            if wait::enrol(&task.held, wake) == Enrolled::Yes {
+        if !task.handle.is_complete() {
+            let target = WakeTarget::Future(context.waker().clone());
+            if wait_table::register(&task.handle, target) == Registration::Registered {
                 return Poll::Pending;
             }
         }
@@ -160,7 +160,7 @@ impl<T> Future for JoinTask<T> {
 
 impl<T> Drop for JoinTask<T> {
     fn drop(&mut self) {
-        wait::withdraw_future(&self.held);
+        wait_table::deregister_future(&self.handle);
     }
 }
 

@@ -39,10 +39,10 @@ use std::{
 };
 
 use crate::{
-    job::{self, Claimed, Held},
-    node::{self, Node, Unit},
+    cancellation,
+    job::{self, ClaimedTask, TaskHandle},
+    node::{self, Node, PendingGuard},
     panics::{self, Payload},
-    watch,
     worker::Worker,
 };
 
@@ -87,7 +87,7 @@ pub(crate) struct Header {
     /// The task in which the join stands.
     node: NonNull<Node>,
     /// The task for the right side, once it is taken.
-    task: OnceLock<Held<()>>,
+    task: OnceLock<TaskHandle<()>>,
 }
 
 /// The right side of a join.
@@ -184,7 +184,7 @@ impl<F: FnOnce() -> R, R> Fork<F, R> {
     #[cold]
     fn abandon(&self, popped: Popped, worker: &Worker, payload: Payload) -> ! {
         if popped == Popped::Taken {
-            watch::cancel(self.header.task.wait());
+            cancellation::cancel(self.header.task.wait());
             self.settle(worker);
         }
         // SAFETY: untouched or complete, so body and result are this side's alone.
@@ -232,16 +232,16 @@ impl Taken {
 
     /// Makes the task that runs the side. It is claimed, so that the join cannot leave before this
     /// call has returned.
-    pub(crate) fn into_task(self) -> Claimed {
+    pub(crate) fn into_task(self) -> ClaimedTask {
         // SAFETY: the join that noted this side waits for `task` to be set before it leaves.
         let Header { node, task, .. } = unsafe { self.0.as_ref() };
-        // SAFETY: the join stands in the body of this node, which therefore has a unit.
-        let (unit, root) = unsafe { (Unit::of(*node), node::root_of(*node).as_ref()) };
+        // SAFETY: the join stands in the body of this node, which therefore has a guard.
+        let (guard, root) = unsafe { (PendingGuard::of(*node), node::root_of(*node).as_ref()) };
         // SAFETY: the join waits for the task to be complete before it leaves the frame that the
         // body points into; the task returns nothing.
-        let (held, queued) = unsafe { job::make(unit, root, move || self.run()) };
+        let (handle, queued) = unsafe { job::make(guard, root, move || self.run()) };
         let claimed = queued.claim().expect("no other thread knows of the task");
-        let noted = task.set(held);
+        let noted = task.set(handle);
         noted.unwrap_or_else(|_| unreachable!("a side is taken once"));
         claimed
     }

@@ -28,7 +28,7 @@ use std::{
 use crossbeam_deque::{Stealer, Worker as Deque};
 
 use crate::{
-    checkpoint::Unwound, dag::Dag, error::Cancelled, invitation::Invitation, node, pool::Pool,
+    checkpoint::CancelUnwind, dag::Dag, error::Cancelled, invitation::Invitation, node, pool::Pool,
     scheduler::Scheduler, scope::Scope, worker,
 };
 
@@ -93,7 +93,7 @@ fn run<F: Fn(usize) + Sync>(pool: &Pool, dag: &Dag, body: &F) -> Result<(), Canc
         }
     });
     match ended {
-        Err(payload) if !payload.is::<Unwound>() => panic::resume_unwind(payload),
+        Err(payload) if !payload.is::<CancelUnwind>() => panic::resume_unwind(payload),
         // A participant adds up what it has done before its task ends, and the scope is over.
         _ if run.done.load(Relaxed) == dag.len() => Ok(()),
         _ => Err(Cancelled),

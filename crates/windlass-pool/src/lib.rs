@@ -108,8 +108,8 @@
 
 mod abort;
 mod asymmetric;
+mod cancellation;
 mod checkpoint;
-mod clock;
 mod config;
 mod dag;
 mod deadline;
@@ -117,6 +117,7 @@ mod depot;
 mod detached;
 mod error;
 mod fork;
+mod generation;
 mod graph;
 mod invitation;
 mod job;
@@ -139,8 +140,7 @@ mod sync;
 mod task;
 mod timer;
 mod trace;
-mod wait;
-mod watch;
+mod wait_table;
 mod worker;
 
 pub use checkpoint::{cancelled, checkpoint};

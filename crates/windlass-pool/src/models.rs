@@ -23,12 +23,13 @@ use loom::{
 };
 
 use crate::{
+    cancellation,
     invitation::Invitation,
-    job::{self, Held, Queued},
-    node::Root,
+    job::{self, QueuedTask, TaskHandle},
+    node::ScopeRoot,
     parker::{self, ParkerRef},
     sleep::{Call, Rest, Sleep},
-    wait, watch,
+    wait_table,
 };
 
 mod forks;
@@ -196,18 +197,18 @@ fn a_closing_pool_wakes_its_workers() {
 }
 
 /// A root that several model threads can reach.
-fn shared_root() -> Arc<Root> {
-    Arc::new(Root::detached())
+fn shared_root() -> Arc<ScopeRoot> {
+    Arc::new(ScopeRoot::detached())
 }
 
 fn task<T: Send + 'static>(
-    root: &Root,
+    root: &ScopeRoot,
     body: impl FnOnce() -> T + Send + 'static,
-) -> (Held<T>, Queued) {
-    job::make_static(root.unit(), root, body)
+) -> (TaskHandle<T>, QueuedTask) {
+    job::make_static(root.guard(), root, body)
 }
 
-fn run(queued: Queued) {
+fn run(queued: QueuedTask) {
     if let Some(claimed) = queued.claim_own() {
         drop(claimed.run().close());
     }
@@ -217,11 +218,11 @@ fn run(queued: Queued) {
 fn an_awaiter_gets_the_value_however_its_wait_and_the_end_meet() {
     model(|| {
         let root = shared_root();
-        let (mut held, queued) = task(&root, || 7);
+        let (mut handle, queued) = task(&root, || 7);
         let runner = thread::spawn(move || run(queued));
-        wait::sleep_until_complete(&held, None);
-        assert_eq!(held.take(&root).unwrap().unwrap(), 7);
-        drop(held);
+        wait_table::sleep_until_complete(&handle, None);
+        assert_eq!(handle.take(&root).unwrap().unwrap(), 7);
+        drop(handle);
         runner.join().unwrap();
         assert!(root.end_body());
     });
@@ -233,14 +234,14 @@ fn awaiter_and_worker_do_not_both_run_a_task() {
         let root = shared_root();
         let runs = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&runs);
-        let (mut held, queued) = task(&root, move || counted.fetch_add(1, Relaxed));
+        let (mut handle, queued) = task(&root, move || counted.fetch_add(1, Relaxed));
         let runner = thread::spawn(move || run(queued));
-        if let Some(claimed) = held.claim() {
+        if let Some(claimed) = handle.claim() {
             drop(claimed.run().close());
         }
-        wait::sleep_until_complete(&held, None);
-        assert_eq!(held.take(&root).unwrap().unwrap(), 0);
-        drop(held);
+        wait_table::sleep_until_complete(&handle, None);
+        assert_eq!(handle.take(&root).unwrap().unwrap(), 0);
+        drop(handle);
         runner.join().unwrap();
         assert_eq!(runs.load(Relaxed), 1);
         assert!(root.end_body());
@@ -262,9 +263,9 @@ fn a_value_is_dropped_once_however_its_end_and_its_handles_end_meet() {
         let root = shared_root();
         let drops = Arc::new(AtomicUsize::new(0));
         let value = Counted(Arc::clone(&drops));
-        let (held, queued) = task(&root, move || value);
+        let (handle, queued) = task(&root, move || value);
         let runner = thread::spawn(move || run(queued));
-        drop(held);
+        drop(handle);
         runner.join().unwrap();
         assert_eq!(drops.load(Relaxed), 1);
         assert!(root.end_body());
@@ -280,15 +281,15 @@ fn a_scope_ends_after_all_its_tasks_and_sees_what_they_did() {
             .map(|_| {
                 let done = Arc::clone(&done);
                 // Spawned by the body itself, which counts apart.
-                let unit = root.inside(|| root.branch());
-                let (held, queued) =
-                    job::make_static(unit, &root, move || _ = done.fetch_add(1, Relaxed));
-                drop(held);
+                let guard = root.inside(|| root.child_guard());
+                let (handle, queued) =
+                    job::make_static(guard, &root, move || _ = done.fetch_add(1, Relaxed));
+                drop(handle);
                 thread::spawn(move || run(queued))
             })
             .collect();
         if !root.end_body() {
-            wait::sleep_until_complete(root.node(), None);
+            wait_table::sleep_until_complete(root.node(), None);
         }
         assert_eq!(done.load(Relaxed), 2);
         for runner in runners {
@@ -298,7 +299,7 @@ fn a_scope_ends_after_all_its_tasks_and_sees_what_they_did() {
 }
 
 /// Runs the task that somebody is about to put there.
-fn run_what_comes(queue: &Mutex<Option<Queued>>) {
+fn run_what_comes(queue: &Mutex<Option<QueuedTask>>) {
     loop {
         let next = queue.lock().unwrap().take();
         if let Some(next) = next {
@@ -316,15 +317,15 @@ fn a_task_completes_after_its_child_task() {
         let (queue, counted) = (Arc::new(Mutex::new(None)), Arc::clone(&done));
         let (inner_root, inner_queue) = (Arc::clone(&root), Arc::clone(&queue));
         let (parent, queued) = task(&root, move || {
-            let unit = inner_root.branch();
-            let child = job::make_static(unit, &inner_root, move || {
+            let guard = inner_root.child_guard();
+            let child = job::make_static(guard, &inner_root, move || {
                 counted.fetch_add(1, Relaxed);
             });
             *inner_queue.lock().unwrap() = Some(child.1);
         });
         let runner = thread::spawn(move || run(queued));
         run_what_comes(&queue);
-        wait::sleep_until_complete(&parent, None);
+        wait_table::sleep_until_complete(&parent, None);
         assert_eq!(done.load(Relaxed), 1);
         runner.join().unwrap();
         drop(parent);
@@ -341,8 +342,8 @@ fn a_scope_ends_after_the_child_of_a_task_that_nobody_holds() {
         let (inner_root, inner_queue) = (Arc::clone(&root), Arc::clone(&queue));
         let (parent, queued) = task(&root, move || {
             // Counted on the body's own thread until the body ends.
-            let unit = inner_root.branch();
-            let (child, queued) = job::make_static(unit, &inner_root, move || {
+            let guard = inner_root.child_guard();
+            let (child, queued) = job::make_static(guard, &inner_root, move || {
                 counted.fetch_add(1, Relaxed);
             });
             drop(child);
@@ -352,7 +353,7 @@ fn a_scope_ends_after_the_child_of_a_task_that_nobody_holds() {
         let runner = thread::spawn(move || run(queued));
         run_what_comes(&queue);
         if !root.end_body() {
-            wait::sleep_until_complete(root.node(), None);
+            wait_table::sleep_until_complete(root.node(), None);
         }
         assert_eq!(done.load(Relaxed), 1);
         runner.join().unwrap();
@@ -366,17 +367,17 @@ fn a_callback_is_called_once_however_cancel_and_registration_meet() {
         let calls = Arc::new(AtomicUsize::new(0));
         let canceller = {
             let root = Arc::clone(&root);
-            thread::spawn(move || watch::cancel(root.node()))
+            thread::spawn(move || cancellation::cancel(root.node()))
         };
-        let watches = root.around();
+        let callbacks = root.child();
         let counted = Arc::clone(&calls);
-        let (held, callback) = task(&watches, move || _ = counted.fetch_add(1, Relaxed));
-        drop(held);
-        watch::register(&watches, callback);
+        let (handle, callback) = task(&callbacks, move || _ = counted.fetch_add(1, Relaxed));
+        drop(handle);
+        cancellation::register(&callbacks, callback);
         canceller.join().unwrap();
         assert_eq!(calls.load(Relaxed), 1);
-        watch::unregister(&watches);
-        assert!(watches.end_body());
+        cancellation::unregister(&callbacks);
+        assert!(callbacks.end_body());
     });
 }
 
@@ -388,12 +389,12 @@ fn a_cancel_is_seen_by_whoever_knows_of_it() {
         let canceller = {
             let (root, told) = (Arc::clone(&root), Arc::clone(&told));
             thread::spawn(move || {
-                watch::cancel(root.node());
+                cancellation::cancel(root.node());
                 told.store(true, Release);
             })
         };
         // Remembers, possibly, that nothing was cancelled.
-        let inner = root.inside(|| Root::new(None));
+        let inner = root.inside(|| ScopeRoot::new(None));
         let _ = inner.is_cancelled();
         if told.load(Acquire) {
             assert!(inner.is_cancelled());
@@ -408,23 +409,23 @@ fn a_cancel_of_one_task_is_seen_by_whoever_knows_of_it() {
     model(|| {
         let root = shared_root();
         let told = Arc::new(AtomicBool::new(false));
-        let (held, queued) = task(&root, || unreachable!("it is cancelled before it runs"));
-        let held = Arc::new(held);
+        let (handle, queued) = task(&root, || unreachable!("it is cancelled before it runs"));
+        let handle = Arc::new(handle);
         let canceller = {
-            let (held, told) = (Arc::clone(&held), Arc::clone(&told));
+            let (handle, told) = (Arc::clone(&handle), Arc::clone(&told));
             thread::spawn(move || {
-                watch::cancel(&held);
+                cancellation::cancel(&handle);
                 told.store(true, Release);
             })
         };
         // The root remembers, possibly, that nothing was cancelled.
         assert!(!root.is_cancelled());
         if told.load(Acquire) {
-            assert!(held.is_cancelled());
+            assert!(handle.is_cancelled());
         }
         canceller.join().unwrap();
-        assert!(held.is_cancelled() && !root.is_cancelled());
-        drop(held);
+        assert!(handle.is_cancelled() && !root.is_cancelled());
+        drop(handle);
         run(queued);
         assert!(root.end_body());
     });

@@ -1,16 +1,16 @@
 //! The tree that everything running hangs in: how work is counted down and how a cancel spreads.
 //!
-//! A *node* is a task or the root of a scope. It counts *units*: some for its own body and one for
+//! A *node* is a task or the root of a scope. It counts *guards*: some for its own body and one for
 //! each child task that has not completed; it is complete when none is left, and then gives back
-//! the unit it holds in its parent. A scope waits for its root, so it ends after everything in it.
+//! the guard it holds in its parent. A scope waits for its root, so it ends after everything in it.
 //!
 //! The tasks that a body spawns itself are counted apart, on its thread, and added to the count
 //! when it ends: a spawn need not touch what the end of every child touches. Until then the count
-//! holds [`LEAD`] units for the body, so it cannot run out however many children end.
+//! holds [`BODY_BIAS`] guards for the body, so it cannot run out however many children end.
 //!
-//! A node's memory stays while it has a unit, a handle or a place in a queue. All three stand in
+//! A node's memory stays while it has a guard, a handle or a place in a queue. All three stand in
 //! one word, so exactly one step sees the last of them go, and that step frees the node. A root's
-//! memory belongs to whoever waits for it. A parent has a unit for each child, so while a node is
+//! memory belongs to whoever waits for it. A parent has a guard for each child, so while a node is
 //! not complete, every node above it is alive.
 //!
 //! A cancel marks one node and moves the process-wide *cancel clock*. A node is cancelled if it or
@@ -33,71 +33,71 @@ use std::{
 };
 
 use crate::{
-    abort::Bomb,
-    clock,
+    abort::AbortOnUnwind,
+    cancellation, generation,
     sync::{AcqRel, Acquire, AtomicU64, Relaxed, Release},
-    wait, watch,
+    wait_table,
 };
 
-mod kind;
 mod root;
+mod vtable;
 
-pub(crate) use kind::{End, Fate, Kind, Leaves};
 pub use root::Scope;
-pub(crate) use root::{Root, open};
+pub(crate) use root::{ScopeRoot, open};
+pub(crate) use vtable::{Disposition, NeedsDrop, TaskEnd, TaskVTable};
 
 /// Somebody asked for this node, and everything below it, to stop.
 const CANCELLED: u64 = 1;
 /// Somebody has taken it on to run or to discard it.
 const CLAIMED: u64 = 1 << 1;
 /// Its body has returned, or will never run.
-const ENDED: u64 = 1 << 2;
+const BODY_ENDED: u64 = 1 << 2;
 /// A handle to it exists.
 const HANDLE: u64 = 1 << 3;
 /// A queue holds it.
 const QUEUED: u64 = 1 << 4;
 /// Somebody may be waiting for it; the wait table knows who.
-const WAITED: u64 = 1 << 5;
-/// One unit of the count, which takes up the rest of the word.
-const UNIT: u64 = 1 << 8;
-/// The units of a body that has not ended: more than tasks can be spawned.
-const LEAD: u64 = UNIT << 40;
+const HAS_WAITERS: u64 = 1 << 5;
+/// One guard of the count, which takes up the rest of the word.
+const ONE_PENDING: u64 = 1 << 8;
+/// The guards of a body that has not ended: more than tasks can be spawned.
+const BODY_BIAS: u64 = ONE_PENDING << 40;
 
 /// The state of a task that was just made.
-const NEW_TASK: u64 = LEAD | HANDLE | QUEUED;
+const NEW_TASK: u64 = BODY_BIAS | HANDLE | QUEUED;
 
 /// A task, or the root of a scope.
 #[repr(C)]
 pub(crate) struct Node {
     state: AtomicU64,
     parent: Option<NonNull<Node>>,
-    root: Option<NonNull<Root>>,
-    kind: Option<&'static Kind>,
+    root: Option<NonNull<ScopeRoot>>,
+    vtable: Option<&'static TaskVTable>,
 }
 
 // SAFETY: the state is atomic and the rest is never written after creation; the pointers lead to
-// nodes that outlive this one's last unit and that are `Sync` themselves.
+// nodes that outlive this one's last guard and that are `Sync` themselves.
 unsafe impl Sync for Node {}
 // SAFETY: as above; a node is not tied to the thread that made it.
 unsafe impl Send for Node {}
 
 /// Where a task stands, as far as its node knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct StateFlags {
     pub(crate) claimed: bool,
     pub(crate) ended: bool,
     pub(crate) complete: bool,
 }
 
 impl Node {
-    /// A task that is queued and has a handle; `unit` is its hold on its parent.
+    /// A task that is queued and has a handle; `guard` is its hold on its parent.
     #[inline]
-    pub(crate) fn task(unit: Unit, root: &Root, kind: &'static Kind) -> Self {
+    pub(crate) fn task(guard: PendingGuard, root: &ScopeRoot, vtable: &'static TaskVTable) -> Self {
         Self {
             state: AtomicU64::new(NEW_TASK),
-            parent: Some(unit.into_raw()),
+            parent: Some(guard.into_raw()),
             root: Some(NonNull::from(root)),
-            kind: Some(kind),
+            vtable: Some(vtable),
         }
     }
 
@@ -138,12 +138,15 @@ impl Node {
     pub(crate) fn unclaim(&self) {
         // Release: pairs with the Acquire of the next `claim`.
         let before = self.state.fetch_and(!CLAIMED, Release);
-        debug_assert!(before & (CLAIMED | ENDED) == CLAIMED, "only a claim not begun is let go");
+        debug_assert!(
+            before & (CLAIMED | BODY_ENDED) == CLAIMED,
+            "only a claim not begun is let go"
+        );
     }
 
     /// What this task does.
-    pub(crate) fn kind(&self) -> &'static Kind {
-        self.kind.expect("a root is never claimed")
+    pub(crate) fn vtable(&self) -> &'static TaskVTable {
+        self.vtable.expect("a root is never claimed")
     }
 
     pub(crate) fn has_handle(&self) -> bool {
@@ -154,41 +157,41 @@ impl Node {
     /// Whether the body has ended and every child task with it.
     #[inline]
     pub(crate) fn is_complete(&self) -> bool {
-        // Acquire: pairs with the Release half of the step that gave the last unit back.
-        self.state.load(Acquire) < UNIT
+        // Acquire: pairs with the Release half of the step that gave the last guard back.
+        self.state.load(Acquire) < ONE_PENDING
     }
 
     /// Says that somebody is about to wait; true if there is nothing left to wait for.
     pub(crate) fn announce_waiter(&self) -> bool {
-        // AcqRel: ordered against the last unit's step in this word; see `wait`.
-        self.state.fetch_or(WAITED, AcqRel) < UNIT
+        // AcqRel: ordered against the last guard's step in this word; see `wait`.
+        self.state.fetch_or(HAS_WAITERS, AcqRel) < ONE_PENDING
     }
 
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn flags(&self) -> StateFlags {
         let state = self.state.load(Acquire);
-        Standing {
+        StateFlags {
             claimed: state & CLAIMED != 0,
-            ended: state & ENDED != 0,
-            complete: state < UNIT,
+            ended: state & BODY_ENDED != 0,
+            complete: state < ONE_PENDING,
         }
     }
 
     /// Marks the node as cancelled; true the first time.
-    pub(crate) fn mark_cancelled(&self) -> bool {
+    pub(crate) fn set_cancel_flag(&self) -> bool {
         // Relaxed: the clock's Release below publishes the mark.
         let first = self.state.fetch_or(CANCELLED, Relaxed) & CANCELLED == 0;
         if first {
             if let Some(root) = self.root {
                 // SAFETY: whoever can name a task has its handle, or has claimed it; the root of its
                 // scope outlives both.
-                unsafe { root.as_ref() }.note_marked_task();
+                unsafe { root.as_ref() }.note_flagged_task();
             }
-            clock::advance();
+            generation::advance();
         }
         first
     }
 
-    fn is_marked(&self) -> bool {
+    fn has_cancel_flag(&self) -> bool {
         // Relaxed: the Acquire in `clock::now` makes every mark up to that time visible.
         self.state.load(Relaxed) & CANCELLED != 0
     }
@@ -197,49 +200,49 @@ impl Node {
     ///
     /// # Safety
     /// The task is not complete before the reference is used for the last time.
-    pub(crate) unsafe fn root(&self) -> &Root {
+    pub(crate) unsafe fn root(&self) -> &ScopeRoot {
         let root = self.root.expect("only a root has no root above it");
         // SAFETY: a scope waits for its tasks, so as long as one is not complete its root is alive.
         unsafe { root.as_ref() }
     }
 }
 
-/// One unit of a node, held for as long as something must keep the node from completing.
-pub(crate) struct Unit {
+/// One guard of a node, held for as long as something must keep the node from completing.
+pub(crate) struct PendingGuard {
     node: NonNull<Node>,
 }
 
-// SAFETY: a unit is a count in an atomic word; any thread may give it back.
-unsafe impl Send for Unit {}
+// SAFETY: a guard is a count in an atomic word; any thread may give it back.
+unsafe impl Send for PendingGuard {}
 
-impl Unit {
-    /// A unit for a task that the body of `node` spawns, counted on the body's own thread.
+impl PendingGuard {
+    /// A guard for a task that the body of `node` spawns, counted on the body's own thread.
     ///
     /// # Safety
     /// The calling thread is directly in the body of `node`.
     #[inline]
     unsafe fn of_own_body(node: NonNull<Node>) -> Self {
-        SPAWNED.with(|spawned| spawned.set(Spawned(spawned.get().0 + UNIT)));
+        SPAWN_COUNT.with(|spawned| spawned.set(SpawnCount(spawned.get().0 + ONE_PENDING)));
         Self { node }
     }
 
     /// # Safety
-    /// The node has at least one unit and keeps it until this call has returned.
+    /// The node has at least one guard and keeps it until this call has returned.
     #[inline]
     pub(crate) unsafe fn of(node: NonNull<Node>) -> Self {
-        // Relaxed: the unit that the caller relies on keeps the count from reaching zero.
-        // SAFETY: a node with a unit is alive.
-        unsafe { node.as_ref() }.state.fetch_add(UNIT, Relaxed);
+        // Relaxed: the guard that the caller relies on keeps the count from reaching zero.
+        // SAFETY: a node with a guard is alive.
+        unsafe { node.as_ref() }.state.fetch_add(ONE_PENDING, Relaxed);
         Self { node }
     }
 
-    /// A unit of a node that may be complete; `None` if it is.
+    /// A guard of a node that may be complete; `None` if it is.
     ///
     /// # Safety
     /// The node is alive.
     pub(crate) unsafe fn of_incomplete(node: NonNull<Node>) -> Option<Self> {
-        let more = |state: u64| (state >= UNIT).then_some(state + UNIT);
-        // Relaxed: the unit gives nothing but the certainty that the nodes above stay alive.
+        let more = |state: u64| (state >= ONE_PENDING).then_some(state + ONE_PENDING);
+        // Relaxed: the guard gives nothing but the certainty that the nodes above stay alive.
         // SAFETY: by the contract.
         let added = unsafe { node.as_ref() }.state.fetch_update(Relaxed, Relaxed, more);
         added.is_ok().then(|| Self { node })
@@ -247,20 +250,20 @@ impl Unit {
 
     /// Whether the node or one above it has been cancelled.
     pub(crate) fn is_cancelled(&self) -> bool {
-        // SAFETY: this unit keeps the node, and thereby all above it, alive.
+        // SAFETY: this guard keeps the node, and thereby all above it, alive.
         unsafe { is_cancelled(self.node) }
     }
 
     /// Runs `f` as something that belongs to the node.
     pub(crate) fn inside<R>(&self, f: impl FnOnce() -> R) -> R {
-        // SAFETY: this unit is borrowed until `f` has returned.
+        // SAFETY: this guard is borrowed until `f` has returned.
         unsafe { inside(self.node, f) }
     }
 
     /// Cancels the node and everything below it.
     pub(crate) fn cancel(&self) {
-        // SAFETY: a node with a unit is alive.
-        watch::cancel(unsafe { self.node.as_ref() });
+        // SAFETY: a node with a guard is alive.
+        cancellation::cancel(unsafe { self.node.as_ref() });
     }
 
     fn into_raw(self) -> NonNull<Node> {
@@ -268,68 +271,69 @@ impl Unit {
     }
 }
 
-impl Drop for Unit {
+impl Drop for PendingGuard {
     fn drop(&mut self) {
-        // SAFETY: this value is the unit that is given back.
-        unsafe { give_back(self.node, 1) }
+        // SAFETY: this value is the guard that is given back.
+        unsafe { release(self.node, 1) }
     }
 }
 
 /// Units that are to be given back: of one node at a time, all of them together.
 #[derive(Default)]
-pub(crate) struct Debt {
-    creditor: Cell<Option<NonNull<Node>>>,
+pub(crate) struct DeferredRelease {
+    node: Cell<Option<NonNull<Node>>>,
     count: Cell<u64>,
 }
 
-impl Debt {
-    /// Takes in one more; units of another node are given back first.
+impl DeferredRelease {
+    /// Takes over `guard`. First releases the guards of another node.
     #[inline]
-    pub(crate) fn add(&self, unit: Unit) {
-        let node = unit.into_raw();
-        let before = match self.creditor.get() {
-            Some(creditor) if creditor == node => self.count.get(),
+    pub(crate) fn add(&self, guard: PendingGuard) {
+        let node = guard.into_raw();
+        let before = match self.node.get() {
+            Some(same) if same == node => self.count.get(),
             _ => {
-                self.pay();
+                self.flush();
                 0
             }
         };
-        self.creditor.set(Some(node));
+        self.node.set(Some(node));
         self.count.set(before + 1);
     }
 
-    /// Gives back everything; false if that was nothing.
+    /// Releases all guards. Returns whether there were any.
     #[inline]
-    pub(crate) fn pay(&self) -> bool {
-        let creditor = self.creditor.take();
-        if let Some(node) = creditor {
-            // SAFETY: `add` took in so many units of this node, and they are noted no more.
-            unsafe { give_back(node, self.count.get()) };
+    pub(crate) fn flush(&self) -> bool {
+        let node = self.node.take();
+        if let Some(node) = node {
+            // SAFETY: `add` took over `count` guards of this node, and no other call will release
+            // them, since `node` is now empty.
+            unsafe { release(node, self.count.get()) };
         }
-        creditor.is_some()
+        node.is_some()
     }
 
-    /// Gives back everything unless `task` holds a unit of the same node.
+    /// Releases all guards unless they belong to the parent of `task`.
     #[inline]
-    pub(crate) fn pay_unless_to_parent_of(&self, task: &Node) {
-        if self.creditor.get() != task.parent {
-            self.pay();
+    pub(crate) fn flush_unless_parent_of(&self, task: &Node) {
+        if self.node.get() != task.parent {
+            self.flush();
         }
     }
 
-    /// Whether nothing else keeps `node` from being complete.
+    /// Returns whether these guards are all that keeps `node` from completing.
     #[inline]
-    pub(crate) fn is_the_last_of(&self, node: &Node) -> bool {
-        // Relaxed: if it is, giving it back collects what was done under the other units.
-        let rest = || node.state.load(Relaxed) / UNIT;
-        self.creditor.get().is_some_and(|creditor| std::ptr::eq(creditor.as_ptr(), node))
-            && rest() == self.count.get()
+    pub(crate) fn is_last_of(&self, node: &Node) -> bool {
+        // Relaxed: if so, the AcqRel in `release` collects what was done under the other guards.
+        let pending = || node.state.load(Relaxed) / ONE_PENDING;
+        self.node.get().is_some_and(|own| std::ptr::eq(own.as_ptr(), node))
+            && pending() == self.count.get()
     }
 }
 
-impl Drop for Debt {
+impl Drop for DeferredRelease {
     fn drop(&mut self) {
-        self.pay();
+        self.flush();
     }
 }
 
@@ -338,51 +342,51 @@ impl Drop for Debt {
 pub(crate) struct EndedBody {
     /// Whether the task was claimed from its queue, and its place there goes with the body.
     pub(crate) from_queue: bool,
-    pub(crate) leaves: Leaves,
-    pub(crate) spawned: Spawned,
+    pub(crate) needs_drop: NeedsDrop,
+    pub(crate) spawned: SpawnCount,
 }
 
 impl EndedBody {
     /// What goes from the node's word with the body.
     #[inline]
     fn leaving(self) -> u64 {
-        LEAD - self.spawned.0 + if self.from_queue { QUEUED } else { 0 }
+        BODY_BIAS - self.spawned.0 + if self.from_queue { QUEUED } else { 0 }
     }
 }
 
-/// Ends the body of a task: gives back its units and, if it came from there, its place in the
-/// queue. If the task is thereby complete, returns the unit that it held of its parent.
+/// Ends the body of a task: gives back its guards and, if it came from there, its place in the
+/// queue. If the task is thereby complete, returns the guard that it held of its parent.
 ///
-/// The outcome goes to the handle, or is dropped here if there is none: the step that sets `ENDED`
+/// The outcome goes to the handle, or is dropped here if there is none: the step that sets `BODY_ENDED`
 /// sees in the same word whether the handle still exists.
 ///
 /// # Safety
 /// The caller claimed the task, ran or discarded its body, and does not touch the node again.
 #[inline]
-pub(crate) unsafe fn end_body(task: NonNull<Node>, body: EndedBody) -> Option<Unit> {
-    // SAFETY: the body's units keep the node alive up to the exchange; not used after it.
-    let (state, parent, kind) = unsafe { parts(task) };
-    let kind = kind.expect("a root is never claimed");
+pub(crate) unsafe fn end_body(task: NonNull<Node>, body: EndedBody) -> Option<PendingGuard> {
+    // SAFETY: the body's guards keep the node alive up to the exchange; not used after it.
+    let (state, parent, vtable) = unsafe { parts(task) };
+    let vtable = vtable.expect("a root is never claimed");
     let leaving = body.leaving();
     // Acquire: sees what the children and the handle did before their own steps.
     let mut before = state.load(Acquire);
     loop {
-        if before & HANDLE == 0 && body.leaves == Leaves::Something {
+        if before & HANDLE == 0 && body.needs_drop == NeedsDrop::Yes {
             // SAFETY: the body has ended and there is no handle, so the outcome is ours alone.
             unsafe { drop_unwanted(task) };
         }
-        let after = (before | ENDED) - leaving;
+        let after = (before | BODY_ENDED) - leaving;
         if is_unused(after) {
             // No exchange: whatever could lead anybody else here is gone and cannot come back.
-            // SAFETY: no unit, no handle and no queue is left.
-            unsafe { (kind.free)(task) };
-            return parent.map(|node| Unit { node });
+            // SAFETY: no guard, no handle and no queue is left.
+            unsafe { (vtable.free)(task) };
+            return parent.map(|node| PendingGuard { node });
         }
         // AcqRel: Release publishes the outcome to `is_complete` and `drop_handle`; Acquire as
         // above.
         match state.compare_exchange_weak(before, after, AcqRel, Acquire) {
-            // SAFETY: as for `give_back`, of which this is the first step.
-            Ok(_) => return unsafe { settle(task, parent, Some(kind), after) },
+            // SAFETY: as for `release`, of which this is the first step.
+            Ok(_) => return unsafe { settle(task, parent, Some(vtable), after) },
             Err(now) => before = now,
         }
     }
@@ -391,15 +395,15 @@ pub(crate) unsafe fn end_body(task: NonNull<Node>, body: EndedBody) -> Option<Un
 /// Drops an outcome that nobody will ask for; a panic in its drop goes to the scope.
 ///
 /// # Safety
-/// The node is a task that still has its body's unit, and its outcome is the caller's alone.
+/// The node is a task that still has its body's guard, and its outcome is the caller's alone.
 unsafe fn drop_unwanted(task: NonNull<Node>) {
-    // SAFETY: the body's unit keeps the node alive.
+    // SAFETY: the body's guard keeps the node alive.
     let node = unsafe { task.as_ref() };
     // SAFETY: by the contract.
-    let dropped = || unsafe { (node.kind().drop_outcome)(task) };
+    let dropped = || unsafe { (node.vtable().drop_outcome)(task) };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(dropped)) {
-        // SAFETY: the body's unit is still there, so the task is not complete.
-        unsafe { node.root() }.panics().record_orphan(payload);
+        // SAFETY: the body's guard is still there, so the task is not complete.
+        unsafe { node.root() }.panics().record_unobserved(payload);
     }
 }
 
@@ -414,7 +418,7 @@ pub(crate) unsafe fn drop_handle(task: NonNull<Node>) {
     // Most handles are dropped as soon as they are made, when nobody or a thief has the node. So
     // nothing is read first: that would fetch the thief's line twice.
     let mut before = NEW_TASK;
-    while before & ENDED == 0 {
+    while before & BODY_ENDED == 0 {
         // AcqRel: ordered against `end_body` in this word; one of the two drops the outcome.
         match state.compare_exchange_weak(before, before & !HANDLE, AcqRel, Acquire) {
             Ok(_) => return,
@@ -422,14 +426,14 @@ pub(crate) unsafe fn drop_handle(task: NonNull<Node>) {
         }
     }
     // SAFETY: as above.
-    let kind = unsafe { (*task.as_ptr()).kind }.expect("a root has no handle and no queue");
+    let vtable = unsafe { (*task.as_ptr()).vtable }.expect("a root has no handle and no queue");
     // SAFETY: the body ended while the handle existed, so the outcome belongs to the handle, which
     // never outlives its scope.
-    unsafe { (kind.drop_outcome)(task) };
+    unsafe { (vtable.drop_outcome)(task) };
     // AcqRel: whoever frees the node has seen everything that was done to it.
     let after = state.fetch_and(!HANDLE, AcqRel) & !HANDLE;
     // SAFETY: the handle was ours and is gone.
-    unsafe { free_if_unused(task, kind, after) };
+    unsafe { free_if_unused(task, vtable, after) };
 }
 
 /// Gives up a task's place in a queue without having run it from there.
@@ -439,14 +443,14 @@ pub(crate) unsafe fn drop_handle(task: NonNull<Node>) {
 /// the node again.
 pub(crate) unsafe fn leave_queue(task: NonNull<Node>) {
     // SAFETY: the place in the queue keeps the node alive up to the step that gives it up.
-    let (state, _, kind) = unsafe { parts(task) };
+    let (state, _, vtable) = unsafe { parts(task) };
     // AcqRel: whoever frees the node has seen everything that was done to it.
     let after = state.fetch_and(!QUEUED, AcqRel) & !QUEUED;
     // SAFETY: the place in the queue was ours and is gone.
-    unsafe { free_if_unused(task, kind.expect("a root has no handle and no queue"), after) };
+    unsafe { free_if_unused(task, vtable.expect("a root has no handle and no queue"), after) };
 }
 
-type Parts<'a> = (&'a AtomicU64, Option<NonNull<Node>>, Option<&'static Kind>);
+type Parts<'a> = (&'a AtomicU64, Option<NonNull<Node>>, Option<&'static TaskVTable>);
 
 /// The fields that a last step needs, read before it: afterwards the node may be gone.
 ///
@@ -455,29 +459,29 @@ type Parts<'a> = (&'a AtomicU64, Option<NonNull<Node>>, Option<&'static Kind>);
 unsafe fn parts<'a>(node: NonNull<Node>) -> Parts<'a> {
     let node = node.as_ptr();
     // SAFETY: by the contract; no reference to the whole node is made, only to its atomic.
-    unsafe { (&(*node).state, (*node).parent, (*node).kind) }
+    unsafe { (&(*node).state, (*node).parent, (*node).vtable) }
 }
 
-/// Gives units back and, where they were the last, goes on with the parent, and so on upwards.
+/// Gives guards back and, where they were the last, goes on with the parent, and so on upwards.
 ///
 /// # Safety
-/// The caller owns so many units and does not touch the node again.
+/// The caller owns so many guards and does not touch the node again.
 #[inline(never)]
-unsafe fn give_back(node: NonNull<Node>, count: u64) {
+unsafe fn release(node: NonNull<Node>, count: u64) {
     let mut next = Some((node, count));
     while let Some((node, count)) = next {
-        // SAFETY: the units keep the node alive up to the subtraction.
-        let (state, parent, kind) = unsafe { parts(node) };
-        // AcqRel: Release publishes what was done under these units, Acquire collects what was
+        // SAFETY: the guards keep the node alive up to the subtraction.
+        let (state, parent, vtable) = unsafe { parts(node) };
+        // AcqRel: Release publishes what was done under these guards, Acquire collects what was
         // done under the others.
-        let after = state.fetch_sub(count * UNIT, AcqRel) - count * UNIT;
-        // SAFETY: the units were ours and are gone.
-        let above = unsafe { settle(node, parent, kind, after) };
-        next = above.map(|unit| (unit.into_raw(), 1));
+        let after = state.fetch_sub(count * ONE_PENDING, AcqRel) - count * ONE_PENDING;
+        // SAFETY: the guards were ours and are gone.
+        let above = unsafe { settle(node, parent, vtable, after) };
+        next = above.map(|guard| (guard.into_raw(), 1));
     }
 }
 
-/// What follows from units having been given back: a task that is thereby complete returns the unit
+/// What follows from guards having been given back: a task that is thereby complete returns the guard
 /// that it held of its parent.
 ///
 /// # Safety
@@ -487,35 +491,35 @@ unsafe fn give_back(node: NonNull<Node>, count: u64) {
 unsafe fn settle(
     node: NonNull<Node>,
     parent: Option<NonNull<Node>>,
-    kind: Option<&'static Kind>,
+    vtable: Option<&'static TaskVTable>,
     after: u64,
-) -> Option<Unit> {
-    if after >= UNIT {
+) -> Option<PendingGuard> {
+    if after >= ONE_PENDING {
         return None;
     }
-    if after & WAITED != 0 {
-        wait::wake_all(node.addr().get());
+    if after & HAS_WAITERS != 0 {
+        wait_table::wake_all(node.addr().get());
     }
     // SAFETY: by the contract, for a task that is now complete. A root completes for its owner; its
-    // parent waits for that owner, not for a unit.
-    unsafe { free_if_unused(node, kind?, after) };
-    parent.map(|node| Unit { node })
+    // parent waits for that owner, not for a guard.
+    unsafe { free_if_unused(node, vtable?, after) };
+    parent.map(|node| PendingGuard { node })
 }
 
 /// # Safety
 /// `after` is the state that the caller's own step left behind.
 #[inline]
-unsafe fn free_if_unused(node: NonNull<Node>, kind: &Kind, after: u64) {
+unsafe fn free_if_unused(node: NonNull<Node>, vtable: &TaskVTable, after: u64) {
     if is_unused(after) {
-        // SAFETY: no unit, no handle and no queue is left, and no step can bring one back.
-        unsafe { (kind.free)(node) };
+        // SAFETY: no guard, no handle and no queue is left, and no step can bring one back.
+        unsafe { (vtable.free)(node) };
     }
 }
 
-/// Whether a task in this state has no unit, no handle and no place in a queue.
+/// Whether a task in this state has no guard, no handle and no place in a queue.
 #[inline]
 fn is_unused(state: u64) -> bool {
-    state < UNIT && state & (HANDLE | QUEUED) == 0
+    state < ONE_PENDING && state & (HANDLE | QUEUED) == 0
 }
 
 /// Whether a node or one above it has been cancelled.
@@ -524,11 +528,11 @@ fn is_unused(state: u64) -> bool {
 /// The node is not complete before this call returns, and the pointer is to its whole object.
 #[inline]
 pub(crate) unsafe fn is_cancelled(node: NonNull<Node>) -> bool {
-    let now = clock::now();
+    let now = generation::current();
     // SAFETY: a node that is not complete keeps all above it alive.
     let root = unsafe { root_of(node).as_ref() };
     // SAFETY: as above.
-    !root.is_clean(now) && unsafe { any_marked(Some(node), now) }
+    !root.is_clean(now) && unsafe { any_flagged(Some(node), now) }
 }
 
 /// Whether a node is one of `tops` or below one of them.
@@ -553,16 +557,16 @@ pub(crate) unsafe fn is_within(node: NonNull<Node>, tops: [Option<&Node>; 2]) ->
 /// # Safety
 /// `from` and every node above it are alive, and the pointers are to their whole objects.
 #[cold]
-unsafe fn any_marked(from: Option<NonNull<Node>>, now: u64) -> bool {
+unsafe fn any_flagged(from: Option<NonNull<Node>>, now: u64) -> bool {
     let mut place = from;
     while let Some(ptr) = place {
         // SAFETY: by the contract.
         let node = unsafe { ptr.as_ref() };
         if node.root.is_none() {
-            // SAFETY: only `Root` holds a node without a root, as its first field.
-            return unsafe { ptr.cast::<Root>().as_ref() }.any_marked(now);
+            // SAFETY: only `ScopeRoot` holds a node without a root, as its first field.
+            return unsafe { ptr.cast::<ScopeRoot>().as_ref() }.any_flagged(now);
         }
-        if node.is_marked() {
+        if node.has_cancel_flag() {
             return true;
         }
         place = node.parent;
@@ -573,8 +577,8 @@ unsafe fn any_marked(from: Option<NonNull<Node>>, now: u64) -> bool {
 /// # Safety
 /// The node is alive and the pointer is to its whole object.
 #[inline]
-pub(crate) unsafe fn root_of(node: NonNull<Node>) -> NonNull<Root> {
-    // SAFETY: by the contract; only `Root` holds a node without a root, as its first field.
+pub(crate) unsafe fn root_of(node: NonNull<Node>) -> NonNull<ScopeRoot> {
+    // SAFETY: by the contract; only `ScopeRoot` holds a node without a root, as its first field.
     unsafe { node.as_ref() }.root.unwrap_or(node.cast())
 }
 
@@ -582,31 +586,34 @@ pub(crate) unsafe fn root_of(node: NonNull<Node>) -> NonNull<Root> {
 thread_local! {
     static CURRENT: Cell<Option<NonNull<Node>>> = const { Cell::new(None) };
     /// What the innermost body on this thread has spawned.
-    static SPAWNED: Cell<Spawned> = const { Cell::new(Spawned(0)) };
+    static SPAWN_COUNT: Cell<SpawnCount> = const { Cell::new(SpawnCount(0)) };
 }
 
 #[cfg(windlass_loom)]
 loom::thread_local! {
     static CURRENT: Cell<Option<NonNull<Node>>> = Cell::new(None);
-    static SPAWNED: Cell<Spawned> = Cell::new(Spawned(0));
+    static SPAWN_COUNT: Cell<SpawnCount> = Cell::new(SpawnCount(0));
 }
 
-/// The units of the tasks that a body has spawned itself.
+/// The guards of the tasks that a body has spawned itself.
 #[derive(Clone, Copy)]
-pub(crate) struct Spawned(u64);
+pub(crate) struct SpawnCount(u64);
 
 /// Runs `body` as that of `node`, and says what it spawned. It must not unwind.
 ///
 /// # Safety
 /// As for [`inside`]; while a body of the node runs here, none runs on another thread.
 #[inline]
-pub(crate) unsafe fn inside_body<R>(node: NonNull<Node>, body: impl FnOnce() -> R) -> (R, Spawned) {
-    let bomb = Bomb::new("what a body has spawned must not be forgotten");
-    let around = SPAWNED.with(|spawned| spawned.replace(Spawned(0)));
+pub(crate) unsafe fn inside_body<R>(
+    node: NonNull<Node>,
+    body: impl FnOnce() -> R,
+) -> (R, SpawnCount) {
+    let abort = AbortOnUnwind::new("what a body has spawned must not be forgotten");
+    let around = SPAWN_COUNT.with(|spawned| spawned.replace(SpawnCount(0)));
     // SAFETY: by the contract.
     let value = unsafe { inside(node, body) };
-    bomb.defuse();
-    (value, SPAWNED.with(|spawned| spawned.replace(around)))
+    abort.disarm();
+    (value, SPAWN_COUNT.with(|spawned| spawned.replace(around)))
 }
 
 /// Runs `f` with `node` as the calling thread's current node.

@@ -25,11 +25,11 @@ pub(crate) fn drop_quietly<T>(value: T) {
 
 /// What becomes of a panic that nobody can receive any more by awaiting its task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Orphans {
+enum Unobserved {
     /// It goes on in the owner of the scope.
-    Keep,
+    Propagate,
     /// There is no owner; the panic hook has reported it.
-    Forget,
+    Discard,
 }
 
 /// Whose panic it is.
@@ -38,25 +38,25 @@ enum Origin {
     /// Of the task at this address, which has a handle.
     Task(usize),
     /// Of a task that can no longer be awaited, or of the body of the scope.
-    Orphan,
+    Unobserved,
 }
 
 /// The panics that nobody has received.
-pub(crate) struct Panics {
-    orphans: Orphans,
+pub(crate) struct ScopePanics {
+    orphans: Unobserved,
     /// Made with the first panic: most scopes see none, and many scopes are short.
     kept: OnceLock<Mutex<Vec<(Origin, Payload)>>>,
 }
 
-impl Panics {
+impl ScopePanics {
     /// For a scope, whose owner gets what is left.
-    pub(crate) fn of_a_scope() -> Self {
-        Self { orphans: Orphans::Keep, kept: OnceLock::new() }
+    pub(crate) fn for_scope() -> Self {
+        Self { orphans: Unobserved::Propagate, kept: OnceLock::new() }
     }
 
     /// For tasks that nobody owns but their handles.
-    pub(crate) fn without_owner() -> Self {
-        Self { orphans: Orphans::Forget, kept: OnceLock::new() }
+    pub(crate) fn for_detached() -> Self {
+        Self { orphans: Unobserved::Discard, kept: OnceLock::new() }
     }
 
     /// Keeps the panic of the task at `address`.
@@ -66,10 +66,10 @@ impl Panics {
 
     /// Keeps a panic that no handle leads to: one of the scope's own body, or of the drop of a value
     /// that was not asked for.
-    pub(crate) fn record_orphan(&self, payload: Payload) {
+    pub(crate) fn record_unobserved(&self, payload: Payload) {
         match self.orphans {
-            Orphans::Keep => self.keep(Origin::Orphan, payload),
-            Orphans::Forget => drop_quietly(payload),
+            Unobserved::Propagate => self.keep(Origin::Unobserved, payload),
+            Unobserved::Discard => drop_quietly(payload),
         }
     }
 
@@ -85,13 +85,13 @@ impl Panics {
     }
 
     /// The task at `address` has no handle any more, and its address may be used again.
-    pub(crate) fn orphan(&self, address: usize) {
-        if self.orphans == Orphans::Forget {
+    pub(crate) fn mark_unobserved(&self, address: usize) {
+        if self.orphans == Unobserved::Discard {
             drop_quietly(self.take(address));
         } else if let Some(kept) = self.kept.get() {
             let mut kept = lock(kept);
             let of_task = kept.iter_mut().find(|(origin, _)| *origin == Origin::Task(address));
-            of_task.into_iter().for_each(|entry| entry.0 = Origin::Orphan);
+            of_task.into_iter().for_each(|entry| entry.0 = Origin::Unobserved);
         }
     }
 

@@ -19,7 +19,7 @@ use crate::{
     worker,
 };
 
-/// How long a piece should take: long against looking at a clock, short against a wake-up.
+/// How long a piece should take: long against looking at a generation, short against a wake-up.
 const PIECE: Duration = Duration::from_micros(30);
 
 /// Calls `f` with each item, on as many workers as are free, in no particular order.

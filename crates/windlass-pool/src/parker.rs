@@ -43,7 +43,7 @@ impl Parker {
         true
     }
 
-    /// Models have no clock, so a limit never comes.
+    /// Models have no generation, so a limit never comes.
     #[cfg(windlass_loom)]
     pub(crate) fn park_until(&self, _limit: Instant) -> bool {
         self.park();

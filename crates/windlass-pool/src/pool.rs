@@ -16,30 +16,30 @@ use crate::{
     asymmetric,
     config::SchedulerConfig,
     fork::Stacks,
-    job::{Held, Queued},
-    node::{Fate, Node, Root},
+    job::{QueuedTask, TaskHandle},
+    node::{Disposition, Node, ScopeRoot},
     sleep::{Call, Sleep},
     stats::{Count, Ledger},
     sync::{AtomicUsize, Relaxed},
     timer::Timer,
     trace::{TraceKind, Tracer},
-    wait,
+    wait_table,
     worker::{self, Deque, Worker},
 };
 
 /// The shared part of a pool.
 pub(crate) struct Pool {
     pub(crate) config: SchedulerConfig,
-    pub(crate) injector: Injector<Queued>,
+    pub(crate) injector: Injector<QueuedTask>,
     /// Tasks that have to begin even if all workers are busy.
-    pub(crate) urgent: Injector<Queued>,
-    pub(crate) stealers: Box<[Stealer<Queued>]>,
+    pub(crate) urgent: Injector<QueuedTask>,
+    pub(crate) stealers: Box<[Stealer<QueuedTask>]>,
     pub(crate) forks: Stacks,
     pub(crate) sleep: Sleep,
     pub(crate) ledger: Ledger,
     pub(crate) tracer: Tracer,
     /// Everything that was spawned on the pool itself rather than in a scope.
-    pub(crate) detached: Root,
+    pub(crate) detached: ScopeRoot,
     pub(crate) timer: Timer,
     reliefs: Mutex<Vec<JoinHandle<()>>>,
     /// How many races run.
@@ -59,7 +59,7 @@ impl Pool {
             sleep: Sleep::new(deques.len()),
             ledger: Ledger::new(deques.len()),
             tracer,
-            detached: Root::detached(),
+            detached: ScopeRoot::detached(),
             timer: Timer::default(),
             reliefs: Mutex::new(Vec::new()),
             races: AtomicUsize::new(0),
@@ -70,48 +70,52 @@ impl Pool {
 
     /// Takes in a new task: queues it, or discards it at once.
     #[inline]
-    pub(crate) fn submit(&self, queued: Queued, fate: Fate) {
+    pub(crate) fn submit(&self, queued: QueuedTask, disposition: Disposition) {
         worker::with(|worker| match worker {
-            Some(worker) if fate == Fate::Run && worker.serves(self) => worker.submit(queued),
-            _ => self.submit_elsewhere(worker, queued, fate, Self::inject),
+            Some(worker) if disposition == Disposition::Run && worker.serves(self) => {
+                worker.submit(queued)
+            }
+            _ => self.submit_elsewhere(worker, queued, disposition, Self::inject),
         });
     }
 
     /// As [`Pool::submit`], for a task that has to begin even if all workers are busy.
-    pub(crate) fn submit_urgent(&self, queued: Queued, fate: Fate) {
-        worker::with(|worker| self.submit_elsewhere(worker, queued, fate, Self::inject_urgent));
+    pub(crate) fn submit_urgent(&self, queued: QueuedTask, disposition: Disposition) {
+        worker::with(|worker| {
+            self.submit_elsewhere(worker, queued, disposition, Self::inject_urgent)
+        });
     }
 
     #[cold]
     fn submit_elsewhere(
         &self,
         worker: Option<&Worker>,
-        queued: Queued,
-        fate: Fate,
-        inject: fn(&Self, Queued),
+        queued: QueuedTask,
+        disposition: Disposition,
+        inject: fn(&Self, QueuedTask),
     ) {
         let worker = worker.filter(|worker| worker.serves(self));
         self.count(worker, Count::Spawned);
         self.tracer.emit(|| worker?.index(), || TraceKind::Spawned(queued.id()));
-        match fate {
-            Fate::Run => inject(self, queued),
-            Fate::Discard => self.discard(worker, queued),
+        match disposition {
+            Disposition::Run => inject(self, queued),
+            Disposition::Discard => self.discard(worker, queued),
         }
     }
 
     /// Queues a task where everybody looks.
-    pub(crate) fn inject(&self, queued: Queued) {
+    pub(crate) fn inject(&self, queued: QueuedTask) {
         self.injector.push(queued);
         self.notify();
     }
 
     /// Queues a task that has to begin even if all workers are busy.
-    pub(crate) fn inject_urgent(&self, queued: Queued) {
+    pub(crate) fn inject_urgent(&self, queued: QueuedTask) {
         self.urgent.push(queued);
         self.notify_urgent();
     }
 
-    fn discard(&self, worker: Option<&Worker>, queued: Queued) {
+    fn discard(&self, worker: Option<&Worker>, queued: QueuedTask) {
         if let Some(claimed) = queued.claim() {
             let finished = claimed.discard();
             self.count(worker, Count::Ended(finished.end()));
@@ -200,16 +204,16 @@ impl Pool {
         worker::with(|worker| match worker {
             Some(worker) if worker.serves(self) => worker.wait(goal),
             Some(worker) => drop(worker.block_on(goal, None)),
-            None => drop(wait::sleep_until_complete(goal, None)),
+            None => drop(wait_table::sleep_until_complete(goal, None)),
         });
     }
 
     /// As [`Pool::wait`], for a task whose handle the caller has; no longer than until `limit`.
-    pub(crate) fn wait_for_task<T>(&self, task: &Held<T>, limit: Option<Instant>) -> bool {
+    pub(crate) fn wait_for_task<T>(&self, task: &TaskHandle<T>, limit: Option<Instant>) -> bool {
         worker::with(|worker| match worker {
             Some(worker) if worker.serves(self) => worker.wait_for_task(task, limit),
             Some(worker) => worker.block_on(task, limit),
-            None => wait::sleep_until_complete(task, limit),
+            None => wait_table::sleep_until_complete(task, limit),
         })
     }
 

@@ -5,7 +5,9 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use crate::{checkpoint::Unwound, node, pool::Pool, scheduler::Scheduler, scope::Scope, worker};
+use crate::{
+    checkpoint::CancelUnwind, node, pool::Pool, scheduler::Scheduler, scope::Scope, worker,
+};
 
 /// Runs `a` and `b` at the same time and returns the result of the one that returns first.
 ///
@@ -52,7 +54,7 @@ fn run<R: Send>(pool: &Pool, a: impl FnOnce() -> R + Send, b: impl FnOnce() -> R
         panic::resume_unwind(payload);
     }
     let first = first.into_inner().unwrap_or_else(PoisonError::into_inner);
-    first.unwrap_or_else(|| panic::resume_unwind(Box::new(Unwound)))
+    first.unwrap_or_else(|| panic::resume_unwind(Box::new(CancelUnwind)))
 }
 
 /// Runs one side; however it ends, the other one may stop.

@@ -7,12 +7,13 @@ use std::{
 };
 
 use crate::{
+    cancellation,
     config::SchedulerConfig,
     pool::Pool,
     scope::with_scope,
     stats::SchedulerStats,
     trace::{TraceEvent, Tracer},
-    wait, watch,
+    wait_table,
     worker::{self, Deque},
 };
 
@@ -144,7 +145,7 @@ impl fmt::Debug for Scheduler {
 impl Drop for Scheduler {
     fn drop(&mut self) {
         let (pool, threads) = (Arc::clone(&self.pool), std::mem::take(&mut self.threads));
-        watch::cancel(pool.detached.node());
+        cancellation::cancel(pool.detached.node());
         if worker::with(|worker| worker.is_some_and(|worker| worker.serves(&pool))) {
             // A worker cannot wait for itself to end; a thread that is not one can.
             thread::spawn(move || finish(&pool, threads));
@@ -157,7 +158,7 @@ impl Drop for Scheduler {
 /// Waits for everything that is left, then for the threads.
 fn finish(pool: &Pool, threads: Vec<JoinHandle<()>>) {
     if !pool.detached.end_body() {
-        wait::sleep_until_complete(pool.detached.node(), None);
+        wait_table::sleep_until_complete(pool.detached.node(), None);
     }
     pool.timer.close();
     pool.sleep.close();

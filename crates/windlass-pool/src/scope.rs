@@ -7,11 +7,11 @@ use std::{fmt, panic, time::Instant};
 
 pub use crate::node::Scope;
 use crate::{
-    job::Held,
-    node::{Fate, Unit, open},
+    cancellation,
+    job::TaskHandle,
+    node::{Disposition, PendingGuard, open},
     scheduler::Scheduler,
     task::Task,
-    watch,
 };
 
 /// Opens a scope on `scheduler`, runs `body` in it, and waits for every task.
@@ -69,34 +69,42 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let held = self.start(self.root().branch(), body);
-        Task::new(held, self.root(), self.pool())
+        let handle = self.start(self.root().child_guard(), body);
+        Task::new(handle, self.root(), self.pool())
     }
 
     /// Starts a task that is no child of the task that the calling thread is in.
     pub(crate) fn spawn_below_root(&'scope self, body: impl FnOnce() + Send + 'scope) {
-        drop(self.start(self.root().unit(), body));
+        drop(self.start(self.root().guard(), body));
     }
 
     /// Starts a task that begins even if all workers are busy.
     pub(crate) fn spawn_urgent(&'scope self, body: impl FnOnce() + Send + 'scope) {
-        let unit = self.root().branch();
-        let fate = if self.root().has_cancelled(&unit) { Fate::Discard } else { Fate::Run };
-        let (held, queued) = self.make_task(unit, body);
-        drop(held);
-        self.pool().submit_urgent(queued, fate);
+        let guard = self.root().child_guard();
+        let disposition = if self.root().is_cancelled_for(&guard) {
+            Disposition::Discard
+        } else {
+            Disposition::Run
+        };
+        let (handle, queued) = self.make_task(guard, body);
+        drop(handle);
+        self.pool().submit_urgent(queued, disposition);
     }
 
     #[inline]
-    fn start<F, T>(&'scope self, unit: Unit, body: F) -> Held<T>
+    fn start<F, T>(&'scope self, guard: PendingGuard, body: F) -> TaskHandle<T>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let fate = if self.root().has_cancelled(&unit) { Fate::Discard } else { Fate::Run };
-        let (held, queued) = self.make_task(unit, body);
-        self.pool().submit(queued, fate);
-        held
+        let disposition = if self.root().is_cancelled_for(&guard) {
+            Disposition::Discard
+        } else {
+            Disposition::Run
+        };
+        let (handle, queued) = self.make_task(guard, body);
+        self.pool().submit(queued, disposition);
+        handle
     }
 
     /// Asks everything in the scope, and in the scopes inside it, to stop.
@@ -114,7 +122,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// });
     /// ```
     pub fn cancel(&self) {
-        watch::cancel(self.root().node());
+        cancellation::cancel(self.root().node());
     }
 
     /// Whether the scope, or anything it stands in, has been cancelled.
@@ -156,7 +164,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() + Send + 'scope,
     {
         let (root, callback) = self.make_callback(callback);
-        watch::register(root, callback);
+        cancellation::register(root, callback);
     }
 
     /// Opens a scope inside this one, on the same scheduler, as [`with_scope`] does.
@@ -180,7 +188,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     where
         F: for<'inner> FnOnce(&'inner Scope<'inner, 'child>) -> R,
     {
-        let here = self.root().branch();
+        let here = self.root().child_guard();
         here.inside(|| open(self.pool(), body))
             .unwrap_or_else(|payload| panic::resume_unwind(payload))
     }

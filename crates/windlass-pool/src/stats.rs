@@ -14,7 +14,7 @@ use std::{
 
 use crossbeam_utils::CachePadded;
 
-use crate::node::End;
+use crate::node::TaskEnd;
 
 /// What has been done so far, by one worker or by several.
 ///
@@ -98,7 +98,7 @@ impl SchedulerStats {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Count {
     Spawned,
-    Ended(End),
+    Ended(TaskEnd),
     Steal,
     Park,
 }
@@ -118,9 +118,9 @@ impl Counters {
     fn counter(&self, count: Count) -> &AtomicU64 {
         match count {
             Count::Spawned => &self.spawned,
-            Count::Ended(End::Completed) => &self.completed,
-            Count::Ended(End::Cancelled) => &self.cancelled,
-            Count::Ended(End::Panicked) => &self.panicked,
+            Count::Ended(TaskEnd::Completed) => &self.completed,
+            Count::Ended(TaskEnd::Cancelled) => &self.cancelled,
+            Count::Ended(TaskEnd::Panicked) => &self.panicked,
             Count::Steal => &self.steals,
             Count::Park => &self.parks,
         }

@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{checkpoint::Unwound, error::TaskError, job::Held, node::Root, pool::Pool, watch};
+use crate::{
+    cancellation, checkpoint::CancelUnwind, error::TaskError, job::TaskHandle, node::ScopeRoot,
+    pool::Pool,
+};
 
 /// Where a task stands.
 ///
@@ -36,13 +39,13 @@ pub enum TaskState {
 }
 
 impl TaskState {
-    pub(crate) fn of<T>(task: &Held<T>) -> Self {
-        let standing = task.standing();
+    pub(crate) fn of<T>(task: &TaskHandle<T>) -> Self {
+        let flags = task.flags();
         match () {
-            () if standing.complete => Self::Completed,
-            () if standing.ended => Self::Completing,
+            () if flags.complete => Self::Completed,
+            () if flags.ended => Self::Completing,
             () if task.is_cancelled() => Self::Cancelling,
-            () if standing.claimed => Self::Running,
+            () if flags.claimed => Self::Running,
             () => Self::New,
         }
     }
@@ -62,14 +65,14 @@ impl TaskState {
 /// assert_eq!(length.unwrap(), 8);
 /// ```
 pub struct Task<'scope, T> {
-    held: Held<T>,
-    root: &'scope Root,
+    handle: TaskHandle<T>,
+    root: &'scope ScopeRoot,
     pool: &'scope Pool,
 }
 
 impl<'scope, T> Task<'scope, T> {
-    pub(crate) fn new(held: Held<T>, root: &'scope Root, pool: &'scope Pool) -> Self {
-        Self { held, root, pool }
+    pub(crate) fn new(handle: TaskHandle<T>, root: &'scope ScopeRoot, pool: &'scope Pool) -> Self {
+        Self { handle, root, pool }
     }
 
     /// Waits until the task and its child tasks have ended, and returns what its body returned.
@@ -82,10 +85,10 @@ impl<'scope, T> Task<'scope, T> {
     /// [`checkpoint`](crate::checkpoint); [`TaskError::Panicked`] if it panicked, and then the
     /// panic is not raised again at the end of the scope.
     ///
-    /// # Panics
+    /// # ScopePanics
     /// If the result was taken before, by [`Task::try_result`] or [`Task::await_timeout`].
     pub fn await_result(mut self) -> Result<T, TaskError> {
-        self.pool.wait_for_task(&self.held, None);
+        self.pool.wait_for_task(&self.handle, None);
         self.take().expect("the result of a task is taken once")
     }
 
@@ -107,7 +110,7 @@ impl<'scope, T> Task<'scope, T> {
     /// ```
     pub fn await_timeout(&mut self, limit: Duration) -> Option<Result<T, TaskError>> {
         // A limit beyond the end of time is none.
-        self.pool.wait_for_task(&self.held, Instant::now().checked_add(limit));
+        self.pool.wait_for_task(&self.handle, Instant::now().checked_add(limit));
         self.take()
     }
 
@@ -152,25 +155,25 @@ impl<'scope, T> Task<'scope, T> {
     /// });
     /// ```
     pub fn cancel(&self) {
-        watch::cancel(&self.held);
+        cancellation::cancel(&self.handle);
     }
 
     /// Where the task stands. See [`TaskState`] for an example.
     pub fn state(&self) -> TaskState {
-        TaskState::of(&self.held)
+        TaskState::of(&self.handle)
     }
 
     /// The value; what kept the task from having one goes on here.
     pub(crate) fn into_value(self) -> T {
         match self.await_result() {
             Ok(value) => value,
-            Err(TaskError::Cancelled) => panic::resume_unwind(Box::new(Unwound)),
+            Err(TaskError::Cancelled) => panic::resume_unwind(Box::new(CancelUnwind)),
             Err(TaskError::Panicked(panic)) => panic.resume(),
         }
     }
 
     fn take(&mut self) -> Option<Result<T, TaskError>> {
-        self.held.take(self.root)
+        self.handle.take(self.root)
     }
 }
 

@@ -1,7 +1,7 @@
 //! One clock for all deadlines of a pool.
 //!
 //! A thread, started with the first deadline, sleeps until the earliest one and cancels what it was
-//! set for. An alarm holds a unit of its node, so that node is there when the alarm goes off. Never
+//! set for. An alarm holds a guard of its node, so that node is there when the alarm goes off. Never
 //! goes off early. Knows nothing of what a cancel does.
 
 use std::{
@@ -11,14 +11,14 @@ use std::{
     time::Instant,
 };
 
-use crate::node::Unit;
+use crate::node::PendingGuard;
 
 /// Distinguishes alarms that are set for the same moment.
 type Serial = u64;
 
 #[derive(Default)]
 struct Alarms {
-    pending: BTreeMap<(Instant, Serial), Unit>,
+    pending: BTreeMap<(Instant, Serial), PendingGuard>,
     next_serial: Serial,
     thread: Option<JoinHandle<()>>,
     closed: bool,
@@ -44,12 +44,12 @@ pub(crate) struct Alarm<'a> {
 }
 
 impl Timer {
-    /// Has the node of `unit` cancelled at `moment`.
-    pub(crate) fn set(&self, moment: Instant, unit: Unit) -> Alarm<'_> {
+    /// Has the node of `guard` cancelled at `moment`.
+    pub(crate) fn set(&self, moment: Instant, guard: PendingGuard) -> Alarm<'_> {
         let mut alarms = self.shared.lock();
         let key = (moment, alarms.next_serial);
         alarms.next_serial += 1;
-        alarms.pending.insert(key, unit);
+        alarms.pending.insert(key, guard);
         if alarms.thread.is_none() {
             alarms.thread = Some(start(Arc::clone(&self.shared)));
         } else if alarms.pending.first_key_value().is_some_and(|(first, _)| *first == key) {
@@ -75,9 +75,9 @@ impl Timer {
 
 impl Drop for Alarm<'_> {
     fn drop(&mut self) {
-        let unit = self.timer.shared.lock().pending.remove(&self.key);
+        let guard = self.timer.shared.lock().pending.remove(&self.key);
         // Given back outside the lock; if there is none, the alarm is going off and gives it back.
-        drop(unit);
+        drop(guard);
     }
 }
 
@@ -85,8 +85,8 @@ fn start(shared: Arc<Shared>) -> JoinHandle<()> {
     thread::Builder::new()
         .name("windlass-timer".to_owned())
         .spawn(move || {
-            while let Some(unit) = shared.next_due() {
-                unit.cancel();
+            while let Some(guard) = shared.next_due() {
+                guard.cancel();
             }
         })
         .expect("the system has room for one more thread")
@@ -98,7 +98,7 @@ impl Shared {
     }
 
     /// Sleeps until an alarm is due; `None` when the timer is closed.
-    fn next_due(&self) -> Option<Unit> {
+    fn next_due(&self) -> Option<PendingGuard> {
         let mut alarms = self.lock();
         while !alarms.closed {
             let now = Instant::now();

@@ -16,10 +16,10 @@ use crossbeam_deque::Worker as CrossbeamDeque;
 use crossbeam_utils::CachePadded;
 
 use crate::{
-    abort::Bomb,
+    abort::AbortOnUnwind,
     fork::{self, Header, Stack},
-    job::{Claimed, Queued},
-    node::{Debt, End},
+    job::{ClaimedTask, QueuedTask},
+    node::{DeferredRelease, TaskEnd},
     parker::{self, Parker, ParkerRef},
     pool::Pool,
     sleep::Rest,
@@ -34,7 +34,7 @@ mod steal;
 pub(crate) use crate::fork::with_worker as with;
 
 /// A worker's own queue.
-pub(crate) type Deque = CrossbeamDeque<Queued>;
+pub(crate) type Deque = CrossbeamDeque<QueuedTask>;
 
 /// A sleep that was not worth it.
 const SHORT_SLEEP: Duration = Duration::from_micros(200);
@@ -60,7 +60,7 @@ pub(crate) struct Worker {
     /// What the tasks that ended here owe to the parent they have in common. It is paid back before
     /// anything but another task of that parent runs here: without it the parent could not complete
     /// earlier either.
-    owed: Debt,
+    deferred: DeferredRelease,
 }
 
 /// The place of a worker among the pool's.
@@ -80,7 +80,7 @@ impl Place {
 
     /// Queues a task; returns it if there is no room.
     #[inline]
-    fn push(&self, pool: &Pool, queued: Queued) -> Result<(), Queued> {
+    fn push(&self, pool: &Pool, queued: QueuedTask) -> Result<(), QueuedTask> {
         if self.room.get() == 0 && !self.make_out_room(pool) {
             return Err(queued);
         }
@@ -126,7 +126,7 @@ impl Worker {
             depth: Cell::new(0),
             turn: Cell::new(0),
             forks,
-            owed: Debt::default(),
+            deferred: DeferredRelease::default(),
         }
     }
 
@@ -170,7 +170,7 @@ impl Worker {
 
     /// Takes in a new task.
     #[inline(never)]
-    pub(crate) fn submit(&self, queued: Queued) {
+    pub(crate) fn submit(&self, queued: QueuedTask) {
         self.count(Count::Spawned);
         self.pool.tracer.emit(|| self.index(), || TraceKind::Spawned(queued.id()));
         self.push(queued);
@@ -178,7 +178,7 @@ impl Worker {
 
     /// Queues a task here, or where everybody looks if there is no room.
     #[inline(always)]
-    pub(crate) fn push(&self, queued: Queued) {
+    pub(crate) fn push(&self, queued: QueuedTask) {
         let pushed = match &self.place {
             Some(place) => place.push(&self.pool, queued),
             None => Err(queued),
@@ -191,12 +191,12 @@ impl Worker {
     }
 
     fn run(&self) {
-        let bomb = Bomb::new("a worker must not end while tasks rely on it");
+        let abort = AbortOnUnwind::new("a worker must not end while tasks rely on it");
         match self.place {
             Some(_) => self.serve(),
             None => self.relieve(),
         }
-        bomb.defuse();
+        abort.disarm();
     }
 
     fn serve(&self) {
@@ -208,9 +208,9 @@ impl Worker {
     /// Runs a task and counts it.
     // Always inline: there are few callers, and their loops are as short as many bodies.
     #[inline(always)]
-    fn execute(&self, claimed: Claimed) {
+    fn execute(&self, claimed: ClaimedTask) {
         self.depth.set(self.depth.get() + 1);
-        self.owed.pay_unless_to_parent_of(&claimed);
+        self.deferred.flush_unless_parent_of(&claimed);
         let (tracer, task) = (&self.pool.tracer, claimed.id());
         tracer.emit(|| self.index(), || TraceKind::Started(task));
         let finished = claimed.run();
@@ -219,19 +219,19 @@ impl Worker {
         tracer.emit(
             || self.index(),
             || match end {
-                End::Completed => TraceKind::Completed(task),
-                End::Cancelled => TraceKind::Cancelled(task),
-                End::Panicked => TraceKind::Panicked(task),
+                TaskEnd::Completed => TraceKind::Completed(task),
+                TaskEnd::Cancelled => TraceKind::Cancelled(task),
+                TaskEnd::Panicked => TraceKind::Panicked(task),
             },
         );
-        if let Some(unit) = finished.close() {
-            self.owed.add(unit);
+        if let Some(guard) = finished.close() {
+            self.deferred.add(guard);
         }
         self.depth.set(self.depth.get() - 1);
     }
 
     /// The next task; sleeps until there is one, or until the pool closes.
-    fn next(&self) -> Option<Claimed> {
+    fn next(&self) -> Option<ClaimedTask> {
         loop {
             if let Some(claimed) = self.find().or_else(|| self.search_and_steal()) {
                 self.stop_search();
@@ -246,13 +246,13 @@ impl Worker {
     }
 
     /// Searches the queues, then the stacks of other workers.
-    fn search_and_steal(&self) -> Option<Claimed> {
+    fn search_and_steal(&self) -> Option<ClaimedTask> {
         self.search().or_else(|| self.steal_fork())
     }
 
     /// Looks for work again and again for a while, unless the pool closes.
-    fn search(&self) -> Option<Claimed> {
-        self.owed.pay();
+    fn search(&self) -> Option<ClaimedTask> {
+        self.deferred.flush();
         self.start_search();
         let rounds = self.pool.config.spin_count.saturating_mul(self.patience.get());
         let rounds = (0..rounds).take_while(|_| !self.pool.sleep.is_closed());

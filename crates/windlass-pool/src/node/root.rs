@@ -19,36 +19,39 @@ use std::{
     time::Instant,
 };
 
-use super::{LEAD, Node, UNIT, Unit, any_marked, current_ptr, inside_body, root_of};
+use super::{
+    BODY_BIAS, Node, ONE_PENDING, PendingGuard, any_flagged, current_ptr, inside_body, root_of,
+};
 use crate::{
-    abort::Bomb,
-    checkpoint::Unwound,
-    clock,
-    job::{self, Held, Queued},
-    panics::{Panics, Payload},
+    abort::AbortOnUnwind,
+    cancellation,
+    checkpoint::CancelUnwind,
+    generation,
+    job::{self, QueuedTask, TaskHandle},
+    panics::{Payload, ScopePanics},
     pool::Pool,
     sync::{AcqRel, Acquire, AtomicBool, AtomicU64, Relaxed},
-    wait, watch,
+    wait_table,
 };
 
 /// The root of a scope: the node its body stands for, and what the tasks of a scope share.
 ///
 /// In lines of memory of its own, since those who run its tasks read and write here all the time.
 #[repr(C, align(64))]
-pub(crate) struct Root {
+pub(crate) struct ScopeRoot {
     node: Node,
     /// A time of the cancel clock at which neither this root nor a node above it was marked.
-    clean_at: AtomicU64,
+    clean_generation: AtomicU64,
     /// Whether a task of this scope has ever been marked.
-    has_marked_task: AtomicBool,
-    /// The units of the tasks that the body itself has spawned; only the thread it runs on writes
+    has_flagged_task: AtomicBool,
+    /// The guards of the tasks that the body itself has spawned; only the thread it runs on writes
     /// here, when the body ends.
     spawned: AtomicU64,
     deadline: Option<Instant>,
-    panics: Panics,
+    panics: ScopePanics,
 }
 
-impl Root {
+impl ScopeRoot {
     /// A root below the node the calling thread is in.
     ///
     /// Its deadline is never later than that of the scope around it.
@@ -58,26 +61,30 @@ impl Root {
         // SAFETY: the current node is alive; see `inside`.
         let outer = parent.and_then(|node| unsafe { root_of(node).as_ref() }.deadline());
         let deadline = deadline.into_iter().chain(outer).min();
-        Self::below(parent, deadline, Panics::of_a_scope())
+        Self::below(parent, deadline, ScopePanics::for_scope())
     }
 
     /// A root below this one, for what must not end before this one has.
-    pub(crate) fn around(&self) -> Self {
-        Self::below(Some(self.as_ptr()), self.deadline(), Panics::of_a_scope())
+    pub(crate) fn child(&self) -> Self {
+        Self::below(Some(self.as_ptr()), self.deadline(), ScopePanics::for_scope())
     }
 
     /// A root below nothing.
     pub(crate) fn detached() -> Self {
-        Self::below(None, None, Panics::without_owner())
+        Self::below(None, None, ScopePanics::for_detached())
     }
 
     #[inline]
-    fn below(parent: Option<NonNull<Node>>, deadline: Option<Instant>, panics: Panics) -> Self {
-        let node = Node { state: AtomicU64::new(LEAD), parent, root: None, kind: None };
+    fn below(
+        parent: Option<NonNull<Node>>,
+        deadline: Option<Instant>,
+        panics: ScopePanics,
+    ) -> Self {
+        let node = Node { state: AtomicU64::new(BODY_BIAS), parent, root: None, vtable: None };
         Self {
             node,
-            clean_at: AtomicU64::new(0),
-            has_marked_task: AtomicBool::new(false),
+            clean_generation: AtomicU64::new(0),
+            has_flagged_task: AtomicBool::new(false),
             spawned: AtomicU64::new(0),
             deadline,
             panics,
@@ -91,7 +98,7 @@ impl Root {
     /// Whether this scope or anything it stands in has been cancelled.
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.any_marked(clock::now())
+        self.any_flagged(generation::current())
     }
 
     /// Whether this root, and everything above and below it, is known not to have been marked
@@ -99,36 +106,36 @@ impl Root {
     #[inline]
     pub(super) fn is_clean(&self, now: u64) -> bool {
         // Relaxed: whoever read `now` sees what was noted before the clock showed it; for
-        // `clean_at` see `any_marked`.
-        self.clean_at.load(Relaxed) == now && !self.has_marked_task.load(Relaxed)
+        // `clean_generation` see `any_flagged`.
+        self.clean_generation.load(Relaxed) == now && !self.has_flagged_task.load(Relaxed)
     }
 
     /// A task of this scope has been marked, and the clock will be moved on.
-    pub(super) fn note_marked_task(&self) {
+    pub(super) fn note_flagged_task(&self) {
         // Relaxed: the clock's Release publishes it.
-        self.has_marked_task.store(true, Relaxed);
+        self.has_flagged_task.store(true, Relaxed);
     }
 
-    /// Whether a node of this scope, given by one of its units, has been cancelled.
+    /// Whether a node of this scope, given by one of its guards, has been cancelled.
     #[inline]
-    pub(crate) fn has_cancelled(&self, unit: &Unit) -> bool {
-        !self.is_clean(clock::now()) && unit.is_cancelled()
+    pub(crate) fn is_cancelled_for(&self, guard: &PendingGuard) -> bool {
+        !self.is_clean(generation::current()) && guard.is_cancelled()
     }
 
     /// Whether this root or a node above it was marked before the clock showed `now`.
     #[inline]
-    pub(super) fn any_marked(&self, now: u64) -> bool {
+    pub(super) fn any_flagged(&self, now: u64) -> bool {
         // Relaxed: whoever stored `now` read the same clock and then looked at every mark from here
         // upwards.
-        self.clean_at.load(Relaxed) != now && self.look_for_marks(now)
+        self.clean_generation.load(Relaxed) != now && self.find_flag(now)
     }
 
     #[cold]
-    fn look_for_marks(&self, now: u64) -> bool {
+    fn find_flag(&self, now: u64) -> bool {
         // SAFETY: a scope stands inside the body of its parent, so all above it are alive.
-        let marked = self.node.is_marked() || unsafe { any_marked(self.node.parent, now) };
+        let marked = self.node.has_cancel_flag() || unsafe { any_flagged(self.node.parent, now) };
         if !marked {
-            self.clean_at.store(now, Relaxed);
+            self.clean_generation.store(now, Relaxed);
         }
         marked
     }
@@ -138,37 +145,37 @@ impl Root {
         self.deadline
     }
 
-    /// A unit for a new task: of the innermost task of this scope that the calling thread is in, so
+    /// A guard for a new task: of the innermost task of this scope that the calling thread is in, so
     /// that a task completes after its child tasks; else of the root itself.
     #[inline]
-    pub(crate) fn branch(&self) -> Unit {
+    pub(crate) fn child_guard(&self) -> PendingGuard {
         let current = current_ptr();
-        if let Some(node) = current.filter(|node| self.is_directly(*node)) {
+        if let Some(node) = current.filter(|node| self.contains_directly(*node)) {
             // SAFETY: whoever is directly in a node of this scope is in its body.
-            return unsafe { Unit::of_own_body(node) };
+            return unsafe { PendingGuard::of_own_body(node) };
         }
-        self.distant_branch(current)
+        self.distant_child_guard(current)
     }
 
-    /// As [`Root::branch`], for a thread that is not directly in this scope.
+    /// As [`ScopeRoot::child_guard`], for a thread that is not directly in this scope.
     #[cold]
-    fn distant_branch(&self, current: Option<NonNull<Node>>) -> Unit {
+    fn distant_child_guard(&self, current: Option<NonNull<Node>>) -> PendingGuard {
         let parent = current.and_then(|node| self.innermost(node)).unwrap_or(self.as_ptr());
-        // SAFETY: a task that the calling thread is in has its body's unit; a root that can still
-        // be named has its body's unit, or that of the task through which it is named.
-        unsafe { Unit::of(parent) }
+        // SAFETY: a task that the calling thread is in has its body's guard; a root that can still
+        // be named has its body's guard, or that of the task through which it is named.
+        unsafe { PendingGuard::of(parent) }
     }
 
-    /// A unit of the root itself, whatever the calling thread is in.
-    pub(crate) fn unit(&self) -> Unit {
-        // SAFETY: as for `branch`.
-        unsafe { Unit::of(self.as_ptr()) }
+    /// A guard of the root itself, whatever the calling thread is in.
+    pub(crate) fn guard(&self) -> PendingGuard {
+        // SAFETY: as for `child_guard`.
+        unsafe { PendingGuard::of(self.as_ptr()) }
     }
 
     fn innermost(&self, from: NonNull<Node>) -> Option<NonNull<Node>> {
         let mut place = Some(from);
         while let Some(ptr) = place {
-            if self.is_directly(ptr) {
+            if self.contains_directly(ptr) {
                 return Some(ptr);
             }
             // SAFETY: the current node and all above it are alive.
@@ -179,7 +186,7 @@ impl Root {
 
     /// Whether the current node, or one above it, is this root or a task of its scope.
     #[inline]
-    fn is_directly(&self, node: NonNull<Node>) -> bool {
+    fn contains_directly(&self, node: NonNull<Node>) -> bool {
         // SAFETY: the current node and all above it are alive.
         let is_task = || unsafe { node.as_ref() }.is_in_scope_of(&self.node);
         node == self.as_ptr() || is_task()
@@ -199,8 +206,8 @@ impl Root {
     #[inline]
     pub(crate) fn end_body(&self) -> bool {
         // Relaxed: this thread wrote it.
-        let lead = LEAD - self.spawned.load(Relaxed);
-        let only_lead = |state: u64| state < lead + UNIT;
+        let lead = BODY_BIAS - self.spawned.load(Relaxed);
+        let only_lead = |state: u64| state < lead + ONE_PENDING;
         // Acquire in both: pairs with the Release of each task's last step. Without tasks nobody
         // else can name this root, so the count need not be written.
         only_lead(self.node.state.load(Acquire))
@@ -208,7 +215,7 @@ impl Root {
     }
 
     /// The panics of its tasks that nobody has received.
-    pub(crate) fn panics(&self) -> &Panics {
+    pub(crate) fn panics(&self) -> &ScopePanics {
         &self.panics
     }
 
@@ -279,9 +286,9 @@ impl Root {
 /// });
 /// ```
 pub struct Scope<'scope, 'env: 'scope> {
-    root: Root,
+    root: ScopeRoot,
     /// What the callbacks hang below, once there are any.
-    watches: OnceLock<Root>,
+    callbacks: OnceLock<ScopeRoot>,
     pool: &'scope Pool,
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
@@ -294,17 +301,17 @@ where
 {
     // Made in its place: to move a root costs more than to make it.
     let scope = Scope {
-        root: Root::new(None),
-        watches: OnceLock::new(),
+        root: ScopeRoot::new(None),
+        callbacks: OnceLock::new(),
         pool,
         scope: PhantomData,
         env: PhantomData,
     };
-    let bomb = Bomb::new("a scope must not be left before its tasks have ended");
+    let abort = AbortOnUnwind::new("a scope must not be left before its tasks have ended");
     let value = scope.root.inside(|| catch_unwind(AssertUnwindSafe(|| body(&scope))));
     let value = value.map_err(|payload| scope.fail(payload));
     scope.wait();
-    bomb.defuse();
+    abort.disarm();
     match (scope.take_first_panic(), value) {
         (Some(payload), _) => Err(payload),
         (None, Ok(value)) => Ok(value),
@@ -313,7 +320,7 @@ where
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
-    pub(crate) fn root(&self) -> &Root {
+    pub(crate) fn root(&self) -> &ScopeRoot {
         &self.root
     }
 
@@ -321,37 +328,41 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.pool
     }
 
-    /// A task of this scope, below `unit`.
+    /// A task of this scope, below `guard`.
     #[inline]
-    pub(crate) fn make_task<F, T>(&'scope self, unit: Unit, body: F) -> (Held<T>, Queued)
+    pub(crate) fn make_task<F, T>(
+        &'scope self,
+        guard: PendingGuard,
+        body: F,
+    ) -> (TaskHandle<T>, QueuedTask)
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
         // SAFETY: what the body borrows outlives `'scope`, which ends only after `open` has waited
         // for the root to be complete; and the handle cannot outlive `'scope` either.
-        unsafe { job::make(unit, &self.root, body) }
+        unsafe { job::make(guard, &self.root, body) }
     }
 
     /// A callback of this scope, and the root it hangs below.
-    pub(crate) fn make_callback<F>(&'scope self, callback: F) -> (&'scope Root, Queued)
+    pub(crate) fn make_callback<F>(&'scope self, callback: F) -> (&'scope ScopeRoot, QueuedTask)
     where
         F: FnOnce() + Send + 'scope,
     {
-        let root = self.watches.get_or_init(|| self.root.around());
+        let root = self.callbacks.get_or_init(|| self.root.child());
         // SAFETY: as for a task; `open` waits for this root too.
-        let (held, callback) = unsafe { job::make(root.unit(), root, callback) };
-        drop(held);
+        let (handle, callback) = unsafe { job::make(root.guard(), root, callback) };
+        drop(handle);
         (root, callback)
     }
 
     /// The body has panicked: the rest is to stop. Being unwound by a checkpoint is not a panic.
-    fn fail(&self, payload: Payload) -> Unwound {
-        watch::cancel(self.root.node());
-        if !payload.is::<Unwound>() {
-            self.root.panics().record_orphan(payload);
+    fn fail(&self, payload: Payload) -> CancelUnwind {
+        cancellation::cancel(self.root.node());
+        if !payload.is::<CancelUnwind>() {
+            self.root.panics().record_unobserved(payload);
         }
-        Unwound
+        CancelUnwind
     }
 
     #[inline]
@@ -359,10 +370,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         if !self.root.end_body() {
             self.pool.wait(self.root.node());
         }
-        if let Some(watches) = self.watches.get() {
-            watch::unregister(watches);
-            if !watches.end_body() {
-                wait::sleep_until_complete(watches.node(), None);
+        if let Some(callbacks) = self.callbacks.get() {
+            cancellation::unregister(callbacks);
+            if !callbacks.end_body() {
+                wait_table::sleep_until_complete(callbacks.node(), None);
             }
         }
     }
@@ -370,6 +381,6 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     #[inline]
     fn take_first_panic(&self) -> Option<Payload> {
         let of_tasks = self.root.panics().take_first();
-        of_tasks.or_else(|| self.watches.get()?.panics().take_first())
+        of_tasks.or_else(|| self.callbacks.get()?.panics().take_first())
     }
 }

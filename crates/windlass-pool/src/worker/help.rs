@@ -15,7 +15,7 @@
 //! is circular in the program itself. A task that is not eligible goes to the shared queue, and the
 //! worker from then on only sleeps: it could otherwise carry the same tasks about for ever.
 //!
-//! What no waiting worker may run, a free one does. If there is none, because all of them wait, a
+//! What no waiting worker may run, a free one does. If there is none, because all of them wait_table, a
 //! relief worker is started; see `sleep`. The same holds where a stack would grow too deep. Without
 //! stealing nobody else can reach a worker's own queue, so before it sleeps it empties it into the
 //! shared one.
@@ -26,13 +26,13 @@ use crossbeam_deque::Steal;
 
 use super::{Worker, pause, steal::claim_first};
 use crate::{
-    job::{Claimed, Held, Queued},
+    job::{ClaimedTask, QueuedTask, TaskHandle},
     node::{self, Node},
     parker::Parker,
     pool::Pool,
     sleep::Rest,
     sync::Arc,
-    wait::{self, Enrolled, Wake},
+    wait_table::{self, Registration, WakeTarget},
 };
 
 /// How many tasks may be stacked by awaits before a worker no longer runs anything on top.
@@ -59,12 +59,12 @@ impl Worker {
     pub(crate) fn wait(&self, goal: &Node) {
         let mut helpfulness = self.helpfulness();
         while !goal.is_complete() {
-            if self.owed.is_the_last_of(goal) {
-                self.owed.pay();
+            if self.deferred.is_last_of(goal) {
+                self.deferred.flush();
             } else if let Some(claimed) = self.pop_below(goal, helpfulness) {
                 self.stop_search();
                 self.execute(claimed);
-            } else if self.owed.pay() {
+            } else if self.deferred.flush() {
                 continue;
             } else if let Some(claimed) = self.take_below(goal, &mut helpfulness) {
                 self.stop_search();
@@ -79,13 +79,13 @@ impl Worker {
             }
         }
         self.stop_search();
-        self.owed.pay();
+        self.deferred.flush();
     }
 
     /// Waits until `task` is complete, or until `limit`; says whether it is complete.
     ///
     /// With a limit it helps with nothing but the task itself.
-    pub(crate) fn wait_for_task<T>(&self, task: &Held<T>, limit: Option<Instant>) -> bool {
+    pub(crate) fn wait_for_task<T>(&self, task: &TaskHandle<T>, limit: Option<Instant>) -> bool {
         if self.depth.get() < MAX_DEPTH
             && let Some(claimed) = task.claim()
         {
@@ -100,7 +100,7 @@ impl Worker {
 
     /// Sleeps until `goal` is complete, or until `limit`, without helping.
     pub(crate) fn block_on(&self, goal: &Node, limit: Option<Instant>) -> bool {
-        self.owed.pay();
+        self.deferred.flush();
         loop {
             if goal.is_complete() {
                 return true;
@@ -124,7 +124,7 @@ impl Worker {
     }
 
     /// A task from the own queue that may run on top of the waiting one.
-    fn pop_below(&self, goal: &Node, helpfulness: Helpfulness) -> Option<Claimed> {
+    fn pop_below(&self, goal: &Node, helpfulness: Helpfulness) -> Option<ClaimedTask> {
         if helpfulness == Helpfulness::None {
             return None;
         }
@@ -137,7 +137,7 @@ impl Worker {
     }
 
     /// A task from elsewhere that may run on top of the waiting one.
-    fn take_below(&self, goal: &Node, helpfulness: &mut Helpfulness) -> Option<Claimed> {
+    fn take_below(&self, goal: &Node, helpfulness: &mut Helpfulness) -> Option<ClaimedTask> {
         if *helpfulness != Helpfulness::Anywhere {
             return None;
         }
@@ -149,7 +149,7 @@ impl Worker {
     }
 
     /// The right side of a join of another worker that may run on top of the waiting task.
-    fn steal_fork_below(&self, goal: &Node, helpfulness: &mut Helpfulness) -> Option<Claimed> {
+    fn steal_fork_below(&self, goal: &Node, helpfulness: &mut Helpfulness) -> Option<ClaimedTask> {
         if *helpfulness != Helpfulness::Anywhere {
             return None;
         }
@@ -160,11 +160,11 @@ impl Worker {
     /// Returns the task if it may run on top of the waiting one, else gives it back.
     fn keep_if_eligible(
         &self,
-        claimed: Claimed,
+        claimed: ClaimedTask,
         goal: &Node,
         helpfulness: &mut Helpfulness,
-        give_back: fn(&Pool, Queued),
-    ) -> Option<Claimed> {
+        give_back: fn(&Pool, QueuedTask),
+    ) -> Option<ClaimedTask> {
         if is_eligible(&claimed, goal) {
             return Some(claimed);
         }
@@ -205,7 +205,7 @@ impl Worker {
 
     /// Sleeps until the goal is complete or there is work somewhere.
     fn listen(&self, goal: &Node) {
-        if self.enrol(goal) == Enrolled::AlreadyComplete {
+        if self.register(goal) == Registration::AlreadyComplete {
             return;
         }
         let sleep = &self.pool.sleep;
@@ -214,7 +214,7 @@ impl Worker {
             self.sleep_and_look();
         }
         sleep.rise(&self.parker);
-        wait::withdraw(goal, &self.parker);
+        wait_table::deregister(goal, &self.parker);
     }
 
     /// Sleeps until the goal is complete; somebody else has to see to everything that is queued.
@@ -222,14 +222,14 @@ impl Worker {
         if !self.pool.config.enable_stealing {
             self.give_away_queue();
         }
-        if self.enrol(goal) == Enrolled::AlreadyComplete {
+        if self.register(goal) == Registration::AlreadyComplete {
             return;
         }
         self.pool.sleep.block();
         self.pool.look_after_queues();
         self.park(how);
         self.pool.sleep.unblock();
-        wait::withdraw(goal, &self.parker);
+        wait_table::deregister(goal, &self.parker);
     }
 
     /// Parks. While a race runs, it looks every now and then whether nobody runs what is queued: see
@@ -244,8 +244,8 @@ impl Worker {
         parker.park();
     }
 
-    fn enrol(&self, goal: &Node) -> Enrolled {
-        wait::enrol(goal, Wake::Thread(Arc::clone(&self.parker)))
+    fn register(&self, goal: &Node) -> Registration {
+        wait_table::register(goal, WakeTarget::Thread(Arc::clone(&self.parker)))
     }
 
     /// Empties the own queue into the shared one, oldest first.
@@ -259,7 +259,7 @@ impl Worker {
 
 /// Whether a task has to end before the waiting one can.
 #[inline]
-fn is_eligible(claimed: &Claimed, goal: &Node) -> bool {
+fn is_eligible(claimed: &ClaimedTask, goal: &Node) -> bool {
     claimed.is_in_scope_of(goal)
         || node::with_current(|waiting| claimed.is_within([Some(goal), waiting]))
 }

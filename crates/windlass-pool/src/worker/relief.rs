@@ -1,11 +1,11 @@
 //! A relief worker: one that is started when there is work that no other worker can run.
 //!
-//! It is started when all workers wait, or when all of them are busy and there is urgent work, or a worker
+//! It is started when all workers wait_table, or when all of them are busy and there is urgent work, or a worker
 //! that waits beside a race finds that nobody runs what is queued. It runs one task, then what is urgent,
 //! and other tasks as long as no more workers are awake than the pool has; then it ends.
 
 use super::Worker;
-use crate::job::Claimed;
+use crate::job::ClaimedTask;
 
 impl Worker {
     /// Runs tasks until there are none, or until the relief worker is one too many. It no longer
@@ -18,14 +18,14 @@ impl Worker {
             self.execute(claimed);
             next = self.next_for_relief();
         }
-        self.owed.pay();
+        self.deferred.flush();
         self.start_search();
         self.pool.forks.remove_relief(&self.forks);
         self.pool.sleep.leave();
         self.pool.look_after_queues();
     }
 
-    fn next_for_relief(&self) -> Option<Claimed> {
+    fn next_for_relief(&self) -> Option<ClaimedTask> {
         if self.pool.sleep.awake() > self.pool.stealers.len() as u64 {
             return self.take_urgent();
         }

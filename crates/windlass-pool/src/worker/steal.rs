@@ -12,7 +12,7 @@ use crossbeam_deque::Steal;
 use super::Worker;
 use crate::{
     fork::Taken,
-    job::{Claimed, Queued},
+    job::{ClaimedTask, QueuedTask},
     stats::Count,
     trace::TraceKind,
 };
@@ -22,7 +22,7 @@ const FAIRNESS: u32 = 4;
 
 impl Worker {
     /// Any task, from whichever queue.
-    pub(super) fn find(&self) -> Option<Claimed> {
+    pub(super) fn find(&self) -> Option<ClaimedTask> {
         let turn = self.turn.get().wrapping_add(1);
         self.turn.set(turn);
         if let Some(claimed) = self.take_urgent() {
@@ -37,18 +37,18 @@ impl Worker {
     }
 
     #[inline]
-    pub(super) fn pop(&self) -> Option<Claimed> {
+    pub(super) fn pop(&self) -> Option<ClaimedTask> {
         let place = self.place.as_ref()?;
-        iter::from_fn(|| place.deque.pop()).find_map(Queued::claim_own)
+        iter::from_fn(|| place.deque.pop()).find_map(QueuedTask::claim_own)
     }
 
     #[inline]
-    pub(super) fn take_urgent(&self) -> Option<Claimed> {
+    pub(super) fn take_urgent(&self) -> Option<ClaimedTask> {
         let urgent = &self.pool.urgent;
         if urgent.is_empty() { None } else { claim_first(|| urgent.steal()) }
     }
 
-    fn take_injected(&self) -> Option<Claimed> {
+    fn take_injected(&self) -> Option<ClaimedTask> {
         let injector = &self.pool.injector;
         match &self.place {
             Some(place) if self.pool.config.enable_stealing => {
@@ -58,7 +58,7 @@ impl Worker {
         }
     }
 
-    fn steal(&self) -> Option<Claimed> {
+    fn steal(&self) -> Option<ClaimedTask> {
         self.victims().find_map(|victim| {
             let stealer = &self.pool.stealers[victim];
             let claimed = match &self.place {
@@ -70,7 +70,7 @@ impl Worker {
     }
 
     /// One task from the queue of another worker, and no more.
-    pub(super) fn steal_one(&self) -> Option<Claimed> {
+    pub(super) fn steal_one(&self) -> Option<ClaimedTask> {
         self.victims().find_map(|victim| {
             let claimed = claim_first(|| self.pool.stealers[victim].steal());
             claimed.inspect(|_| self.note_steal(victim))
@@ -78,7 +78,7 @@ impl Worker {
     }
 
     /// The outermost right side of a join that another worker is in the middle of.
-    pub(super) fn steal_fork(&self) -> Option<Claimed> {
+    pub(super) fn steal_fork(&self) -> Option<ClaimedTask> {
         if !self.pool.config.enable_stealing {
             return None;
         }
@@ -109,7 +109,7 @@ impl Worker {
 }
 
 /// The first task from `source` that no thread has claimed.
-pub(super) fn claim_first(source: impl Fn() -> Steal<Queued>) -> Option<Claimed> {
+pub(super) fn claim_first(source: impl Fn() -> Steal<QueuedTask>) -> Option<ClaimedTask> {
     loop {
         match source() {
             Steal::Success(queued) => match queued.claim() {

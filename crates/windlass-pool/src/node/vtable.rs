@@ -6,7 +6,7 @@ use super::Node;
 
 /// What becomes of a claimed task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fate {
+pub(crate) enum Disposition {
     /// Its body runs.
     Run,
     /// Its body is dropped, because the task was cancelled before it began.
@@ -15,7 +15,7 @@ pub(crate) enum Fate {
 
 /// How the body of a task ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum End {
+pub(crate) enum TaskEnd {
     Completed,
     Cancelled,
     Panicked,
@@ -23,27 +23,27 @@ pub(crate) enum End {
 
 /// Whether a concluded body has left behind anything that must be dropped or reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Leaves {
-    Nothing,
-    Something,
+pub(crate) enum NeedsDrop {
+    No,
+    Yes,
 }
 
-/// What a kind of task does; a root has none.
-pub(crate) struct Kind {
+/// What a vtable of task does; a root has none.
+pub(crate) struct TaskVTable {
     /// Runs or drops the body and stores what came of it. Does not unwind.
     ///
     /// # Safety
-    /// The node is a task of this kind, and the caller is the one that claimed it.
-    pub(crate) conclude: unsafe fn(NonNull<Node>, Fate) -> (End, Leaves),
+    /// The node is a task of this vtable, and the caller is the one that claimed it.
+    pub(crate) run_or_discard: unsafe fn(NonNull<Node>, Disposition) -> (TaskEnd, NeedsDrop),
     /// Drops what the body returned, if it is still there.
     ///
     /// # Safety
-    /// The node is a task of this kind, its body has ended, nobody else looks at its outcome, and
+    /// The node is a task of this vtable, its body has ended, nobody else looks at its outcome, and
     /// the root of its scope is alive.
     pub(crate) drop_outcome: unsafe fn(NonNull<Node>),
     /// Frees the memory.
     ///
     /// # Safety
-    /// The node is a task of this kind, and nothing refers to it any more.
+    /// The node is a task of this vtable, and nothing refers to it any more.
     pub(crate) free: unsafe fn(NonNull<Node>),
 }

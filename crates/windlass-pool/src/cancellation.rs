@@ -10,61 +10,61 @@
 //! scope waits for. Knows nothing of what is cancelled or why.
 
 use crate::{
-    job::Queued,
-    node::{Node, Root},
+    job::QueuedTask,
+    node::{Node, ScopeRoot},
     sync::{Mutex, lock},
 };
 
-struct Watch {
+struct Callback {
     /// The address of the root that the callback hangs below.
     owner: usize,
-    callback: Queued,
+    callback: QueuedTask,
 }
 
 #[cfg(not(windlass_loom))]
-static WATCHES: Mutex<Vec<Watch>> = Mutex::new(Vec::new());
+static CALLBACKS: Mutex<Vec<Callback>> = Mutex::new(Vec::new());
 
 #[cfg(windlass_loom)]
 loom::lazy_static! {
-    static ref WATCHES: Mutex<Vec<Watch>> = Mutex::new(Vec::new());
+    static ref CALLBACKS: Mutex<Vec<Callback>> = Mutex::new(Vec::new());
 }
 
 /// Cancels a node and everything below it.
 pub(crate) fn cancel(node: &Node) {
-    if node.mark_cancelled() {
-        call(take(|watch| watch.callback.is_cancelled()));
+    if node.set_cancel_flag() {
+        call(take(|entry| entry.callback.is_cancelled()));
     }
 }
 
 /// Enters a callback that hangs below `owner`, or calls it now if that is already cancelled.
-pub(crate) fn register(owner: &Root, callback: Queued) {
-    let watch = Watch { owner: owner.node().address(), callback };
-    let mut watches = lock(&WATCHES);
+pub(crate) fn register(owner: &ScopeRoot, callback: QueuedTask) {
+    let entry = Callback { owner: owner.node().address(), callback };
+    let mut callbacks = lock(&CALLBACKS);
     if owner.is_cancelled() {
-        drop(watches);
-        call(vec![watch]);
+        drop(callbacks);
+        call(vec![entry]);
     } else {
-        watches.push(watch);
+        callbacks.push(entry);
     }
 }
 
 /// Drops the callbacks below `owner` that have not been called.
-pub(crate) fn unregister(owner: &Root) {
+pub(crate) fn unregister(owner: &ScopeRoot) {
     let address = owner.node().address();
-    for watch in take(|watch| watch.owner == address) {
-        if let Some(claimed) = watch.callback.claim() {
+    for entry in take(|entry| entry.owner == address) {
+        if let Some(claimed) = entry.callback.claim() {
             drop(claimed.discard().close());
         }
     }
 }
 
-fn take(matches: impl Fn(&Watch) -> bool) -> Vec<Watch> {
-    lock(&WATCHES).extract_if(.., |watch| matches(watch)).collect()
+fn take(matches: impl Fn(&Callback) -> bool) -> Vec<Callback> {
+    lock(&CALLBACKS).extract_if(.., |entry| matches(entry)).collect()
 }
 
-fn call(watches: Vec<Watch>) {
-    for watch in watches {
-        if let Some(claimed) = watch.callback.claim() {
+fn call(callbacks: Vec<Callback>) {
+    for entry in callbacks {
+        if let Some(claimed) = entry.callback.claim() {
             drop(claimed.run_regardless().close());
         }
     }

@@ -23,25 +23,25 @@ use crate::{
 const BUCKETS: usize = if cfg!(windlass_loom) { 1 } else { 32 };
 
 /// How to wake a waiter.
-pub(crate) enum Wake {
+pub(crate) enum WakeTarget {
     /// A sleeping thread.
     Thread(Arc<Parker>),
     /// A future; a node has at most one.
     Future(Waker),
 }
 
-impl Wake {
+impl WakeTarget {
     fn wake(self) {
         match self {
-            Wake::Thread(parker) => parker.unpark(),
-            Wake::Future(waker) => waker.wake(),
+            WakeTarget::Thread(parker) => parker.unpark(),
+            WakeTarget::Future(waker) => waker.wake(),
         }
     }
 }
 
 struct Waiter {
     address: usize,
-    wake: Wake,
+    wake: WakeTarget,
 }
 
 struct Table {
@@ -65,48 +65,48 @@ loom::lazy_static! {
 
 /// Whether a waiter was taken into the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Enrolled {
+pub(crate) enum Registration {
     /// It will be woken.
-    Yes,
+    Registered,
     /// The node has already completed; there is nothing to wait for.
     AlreadyComplete,
 }
 
 /// Enters a waiter for `node`. A second future of one node replaces the first.
-pub(crate) fn enrol(node: &Node, wake: Wake) -> Enrolled {
+pub(crate) fn register(node: &Node, wake: WakeTarget) -> Registration {
     let address = node.address();
     // Declared first, so that a replaced waker is dropped after the lock: its drop is foreign code.
     let mut replaced = None;
     let mut bucket = lock(TABLE.bucket(address));
     if node.announce_waiter() {
-        return Enrolled::AlreadyComplete;
+        return Registration::AlreadyComplete;
     }
-    if matches!(wake, Wake::Future(_)) {
+    if matches!(wake, WakeTarget::Future(_)) {
         replaced = take_future(&mut bucket, address);
     }
     bucket.push(Waiter { address, wake });
     drop((bucket, replaced));
-    Enrolled::Yes
+    Registration::Registered
 }
 
 /// Takes a thread out again, if it has not been woken.
-pub(crate) fn withdraw(node: &Node, parker: &Arc<Parker>) {
+pub(crate) fn deregister(node: &Node, parker: &Arc<Parker>) {
     let address = node.address();
     lock(TABLE.bucket(address)).retain(|waiter| match &waiter.wake {
-        Wake::Thread(own) => waiter.address != address || !Arc::ptr_eq(own, parker),
-        Wake::Future(_) => true,
+        WakeTarget::Thread(own) => waiter.address != address || !Arc::ptr_eq(own, parker),
+        WakeTarget::Future(_) => true,
     });
 }
 
 /// Takes the future of a node out again, if it has not been woken.
-pub(crate) fn withdraw_future(node: &Node) {
+pub(crate) fn deregister_future(node: &Node) {
     let address = node.address();
     let taken = take_future(&mut lock(TABLE.bucket(address)), address);
     drop(taken);
 }
 
 fn take_future(bucket: &mut Vec<Waiter>, address: usize) -> Option<Waiter> {
-    let is_future = |w: &Waiter| w.address == address && matches!(w.wake, Wake::Future(_));
+    let is_future = |w: &Waiter| w.address == address && matches!(w.wake, WakeTarget::Future(_));
     let index = bucket.iter().position(is_future)?;
     Some(bucket.swap_remove(index))
 }
@@ -132,13 +132,14 @@ pub(crate) fn sleep_until_complete(node: &Node, limit: Option<Instant>) -> bool 
         if limit.is_some_and(|limit| Instant::now() >= limit) {
             return false;
         }
-        if enrol(node, Wake::Thread(Arc::clone(&parker))) == Enrolled::AlreadyComplete {
+        if register(node, WakeTarget::Thread(Arc::clone(&parker))) == Registration::AlreadyComplete
+        {
             return true;
         }
         match limit {
             None => parker.park(),
             Some(limit) => drop(parker.park_until(limit)),
         }
-        withdraw(node, &parker);
+        deregister(node, &parker);
     }
 }

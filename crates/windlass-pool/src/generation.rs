@@ -15,7 +15,7 @@ loom::lazy_static! {
 }
 
 /// What the clock shows; never 0.
-pub(crate) fn now() -> u64 {
+pub(crate) fn current() -> u64 {
     // Acquire: pairs with the Release in `advance`.
     CANCELS.load(Acquire)
 }
