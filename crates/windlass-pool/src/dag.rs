@@ -15,16 +15,16 @@ use thiserror::Error;
 /// builder.add_edge(build, test);
 /// let dag = builder.build()?;
 /// assert_eq!(dag.len(), 3);
-/// assert_eq!(dag.followers(fetch).collect::<Vec<_>>(), [build]);
+/// assert_eq!(dag.successors(fetch).collect::<Vec<_>>(), [build]);
 /// # Ok::<(), windlass_pool::DagError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Dag {
     /// Where the followers of each node begin in `targets`; one more at the end.
-    starts: Box<[u32]>,
+    offsets: Box<[u32]>,
     targets: Box<[u32]>,
     /// How many edges lead to each node.
-    sources: Box<[u32]>,
+    in_degrees: Box<[u32]>,
     /// The nodes to which none leads.
     roots: Box<[u32]>,
 }
@@ -32,29 +32,29 @@ pub struct Dag {
 impl Dag {
     /// How many nodes there are.
     pub fn len(&self) -> usize {
-        self.sources.len()
+        self.in_degrees.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.sources.is_empty()
+        self.in_degrees.is_empty()
     }
 
     /// The nodes that follow `node`, once for each edge.
     ///
     /// # ScopePanics
     /// If there is no such node.
-    pub fn followers(&self, node: usize) -> impl ExactSizeIterator<Item = usize> {
-        self.targets_of(node).iter().map(|&target| target as usize)
+    pub fn successors(&self, node: usize) -> impl ExactSizeIterator<Item = usize> {
+        self.successors_of(node).iter().map(|&target| target as usize)
     }
 
     #[inline]
-    pub(crate) fn targets_of(&self, node: usize) -> &[u32] {
-        &self.targets[self.starts[node] as usize..self.starts[node + 1] as usize]
+    pub(crate) fn successors_of(&self, node: usize) -> &[u32] {
+        &self.targets[self.offsets[node] as usize..self.offsets[node + 1] as usize]
     }
 
-    pub(crate) fn sources(&self) -> &[u32] {
-        &self.sources
+    pub(crate) fn in_degrees(&self) -> &[u32] {
+        &self.in_degrees
     }
 
     pub(crate) fn roots(&self) -> &[u32] {
@@ -111,9 +111,9 @@ pub struct DagBuilder {
     nodes: usize,
     edges: Vec<Edge>,
     /// The first edge that cannot be.
-    fault: Option<DagError>,
+    error: Option<DagError>,
     /// Whether an edge leads to a smaller number; without one there is no cycle.
-    descends: bool,
+    has_descending_edge: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -140,18 +140,18 @@ impl DagBuilder {
         let nodes = self.nodes;
         let ends = (u32::try_from(before), u32::try_from(after));
         let (Ok(source), Ok(target), true) = (ends.0, ends.1, before.max(after) < nodes) else {
-            return self.refuse(DagError::UnknownNode { node: before.max(after), nodes });
+            return self.reject(DagError::UnknownNode { node: before.max(after), nodes });
         };
         if source == target {
-            return self.refuse(DagError::SelfEdge { node: before });
+            return self.reject(DagError::SelfEdge { node: before });
         }
-        self.descends |= target < source;
+        self.has_descending_edge |= target < source;
         self.edges.push(Edge { source, target });
     }
 
     #[cold]
-    fn refuse(&mut self, fault: DagError) {
-        self.fault.get_or_insert(fault);
+    fn reject(&mut self, error: DagError) {
+        self.error.get_or_insert(error);
     }
 
     /// The graph, or what is wrong with it.
@@ -163,12 +163,12 @@ impl DagBuilder {
         if self.nodes.max(self.edges.len()) > u32::MAX as usize {
             return Err(DagError::TooLarge);
         }
-        if let Some(fault) = self.fault {
-            return Err(fault);
+        if let Some(error) = self.error {
+            return Err(error);
         }
-        let dag = flatten(self.nodes, &self.edges);
-        if self.descends
-            && let Some(path) = cycle(&dag)
+        let dag = to_csr(self.nodes, &self.edges);
+        if self.has_descending_edge
+            && let Some(path) = find_cycle(&dag)
         {
             return Err(DagError::Cycle { path });
         }
@@ -177,59 +177,59 @@ impl DagBuilder {
 }
 
 /// Sorts the edges by their source, by counting.
-fn flatten(nodes: usize, edges: &[Edge]) -> Dag {
-    let (mut starts, mut sources) = (vec![0; nodes + 1], vec![0; nodes]);
+fn to_csr(nodes: usize, edges: &[Edge]) -> Dag {
+    let (mut offsets, mut in_degrees) = (vec![0; nodes + 1], vec![0; nodes]);
     for edge in edges {
-        starts[edge.source as usize] += 1;
-        sources[edge.target as usize] += 1;
+        offsets[edge.source as usize] += 1;
+        in_degrees[edge.target as usize] += 1;
     }
-    // From counts to where each node's edges end; filling them in from the back leaves the starts.
+    // From counts to where each node's edges end; filling them in from the back leaves the offsets.
     let mut end = 0;
-    for start in &mut starts {
+    for start in &mut offsets {
         end += *start;
         *start = end;
     }
     let mut targets = vec![0; edges.len()];
     for edge in edges.iter().rev() {
-        let place = &mut starts[edge.source as usize];
+        let place = &mut offsets[edge.source as usize];
         *place -= 1;
         targets[*place as usize] = edge.target;
     }
-    let roots = (0..nodes as u32).filter(|&node| sources[node as usize] == 0).collect();
-    Dag { starts: starts.into(), targets: targets.into(), sources: sources.into(), roots }
+    let roots = (0..nodes as u32).filter(|&node| in_degrees[node as usize] == 0).collect();
+    Dag { offsets: offsets.into(), targets: targets.into(), in_degrees: in_degrees.into(), roots }
 }
 
 /// A cycle, if there is one: takes away what follows nothing, again and again.
-fn cycle(dag: &Dag) -> Option<Vec<usize>> {
-    let mut unmet = dag.sources.to_vec();
-    let mut free = dag.roots.to_vec();
-    let mut left = dag.len();
-    while let Some(node) = free.pop() {
-        left -= 1;
-        for &target in dag.targets_of(node as usize) {
-            unmet[target as usize] -= 1;
-            if unmet[target as usize] == 0 {
-                free.push(target);
+fn find_cycle(dag: &Dag) -> Option<Vec<usize>> {
+    let mut pending = dag.in_degrees.to_vec();
+    let mut ready = dag.roots.to_vec();
+    let mut remaining = dag.len();
+    while let Some(node) = ready.pop() {
+        remaining -= 1;
+        for &target in dag.successors_of(node as usize) {
+            pending[target as usize] -= 1;
+            if pending[target as usize] == 0 {
+                ready.push(target);
             }
         }
     }
-    (left > 0).then(|| walk_back(dag, &unmet))
+    (remaining > 0).then(|| cycle_among(dag, &pending))
 }
 
-/// Each node that is left follows another one that is left; so the way back runs into itself.
-fn walk_back(dag: &Dag, unmet: &[u32]) -> Vec<usize> {
-    let is_left = |node: usize| unmet[node] > 0;
+/// Each node that is remaining follows another one that is remaining; so the way back runs into itself.
+fn cycle_among(dag: &Dag, pending: &[u32]) -> Vec<usize> {
+    let is_remaining = |node: usize| pending[node] > 0;
     let mut before = vec![None; dag.len()];
-    for node in (0..dag.len()).filter(|&node| is_left(node)) {
-        dag.followers(node).for_each(|target| before[target] = Some(node));
+    for node in (0..dag.len()).filter(|&node| is_remaining(node)) {
+        dag.successors(node).for_each(|target| before[target] = Some(node));
     }
-    let mut place = (0..dag.len()).find(|&node| is_left(node)).expect("some are left");
+    let mut place = (0..dag.len()).find(|&node| is_remaining(node)).expect("some are remaining");
     let mut steps = vec![None; dag.len()];
     let mut path = Vec::new();
     while steps[place].is_none() {
         steps[place] = Some(path.len());
         path.push(place);
-        place = before[place].expect("what is left follows what is left");
+        place = before[place].expect("what is remaining follows what is remaining");
     }
     path.push(place);
     let mut path = path.split_off(steps[place].expect("it has been here"));

@@ -83,18 +83,18 @@ where
     let root = ScopeRoot::new(own);
     let is_over = || root.deadline().is_some_and(|deadline| Instant::now() >= deadline);
     let abort = AbortOnUnwind::new("a deadline must not be left before its alarm is called off");
-    let alarm = match own {
+    let timer_entry = match own {
         _ if is_over() => {
             cancellation::cancel(root.node());
             None
         }
         // If the outer deadline is the earlier one, its alarm reaches this scope too.
-        Some(own) if root.deadline() == Some(own) => Some(pool.timer.set(own, root.guard())),
+        Some(own) if root.deadline() == Some(own) => Some(pool.timer.schedule(own, root.guard())),
         _ => None,
     };
     let result = root.inside(|| node::open(pool, body));
     let passed = is_over();
-    drop(alarm);
+    drop(timer_entry);
     if !root.end_body() {
         wait_table::sleep_until_complete(root.node(), None);
     }

@@ -1,6 +1,6 @@
 //! The two sides of a join, and the memory they share.
 //!
-//! A join leaves its right side on its own stack and notes the place on its worker's [`Stack`].
+//! A join leaves its right side on its own stack and notes the place on its worker's [`ForkDeque`].
 //! Usually it takes it back a moment later and runs it, and no other thread ever knew of it. A side
 //! that was *taken* from that stack gets a task, a child of the task the join runs in, and the join
 //! does not return before that task is complete, so the frame it points into stays.
@@ -46,11 +46,11 @@ use crate::{
     worker::Worker,
 };
 
-mod stack;
-mod stacks;
+mod deque;
+mod deques;
 
-pub(crate) use stack::{Popped, Stack};
-pub(crate) use stacks::Stacks;
+pub(crate) use deque::{ForkDeque, Popped};
+pub(crate) use deques::ForkDeques;
 
 thread_local! {
     static WORKER: Cell<Option<NonNull<Worker>>> = const { Cell::new(None) };
@@ -77,13 +77,13 @@ pub(crate) fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
 }
 
 /// The part of a fork that does not depend on types.
-pub(crate) struct Header {
+pub(crate) struct ForkHeader {
     /// Runs the right side and stores its result.
     ///
     /// # Safety
     /// The header is the first field of the fork this function was made for, which is alive, and
     /// no other thread looks at its body or result meanwhile.
-    run: unsafe fn(NonNull<Header>),
+    run: unsafe fn(NonNull<ForkHeader>),
     /// The task in which the join stands.
     node: NonNull<Node>,
     /// The task for the right side, once it is taken.
@@ -93,7 +93,7 @@ pub(crate) struct Header {
 /// The right side of a join.
 #[repr(C)]
 struct Fork<F, R> {
-    header: Header,
+    header: ForkHeader,
     body: UnsafeCell<Option<F>>,
     result: UnsafeCell<Option<thread::Result<R>>>,
 }
@@ -108,35 +108,35 @@ where
 {
     let node = node::current_ptr().expect("a worker runs nothing but tasks");
     let fork = Fork {
-        header: Header { run: Fork::<B, RB>::run, node, task: OnceLock::new() },
+        header: ForkHeader { run: Fork::<B, RB>::run, node, task: OnceLock::new() },
         body: UnsafeCell::new(Some(b)),
         result: UnsafeCell::new(None),
     };
     let header = NonNull::from(&fork).cast();
-    if !worker.forks().push(header) {
-        return fork.join_deep(worker, a);
+    if !worker.fork_deque().push(header) {
+        return fork.join_without_room(worker, a);
     }
     // The counts are read after the side is noted, in the program as it is compiled, too.
     compiler_fence(SeqCst);
-    if worker.is_anyone_hungry() {
-        offer(worker);
+    if worker.has_idle_worker() {
+        share_outermost(worker);
     }
     // From here to the pop nothing may unwind: the stack of forks points to this frame.
     match catch_unwind(AssertUnwindSafe(a)) {
-        Ok(left) if worker.forks().pop() == Popped::Untouched => (left, fork.run_here()),
+        Ok(left) if worker.fork_deque().pop() == Popped::Untouched => (left, fork.run_here()),
         Ok(left) => (left, fork.finish(worker)),
-        Err(payload) => fork.abandon(worker.forks().pop(), worker, payload),
+        Err(payload) => fork.abandon(worker.fork_deque().pop(), worker, payload),
     }
 }
 
 impl<F: FnOnce() -> R, R> Fork<F, R> {
     /// # Safety
     ///
-    /// The contract of `Header::run`: `header` is that of a `Fork<F, R>` whose side is the caller's
+    /// The contract of `ForkHeader::run`: `header` is that of a `Fork<F, R>` whose side is the caller's
     /// to run.
-    unsafe fn run(header: NonNull<Header>) {
+    unsafe fn run(header: NonNull<ForkHeader>) {
         let fork = header.cast::<Self>().as_ptr();
-        // SAFETY: by the contract of `Header::run`.
+        // SAFETY: by the contract of `ForkHeader::run`.
         let body = unsafe { (*(*fork).body.get()).take() }.expect("a side runs once");
         let result = catch_unwind(AssertUnwindSafe(body));
         // SAFETY: as above.
@@ -154,11 +154,11 @@ impl<F: FnOnce() -> R, R> Fork<F, R> {
 
     /// A join for which the stack has no room: its right side is shared at once.
     #[cold]
-    fn join_deep<A, RA>(&self, worker: &Worker, a: A) -> (RA, R)
+    fn join_without_room<A, RA>(&self, worker: &Worker, a: A) -> (RA, R)
     where
         A: FnOnce() -> RA,
     {
-        let side = Taken(NonNull::from(self).cast());
+        let side = TakenFork(NonNull::from(self).cast());
         worker.submit(side.into_task().unclaim());
         match catch_unwind(AssertUnwindSafe(a)) {
             Ok(left) => (left, self.finish(worker)),
@@ -170,7 +170,7 @@ impl<F: FnOnce() -> R, R> Fork<F, R> {
     /// has begun it. The fork must not move before it has settled, since the task points to it.
     #[cold]
     fn finish(&self, worker: &Worker) -> R {
-        self.settle(worker);
+        self.wait_until_private(worker);
         // SAFETY: the task is complete, so body and result are this side's alone.
         let (result, body) = unsafe { ((*self.result.get()).take(), (*self.body.get()).take()) };
         match result {
@@ -185,7 +185,7 @@ impl<F: FnOnce() -> R, R> Fork<F, R> {
     fn abandon(&self, popped: Popped, worker: &Worker, payload: Payload) -> ! {
         if popped == Popped::Taken {
             cancellation::cancel(self.header.task.wait());
-            self.settle(worker);
+            self.wait_until_private(worker);
         }
         // SAFETY: untouched or complete, so body and result are this side's alone.
         let unused = unsafe { ((*self.body.get()).take(), (*self.result.get()).take()) };
@@ -195,7 +195,7 @@ impl<F: FnOnce() -> R, R> Fork<F, R> {
     }
 
     /// Waits until no other thread can reach this fork.
-    fn settle(&self, worker: &Worker) {
+    fn wait_until_private(&self, worker: &Worker) {
         // A thief that has taken the side is about to note its task.
         worker.wait_for_task(self.header.task.wait(), None);
     }
@@ -204,29 +204,29 @@ impl<F: FnOnce() -> R, R> Fork<F, R> {
 /// Lets a hungry worker have something: the outermost right side, unless the queue still holds
 /// something else.
 #[cold]
-fn offer(worker: &Worker) {
+fn share_outermost(worker: &Worker) {
     if !worker.pool().config.enable_stealing {
         return;
     }
-    if !worker.has_queue()
-        && let Some(side) = worker.forks().share()
+    if !worker.has_queued_tasks()
+        && let Some(side) = worker.fork_deque().share()
     {
-        return worker.submit(Taken(side).into_task().unclaim());
+        return worker.submit(TakenFork(side).into_task().unclaim());
     }
     // What is on the stack can be found there, too.
     worker.pool().notify();
 }
 
-/// A right side that was taken from a [`Stack`], and has no task yet.
-pub(crate) struct Taken(NonNull<Header>);
+/// A right side that was taken from a [`ForkDeque`], and has no task yet.
+pub(crate) struct TakenFork(NonNull<ForkHeader>);
 
 // SAFETY: `join` demands a right side and a result that may go to other threads, and of the header
 // other threads use nothing but what they may share.
-unsafe impl Send for Taken {}
+unsafe impl Send for TakenFork {}
 
-impl Taken {
+impl TakenFork {
     /// Takes the outermost right side of the joins of another worker.
-    pub(crate) fn steal(from: &Stack<Header>) -> Option<Self> {
+    pub(crate) fn steal(from: &ForkDeque<ForkHeader>) -> Option<Self> {
         from.steal().map(Self)
     }
 
@@ -234,7 +234,7 @@ impl Taken {
     /// call has returned.
     pub(crate) fn into_task(self) -> ClaimedTask {
         // SAFETY: the join that noted this side waits for `task` to be set before it leaves.
-        let Header { node, task, .. } = unsafe { self.0.as_ref() };
+        let ForkHeader { node, task, .. } = unsafe { self.0.as_ref() };
         // SAFETY: the join stands in the body of this node, which therefore has a guard.
         let (guard, root) = unsafe { (PendingGuard::of(*node), node::root_of(*node).as_ref()) };
         // SAFETY: the join waits for the task to be complete before it leaves the frame that the

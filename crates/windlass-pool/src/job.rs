@@ -24,8 +24,8 @@ use std::{
 };
 
 use crate::{
+    block_cache::{Block, Medium, Small},
     checkpoint::CancelUnwind,
-    depot::{Block, Medium, Small},
     error::{Panic, TaskError},
     node::{
         self, Disposition, EndedBody, NeedsDrop, Node, PendingGuard, ScopeRoot, TaskEnd, TaskVTable,
@@ -119,7 +119,7 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
 
     #[inline(always)]
     fn into_block<B: Block>(self) -> NonNull<Node> {
-        let job = NonNull::from(Box::leak(B::take())).cast::<Self>();
+        let job = NonNull::from(Box::leak(B::allocate())).cast::<Self>();
         // SAFETY: the block is ours, large and aligned enough, and holds nothing.
         unsafe { job.write(self) };
         job.cast()
@@ -131,10 +131,10 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
         // outcome was dropped or taken before the last reference went.
         if Small::fits(layout) {
             // SAFETY: `into_memory` put a job of this layout into such a block.
-            Small::give(unsafe { Box::from_raw(task.cast().as_ptr()) });
+            Small::recycle(unsafe { Box::from_raw(task.cast().as_ptr()) });
         } else if Medium::fits(layout) {
             // SAFETY: as above.
-            Medium::give(unsafe { Box::from_raw(task.cast().as_ptr()) });
+            Medium::recycle(unsafe { Box::from_raw(task.cast().as_ptr()) });
         } else {
             // SAFETY: as above, in a box of its own.
             drop(unsafe { Box::<Self>::from_raw(task.cast().as_ptr()) });

@@ -24,11 +24,11 @@ use loom::{
 
 use crate::{
     cancellation,
-    invitation::Invitation,
     job::{self, QueuedTask, TaskHandle},
     node::ScopeRoot,
     parker::{self, ParkerRef},
-    sleep::{Call, Rest, Sleep},
+    pending_search::PendingSearch,
+    sleep::{Notified, Sleep, SleepReason},
     wait_table,
 };
 
@@ -39,18 +39,18 @@ struct Pool {
     sleep: Sleep,
     /// How many things are queued.
     queue: AtomicUsize,
-    reliefs: AtomicUsize,
+    spares: AtomicUsize,
 }
 
 impl Pool {
     /// A pool whose workers all run something.
     fn new(workers: usize) -> Arc<Self> {
-        let (queue, reliefs) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (queue, spares) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let sleep = Sleep::new(workers);
         for _ in 0..workers {
             let _ = sleep.stop_search();
         }
-        Arc::new(Self { sleep, queue, reliefs })
+        Arc::new(Self { sleep, queue, spares })
     }
 
     fn push(&self, count: usize) {
@@ -59,14 +59,14 @@ impl Pool {
     }
 
     fn notify(&self) {
-        if self.sleep.notify() == Call::Relief {
-            self.reliefs.fetch_add(1, Relaxed);
+        if self.sleep.notify() == Notified::NeedsSpare {
+            self.spares.fetch_add(1, Relaxed);
         }
     }
 
     fn notify_urgent(&self) {
-        if self.sleep.notify_urgent() == Call::Relief {
-            self.reliefs.fetch_add(1, Relaxed);
+        if self.sleep.notify_urgent() == Notified::NeedsSpare {
+            self.spares.fetch_add(1, Relaxed);
         }
     }
 
@@ -90,11 +90,11 @@ impl Pool {
                 }
                 return found;
             }
-            self.sleep.doze(parker, Rest::Idle);
+            self.sleep.fall_asleep(parker, SleepReason::Idle);
             if !self.has_work() && !self.sleep.is_closed() {
                 parker.park();
             }
-            self.sleep.rise(parker);
+            self.sleep.wake_up(parker);
         }
     }
 }
@@ -112,14 +112,14 @@ fn a_worker_that_falls_asleep_does_not_miss_what_is_queued() {
         let worker = {
             let pool = Arc::clone(&pool);
             thread::spawn(move || {
-                let parker = parker::own();
+                let parker = parker::current();
                 pool.next(&parker) && pool.next(&parker)
             })
         };
         pool.push(1);
         pool.push(1);
         assert!(worker.join().unwrap());
-        assert_eq!(pool.reliefs.load(Relaxed), 0);
+        assert_eq!(pool.spares.load(Relaxed), 0);
     });
 }
 
@@ -129,7 +129,7 @@ fn two_workers_find_two_things() {
         let pool = Pool::new(2);
         let worker = |pool: &Arc<Pool>| {
             let pool = Arc::clone(pool);
-            thread::spawn(move || pool.next(&parker::own()))
+            thread::spawn(move || pool.next(&parker::current()))
         };
         let (one, other) = (worker(&pool), worker(&pool));
         // One call for two things: the first to be woken has to pass it on.
@@ -154,7 +154,7 @@ fn relief_is_called_when_the_last_worker_waits_and_something_is_queued() {
         };
         pool.push(1);
         worker.join().unwrap();
-        assert_eq!(pool.reliefs.load(Relaxed), 1, "exactly one of the two has noticed");
+        assert_eq!(pool.spares.load(Relaxed), 1, "exactly one of the two has noticed");
     });
 }
 
@@ -178,8 +178,8 @@ fn urgent_work_is_taken_or_relief_is_called_while_all_workers_get_busy() {
         pool.queue.fetch_add(1, Release);
         pool.notify_urgent();
         let taken = worker.join().unwrap();
-        let relieved = pool.reliefs.load(Relaxed);
-        assert!(taken || relieved > 0, "no thread sees to it");
+        let spares = pool.spares.load(Relaxed);
+        assert!(taken || spares > 0, "no thread sees to it");
     });
 }
 
@@ -189,7 +189,7 @@ fn a_closing_pool_wakes_its_workers() {
         let pool = Pool::new(1);
         let worker = {
             let pool = Arc::clone(&pool);
-            thread::spawn(move || pool.next(&parker::own()))
+            thread::spawn(move || pool.next(&parker::current()))
         };
         pool.sleep.close();
         assert!(!worker.join().unwrap());
@@ -434,7 +434,7 @@ fn a_cancel_of_one_task_is_seen_by_whoever_knows_of_it() {
 #[test]
 fn a_parked_thread_is_woken() {
     model(|| {
-        let parker = parker::own();
+        let parker = parker::current();
         let waker = {
             let parker = Arc::clone(&parker);
             thread::spawn(move || parker.unpark())
@@ -447,18 +447,18 @@ fn a_parked_thread_is_woken() {
 #[test]
 fn what_is_put_down_is_seen_by_one_who_is_invited() {
     model(|| {
-        let place = Arc::new((Invitation::open(), AtomicUsize::new(0)));
+        let shared = Arc::new((PendingSearch::started(), AtomicUsize::new(0)));
         let looker = {
-            let place = Arc::clone(&place);
+            let shared = Arc::clone(&shared);
             thread::spawn(move || {
-                let (invitation, things) = &*place;
-                invitation.close();
-                things.load(Relaxed) > 0 && invitation.is_due()
+                let (search, things) = &*shared;
+                search.finish();
+                things.load(Relaxed) > 0 && search.request()
             })
         };
-        let (invitation, things) = &*place;
+        let (search, things) = &*shared;
         things.fetch_add(1, Relaxed);
-        let invites = invitation.is_due();
+        let invites = search.request();
         let looker_invites = looker.join().unwrap();
         assert_ne!(invites, looker_invites, "exactly one of the two invites somebody");
     });

@@ -1,8 +1,8 @@
 //! The same for each of many: over slices and ranges, on all workers.
 //!
-//! The items are divided in two by a [`join`], and each half again, down to pieces that one worker
+//! The items are divided in two by a [`join`], and each half again, down to chunks that one worker
 //! works through in one go. So all that no worker has begun is in reach of every worker without work,
-//! whatever the items take. A piece is as long as takes a few dozen microseconds, measured as the
+//! whatever the items take. A chunk is as long as takes a few dozen microseconds, measured as the
 //! call goes on and beginning with one item: neither tiny nor huge items need any tuning.
 
 use std::{
@@ -12,22 +12,22 @@ use std::{
 
 use crate::{
     checkpoint::checkpoint,
+    collect::{self, FilledSlice, VacantSlice},
     join::join,
-    output::{self, Filled, Space},
     scheduler::Scheduler,
-    source::{Source, sealed::Divide},
+    source::{Source, sealed::Split},
     worker,
 };
 
-/// How long a piece should take: long against looking at a generation, short against a wake-up.
-const PIECE: Duration = Duration::from_micros(30);
+/// How long a chunk should take: long against looking at a generation, short against a wake-up.
+const TARGET_CHUNK_TIME: Duration = Duration::from_micros(30);
 
 /// Calls `f` with each item, on as many workers as are free, in no particular order.
 ///
 /// Few large items run at the same time from the first one on, as many as there are free workers.
 ///
 /// Runs on the calling worker's scheduler, elsewhere on the [global](Scheduler::global) one.
-/// Between pieces of the work there is a [`checkpoint`], so in a cancelled task it does not go on
+/// Between chunks of the work there is a [`checkpoint`], so in a cancelled task it does not go on
 /// to the end. A panic goes on in the caller.
 ///
 /// ```
@@ -36,7 +36,7 @@ const PIECE: Duration = Duration::from_micros(30);
 /// assert_eq!(numbers, [10, 20, 30]);
 /// ```
 pub fn for_each<S: Source>(source: S, f: impl Fn(S::Item) + Sync) {
-    work_through(source, &|part: S| part.items().for_each(&f), &|(), ()| ());
+    run_chunks(source, &|part: S| part.items().for_each(&f), &|(), ()| ());
 }
 
 /// What `f` makes of each item, in the order of the items.
@@ -48,9 +48,10 @@ pub fn for_each<S: Source>(source: S, f: impl Fn(S::Item) + Sync) {
 /// assert_eq!(lengths, [3, 5]);
 /// ```
 pub fn map<S: Source, U: Send>(source: S, f: impl Fn(S::Item) -> U + Sync) -> Vec<U> {
-    output::collect(source.count(), |output| {
-        let piece = |Mapping { source, output }| Space::fill(output, S::items(source).map(&f));
-        work_through(Mapping { source, output }, &piece, &Filled::and)
+    collect::collect_vec(source.count(), |output| {
+        let chunk =
+            |MapInput { source, output }| VacantSlice::fill(output, S::items(source).map(&f));
+        run_chunks(MapInput { source, output }, &chunk, &FilledSlice::append)
     })
 }
 
@@ -73,77 +74,77 @@ where
     S: Source,
     U: Send,
 {
-    let piece = |part: S| part.items().map(&f).reduce(&combine);
+    let chunk = |part: S| part.items().map(&f).reduce(&combine);
     let combine = |left: Option<U>, right: Option<U>| match (left, right) {
         (Some(left), Some(right)) => Some(combine(left, right)),
         (left, right) => left.or(right),
     };
-    work_through(source, &piece, &combine).flatten()
+    run_chunks(source, &chunk, &combine).flatten()
 }
 
 /// Items on their way to an output.
-struct Mapping<'a, S, U> {
+struct MapInput<'a, S, U> {
     source: S,
-    output: Space<'a, U>,
+    output: VacantSlice<'a, U>,
 }
 
-impl<S: Divide, U: Send> Divide for Mapping<'_, S, U> {
+impl<S: Split, U: Send> Split for MapInput<'_, S, U> {
     fn count(&self) -> usize {
         self.source.count()
     }
 
-    fn divide(self, count: usize) -> (Self, Self) {
-        let (near, far) = self.source.divide(count);
-        let (near_output, far_output) = self.output.split_at(count);
-        (Self { source: near, output: near_output }, Self { source: far, output: far_output })
+    fn split_at(self, count: usize) -> (Self, Self) {
+        let (left, right) = self.source.split_at(count);
+        let (left_output, right_output) = self.output.split_at(count);
+        (Self { source: left, output: left_output }, Self { source: right, output: right_output })
     }
 }
 
-fn work_through<P, R>(
+fn run_chunks<P, R>(
     part: P,
-    piece: &(impl Fn(P) -> R + Sync),
-    and: &(impl Fn(R, R) -> R + Sync),
+    chunk: &(impl Fn(P) -> R + Sync),
+    combine: &(impl Fn(R, R) -> R + Sync),
 ) -> Option<R>
 where
-    P: Divide,
+    P: Split,
     R: Send,
 {
-    let pace = Pace::new();
+    let chunk_size = ChunkSize::new();
     match worker::with(|worker| worker.is_some()) {
-        true => pace.drive(part, piece, and),
-        false => Scheduler::global().run(|| pace.drive(part, piece, and)),
+        true => chunk_size.run(part, chunk, combine),
+        false => Scheduler::global().run(|| chunk_size.run(part, chunk, combine)),
     }
 }
 
-/// How many items make a piece.
-struct Pace {
+/// How many items make a chunk.
+struct ChunkSize {
     items: AtomicUsize,
 }
 
-impl Pace {
+impl ChunkSize {
     fn new() -> Self {
         Self { items: AtomicUsize::new(1) }
     }
 
-    /// Works through one part, and puts the results of its pieces together.
-    fn drive<P, R>(
+    /// Works through one part, and puts the results of its chunks together.
+    fn run<P, R>(
         &self,
         part: P,
-        piece: &(impl Fn(P) -> R + Sync),
-        and: &(impl Fn(R, R) -> R + Sync),
+        chunk: &(impl Fn(P) -> R + Sync),
+        combine: &(impl Fn(R, R) -> R + Sync),
     ) -> Option<R>
     where
-        P: Divide,
+        P: Split,
         R: Send,
     {
         let count = part.count();
         // Relaxed: it is a guess, and no other memory depends on it.
         if count > self.items.load(Relaxed) {
-            let (near, far) = part.divide(count / 2);
-            let sides = join(|| self.drive(near, piece, and), || self.drive(far, piece, and));
+            let (left, right) = part.split_at(count / 2);
+            let sides = join(|| self.run(left, chunk, combine), || self.run(right, chunk, combine));
             return match sides {
-                (Some(near), Some(far)) => Some(and(near, far)),
-                (near, far) => near.or(far),
+                (Some(left), Some(right)) => Some(combine(left, right)),
+                (left, right) => left.or(right),
             };
         }
         if count == 0 {
@@ -151,18 +152,18 @@ impl Pace {
         }
         checkpoint();
         let began = Instant::now();
-        let result = piece(part);
+        let result = chunk(part);
         self.adjust(count, began.elapsed());
         Some(result)
     }
 
-    /// Makes later pieces longer or shorter, after one of `count` items.
+    /// Makes later chunks longer or shorter, after one of `count` items.
     fn adjust(&self, count: usize, took: Duration) {
         let items = self.items.load(Relaxed);
         let adjusted = match took {
-            // A piece may be shorter than it could be, and tells little about longer ones then.
-            short if short < PIECE / 2 => items.max(count.saturating_mul(2)),
-            long if long > PIECE * 2 => (count / 2).clamp(1, items),
+            // A chunk may be shorter than it could be, and tells little about longer ones then.
+            short if short < TARGET_CHUNK_TIME / 2 => items.max(count.saturating_mul(2)),
+            long if long > TARGET_CHUNK_TIME * 2 => (count / 2).clamp(1, items),
             _ => items,
         };
         if adjusted != items {

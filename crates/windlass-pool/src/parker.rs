@@ -71,12 +71,12 @@ thread_local! {
 
 /// The calling thread's parker.
 #[cfg(not(windlass_loom))]
-pub(crate) fn own() -> Arc<Parker> {
+pub(crate) fn current() -> Arc<Parker> {
     PARKER.with(Arc::clone)
 }
 
 /// Model threads share one system thread, so nothing may be kept per thread.
 #[cfg(windlass_loom)]
-pub(crate) fn own() -> Arc<Parker> {
+pub(crate) fn current() -> Arc<Parker> {
     Parker::new()
 }

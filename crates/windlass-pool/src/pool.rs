@@ -15,16 +15,16 @@ use crossbeam_deque::{Injector, Stealer};
 use crate::{
     asymmetric,
     config::SchedulerConfig,
-    fork::Stacks,
+    fork::ForkDeques,
     job::{QueuedTask, TaskHandle},
     node::{Disposition, Node, ScopeRoot},
-    sleep::{Call, Sleep},
-    stats::{Count, Ledger},
+    sleep::{Notified, Sleep},
+    stats::{CountedEvent, PoolCounters},
     sync::{AtomicUsize, Relaxed},
     timer::Timer,
     trace::{TraceKind, Tracer},
     wait_table,
-    worker::{self, Deque, Worker},
+    worker::{self, TaskDeque, Worker},
 };
 
 /// The shared part of a pool.
@@ -34,36 +34,36 @@ pub(crate) struct Pool {
     /// Tasks that have to begin even if all workers are busy.
     pub(crate) urgent: Injector<QueuedTask>,
     pub(crate) stealers: Box<[Stealer<QueuedTask>]>,
-    pub(crate) forks: Stacks,
+    pub(crate) fork_deques: ForkDeques,
     pub(crate) sleep: Sleep,
-    pub(crate) ledger: Ledger,
+    pub(crate) counters: PoolCounters,
     pub(crate) tracer: Tracer,
     /// Everything that was spawned on the pool itself rather than in a scope.
     pub(crate) detached: ScopeRoot,
     pub(crate) timer: Timer,
-    reliefs: Mutex<Vec<JoinHandle<()>>>,
+    spares: Mutex<Vec<JoinHandle<()>>>,
     /// How many races run.
     races: AtomicUsize,
-    own: Weak<Pool>,
+    this: Weak<Pool>,
 }
 
 impl Pool {
     /// A pool without threads yet.
-    pub(crate) fn new(config: SchedulerConfig, deques: &[Deque], tracer: Tracer) -> Arc<Self> {
+    pub(crate) fn new(config: SchedulerConfig, deques: &[TaskDeque], tracer: Tracer) -> Arc<Self> {
         asymmetric::prepare();
-        Arc::new_cyclic(|own| Self {
+        Arc::new_cyclic(|this| Self {
             injector: Injector::new(),
             urgent: Injector::new(),
-            forks: Stacks::new(deques.len()),
-            stealers: deques.iter().map(Deque::stealer).collect(),
+            fork_deques: ForkDeques::new(deques.len()),
+            stealers: deques.iter().map(TaskDeque::stealer).collect(),
             sleep: Sleep::new(deques.len()),
-            ledger: Ledger::new(deques.len()),
+            counters: PoolCounters::new(deques.len()),
             tracer,
             detached: ScopeRoot::detached(),
             timer: Timer::default(),
-            reliefs: Mutex::new(Vec::new()),
+            spares: Mutex::new(Vec::new()),
             races: AtomicUsize::new(0),
-            own: own.clone(),
+            this: this.clone(),
             config,
         })
     }
@@ -72,7 +72,7 @@ impl Pool {
     #[inline]
     pub(crate) fn submit(&self, queued: QueuedTask, disposition: Disposition) {
         worker::with(|worker| match worker {
-            Some(worker) if disposition == Disposition::Run && worker.serves(self) => {
+            Some(worker) if disposition == Disposition::Run && worker.belongs_to(self) => {
                 worker.submit(queued)
             }
             _ => self.submit_elsewhere(worker, queued, disposition, Self::inject),
@@ -94,8 +94,8 @@ impl Pool {
         disposition: Disposition,
         inject: fn(&Self, QueuedTask),
     ) {
-        let worker = worker.filter(|worker| worker.serves(self));
-        self.count(worker, Count::Spawned);
+        let worker = worker.filter(|worker| worker.belongs_to(self));
+        self.count(worker, CountedEvent::Spawned);
         self.tracer.emit(|| worker?.index(), || TraceKind::Spawned(queued.id()));
         match disposition {
             Disposition::Run => inject(self, queued),
@@ -118,37 +118,37 @@ impl Pool {
     fn discard(&self, worker: Option<&Worker>, queued: QueuedTask) {
         if let Some(claimed) = queued.claim() {
             let finished = claimed.discard();
-            self.count(worker, Count::Ended(finished.end()));
+            self.count(worker, CountedEvent::Ended(finished.end()));
             drop(finished.close());
         }
     }
 
-    fn count(&self, worker: Option<&Worker>, count: Count) {
+    fn count(&self, worker: Option<&Worker>, count: CountedEvent) {
         match worker {
             Some(worker) => worker.count(count),
-            None => self.ledger.count_other(count),
+            None => self.counters.count_other(count),
         }
     }
 
     /// Sees to it that what was queued before will be found.
     #[inline]
     pub(crate) fn notify(&self) {
-        if self.sleep.notify() == Call::Relief {
-            self.start_relief().expect("the system has room for one more thread");
+        if self.sleep.notify() == Notified::NeedsSpare {
+            self.start_spare().expect("the system has room for one more thread");
         }
     }
 
     /// Sees to it that urgent tasks that were queued before will begin.
     #[cold]
     pub(crate) fn notify_urgent(&self) {
-        if self.sleep.notify_urgent() == Call::Relief && self.start_relief().is_err() {
+        if self.sleep.notify_urgent() == Notified::NeedsSpare && self.start_spare().is_err() {
             // No room for one more thread: the task begins when a worker is free.
-            self.sleep.leave();
+            self.sleep.leave_spare();
         }
     }
 
     /// What a worker does that leaves the queues to others.
-    pub(crate) fn look_after_queues(&self) {
+    pub(crate) fn notify_if_work(&self) {
         if !self.urgent.is_empty() {
             self.notify_urgent();
         } else if self.has_work(None) {
@@ -157,7 +157,7 @@ impl Pool {
     }
 
     /// Counts one race until what it returns is dropped.
-    pub(crate) fn begin_race(&self) -> impl Drop + '_ {
+    pub(crate) fn count_race(&self) -> impl Drop + '_ {
         struct Race<'a>(&'a AtomicUsize);
         impl Drop for Race<'_> {
             fn drop(&mut self) {
@@ -177,7 +177,7 @@ impl Pool {
     /// What a worker does now and then that waits beside a race. The side of a race that loses may keep
     /// its worker busy until the other side ends, and that one may wait for what is queued; so a busy
     /// worker is no reason to leave the queues alone.
-    pub(crate) fn look_after_queues_beside_races(&self) {
+    pub(crate) fn notify_urgent_if_work(&self) {
         if self.has_work(None) {
             self.notify_urgent();
         }
@@ -185,8 +185,8 @@ impl Pool {
 
     /// Whether there is anything to take from a worker other than `own`, or from a shared queue.
     pub(crate) fn has_work(&self, own: Option<&Worker>) -> bool {
-        let forks = || self.forks.have_some(own.map(Worker::forks));
-        self.has_queued(own) || self.config.enable_stealing && forks()
+        let has_forks = || self.fork_deques.have_some(own.map(Worker::fork_deque));
+        self.has_queued(own) || self.config.enable_stealing && has_forks()
     }
 
     /// As [`Pool::has_work`], without the right sides of joins.
@@ -200,18 +200,18 @@ impl Pool {
     }
 
     /// Waits for a node of this pool to complete, in the way that suits the calling thread.
-    pub(crate) fn wait(&self, goal: &Node) {
+    pub(crate) fn wait(&self, awaited: &Node) {
         worker::with(|worker| match worker {
-            Some(worker) if worker.serves(self) => worker.wait(goal),
-            Some(worker) => drop(worker.block_on(goal, None)),
-            None => drop(wait_table::sleep_until_complete(goal, None)),
+            Some(worker) if worker.belongs_to(self) => worker.wait(awaited),
+            Some(worker) => drop(worker.block_on(awaited, None)),
+            None => drop(wait_table::sleep_until_complete(awaited, None)),
         });
     }
 
     /// As [`Pool::wait`], for a task whose handle the caller has; no longer than until `limit`.
     pub(crate) fn wait_for_task<T>(&self, task: &TaskHandle<T>, limit: Option<Instant>) -> bool {
         worker::with(|worker| match worker {
-            Some(worker) if worker.serves(self) => worker.wait_for_task(task, limit),
+            Some(worker) if worker.belongs_to(self) => worker.wait_for_task(task, limit),
             Some(worker) => worker.block_on(task, limit),
             None => wait_table::sleep_until_complete(task, limit),
         })
@@ -219,17 +219,17 @@ impl Pool {
 
     /// Starts a worker that runs what is queued and goes when nothing is left.
     #[cold]
-    fn start_relief(&self) -> io::Result<()> {
-        let pool = self.own.upgrade().expect("whoever notifies a pool holds it");
+    fn start_spare(&self) -> io::Result<()> {
+        let pool = self.this.upgrade().expect("whoever notifies a pool holds it");
         let thread = worker::start(pool, None)?;
-        let mut reliefs = self.reliefs.lock().unwrap_or_else(PoisonError::into_inner);
-        reliefs.retain(|earlier| !earlier.is_finished());
-        reliefs.push(thread);
+        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        spares.retain(|earlier| !earlier.is_finished());
+        spares.push(thread);
         Ok(())
     }
 
-    /// The relief workers that have been started and not been joined.
-    pub(crate) fn take_reliefs(&self) -> Vec<JoinHandle<()>> {
-        std::mem::take(&mut *self.reliefs.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The spare workers that have been started and not been joined.
+    pub(crate) fn take_spares(&self) -> Vec<JoinHandle<()>> {
+        std::mem::take(&mut *self.spares.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

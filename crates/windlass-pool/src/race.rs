@@ -45,10 +45,10 @@ where
 
 fn run<R: Send>(pool: &Pool, a: impl FnOnce() -> R + Send, b: impl FnOnce() -> R + Send) -> R {
     let first = Mutex::new(None);
-    let _counted = pool.begin_race();
+    let _counted = pool.count_race();
     let ended = node::open(pool, |scope| {
-        scope.spawn_urgent(|| contend(scope, &first, a));
-        scope.spawn_urgent(|| contend(scope, &first, b));
+        scope.spawn_urgent(|| run_contender(scope, &first, a));
+        scope.spawn_urgent(|| run_contender(scope, &first, b));
     });
     if let Err(payload) = ended {
         panic::resume_unwind(payload);
@@ -58,7 +58,7 @@ fn run<R: Send>(pool: &Pool, a: impl FnOnce() -> R + Send, b: impl FnOnce() -> R
 }
 
 /// Runs one side; however it ends, the other one may stop.
-fn contend<R>(scope: &Scope<'_, '_>, first: &Mutex<Option<R>>, side: impl FnOnce() -> R) {
+fn run_contender<R>(scope: &Scope<'_, '_>, first: &Mutex<Option<R>>, side: impl FnOnce() -> R) {
     struct Finish<'a, 'scope, 'env>(&'a Scope<'scope, 'env>);
     impl Drop for Finish<'_, '_, '_> {
         fn drop(&mut self) {

@@ -14,7 +14,7 @@ use crate::{
     stats::SchedulerStats,
     trace::{TraceEvent, Tracer},
     wait_table,
-    worker::{self, Deque},
+    worker::{self, TaskDeque},
 };
 
 /// A work-stealing task scheduler: a fixed number of worker threads that run tasks.
@@ -88,7 +88,7 @@ impl Scheduler {
     }
 
     fn start(config: SchedulerConfig, tracer: Tracer) -> Self {
-        let deques: Vec<Deque> = (0..config.workers()).map(|_| Deque::new_lifo()).collect();
+        let deques: Vec<TaskDeque> = (0..config.workers()).map(|_| TaskDeque::new_lifo()).collect();
         let pool = Pool::new(config, &deques, tracer);
         let start = |place| {
             let thread = worker::start(Arc::clone(&pool), Some(place));
@@ -109,7 +109,7 @@ impl Scheduler {
 
     /// What its workers have done so far. See [`WorkerStats`](crate::WorkerStats) for an example.
     pub fn stats(&self) -> SchedulerStats {
-        self.pool.ledger.read()
+        self.pool.counters.read()
     }
 
     /// Runs `f` on one of the workers and waits for it; on a worker of this scheduler, right here.
@@ -125,7 +125,7 @@ impl Scheduler {
     /// assert_eq!(name.as_deref(), Some("windlass-0"));
     /// ```
     pub fn run<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
-        if worker::with(|worker| worker.is_some_and(|worker| worker.serves(&self.pool))) {
+        if worker::with(|worker| worker.is_some_and(|worker| worker.belongs_to(&self.pool))) {
             return f();
         }
         with_scope(self, |scope| scope.spawn(f).into_value())
@@ -146,7 +146,7 @@ impl Drop for Scheduler {
     fn drop(&mut self) {
         let (pool, threads) = (Arc::clone(&self.pool), std::mem::take(&mut self.threads));
         cancellation::cancel(pool.detached.node());
-        if worker::with(|worker| worker.is_some_and(|worker| worker.serves(&pool))) {
+        if worker::with(|worker| worker.is_some_and(|worker| worker.belongs_to(&pool))) {
             // A worker cannot wait for itself to end; a thread that is not one can.
             thread::spawn(move || finish(&pool, threads));
         } else {
@@ -162,7 +162,7 @@ fn finish(pool: &Pool, threads: Vec<JoinHandle<()>>) {
     }
     pool.timer.close();
     pool.sleep.close();
-    for thread in threads.into_iter().chain(pool.take_reliefs()) {
+    for thread in threads.into_iter().chain(pool.take_spares()) {
         // A worker that panics aborts the process, so there is no error to see here.
         let _ = thread.join();
     }

@@ -17,17 +17,17 @@
 //! chosen, so it too must find the work or notify again.
 //!
 //! Nor can all workers wait while work is queued: when none is awake and none can be woken, the last
-//! to fall asleep, or the thread that queues the next task, is told to start a [`Call::Relief`]
+//! to fall asleep, or the thread that queues the next task, is told to start a [`Notified::NeedsSpare`]
 //! worker.
 //!
 //! *Urgent* work has to begin even while all workers are busy. Its notifier calls
-//! [`Sleep::notify_urgent`], which wakes a sleeper if no worker searches, and asks for a relief
+//! [`Sleep::notify_urgent`], which wakes a sleeper if no worker searches, and asks for a spare
 //! worker if none sleeps either. Each worker that stops searching looks for urgent work afterwards,
 //! behind the same fence, and if there is some does what a notifier does. So while urgent work is
 //! queued, some worker searches, or is on its way. A worker that waits and may not run it puts it
 //! back and stops searching.
 //!
-//! Workers and relief workers count as searching from their start on.
+//! Workers and spare workers count as searching from their start on.
 //!
 //! Knows nothing of the queues themselves.
 
@@ -41,11 +41,11 @@ const ASLEEP: u64 = 1 << 16;
 const AWAKE: u64 = 1 << 32;
 const FIELD: u64 = 0xffff;
 /// Somebody would take work if there were some.
-const HUNGRY: u64 = (SEARCHING * FIELD) | (ASLEEP * FIELD);
+const WITHOUT_WORK: u64 = (SEARCHING * FIELD) | (ASLEEP * FIELD);
 
 /// Why a worker sleeps; idle ones are woken first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Rest {
+pub(crate) enum SleepReason {
     /// It has nothing to do.
     Idle,
     /// It waits for a node, and would help meanwhile.
@@ -55,11 +55,11 @@ pub(crate) enum Rest {
 /// What the caller of [`Sleep::notify`] has to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
-pub(crate) enum Call {
+pub(crate) enum Notified {
     /// Nothing: somebody sees to the work.
-    Nobody,
+    Handled,
     /// No worker can run the work: start one more. It already counts as awake and searching.
-    Relief,
+    NeedsSpare,
 }
 
 /// Whether work has to begin even if all workers are busy.
@@ -71,7 +71,7 @@ enum Urgency {
 
 struct Sleeper {
     parker: Arc<Parker>,
-    rest: Rest,
+    reason: SleepReason,
 }
 
 /// The workers' sleep.
@@ -94,13 +94,13 @@ impl Sleep {
 
     /// Whether a worker has nothing to run; a hint, for those who could share some of theirs.
     #[inline]
-    pub(crate) fn is_hungry(&self) -> bool {
+    pub(crate) fn has_idle_worker(&self) -> bool {
         // Relaxed: a stale answer delays sharing, nothing else.
-        self.counts.load(Relaxed) & HUNGRY != 0
+        self.counts.load(Relaxed) & WITHOUT_WORK != 0
     }
 
     /// Whether a worker is awake and not searching.
-    pub(crate) fn is_anyone_busy(&self) -> bool {
+    pub(crate) fn has_busy_worker(&self) -> bool {
         // Relaxed: a worker that stops searching after the caller has fallen asleep sees it asleep.
         let counts = self.counts.load(Relaxed);
         counts / AWAKE > counts & FIELD
@@ -114,54 +114,54 @@ impl Sleep {
 
     /// Sees to it that work queued before this call will be found.
     #[inline]
-    pub(crate) fn notify(&self) -> Call {
-        // SeqCst: pairs with the fences in `stop_search`, `doze` and `block`.
+    pub(crate) fn notify(&self) -> Notified {
+        // SeqCst: pairs with the fences in `stop_search`, `fall_asleep` and `block`.
         fence(SeqCst);
         // Relaxed: ordered by the fence.
         let counts = self.counts.load(Relaxed);
-        let everyone_busy = counts & HUNGRY == 0 && counts >= AWAKE;
+        let everyone_busy = counts & WITHOUT_WORK == 0 && counts >= AWAKE;
         if everyone_busy || counts & FIELD != 0 {
-            return Call::Nobody;
+            return Notified::Handled;
         }
         self.wake_one(Urgency::None)
     }
 
     /// Sees to it that urgent work queued before this call begins, also if all workers are busy.
-    pub(crate) fn notify_urgent(&self) -> Call {
-        // SeqCst: pairs with the fences in `stop_search`, `doze` and `block`.
+    pub(crate) fn notify_urgent(&self) -> Notified {
+        // SeqCst: pairs with the fences in `stop_search`, `fall_asleep` and `block`.
         fence(SeqCst);
         // Relaxed: ordered by the fence.
         let counts = self.counts.load(Relaxed);
-        if counts & FIELD != 0 { Call::Nobody } else { self.wake_one(Urgency::Urgent) }
+        if counts & FIELD != 0 { Notified::Handled } else { self.wake_one(Urgency::Urgent) }
     }
 
     #[cold]
-    fn wake_one(&self, urgency: Urgency) -> Call {
+    fn wake_one(&self, urgency: Urgency) -> Notified {
         let mut sleepers = lock(&self.sleepers);
-        let idle = sleepers.iter().rposition(|sleeper| sleeper.rest == Rest::Idle);
+        let idle = sleepers.iter().rposition(|sleeper| sleeper.reason == SleepReason::Idle);
         if let Some(index) = idle.or(sleepers.len().checked_sub(1)) {
             let sleeper = sleepers.swap_remove(index);
-            // Relaxed: the counts are read behind fences; the parker orders the rest.
+            // Relaxed: the counts are read behind fences; the parker orders the reason.
             self.counts.fetch_add(AWAKE + SEARCHING - ASLEEP, Relaxed);
             drop(sleepers);
             sleeper.parker.unpark();
-            return Call::Nobody;
+            return Notified::Handled;
         }
         drop(sleepers);
-        self.call_relief(urgency)
+        self.request_spare(urgency)
     }
 
-    fn call_relief(&self, urgency: Urgency) -> Call {
+    fn request_spare(&self, urgency: Urgency) -> Notified {
         let is_due = |counts: u64| match urgency {
-            Urgency::None => counts < AWAKE && counts & HUNGRY == 0,
-            Urgency::Urgent => counts & HUNGRY == 0,
+            Urgency::None => counts < AWAKE && counts & WITHOUT_WORK == 0,
+            Urgency::Urgent => counts & WITHOUT_WORK == 0,
         };
-        let with_relief = |counts| is_due(counts).then_some(counts + AWAKE + SEARCHING);
+        let with_spare = |counts| is_due(counts).then_some(counts + AWAKE + SEARCHING);
         // Relaxed: the counts are read behind fences. Only one of several callers gets from "no
         // worker searches" to one.
-        match self.counts.fetch_update(Relaxed, Relaxed, with_relief) {
-            Ok(_) => Call::Relief,
-            Err(_) => Call::Nobody,
+        match self.counts.fetch_update(Relaxed, Relaxed, with_spare) {
+            Ok(_) => Notified::NeedsSpare,
+            Err(_) => Notified::Handled,
         }
     }
 
@@ -180,10 +180,10 @@ impl Sleep {
     }
 
     /// A searching worker falls asleep. The caller looks at all queues afterwards, and only then
-    /// parks; either way it calls [`Sleep::rise`] in the end.
-    pub(crate) fn doze(&self, parker: &Arc<Parker>, rest: Rest) {
+    /// parks; either way it calls [`Sleep::wake_up`] in the end.
+    pub(crate) fn fall_asleep(&self, parker: &Arc<Parker>, reason: SleepReason) {
         let mut sleepers = lock(&self.sleepers);
-        sleepers.push(Sleeper { parker: Arc::clone(parker), rest });
+        sleepers.push(Sleeper { parker: Arc::clone(parker), reason });
         self.counts.fetch_sub(AWAKE + SEARCHING - ASLEEP, Relaxed);
         drop(sleepers);
         // SeqCst: pairs with the fence in `notify`.
@@ -191,7 +191,7 @@ impl Sleep {
     }
 
     /// The worker of `parker` is awake again, and searching, whether it was woken or not.
-    pub(crate) fn rise(&self, parker: &Arc<Parker>) {
+    pub(crate) fn wake_up(&self, parker: &Arc<Parker>) {
         let mut sleepers = lock(&self.sleepers);
         let own = sleepers.iter().position(|sleeper| Arc::ptr_eq(&sleeper.parker, parker));
         // Not in the list: a notifier took it out and counted it as awake.
@@ -214,9 +214,9 @@ impl Sleep {
         self.counts.fetch_add(AWAKE, Relaxed);
     }
 
-    /// A searching relief worker ends. The caller looks at all queues afterwards, and calls
+    /// A searching spare worker ends. The caller looks at all queues afterwards, and calls
     /// [`Sleep::notify`] if it sees work.
-    pub(crate) fn leave(&self) {
+    pub(crate) fn leave_spare(&self) {
         self.counts.fetch_sub(AWAKE + SEARCHING, Relaxed);
         // SeqCst: pairs with the fence in `notify`.
         fence(SeqCst);
@@ -224,7 +224,7 @@ impl Sleep {
 
     /// Ends the pool: everybody is woken and told so.
     pub(crate) fn close(&self) {
-        // SeqCst, and the fence in `doze`: a worker is either in the list below, or sees this.
+        // SeqCst, and the fence in `fall_asleep`: a worker is either in the list below, or sees this.
         self.closed.store(true, SeqCst);
         fence(SeqCst);
         let mut sleepers = lock(&self.sleepers);

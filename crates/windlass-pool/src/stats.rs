@@ -1,7 +1,7 @@
 //! What the workers have done, in numbers.
 //!
 //! Each worker counts for itself, in a line of memory of its own; nobody else writes there. Threads
-//! outside the pool and relief workers share one further set.
+//! outside the pool and spare workers share one further set.
 
 use std::{
     iter::Sum,
@@ -96,7 +96,7 @@ impl SchedulerStats {
 
 /// Something that is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Count {
+pub(crate) enum CountedEvent {
     Spawned,
     Ended(TaskEnd),
     Steal,
@@ -105,7 +105,7 @@ pub(crate) enum Count {
 
 /// One set of counters.
 #[derive(Default)]
-pub(crate) struct Counters {
+pub(crate) struct WorkerCounters {
     spawned: AtomicU64,
     completed: AtomicU64,
     cancelled: AtomicU64,
@@ -114,21 +114,21 @@ pub(crate) struct Counters {
     parks: AtomicU64,
 }
 
-impl Counters {
-    fn counter(&self, count: Count) -> &AtomicU64 {
+impl WorkerCounters {
+    fn counter(&self, count: CountedEvent) -> &AtomicU64 {
         match count {
-            Count::Spawned => &self.spawned,
-            Count::Ended(TaskEnd::Completed) => &self.completed,
-            Count::Ended(TaskEnd::Cancelled) => &self.cancelled,
-            Count::Ended(TaskEnd::Panicked) => &self.panicked,
-            Count::Steal => &self.steals,
-            Count::Park => &self.parks,
+            CountedEvent::Spawned => &self.spawned,
+            CountedEvent::Ended(TaskEnd::Completed) => &self.completed,
+            CountedEvent::Ended(TaskEnd::Cancelled) => &self.cancelled,
+            CountedEvent::Ended(TaskEnd::Panicked) => &self.panicked,
+            CountedEvent::Steal => &self.steals,
+            CountedEvent::Park => &self.parks,
         }
     }
 
     /// Counts where the calling thread alone writes.
     #[inline]
-    pub(crate) fn count(&self, count: Count) {
+    pub(crate) fn count(&self, count: CountedEvent) {
         let counter = self.counter(count);
         // Relaxed, and no read-modify-write: nobody else writes here.
         counter.store(counter.load(Relaxed) + 1, Relaxed);
@@ -148,12 +148,12 @@ impl Counters {
 }
 
 /// The counters of a pool.
-pub(crate) struct Ledger {
-    workers: Box<[Arc<CachePadded<Counters>>]>,
-    others: CachePadded<Counters>,
+pub(crate) struct PoolCounters {
+    workers: Box<[Arc<CachePadded<WorkerCounters>>]>,
+    others: CachePadded<WorkerCounters>,
 }
 
-impl Ledger {
+impl PoolCounters {
     pub(crate) fn new(workers: usize) -> Self {
         Self {
             workers: (0..workers).map(|_| Arc::default()).collect(),
@@ -162,12 +162,12 @@ impl Ledger {
     }
 
     /// The counters of worker `index`, for its own thread.
-    pub(crate) fn of_worker(&self, index: usize) -> Arc<CachePadded<Counters>> {
+    pub(crate) fn of_worker(&self, index: usize) -> Arc<CachePadded<WorkerCounters>> {
         Arc::clone(&self.workers[index])
     }
 
     /// Counts for a thread that is no worker with counters of its own.
-    pub(crate) fn count_other(&self, count: Count) {
+    pub(crate) fn count_other(&self, count: CountedEvent) {
         self.others.counter(count).fetch_add(1, Relaxed);
     }
 

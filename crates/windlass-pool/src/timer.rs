@@ -1,7 +1,7 @@
 //! One clock for all deadlines of a pool.
 //!
 //! A thread, started with the first deadline, sleeps until the earliest one and cancels what it was
-//! set for. An alarm holds a guard of its node, so that node is there when the alarm goes off. Never
+//! set for. An entry holds a guard of its node, so that node is there when the entry goes off. Never
 //! goes off early. Knows nothing of what a cancel does.
 
 use std::{
@@ -13,11 +13,11 @@ use std::{
 
 use crate::node::PendingGuard;
 
-/// Distinguishes alarms that are set for the same moment.
+/// Distinguishes entries that are set for the same at.
 type Serial = u64;
 
 #[derive(Default)]
-struct Alarms {
+struct Entries {
     pending: BTreeMap<(Instant, Serial), PendingGuard>,
     next_serial: Serial,
     thread: Option<JoinHandle<()>>,
@@ -26,7 +26,7 @@ struct Alarms {
 
 #[derive(Default)]
 struct Shared {
-    alarms: Mutex<Alarms>,
+    entries: Mutex<Entries>,
     changed: Condvar,
 }
 
@@ -36,34 +36,34 @@ pub(crate) struct Timer {
     shared: Arc<Shared>,
 }
 
-/// An alarm that has been set; dropping it calls it off.
+/// An entry that has been set; dropping it calls it off.
 #[must_use]
-pub(crate) struct Alarm<'a> {
+pub(crate) struct TimerEntry<'a> {
     timer: &'a Timer,
     key: (Instant, Serial),
 }
 
 impl Timer {
-    /// Has the node of `guard` cancelled at `moment`.
-    pub(crate) fn set(&self, moment: Instant, guard: PendingGuard) -> Alarm<'_> {
-        let mut alarms = self.shared.lock();
-        let key = (moment, alarms.next_serial);
-        alarms.next_serial += 1;
-        alarms.pending.insert(key, guard);
-        if alarms.thread.is_none() {
-            alarms.thread = Some(start(Arc::clone(&self.shared)));
-        } else if alarms.pending.first_key_value().is_some_and(|(first, _)| *first == key) {
+    /// Has the node of `guard` cancelled at `at`.
+    pub(crate) fn schedule(&self, at: Instant, guard: PendingGuard) -> TimerEntry<'_> {
+        let mut entries = self.shared.lock();
+        let key = (at, entries.next_serial);
+        entries.next_serial += 1;
+        entries.pending.insert(key, guard);
+        if entries.thread.is_none() {
+            entries.thread = Some(start(Arc::clone(&self.shared)));
+        } else if entries.pending.first_key_value().is_some_and(|(first, _)| *first == key) {
             self.shared.changed.notify_one();
         }
-        Alarm { timer: self, key }
+        TimerEntry { timer: self, key }
     }
 
-    /// Ends the thread. No alarm is pending any more: each belongs to a scope of the pool.
+    /// Ends the thread. No entry is pending any more: each belongs to a scope of the pool.
     pub(crate) fn close(&self) {
         let thread = {
-            let mut alarms = self.shared.lock();
-            alarms.closed = true;
-            alarms.thread.take()
+            let mut entries = self.shared.lock();
+            entries.closed = true;
+            entries.thread.take()
         };
         self.shared.changed.notify_one();
         if let Some(thread) = thread {
@@ -73,10 +73,10 @@ impl Timer {
     }
 }
 
-impl Drop for Alarm<'_> {
+impl Drop for TimerEntry<'_> {
     fn drop(&mut self) {
         let guard = self.timer.shared.lock().pending.remove(&self.key);
-        // Given back outside the lock; if there is none, the alarm is going off and gives it back.
+        // Given back outside the lock; if there is none, the entry is going off and gives it back.
         drop(guard);
     }
 }
@@ -93,23 +93,23 @@ fn start(shared: Arc<Shared>) -> JoinHandle<()> {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Alarms> {
-        self.alarms.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sleeps until an alarm is due; `None` when the timer is closed.
+    /// Sleeps until an entry is due; `None` when the timer is closed.
     fn next_due(&self) -> Option<PendingGuard> {
-        let mut alarms = self.lock();
-        while !alarms.closed {
+        let mut entries = self.lock();
+        while !entries.closed {
             let now = Instant::now();
-            alarms = match alarms.pending.first_entry() {
+            entries = match entries.pending.first_entry() {
                 Some(first) if first.key().0 <= now => return Some(first.remove()),
                 Some(first) => {
                     let rest = first.key().0 - now;
-                    let woken = self.changed.wait_timeout(alarms, rest);
+                    let woken = self.changed.wait_timeout(entries, rest);
                     woken.unwrap_or_else(PoisonError::into_inner).0
                 }
-                None => self.changed.wait(alarms).unwrap_or_else(PoisonError::into_inner),
+                None => self.changed.wait(entries).unwrap_or_else(PoisonError::into_inner),
             };
         }
         None

@@ -124,7 +124,7 @@ pub(crate) fn wake_all(address: usize) {
 
 /// Sleeps until `node` has completed or `limit` has come; says whether it has completed.
 pub(crate) fn sleep_until_complete(node: &Node, limit: Option<Instant>) -> bool {
-    let parker = parker::own();
+    let parker = parker::current();
     loop {
         if node.is_complete() {
             return true;

@@ -17,122 +17,125 @@ use crossbeam_utils::CachePadded;
 
 use crate::{
     abort::AbortOnUnwind,
-    fork::{self, Header, Stack},
+    fork::{self, ForkDeque, ForkHeader},
     job::{ClaimedTask, QueuedTask},
     node::{DeferredRelease, TaskEnd},
     parker::{self, Parker, ParkerRef},
     pool::Pool,
-    sleep::Rest,
-    stats::{Count, Counters},
+    sleep::SleepReason,
+    stats::{CountedEvent, WorkerCounters},
     trace::TraceKind,
 };
 
 mod help;
-mod relief;
+mod spare;
 mod steal;
 
 pub(crate) use crate::fork::with_worker as with;
 
 /// A worker's own queue.
-pub(crate) type Deque = CrossbeamDeque<QueuedTask>;
+pub(crate) type TaskDeque = CrossbeamDeque<QueuedTask>;
 
 /// A sleep that was not worth it.
 const SHORT_SLEEP: Duration = Duration::from_micros(200);
 /// A worker searches at most so many times as long as it is told to.
-const MAX_PATIENCE: u32 = 8;
+const MAX_SPIN_FACTOR: u32 = 8;
 /// How long after it fell asleep a worker looks once more. Long against the time that a store takes
 /// to be seen by other processors; see `fork`.
-const SECOND_LOOK: Duration = Duration::from_millis(1);
+const RECHECK_DELAY: Duration = Duration::from_millis(1);
 
 /// A pool's worker, in its own thread.
 pub(crate) struct Worker {
     pool: Arc<Pool>,
-    /// A relief worker has none, and queues nothing itself.
-    place: Option<Place>,
+    /// A spare worker has none, and queues nothing itself.
+    local: Option<WorkerLocal>,
     parker: ParkerRef,
     searching: Cell<bool>,
-    /// How many times as long as usual to search before sleeping; see `adjust_patience`.
-    patience: Cell<u32>,
+    /// How many times as long as usual to search before sleeping; see `adjust_spin_factor`.
+    spin_factor: Cell<u32>,
     /// How many tasks this thread is in the middle of, one on top of the other.
     depth: Cell<usize>,
-    turn: Cell<u32>,
-    forks: Arc<Stack<Header>>,
+    tick: Cell<u32>,
+    fork_deque: Arc<ForkDeque<ForkHeader>>,
     /// What the tasks that ended here owe to the parent they have in common. It is paid back before
     /// anything but another task of that parent runs here: without it the parent could not complete
     /// earlier either.
     deferred: DeferredRelease,
 }
 
-/// The place of a worker among the pool's.
-struct Place {
+/// The local of a worker among the pool's.
+struct WorkerLocal {
     index: usize,
-    deque: Deque,
+    deque: TaskDeque,
     /// The deque takes at least so many more.
-    room: Cell<usize>,
-    counters: Arc<CachePadded<Counters>>,
+    free_slots: Cell<usize>,
+    counters: Arc<CachePadded<WorkerCounters>>,
 }
 
-impl Place {
-    fn new(pool: &Pool, index: usize, deque: Deque) -> Self {
-        let counters = pool.ledger.of_worker(index);
-        Self { index, deque, room: Cell::new(0), counters }
+impl WorkerLocal {
+    fn new(pool: &Pool, index: usize, deque: TaskDeque) -> Self {
+        let counters = pool.counters.of_worker(index);
+        Self { index, deque, free_slots: Cell::new(0), counters }
     }
 
-    /// Queues a task; returns it if there is no room.
+    /// Queues a task; returns it if there is no free_slots.
     #[inline]
     fn push(&self, pool: &Pool, queued: QueuedTask) -> Result<(), QueuedTask> {
-        if self.room.get() == 0 && !self.make_out_room(pool) {
+        if self.free_slots.get() == 0 && !self.update_free_slots(pool) {
             return Err(queued);
         }
-        self.room.set(self.room.get() - 1);
+        self.free_slots.set(self.free_slots.get() - 1);
         self.deque.push(queued);
         Ok(())
     }
 
-    /// Looks how much room there is; what has been taken out since the last look counts again.
+    /// Looks how much free_slots there is; what has been taken out since the last look counts again.
     #[cold]
-    fn make_out_room(&self, pool: &Pool) -> bool {
-        self.room.set(pool.config.local_queue_size.saturating_sub(self.deque.len()));
-        self.room.get() > 0
+    fn update_free_slots(&self, pool: &Pool) -> bool {
+        self.free_slots.set(pool.config.local_queue_size.saturating_sub(self.deque.len()));
+        self.free_slots.get() > 0
     }
 }
 
-/// Starts a thread for the worker at `place`, or for a relief worker.
-pub(crate) fn start(pool: Arc<Pool>, place: Option<(usize, Deque)>) -> io::Result<JoinHandle<()>> {
-    let name = match &place {
+/// Starts a thread for the worker at `local`, or for a spare worker.
+pub(crate) fn start(
+    pool: Arc<Pool>,
+    local: Option<(usize, TaskDeque)>,
+) -> io::Result<JoinHandle<()>> {
+    let name = match &local {
         Some((index, _)) => format!("windlass-{index}"),
-        None => "windlass-relief".to_owned(),
+        None => "windlass-spare".to_owned(),
     };
     thread::Builder::new().name(name).spawn(move || {
-        let place = place.map(|(index, deque)| Place::new(&pool, index, deque));
-        let worker = Worker::new(pool, place);
+        let local = local.map(|(index, deque)| WorkerLocal::new(&pool, index, deque));
+        let worker = Worker::new(pool, local);
         fork::run_as(&worker, || worker.run());
     })
 }
 
 impl Worker {
-    fn new(pool: Arc<Pool>, place: Option<Place>) -> Self {
-        let forks = match &place {
-            Some(place) => pool.forks.of_worker(place.index),
-            None => pool.forks.add_relief(),
+    fn new(pool: Arc<Pool>, local: Option<WorkerLocal>) -> Self {
+        let fork_deque = match &local {
+            Some(local) => pool.fork_deques.of_worker(local.index),
+            None => pool.fork_deques.add_spare(),
         };
         Self {
             pool,
-            place,
-            parker: parker::own(),
+            local,
+            parker: parker::current(),
             // So it was counted when it was started.
             searching: Cell::new(true),
-            patience: Cell::new(1),
+            spin_factor: Cell::new(1),
             depth: Cell::new(0),
-            turn: Cell::new(0),
-            forks,
+            tick: Cell::new(0),
+            fork_deque,
             deferred: DeferredRelease::default(),
         }
     }
 
-    /// The place among the pool's workers.
+    /// The local among the pool's workers.
     pub(crate) fn index(&self) -> Option<usize> {
-        self.place.as_ref().map(|place| place.index)
+        self.local.as_ref().map(|local| local.index)
     }
 
     #[inline]
@@ -141,46 +144,46 @@ impl Worker {
     }
 
     #[inline]
-    pub(crate) fn forks(&self) -> &Stack<Header> {
-        &self.forks
+    pub(crate) fn fork_deque(&self) -> &ForkDeque<ForkHeader> {
+        &self.fork_deque
     }
 
     /// Whether some worker has nothing to run; a hint.
     #[inline]
-    pub(crate) fn is_anyone_hungry(&self) -> bool {
-        self.pool.sleep.is_hungry()
+    pub(crate) fn has_idle_worker(&self) -> bool {
+        self.pool.sleep.has_idle_worker()
     }
 
     /// Whether there is something in this worker's queue that others could take.
-    pub(crate) fn has_queue(&self) -> bool {
-        self.place.as_ref().is_some_and(|place| !place.deque.is_empty())
+    pub(crate) fn has_queued_tasks(&self) -> bool {
+        self.local.as_ref().is_some_and(|local| !local.deque.is_empty())
     }
 
     #[inline]
-    pub(crate) fn count(&self, count: Count) {
-        match &self.place {
-            Some(place) => place.counters.count(count),
-            None => self.pool.ledger.count_other(count),
+    pub(crate) fn count(&self, count: CountedEvent) {
+        match &self.local {
+            Some(local) => local.counters.count(count),
+            None => self.pool.counters.count_other(count),
         }
     }
 
-    pub(crate) fn serves(&self, pool: &Pool) -> bool {
+    pub(crate) fn belongs_to(&self, pool: &Pool) -> bool {
         std::ptr::eq(&raw const *self.pool, pool)
     }
 
     /// Takes in a new task.
     #[inline(never)]
     pub(crate) fn submit(&self, queued: QueuedTask) {
-        self.count(Count::Spawned);
+        self.count(CountedEvent::Spawned);
         self.pool.tracer.emit(|| self.index(), || TraceKind::Spawned(queued.id()));
         self.push(queued);
     }
 
-    /// Queues a task here, or where everybody looks if there is no room.
+    /// Queues a task here, or where everybody looks if there is no free_slots.
     #[inline(always)]
     pub(crate) fn push(&self, queued: QueuedTask) {
-        let pushed = match &self.place {
-            Some(place) => place.push(&self.pool, queued),
+        let pushed = match &self.local {
+            Some(local) => local.push(&self.pool, queued),
             None => Err(queued),
         };
         match pushed {
@@ -192,14 +195,14 @@ impl Worker {
 
     fn run(&self) {
         let abort = AbortOnUnwind::new("a worker must not end while tasks rely on it");
-        match self.place {
-            Some(_) => self.serve(),
-            None => self.relieve(),
+        match self.local {
+            Some(_) => self.main_loop(),
+            None => self.run_spare(),
         }
         abort.disarm();
     }
 
-    fn serve(&self) {
+    fn main_loop(&self) {
         while let Some(claimed) = self.next() {
             self.execute(claimed);
         }
@@ -215,7 +218,7 @@ impl Worker {
         tracer.emit(|| self.index(), || TraceKind::Started(task));
         let finished = claimed.run();
         let end = finished.end();
-        self.count(Count::Ended(end));
+        self.count(CountedEvent::Ended(end));
         tracer.emit(
             || self.index(),
             || match end {
@@ -241,7 +244,7 @@ impl Worker {
                 self.stop_search();
                 return None;
             }
-            self.doze();
+            self.sleep_until_work();
         }
     }
 
@@ -254,28 +257,28 @@ impl Worker {
     fn search(&self) -> Option<ClaimedTask> {
         self.deferred.flush();
         self.start_search();
-        let rounds = self.pool.config.spin_count.saturating_mul(self.patience.get());
+        let rounds = self.pool.config.spin_count.saturating_mul(self.spin_factor.get());
         let rounds = (0..rounds).take_while(|_| !self.pool.sleep.is_closed());
         rounds.map(pause).find_map(|()| self.find())
     }
 
-    fn doze(&self) {
+    fn sleep_until_work(&self) {
         let sleep = &self.pool.sleep;
-        sleep.doze(&self.parker, Rest::Idle);
+        sleep.fall_asleep(&self.parker, SleepReason::Idle);
         if !self.pool.has_work(None) && !sleep.is_closed() {
             let fell_asleep = Instant::now();
-            self.sleep_and_look();
-            self.adjust_patience(fell_asleep.elapsed());
+            self.sleep_and_recheck();
+            self.adjust_spin_factor(fell_asleep.elapsed());
         }
-        sleep.rise(&self.parker);
+        sleep.wake_up(&self.parker);
     }
 
     /// Sleeps until it is woken, or finds at its second look that there is work elsewhere. Without a
     /// busy worker there is no join, and a worker that becomes busy later sees this one asleep.
-    fn sleep_and_look(&self) {
-        let looks_again = self.pool.sleep.is_anyone_busy();
+    fn sleep_and_recheck(&self) {
+        let looks_again = self.pool.sleep.has_busy_worker();
         self.park(|parker| {
-            let again = Instant::now() + SECOND_LOOK;
+            let again = Instant::now() + RECHECK_DELAY;
             if !looks_again || !parker.park_until(again) && !self.pool.has_work(Some(self)) {
                 parker.park();
             }
@@ -284,16 +287,16 @@ impl Worker {
 
     /// A worker that is woken as soon as it sleeps costs its waker a system call each time; it had
     /// better stayed up. One that slept for long searched for too long before.
-    fn adjust_patience(&self, slept: Duration) {
-        let patience = self.patience.get();
-        self.patience.set(match slept {
-            short if short < SHORT_SLEEP => (patience * 2).min(MAX_PATIENCE),
-            _ => (patience / 2).max(1),
+    fn adjust_spin_factor(&self, slept: Duration) {
+        let spin_factor = self.spin_factor.get();
+        self.spin_factor.set(match slept {
+            short if short < SHORT_SLEEP => (spin_factor * 2).min(MAX_SPIN_FACTOR),
+            _ => (spin_factor / 2).max(1),
         });
     }
 
     fn park(&self, how: impl FnOnce(&Parker)) {
-        self.count(Count::Park);
+        self.count(CountedEvent::Park);
         self.pool.tracer.emit(|| self.index(), || TraceKind::Parked);
         how(&self.parker);
         self.pool.tracer.emit(|| self.index(), || TraceKind::Woken);

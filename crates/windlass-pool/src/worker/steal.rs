@@ -11,24 +11,24 @@ use crossbeam_deque::Steal;
 
 use super::Worker;
 use crate::{
-    fork::Taken,
+    fork::TakenFork,
     job::{ClaimedTask, QueuedTask},
-    stats::Count,
+    stats::CountedEvent,
     trace::TraceKind,
 };
 
 /// Every so many tasks the shared queue comes first, so that it is never starved.
-const FAIRNESS: u32 = 4;
+const INJECTOR_INTERVAL: u32 = 4;
 
 impl Worker {
     /// Any task, from whichever queue.
     pub(super) fn find(&self) -> Option<ClaimedTask> {
-        let turn = self.turn.get().wrapping_add(1);
-        self.turn.set(turn);
+        let tick = self.tick.get().wrapping_add(1);
+        self.tick.set(tick);
         if let Some(claimed) = self.take_urgent() {
             return Some(claimed);
         }
-        if turn.is_multiple_of(FAIRNESS)
+        if tick.is_multiple_of(INJECTOR_INTERVAL)
             && let Some(claimed) = self.take_injected()
         {
             return Some(claimed);
@@ -38,8 +38,8 @@ impl Worker {
 
     #[inline]
     pub(super) fn pop(&self) -> Option<ClaimedTask> {
-        let place = self.place.as_ref()?;
-        iter::from_fn(|| place.deque.pop()).find_map(QueuedTask::claim_own)
+        let local = self.local.as_ref()?;
+        iter::from_fn(|| local.deque.pop()).find_map(QueuedTask::claim_own)
     }
 
     #[inline]
@@ -50,9 +50,9 @@ impl Worker {
 
     fn take_injected(&self) -> Option<ClaimedTask> {
         let injector = &self.pool.injector;
-        match &self.place {
-            Some(place) if self.pool.config.enable_stealing => {
-                claim_first(|| injector.steal_batch_and_pop(&place.deque))
+        match &self.local {
+            Some(local) if self.pool.config.enable_stealing => {
+                claim_first(|| injector.steal_batch_and_pop(&local.deque))
             }
             _ => claim_first(|| injector.steal()),
         }
@@ -61,8 +61,8 @@ impl Worker {
     fn steal(&self) -> Option<ClaimedTask> {
         self.victims().find_map(|victim| {
             let stealer = &self.pool.stealers[victim];
-            let claimed = match &self.place {
-                Some(place) => claim_first(|| stealer.steal_batch_and_pop(&place.deque)),
+            let claimed = match &self.local {
+                Some(local) => claim_first(|| stealer.steal_batch_and_pop(&local.deque)),
                 None => claim_first(|| stealer.steal()),
             };
             claimed.inspect(|_| self.note_steal(victim))
@@ -82,20 +82,21 @@ impl Worker {
         if !self.pool.config.enable_stealing {
             return None;
         }
-        let first = self.turn.get() as usize;
-        let (victim, side) = self.pool.forks.find(&self.forks, first, Taken::steal)?;
+        let first = self.tick.get() as usize;
+        let (victim, side) =
+            self.pool.fork_deques.find(&self.fork_deque, first, TakenFork::steal)?;
         let claimed = side.into_task();
-        self.count(Count::Spawned);
+        self.count(CountedEvent::Spawned);
         self.pool.tracer.emit(|| self.index(), || TraceKind::Spawned(claimed.id()));
         match victim {
             Some(victim) => self.note_steal(victim),
-            None => self.count(Count::Steal),
+            None => self.count(CountedEvent::Steal),
         }
         Some(claimed)
     }
 
     fn note_steal(&self, from: usize) {
-        self.count(Count::Steal);
+        self.count(CountedEvent::Steal);
         self.pool.tracer.emit(|| self.index(), || TraceKind::Stole { from });
     }
 
@@ -103,7 +104,7 @@ impl Worker {
     fn victims(&self) -> impl Iterator<Item = usize> + use<> {
         let own = self.index();
         let count = if self.pool.config.enable_stealing { self.pool.stealers.len() } else { 0 };
-        let first = self.turn.get() as usize;
+        let first = self.tick.get() as usize;
         (0..count).map(move |step| (first + step) % count).filter(move |&other| Some(other) != own)
     }
 }

@@ -33,7 +33,7 @@ fn check(dag: &Dag) {
     let ran: Vec<_> = iter::repeat_with(|| AtomicBool::new(false)).take(dag.len()).collect();
     let mut sources = vec![Vec::new(); dag.len()];
     for node in 0..dag.len() {
-        dag.followers(node).for_each(|follower| sources[follower].push(node));
+        dag.successors(node).for_each(|successor| sources[successor].push(node));
     }
     let result = run_graph(dag, |node| {
         // Relaxed: that these are seen is what the order of the nodes is for.

@@ -29,11 +29,11 @@ pub(crate) struct Medium(MaybeUninit<[u8; 128]>);
 /// A size of block.
 pub(crate) trait Block: Sized + 'static {
     /// A block with nothing in it.
-    fn blank() -> Box<Self>;
+    fn new_uninit() -> Box<Self>;
     /// Writes to a block with nothing in it.
-    fn touch(&mut self);
+    fn prefault(&mut self);
     /// Calls `f` with this thread's free blocks of this size, unless the thread is about to end.
-    fn with_shelf<R>(f: impl FnOnce(&Shelf<Self>) -> R) -> Option<R>;
+    fn with_magazine<R>(f: impl FnOnce(&Magazine<Self>) -> R) -> Option<R>;
     /// Everybody's free blocks of this size.
     fn depot() -> &'static Mutex<Vec<Batch<Self>>>;
 
@@ -45,70 +45,70 @@ pub(crate) trait Block: Sized + 'static {
 
     /// A free block, or a new one.
     #[inline]
-    fn take() -> Box<Self> {
-        Self::with_shelf(Shelf::take).flatten().unwrap_or_else(Self::blank)
+    fn allocate() -> Box<Self> {
+        Self::with_magazine(Magazine::take).flatten().unwrap_or_else(Self::new_uninit)
     }
 
     /// Gives a block back.
     #[inline]
-    fn give(block: Box<Self>) {
-        Self::with_shelf(|shelf| shelf.give(block));
+    fn recycle(block: Box<Self>) {
+        Self::with_magazine(|magazine| magazine.put(block));
     }
 }
 
 /// A thread's free blocks of one size.
-pub(crate) struct Shelf<B> {
+pub(crate) struct Magazine<B> {
     /// The first `len` are filled.
-    places: [Cell<Option<Box<B>>>; 2 * BATCH],
+    slots: [Cell<Option<Box<B>>>; 2 * BATCH],
     len: Cell<usize>,
 }
 
-impl<B: Block> Shelf<B> {
+impl<B: Block> Magazine<B> {
     const fn new() -> Self {
-        Self { places: [const { Cell::new(None) }; 2 * BATCH], len: Cell::new(0) }
+        Self { slots: [const { Cell::new(None) }; 2 * BATCH], len: Cell::new(0) }
     }
 
     #[inline]
     fn take(&self) -> Option<Box<B>> {
         match self.len.get().checked_sub(1) {
             Some(last) => self.take_last(last),
-            None => self.restock(),
+            None => self.refill(),
         }
     }
 
     #[inline]
     fn take_last(&self, last: usize) -> Option<Box<B>> {
         self.len.set(last);
-        self.places[last].take()
+        self.slots[last].take()
     }
 
     #[inline]
-    fn give(&self, block: Box<B>) {
-        if self.len.get() == self.places.len() {
-            self.hand_in();
+    fn put(&self, block: Box<B>) {
+        if self.len.get() == self.slots.len() {
+            self.flush_batch();
         }
         let len = self.len.get();
         // Nothing is there that would have to be dropped.
-        mem::forget(self.places[len].replace(Some(block)));
+        mem::forget(self.slots[len].replace(Some(block)));
         self.len.set(len + 1);
     }
 
     /// A batch from the depot was last written to by another core. To write to all of its blocks
     /// now fetches them side by side, not each at the moment when it is needed.
     #[cold]
-    fn restock(&self) -> Option<Box<B>> {
+    fn refill(&self) -> Option<Box<B>> {
         let batch = B::depot().lock().unwrap_or_else(PoisonError::into_inner).pop()?;
-        for (place, mut block) in self.places.iter().zip(*batch) {
-            block.iter_mut().for_each(|block| block.touch());
+        for (place, mut block) in self.slots.iter().zip(*batch) {
+            block.iter_mut().for_each(|block| block.prefault());
             place.set(block);
         }
         self.take_last(BATCH - 1)
     }
 
     #[cold]
-    fn hand_in(&self) {
+    fn flush_batch(&self) {
         let rest = self.len.get() - BATCH;
-        let batch = Box::new(array::from_fn(|index| self.places[rest + index].take()));
+        let batch = Box::new(array::from_fn(|index| self.slots[rest + index].take()));
         self.len.set(rest);
         let mut depot = B::depot().lock().unwrap_or_else(PoisonError::into_inner);
         if depot.len() * BATCH * size_of::<B>() < DEPOT_BYTES {
@@ -123,20 +123,20 @@ type Batch<B> = Box<[Option<Box<B>>; BATCH]>;
 macro_rules! block {
     ($block:ident) => {
         impl Block for $block {
-            fn blank() -> Box<Self> {
+            fn new_uninit() -> Box<Self> {
                 Box::new(Self(MaybeUninit::uninit()))
             }
 
-            fn touch(&mut self) {
+            fn prefault(&mut self) {
                 self.0 = MaybeUninit::zeroed();
             }
 
             #[inline]
-            fn with_shelf<R>(f: impl FnOnce(&Shelf<Self>) -> R) -> Option<R> {
+            fn with_magazine<R>(f: impl FnOnce(&Magazine<Self>) -> R) -> Option<R> {
                 thread_local! {
-                    static SHELF: Shelf<$block> = const { Shelf::new() };
+                    static MAGAZINE: Magazine<$block> = const { Magazine::new() };
                 }
-                SHELF.try_with(f).ok()
+                MAGAZINE.try_with(f).ok()
             }
 
             fn depot() -> &'static Mutex<Vec<Batch<Self>>> {

@@ -37,22 +37,22 @@ pub(crate) enum Popped {
     Taken,
 }
 
-/// A stack of pointers, of which one thread, the owner, calls [`Stack::push`], [`Stack::pop`] and
-/// [`Stack::share`].
-pub(crate) struct Stack<T> {
+/// A stack of pointers, of which one thread, the owner, calls [`ForkDeque::push`], [`ForkDeque::pop`] and
+/// [`ForkDeque::share`].
+pub(crate) struct ForkDeque<T> {
     tail: AtomicUsize,
     head: AtomicUsize,
-    taking: Mutex<()>,
-    places: [AtomicPtr<T>; CAPACITY],
+    take_lock: Mutex<()>,
+    slots: [AtomicPtr<T>; CAPACITY],
 }
 
-impl<T> Stack<T> {
+impl<T> ForkDeque<T> {
     pub(crate) fn new() -> Self {
         Self {
             tail: AtomicUsize::new(0),
             head: AtomicUsize::new(0),
-            taking: Mutex::new(()),
-            places: array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
+            take_lock: Mutex::new(()),
+            slots: array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
         }
     }
 
@@ -61,9 +61,9 @@ impl<T> Stack<T> {
     pub(crate) fn push(&self, side: NonNull<T>) -> bool {
         // Relaxed, here and in `pop`: only the owner writes to it.
         let tail = self.tail.load(Relaxed);
-        let Some(place) = self.places.get(tail) else { return false };
+        let Some(slot) = self.slots.get(tail) else { return false };
         // Relaxed: published by the next store.
-        place.store(side.as_ptr(), Relaxed);
+        slot.store(side.as_ptr(), Relaxed);
         // Release: pairs with the Acquire in `steal`.
         self.tail.store(tail + 1, Release);
         true
@@ -83,7 +83,7 @@ impl<T> Stack<T> {
 
     #[cold]
     fn pop_contended(&self, tail: usize) -> Popped {
-        let _taking = lock(&self.taking);
+        let _taking = lock(&self.take_lock);
         // Relaxed, here and in `share` and `steal`: written under the lock only.
         if self.head.load(Relaxed) <= tail {
             return Popped::Untouched;
@@ -94,7 +94,7 @@ impl<T> Stack<T> {
 
     /// Takes the outermost side, on the owner's thread.
     pub(crate) fn share(&self) -> Option<NonNull<T>> {
-        let _taking = lock(&self.taking);
+        let _taking = lock(&self.take_lock);
         let head = self.head.load(Relaxed);
         // No fence: the owner is not popping.
         if head >= self.tail.load(Relaxed) {
@@ -109,7 +109,7 @@ impl<T> Stack<T> {
         if !self.has_some() {
             return None;
         }
-        let _taking = lock(&self.taking);
+        let _taking = lock(&self.take_lock);
         let head = self.head.load(Relaxed);
         self.head.store(head + 1, Relaxed);
         // Pairs with the light fence in `pop`.
@@ -128,8 +128,8 @@ impl<T> Stack<T> {
         self.head.load(Relaxed) < self.tail.load(Relaxed)
     }
 
-    fn at(&self, place: usize) -> Option<NonNull<T>> {
+    fn at(&self, slot: usize) -> Option<NonNull<T>> {
         // Relaxed: the owner stored it itself, or a load of `tail` has published it.
-        NonNull::new(self.places[place].load(Relaxed))
+        NonNull::new(self.slots[slot].load(Relaxed))
     }
 }

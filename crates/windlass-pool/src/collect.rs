@@ -8,7 +8,7 @@ use std::{marker::PhantomData, mem, ptr};
 ///
 /// All stretches of one output are offsets from one pointer: a reference to a stretch would claim
 /// it for itself, and neighbours could not become one again.
-pub(crate) struct Space<'a, U> {
+pub(crate) struct VacantSlice<'a, U> {
     base: *mut U,
     start: usize,
     len: usize,
@@ -17,9 +17,9 @@ pub(crate) struct Space<'a, U> {
 
 // SAFETY: a stretch belongs to one side alone, which may write values there that may go to other
 // threads.
-unsafe impl<U: Send> Send for Space<'_, U> {}
+unsafe impl<U: Send> Send for VacantSlice<'_, U> {}
 
-impl<'a, U> Space<'a, U> {
+impl<'a, U> VacantSlice<'a, U> {
     /// The first `len` places, and the rest.
     pub(crate) fn split_at(self, len: usize) -> (Self, Self) {
         let rest = self.len.checked_sub(len).expect("a stretch is divided where it is");
@@ -27,8 +27,8 @@ impl<'a, U> Space<'a, U> {
     }
 
     /// Fills it with `values`, as far as they go.
-    pub(crate) fn fill(self, values: impl Iterator<Item = U>) -> Filled<'a, U> {
-        let mut filled = Filled { space: Self { len: 0, ..self } };
+    pub(crate) fn fill(self, values: impl Iterator<Item = U>) -> FilledSlice<'a, U> {
+        let mut filled = FilledSlice { space: Self { len: 0, ..self } };
         for value in values.take(self.len) {
             // SAFETY: not more than `len` values are written, so this place is in the stretch,
             // which is ours alone.
@@ -40,13 +40,13 @@ impl<'a, U> Space<'a, U> {
 }
 
 /// A stretch of an output that has been filled; dropping it drops what is in there.
-pub(crate) struct Filled<'a, U> {
-    space: Space<'a, U>,
+pub(crate) struct FilledSlice<'a, U> {
+    space: VacantSlice<'a, U>,
 }
 
-impl<U> Filled<'_, U> {
+impl<U> FilledSlice<'_, U> {
     /// Two neighbouring stretches as one.
-    pub(crate) fn and(mut self, next: Self) -> Self {
+    pub(crate) fn append(mut self, next: Self) -> Self {
         let end = self.space.start + self.space.len;
         assert_eq!(end, next.space.start, "an output is filled without gaps");
         self.space.len += mem::ManuallyDrop::new(next).space.len;
@@ -54,9 +54,9 @@ impl<U> Filled<'_, U> {
     }
 }
 
-impl<U> Drop for Filled<'_, U> {
+impl<U> Drop for FilledSlice<'_, U> {
     fn drop(&mut self) {
-        let Space { base, start, len, .. } = self.space;
+        let VacantSlice { base, start, len, .. } = self.space;
         // SAFETY: so many values were written from there on, all in one output, and they belong to
         // this stretch alone.
         unsafe { ptr::slice_from_raw_parts_mut(base.add(start), len).drop_in_place() };
@@ -64,16 +64,17 @@ impl<U> Drop for Filled<'_, U> {
 }
 
 /// A vector of `len` values, which `fill` puts into the space it is given.
-pub(crate) fn collect<U>(
+pub(crate) fn collect_vec<U>(
     len: usize,
-    fill: impl for<'a> FnOnce(Space<'a, U>) -> Option<Filled<'a, U>>,
+    fill: impl for<'a> FnOnce(VacantSlice<'a, U>) -> Option<FilledSlice<'a, U>>,
 ) -> Vec<U> {
     let mut values = Vec::with_capacity(len);
     let base = values.as_mut_ptr();
-    let filled = fill(Space { base, start: 0, len, output: PhantomData }).map_or(0, |filled| {
-        assert_eq!(filled.space.start, 0, "an output is filled from its start on");
-        mem::ManuallyDrop::new(filled).space.len
-    });
+    let filled =
+        fill(VacantSlice { base, start: 0, len, output: PhantomData }).map_or(0, |filled| {
+            assert_eq!(filled.space.start, 0, "an output is filled from its start on");
+            mem::ManuallyDrop::new(filled).space.len
+        });
     assert_eq!(filled, len, "every value of an output is written");
     // SAFETY: `fill` can return nothing but what was filled of this space, since no other has its
     // lifetime; so that many values were written at the start, and nobody drops them any more.

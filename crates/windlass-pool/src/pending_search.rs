@@ -12,37 +12,37 @@
 use crate::sync::{AtomicBool, Relaxed, SeqCst, fence};
 
 /// Whether somebody has been asked to look.
-pub(crate) struct Invitation {
-    open: AtomicBool,
+pub(crate) struct PendingSearch {
+    active: AtomicBool,
 }
 
-impl Invitation {
-    /// One that is open: whoever makes it looks, or asks somebody.
-    pub(crate) fn open() -> Self {
-        Self { open: AtomicBool::new(true) }
+impl PendingSearch {
+    /// One that is active: whoever makes it looks, or asks somebody.
+    pub(crate) fn started() -> Self {
+        Self { active: AtomicBool::new(true) }
     }
 
     /// Something was put down; true if the caller has to invite somebody, once.
     #[inline]
-    pub(crate) fn is_due(&self) -> bool {
-        // SeqCst: pairs with the fence in `close`.
+    pub(crate) fn request(&self) -> bool {
+        // SeqCst: pairs with the fence in `finish`.
         fence(SeqCst);
         // Relaxed: ordered by the fence.
-        !self.open.load(Relaxed) && self.reopen()
+        !self.active.load(Relaxed) && self.try_start()
     }
 
     /// Opens it; false if it is open already.
-    pub(crate) fn reopen(&self) -> bool {
+    pub(crate) fn try_start(&self) -> bool {
         // Relaxed: it orders nothing but itself; what was put down comes with the queue it is in.
-        !self.open.swap(true, Relaxed)
+        !self.active.swap(true, Relaxed)
     }
 
     /// The one who was invited is done. It looks once more afterwards, and if there is something
-    /// calls [`Invitation::is_due`].
-    pub(crate) fn close(&self) {
+    /// calls [`PendingSearch::request`].
+    pub(crate) fn finish(&self) {
         // Relaxed: ordered by the fence.
-        self.open.store(false, Relaxed);
-        // SeqCst: pairs with the fence in `is_due`.
+        self.active.store(false, Relaxed);
+        // SeqCst: pairs with the fence in `request`.
         fence(SeqCst);
     }
 }
