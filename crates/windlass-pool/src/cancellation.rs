@@ -49,7 +49,7 @@ pub(crate) fn register(owner: &ScopeRoot, callback: QueuedTask) {
 }
 
 /// Drops the callbacks below `owner` that have not been called.
-pub(crate) fn unregister(owner: &ScopeRoot) {
+pub(crate) fn deregister(owner: &ScopeRoot) {
     let address = owner.node().address();
     for entry in take(|entry| entry.owner == address) {
         if let Some(claimed) = entry.callback.claim() {

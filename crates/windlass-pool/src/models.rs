@@ -376,7 +376,7 @@ fn a_callback_is_called_once_however_cancel_and_registration_meet() {
         cancellation::register(&callbacks, callback);
         canceller.join().unwrap();
         assert_eq!(calls.load(Relaxed), 1);
-        cancellation::unregister(&callbacks);
+        cancellation::deregister(&callbacks);
         assert!(callbacks.end_body());
     });
 }

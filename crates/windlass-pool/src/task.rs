@@ -43,7 +43,7 @@ impl TaskState {
         let flags = task.flags();
         match () {
             () if flags.complete => Self::Completed,
-            () if flags.ended => Self::Completing,
+            () if flags.body_ended => Self::Completing,
             () if task.is_cancelled() => Self::Cancelling,
             () if flags.claimed => Self::Running,
             () => Self::New,

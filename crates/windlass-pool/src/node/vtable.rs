@@ -1,15 +1,15 @@
-//! What a task can do and how it can end, as far as its node has to know.
+//! What a node knows of its task: how to run and free it, and how its body ended.
 
 use std::ptr::NonNull;
 
 use super::Node;
 
-/// What becomes of a claimed task.
+/// What is done with the body of a claimed task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Disposition {
-    /// Its body runs.
+    /// The body runs.
     Run,
-    /// Its body is dropped, because the task was cancelled before it began.
+    /// The body is dropped, because the task was cancelled before it started.
     Discard,
 }
 
@@ -21,29 +21,29 @@ pub(crate) enum TaskEnd {
     Panicked,
 }
 
-/// Whether a concluded body has left behind anything that must be dropped or reported.
+/// Whether an ended body has stored an outcome that must be dropped or reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NeedsDrop {
     No,
     Yes,
 }
 
-/// What a vtable of task does; a root has none.
+/// The functions of a task whose body's type has been erased.
 pub(crate) struct TaskVTable {
-    /// Runs or drops the body and stores what came of it. Does not unwind.
+    /// Runs or drops the body and stores the outcome. Does not unwind.
     ///
     /// # Safety
-    /// The node is a task of this vtable, and the caller is the one that claimed it.
+    /// The node must be a task with this vtable, and the caller must have claimed it.
     pub(crate) run_or_discard: unsafe fn(NonNull<Node>, Disposition) -> (TaskEnd, NeedsDrop),
-    /// Drops what the body returned, if it is still there.
+    /// Drops the outcome, if it has not been taken.
     ///
     /// # Safety
-    /// The node is a task of this vtable, its body has ended, nobody else looks at its outcome, and
-    /// the root of its scope is alive.
+    /// The node must be a task with this vtable whose body has ended, no other thread may access its
+    /// outcome, and the root of its scope must be alive.
     pub(crate) drop_outcome: unsafe fn(NonNull<Node>),
     /// Frees the memory.
     ///
     /// # Safety
-    /// The node is a task of this vtable, and nothing refers to it any more.
+    /// The node must be a task with this vtable, and nothing may refer to it any more.
     pub(crate) free: unsafe fn(NonNull<Node>),
 }
