@@ -1,4 +1,4 @@
-//! Models of the deque of right forks: owner and thieves.
+//! Models of the fork deque: its owner against thieves.
 
 use std::ptr::NonNull;
 
@@ -13,7 +13,7 @@ use loom::{
 use super::model;
 use crate::fork::{ForkDeque, Popped};
 
-/// Two things that can be put on a deque.
+/// Two forks, each a number.
 type Forks = [AtomicUsize; 2];
 
 fn deque_and_forks() -> Arc<(ForkDeque<AtomicUsize>, Forks)> {
@@ -24,7 +24,7 @@ fn pointer_to(fork: &AtomicUsize) -> NonNull<AtomicUsize> {
     NonNull::from(fork)
 }
 
-/// Takes a fork as a thief does, and returns which one it is and what is written there.
+/// Steals a fork, and returns its index and its number.
 fn steal(deque: &ForkDeque<AtomicUsize>, forks: &Forks) -> Option<(usize, usize)> {
     let stolen = deque.steal()?;
     let index = forks.iter().position(|fork| pointer_to(fork) == stolen);
@@ -32,7 +32,7 @@ fn steal(deque: &ForkDeque<AtomicUsize>, forks: &Forks) -> Option<(usize, usize)
 }
 
 #[test]
-fn a_right_side_goes_to_its_owner_or_to_a_thief() {
+fn a_fork_goes_to_its_owner_or_to_one_thief() {
     model(|| {
         let shared = deque_and_forks();
         let thieves = [(); 2].map(|()| {
@@ -53,7 +53,7 @@ fn a_right_side_goes_to_its_owner_or_to_a_thief() {
 }
 
 #[test]
-fn the_outermost_of_two_right_sides_is_taken_first() {
+fn the_outermost_of_two_forks_is_stolen_first() {
     model(|| {
         let shared = deque_and_forks();
         let thief = {
@@ -69,14 +69,14 @@ fn the_outermost_of_two_right_sides_is_taken_first() {
         let expected = match popped {
             [Popped::Untouched, Popped::Untouched] => None,
             [Popped::Untouched, Popped::Taken] => Some((0, 7)),
-            [Popped::Taken, _] => panic!("the inner one was taken first"),
+            [Popped::Taken, _] => panic!("the inner fork was stolen first"),
         };
         assert_eq!(thief.join().unwrap(), expected);
     });
 }
 
 #[test]
-fn a_thief_never_gets_a_right_side_that_is_gone_from_its_place() {
+fn a_thief_never_gets_a_fork_whose_slot_was_reused() {
     model(|| {
         let shared = deque_and_forks();
         let thief = {
@@ -85,7 +85,7 @@ fn a_thief_never_gets_a_right_side_that_is_gone_from_its_place() {
         };
         let (deque, forks) = &*shared;
         let popped = [0, 1].map(|index| {
-            // The same place again.
+            // Both use the same slot.
             forks[index].store(7, Relaxed);
             assert!(deque.push(pointer_to(&forks[index])));
             deque.pop()
@@ -98,7 +98,7 @@ fn a_thief_never_gets_a_right_side_that_is_gone_from_its_place() {
 }
 
 #[test]
-fn a_side_shared_by_its_owner_is_not_stolen_too() {
+fn a_fork_shared_by_its_owner_is_not_stolen_too() {
     model(|| {
         let shared = deque_and_forks();
         let thief = {
