@@ -1,7 +1,8 @@
-//! What the workers of a pool share: the queues, the sleep, the counters.
+//! What the workers of a pool share: the queues, the sleep protocol, the counters.
 //!
-//! A task goes to the deque of the worker that spawns it; what does not fit there, and what comes
-//! from elsewhere, goes to the injector. Knows nothing of lifetimes; those are the scope's concern.
+//! A task goes to the deque of the worker that spawns it. Tasks that do not fit there, and tasks
+//! from other threads, go to the injector. Knows nothing of lifetimes, for which the scope is
+//! responsible.
 
 use std::{
     io,
@@ -10,12 +11,9 @@ use std::{
     time::Instant,
 };
 
-use crossbeam_deque::{Injector, Stealer};
-
 use crate::{
     asymmetric,
     config::SchedulerConfig,
-    fork::ForkDeques,
     job::{QueuedTask, TaskHandle},
     node::{Disposition, Node, ScopeRoot},
     sleep::{Notified, Sleep},
@@ -27,35 +25,32 @@ use crate::{
     worker::{self, TaskDeque, Worker},
 };
 
+mod queues;
+
+pub(crate) use queues::Queues;
+
 /// The shared part of a pool.
 pub(crate) struct Pool {
     pub(crate) config: SchedulerConfig,
-    pub(crate) injector: Injector<QueuedTask>,
-    /// Tasks that have to begin even if all workers are busy.
-    pub(crate) urgent: Injector<QueuedTask>,
-    pub(crate) stealers: Box<[Stealer<QueuedTask>]>,
-    pub(crate) fork_deques: ForkDeques,
+    pub(crate) queues: Queues,
     pub(crate) sleep: Sleep,
     pub(crate) counters: PoolCounters,
     pub(crate) tracer: Tracer,
-    /// Everything that was spawned on the pool itself rather than in a scope.
+    /// The parent of the detached tasks.
     pub(crate) detached: ScopeRoot,
     pub(crate) timer: Timer,
     spares: Mutex<Vec<JoinHandle<()>>>,
-    /// How many races run.
+    /// How many races are running.
     races: AtomicUsize,
     this: Weak<Pool>,
 }
 
 impl Pool {
-    /// A pool without threads yet.
+    /// Creates a pool without threads.
     pub(crate) fn new(config: SchedulerConfig, deques: &[TaskDeque], tracer: Tracer) -> Arc<Self> {
         asymmetric::prepare();
         Arc::new_cyclic(|this| Self {
-            injector: Injector::new(),
-            urgent: Injector::new(),
-            fork_deques: ForkDeques::new(deques.len()),
-            stealers: deques.iter().map(TaskDeque::stealer).collect(),
+            queues: Queues::new(&config, deques),
             sleep: Sleep::new(deques.len()),
             counters: PoolCounters::new(deques.len()),
             tracer,
@@ -68,21 +63,21 @@ impl Pool {
         })
     }
 
-    /// Takes in a new task: queues it, or discards it at once.
+    /// Accepts a new task: queues it, or discards it at once.
     #[inline]
     pub(crate) fn submit(&self, queued: QueuedTask, disposition: Disposition) {
         worker::with(|worker| match worker {
             Some(worker) if disposition == Disposition::Run && worker.belongs_to(self) => {
-                worker.submit(queued)
+                worker.submit(queued);
             }
             _ => self.submit_elsewhere(worker, queued, disposition, Self::inject),
         });
     }
 
-    /// As [`Pool::submit`], for a task that has to begin even if all workers are busy.
+    /// Accepts a task that has to start even if all workers are busy.
     pub(crate) fn submit_urgent(&self, queued: QueuedTask, disposition: Disposition) {
         worker::with(|worker| {
-            self.submit_elsewhere(worker, queued, disposition, Self::inject_urgent)
+            self.submit_elsewhere(worker, queued, disposition, Self::inject_urgent);
         });
     }
 
@@ -103,103 +98,92 @@ impl Pool {
         }
     }
 
-    /// Queues a task where everybody looks.
+    /// Queues a task for all workers.
     pub(crate) fn inject(&self, queued: QueuedTask) {
-        self.injector.push(queued);
+        self.queues.push(queued);
         self.notify();
     }
 
-    /// Queues a task that has to begin even if all workers are busy.
+    /// Queues a task that has to start even if all workers are busy.
     pub(crate) fn inject_urgent(&self, queued: QueuedTask) {
-        self.urgent.push(queued);
+        self.queues.push_urgent(queued);
         self.notify_urgent();
     }
 
     fn discard(&self, worker: Option<&Worker>, queued: QueuedTask) {
         if let Some(claimed) = queued.claim() {
-            let finished = claimed.discard();
-            self.count(worker, CountedEvent::Ended(finished.end()));
-            drop(finished.close());
+            let ended = claimed.discard();
+            self.count(worker, CountedEvent::Ended(ended.end()));
+            drop(ended.close());
         }
     }
 
-    fn count(&self, worker: Option<&Worker>, count: CountedEvent) {
+    fn count(&self, worker: Option<&Worker>, event: CountedEvent) {
         match worker {
-            Some(worker) => worker.count(count),
-            None => self.counters.count_other(count),
+            Some(worker) => worker.count(event),
+            None => self.counters.count_other(event),
         }
     }
 
-    /// Sees to it that what was queued before will be found.
+    /// Ensures that a worker finds the tasks that were queued before this call.
     #[inline]
     pub(crate) fn notify(&self) {
         if self.sleep.notify() == Notified::NeedsSpare {
-            self.start_spare().expect("the system has room for one more thread");
+            self.start_spare().expect("cannot start a spare worker thread");
         }
     }
 
-    /// Sees to it that urgent tasks that were queued before will begin.
+    /// Ensures that the urgent tasks that were queued before this call start.
     #[cold]
     pub(crate) fn notify_urgent(&self) {
         if self.sleep.notify_urgent() == Notified::NeedsSpare && self.start_spare().is_err() {
-            // No room for one more thread: the task begins when a worker is free.
+            // The system has no thread left: the task starts when a worker is free.
             self.sleep.leave_spare();
         }
     }
 
-    /// What a worker does that leaves the queues to others.
+    /// Notifies if there is work. A worker calls this before it stops taking tasks from the queues.
     pub(crate) fn notify_if_work(&self) {
-        if !self.urgent.is_empty() {
+        if self.queues.has_urgent() {
             self.notify_urgent();
-        } else if self.has_work(None) {
+        } else if self.queues.has_work(None) {
             self.notify();
         }
     }
 
-    /// Counts one race until what it returns is dropped.
+    /// Counts a race until the returned value is dropped.
     pub(crate) fn count_race(&self) -> impl Drop + '_ {
         struct Race<'a>(&'a AtomicUsize);
         impl Drop for Race<'_> {
             fn drop(&mut self) {
+                // Relaxed: see `has_races`.
                 self.0.fetch_sub(1, Relaxed);
             }
         }
+        // Relaxed: see `has_races`.
         self.races.fetch_add(1, Relaxed);
         Race(&self.races)
     }
 
-    /// Whether a race runs. Exact for what runs inside a race.
+    /// Returns whether a race is running. Exact for a thread that runs inside a race.
     pub(crate) fn has_races(&self) -> bool {
-        // Relaxed: what runs inside a race was queued after the race was counted.
+        // Relaxed: a task inside a race was queued after the race was counted, and the queue
+        // synchronises the two threads.
         self.races.load(Relaxed) > 0
     }
 
-    /// What a worker does now and then that waits beside a race. The side of a race that loses may keep
-    /// its worker busy until the other side ends, and that one may wait for what is queued; so a busy
-    /// worker is no reason to leave the queues alone.
+    /// Notifies if there is work, even if all workers are busy. A worker that waits while a race
+    /// runs calls this now and then.
+    ///
+    /// The loser of a race may keep its worker busy until the winner ends, and the winner may wait
+    /// for a queued task. So a busy worker does not guarantee that the queues are emptied.
     pub(crate) fn notify_urgent_if_work(&self) {
-        if self.has_work(None) {
+        if self.queues.has_work(None) {
             self.notify_urgent();
         }
     }
 
-    /// Whether there is anything to take from a worker other than `own`, or from a shared queue.
-    pub(crate) fn has_work(&self, own: Option<&Worker>) -> bool {
-        let has_forks = || self.fork_deques.have_some(own.map(Worker::fork_deque));
-        self.has_queued(own) || self.config.enable_stealing && has_forks()
-    }
-
-    /// As [`Pool::has_work`], without the right sides of joins.
-    pub(crate) fn has_queued(&self, own: Option<&Worker>) -> bool {
-        let own = own.and_then(Worker::index);
-        let stealers = || self.stealers.iter().enumerate();
-        let stealable = || stealers().any(|(index, queue)| Some(index) != own && !queue.is_empty());
-        !self.injector.is_empty()
-            || !self.urgent.is_empty()
-            || self.config.enable_stealing && stealable()
-    }
-
-    /// Waits for a node of this pool to complete, in the way that suits the calling thread.
+    /// Waits for a node of this pool to complete. A worker of this pool helps meanwhile.
     pub(crate) fn wait(&self, awaited: &Node) {
         worker::with(|worker| match worker {
             Some(worker) if worker.belongs_to(self) => worker.wait(awaited),
@@ -208,7 +192,8 @@ impl Pool {
         });
     }
 
-    /// As [`Pool::wait`], for a task whose handle the caller has; no longer than until `limit`.
+    /// Waits for a task whose handle the caller has, for at most until `limit`. A worker of this
+    /// pool runs the task itself if it has not started. Returns whether the task is complete.
     pub(crate) fn wait_for_task<T>(&self, task: &TaskHandle<T>, limit: Option<Instant>) -> bool {
         worker::with(|worker| match worker {
             Some(worker) if worker.belongs_to(self) => worker.wait_for_task(task, limit),
@@ -217,10 +202,10 @@ impl Pool {
         })
     }
 
-    /// Starts a worker that runs what is queued and goes when nothing is left.
+    /// Starts a spare worker, which ends when no task is left for it.
     #[cold]
     fn start_spare(&self) -> io::Result<()> {
-        let pool = self.this.upgrade().expect("whoever notifies a pool holds it");
+        let pool = self.this.upgrade().expect("the caller keeps the pool alive");
         let thread = worker::start(pool, None)?;
         let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
         spares.retain(|earlier| !earlier.is_finished());
@@ -228,7 +213,7 @@ impl Pool {
         Ok(())
     }
 
-    /// The spare workers that have been started and not been joined.
+    /// Returns the threads of the spare workers that have not been joined.
     pub(crate) fn take_spares(&self) -> Vec<JoinHandle<()>> {
         std::mem::take(&mut *self.spares.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,8 +1,7 @@
-//! A worker: a thread that runs tasks, its own first, then everybody's, and sleeps when there are
-//! none.
+//! A worker: a thread that runs tasks, those of its own deque first, and sleeps when there are none.
 //!
-//! What it does while a task of its own has to wait is told in `worker/help.rs`. Knows nothing of
-//! scopes or deadlines.
+//! What a worker does while its task waits is in `worker/help.rs`. Knows nothing of scopes or
+//! deadlines.
 
 use std::{
     cell::Cell,
@@ -17,7 +16,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::{
     abort::AbortOnUnwind,
-    fork::{self, ForkDeque, ForkHeader},
+    fork::{ForkDeque, ForkHeader},
     job::{ClaimedTask, QueuedTask},
     node::{DeferredRelease, TaskEnd},
     parker::{self, Parker, ParkerRef},
@@ -27,47 +26,49 @@ use crate::{
     trace::TraceKind,
 };
 
+mod current;
 mod help;
 mod spare;
 mod steal;
 
-pub(crate) use crate::fork::with_worker as with;
+pub(crate) use current::with;
 
-/// A worker's own queue.
+/// A worker's own queue of tasks.
 pub(crate) type TaskDeque = CrossbeamDeque<QueuedTask>;
 
-/// A sleep that was not worth it.
+/// A sleep shorter than this should have been a longer search.
 const SHORT_SLEEP: Duration = Duration::from_micros(200);
-/// A worker searches at most so many times as long as it is told to.
+/// How many times as long as `spin_count` says a worker searches at most.
 const MAX_SPIN_FACTOR: u32 = 8;
-/// How long after it fell asleep a worker looks once more. Long against the time that a store takes
-/// to be seen by other processors; see `fork`.
+/// How long after falling asleep a worker checks for work once more. Much longer than the time after
+/// which other processors see a store; see `fork`.
 const RECHECK_DELAY: Duration = Duration::from_millis(1);
 
-/// A pool's worker, in its own thread.
+/// A worker of a pool, owned by its thread.
 pub(crate) struct Worker {
     pool: Arc<Pool>,
-    /// A spare worker has none, and queues nothing itself.
+    /// None for a spare worker, which has no queue.
     local: Option<WorkerLocal>,
     parker: ParkerRef,
+    /// Whether the worker counts as searching in the sleep protocol.
     searching: Cell<bool>,
-    /// How many times as long as usual to search before sleeping; see `adjust_spin_factor`.
+    /// By what `spin_count` is multiplied; see `adjust_spin_factor`.
     spin_factor: Cell<u32>,
-    /// How many tasks this thread is in the middle of, one on top of the other.
+    /// How many tasks are on this thread's stack, one on top of the other.
     depth: Cell<usize>,
+    /// How often the worker has searched for a task.
     tick: Cell<u32>,
     fork_deque: Arc<ForkDeque<ForkHeader>>,
-    /// What the tasks that ended here owe to the parent they have in common. It is paid back before
-    /// anything but another task of that parent runs here: without it the parent could not complete
-    /// earlier either.
+    /// The guards that ended tasks held in their common parent. They are released before a task of
+    /// another parent runs here, so the parent does not complete later because of them.
     deferred: DeferredRelease,
 }
 
-/// The local of a worker among the pool's.
+/// What a worker has that is not a spare: an index, a queue and counters.
 struct WorkerLocal {
     index: usize,
     deque: TaskDeque,
-    /// The deque takes at least so many more.
+    /// How many more tasks the deque takes at least.
     free_slots: Cell<usize>,
     counters: Arc<CachePadded<WorkerCounters>>,
 }
@@ -78,7 +79,7 @@ impl WorkerLocal {
         Self { index, deque, free_slots: Cell::new(0), counters }
     }
 
-    /// Queues a task; returns it if there is no free_slots.
+    /// Queues a task. Returns it if the deque is full.
     #[inline]
     fn push(&self, pool: &Pool, queued: QueuedTask) -> Result<(), QueuedTask> {
         if self.free_slots.get() == 0 && !self.update_free_slots(pool) {
@@ -89,7 +90,8 @@ impl WorkerLocal {
         Ok(())
     }
 
-    /// Looks how much free_slots there is; what has been taken out since the last look counts again.
+    /// Counts the free slots again, including those of tasks that were taken out meanwhile. Returns
+    /// whether there are any.
     #[cold]
     fn update_free_slots(&self, pool: &Pool) -> bool {
         self.free_slots.set(pool.config.local_queue_size.saturating_sub(self.deque.len()));
@@ -97,7 +99,7 @@ impl WorkerLocal {
     }
 }
 
-/// Starts a thread for the worker at `local`, or for a spare worker.
+/// Starts a thread for the worker with this index and deque, or for a spare worker.
 pub(crate) fn start(
     pool: Arc<Pool>,
     local: Option<(usize, TaskDeque)>,
@@ -109,21 +111,21 @@ pub(crate) fn start(
     thread::Builder::new().name(name).spawn(move || {
         let local = local.map(|(index, deque)| WorkerLocal::new(&pool, index, deque));
         let worker = Worker::new(pool, local);
-        fork::run_as(&worker, || worker.run());
+        current::run_as(&worker, || worker.run());
     })
 }
 
 impl Worker {
     fn new(pool: Arc<Pool>, local: Option<WorkerLocal>) -> Self {
         let fork_deque = match &local {
-            Some(local) => pool.fork_deques.of_worker(local.index),
-            None => pool.fork_deques.add_spare(),
+            Some(local) => pool.queues.fork_deques().of_worker(local.index),
+            None => pool.queues.fork_deques().add_spare(),
         };
         Self {
             pool,
             local,
             parker: parker::current(),
-            // So it was counted when it was started.
+            // The sleep protocol counts a worker as searching from its start.
             searching: Cell::new(true),
             spin_factor: Cell::new(1),
             depth: Cell::new(0),
@@ -133,7 +135,7 @@ impl Worker {
         }
     }
 
-    /// The local among the pool's workers.
+    /// Returns the index among the pool's workers; none for a spare worker.
     pub(crate) fn index(&self) -> Option<usize> {
         self.local.as_ref().map(|local| local.index)
     }
@@ -148,13 +150,13 @@ impl Worker {
         &self.fork_deque
     }
 
-    /// Whether some worker has nothing to run; a hint.
+    /// Returns whether another worker has nothing to run. A hint.
     #[inline]
     pub(crate) fn has_idle_worker(&self) -> bool {
         self.pool.sleep.has_idle_worker()
     }
 
-    /// Whether there is something in this worker's queue that others could take.
+    /// Returns whether this worker's deque holds tasks.
     pub(crate) fn has_queued_tasks(&self) -> bool {
         self.local.as_ref().is_some_and(|local| !local.deque.is_empty())
     }
@@ -171,7 +173,7 @@ impl Worker {
         std::ptr::eq(&raw const *self.pool, pool)
     }
 
-    /// Takes in a new task.
+    /// Accepts a new task.
     #[inline(never)]
     pub(crate) fn submit(&self, queued: QueuedTask) {
         self.count(CountedEvent::Spawned);
@@ -179,7 +181,7 @@ impl Worker {
         self.push(queued);
     }
 
-    /// Queues a task here, or where everybody looks if there is no free_slots.
+    /// Queues a task in the worker's deque, or in the injector if the deque is full.
     #[inline(always)]
     pub(crate) fn push(&self, queued: QueuedTask) {
         let pushed = match &self.local {
@@ -194,7 +196,7 @@ impl Worker {
     }
 
     fn run(&self) {
-        let abort = AbortOnUnwind::new("a worker must not end while tasks rely on it");
+        let abort = AbortOnUnwind::new("a worker thread panicked");
         match self.local {
             Some(_) => self.main_loop(),
             None => self.run_spare(),
@@ -209,15 +211,15 @@ impl Worker {
     }
 
     /// Runs a task and counts it.
-    // Always inline: there are few callers, and their loops are as short as many bodies.
+    // Always inline: there are few callers, and many bodies are as short as their loops.
     #[inline(always)]
     fn execute(&self, claimed: ClaimedTask) {
         self.depth.set(self.depth.get() + 1);
         self.deferred.flush_unless_parent_of(&claimed);
         let (tracer, task) = (&self.pool.tracer, claimed.id());
         tracer.emit(|| self.index(), || TraceKind::Started(task));
-        let finished = claimed.run();
-        let end = finished.end();
+        let ended = claimed.run();
+        let end = ended.end();
         self.count(CountedEvent::Ended(end));
         tracer.emit(
             || self.index(),
@@ -227,13 +229,13 @@ impl Worker {
                 TaskEnd::Panicked => TraceKind::Panicked(task),
             },
         );
-        if let Some(guard) = finished.close() {
+        if let Some(guard) = ended.close() {
             self.deferred.add(guard);
         }
         self.depth.set(self.depth.get() - 1);
     }
 
-    /// The next task; sleeps until there is one, or until the pool closes.
+    /// Returns the next task. Sleeps until there is one. Returns `None` when the pool closes.
     fn next(&self) -> Option<ClaimedTask> {
         loop {
             if let Some(claimed) = self.find().or_else(|| self.search_and_steal()) {
@@ -248,12 +250,12 @@ impl Worker {
         }
     }
 
-    /// Searches the queues, then the stacks of other workers.
+    /// Searches the queues, then the fork deques of other workers.
     fn search_and_steal(&self) -> Option<ClaimedTask> {
         self.search().or_else(|| self.steal_fork())
     }
 
-    /// Looks for work again and again for a while, unless the pool closes.
+    /// Searches the queues repeatedly, as often as the spin count says, unless the pool closes.
     fn search(&self) -> Option<ClaimedTask> {
         self.deferred.flush();
         self.start_search();
@@ -265,7 +267,7 @@ impl Worker {
     fn sleep_until_work(&self) {
         let sleep = &self.pool.sleep;
         sleep.fall_asleep(&self.parker, SleepReason::Idle);
-        if !self.pool.has_work(None) && !sleep.is_closed() {
+        if !self.pool.queues.has_work(None) && !sleep.is_closed() {
             let fell_asleep = Instant::now();
             self.sleep_and_recheck();
             self.adjust_spin_factor(fell_asleep.elapsed());
@@ -273,20 +275,23 @@ impl Worker {
         sleep.wake_up(&self.parker);
     }
 
-    /// Sleeps until it is woken, or finds at its second look that there is work elsewhere. Without a
-    /// busy worker there is no join, and a worker that becomes busy later sees this one asleep.
+    /// Sleeps until it is woken, or until its second check finds work.
+    ///
+    /// The second check is for forks; see `fork`. Without a busy worker there is no join, and a
+    /// worker that becomes busy later sees that this one sleeps, so the check is left out.
     fn sleep_and_recheck(&self) {
-        let looks_again = self.pool.sleep.has_busy_worker();
+        let checks_again = self.pool.sleep.has_busy_worker();
         self.park(|parker| {
             let again = Instant::now() + RECHECK_DELAY;
-            if !looks_again || !parker.park_until(again) && !self.pool.has_work(Some(self)) {
+            if !checks_again || !parker.park_until(again) && !self.pool.queues.has_work(Some(self))
+            {
                 parker.park();
             }
         });
     }
 
-    /// A worker that is woken as soon as it sleeps costs its waker a system call each time; it had
-    /// better stayed up. One that slept for long searched for too long before.
+    /// Searches longer next time after a short sleep, and shorter after a long one: waking a worker
+    /// costs the waker a system call, and searching in vain costs processor time.
     fn adjust_spin_factor(&self, slept: Duration) {
         let spin_factor = self.spin_factor.get();
         self.spin_factor.set(match slept {
@@ -315,22 +320,23 @@ impl Worker {
         }
     }
 
-    /// The last to stop searching passes the search on, if there is still something to find.
+    /// Stops searching. The last worker to do so notifies another one if there is still work.
     #[cold]
     fn pass_search_on(&self) {
         self.searching.set(false);
         let was_last = self.pool.sleep.stop_search();
-        if !self.pool.urgent.is_empty() {
+        if self.pool.queues.has_urgent() {
             self.pool.notify_urgent();
-        } else if was_last && self.pool.has_work(None) {
+        } else if was_last && self.pool.queues.has_work(None) {
             self.pool.notify();
         }
     }
 }
 
-/// Waits between two looks at the queues: a few instructions at first, then for as long as the
-/// system finds somebody else to run. Every look takes the line that a queue's owner is writing to
-/// out of that owner's cache, and the owner may be waiting for this very processor.
+/// Waits between two searches: a few instructions at first, then yields the processor.
+///
+/// Every search takes the cache line to which a deque's owner writes out of the owner's cache, and
+/// the owner may be waiting for this processor.
 pub(crate) fn pause(round: u32) {
     match round {
         0..3 => (0..4 << round).for_each(|_| std::hint::spin_loop()),

@@ -1,17 +1,19 @@
-//! A spare worker: one that is started when there is work that no other worker can run.
+//! Spare workers, which the pool starts for work that no other worker can run.
 //!
-//! It is started when all workers wait_table, or when all of them are busy and there is urgent work, or a worker
-//! that waits beside a race finds that nobody runs what is queued. It runs one task, then what is urgent,
-//! and other tasks as long as no more workers are awake than the pool has; then it ends.
+//! A spare worker starts when all workers wait; when all of them are busy and an urgent task is
+//! queued; or when a worker that waits while a race runs finds that no worker empties the queues. It
+//! runs one task, then urgent tasks, and other tasks while no more workers are awake than the pool
+//! has. Then it ends.
 
 use super::Worker;
 use crate::job::ClaimedTask;
 
 impl Worker {
-    /// Runs tasks until there are none, or until the spare worker is one too many. It no longer
-    /// counts before it looks a last time.
+    /// Runs tasks until there are none, or until this spare worker is not needed any more.
+    ///
+    /// It checks the queues a last time after it has stopped counting as awake.
     pub(super) fn run_spare(&self) {
-        // What it was started for may be any task.
+        // The task for which it was started may be in any queue.
         let mut next = self.find().or_else(|| self.search_and_steal());
         while let Some(claimed) = next {
             self.stop_search();
@@ -20,14 +22,14 @@ impl Worker {
         }
         self.deferred.flush();
         self.start_search();
-        self.pool.fork_deques.remove_spare(&self.fork_deque);
+        self.pool.queues.fork_deques().remove_spare(&self.fork_deque);
         self.pool.sleep.leave_spare();
         self.pool.notify_if_work();
     }
 
     fn next_for_spare(&self) -> Option<ClaimedTask> {
-        if self.pool.sleep.awake() > self.pool.stealers.len() as u64 {
-            return self.take_urgent();
+        if self.pool.sleep.awake() > self.pool.queues.worker_count() as u64 {
+            return self.pool.queues.pop_urgent();
         }
         self.find().or_else(|| self.search_and_steal())
     }
