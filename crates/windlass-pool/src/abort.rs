@@ -1,8 +1,8 @@
-//! For stretches of code that must not be left by a panic.
+//! Aborts the process where unwinding would be unsound.
 
 use std::process;
 
-/// Ends the process if it is dropped before it is defused.
+/// Aborts the process if it is dropped before it is disarmed.
 pub(crate) struct AbortOnUnwind {
     reason: &'static str,
 }
@@ -19,7 +19,7 @@ impl AbortOnUnwind {
 
 impl Drop for AbortOnUnwind {
     fn drop(&mut self) {
-        eprintln!("windlass-pool: {}", self.reason);
+        eprintln!("windlass-pool: {}; aborting", self.reason);
         process::abort();
     }
 }

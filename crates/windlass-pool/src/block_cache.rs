@@ -1,9 +1,9 @@
-//! Memory for tasks, used again and again.
+//! Recycles the memory of tasks.
 //!
-//! A few sizes of block; each thread keeps a few free ones of each at hand, and exchanges whole
-//! batches with a shared depot, so that a thread that only spawns gets back what threads that only
-//! run have freed. What the depot cannot hold goes back to the allocator. Knows nothing of what a
-//! block holds.
+//! Blocks have one of two sizes. Each thread has a *magazine* of free blocks per size, and exchanges
+//! whole batches with a shared *depot*, so that a thread that only spawns gets the blocks that other
+//! threads have freed. What exceeds the depot's limit goes back to the allocator. Knows nothing of
+//! what a block holds.
 
 use std::{
     alloc::Layout,
@@ -15,41 +15,41 @@ use std::{
 
 /// How many blocks move between a thread and the depot at a time.
 const BATCH: usize = 64;
-/// How many bytes the depot keeps of a size.
+/// How many bytes the depot keeps per size.
 const DEPOT_BYTES: usize = 8 << 20;
 
 /// Memory for one small task.
 #[repr(C, align(16))]
 pub(crate) struct Small(MaybeUninit<[u8; 64]>);
 
-/// Memory for one task of middling size.
+/// Memory for one task of medium size.
 #[repr(C, align(16))]
 pub(crate) struct Medium(MaybeUninit<[u8; 128]>);
 
 /// A size of block.
 pub(crate) trait Block: Sized + 'static {
-    /// A block with nothing in it.
+    /// Allocates an uninitialised block.
     fn new_uninit() -> Box<Self>;
-    /// Writes to a block with nothing in it.
+    /// Writes to an unused block, so that its cache lines are fetched.
     fn prefault(&mut self);
-    /// Calls `f` with this thread's free blocks of this size, unless the thread is about to end.
+    /// Calls `f` with this thread's magazine, unless its thread-locals have been destroyed.
     fn with_magazine<R>(f: impl FnOnce(&Magazine<Self>) -> R) -> Option<R>;
-    /// Everybody's free blocks of this size.
+    /// Returns the shared depot of this size.
     fn depot() -> &'static Mutex<Vec<Batch<Self>>>;
 
-    /// Whether a value of this layout fits.
+    /// Returns whether a value of this layout fits.
     fn fits(layout: Layout) -> bool {
         let own = Layout::new::<Self>();
         layout.size() <= own.size() && layout.align() <= own.align()
     }
 
-    /// A free block, or a new one.
+    /// Returns a recycled block, or a new one.
     #[inline]
     fn allocate() -> Box<Self> {
         Self::with_magazine(Magazine::take).flatten().unwrap_or_else(Self::new_uninit)
     }
 
-    /// Gives a block back.
+    /// Makes an unused block available again.
     #[inline]
     fn recycle(block: Box<Self>) {
         Self::with_magazine(|magazine| magazine.put(block));
@@ -88,23 +88,26 @@ impl<B: Block> Magazine<B> {
             self.flush_batch();
         }
         let len = self.len.get();
-        // Nothing is there that would have to be dropped.
+        // The slot is empty; without the `forget`, the compiler would emit a drop.
         mem::forget(self.slots[len].replace(Some(block)));
         self.len.set(len + 1);
     }
 
-    /// A batch from the depot was last written to by another core. To write to all of its blocks
-    /// now fetches them side by side, not each at the moment when it is needed.
+    /// Takes a batch from the depot.
+    ///
+    /// Another core was the last to write to these blocks. Writing to all of them now fetches their
+    /// cache lines in parallel, instead of one by one when they are needed.
     #[cold]
     fn refill(&self) -> Option<Box<B>> {
         let batch = B::depot().lock().unwrap_or_else(PoisonError::into_inner).pop()?;
-        for (place, mut block) in self.slots.iter().zip(*batch) {
+        for (slot, mut block) in self.slots.iter().zip(*batch) {
             block.iter_mut().for_each(|block| block.prefault());
-            place.set(block);
+            slot.set(block);
         }
         self.take_last(BATCH - 1)
     }
 
+    /// Moves a batch to the depot, or frees it if the depot is full.
     #[cold]
     fn flush_batch(&self) {
         let rest = self.len.get() - BATCH;
@@ -117,7 +120,7 @@ impl<B: Block> Magazine<B> {
     }
 }
 
-/// As many blocks as move at a time.
+/// The blocks that move between a magazine and the depot at a time.
 type Batch<B> = Box<[Option<Box<B>>; BATCH]>;
 
 macro_rules! block {

@@ -1,13 +1,13 @@
-//! Cancelling, and what is to happen at that very moment.
+//! Cancels nodes, and calls the callbacks of the scopes that this cancels.
 //!
-//! A cancel is seen by those who ask; those who cannot ask, because they are blocked in something,
-//! leave a callback. The callbacks of all scopes stand in one list. Whoever cancels anything looks
-//! through it for those that are now cancelled, takes them out and calls them. Registering looks
-//! whether the scope is cancelled and enters the callback under the same lock. So either the
-//! registration sees the mark, or the canceller sees the registration.
+//! A running task polls for a cancel. A task that is blocked cannot poll; its scope registers a
+//! callback. The callbacks of all scopes are in one list. A thread that cancels a node sets its flag
+//! and then takes out, under the lock, the callbacks that are now cancelled. A thread that registers
+//! a callback checks the flag under the same lock. So either the registration sees the flag, or the
+//! canceller sees the registration.
 //!
-//! A callback is a task of its own, without a place in any queue; it hangs below a root that its
-//! scope waits for. Knows nothing of what is cancelled or why.
+//! A callback is a task that is in no queue, below a root for which its scope waits. Knows nothing
+//! of why a node is cancelled.
 
 use crate::{
     job::QueuedTask,
@@ -16,7 +16,7 @@ use crate::{
 };
 
 struct Callback {
-    /// The address of the root that the callback hangs below.
+    /// The address of the root below which the callback is.
     owner: usize,
     callback: QueuedTask,
 }
@@ -29,14 +29,14 @@ loom::lazy_static! {
     static ref CALLBACKS: Mutex<Vec<Callback>> = Mutex::new(Vec::new());
 }
 
-/// Cancels a node and everything below it.
+/// Cancels a node and its descendants. Calls the callbacks that are thereby cancelled.
 pub(crate) fn cancel(node: &Node) {
     if node.set_cancel_flag() {
         call(take(|entry| entry.callback.is_cancelled()));
     }
 }
 
-/// Enters a callback that hangs below `owner`, or calls it now if that is already cancelled.
+/// Registers a callback below `owner`, or calls it now if `owner` is already cancelled.
 pub(crate) fn register(owner: &ScopeRoot, callback: QueuedTask) {
     let entry = Callback { owner: owner.node().address(), callback };
     let mut callbacks = lock(&CALLBACKS);
@@ -58,6 +58,7 @@ pub(crate) fn deregister(owner: &ScopeRoot) {
     }
 }
 
+/// Takes the callbacks that match out of the list.
 fn take(matches: impl Fn(&Callback) -> bool) -> Vec<Callback> {
     lock(&CALLBACKS).extract_if(.., |entry| matches(entry)).collect()
 }

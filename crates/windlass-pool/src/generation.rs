@@ -1,8 +1,8 @@
-//! The cancel clock: how many cancels there have been in this process.
+//! The cancel generation: a process-wide count of cancels.
 //!
-//! It moves after a node has been marked (Release) and is read before marks are looked at
-//! (Acquire): whoever reads a time sees every mark up to that time. So an answer found at some time
-//! holds as long as the clock shows it.
+//! A canceller sets a node's cancel flag and then advances the generation (Release). A reader loads
+//! the generation (Acquire) and then the flags, so it sees every flag that was set before that
+//! generation. A result computed in one generation stays valid until the next.
 
 use crate::sync::{Acquire, AtomicU64, Release};
 
@@ -14,14 +14,15 @@ loom::lazy_static! {
     static ref CANCELS: AtomicU64 = AtomicU64::new(1);
 }
 
-/// What the clock shows; never 0.
+/// Returns the current generation, which is never 0.
 pub(crate) fn current() -> u64 {
     // Acquire: pairs with the Release in `advance`.
     CANCELS.load(Acquire)
 }
 
-/// Moves the clock on, after a mark has been set.
+/// Starts a new generation, after a cancel flag has been set.
 pub(crate) fn advance() {
-    // Release: publishes the mark. Each step is part of the release sequence of those before it.
+    // Release: publishes the flag; pairs with the Acquire in `current`. Each increment continues
+    // the release sequence of the earlier ones.
     CANCELS.fetch_add(1, Release);
 }

@@ -1,15 +1,16 @@
-//! A task in memory: its node, what its body returned, and the body itself, in one block.
+//! A *job*: the memory of one task, with its node, its outcome and its body.
 //!
-//! Small bodies lie in recycled blocks, so a spawn usually allocates nothing. The type of the body
-//! is forgotten as soon as the block is filled; three kinds of reference lead back to it, each of
-//! which keeps the block alive and is worth something:
+//! Small jobs lie in recycled blocks, so a spawn usually allocates nothing. The type of the body is
+//! erased as soon as the job is written. Three kinds of reference lead to the job, each of which
+//! keeps it alive:
 //!
-//! * [`QueuedTask`], one per task: a place in a queue;
-//! * [`ClaimedTask`], at most one ever at a time: the right and the duty to run or discard the body;
+//! * [`QueuedTask`], one per task: its place in a queue;
+//! * [`ClaimedTask`], at most one at a time: the right and the duty to run or discard the body;
 //! * [`TaskHandle`], one per task: the right to the outcome.
 //!
-//! A body that borrows is run or discarded before its borrows end, because the scope it belongs to
-//! waits for its root; [`make`] hands that duty to its caller. Knows nothing of workers and scopes.
+//! A body that borrows is run or discarded before its borrows end, because its scope waits for its
+//! root; the contract of [`make`] makes its caller responsible for that. Knows nothing of workers
+//! and scopes.
 
 #![allow(unsafe_code)]
 
@@ -34,7 +35,7 @@ use crate::{
     trace::TaskId,
 };
 
-/// What has come of a body.
+/// How a body ended, and its value.
 enum Outcome<T> {
     Pending,
     Value(T),
@@ -43,24 +44,25 @@ enum Outcome<T> {
     Taken,
 }
 
-/// The part of a task that does not depend on its body's type.
+/// The part of a job that does not depend on its body's type.
 #[repr(C)]
 struct Header<T> {
     node: Node,
     outcome: UnsafeCell<Outcome<T>>,
 }
 
+/// The memory of one task.
 #[repr(C)]
 struct Job<F, T> {
     header: Header<T>,
     body: UnsafeCell<ManuallyDrop<F>>,
 }
 
-/// Makes a task below `guard`, in the scope of `root`.
+/// Creates a task in the scope of `root`. `guard` is its count in its parent.
 ///
 /// # Safety
-/// Nothing that `F` or `T` borrows may end before the task is complete and its handle is gone, and
-/// `root` must not end before that either.
+/// What `F` and `T` borrow, and `root`, must stay valid until the task is complete and its handle has
+/// been dropped.
 #[inline]
 pub(crate) unsafe fn make<F, T>(
     guard: PendingGuard,
@@ -82,7 +84,7 @@ where
     (TaskHandle { task, value: PhantomData }, QueuedTask { task })
 }
 
-/// As [`make`], for a body that borrows nothing.
+/// Creates a task whose body borrows nothing, as [`make`] does.
 pub(crate) fn make_static<F, T>(
     guard: PendingGuard,
     root: &ScopeRoot,
@@ -92,8 +94,8 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    // SAFETY: there are no borrows that could end, and a root that is not tied to a scope belongs
-    // to a pool, which its tasks and handles keep.
+    // SAFETY: there are no borrows that could end. A root without a scope belongs to a pool, which
+    // waits for its tasks and which its handles keep alive.
     unsafe { make(guard, root, body) }
 }
 
@@ -104,7 +106,7 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
         free: Self::free,
     };
 
-    // Always inline, like the next: a job that is built elsewhere and then moved costs twice.
+    // Always inline, as `into_block`: otherwise the job would be built elsewhere and then moved.
     #[inline(always)]
     fn into_memory(self) -> NonNull<Node> {
         let layout = Layout::new::<Self>();
@@ -120,15 +122,19 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
     #[inline(always)]
     fn into_block<B: Block>(self) -> NonNull<Node> {
         let job = NonNull::from(Box::leak(B::allocate())).cast::<Self>();
-        // SAFETY: the block is ours, large and aligned enough, and holds nothing.
+        // SAFETY: the block is unused, and large and aligned enough; no other thread knows it.
         unsafe { job.write(self) };
         job.cast()
     }
 
+    /// Frees the job's memory.
+    ///
+    /// # Safety
+    /// The contract of `TaskVTable::free`, for a `Job<F, T>`.
     unsafe fn free(task: NonNull<Node>) {
         let layout = Layout::new::<Self>();
-        // Nothing in the job needs dropping: the body was taken out when it was concluded, and the
-        // outcome was dropped or taken before the last reference went.
+        // Nothing in the job needs dropping: the body was moved out to run or discard it, and the
+        // outcome was dropped or taken before the last reference was dropped.
         if Small::fits(layout) {
             // SAFETY: `into_memory` put a job of this layout into such a block.
             Small::recycle(unsafe { Box::from_raw(task.cast().as_ptr()) });
@@ -136,19 +142,24 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
             // SAFETY: as above.
             Medium::recycle(unsafe { Box::from_raw(task.cast().as_ptr()) });
         } else {
-            // SAFETY: as above, in a box of its own.
+            // SAFETY: `into_memory` put a job of this layout into a box of its own.
             drop(unsafe { Box::<Self>::from_raw(task.cast().as_ptr()) });
         }
     }
 
+    /// Runs or drops the body and stores the outcome.
+    ///
+    /// # Safety
+    /// The contract of `TaskVTable::run_or_discard`, for a `Job<F, T>`.
     unsafe fn run_or_discard(
         task: NonNull<Node>,
         disposition: Disposition,
     ) -> (TaskEnd, NeedsDrop) {
         let job = task.cast::<Self>().as_ptr();
-        // SAFETY: the block is alive; only atomics of the node are touched by others meanwhile.
+        // SAFETY: the job is alive, and other threads access only the node's atomics meanwhile.
         let node = unsafe { &(*job).header.node };
-        // SAFETY: the claim is ours and is used once, so the body is there and nobody else's.
+        // SAFETY: the caller has the claim and uses it once, so the body is there and no other
+        // thread accesses it.
         let body = unsafe { ManuallyDrop::take(&mut *(*job).body.get()) };
         let (end, outcome) =
             match catch_unwind(AssertUnwindSafe(|| run_or_discard(node, body, disposition))) {
@@ -158,7 +169,7 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
                     (TaskEnd::Cancelled, Outcome::Cancelled)
                 }
                 Err(payload) => {
-                    // SAFETY: the claim goes with the body's guard, so the task is not complete.
+                    // SAFETY: the pending count contains the body's bias, so the task is not complete.
                     unsafe { node.root() }.panics().record(node.address(), payload);
                     (TaskEnd::Panicked, Outcome::Panicked)
                 }
@@ -167,14 +178,14 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
             Outcome::Value(_) | Outcome::Panicked => NeedsDrop::Yes,
             Outcome::Pending | Outcome::Cancelled | Outcome::Taken => NeedsDrop::No,
         };
-        // SAFETY: until the body is ended by `end_body`, the outcome is the claimer's alone.
+        // SAFETY: until `end_body`, only the thread with the claim accesses the outcome.
         unsafe { *(*job).header.outcome.get() = outcome };
         (end, needs_drop)
     }
 }
 
-/// Runs or drops the body; a value that nobody can ask for is dropped here as well, so that a panic
-/// in its drop counts as one of the body.
+/// Runs or drops the body. Drops a value to which no handle leads, so that a panic in that drop
+/// counts as a panic of the body.
 fn run_or_discard<T>(
     node: &Node,
     body: impl FnOnce() -> T,
@@ -192,18 +203,18 @@ fn run_or_discard<T>(
     Outcome::Taken
 }
 
-/// # Safety
+/// Drops the outcome of a task, if it has not been taken.
 ///
-/// The contract of `TaskVTable::drop_outcome`: `task` is a `Header<T>`, alive with its root, and its outcome
-/// is the caller's.
+/// # Safety
+/// The contract of `TaskVTable::drop_outcome`, for a job with a `Header<T>`.
 unsafe fn drop_outcome<T>(task: NonNull<Node>) {
     let header = task.cast::<Header<T>>().as_ptr();
-    // SAFETY: by the contract of `TaskVTable::drop_outcome` the outcome is ours.
+    // SAFETY: by the contract, no other thread accesses the outcome.
     let outcome = mem::replace(unsafe { &mut *(*header).outcome.get() }, Outcome::Taken);
     if let Outcome::Panicked = outcome {
-        // SAFETY: by the same contract node and root are alive.
+        // SAFETY: by the same contract the node is alive.
         let node = unsafe { &(*header).node };
-        // SAFETY: as above.
+        // SAFETY: by the same contract the root is alive.
         unsafe { node.root() }.panics().mark_unobserved(node.address());
     }
 }
@@ -214,11 +225,11 @@ pub(crate) struct QueuedTask {
     task: NonNull<Node>,
 }
 
-// SAFETY: `make` demands a body and a value that may go to other threads.
+// SAFETY: `make` demands a body and a value that are `Send`.
 unsafe impl Send for QueuedTask {}
 
 impl QueuedTask {
-    /// Takes the task on, unless somebody has done so already.
+    /// Claims the task. Returns `None` if another thread has claimed it.
     #[inline]
     pub(crate) fn claim(self) -> Option<ClaimedTask> {
         // SAFETY: the place in the queue keeps the node alive.
@@ -226,7 +237,7 @@ impl QueuedTask {
         claimed.then(|| ClaimedTask { task: ManuallyDrop::new(self).task, from_queue: true })
     }
 
-    /// As [`QueuedTask::claim`]; cheaper for a task that was made on this thread.
+    /// Claims the task, as [`QueuedTask::claim`] does. Cheaper for a task that this thread spawned.
     #[inline]
     pub(crate) fn claim_own(self) -> Option<ClaimedTask> {
         // SAFETY: the place in the queue keeps the node alive.
@@ -238,7 +249,7 @@ impl QueuedTask {
         TaskId(self.task.addr().get())
     }
 
-    /// Whether the task, if it is not complete, has been cancelled.
+    /// Returns whether the task has been cancelled and is not complete.
     pub(crate) fn is_cancelled(&self) -> bool {
         // SAFETY: the place in the queue keeps the node alive.
         unsafe { PendingGuard::of_incomplete(self.task) }.is_some_and(|guard| guard.is_cancelled())
@@ -247,8 +258,8 @@ impl QueuedTask {
 
 impl Drop for QueuedTask {
     fn drop(&mut self) {
-        // SAFETY: this value is the place in the queue. Queues are emptied before they go, so what
-        // is dropped here was claimed by its awaiter.
+        // SAFETY: this value is the place in the queue. Queues are emptied before they are dropped, so
+        // a task that is dropped here has been claimed through its handle.
         unsafe { node::leave_queue(self.task) };
     }
 }
@@ -273,9 +284,9 @@ impl ClaimedTask {
         self.run_or_discard(Disposition::Run)
     }
 
-    /// Whether the task is one of `tops` or below one of them.
+    /// Returns whether the task is one of `tops` or a descendant of one.
     pub(crate) fn is_within(&self, tops: [Option<&Node>; 2]) -> bool {
-        // SAFETY: the body's guard, which goes with the claim, keeps the node from completing.
+        // SAFETY: until the claim is used, the body's bias keeps the node from completing.
         unsafe { node::is_within(self.task, tops) }
     }
 
@@ -292,9 +303,9 @@ impl ClaimedTask {
     #[inline]
     fn run_or_discard(self, disposition: Disposition) -> EndedTask {
         let vtable = self.vtable();
-        // SAFETY: the claim is ours, and its guards keep the node from completing.
+        // SAFETY: this value is the claim, and the body's bias keeps the node from completing.
         let run_or_discard = || unsafe { (vtable.run_or_discard)(self.task, disposition) };
-        // SAFETY: as above; this is how the body of the task is run, and it does not unwind.
+        // SAFETY: as above; no other thread runs the body, and `run_or_discard` does not unwind.
         let ((end, needs_drop), spawned) = unsafe { node::inside_body(self.task, run_or_discard) };
         let body = EndedBody { from_queue: self.from_queue, needs_drop, spawned };
         EndedTask { task: self.task, end, body }
@@ -304,9 +315,9 @@ impl ClaimedTask {
         TaskId(self.address())
     }
 
-    /// Puts a task that was taken from a queue back into its unclaimed state.
+    /// Gives up the claim of a task that was taken from a queue.
     pub(crate) fn unclaim(self) -> QueuedTask {
-        debug_assert!(self.from_queue, "a handle's claim is never given up");
+        debug_assert!(self.from_queue, "a claim through a handle is never given up");
         (*self).unclaim();
         QueuedTask { task: self.task }
     }
@@ -316,12 +327,12 @@ impl Deref for ClaimedTask {
     type Target = Node;
 
     fn deref(&self) -> &Node {
-        // SAFETY: the body's guard, which goes with the claim, keeps the node alive.
+        // SAFETY: until the claim is used, the body's bias keeps the node alive.
         unsafe { self.task.as_ref() }
     }
 }
 
-/// A body that has ended, of which nobody knows before it is closed.
+/// A task whose body has ended, before its node records that.
 #[must_use]
 pub(crate) struct EndedTask {
     task: NonNull<Node>,
@@ -335,41 +346,42 @@ impl EndedTask {
         self.end
     }
 
-    /// Tells everybody but the parent: if the task is complete, its guard of the parent is returned.
+    /// Records the end in the node, and wakes the waiters of a task that is now complete. Returns the
+    /// guard that a complete task held in its parent.
     #[inline]
     pub(crate) fn close(self) -> Option<PendingGuard> {
-        // SAFETY: the body was concluded under a claim, and this is the last use of the node.
+        // SAFETY: the body was run or discarded under a claim, and this is the last access.
         unsafe { node::end_body(self.task, self.body) }
     }
 }
 
-/// The right to what comes of a task.
+/// The right to the outcome of a task.
 #[must_use]
 pub(crate) struct TaskHandle<T> {
     task: NonNull<Node>,
     value: PhantomData<T>,
 }
 
-// SAFETY: through the handle a value can go to another thread, which `T: Send` allows.
+// SAFETY: a handle sends a value to another thread, which `T: Send` allows.
 unsafe impl<T: Send> Send for TaskHandle<T> {}
-// SAFETY: a shared handle leads to the node only, never to the value.
+// SAFETY: a shared handle gives access to the node only, not to the value.
 unsafe impl<T> Sync for TaskHandle<T> {}
 
 impl<T> TaskHandle<T> {
-    /// Takes the task on, unless somebody has done so already.
+    /// Claims the task. Returns `None` if another thread has claimed it.
     pub(crate) fn claim(&self) -> Option<ClaimedTask> {
         Node::claim(self).then_some(ClaimedTask { task: self.task, from_queue: false })
     }
 
-    /// The outcome, once the task is complete and unless it has been taken; `root` is that of the
-    /// task's scope.
+    /// Takes the outcome. Returns `None` if the task is not complete or the outcome was taken before.
+    /// `root` must be the root of the task's scope.
     pub(crate) fn take(&mut self, root: &ScopeRoot) -> Option<Result<T, TaskError>> {
         if !self.is_complete() {
             return None;
         }
         let header = self.task.cast::<Header<T>>().as_ptr();
-        // SAFETY: the task is complete, so the outcome belongs to the handle, which is borrowed
-        // exclusively.
+        // SAFETY: the task is complete, so only the handle accesses the outcome, and the handle is
+        // borrowed mutably.
         match mem::replace(unsafe { &mut *(*header).outcome.get() }, Outcome::Taken) {
             Outcome::Value(value) => Some(Ok(value)),
             Outcome::Cancelled => Some(Err(TaskError::Cancelled)),
@@ -379,7 +391,7 @@ impl<T> TaskHandle<T> {
         }
     }
 
-    /// Whether the task, if it is not complete, has been cancelled.
+    /// Returns whether the task has been cancelled and is not complete.
     pub(crate) fn is_cancelled(&self) -> bool {
         // SAFETY: the handle keeps the node alive.
         unsafe { PendingGuard::of_incomplete(self.task) }.is_some_and(|guard| guard.is_cancelled())

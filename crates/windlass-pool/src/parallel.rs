@@ -1,9 +1,9 @@
-//! The same for each of many: over slices and ranges, on all workers.
+//! Parallel loops over slices and ranges.
 //!
-//! The items are divided in two by a [`join`], and each half again, down to chunks that one worker
-//! works through in one go. So all that no worker has begun is in reach of every worker without work,
-//! whatever the items take. A chunk is as long as takes a few dozen microseconds, measured as the
-//! call goes on and beginning with one item: neither tiny nor huge items need any tuning.
+//! A [`join`] splits the items into halves, recursively, down to chunks that one worker runs without
+//! a break. So an idle worker can steal every item that no worker has started, however long the
+//! other items take. Chunks start with one item and grow until they take some tens of microseconds,
+//! so neither tiny nor huge items need tuning. Knows nothing of how a join runs.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
@@ -19,16 +19,17 @@ use crate::{
     worker,
 };
 
-/// How long a chunk should take: long against looking at a generation, short against a wake-up.
+/// How long a chunk should take: much longer than reading a clock, but not longer than a few
+/// wake-ups.
 const TARGET_CHUNK_TIME: Duration = Duration::from_micros(30);
 
-/// Calls `f` with each item, on as many workers as are free, in no particular order.
+/// Calls `f` with each item, on as many workers as are idle, in no particular order.
 ///
-/// Few large items run at the same time from the first one on, as many as there are free workers.
+/// A few large items run at the same time from the start, as many as there are idle workers.
 ///
-/// Runs on the calling worker's scheduler, elsewhere on the [global](Scheduler::global) one.
-/// Between chunks of the work there is a [`checkpoint`], so in a cancelled task it does not go on
-/// to the end. A panic goes on in the caller.
+/// Runs on the calling worker's scheduler; on other threads, on the [global](Scheduler::global) one.
+/// Calls [`checkpoint`] between chunks of items, so a cancelled task does not run to the end. A panic
+/// continues in the caller.
 ///
 /// ```
 /// let mut numbers = [1, 2, 3];
@@ -39,9 +40,9 @@ pub fn for_each<S: Source>(source: S, f: impl Fn(S::Item) + Sync) {
     run_chunks(source, &|part: S| part.items().for_each(&f), &|(), ()| ());
 }
 
-/// What `f` makes of each item, in the order of the items.
+/// Returns the results of `f` for each item, in the order of the items.
 ///
-/// Runs where [`for_each`] does, with the same checkpoints.
+/// Uses the same workers and checkpoints as [`for_each`].
 ///
 /// ```
 /// let lengths = windlass_pool::map(&["one", "three"][..], |word| word.len());
@@ -55,11 +56,11 @@ pub fn map<S: Source, U: Send>(source: S, f: impl Fn(S::Item) -> U + Sync) -> Ve
     })
 }
 
-/// What `f` makes of each item, put together two by two with `combine`, in the order of the items;
-/// `None` if there are none.
+/// Applies `f` to each item and reduces the results with `combine`, in the order of the items.
+/// Returns `None` if there are no items.
 ///
-/// `combine` must be associative: where the work is divided differs from call to call. Runs where
-/// [`for_each`] does, with the same checkpoints.
+/// `combine` must be associative, because calls differ in where they split the items. Uses the same
+/// workers and checkpoints as [`for_each`].
 ///
 /// ```
 /// let sum = windlass_pool::map_reduce(0..1000_u64, |n| n * n, |a, b| a + b);
@@ -82,7 +83,7 @@ where
     run_chunks(source, &chunk, &combine).flatten()
 }
 
-/// Items on their way to an output.
+/// Items, and the part of the output for their results.
 struct MapInput<'a, S, U> {
     source: S,
     output: VacantSlice<'a, U>,
@@ -100,6 +101,8 @@ impl<S: Split, U: Send> Split for MapInput<'_, S, U> {
     }
 }
 
+/// Calls `chunk` with parts of the items and reduces the results with `combine`, on the workers of
+/// the calling thread's scheduler.
 fn run_chunks<P, R>(
     part: P,
     chunk: &(impl Fn(P) -> R + Sync),
@@ -116,7 +119,7 @@ where
     }
 }
 
-/// How many items make a chunk.
+/// How many items a chunk has, adjusted while the loop runs.
 struct ChunkSize {
     items: AtomicUsize,
 }
@@ -126,7 +129,7 @@ impl ChunkSize {
         Self { items: AtomicUsize::new(1) }
     }
 
-    /// Works through one part, and puts the results of its chunks together.
+    /// Runs `part` and reduces the results of its chunks.
     fn run<P, R>(
         &self,
         part: P,
@@ -138,11 +141,12 @@ impl ChunkSize {
         R: Send,
     {
         let count = part.count();
-        // Relaxed: it is a guess, and no other memory depends on it.
+        // Relaxed, here and in `adjust`: an estimate, on which no other memory depends.
         if count > self.items.load(Relaxed) {
             let (left, right) = part.split_at(count / 2);
-            let sides = join(|| self.run(left, chunk, combine), || self.run(right, chunk, combine));
-            return match sides {
+            let halves =
+                join(|| self.run(left, chunk, combine), || self.run(right, chunk, combine));
+            return match halves {
                 (Some(left), Some(right)) => Some(combine(left, right)),
                 (left, right) => left.or(right),
             };
@@ -151,17 +155,18 @@ impl ChunkSize {
             return None;
         }
         checkpoint();
-        let began = Instant::now();
+        let started = Instant::now();
         let result = chunk(part);
-        self.adjust(count, began.elapsed());
+        self.adjust(count, started.elapsed());
         Some(result)
     }
 
-    /// Makes later chunks longer or shorter, after one of `count` items.
+    /// Adjusts the size of later chunks to how long a chunk of `count` items took.
     fn adjust(&self, count: usize, took: Duration) {
         let items = self.items.load(Relaxed);
         let adjusted = match took {
-            // A chunk may be shorter than it could be, and tells little about longer ones then.
+            // A chunk at the end of a half may have fewer items than the size, so it never lowers
+            // the size by being short.
             short if short < TARGET_CHUNK_TIME / 2 => items.max(count.saturating_mul(2)),
             long if long > TARGET_CHUNK_TIME * 2 => (count / 2).clamp(1, items),
             _ => items,

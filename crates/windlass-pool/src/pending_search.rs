@@ -1,28 +1,30 @@
-//! One who is asked to look, when several put things where only those find them who look.
+//! Keeps at most one searcher pending for items that several threads add.
 //!
-//! An invitation is *open* from when somebody is asked to look until that one has found something
-//! or gives up. Whoever puts something down says so afterwards, and invites somebody unless an
-//! invitation is open. Whoever was invited closes the invitation and then looks once more; if there
-//! is something left, it invites the next.
+//! A search is *active* from when a searcher is requested until it has found an item or gives up. A
+//! thread that adds an item then requests a search, which starts one unless one is active. A
+//! searcher marks its search as finished and then checks once more for items; if there are any, it
+//! requests the next search.
 //!
-//! Nothing is overlooked: between putting down and reading the flag there is a SeqCst fence, and
-//! another between closing and the last look. Of the two fences one comes first: either the putter
-//! sees the invitation closed, or the looker sees what was put down.
+//! No item is missed. The adder adds the item, passes a SeqCst fence and reads the flag. The
+//! searcher clears the flag, passes a SeqCst fence and checks for items. One of the two fences comes
+//! first: either the adder reads the cleared flag, or the searcher sees the item.
+//!
+//! Knows nothing of the items or of who searches.
 
 use crate::sync::{AtomicBool, Relaxed, SeqCst, fence};
 
-/// Whether somebody has been asked to look.
+/// Whether a search is active.
 pub(crate) struct PendingSearch {
     active: AtomicBool,
 }
 
 impl PendingSearch {
-    /// One that is active: whoever makes it looks, or asks somebody.
+    /// Creates the flag with an active search, which the caller has to run or spawn.
     pub(crate) fn started() -> Self {
         Self { active: AtomicBool::new(true) }
     }
 
-    /// Something was put down; true if the caller has to invite somebody, once.
+    /// Requests a search, after an item was added. Returns true if the caller has to start it.
     #[inline]
     pub(crate) fn request(&self) -> bool {
         // SeqCst: pairs with the fence in `finish`.
@@ -31,14 +33,14 @@ impl PendingSearch {
         !self.active.load(Relaxed) && self.try_start()
     }
 
-    /// Opens it; false if it is open already.
+    /// Marks a search as active. Returns false if one is active already.
     pub(crate) fn try_start(&self) -> bool {
-        // Relaxed: it orders nothing but itself; what was put down comes with the queue it is in.
+        // Relaxed: the flag publishes nothing; the deque that holds an item publishes it.
         !self.active.swap(true, Relaxed)
     }
 
-    /// The one who was invited is done. It looks once more afterwards, and if there is something
-    /// calls [`PendingSearch::request`].
+    /// Marks the search as finished. The caller has to check for items afterwards, and to call
+    /// [`PendingSearch::request`] if there are any.
     pub(crate) fn finish(&self) {
         // Relaxed: ordered by the fence.
         self.active.store(false, Relaxed);

@@ -1,11 +1,11 @@
-//! What can be worked through in parts: slices and ranges of integers.
+//! What a parallel loop can split: slices and ranges of integers.
 
 use std::{ops::Range, slice};
 
-/// Something that can be divided anywhere, and each part worked through by itself.
+/// Items that can be split anywhere into parts, each of which can be iterated over.
 ///
-/// Implemented for slices, shared or exclusive, and for ranges of integers. Sealed: its methods are
-/// this crate's own business.
+/// Implemented for shared and mutable slices, and for ranges of integers. This trait is sealed and
+/// cannot be implemented for other types.
 ///
 /// ```
 /// use windlass_pool::{Source, map};
@@ -20,22 +20,22 @@ pub trait Source: sealed::Items {}
 impl<S: sealed::Items> Source for S {}
 
 pub(crate) mod sealed {
-    /// Something that can be divided anywhere.
+    /// Items that can be split anywhere.
     pub trait Split: Sized + Send {
-        /// How many items there are.
+        /// Returns the number of items.
         fn count(&self) -> usize;
-        /// The first `count` of them, and the rest.
+        /// Splits off the first `count` items. Returns them and the rest.
         fn split_at(self, count: usize) -> (Self, Self);
     }
 
-    /// Something whose items can be had one by one.
+    /// Items that can be iterated over.
     pub trait Items: Split {
-        /// What it consists of.
+        /// The type of an item.
         type Item;
-        /// One after the other.
+        /// The iterator over the items.
         type Iter: Iterator<Item = Self::Item>;
 
-        /// All of them in order.
+        /// Returns an iterator over the items, in order.
         fn items(self) -> Self::Iter;
     }
 }
@@ -82,7 +82,7 @@ macro_rules! range {
     ($($integer:ident as $unsigned:ident),*) => {$(
         impl sealed::Split for Range<$integer> {
             fn count(&self) -> usize {
-                // A signed range may be wider than its type reaches, but not than the unsigned one.
+                // The width of a signed range may exceed its type, but not the unsigned type.
                 let width = self.end.wrapping_sub(self.start) as $unsigned;
                 if self.is_empty() { 0 } else { usize::try_from(width).unwrap_or(usize::MAX) }
             }

@@ -1,4 +1,4 @@
-//! The handle to a task in a scope.
+//! The handle to a task of a scope.
 
 use std::{
     fmt, panic,
@@ -10,7 +10,7 @@ use crate::{
     pool::Pool,
 };
 
-/// Where a task stands.
+/// The state of a task.
 ///
 /// ```
 /// use windlass_pool::{Scheduler, TaskState, with_scope};
@@ -26,15 +26,15 @@ use crate::{
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TaskState {
-    /// Created, and nobody has begun to run it.
+    /// No thread has started to run it.
     New,
     /// Its body is running.
     Running,
-    /// Its body has returned, but its child tasks have not all ended.
+    /// Its body has returned, but not all of its child tasks have ended.
     Completing,
     /// It and its child tasks have ended; the result is available.
     Completed,
-    /// It was asked to stop and has not ended.
+    /// It was cancelled, and its body has not ended.
     Cancelling,
 }
 
@@ -51,7 +51,9 @@ impl TaskState {
     }
 }
 
-/// Handle to a spawned task. It cannot leave the scope the task was spawned in.
+/// Handle to a spawned task. It cannot leave the scope in which the task was spawned.
+///
+/// Dropping the handle does not affect the task.
 ///
 /// ```
 /// use windlass_pool::{Scheduler, with_scope};
@@ -77,24 +79,25 @@ impl<'scope, T> Task<'scope, T> {
 
     /// Waits until the task and its child tasks have ended, and returns what its body returned.
     ///
-    /// A body that returned gives its value also if the task was cancelled meanwhile. On a worker,
-    /// the task is run here if nobody has begun it, and otherwise the worker makes itself useful.
+    /// A body that returns has a value even if the task was cancelled meanwhile. A worker that calls
+    /// this runs the task itself if no other thread has started it, and otherwise helps with other
+    /// tasks while it waits.
     ///
     /// # Errors
-    /// [`TaskError::Cancelled`] if the body never ran or was unwound by
-    /// [`checkpoint`](crate::checkpoint); [`TaskError::Panicked`] if it panicked, and then the
-    /// panic is not raised again at the end of the scope.
+    /// [`TaskError::Cancelled`] if the body never started or [`checkpoint`](crate::checkpoint) unwound
+    /// it. [`TaskError::Panicked`] if it panicked; the scope does not raise this panic again.
     ///
-    /// # ScopePanics
+    /// # Panics
     /// If the result was taken before, by [`Task::try_result`] or [`Task::await_timeout`].
     pub fn await_result(mut self) -> Result<T, TaskError> {
         self.pool.wait_for_task(&self.handle, None);
-        self.take().expect("the result of a task is taken once")
+        self.take().expect("the result of the task was taken before")
     }
 
-    /// As [`Task::await_result`], but waits no longer than `limit`; `None` if that was too short.
+    /// Waits for the result, as [`Task::await_result`] does, for at most `limit`. Returns `None` if the
+    /// task has not ended by then, or if the result was taken before.
     ///
-    /// A worker that runs the task itself is not interrupted by the limit.
+    /// The limit does not interrupt a worker that runs the task itself.
     ///
     /// ```
     /// use std::time::Duration;
@@ -109,12 +112,12 @@ impl<'scope, T> Task<'scope, T> {
     /// });
     /// ```
     pub fn await_timeout(&mut self, limit: Duration) -> Option<Result<T, TaskError>> {
-        // A limit beyond the end of time is none.
+        // A limit that `Instant` cannot represent is no limit.
         self.pool.wait_for_task(&self.handle, Instant::now().checked_add(limit));
         self.take()
     }
 
-    /// The result, if the task has ended and the result has not been taken. Never waits.
+    /// Returns the result if the task has ended and the result has not been taken. Never waits.
     ///
     /// ```
     /// use windlass_pool::{Scheduler, cancelled, with_scope};
@@ -130,7 +133,10 @@ impl<'scope, T> Task<'scope, T> {
         self.take()
     }
 
-    /// Asks the task, its child tasks and the scopes inside them to stop.
+    /// Cancels the task, its child tasks and the scopes inside them.
+    ///
+    /// A task that has not started never does. A running task sees the cancel by
+    /// [`cancelled`](crate::cancelled) or [`checkpoint`](crate::checkpoint).
     ///
     /// ```
     /// use std::{thread, time::Duration};
@@ -158,12 +164,12 @@ impl<'scope, T> Task<'scope, T> {
         cancellation::cancel(&self.handle);
     }
 
-    /// Where the task stands. See [`TaskState`] for an example.
+    /// Returns the state of the task. See [`TaskState`] for an example.
     pub fn state(&self) -> TaskState {
         TaskState::of(&self.handle)
     }
 
-    /// The value; what kept the task from having one goes on here.
+    /// Waits for the value. Continues the task's panic or cancel on the calling thread.
     pub(crate) fn into_value(self) -> T {
         match self.await_result() {
             Ok(value) => value,

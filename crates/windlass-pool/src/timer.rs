@@ -1,8 +1,8 @@
-//! One clock for all deadlines of a pool.
+//! The timer of a pool, which serves all its deadlines.
 //!
-//! A thread, started with the first deadline, sleeps until the earliest one and cancels what it was
-//! set for. An entry holds a guard of its node, so that node is there when the entry goes off. Never
-//! goes off early. Knows nothing of what a cancel does.
+//! Its thread, started with the first deadline, sleeps until the earliest deadline and then cancels
+//! that entry's node. An entry holds a guard of its node, so the node is alive when it is due. No
+//! entry is due early. Knows nothing of what a cancel does.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use std::{
 
 use crate::node::PendingGuard;
 
-/// Distinguishes entries that are set for the same at.
+/// Distinguishes entries for the same instant.
 type Serial = u64;
 
 #[derive(Default)]
@@ -36,7 +36,7 @@ pub(crate) struct Timer {
     shared: Arc<Shared>,
 }
 
-/// An entry that has been set; dropping it calls it off.
+/// A scheduled cancel. Dropping it removes it from the timer.
 #[must_use]
 pub(crate) struct TimerEntry<'a> {
     timer: &'a Timer,
@@ -44,7 +44,7 @@ pub(crate) struct TimerEntry<'a> {
 }
 
 impl Timer {
-    /// Has the node of `guard` cancelled at `at`.
+    /// Schedules a cancel of the node of `guard` at the instant `at`.
     pub(crate) fn schedule(&self, at: Instant, guard: PendingGuard) -> TimerEntry<'_> {
         let mut entries = self.shared.lock();
         let key = (at, entries.next_serial);
@@ -58,7 +58,7 @@ impl Timer {
         TimerEntry { timer: self, key }
     }
 
-    /// Ends the thread. No entry is pending any more: each belongs to a scope of the pool.
+    /// Ends the thread. No entry is left, since each belongs to a scope of the pool.
     pub(crate) fn close(&self) {
         let thread = {
             let mut entries = self.shared.lock();
@@ -67,7 +67,7 @@ impl Timer {
         };
         self.shared.changed.notify_one();
         if let Some(thread) = thread {
-            // A callback's panic is caught, so there is no error to see here.
+            // The thread does not panic: panics of cancel callbacks are caught.
             let _ = thread.join();
         }
     }
@@ -76,7 +76,7 @@ impl Timer {
 impl Drop for TimerEntry<'_> {
     fn drop(&mut self) {
         let guard = self.timer.shared.lock().pending.remove(&self.key);
-        // Given back outside the lock; if there is none, the entry is going off and gives it back.
+        // Dropped outside the lock. If there is none, the timer's thread has it and drops it.
         drop(guard);
     }
 }
@@ -89,7 +89,7 @@ fn start(shared: Arc<Shared>) -> JoinHandle<()> {
                 guard.cancel();
             }
         })
-        .expect("the system has room for one more thread")
+        .expect("cannot start the timer thread")
 }
 
 impl Shared {
@@ -97,7 +97,7 @@ impl Shared {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sleeps until an entry is due; `None` when the timer is closed.
+    /// Sleeps until an entry is due, and removes it. Returns `None` when the timer is closed.
     fn next_due(&self) -> Option<PendingGuard> {
         let mut entries = self.lock();
         while !entries.closed {

@@ -1,14 +1,14 @@
-//! Who waits for which node to complete.
+//! The table of threads and futures that wait for nodes to complete.
 //!
-//! A table by address, in the manner of a parking lot: a node carries one bit, "somebody waits",
-//! and everything else about its waiters stands here. So completing a node that nobody waits for
-//! costs nothing, and completing one never touches its memory after its last count is given back.
+//! The table is keyed by address, as a parking lot is. A node has one bit, `HAS_WAITERS`; everything
+//! else about its waiters is here. So completing a node without waiters costs nothing, and completing
+//! a node never accesses its memory after its last pending count is released.
 //!
-//! No wake-up is lost: a waiter sets the bit and enrols under the bucket's lock. Either its bit
-//! precedes the last count in the node's modification order, and then the completer sees the bit,
-//! takes the lock and finds the waiter enrolled; or it comes later, and the waiter sees the node
-//! complete. An address may be used again at once, so a wake-up can be for an earlier node at the
-//! same place: whoever is woken looks again.
+//! No wake-up is lost: a waiter sets the bit and registers under the bucket's lock. If the bit comes
+//! before the last release in the modification order of the node's state, the completing thread sees
+//! the bit, acquires the lock and finds the waiter. If the bit comes later, the waiter sees that the
+//! node is complete. An address may be reused at once, so a wake-up can be for an earlier node at the
+//! same address: a thread that is woken has to check its node again.
 //!
 //! Knows nothing of tasks, scopes or pools.
 
@@ -22,11 +22,11 @@ use crate::{
 
 const BUCKETS: usize = if cfg!(windlass_loom) { 1 } else { 32 };
 
-/// How to wake a waiter.
+/// What a completing thread wakes.
 pub(crate) enum WakeTarget {
     /// A sleeping thread.
     Thread(Arc<Parker>),
-    /// A future; a node has at most one.
+    /// A future. A node has at most one.
     Future(Waker),
 }
 
@@ -41,7 +41,7 @@ impl WakeTarget {
 
 struct Waiter {
     address: usize,
-    wake: WakeTarget,
+    target: WakeTarget,
 }
 
 struct Table {
@@ -50,7 +50,7 @@ struct Table {
 
 impl Table {
     fn bucket(&self, address: usize) -> &Mutex<Vec<Waiter>> {
-        // Nodes are at least 64 bytes apart where many live side by side.
+        // Blocks of tasks are at least 64 bytes long.
         &self.buckets[(address >> 6) % BUCKETS]
     }
 }
@@ -63,42 +63,42 @@ loom::lazy_static! {
     static ref TABLE: Table = Table { buckets: [Mutex::new(Vec::new())] };
 }
 
-/// Whether a waiter was taken into the table.
+/// Whether a waiter was registered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Registration {
-    /// It will be woken.
+    /// It was registered and will be woken.
     Registered,
-    /// The node has already completed; there is nothing to wait for.
+    /// It was not: the node is complete.
     AlreadyComplete,
 }
 
-/// Enters a waiter for `node`. A second future of one node replaces the first.
-pub(crate) fn register(node: &Node, wake: WakeTarget) -> Registration {
+/// Registers a waiter for `node`. A second future of the same node replaces the first.
+pub(crate) fn register(node: &Node, target: WakeTarget) -> Registration {
     let address = node.address();
-    // Declared first, so that a replaced waker is dropped after the lock: its drop is foreign code.
+    // Declared before the lock, so that a replaced waker is dropped after it: that is user code.
     let mut replaced = None;
     let mut bucket = lock(TABLE.bucket(address));
     if node.announce_waiter() {
         return Registration::AlreadyComplete;
     }
-    if matches!(wake, WakeTarget::Future(_)) {
+    if matches!(target, WakeTarget::Future(_)) {
         replaced = take_future(&mut bucket, address);
     }
-    bucket.push(Waiter { address, wake });
+    bucket.push(Waiter { address, target });
     drop((bucket, replaced));
     Registration::Registered
 }
 
-/// Takes a thread out again, if it has not been woken.
+/// Removes a thread, unless it has been woken.
 pub(crate) fn deregister(node: &Node, parker: &Arc<Parker>) {
     let address = node.address();
-    lock(TABLE.bucket(address)).retain(|waiter| match &waiter.wake {
+    lock(TABLE.bucket(address)).retain(|waiter| match &waiter.target {
         WakeTarget::Thread(own) => waiter.address != address || !Arc::ptr_eq(own, parker),
         WakeTarget::Future(_) => true,
     });
 }
 
-/// Takes the future of a node out again, if it has not been woken.
+/// Removes the future of a node, unless it has been woken.
 pub(crate) fn deregister_future(node: &Node) {
     let address = node.address();
     let taken = take_future(&mut lock(TABLE.bucket(address)), address);
@@ -106,23 +106,23 @@ pub(crate) fn deregister_future(node: &Node) {
 }
 
 fn take_future(bucket: &mut Vec<Waiter>, address: usize) -> Option<Waiter> {
-    let is_future = |w: &Waiter| w.address == address && matches!(w.wake, WakeTarget::Future(_));
+    let is_future = |w: &Waiter| w.address == address && matches!(w.target, WakeTarget::Future(_));
     let index = bucket.iter().position(is_future)?;
     Some(bucket.swap_remove(index))
 }
 
-/// Wakes everybody who waits for the node that was at `address`.
+/// Wakes all waiters of the node that was at `address`.
 pub(crate) fn wake_all(address: usize) {
     let woken: Vec<Waiter> = {
         let mut bucket = lock(TABLE.bucket(address));
         bucket.extract_if(.., |waiter| waiter.address == address).collect()
     };
     for waiter in woken {
-        waiter.wake.wake();
+        waiter.target.wake();
     }
 }
 
-/// Sleeps until `node` has completed or `limit` has come; says whether it has completed.
+/// Sleeps until `node` is complete, or until `limit`. Returns whether it is complete.
 pub(crate) fn sleep_until_complete(node: &Node, limit: Option<Instant>) -> bool {
     let parker = parker::current();
     loop {

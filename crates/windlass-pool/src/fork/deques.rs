@@ -1,4 +1,4 @@
-//! The stacks of all workers of a pool, where each finds those of the others.
+//! The fork deques of all workers of a pool, where thieves find them.
 
 use std::{
     ptr,
@@ -12,11 +12,11 @@ use super::{ForkDeque, ForkHeader};
 
 type ForkDequeRef = Arc<ForkDeque<ForkHeader>>;
 
-/// One deque per worker, and one per spare worker that exists.
+/// One fork deque per worker, and one per spare worker that exists.
 pub(crate) struct ForkDeques {
     workers: Box<[ForkDequeRef]>,
     spares: Mutex<Vec<ForkDequeRef>>,
-    /// How many spare workers there are; with none, no thread locks the list.
+    /// How many spare workers there are. If there are none, no thread locks the list.
     spare_count: AtomicUsize,
 }
 
@@ -29,37 +29,39 @@ impl ForkDeques {
         }
     }
 
-    /// Returns the deque of worker `index`, for its own thread.
+    /// Returns the fork deque of worker `index`, for its own thread.
     pub(crate) fn of_worker(&self, index: usize) -> ForkDequeRef {
         Arc::clone(&self.workers[index])
     }
 
-    /// Makes a deque for a spare worker.
+    /// Creates the fork deque of a spare worker.
     pub(crate) fn add_spare(&self) -> ForkDequeRef {
         let deque = Arc::new(ForkDeque::new());
         let mut spares = self.lock_spares();
         spares.push(Arc::clone(&deque));
-        // Relaxed: a thief that misses it looks again later, as for a side that was just noted.
+        // Relaxed: a thief that misses it checks again later, as for a fork that was just pushed.
         self.spare_count.store(spares.len(), Relaxed);
         deque
     }
 
-    /// Forgets the deque of a spare worker, which is empty.
+    /// Removes the fork deque of a spare worker, which must be empty.
     pub(crate) fn remove_spare(&self, deque: &ForkDequeRef) {
         let mut spares = self.lock_spares();
         spares.retain(|other| !Arc::ptr_eq(other, deque));
+        // Relaxed: as in `add_spare`.
         self.spare_count.store(spares.len(), Relaxed);
     }
 
-    /// Whether there seems to be a side to take from a deque other than `own`.
+    /// Returns whether there is a fork to take from a deque other than `own`. A hint.
     pub(crate) fn have_some(&self, own: Option<&ForkDeque<ForkHeader>>) -> bool {
         let has_some = |deque: &ForkDequeRef| !is_same(deque, own) && deque.has_some();
         self.workers.iter().any(has_some)
             || self.has_spares() && self.lock_spares().iter().any(has_some)
     }
 
-    /// Calls `f` with all stacks but `own` until it finds something, beginning with worker `first`.
-    /// Returns it with the index of the worker, if it is not a spare worker.
+    /// Calls `f` with each deque other than `own`, beginning with that of worker `first`, until it
+    /// returns a value. Returns the value with the index of the worker, which a spare worker does not
+    /// have.
     pub(crate) fn find<R>(
         &self,
         own: &ForkDeque<ForkHeader>,
@@ -77,6 +79,7 @@ impl ForkDeques {
     }
 
     fn has_spares(&self) -> bool {
+        // Relaxed: as in `add_spare`.
         self.spare_count.load(Relaxed) > 0
     }
 

@@ -60,7 +60,7 @@ fn what_is_no_graph_without_cycles_is_refused() {
     let edges = [(0, 1), (1, 2), (2, 3), (3, 1), (2, 4)];
     let error = refused(5, &edges);
     assert_eq!(error, DagError::Cycle { path: vec![1, 2, 3, 1] });
-    assert_eq!(error.to_string(), "the edges close a cycle: 1 -> 2 -> 3 -> 1");
+    assert_eq!(error.to_string(), "the graph has a cycle: 1 -> 2 -> 3 -> 1");
 }
 
 #[test]
