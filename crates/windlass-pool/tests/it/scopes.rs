@@ -1,4 +1,4 @@
-//! Scopes: nothing gets out, everything ends first.
+//! Scopes: what tasks borrow, and what a scope waits for.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
@@ -101,7 +101,7 @@ fn awaiting_a_task_awaits_its_child_tasks() {
 }
 
 #[test]
-fn a_task_spawned_in_an_outer_scope_does_not_hold_up_the_inner_one() {
+fn an_inner_scope_does_not_wait_for_a_task_of_the_outer_one() {
     must_end(|| {
         let scheduler = Scheduler::new(2);
         let inner_ended = Signal::default();
@@ -116,7 +116,7 @@ fn a_task_spawned_in_an_outer_scope_does_not_hold_up_the_inner_one() {
 }
 
 #[test]
-fn a_result_nobody_asks_for_is_dropped_before_the_scope_ends() {
+fn an_unawaited_result_is_dropped_before_the_scope_ends() {
     struct Counted<'a>(&'a AtomicUsize);
     impl Drop for Counted<'_> {
         fn drop(&mut self) {
@@ -139,7 +139,7 @@ fn a_result_nobody_asks_for_is_dropped_before_the_scope_ends() {
 }
 
 #[test]
-fn bodies_of_every_size_keep_what_they_carry() {
+fn bodies_and_values_of_every_size_survive_a_spawn() {
     fn carry<const N: usize>(scheduler: &Scheduler) {
         let cargo = [7_u8; N];
         let back = with_scope(scheduler, |scope| scope.spawn(move || cargo).await_result());
