@@ -16,7 +16,7 @@ use crate::{
     pool::Pool,
     scheduler::Scheduler,
     scope::Scope,
-    wait_table, worker,
+    worker,
 };
 
 /// Runs `body` in a scope that is cancelled after `limit`. Returns `None` if the deadline passed
@@ -97,7 +97,7 @@ where
     let passed = is_over();
     drop(timer_entry);
     if !root.end_body() {
-        wait_table::sleep_until_complete(root.node(), None);
+        pool.wait(root.node());
     }
     abort.disarm();
     match result {

@@ -13,7 +13,6 @@ use crate::{
     scope::with_scope,
     stats::SchedulerStats,
     trace::{TraceEvent, Tracer},
-    wait_table,
     worker::{self, TaskDeque},
 };
 
@@ -161,7 +160,7 @@ impl Drop for Scheduler {
 /// Waits for the detached tasks, then ends the threads and joins them.
 fn finish(pool: &Pool, threads: Vec<JoinHandle<()>>) {
     if !pool.detached.end_body() {
-        wait_table::sleep_until_complete(pool.detached.node(), None);
+        pool.wait(pool.detached.node());
     }
     pool.timer.close();
     pool.sleep.close();

@@ -21,7 +21,6 @@ use crate::{
     job::{self, QueuedTask, TaskHandle},
     panics::Payload,
     pool::Pool,
-    wait_table,
 };
 
 /// A structured concurrency scope: tasks are spawned in it and cannot outlive it.
@@ -176,7 +175,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         if let Some(callbacks) = self.callbacks.get() {
             cancellation::deregister(callbacks);
             if !callbacks.end_body() {
-                wait_table::sleep_until_complete(callbacks.node(), None);
+                self.pool.wait(callbacks.node());
             }
         }
     }

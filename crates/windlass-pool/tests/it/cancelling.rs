@@ -280,3 +280,31 @@ fn a_panic_ends_a_race_while_the_other_closure_runs() {
         assert_eq!(message, "on purpose: contender");
     });
 }
+
+/// The only worker waits for a callback that another thread runs, and that waits for a task of the
+/// pool.
+#[test]
+fn a_worker_that_waits_for_a_callback_is_replaced_while_it_waits() {
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        let (registered, called) = (Signal::default(), Signal::default());
+        let ran = Signal::default();
+        with_scope(&scheduler, |outer| {
+            let (scheduler, registered, called, ran) = (&scheduler, &registered, &called, &ran);
+            outer.spawn(move || {
+                with_scope(scheduler, |inner| {
+                    inner.on_cancel(|| {
+                        called.raise();
+                        scheduler.spawn(|| ()).await_result().unwrap();
+                        ran.raise();
+                    });
+                    registered.raise();
+                    called.wait();
+                });
+            });
+            registered.wait();
+            outer.cancel();
+        });
+        assert!(ran.is_raised());
+    });
+}

@@ -230,3 +230,28 @@ fn many_deadlines_at_once_all_cancel_their_scopes() {
         assert!(missed);
     });
 }
+
+/// The only worker waits for a callback that the timer's thread runs, and that waits for a task of
+/// the pool.
+#[test]
+fn a_worker_whose_deadline_runs_a_callback_is_replaced_while_it_waits() {
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        let ran = Signal::default();
+        let value = scheduler.run(|| {
+            with_deadline_on(&scheduler, SOON, |scope| {
+                let called = Signal::default();
+                scope.with_child(|inner| {
+                    inner.on_cancel(|| {
+                        called.raise();
+                        scheduler.spawn(|| ()).await_result().unwrap();
+                        ran.raise();
+                    });
+                    called.wait();
+                });
+            })
+        });
+        assert_eq!(value, None);
+        assert!(ran.is_raised());
+    });
+}

@@ -69,3 +69,27 @@ fn a_task_may_drop_its_own_scheduler() {
         was_done.recv_timeout(TIMEOUT).unwrap();
     });
 }
+
+/// The only worker of the outer pool waits for the inner scheduler, whose task waits for the outer
+/// pool.
+#[test]
+fn a_worker_that_drops_the_scheduler_of_another_pool_is_replaced_while_it_waits() {
+    must_end(|| {
+        let outer = Arc::new(Scheduler::new(1));
+        let own = Arc::clone(&outer);
+        let dropping = outer.spawn(move || {
+            let inner = Scheduler::new(1);
+            let needed = own.spawn(|| 1);
+            let started = Arc::new(Signal::default());
+            let has_started = Arc::clone(&started);
+            let waiting = inner.spawn(move || {
+                started.raise();
+                needed.await_result().unwrap()
+            });
+            has_started.wait();
+            drop(inner);
+            waiting.await_result().unwrap()
+        });
+        assert_eq!(dropping.await_result().unwrap(), 1);
+    });
+}
