@@ -112,8 +112,12 @@ impl Pool {
 
     fn discard(&self, worker: Option<&Worker>, queued: QueuedTask) {
         if let Some(claimed) = queued.claim() {
+            let task = claimed.id();
+            self.tracer.emit(|| worker?.index(), || TraceKind::Started(task));
             let ended = claimed.discard();
-            self.count(worker, CountedEvent::Ended(ended.end()));
+            let end = ended.end();
+            self.count(worker, CountedEvent::Ended(end));
+            self.tracer.emit(|| worker?.index(), || TraceKind::ended(task, end));
             drop(ended.close());
         }
     }

@@ -4,6 +4,8 @@
 
 use std::{fmt, panic, process, sync::Arc};
 
+use crate::node::TaskEnd;
+
 /// The id of a task in trace events. No two tasks have the same id at the same time.
 ///
 /// ```
@@ -38,7 +40,7 @@ impl fmt::Display for TaskId {
 pub enum TraceKind {
     /// A task was spawned.
     Spawned(TaskId),
-    /// A worker runs the task's body, or drops it because the task was cancelled.
+    /// A thread runs the task's body, or drops it because the task was cancelled.
     Started(TaskId),
     /// The task's body returned.
     Completed(TaskId),
@@ -55,6 +57,16 @@ pub enum TraceKind {
     Parked,
     /// The worker is awake again.
     Woken,
+}
+
+impl TraceKind {
+    pub(crate) fn ended(task: TaskId, end: TaskEnd) -> Self {
+        match end {
+            TaskEnd::Completed => Self::Completed(task),
+            TaskEnd::Cancelled => Self::Cancelled(task),
+            TaskEnd::Panicked => Self::Panicked(task),
+        }
+    }
 }
 
 /// An event in a pool: what happened, and on which worker.

@@ -18,7 +18,7 @@ use crate::{
     abort::AbortOnUnwind,
     fork::{ForkDeque, ForkHeader},
     job::{ClaimedTask, QueuedTask},
-    node::{DeferredRelease, TaskEnd},
+    node::DeferredRelease,
     parker::{self, Parker, ParkerRef},
     pool::Pool,
     sleep::SleepReason,
@@ -221,14 +221,7 @@ impl Worker {
         let ended = claimed.run();
         let end = ended.end();
         self.count(CountedEvent::Ended(end));
-        tracer.emit(
-            || self.index(),
-            || match end {
-                TaskEnd::Completed => TraceKind::Completed(task),
-                TaskEnd::Cancelled => TraceKind::Cancelled(task),
-                TaskEnd::Panicked => TraceKind::Panicked(task),
-            },
-        );
+        tracer.emit(|| self.index(), || TraceKind::ended(task, end));
         if let Some(guard) = ended.close() {
             self.deferred.add(guard);
         }

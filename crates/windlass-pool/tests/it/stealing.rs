@@ -186,3 +186,26 @@ fn the_trace_has_every_task_from_its_spawn_to_its_end() {
         ref other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn the_trace_has_the_end_of_a_task_that_is_spawned_in_a_cancelled_scope() {
+    static EVENTS: Mutex<Vec<TraceKind>> = Mutex::new(Vec::new());
+    let config = SchedulerConfig { worker_count: 1, ..SchedulerConfig::default() };
+    let scheduler = Scheduler::with_trace(config, |event| EVENTS.lock().unwrap().push(event.kind));
+    with_scope(&scheduler, |scope| {
+        scope.cancel();
+        scope.spawn(|| unreachable!("the scope is cancelled"));
+    });
+    drop(scheduler);
+    let events = EVENTS.lock().unwrap();
+    let of_tasks: Vec<_> = events
+        .iter()
+        .filter(|kind| !matches!(kind, TraceKind::Parked | TraceKind::Woken))
+        .collect();
+    match of_tasks[..] {
+        [TraceKind::Spawned(a), TraceKind::Started(b), TraceKind::Cancelled(c)] => {
+            assert!(a == b && b == c);
+        }
+        ref other => panic!("{other:?}"),
+    }
+}
