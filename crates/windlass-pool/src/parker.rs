@@ -72,7 +72,8 @@ thread_local! {
 /// Returns the calling thread's parker.
 #[cfg(not(windlass_loom))]
 pub(crate) fn current() -> Arc<Parker> {
-    PARKER.with(Arc::clone)
+    // The destructor of another thread-local may wait, after this one has been destroyed.
+    PARKER.try_with(Arc::clone).unwrap_or_else(|_| Parker::new())
 }
 
 /// Loom runs all model threads on one system thread, so the parker cannot be a thread-local.

@@ -1,6 +1,10 @@
 //! Scopes: what tasks borrow, and what a scope waits for.
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::{
+    cell::RefCell,
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    thread,
+};
 
 use windlass_pool::{Scheduler, Scope, TaskState, with_scope};
 
@@ -38,10 +42,10 @@ fn every_task_has_ended_when_the_scope_ends() {
 #[test]
 fn the_body_runs_on_the_calling_thread_and_tasks_on_workers() {
     let scheduler = Scheduler::new(2);
-    let caller = std::thread::current().id();
+    let caller = thread::current().id();
     with_scope(&scheduler, |scope| {
-        assert_eq!(std::thread::current().id(), caller);
-        let worker = scope.spawn(|| std::thread::current().id());
+        assert_eq!(thread::current().id(), caller);
+        let worker = scope.spawn(|| thread::current().id());
         assert_ne!(worker.await_result().unwrap(), caller);
     });
 }
@@ -130,7 +134,7 @@ fn an_unawaited_result_is_dropped_before_the_scope_ends() {
             let task = scope.spawn(|| Counted(&dropped));
             if round % 2 == 0 {
                 while task.state() != TaskState::Completed {
-                    std::thread::yield_now();
+                    thread::yield_now();
                 }
             }
         }
@@ -151,4 +155,28 @@ fn bodies_and_values_of_every_size_survive_a_spawn() {
     carry::<40>(&scheduler);
     carry::<200>(&scheduler);
     carry::<5000>(&scheduler);
+}
+
+#[test]
+fn a_thread_local_may_open_a_scope_when_it_is_dropped() {
+    struct ScopeOnDrop<'a>(&'a Scheduler, &'a Signal);
+    impl Drop for ScopeOnDrop<'_> {
+        fn drop(&mut self) {
+            with_scope(self.0, |scope| drop(scope.spawn(|| self.1.raise())));
+        }
+    }
+    thread_local! {
+        static LAST: RefCell<Option<ScopeOnDrop<'static>>> = const { RefCell::new(None) };
+    }
+    static RAN: Signal = Signal::new();
+    must_end(|| {
+        let scheduler = Scheduler::global();
+        let thread = thread::spawn(|| {
+            LAST.set(Some(ScopeOnDrop(scheduler, &RAN)));
+            // Creates the pool's own thread-locals, which are dropped before `LAST`.
+            with_scope(scheduler, |scope| scope.spawn(|| ()).await_result().unwrap());
+        });
+        thread.join().unwrap();
+        assert!(RAN.is_raised());
+    });
 }

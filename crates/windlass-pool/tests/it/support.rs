@@ -45,6 +45,10 @@ pub(crate) struct Signal {
 }
 
 impl Signal {
+    pub(crate) const fn new() -> Self {
+        Self { raised: AtomicBool::new(false) }
+    }
+
     pub(crate) fn raise(&self) {
         self.raised.store(true, SeqCst);
     }
