@@ -38,7 +38,7 @@ use std::{
 
 use crate::{
     cancellation,
-    job::{self, ClaimedTask, TaskHandle},
+    job::{self, ClaimedTask, IfCancelled, TaskHandle},
     node::{self, Node, PendingGuard},
     panics::{self, Payload},
     worker::Worker,
@@ -215,7 +215,8 @@ impl TakenFork {
         let (guard, root) = unsafe { (PendingGuard::of(*node), node::root_of(*node).as_ref()) };
         // SAFETY: the join waits for the task to complete before it leaves the frame into which the
         // task's body points. The task returns no value.
-        let (handle, queued) = unsafe { job::make(guard, root, move || self.run()) };
+        let (handle, queued) =
+            unsafe { job::make(guard, root, IfCancelled::Discard, move || self.run()) };
         let claimed = queued.claim().expect("no other thread knows the task");
         task.set(handle).unwrap_or_else(|_| unreachable!("a fork is taken once"));
         claimed

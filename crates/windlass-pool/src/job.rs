@@ -58,6 +58,13 @@ struct Job<F, T> {
     body: UnsafeCell<ManuallyDrop<F>>,
 }
 
+/// Whether a task runs that was cancelled before it started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum IfCancelled {
+    Discard,
+    Run,
+}
+
 /// Creates a task in the scope of `root`. `guard` is its count in its parent.
 ///
 /// # Safety
@@ -67,15 +74,20 @@ struct Job<F, T> {
 pub(crate) unsafe fn make<F, T>(
     guard: PendingGuard,
     root: &ScopeRoot,
+    if_cancelled: IfCancelled,
     body: F,
 ) -> (TaskHandle<T>, QueuedTask)
 where
     F: FnOnce() -> T + Send,
     T: Send,
 {
+    let vtable = match if_cancelled {
+        IfCancelled::Discard => Job::<F, T>::VTABLE,
+        IfCancelled::Run => Job::<F, T>::VTABLE_THAT_ALWAYS_RUNS,
+    };
     let job = Job {
         header: Header {
-            node: Node::task(guard, root, Job::<F, T>::VTABLE),
+            node: Node::task(guard, root, vtable),
             outcome: UnsafeCell::new(Outcome::Pending),
         },
         body: UnsafeCell::new(ManuallyDrop::new(body)),
@@ -96,7 +108,7 @@ where
 {
     // SAFETY: there are no borrows that could end. A root without a scope belongs to a pool, which
     // waits for its tasks and which its handles keep alive.
-    unsafe { make(guard, root, body) }
+    unsafe { make(guard, root, IfCancelled::Discard, body) }
 }
 
 impl<F: FnOnce() -> T, T> Job<F, T> {
@@ -105,6 +117,9 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
         drop_outcome: drop_outcome::<T>,
         free: Self::free,
     };
+
+    const VTABLE_THAT_ALWAYS_RUNS: &'static TaskVTable =
+        &TaskVTable { run_or_discard: Self::run_always, ..*Self::VTABLE };
 
     // Always inline, as `into_block`: otherwise the job would be built elsewhere and then moved.
     #[inline(always)]
@@ -145,6 +160,15 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
             // SAFETY: `into_memory` put a job of this layout into a box of its own.
             drop(unsafe { Box::<Self>::from_raw(task.cast().as_ptr()) });
         }
+    }
+
+    /// Runs the body, even if the task was cancelled, and stores the outcome.
+    ///
+    /// # Safety
+    /// The contract of `TaskVTable::run_or_discard`, for a `Job<F, T>`.
+    unsafe fn run_always(task: NonNull<Node>, _: Disposition) -> (TaskEnd, NeedsDrop) {
+        // SAFETY: by the same contract.
+        unsafe { Self::run_or_discard(task, Disposition::Run) }
     }
 
     /// Runs or drops the body and stores the outcome.

@@ -10,7 +10,8 @@ use crate::{fork, scheduler::Scheduler, worker};
 /// becomes idle while `a` computes or blocks. So if there is an idle worker, `a` may wait for `b`.
 ///
 /// A panic continues in the caller; if both closures panic, that of `a`. If `a` panics, `b` is
-/// cancelled, or never starts. In a cancelled task, both closures run nevertheless.
+/// cancelled, or never starts. Inside a cancelled scope or task, both
+/// closures run nevertheless.
 ///
 /// ```
 /// use windlass_pool::join;

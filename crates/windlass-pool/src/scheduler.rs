@@ -117,7 +117,8 @@ impl Scheduler {
     /// directly.
     ///
     /// Inside `f`, [`join`](crate::join), [`race`](crate::race) and the parallel loops use this
-    /// scheduler. A panic in `f` continues in the caller.
+    /// scheduler. `f` runs even inside a scope or task that has been cancelled. A panic in `f`
+    /// continues in the caller.
     ///
     /// ```
     /// use windlass_pool::Scheduler;
@@ -130,7 +131,7 @@ impl Scheduler {
         if worker::with(|worker| worker.is_some_and(|worker| worker.belongs_to(&self.pool))) {
             return f();
         }
-        with_scope(self, |scope| scope.spawn(f).into_value())
+        with_scope(self, |scope| scope.spawn_always(f).into_value())
     }
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {

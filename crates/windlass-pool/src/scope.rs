@@ -8,7 +8,7 @@ use std::{fmt, panic, time::Instant};
 pub use crate::node::Scope;
 use crate::{
     cancellation,
-    job::TaskHandle,
+    job::{IfCancelled, TaskHandle},
     node::{Disposition, PendingGuard, open},
     scheduler::Scheduler,
     task::Task,
@@ -73,6 +73,18 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Task::new(handle, self.root(), self.pool())
     }
 
+    /// Spawns a task that runs even if it was cancelled before it started.
+    pub(crate) fn spawn_always<F, T>(&'scope self, body: F) -> Task<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let guard = self.root().child_guard();
+        let (handle, queued) = self.make_task(guard, IfCancelled::Run, body);
+        self.pool().submit(queued, Disposition::Run);
+        Task::new(handle, self.root(), self.pool())
+    }
+
     /// Spawns a task whose parent is the scope's root, whatever task the calling thread is in.
     pub(crate) fn spawn_below_root(&'scope self, body: impl FnOnce() + Send + 'scope) {
         drop(self.start(self.root().guard(), body));
@@ -86,7 +98,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         } else {
             Disposition::Run
         };
-        let (handle, queued) = self.make_task(guard, body);
+        let (handle, queued) = self.make_task(guard, IfCancelled::Discard, body);
         drop(handle);
         self.pool().submit_urgent(queued, disposition);
     }
@@ -102,7 +114,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         } else {
             Disposition::Run
         };
-        let (handle, queued) = self.make_task(guard, body);
+        let (handle, queued) = self.make_task(guard, IfCancelled::Discard, body);
         self.pool().submit(queued, disposition);
         handle
     }

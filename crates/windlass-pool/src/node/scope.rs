@@ -18,7 +18,7 @@ use crate::{
     abort::AbortOnUnwind,
     cancellation,
     checkpoint::CancelUnwind,
-    job::{self, QueuedTask, TaskHandle},
+    job::{self, IfCancelled, QueuedTask, TaskHandle},
     panics::Payload,
     pool::Pool,
 };
@@ -133,6 +133,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     pub(crate) fn make_task<F, T>(
         &'scope self,
         guard: PendingGuard,
+        if_cancelled: IfCancelled,
         body: F,
     ) -> (TaskHandle<T>, QueuedTask)
     where
@@ -141,7 +142,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     {
         // SAFETY: what the body borrows outlives `'scope`, which ends after `open` has waited for
         // the root to complete. The handle cannot outlive `'scope` either.
-        unsafe { job::make(guard, &self.root, body) }
+        unsafe { job::make(guard, &self.root, if_cancelled, body) }
     }
 
     /// Creates a cancel callback of this scope, and returns it with the root below which it is.
@@ -151,7 +152,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     {
         let root = self.callbacks.get_or_init(|| self.root.child());
         // SAFETY: as for a task; `open` waits for this root too.
-        let (handle, callback) = unsafe { job::make(root.guard(), root, callback) };
+        let (handle, callback) =
+            unsafe { job::make(root.guard(), root, IfCancelled::Discard, callback) };
         drop(handle);
         (root, callback)
     }

@@ -197,3 +197,24 @@ fn a_cancel_ends_a_map_between_two_chunks() {
         });
     });
 }
+
+#[test]
+fn a_join_outside_the_pool_in_a_cancelled_scope_returns_two_values() {
+    let scheduler = Scheduler::new(1);
+    let sum = with_scope(&scheduler, |scope| {
+        scope.cancel();
+        let (one, two) = join(|| 1, || 2);
+        one + two
+    });
+    assert_eq!(sum, 3);
+}
+
+#[test]
+fn run_calls_its_closure_in_a_cancelled_scope_too() {
+    let scheduler = Scheduler::new(1);
+    let outside = with_scope(&scheduler, |scope| {
+        scope.cancel();
+        scheduler.run(cancelled)
+    });
+    assert!(outside, "the closure ran and saw the cancel");
+}
