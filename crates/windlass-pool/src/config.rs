@@ -2,6 +2,8 @@
 
 use std::{num::NonZero, thread};
 
+use crate::sleep::MAX_WORKERS;
+
 /// The number of workers of a pool and how they behave.
 ///
 /// ```
@@ -17,7 +19,7 @@ use std::{num::NonZero, thread};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchedulerConfig {
-    /// Number of worker threads; 0 means one per CPU.
+    /// Number of worker threads; 0 means one per CPU. At most 32,767.
     pub worker_count: usize,
 
     /// Size of each worker's local queue. Tasks that do not fit go to the shared queue.
@@ -35,9 +37,14 @@ pub struct SchedulerConfig {
 
 impl SchedulerConfig {
     /// Returns the number of workers for which `worker_count` stands.
+    ///
+    /// # Panics
+    /// If it exceeds the maximum.
     pub(crate) fn workers(&self) -> usize {
-        match self.worker_count {
-            0 => thread::available_parallelism().map_or(1, NonZero::get),
+        let count = self.worker_count;
+        assert!(count <= MAX_WORKERS, "worker_count is {count}, but the maximum is {MAX_WORKERS}");
+        match count {
+            0 => thread::available_parallelism().map_or(1, NonZero::get).min(MAX_WORKERS),
             count => count,
         }
     }

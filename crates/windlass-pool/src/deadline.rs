@@ -82,8 +82,6 @@ where
     let own = Instant::now().checked_add(limit);
     let root = ScopeRoot::new(own);
     let is_over = || root.deadline().is_some_and(|deadline| Instant::now() >= deadline);
-    let abort =
-        AbortOnUnwind::new("a scope with a deadline unwound before its timer entry was removed");
     let timer_entry = match own {
         _ if is_over() => {
             cancellation::cancel(root.node());
@@ -93,6 +91,8 @@ where
         Some(own) if root.deadline() == Some(own) => Some(pool.timer.schedule(own, root.guard())),
         _ => None,
     };
+    let abort =
+        AbortOnUnwind::new("a scope with a deadline unwound before its timer entry was removed");
     let result = root.inside(|| node::open(pool, body));
     let passed = is_over();
     drop(timer_entry);

@@ -37,6 +37,7 @@ use std::{
 };
 
 use crate::{
+    abort::AbortOnUnwind,
     cancellation,
     job::{self, ClaimedTask, IfCancelled, TaskHandle},
     node::{self, Node, PendingGuard},
@@ -172,8 +173,10 @@ impl<F: FnOnce() -> R, R> Fork<F, R> {
 
     /// Waits until the task of a taken fork is complete, so that no other thread can reach the fork.
     fn wait_for_task(&self, worker: &Worker) {
+        let abort = AbortOnUnwind::new("a join unwound before its right closure had ended");
         // A thief that has taken the fork sets `task` before it does anything else.
         worker.wait_for_task(self.header.task.wait(), None);
+        abort.disarm();
     }
 }
 

@@ -132,8 +132,11 @@ impl Pool {
     /// Ensures that a worker finds the tasks that were queued before this call.
     #[inline]
     pub(crate) fn notify(&self) {
-        if self.sleep.notify() == Notified::NeedsSpare {
-            self.start_spare().expect("cannot start a spare worker thread");
+        if self.sleep.notify() == Notified::NeedsSpare
+            && let Err(error) = self.start_spare()
+        {
+            self.sleep.leave_spare();
+            panic!("cannot start a spare worker thread: {error}");
         }
     }
 

@@ -40,6 +40,9 @@ pub struct Scheduler {
 impl Scheduler {
     /// Starts a scheduler with `worker_count` worker threads; 0 means one per CPU.
     ///
+    /// # Panics
+    /// If `worker_count` exceeds 32,767, or the system cannot start a thread.
+    ///
     /// ```
     /// assert_eq!(windlass_pool::Scheduler::new(4).worker_count(), 4);
     /// ```
@@ -48,6 +51,9 @@ impl Scheduler {
     }
 
     /// Starts a scheduler with the given settings.
+    ///
+    /// # Panics
+    /// As [`Scheduler::new`].
     ///
     /// ```
     /// use windlass_pool::{Scheduler, SchedulerConfig};
@@ -64,6 +70,9 @@ impl Scheduler {
     ///
     /// The hook is called on the thread on which the event happens, so it should be quick. A panic in
     /// it aborts the process. See [`TraceEvent`] for an example.
+    ///
+    /// # Panics
+    /// As [`Scheduler::new`].
     pub fn with_trace(
         config: SchedulerConfig,
         hook: impl Fn(&TraceEvent) + Send + Sync + 'static,
@@ -90,12 +99,13 @@ impl Scheduler {
     fn start(config: SchedulerConfig, tracer: Tracer) -> Self {
         let deques: Vec<TaskDeque> = (0..config.workers()).map(|_| TaskDeque::new_lifo()).collect();
         let pool = Pool::new(config, &deques, tracer);
-        let start = |place| {
-            let thread = worker::start(Arc::clone(&pool), Some(place));
-            thread.expect("cannot start a worker thread")
-        };
-        let threads = deques.into_iter().enumerate().map(start).collect();
-        Self { pool, threads }
+        // If a thread cannot start, the drop of this value ends those that have.
+        let mut scheduler = Self { pool, threads: Vec::with_capacity(deques.len()) };
+        for local in deques.into_iter().enumerate() {
+            let thread = worker::start(Arc::clone(&scheduler.pool), Some(local));
+            scheduler.threads.push(thread.expect("cannot start a worker thread"));
+        }
+        scheduler
     }
 
     /// Returns the number of worker threads.

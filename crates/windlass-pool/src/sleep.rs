@@ -35,6 +35,9 @@ use crate::{
     sync::{Arc, AtomicBool, AtomicU64, Mutex, Relaxed, SeqCst, fence, lock},
 };
 
+/// How many workers a pool may have. The rest of what fits into a count is for spare workers.
+pub(crate) const MAX_WORKERS: usize = 0x7fff;
+
 const SEARCHING: u64 = 1;
 const ASLEEP: u64 = 1 << 16;
 const AWAKE: u64 = 1 << 32;

@@ -45,14 +45,17 @@ pub(crate) struct TimerEntry<'a> {
 
 impl Timer {
     /// Schedules a cancel of the node of `guard` at the instant `at`.
+    ///
+    /// # Panics
+    /// If the timer's thread has to start and cannot.
     pub(crate) fn schedule(&self, at: Instant, guard: PendingGuard) -> TimerEntry<'_> {
         let mut entries = self.shared.lock();
+        // Before the entry is added: if the thread cannot start, no entry may stay behind.
+        entries.thread.get_or_insert_with(|| start(Arc::clone(&self.shared)));
         let key = (at, entries.next_serial);
         entries.next_serial += 1;
         entries.pending.insert(key, guard);
-        if entries.thread.is_none() {
-            entries.thread = Some(start(Arc::clone(&self.shared)));
-        } else if entries.pending.first_key_value().is_some_and(|(first, _)| *first == key) {
+        if entries.pending.first_key_value().is_some_and(|(first, _)| *first == key) {
             self.shared.changed.notify_one();
         }
         TimerEntry { timer: self, key }

@@ -126,8 +126,12 @@ impl Queues {
 
     /// Moves the tasks in the deque of worker `index` to the injector, oldest first.
     pub(crate) fn move_to_injector(&self, index: usize) {
-        while let Steal::Success(queued) = self.stealers[index].steal() {
-            self.injector.push(queued);
+        loop {
+            match self.stealers[index].steal() {
+                Steal::Success(queued) => self.injector.push(queued),
+                Steal::Retry => continue,
+                Steal::Empty => return,
+            }
         }
     }
 }

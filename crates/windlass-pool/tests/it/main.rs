@@ -16,3 +16,4 @@ mod shutdown;
 mod stealing;
 mod stress;
 mod support;
+mod thread_limits;

@@ -11,7 +11,7 @@ use windlass_pool::{
     Scheduler, SchedulerConfig, Scope, TraceKind, WorkerStats, join, map, with_scope,
 };
 
-use crate::support::{Signal, amount, must_end, without_stealing};
+use crate::support::{Signal, amount, must_end, panic_of, without_stealing};
 
 /// How many leaves each thread has run.
 #[derive(Default)]
@@ -208,4 +208,10 @@ fn the_trace_has_the_end_of_a_task_that_is_spawned_in_a_cancelled_scope() {
         }
         ref other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn a_scheduler_with_more_workers_than_the_maximum_panics() {
+    let message = panic_of(|| Scheduler::new(70_000));
+    assert_eq!(message, "worker_count is 70000, but the maximum is 32767");
 }
