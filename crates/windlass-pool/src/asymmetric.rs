@@ -44,6 +44,7 @@ pub(crate) fn light() {
 
 /// The fence of the side that runs seldom. Returns false if the kernel failed to run it.
 pub(crate) fn heavy() -> bool {
+    // SeqCst: pairs with the fence in `light`, where the kernel does not run the fences.
     fence(SeqCst);
     // Relaxed: as in `light`.
     !EXPEDITED.load(Relaxed) || system::run_everywhere()

@@ -122,14 +122,11 @@ struct GraphRun<'run, F> {
 
 impl<'run, F: Fn(usize) + Sync> GraphRun<'run, F> {
     fn new(dag: &'run Dag, body: &'run F) -> Self {
+        let in_degrees = dag.in_degrees().iter();
         Self {
             dag,
             body,
-            pending_predecessors: dag
-                .in_degrees()
-                .iter()
-                .map(|&count| AtomicU32::new(count))
-                .collect(),
+            pending_predecessors: in_degrees.map(|&count| AtomicU32::new(count)).collect(),
             next_root: AtomicUsize::new(0),
             stealers: RwLock::default(),
             unused_deques: Mutex::default(),
@@ -209,10 +206,10 @@ impl<'run, F: Fn(usize) + Sync> GraphRun<'run, F> {
     /// Records that a predecessor of `node` has run. Returns whether it was the last.
     #[inline]
     fn count_down(&self, node: u32) -> bool {
-        let pending_predecessors = &self.pending_predecessors[node as usize];
+        let pending = &self.pending_predecessors[node as usize];
         // AcqRel and Acquire pair with the AcqRel of the other predecessors: the last one has seen
         // what all others wrote. A thread that reads 1 runs the last predecessor, and need not write.
-        pending_predecessors.load(Acquire) == 1 || pending_predecessors.fetch_sub(1, AcqRel) == 1
+        pending.load(Acquire) == 1 || pending.fetch_sub(1, AcqRel) == 1
     }
 }
 
@@ -269,6 +266,7 @@ impl<'scope, 'env, F: Fn(usize) + Sync> Participant<'scope, 'env, F> {
             self.nodes_run += 1;
             next = self.finish_node(node as usize).or_else(|| self.find());
         }
+        // Relaxed: a hint, as in `search`.
         self.run.busy_count.fetch_sub(1, Relaxed);
     }
 
@@ -333,6 +331,7 @@ impl<'scope, 'env, F: Fn(usize) + Sync> Participant<'scope, 'env, F> {
 
     /// Ends the participant. One that panics does not get here, and cancels the run instead.
     fn end(self) {
+        // Relaxed: read after the scope has waited for this task.
         self.run.nodes_run.fetch_add(self.nodes_run, Relaxed);
         self.run.unused_deques().push(self.deque);
     }

@@ -115,8 +115,8 @@ pub(crate) struct WorkerCounters {
 }
 
 impl WorkerCounters {
-    fn counter(&self, count: CountedEvent) -> &AtomicU64 {
-        match count {
+    fn counter(&self, event: CountedEvent) -> &AtomicU64 {
+        match event {
             CountedEvent::Spawned => &self.spawned,
             CountedEvent::Ended(TaskEnd::Completed) => &self.completed,
             CountedEvent::Ended(TaskEnd::Cancelled) => &self.cancelled,
@@ -128,8 +128,8 @@ impl WorkerCounters {
 
     /// Counts an event. Only one thread may call this.
     #[inline]
-    pub(crate) fn count(&self, count: CountedEvent) {
-        let counter = self.counter(count);
+    pub(crate) fn count(&self, event: CountedEvent) {
+        let counter = self.counter(event);
         // Relaxed, and no read-modify-write: no other thread writes to these counters.
         counter.store(counter.load(Relaxed) + 1, Relaxed);
     }
@@ -168,8 +168,9 @@ impl PoolCounters {
     }
 
     /// Counts an event on a thread without counters of its own.
-    pub(crate) fn count_other(&self, count: CountedEvent) {
-        self.others.counter(count).fetch_add(1, Relaxed);
+    pub(crate) fn count_other(&self, event: CountedEvent) {
+        // Relaxed: as in `read`.
+        self.others.counter(event).fetch_add(1, Relaxed);
     }
 
     pub(crate) fn read(&self) -> SchedulerStats {

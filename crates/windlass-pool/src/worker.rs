@@ -59,12 +59,12 @@ pub(crate) struct Worker {
     /// How often the worker has searched for a task.
     tick: Cell<u32>,
     fork_deque: Arc<ForkDeque<ForkHeader>>,
-    /// The guards that ended tasks held in their common parent. They are released before a task of
-    /// another parent runs here, so the parent does not complete later because of them.
+    /// The guards that ended tasks held in their common parent. They are kept only while sibling
+    /// tasks run here, and until those end the parent cannot complete in any case.
     deferred: DeferredRelease,
 }
 
-/// What a worker has that is not a spare: an index, a queue and counters.
+/// What a regular worker has, but not a spare one: an index, a queue and counters.
 struct WorkerLocal {
     index: usize,
     deque: TaskDeque,
@@ -162,10 +162,10 @@ impl Worker {
     }
 
     #[inline]
-    pub(crate) fn count(&self, count: CountedEvent) {
+    pub(crate) fn count(&self, event: CountedEvent) {
         match &self.local {
-            Some(local) => local.counters.count(count),
-            None => self.pool.counters.count_other(count),
+            Some(local) => local.counters.count(event),
+            None => self.pool.counters.count_other(event),
         }
     }
 
@@ -189,7 +189,7 @@ impl Worker {
             None => Err(queued),
         };
         match pushed {
-            Ok(()) if !self.pool.config.enable_stealing => {}
+            Ok(()) if !self.pool.queues.is_stealing_enabled() => {}
             Ok(()) => self.pool.notify(),
             Err(queued) => self.pool.inject(queued),
         }

@@ -97,7 +97,7 @@ fn the_closures_of_a_join_meet_inside_other_joins() {
                     scheduler.run(|| meet_in_nested_joins(depth));
                     scheduler.run(|| join(|| (), || meet_in_nested_joins(depth)));
                     with_scope(&scheduler, |scope| {
-                        drop(scope.spawn(|| meet_in_nested_joins(depth)))
+                        drop(scope.spawn(|| meet_in_nested_joins(depth)));
                     });
                 }
             }
