@@ -49,6 +49,7 @@ impl Queues {
         &self.fork_deques
     }
 
+    #[inline]
     pub(crate) fn is_stealing_enabled(&self) -> bool {
         self.stealing == Stealing::Enabled
     }
