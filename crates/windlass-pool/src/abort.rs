@@ -1,25 +1,25 @@
-//! For stretches of code that must not be left by a panic.
+//! Aborts the process where unwinding would be unsound.
 
 use std::process;
 
-/// Ends the process if it is dropped before it is defused.
-pub(crate) struct Bomb {
+/// Aborts the process if it is dropped before it is disarmed.
+pub(crate) struct AbortOnUnwind {
     reason: &'static str,
 }
 
-impl Bomb {
+impl AbortOnUnwind {
     pub(crate) fn new(reason: &'static str) -> Self {
         Self { reason }
     }
 
-    pub(crate) fn defuse(self) {
+    pub(crate) fn disarm(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Bomb {
+impl Drop for AbortOnUnwind {
     fn drop(&mut self) {
-        eprintln!("windlass-pool: {}", self.reason);
+        eprintln!("windlass-pool: {}; aborting", self.reason);
         process::abort();
     }
 }

@@ -1,18 +1,17 @@
-//! A pair of memory fences of which one costs next to nothing.
+//! A pair of asymmetric memory fences: one is nearly free, the other pays for both.
 //!
-//! Two threads that each store to one place and then load the place that the other one stores to
-//! need a full fence in between, both of them: otherwise both may miss the other's store. Where one
-//! of them does so at every join and the other one hardly ever, the second can pay for both.
-//! [`light`] only keeps the compiler from reordering. [`heavy`] has the system run a full fence in
-//! every thread of the process that is running at that moment, by membarrier(2); a thread that is
-//! not running passes one before it runs again.
+//! If two threads each store to one location and then load the location to which the other stores,
+//! both need a full fence in between; without it, both may miss the other's store. Here one side
+//! runs at every join and the other seldom. [`light`] only keeps the compiler from reordering.
+//! [`heavy`] calls membarrier(2), by which the kernel runs a full fence on every running thread of
+//! the process; a thread that is not running passes a fence before it runs again.
 //!
-//! So in the thread of a [`light`], the fence that a [`heavy`] causes comes either before its load,
-//! which then sees what was stored before the [`heavy`]; or after its store, which is then seen by
-//! what is loaded after the [`heavy`].
+//! So on the thread that calls [`light`], the fence that [`heavy`] causes runs either before the
+//! load, which then sees the stores before [`heavy`]; or after the store, which the loads after
+//! [`heavy`] then see.
 //!
-//! Where the system has no such call, or forbids it, and in models and interpreters, both are
-//! ordinary SeqCst fences.
+//! Both are ordinary SeqCst fences where the kernel has no such call or denies it, under loom and
+//! under Miri.
 
 use std::sync::{
     Once,
@@ -21,21 +20,21 @@ use std::sync::{
 
 use crate::sync::{Relaxed, SeqCst, fence};
 
-/// Whether the system runs the fences.
+/// Whether the kernel runs the fences.
 static EXPEDITED: AtomicBool = AtomicBool::new(false);
 
-/// Asks the system whether it runs the fences. Every thread that calls [`light`] or [`heavy`] was
-/// started after a call of this.
+/// Asks the kernel whether it runs the fences. Must have returned before any thread that calls
+/// [`light`] or [`heavy`] is started.
 pub(crate) fn prepare() {
     static ONCE: Once = Once::new();
-    // Relaxed: the end of `call_once` and the start of a thread publish it.
+    // Relaxed: `call_once` and the start of a thread publish it.
     ONCE.call_once(|| EXPEDITED.store(system::register(), Relaxed));
 }
 
-/// The fence of the side that passes it often.
+/// The fence of the side that runs often.
 #[inline(always)]
 pub(crate) fn light() {
-    // Relaxed: it is set before the calling thread is started.
+    // Relaxed: the value was stored before the calling thread was started.
     if EXPEDITED.load(Relaxed) {
         compiler_fence(SeqCst);
     } else {
@@ -43,8 +42,9 @@ pub(crate) fn light() {
     }
 }
 
-/// The fence of the side that passes it seldom. Returns whether it took place.
+/// The fence of the side that runs seldom. Returns false if the kernel failed to run it.
 pub(crate) fn heavy() -> bool {
+    // SeqCst: pairs with the fence in `light`, where the kernel does not run the fences.
     fence(SeqCst);
     // Relaxed: as in `light`.
     !EXPEDITED.load(Relaxed) || system::run_everywhere()
@@ -71,6 +71,6 @@ mod system {
     }
 
     pub(super) fn run_everywhere() -> bool {
-        unreachable!("nothing was registered")
+        unreachable!("`register` returned false")
     }
 }

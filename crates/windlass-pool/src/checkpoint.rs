@@ -1,16 +1,16 @@
-//! Where a body asks whether it should stop.
+//! Where a body checks whether it has been cancelled.
 
 use std::{panic, thread};
 
 use crate::node;
 
-/// What [`checkpoint`] unwinds with.
-pub(crate) struct Unwound;
+/// The payload with which [`checkpoint`] unwinds.
+pub(crate) struct CancelUnwind;
 
-/// Whether the task or scope that the caller is in has been cancelled, by itself, by something
-/// around it, or by a deadline.
+/// Returns whether the current task or scope has been cancelled: directly, with a scope or task that
+/// encloses it, or by a deadline.
 ///
-/// Costs a few loads, so it may stand in inner loops. Outside every scope the answer is `false`.
+/// Takes a few loads, so it is cheap enough for inner loops. Returns `false` outside every scope.
 ///
 /// ```
 /// use windlass_pool::{Scheduler, cancelled, with_scope};
@@ -26,12 +26,12 @@ pub fn cancelled() -> bool {
     node::current_is_cancelled()
 }
 
-/// Ends the task that the caller is in if it has been cancelled.
+/// Unwinds the current task if it has been cancelled.
 ///
-/// The task is unwound, so everything on its stack is dropped, and its result is
-/// [`TaskError::Cancelled`](crate::TaskError::Cancelled). In the body of a scope the unwinding goes
-/// on through the scope, to the [`with_deadline`](crate::with_deadline) whose deadline has passed,
-/// or to the task around it. Does nothing while the thread is unwinding anyway.
+/// Everything on the task's stack is dropped, and its result is
+/// [`TaskError::Cancelled`](crate::TaskError::Cancelled). In the body of a scope, the unwinding
+/// continues through the scope: to the [`with_deadline`](crate::with_deadline) whose deadline has
+/// passed, or to the enclosing task. Does nothing while the thread is already unwinding.
 ///
 /// ```
 /// use windlass_pool::{Scheduler, TaskError, checkpoint, with_scope};
@@ -50,6 +50,6 @@ pub fn cancelled() -> bool {
 /// ```
 pub fn checkpoint() {
     if cancelled() && !thread::panicking() {
-        panic::resume_unwind(Box::new(Unwound));
+        panic::resume_unwind(Box::new(CancelUnwind));
     }
 }

@@ -1,8 +1,10 @@
-//! How a pool is set up.
+//! The settings of a pool.
 
 use std::{num::NonZero, thread};
 
-/// How many workers a pool has and how they behave.
+use crate::sleep::MAX_WORKERS;
+
+/// The number of workers of a pool and how they behave.
 ///
 /// ```
 /// use windlass_pool::{Scheduler, SchedulerConfig};
@@ -17,26 +19,32 @@ use std::{num::NonZero, thread};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchedulerConfig {
-    /// Number of worker threads; 0 means one per CPU.
+    /// Number of worker threads; 0 means one per CPU. At most 32,767.
     pub worker_count: usize,
 
-    /// Size of each worker's local queue; what does not fit goes to the shared one.
+    /// Size of each worker's local queue. Tasks that do not fit go to the shared queue.
     pub local_queue_size: usize,
 
-    /// Enable task stealing. Without it a task runs on the worker that spawned it, unless that
-    /// worker has to wait.
+    /// Enable task stealing. Without it, a task runs on the worker that spawned it, unless that
+    /// worker waits.
     pub enable_stealing: bool,
 
-    /// Spin count before parking: how often an idle worker looks for work before it sleeps. One
-    /// that keeps being woken as soon as it sleeps looks up to eight times as often.
+    /// Spin count before parking: how often an idle worker searches for tasks before it sleeps. A
+    /// worker that is repeatedly woken right after falling asleep searches up to eight times as
+    /// often.
     pub spin_count: u32,
 }
 
 impl SchedulerConfig {
-    /// The number of workers that `worker_count` stands for.
+    /// Returns the number of workers for which `worker_count` stands.
+    ///
+    /// # Panics
+    /// If it exceeds the maximum.
     pub(crate) fn workers(&self) -> usize {
-        match self.worker_count {
-            0 => thread::available_parallelism().map_or(1, NonZero::get),
+        let count = self.worker_count;
+        assert!(count <= MAX_WORKERS, "worker_count is {count}, but the maximum is {MAX_WORKERS}");
+        match count {
+            0 => thread::available_parallelism().map_or(1, NonZero::get).min(MAX_WORKERS),
             count => count,
         }
     }

@@ -1,10 +1,11 @@
-//! A graph that stands still: who follows whom, as flat arrays.
+//! An immutable directed acyclic graph, in compressed sparse row form.
 //!
-//! Nodes are numbers from 0. Built once, read by as many as like; knows nothing of running.
+//! Nodes are numbered from 0. A graph is built once, and any number of threads may read it. Knows
+//! nothing of how a graph is run.
 
 use thiserror::Error;
 
-/// A directed graph without cycles, for [`run_graph`](crate::run_graph).
+/// A directed acyclic graph, for [`run_graph`](crate::run_graph).
 ///
 /// ```
 /// use windlass_pool::DagBuilder;
@@ -15,46 +16,47 @@ use thiserror::Error;
 /// builder.add_edge(build, test);
 /// let dag = builder.build()?;
 /// assert_eq!(dag.len(), 3);
-/// assert_eq!(dag.followers(fetch).collect::<Vec<_>>(), [build]);
+/// assert_eq!(dag.successors(fetch).collect::<Vec<_>>(), [build]);
 /// # Ok::<(), windlass_pool::DagError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Dag {
-    /// Where the followers of each node begin in `targets`; one more at the end.
-    starts: Box<[u32]>,
+    /// Where the successors of each node begin in `targets`, and the length of `targets`.
+    offsets: Box<[u32]>,
+    /// The successors of all nodes, sorted by their source.
     targets: Box<[u32]>,
     /// How many edges lead to each node.
-    sources: Box<[u32]>,
-    /// The nodes to which none leads.
+    in_degrees: Box<[u32]>,
+    /// The nodes without predecessors.
     roots: Box<[u32]>,
 }
 
 impl Dag {
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn len(&self) -> usize {
-        self.sources.len()
+        self.in_degrees.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the graph has no nodes.
     pub fn is_empty(&self) -> bool {
-        self.sources.is_empty()
+        self.in_degrees.is_empty()
     }
 
-    /// The nodes that follow `node`, once for each edge.
+    /// Returns the successors of `node`, one for each edge.
     ///
     /// # Panics
-    /// If there is no such node.
-    pub fn followers(&self, node: usize) -> impl ExactSizeIterator<Item = usize> {
-        self.targets_of(node).iter().map(|&target| target as usize)
+    /// If `node` is out of range.
+    pub fn successors(&self, node: usize) -> impl ExactSizeIterator<Item = usize> {
+        self.successors_of(node).iter().map(|&target| target as usize)
     }
 
     #[inline]
-    pub(crate) fn targets_of(&self, node: usize) -> &[u32] {
-        &self.targets[self.starts[node] as usize..self.starts[node + 1] as usize]
+    pub(crate) fn successors_of(&self, node: usize) -> &[u32] {
+        &self.targets[self.offsets[node] as usize..self.offsets[node + 1] as usize]
     }
 
-    pub(crate) fn sources(&self) -> &[u32] {
-        &self.sources
+    pub(crate) fn in_degrees(&self) -> &[u32] {
+        &self.in_degrees
     }
 
     pub(crate) fn roots(&self) -> &[u32] {
@@ -62,32 +64,32 @@ impl Dag {
     }
 }
 
-/// Why there is no such graph.
+/// Why a graph could not be built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DagError {
-    /// An edge names a node that does not exist.
-    #[error("there is no node {node}, only {nodes} from 0")]
+    /// An edge leads from or to a node that did not exist when the edge was added.
+    #[error("node {node} is out of range: the graph has {nodes} nodes")]
     UnknownNode {
-        /// The node that was named.
+        /// The node that does not exist.
         node: usize,
-        /// How many there are.
+        /// How many nodes the graph had.
         nodes: usize,
     },
-    /// An edge from a node to itself.
-    #[error("node {node} would follow itself")]
+    /// An edge leads from a node to itself.
+    #[error("node {node} cannot depend on itself")]
     SelfEdge {
-        /// The node.
+        /// The node with the edge.
         node: usize,
     },
-    /// Nodes that follow each other in a circle.
-    #[error("the edges close a cycle: {}", arrows(path))]
+    /// The edges form a cycle.
+    #[error("the graph has a cycle: {}", arrows(path))]
     Cycle {
-        /// The cycle, with its first node again at its end.
+        /// The nodes of the cycle; the first one is also the last.
         path: Vec<usize>,
     },
-    /// More nodes or edges than can be numbered with 32 bits.
-    #[error("a graph has at most {} nodes and as many edges", u32::MAX)]
+    /// The graph has more nodes or edges than fit into 32 bits.
+    #[error("the graph is too large: the maximum is {} nodes and as many edges", u32::MAX)]
     TooLarge,
 }
 
@@ -95,7 +97,7 @@ fn arrows(path: &[usize]) -> String {
     path.iter().map(usize::to_string).collect::<Vec<_>>().join(" -> ")
 }
 
-/// Collects nodes and edges. Whether they make a graph without cycles is found out at the end.
+/// Builds a [`Dag`] from nodes and edges. [`DagBuilder::build`] reports what is wrong with them.
 ///
 /// ```
 /// use windlass_pool::{DagBuilder, DagError};
@@ -110,10 +112,10 @@ fn arrows(path: &[usize]) -> String {
 pub struct DagBuilder {
     nodes: usize,
     edges: Vec<Edge>,
-    /// The first edge that cannot be.
-    fault: Option<DagError>,
-    /// Whether an edge leads to a smaller number; without one there is no cycle.
-    descends: bool,
+    /// The error of the first invalid edge.
+    error: Option<DagError>,
+    /// Whether an edge leads to a smaller number. Without one there is no cycle.
+    has_descending_edge: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -123,52 +125,53 @@ struct Edge {
 }
 
 impl DagBuilder {
-    /// Begins with so many nodes: 0, 1, 2 and so on.
+    /// Creates a builder with the nodes `0..nodes`.
     pub fn with_nodes(nodes: usize) -> Self {
         Self { nodes, ..Self::default() }
     }
 
-    /// One more node; returns its number, which is the next one.
+    /// Adds a node and returns its number, which is the number of nodes before.
     pub fn add_node(&mut self) -> usize {
         self.nodes = self.nodes.saturating_add(1);
         self.nodes - 1
     }
 
-    /// Has `after` run only when `before` has. What cannot be is told by [`DagBuilder::build`].
+    /// Adds an edge, so that `after` runs after `before`. Both nodes must have been added before;
+    /// [`DagBuilder::build`] reports an invalid edge.
     #[inline]
     pub fn add_edge(&mut self, before: usize, after: usize) {
         let nodes = self.nodes;
         let ends = (u32::try_from(before), u32::try_from(after));
         let (Ok(source), Ok(target), true) = (ends.0, ends.1, before.max(after) < nodes) else {
-            return self.refuse(DagError::UnknownNode { node: before.max(after), nodes });
+            return self.reject(DagError::UnknownNode { node: before.max(after), nodes });
         };
         if source == target {
-            return self.refuse(DagError::SelfEdge { node: before });
+            return self.reject(DagError::SelfEdge { node: before });
         }
-        self.descends |= target < source;
+        self.has_descending_edge |= target < source;
         self.edges.push(Edge { source, target });
     }
 
     #[cold]
-    fn refuse(&mut self, fault: DagError) {
-        self.fault.get_or_insert(fault);
+    fn reject(&mut self, error: DagError) {
+        self.error.get_or_insert(error);
     }
 
-    /// The graph, or what is wrong with it.
+    /// Builds the graph.
     ///
     /// # Errors
-    /// That there is too much of it; the first edge that names an unknown node or leads to its own
-    /// source; else a cycle, if there is one.
+    /// [`DagError::TooLarge`]; otherwise the error of the first edge that leads from or to an
+    /// unknown node, or from a node to itself; otherwise a [`DagError::Cycle`], if there is one.
     pub fn build(self) -> Result<Dag, DagError> {
         if self.nodes.max(self.edges.len()) > u32::MAX as usize {
             return Err(DagError::TooLarge);
         }
-        if let Some(fault) = self.fault {
-            return Err(fault);
+        if let Some(error) = self.error {
+            return Err(error);
         }
-        let dag = flatten(self.nodes, &self.edges);
-        if self.descends
-            && let Some(path) = cycle(&dag)
+        let dag = to_csr(self.nodes, &self.edges);
+        if self.has_descending_edge
+            && let Some(path) = find_cycle(&dag)
         {
             return Err(DagError::Cycle { path });
         }
@@ -176,63 +179,66 @@ impl DagBuilder {
     }
 }
 
-/// Sorts the edges by their source, by counting.
-fn flatten(nodes: usize, edges: &[Edge]) -> Dag {
-    let (mut starts, mut sources) = (vec![0; nodes + 1], vec![0; nodes]);
+/// Converts edges to compressed sparse row form, by a counting sort on their source.
+fn to_csr(nodes: usize, edges: &[Edge]) -> Dag {
+    let (mut offsets, mut in_degrees) = (vec![0; nodes + 1], vec![0; nodes]);
     for edge in edges {
-        starts[edge.source as usize] += 1;
-        sources[edge.target as usize] += 1;
+        offsets[edge.source as usize] += 1;
+        in_degrees[edge.target as usize] += 1;
     }
-    // From counts to where each node's edges end; filling them in from the back leaves the starts.
+    // Turns counts into the ends of each node's range. Filling the ranges from the back then turns
+    // the ends into the starts.
     let mut end = 0;
-    for start in &mut starts {
-        end += *start;
-        *start = end;
+    for offset in &mut offsets {
+        end += *offset;
+        *offset = end;
     }
     let mut targets = vec![0; edges.len()];
     for edge in edges.iter().rev() {
-        let place = &mut starts[edge.source as usize];
-        *place -= 1;
-        targets[*place as usize] = edge.target;
+        let offset = &mut offsets[edge.source as usize];
+        *offset -= 1;
+        targets[*offset as usize] = edge.target;
     }
-    let roots = (0..nodes as u32).filter(|&node| sources[node as usize] == 0).collect();
-    Dag { starts: starts.into(), targets: targets.into(), sources: sources.into(), roots }
+    let roots = (0..nodes as u32).filter(|&node| in_degrees[node as usize] == 0).collect();
+    Dag { offsets: offsets.into(), targets: targets.into(), in_degrees: in_degrees.into(), roots }
 }
 
-/// A cycle, if there is one: takes away what follows nothing, again and again.
-fn cycle(dag: &Dag) -> Option<Vec<usize>> {
-    let mut unmet = dag.sources.to_vec();
-    let mut free = dag.roots.to_vec();
-    let mut left = dag.len();
-    while let Some(node) = free.pop() {
-        left -= 1;
-        for &target in dag.targets_of(node as usize) {
-            unmet[target as usize] -= 1;
-            if unmet[target as usize] == 0 {
-                free.push(target);
+/// Returns a cycle, if there is one. Removes nodes without predecessors until none is left (Kahn's
+/// algorithm); what remains contains every cycle.
+fn find_cycle(dag: &Dag) -> Option<Vec<usize>> {
+    let mut pending = dag.in_degrees.to_vec();
+    let mut ready = dag.roots.to_vec();
+    let mut remaining = dag.len();
+    while let Some(node) = ready.pop() {
+        remaining -= 1;
+        for &target in dag.successors_of(node as usize) {
+            pending[target as usize] -= 1;
+            if pending[target as usize] == 0 {
+                ready.push(target);
             }
         }
     }
-    (left > 0).then(|| walk_back(dag, &unmet))
+    (remaining > 0).then(|| cycle_among(dag, &pending))
 }
 
-/// Each node that is left follows another one that is left; so the way back runs into itself.
-fn walk_back(dag: &Dag, unmet: &[u32]) -> Vec<usize> {
-    let is_left = |node: usize| unmet[node] > 0;
+/// Returns a cycle among the nodes with pending predecessors. Each of them has such a predecessor, so
+/// the walk back from any of them reaches a node a second time.
+fn cycle_among(dag: &Dag, pending: &[u32]) -> Vec<usize> {
+    let is_remaining = |node: usize| pending[node] > 0;
     let mut before = vec![None; dag.len()];
-    for node in (0..dag.len()).filter(|&node| is_left(node)) {
-        dag.followers(node).for_each(|target| before[target] = Some(node));
+    for node in (0..dag.len()).filter(|&node| is_remaining(node)) {
+        dag.successors(node).for_each(|target| before[target] = Some(node));
     }
-    let mut place = (0..dag.len()).find(|&node| is_left(node)).expect("some are left");
+    let mut node = (0..dag.len()).find(|&node| is_remaining(node)).expect("a node remains");
     let mut steps = vec![None; dag.len()];
     let mut path = Vec::new();
-    while steps[place].is_none() {
-        steps[place] = Some(path.len());
-        path.push(place);
-        place = before[place].expect("what is left follows what is left");
+    while steps[node].is_none() {
+        steps[node] = Some(path.len());
+        path.push(node);
+        node = before[node].expect("a remaining node has a remaining predecessor");
     }
-    path.push(place);
-    let mut path = path.split_off(steps[place].expect("it has been here"));
+    path.push(node);
+    let mut path = path.split_off(steps[node].expect("the walk has visited it"));
     path.reverse();
     path
 }

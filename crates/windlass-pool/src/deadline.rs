@@ -1,7 +1,7 @@
-//! Scopes that have to be done by a certain time.
+//! Scopes with a deadline.
 //!
-//! The deadline cancels a node around the scope, not the scope itself, so that the alarm can be
-//! held until everything inside has ended and be called off after that.
+//! The deadline cancels a root around the scope, not the scope itself. So the timer entry can stay
+//! until everything inside the scope has ended, and is removed after that.
 
 use std::{
     panic,
@@ -9,26 +9,27 @@ use std::{
 };
 
 use crate::{
-    abort::Bomb,
-    checkpoint::Unwound,
-    node::{self, Root},
+    abort::AbortOnUnwind,
+    cancellation,
+    checkpoint::CancelUnwind,
+    node::{self, ScopeRoot},
     pool::Pool,
     scheduler::Scheduler,
     scope::Scope,
-    wait, watch, worker,
+    worker,
 };
 
-/// Runs `body` in a scope that is cancelled after `limit`; `None` if that came first.
+/// Runs `body` in a scope that is cancelled after `limit`. Returns `None` if the deadline passed
+/// before the body and all tasks had ended.
 ///
-/// More precisely, `None` if the deadline had passed before the body and all tasks had ended. If it
-/// has passed when the scope opens, the body runs in a cancelled scope, and no task begins. Tasks
-/// and body see the deadline as a cancel, by [`cancelled`](crate::cancelled) or
-/// [`checkpoint`](crate::checkpoint); a body that does not look is not interrupted. A deadline
-/// inside another is never later than the outer one. A panic goes on in the caller, deadline or
-/// not.
+/// Body and tasks see the deadline as a cancel, by [`cancelled`](crate::cancelled) or
+/// [`checkpoint`](crate::checkpoint). A body that does not check is not interrupted. If the deadline
+/// has passed when the scope opens, the body runs in a cancelled scope, and no task starts. A
+/// deadline inside another is never later than the outer one. A panic continues in the caller,
+/// whether the deadline has passed or not.
 ///
-/// On a worker this uses the worker's own scheduler, elsewhere the [global](Scheduler::global) one;
-/// see [`with_deadline_on`] for a choice.
+/// On a worker, the scope uses the worker's scheduler; on other threads, the
+/// [global](Scheduler::global) one. [`with_deadline_on`] uses a given scheduler.
 ///
 /// ```
 /// use std::time::Duration;
@@ -54,7 +55,7 @@ where
     })
 }
 
-/// As [`with_deadline`], on a given scheduler.
+/// Runs `body` in a scope with a deadline, as [`with_deadline`] does, on the given scheduler.
 ///
 /// ```
 /// use std::time::Duration;
@@ -77,30 +78,31 @@ fn run<'env, F, R>(pool: &Pool, limit: Duration, body: F) -> Option<R>
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
 {
-    // A limit beyond the end of time is none.
+    // A limit that `Instant` cannot represent is no limit.
     let own = Instant::now().checked_add(limit);
-    let root = Root::new(own);
+    let root = ScopeRoot::new(own);
     let is_over = || root.deadline().is_some_and(|deadline| Instant::now() >= deadline);
-    let bomb = Bomb::new("a deadline must not be left before its alarm is called off");
-    let alarm = match own {
+    let timer_entry = match own {
         _ if is_over() => {
-            watch::cancel(root.node());
+            cancellation::cancel(root.node());
             None
         }
-        // If the outer deadline is the earlier one, its alarm reaches this scope too.
-        Some(own) if root.deadline() == Some(own) => Some(pool.timer.set(own, root.unit())),
+        // If the outer deadline is the earlier one, its cancel reaches this scope too.
+        Some(own) if root.deadline() == Some(own) => Some(pool.timer.schedule(own, root.guard())),
         _ => None,
     };
+    let abort =
+        AbortOnUnwind::new("a scope with a deadline unwound before its timer entry was removed");
     let result = root.inside(|| node::open(pool, body));
     let passed = is_over();
-    drop(alarm);
+    drop(timer_entry);
     if !root.end_body() {
-        wait::sleep_until_complete(root.node(), None);
+        pool.wait(root.node());
     }
-    bomb.defuse();
+    abort.disarm();
     match result {
         Ok(value) => (!passed).then_some(value),
-        Err(payload) if passed && payload.is::<Unwound>() => None,
+        Err(payload) if passed && payload.is::<CancelUnwind>() => None,
         Err(payload) => panic::resume_unwind(payload),
     }
 }

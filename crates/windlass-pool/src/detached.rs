@@ -1,7 +1,7 @@
-//! Tasks that belong to no scope, and the futures that wait for them.
+//! Detached tasks: tasks that belong to no scope, and the futures that wait for them.
 //!
-//! They borrow nothing, hang below a root that lives as long as the pool, and are cancelled when
-//! the scheduler is dropped.
+//! They borrow nothing. Their parent is a root of the pool, and they are cancelled when the
+//! scheduler is dropped.
 
 use std::{
     fmt,
@@ -13,20 +13,20 @@ use std::{
 };
 
 use crate::{
+    cancellation,
     error::TaskError,
-    job::{self, Held},
-    node::Fate,
+    job::{self, TaskHandle},
+    node::Disposition,
     pool::Pool,
     scheduler::Scheduler,
     task::TaskState,
-    wait::{self, Enrolled, Wake},
-    watch,
+    wait_table::{self, Registration, WakeTarget},
 };
 
-/// Handle to a task that was spawned on a [`Scheduler`] itself: a future, for async callers.
+/// Handle to a detached task, spawned with [`Scheduler::spawn`]: a future, for async callers.
 ///
-/// Dropping it lets the task go on; [`JoinTask::cancel`] asks it to stop. The future is ready when
-/// the task has ended, and must not be polled again after that.
+/// Dropping the handle detaches the task, which continues; [`JoinTask::cancel`] cancels it. The
+/// future is ready when the task has ended, and must not be polled after that.
 ///
 /// ```
 /// use windlass_pool::{JoinTask, Scheduler};
@@ -41,15 +41,15 @@ use crate::{
 /// # while future.as_mut().poll(&mut context).is_pending() {}
 /// ```
 pub struct JoinTask<T> {
-    held: Held<T>,
+    handle: TaskHandle<T>,
     pool: Arc<Pool>,
 }
 
 impl Scheduler {
-    /// Starts a task that belongs to no scope.
+    /// Spawns a detached task, which belongs to no scope.
     ///
-    /// It borrows nothing, and is not cancelled with the task that spawns it. When the scheduler is
-    /// dropped, it is cancelled and waited for.
+    /// The task borrows nothing, and is not cancelled with the task that spawns it. Dropping the
+    /// scheduler cancels the task and waits for it.
     ///
     /// ```
     /// let scheduler = windlass_pool::Scheduler::new(1);
@@ -62,14 +62,14 @@ impl Scheduler {
         T: Send + 'static,
     {
         let pool = Arc::clone(self.pool());
-        let (held, queued) = job::make_static(pool.detached.unit(), &pool.detached, body);
-        pool.submit(queued, Fate::Run);
-        JoinTask { held, pool }
+        let (handle, queued) = job::make_static(pool.detached.guard(), &pool.detached, body);
+        pool.submit(queued, Disposition::Run);
+        JoinTask { handle, pool }
     }
 }
 
 impl<T> JoinTask<T> {
-    /// Waits until the task has ended, on the calling thread.
+    /// Blocks the calling thread until the task has ended, and returns its result.
     ///
     /// # Errors
     /// As for [`Task::await_result`](crate::Task::await_result).
@@ -78,14 +78,14 @@ impl<T> JoinTask<T> {
     /// If the result was taken before, by [`JoinTask::try_result`], [`JoinTask::await_timeout`] or a
     /// poll.
     pub fn await_result(mut self) -> Result<T, TaskError> {
-        self.pool.wait_for_task(&self.held, None);
-        self.take().expect("the result of a task is taken once")
+        self.pool.wait_for_task(&self.handle, None);
+        self.take().expect("the result of the task was taken before")
     }
 
-    /// As [`JoinTask::await_result`], but waits no longer than `limit`. Returns `None` if that was
-    /// too short, or if the result was taken before.
+    /// Waits for the result, as [`JoinTask::await_result`] does, for at most `limit`. Returns `None`
+    /// if the task has not ended by then, or if the result was taken before.
     ///
-    /// A worker that runs the task itself is not interrupted by the limit.
+    /// The limit does not interrupt a worker that runs the task itself.
     ///
     /// ```
     /// use std::time::Duration;
@@ -98,12 +98,12 @@ impl<T> JoinTask<T> {
     /// assert!(task.await_timeout(Duration::from_secs(60)).is_some());
     /// ```
     pub fn await_timeout(&mut self, limit: Duration) -> Option<Result<T, TaskError>> {
-        // A limit beyond the end of time is none.
-        self.pool.wait_for_task(&self.held, Instant::now().checked_add(limit));
+        // A limit that `Instant` cannot represent is no limit.
+        self.pool.wait_for_task(&self.handle, Instant::now().checked_add(limit));
         self.take()
     }
 
-    /// The result, if the task has ended and the result has not been taken. Never waits.
+    /// Returns the result if the task has ended and the result has not been taken. Never waits.
     ///
     /// ```
     /// let scheduler = windlass_pool::Scheduler::new(1);
@@ -119,7 +119,7 @@ impl<T> JoinTask<T> {
         self.take()
     }
 
-    /// Asks the task and the scopes inside it to stop.
+    /// Cancels the task and the scopes inside it.
     ///
     /// ```
     /// use windlass_pool::{Scheduler, cancelled};
@@ -127,19 +127,19 @@ impl<T> JoinTask<T> {
     /// let scheduler = Scheduler::new(1);
     /// let task = scheduler.spawn(|| while !cancelled() {});
     /// task.cancel();
-    /// let _ended_or_never_begun = task.await_result();
+    /// let _ended_or_never_started = task.await_result();
     /// ```
     pub fn cancel(&self) {
-        watch::cancel(&self.held);
+        cancellation::cancel(&self.handle);
     }
 
-    /// Where the task stands. See [`TaskState`] for an example.
+    /// Returns the state of the task. See [`TaskState`] for an example.
     pub fn state(&self) -> TaskState {
-        TaskState::of(&self.held)
+        TaskState::of(&self.handle)
     }
 
     fn take(&mut self) -> Option<Result<T, TaskError>> {
-        self.held.take(&self.pool.detached)
+        self.handle.take(&self.pool.detached)
     }
 }
 
@@ -148,23 +148,23 @@ impl<T> Future for JoinTask<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let task = self.get_mut();
-        if !task.held.is_complete() {
-            let wake = Wake::Future(context.waker().clone());
-            if wait::enrol(&task.held, wake) == Enrolled::Yes {
+        if !task.handle.is_complete() {
+            let target = WakeTarget::Future(context.waker().clone());
+            if wait_table::register(&task.handle, target) == Registration::Registered {
                 return Poll::Pending;
             }
         }
-        Poll::Ready(task.take().expect("a future is not polled after it was ready"))
+        Poll::Ready(task.take().expect("a ready future must not be polled again"))
     }
 }
 
 impl<T> Drop for JoinTask<T> {
     fn drop(&mut self) {
-        wait::withdraw_future(&self.held);
+        wait_table::deregister_future(&self.handle);
     }
 }
 
-// The value is never pinned: it is moved out when the task has ended.
+// The value is never pinned; it is moved out when the task has ended.
 impl<T> Unpin for JoinTask<T> {}
 
 impl<T> fmt::Debug for JoinTask<T> {

@@ -1,4 +1,4 @@
-//! What can come of a task other than its value.
+//! Why a task has no value.
 
 use std::{
     any::Any,
@@ -9,7 +9,7 @@ use std::{
 
 use thiserror::Error;
 
-/// Says that something was cancelled; for bodies that end early with a `Result`.
+/// The error of an operation that was cancelled. Bodies can return it to end early.
 ///
 /// ```
 /// use windlass_pool::{Cancelled, cancelled};
@@ -17,7 +17,7 @@ use thiserror::Error;
 /// fn step() -> Result<u32, Cancelled> {
 ///     if cancelled() { Err(Cancelled) } else { Ok(1) }
 /// }
-/// assert_eq!(step(), Ok(1)); // nothing is ever cancelled outside a scope
+/// assert_eq!(step(), Ok(1)); // outside a scope, nothing is cancelled
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Error)]
 #[error("cancelled")]
@@ -38,15 +38,15 @@ pub struct Cancelled;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TaskError {
-    /// It never ran, or [`checkpoint`](crate::checkpoint) unwound it.
+    /// The body never started, or [`checkpoint`](crate::checkpoint) unwound it.
     #[error("the task was cancelled")]
     Cancelled,
-    /// Its body panicked; the panic is in here and will not be raised again elsewhere.
+    /// The body panicked. The error holds the panic, which is not raised anywhere else.
     #[error("the task panicked: {0}")]
     Panicked(Panic),
 }
 
-/// A panic on its way from the task that raised it to whoever awaited that task.
+/// A panic that a task raised, for the caller that awaited the task.
 ///
 /// ```
 /// use windlass_pool::{Scheduler, TaskError, with_scope};
@@ -62,7 +62,7 @@ pub enum TaskError {
 /// ```
 pub struct Panic {
     message: Option<Cow<'static, str>>,
-    /// Never locked: it may be something that cannot be shared, and errors have to be.
+    /// Never locked. The mutex makes the error `Sync`, which the payload may not be.
     payload: Mutex<Box<dyn Any + Send>>,
 }
 
@@ -73,17 +73,17 @@ impl Panic {
         Self { message, payload: Mutex::new(payload) }
     }
 
-    /// The message, if the panic was raised with one.
+    /// Returns the message, if the panic was raised with one.
     pub fn message(&self) -> Option<&str> {
         self.message.as_deref()
     }
 
-    /// What the panic was raised with.
+    /// Returns the value with which the panic was raised.
     pub fn into_payload(self) -> Box<dyn Any + Send> {
         self.payload.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the panic go on in the calling thread.
+    /// Continues the panic on the calling thread.
     pub fn resume(self) -> ! {
         panic::resume_unwind(self.into_payload())
     }

@@ -1,34 +1,32 @@
-//! The two sides of a join, and the memory they share.
+//! Fork-join: the right closure of a join, which another worker may run.
 //!
-//! A join leaves its right side on its own stack and notes the place on its worker's [`Stack`].
-//! Usually it takes it back a moment later and runs it, and no other thread ever knew of it. A side
-//! that was *taken* from that stack gets a task, a child of the task the join runs in, and the join
-//! does not return before that task is complete, so the frame it points into stays.
+//! A join keeps its right closure in its own stack frame, as a *fork*, and pushes a pointer to it to
+//! its worker's [`ForkDeque`]. Usually it pops the fork a moment later and runs it, and no other
+//! thread has seen it. A fork that was *taken* from the deque becomes a task, a child of the task in
+//! which the join runs. The join returns after that task is complete, so the frame stays valid.
 //!
-//! Two take: the owner, when it forks while another worker has nothing to do, shares its outermost
-//! side, most likely the largest, in its queue. And a worker that found nothing in any queue takes
-//! one itself before it sleeps, whatever the owner does meanwhile; see `worker/steal.rs`. The first
-//! is cheap and happens often; the second costs a system call, and is there for an owner whose left
-//! side computes or blocks for long and forks no more.
+//! A fork is taken in two ways. If the owner forks while another worker is idle, it takes its own
+//! outermost fork, most likely the largest, and queues it. And a worker that has found no task in
+//! any queue steals a fork before it sleeps, whatever the owner does; see `worker/steal.rs`. The
+//! first is cheap and frequent. The second costs a system call. It is for an owner that forks no more
+//! because its left closure computes or blocks for long.
 //!
-//! So no side stays hidden from a worker that could run it. The owner notes the side, then reads the
-//! counts of `sleep`. If they show a worker without work, the owner passes a fence and notifies, by
-//! the protocol of `sleep`. If they show none, there is no fence, so that the common case is fast,
-//! and a worker that runs out of work at this very moment may miss the side. But it says in the
-//! counts that it has no work before it looks at the stacks, and looks once more a millisecond after
-//! it fell asleep. The side was noted before the owner read the old counts, and neither takes
-//! longer to get from one processor to another than some microseconds: the second look sees it. This
-//! reasoning with time decides only how soon a side is found, never who runs it.
+//! No fork stays hidden from an idle worker. The owner pushes the fork, then reads the counts of
+//! `sleep`. If they show an idle worker, the owner passes a fence and notifies, by the protocol of
+//! `sleep`. If they show none, it passes no fence, so that the common case is fast; then a worker
+//! that becomes idle at this moment may miss the fork. But that worker changes the counts before it
+//! checks the fork deques, and checks them again a millisecond after it fell asleep. The owner pushed
+//! the fork before it read the old counts, and a store reaches other processors within microseconds:
+//! the second check sees the fork. This argument about time only affects how soon a fork is found,
+//! never which thread runs it.
 //!
-//! Also here, because a join must find it in no time: which worker the calling thread is.
-//!
-//! A side always runs, also in a cancelled task: a join has to return two values. If its task was
-//! discarded because of a cancel, the join runs the side itself.
+//! A fork runs even in a cancelled task, because a join has to return two values. If the fork's task
+//! was discarded because of a cancel, the join runs the closure itself.
 
 #![allow(unsafe_code)]
 
 use std::{
-    cell::{Cell, UnsafeCell},
+    cell::UnsafeCell,
     panic::{self, AssertUnwindSafe, catch_unwind},
     ptr::NonNull,
     sync::{
@@ -39,66 +37,43 @@ use std::{
 };
 
 use crate::{
-    job::{self, Claimed, Held},
-    node::{self, Node, Unit},
+    abort::AbortOnUnwind,
+    cancellation,
+    job::{self, ClaimedTask, IfCancelled, TaskHandle},
+    node::{self, Node, PendingGuard},
     panics::{self, Payload},
-    watch,
     worker::Worker,
 };
 
-mod stack;
-mod stacks;
+mod deque;
+mod deques;
 
-pub(crate) use stack::{Popped, Stack};
-pub(crate) use stacks::Stacks;
-
-thread_local! {
-    static WORKER: Cell<Option<NonNull<Worker>>> = const { Cell::new(None) };
-}
-
-/// Runs `f` on the calling thread as `worker`.
-pub(crate) fn run_as(worker: &Worker, f: impl FnOnce()) {
-    struct Back(Option<NonNull<Worker>>);
-    impl Drop for Back {
-        fn drop(&mut self) {
-            WORKER.set(self.0);
-        }
-    }
-    let _back = Back(WORKER.replace(Some(NonNull::from(worker))));
-    f();
-}
-
-/// Calls `f` with the worker that the calling thread is, if it is one.
-#[inline(always)]
-pub(crate) fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
-    // SAFETY: `run_as` borrows the worker for as long as it is noted, and `f` returns before that
-    // can end, since it runs on the same thread.
-    f(WORKER.get().map(|worker| unsafe { worker.as_ref() }))
-}
+pub(crate) use deque::{ForkDeque, Popped};
+pub(crate) use deques::ForkDeques;
 
 /// The part of a fork that does not depend on types.
-pub(crate) struct Header {
-    /// Runs the right side and stores its result.
+pub(crate) struct ForkHeader {
+    /// Runs the closure and stores its result.
     ///
     /// # Safety
-    /// The header is the first field of the fork this function was made for, which is alive, and
-    /// no other thread looks at its body or result meanwhile.
-    run: unsafe fn(NonNull<Header>),
-    /// The task in which the join stands.
+    /// The header must be the first field of the fork for which this function was made. The fork
+    /// must be alive, and no other thread may access its closure or result meanwhile.
+    run: unsafe fn(NonNull<ForkHeader>),
+    /// The task in which the join runs.
     node: NonNull<Node>,
-    /// The task for the right side, once it is taken.
-    task: OnceLock<Held<()>>,
+    /// The task of the fork, once the fork has been taken.
+    task: OnceLock<TaskHandle<()>>,
 }
 
-/// The right side of a join.
+/// The right closure of a join.
 #[repr(C)]
 struct Fork<F, R> {
-    header: Header,
-    body: UnsafeCell<Option<F>>,
+    header: ForkHeader,
+    closure: UnsafeCell<Option<F>>,
     result: UnsafeCell<Option<thread::Result<R>>>,
 }
 
-/// Runs both sides, possibly at the same time, and returns what both returned.
+/// Runs both closures, possibly at the same time, and returns both results.
 #[inline]
 pub(crate) fn join<A, B, RA, RB>(worker: &Worker, a: A, b: B) -> (RA, RB)
 where
@@ -106,150 +81,154 @@ where
     B: FnOnce() -> RB + Send,
     RB: Send,
 {
-    let node = node::current_ptr().expect("a worker runs nothing but tasks");
+    let node = node::current_ptr().expect("a worker runs only tasks");
     let fork = Fork {
-        header: Header { run: Fork::<B, RB>::run, node, task: OnceLock::new() },
-        body: UnsafeCell::new(Some(b)),
+        header: ForkHeader { run: Fork::<B, RB>::run, node, task: OnceLock::new() },
+        closure: UnsafeCell::new(Some(b)),
         result: UnsafeCell::new(None),
     };
     let header = NonNull::from(&fork).cast();
-    if !worker.forks().push(header) {
-        return fork.join_deep(worker, a);
+    if !worker.fork_deque().push(header) {
+        return fork.join_without_room(worker, a);
     }
-    // The counts are read after the side is noted, in the program as it is compiled, too.
+    // Keeps the compiler from reading the counts before the push; see the module's header.
     compiler_fence(SeqCst);
-    if worker.is_anyone_hungry() {
-        offer(worker);
+    if worker.has_idle_worker() {
+        share_outermost(worker);
     }
-    // From here to the pop nothing may unwind: the stack of forks points to this frame.
+    // Nothing may unwind from here to the pop, since the fork deque points into this frame.
     match catch_unwind(AssertUnwindSafe(a)) {
-        Ok(left) if worker.forks().pop() == Popped::Untouched => (left, fork.run_here()),
+        Ok(left) if worker.fork_deque().pop() == Popped::Untouched => (left, fork.run_here()),
         Ok(left) => (left, fork.finish(worker)),
-        Err(payload) => fork.abandon(worker.forks().pop(), worker, payload),
+        Err(payload) => fork.abandon(worker.fork_deque().pop(), worker, payload),
     }
 }
 
 impl<F: FnOnce() -> R, R> Fork<F, R> {
-    /// # Safety
+    /// Runs the closure and stores its result.
     ///
-    /// The contract of `Header::run`: `header` is that of a `Fork<F, R>` whose side is the caller's
-    /// to run.
-    unsafe fn run(header: NonNull<Header>) {
+    /// # Safety
+    /// The contract of `ForkHeader::run`, for a `Fork<F, R>`.
+    unsafe fn run(header: NonNull<ForkHeader>) {
         let fork = header.cast::<Self>().as_ptr();
-        // SAFETY: by the contract of `Header::run`.
-        let body = unsafe { (*(*fork).body.get()).take() }.expect("a side runs once");
-        let result = catch_unwind(AssertUnwindSafe(body));
+        // SAFETY: by the contract of `ForkHeader::run`.
+        let closure = unsafe { (*(*fork).closure.get()).take() }.expect("a fork runs once");
+        let result = catch_unwind(AssertUnwindSafe(closure));
         // SAFETY: as above.
         unsafe { *(*fork).result.get() = Some(result) };
     }
 
-    /// Runs a side that no other thread has or will. In place: to move it would cost more than the
-    /// rest.
+    /// Runs a fork that was not taken. Not through `run`, which stores the result: moving it would
+    /// cost more than the rest of the join.
     #[inline]
     fn run_here(&self) -> R {
-        // SAFETY: no other thread knows of this side, so its body is ours.
-        let body = unsafe { (*self.body.get()).take() };
-        (body.expect("a side runs once"))()
+        // SAFETY: the fork was popped untouched, so no other thread can access its closure.
+        let closure = unsafe { (*self.closure.get()).take() };
+        (closure.expect("a fork runs once"))()
     }
 
-    /// A join for which the stack has no room: its right side is shared at once.
+    /// Joins when the fork deque is full: the fork becomes a task at once.
     #[cold]
-    fn join_deep<A, RA>(&self, worker: &Worker, a: A) -> (RA, R)
+    fn join_without_room<A, RA>(&self, worker: &Worker, a: A) -> (RA, R)
     where
         A: FnOnce() -> RA,
     {
-        let side = Taken(NonNull::from(self).cast());
-        worker.submit(side.into_task().unclaim());
+        let fork = TakenFork(NonNull::from(self).cast());
+        worker.submit(fork.into_task().unclaim());
         match catch_unwind(AssertUnwindSafe(a)) {
             Ok(left) => (left, self.finish(worker)),
             Err(payload) => self.abandon(Popped::Taken, worker, payload),
         }
     }
 
-    /// Returns the value of a side that was taken: waits for it, or runs it here if no other worker
-    /// has begun it. The fork must not move before it has settled, since the task points to it.
+    /// Returns the result of a fork that was taken: waits for its task, or runs it here if no other
+    /// worker has started it.
     #[cold]
     fn finish(&self, worker: &Worker) -> R {
-        self.settle(worker);
-        // SAFETY: the task is complete, so body and result are this side's alone.
-        let (result, body) = unsafe { ((*self.result.get()).take(), (*self.body.get()).take()) };
+        self.wait_for_task(worker);
+        // SAFETY: the task is complete, so no other thread can access closure and result.
+        let (result, closure) =
+            unsafe { ((*self.result.get()).take(), (*self.closure.get()).take()) };
         match result {
             Some(Ok(value)) => value,
             Some(Err(payload)) => panic::resume_unwind(payload),
-            None => (body.expect("a discarded side has not run"))(),
+            None => (closure.expect("a discarded fork has not run"))(),
         }
     }
 
-    /// The left side has panicked: the right one is to stop, or not even to begin.
+    /// Continues the panic of the left closure, after the fork has been cancelled and has ended.
     #[cold]
     fn abandon(&self, popped: Popped, worker: &Worker, payload: Payload) -> ! {
         if popped == Popped::Taken {
-            watch::cancel(self.header.task.wait());
-            self.settle(worker);
+            cancellation::cancel(self.header.task.wait());
+            self.wait_for_task(worker);
         }
-        // SAFETY: untouched or complete, so body and result are this side's alone.
-        let unused = unsafe { ((*self.body.get()).take(), (*self.result.get()).take()) };
-        // The caller gets one panic; another one out of a drop would end the process.
+        // SAFETY: the fork was not taken or its task is complete, so no other thread can access
+        // closure and result.
+        let unused = unsafe { ((*self.closure.get()).take(), (*self.result.get()).take()) };
+        // A second panic, out of a drop, would abort the process.
         panics::drop_quietly(unused);
         panic::resume_unwind(payload)
     }
 
-    /// Waits until no other thread can reach this fork.
-    fn settle(&self, worker: &Worker) {
-        // A thief that has taken the side is about to note its task.
+    /// Waits until the task of a taken fork is complete, so that no other thread can reach the fork.
+    fn wait_for_task(&self, worker: &Worker) {
+        let abort = AbortOnUnwind::new("a join unwound before its right closure had ended");
+        // A thief that has taken the fork sets `task` before it does anything else.
         worker.wait_for_task(self.header.task.wait(), None);
+        abort.disarm();
     }
 }
 
-/// Lets a hungry worker have something: the outermost right side, unless the queue still holds
-/// something else.
+/// Gives an idle worker something to run: queues the outermost fork, unless the worker's deque
+/// still holds a task.
 #[cold]
-fn offer(worker: &Worker) {
-    if !worker.pool().config.enable_stealing {
+fn share_outermost(worker: &Worker) {
+    if !worker.pool().queues.is_stealing_enabled() {
         return;
     }
-    if !worker.has_queue()
-        && let Some(side) = worker.forks().share()
+    if !worker.has_queued_tasks()
+        && let Some(fork) = worker.fork_deque().share()
     {
-        return worker.submit(Taken(side).into_task().unclaim());
+        return worker.submit(TakenFork(fork).into_task().unclaim());
     }
-    // What is on the stack can be found there, too.
+    // The idle worker can take a queued task, or steal the fork.
     worker.pool().notify();
 }
 
-/// A right side that was taken from a [`Stack`], and has no task yet.
-pub(crate) struct Taken(NonNull<Header>);
+/// A fork that was taken from a [`ForkDeque`] and has no task yet.
+pub(crate) struct TakenFork(NonNull<ForkHeader>);
 
-// SAFETY: `join` demands a right side and a result that may go to other threads, and of the header
-// other threads use nothing but what they may share.
-unsafe impl Send for Taken {}
+// SAFETY: `join` demands a closure and a result that are `Send`. Of the header, other threads use
+// only what is `Sync`.
+unsafe impl Send for TakenFork {}
 
-impl Taken {
-    /// Takes the outermost right side of the joins of another worker.
-    pub(crate) fn steal(from: &Stack<Header>) -> Option<Self> {
+impl TakenFork {
+    /// Takes the outermost fork of another worker.
+    pub(crate) fn steal(from: &ForkDeque<ForkHeader>) -> Option<Self> {
         from.steal().map(Self)
     }
 
-    /// Makes the task that runs the side. It is claimed, so that the join cannot leave before this
-    /// call has returned.
-    pub(crate) fn into_task(self) -> Claimed {
-        // SAFETY: the join that noted this side waits for `task` to be set before it leaves.
-        let Header { node, task, .. } = unsafe { self.0.as_ref() };
-        // SAFETY: the join stands in the body of this node, which therefore has a unit.
-        let (unit, root) = unsafe { (Unit::of(*node), node::root_of(*node).as_ref()) };
-        // SAFETY: the join waits for the task to be complete before it leaves the frame that the
-        // body points into; the task returns nothing.
-        let (held, queued) = unsafe { job::make(unit, root, move || self.run()) };
-        let claimed = queued.claim().expect("no other thread knows of the task");
-        let noted = task.set(held);
-        noted.unwrap_or_else(|_| unreachable!("a side is taken once"));
+    /// Creates the task that runs the fork. It is claimed, so the join cannot return before this
+    /// call has.
+    pub(crate) fn into_task(self) -> ClaimedTask {
+        // SAFETY: the join of this fork waits for `task` to be set before it returns.
+        let ForkHeader { node, task, .. } = unsafe { self.0.as_ref() };
+        // SAFETY: the join runs in the body of this node, so the node has its body's bias.
+        let (guard, root) = unsafe { (PendingGuard::of(*node), node::root_of(*node).as_ref()) };
+        // SAFETY: the join waits for the task to complete before it leaves the frame into which the
+        // task's body points. The task returns no value.
+        let (handle, queued) =
+            unsafe { job::make(guard, root, IfCancelled::Discard, move || self.run()) };
+        let claimed = queued.claim().expect("no other thread knows the task");
+        task.set(handle).unwrap_or_else(|_| unreachable!("a fork is taken once"));
         claimed
     }
 
     fn run(self) {
         let header = self.0;
-        // SAFETY: the join waits for the task whose body this is, so the fork is alive; a task's
-        // body runs once, and the join looks at body and result only after it.
+        // SAFETY: the join waits for the task whose body this is, so the fork is alive. A task's
+        // body runs once, and the join accesses closure and result only afterwards.
         unsafe { ((*header.as_ptr()).run)(header) }
     }
 }

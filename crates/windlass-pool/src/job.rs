@@ -1,38 +1,38 @@
-//! A task in memory: its node, what its body returned, and the body itself, in one block.
+//! A *job*: the memory of one task, with its node, its outcome and its body.
 //!
-//! Small bodies lie in recycled blocks, so a spawn usually allocates nothing. The type of the body
-//! is forgotten as soon as the block is filled; three kinds of reference lead back to it, each of
-//! which keeps the block alive and is worth something:
+//! Small jobs lie in recycled blocks, so a spawn usually allocates nothing. The type of the body is
+//! erased as soon as the job is written. Three kinds of reference lead to the job, each of which
+//! keeps it alive:
 //!
-//! * [`Queued`], one per task: a place in a queue;
-//! * [`Claimed`], at most one ever at a time: the right and the duty to run or discard the body;
-//! * [`Held`], one per task: the right to the outcome.
+//! * [`QueuedTask`], one per task: its place in a queue;
+//! * [`ClaimedTask`], at most one at a time: the right and the duty to run or discard the body;
+//! * [`TaskHandle`], one per task: the right to the outcome.
 //!
-//! A body that borrows is run or discarded before its borrows end, because the scope it belongs to
-//! waits for its root; [`make`] hands that duty to its caller. Knows nothing of workers and scopes.
+//! A body that borrows is run or discarded before its borrows end, because its scope waits for its
+//! root; the contract of [`make`] makes its caller responsible for that. Knows nothing of workers
+//! and scopes.
 
 #![allow(unsafe_code)]
 
 use std::{
     alloc::Layout,
     cell::UnsafeCell,
-    marker::PhantomData,
     mem::{self, ManuallyDrop},
-    ops::Deref,
     panic::{AssertUnwindSafe, catch_unwind},
     ptr::NonNull,
 };
 
 use crate::{
-    checkpoint::Unwound,
-    depot::{Block, Medium, Small},
-    error::{Panic, TaskError},
-    node::{self, End, EndedBody, Fate, Kind, Leaves, Node, Root, Unit},
-    panics::Payload,
-    trace::TaskId,
+    block_cache::{Block, Medium, Small},
+    checkpoint::CancelUnwind,
+    node::{Disposition, NeedsDrop, Node, PendingGuard, ScopeRoot, TaskEnd, TaskVTable},
 };
 
-/// What has come of a body.
+mod references;
+
+pub(crate) use references::{ClaimedTask, QueuedTask, TaskHandle};
+
+/// How a body ended, and its value.
 enum Outcome<T> {
     Pending,
     Value(T),
@@ -41,57 +41,84 @@ enum Outcome<T> {
     Taken,
 }
 
-/// The part of a task that does not depend on its body's type.
+/// The part of a job that does not depend on its body's type.
 #[repr(C)]
-struct Head<T> {
+struct Header<T> {
     node: Node,
     outcome: UnsafeCell<Outcome<T>>,
 }
 
+/// The memory of one task.
 #[repr(C)]
 struct Job<F, T> {
-    head: Head<T>,
+    header: Header<T>,
     body: UnsafeCell<ManuallyDrop<F>>,
 }
 
-/// Makes a task below `unit`, in the scope of `root`.
+/// Whether a task runs that was cancelled before it started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum IfCancelled {
+    Discard,
+    Run,
+}
+
+/// Creates a task in the scope of `root`. `guard` is its count in its parent.
 ///
 /// # Safety
-/// Nothing that `F` or `T` borrows may end before the task is complete and its handle is gone, and
-/// `root` must not end before that either.
+/// What `F` and `T` borrow, and `root`, must stay valid until the task is complete and its handle has
+/// been dropped.
 #[inline]
-pub(crate) unsafe fn make<F, T>(unit: Unit, root: &Root, body: F) -> (Held<T>, Queued)
+pub(crate) unsafe fn make<F, T>(
+    guard: PendingGuard,
+    root: &ScopeRoot,
+    if_cancelled: IfCancelled,
+    body: F,
+) -> (TaskHandle<T>, QueuedTask)
 where
     F: FnOnce() -> T + Send,
     T: Send,
 {
+    let vtable = match if_cancelled {
+        IfCancelled::Discard => Job::<F, T>::VTABLE,
+        IfCancelled::Run => Job::<F, T>::VTABLE_THAT_ALWAYS_RUNS,
+    };
     let job = Job {
-        head: Head {
-            node: Node::task(unit, root, Job::<F, T>::KIND),
+        header: Header {
+            node: Node::task(guard, root, vtable),
             outcome: UnsafeCell::new(Outcome::Pending),
         },
         body: UnsafeCell::new(ManuallyDrop::new(body)),
     };
-    let task = job.into_memory();
-    (Held { task, value: PhantomData }, Queued { task })
+    // SAFETY: the job is new, and its header is a `Header<T>`.
+    unsafe { references::of_new_job(job.into_memory()) }
 }
 
-/// As [`make`], for a body that borrows nothing.
-pub(crate) fn make_static<F, T>(unit: Unit, root: &Root, body: F) -> (Held<T>, Queued)
+/// Creates a task whose body borrows nothing, as [`make`] does.
+pub(crate) fn make_static<F, T>(
+    guard: PendingGuard,
+    root: &ScopeRoot,
+    body: F,
+) -> (TaskHandle<T>, QueuedTask)
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    // SAFETY: there are no borrows that could end, and a root that is not tied to a scope belongs
-    // to a pool, which its tasks and handles keep.
-    unsafe { make(unit, root, body) }
+    // SAFETY: there are no borrows that could end. A root without a scope belongs to a pool, which
+    // waits for its tasks and which its handles keep alive.
+    unsafe { make(guard, root, IfCancelled::Discard, body) }
 }
 
 impl<F: FnOnce() -> T, T> Job<F, T> {
-    const KIND: &'static Kind =
-        &Kind { conclude: Self::conclude, drop_outcome: drop_outcome::<T>, free: Self::free };
+    const VTABLE: &'static TaskVTable = &TaskVTable {
+        run_or_discard: Self::run_or_discard,
+        drop_outcome: drop_outcome::<T>,
+        free: Self::free,
+    };
 
-    // Always inline, like the next: a job that is built elsewhere and then moved costs twice.
+    const VTABLE_THAT_ALWAYS_RUNS: &'static TaskVTable =
+        &TaskVTable { run_or_discard: Self::run_always, ..*Self::VTABLE };
+
+    // Always inline, as `into_block`: otherwise the job would be built elsewhere and then moved.
     #[inline(always)]
     fn into_memory(self) -> NonNull<Node> {
         let layout = Layout::new::<Self>();
@@ -106,58 +133,86 @@ impl<F: FnOnce() -> T, T> Job<F, T> {
 
     #[inline(always)]
     fn into_block<B: Block>(self) -> NonNull<Node> {
-        let job = NonNull::from(Box::leak(B::take())).cast::<Self>();
-        // SAFETY: the block is ours, large and aligned enough, and holds nothing.
+        let job = NonNull::from(Box::leak(B::allocate())).cast::<Self>();
+        // SAFETY: the block is unused, and large and aligned enough; no other thread knows it.
         unsafe { job.write(self) };
         job.cast()
     }
 
+    /// Frees the job's memory.
+    ///
+    /// # Safety
+    /// The contract of `TaskVTable::free`, for a `Job<F, T>`.
     unsafe fn free(task: NonNull<Node>) {
         let layout = Layout::new::<Self>();
-        // Nothing in the job needs dropping: the body was taken out when it was concluded, and the
-        // outcome was dropped or taken before the last reference went.
+        // Nothing in the job needs dropping: the body was moved out to run or discard it, and the
+        // outcome was dropped or taken before the last reference was dropped.
         if Small::fits(layout) {
             // SAFETY: `into_memory` put a job of this layout into such a block.
-            Small::give(unsafe { Box::from_raw(task.cast().as_ptr()) });
+            Small::recycle(unsafe { Box::from_raw(task.cast().as_ptr()) });
         } else if Medium::fits(layout) {
             // SAFETY: as above.
-            Medium::give(unsafe { Box::from_raw(task.cast().as_ptr()) });
+            Medium::recycle(unsafe { Box::from_raw(task.cast().as_ptr()) });
         } else {
-            // SAFETY: as above, in a box of its own.
+            // SAFETY: `into_memory` put a job of this layout into a box of its own.
             drop(unsafe { Box::<Self>::from_raw(task.cast().as_ptr()) });
         }
     }
 
-    unsafe fn conclude(task: NonNull<Node>, fate: Fate) -> (End, Leaves) {
+    /// Runs the body, even if the task was cancelled, and stores the outcome.
+    ///
+    /// # Safety
+    /// The contract of `TaskVTable::run_or_discard`, for a `Job<F, T>`.
+    unsafe fn run_always(task: NonNull<Node>, _: Disposition) -> (TaskEnd, NeedsDrop) {
+        // SAFETY: by the same contract.
+        unsafe { Self::run_or_discard(task, Disposition::Run) }
+    }
+
+    /// Runs or drops the body and stores the outcome.
+    ///
+    /// # Safety
+    /// The contract of `TaskVTable::run_or_discard`, for a `Job<F, T>`.
+    unsafe fn run_or_discard(
+        task: NonNull<Node>,
+        disposition: Disposition,
+    ) -> (TaskEnd, NeedsDrop) {
         let job = task.cast::<Self>().as_ptr();
-        // SAFETY: the block is alive; only atomics of the node are touched by others meanwhile.
-        let node = unsafe { &(*job).head.node };
-        // SAFETY: the claim is ours and is used once, so the body is there and nobody else's.
+        // SAFETY: the job is alive, and other threads access only the node's atomics meanwhile.
+        let node = unsafe { &(*job).header.node };
+        // SAFETY: the caller has the claim and uses it once, so the body is there and no other
+        // thread accesses it.
         let body = unsafe { ManuallyDrop::take(&mut *(*job).body.get()) };
-        let (end, outcome) = match catch_unwind(AssertUnwindSafe(|| conclude(node, body, fate))) {
-            Ok(outcome @ Outcome::Cancelled) => (End::Cancelled, outcome),
-            Ok(outcome) => (End::Completed, outcome),
-            Err(payload) if payload.is::<Unwound>() => (End::Cancelled, Outcome::Cancelled),
-            Err(payload) => {
-                // SAFETY: the claim goes with the body's unit, so the task is not complete.
-                unsafe { node.root() }.panics().record(node.address(), payload);
-                (End::Panicked, Outcome::Panicked)
-            }
+        let (end, outcome) =
+            match catch_unwind(AssertUnwindSafe(|| run_or_discard(node, body, disposition))) {
+                Ok(outcome @ Outcome::Cancelled) => (TaskEnd::Cancelled, outcome),
+                Ok(outcome) => (TaskEnd::Completed, outcome),
+                Err(payload) if payload.is::<CancelUnwind>() => {
+                    (TaskEnd::Cancelled, Outcome::Cancelled)
+                }
+                Err(payload) => {
+                    // SAFETY: the pending count contains the body's bias, so the task is not complete.
+                    unsafe { node.root() }.panics().record(node.address(), payload);
+                    (TaskEnd::Panicked, Outcome::Panicked)
+                }
+            };
+        let needs_drop = match outcome {
+            Outcome::Value(_) | Outcome::Panicked => NeedsDrop::Yes,
+            Outcome::Pending | Outcome::Cancelled | Outcome::Taken => NeedsDrop::No,
         };
-        let leaves = match outcome {
-            Outcome::Value(_) | Outcome::Panicked => Leaves::Something,
-            Outcome::Pending | Outcome::Cancelled | Outcome::Taken => Leaves::Nothing,
-        };
-        // SAFETY: until the body is ended by `end_body`, the outcome is the claimer's alone.
-        unsafe { *(*job).head.outcome.get() = outcome };
-        (end, leaves)
+        // SAFETY: until `end_body`, only the thread with the claim accesses the outcome.
+        unsafe { *(*job).header.outcome.get() = outcome };
+        (end, needs_drop)
     }
 }
 
-/// Runs or drops the body; a value that nobody can ask for is dropped here as well, so that a panic
-/// in its drop counts as one of the body.
-fn conclude<T>(node: &Node, body: impl FnOnce() -> T, fate: Fate) -> Outcome<T> {
-    if fate == Fate::Discard {
+/// Runs or drops the body. Drops a value to which no handle leads, so that a panic in that drop
+/// counts as a panic of the body.
+fn run_or_discard<T>(
+    node: &Node,
+    body: impl FnOnce() -> T,
+    disposition: Disposition,
+) -> Outcome<T> {
+    if disposition == Disposition::Discard {
         drop(body);
         return Outcome::Cancelled;
     }
@@ -169,216 +224,18 @@ fn conclude<T>(node: &Node, body: impl FnOnce() -> T, fate: Fate) -> Outcome<T> 
     Outcome::Taken
 }
 
-/// # Safety
+/// Drops the outcome of a task, if it has not been taken.
 ///
-/// The contract of `Kind::drop_outcome`: `task` is a `Head<T>`, alive with its root, and its outcome
-/// is the caller's.
+/// # Safety
+/// The contract of `TaskVTable::drop_outcome`, for a job with a `Header<T>`.
 unsafe fn drop_outcome<T>(task: NonNull<Node>) {
-    let head = task.cast::<Head<T>>().as_ptr();
-    // SAFETY: by the contract of `Kind::drop_outcome` the outcome is ours.
-    let outcome = mem::replace(unsafe { &mut *(*head).outcome.get() }, Outcome::Taken);
+    let header = task.cast::<Header<T>>().as_ptr();
+    // SAFETY: by the contract, no other thread accesses the outcome.
+    let outcome = mem::replace(unsafe { &mut *(*header).outcome.get() }, Outcome::Taken);
     if let Outcome::Panicked = outcome {
-        // SAFETY: by the same contract node and root are alive.
-        let node = unsafe { &(*head).node };
-        // SAFETY: as above.
-        unsafe { node.root() }.panics().orphan(node.address());
-    }
-}
-
-/// A task's place in a queue.
-#[must_use]
-pub(crate) struct Queued {
-    task: NonNull<Node>,
-}
-
-// SAFETY: `make` demands a body and a value that may go to other threads.
-unsafe impl Send for Queued {}
-
-impl Queued {
-    /// Takes the task on, unless somebody has done so already.
-    #[inline]
-    pub(crate) fn claim(self) -> Option<Claimed> {
-        // SAFETY: the place in the queue keeps the node alive.
-        let claimed = unsafe { self.task.as_ref() }.claim();
-        claimed.then(|| Claimed { task: ManuallyDrop::new(self).task, from_queue: true })
-    }
-
-    /// As [`Queued::claim`]; cheaper for a task that was made on this thread.
-    #[inline]
-    pub(crate) fn claim_own(self) -> Option<Claimed> {
-        // SAFETY: the place in the queue keeps the node alive.
-        let claimed = unsafe { self.task.as_ref() }.claim_from_queue();
-        claimed.then(|| Claimed { task: ManuallyDrop::new(self).task, from_queue: true })
-    }
-
-    pub(crate) fn id(&self) -> TaskId {
-        TaskId(self.task.addr().get())
-    }
-
-    /// Whether the task, if it is not complete, has been cancelled.
-    pub(crate) fn is_cancelled(&self) -> bool {
-        // SAFETY: the place in the queue keeps the node alive.
-        unsafe { Unit::of_incomplete(self.task) }.is_some_and(|unit| unit.is_cancelled())
-    }
-}
-
-impl Drop for Queued {
-    fn drop(&mut self) {
-        // SAFETY: this value is the place in the queue. Queues are emptied before they go, so what
-        // is dropped here was claimed by its awaiter.
-        unsafe { node::leave_queue(self.task) };
-    }
-}
-
-/// The right and the duty to run or discard a body.
-#[must_use]
-pub(crate) struct Claimed {
-    task: NonNull<Node>,
-    from_queue: bool,
-}
-
-impl Claimed {
-    /// Runs the body, or drops it if the task has been cancelled.
-    #[inline]
-    pub(crate) fn run(self) -> Finished {
-        let fate = if self.is_cancelled() { Fate::Discard } else { Fate::Run };
-        self.conclude(fate)
-    }
-
-    /// Runs the body even if the task has been cancelled.
-    pub(crate) fn run_regardless(self) -> Finished {
-        self.conclude(Fate::Run)
-    }
-
-    /// Whether the task is one of `tops` or below one of them.
-    pub(crate) fn is_within(&self, tops: [Option<&Node>; 2]) -> bool {
-        // SAFETY: the body's unit, which goes with the claim, keeps the node from completing.
-        unsafe { node::is_within(self.task, tops) }
-    }
-
-    fn is_cancelled(&self) -> bool {
-        // SAFETY: as above.
-        unsafe { node::is_cancelled(self.task) }
-    }
-
-    /// Drops the body.
-    pub(crate) fn discard(self) -> Finished {
-        self.conclude(Fate::Discard)
-    }
-
-    #[inline]
-    fn conclude(self, fate: Fate) -> Finished {
-        let kind = self.kind();
-        // SAFETY: the claim is ours, and its units keep the node from completing.
-        let conclude = || unsafe { (kind.conclude)(self.task, fate) };
-        // SAFETY: as above; this is how the body of the task is run, and it does not unwind.
-        let ((end, leaves), spawned) = unsafe { node::inside_body(self.task, conclude) };
-        let body = EndedBody { from_queue: self.from_queue, leaves, spawned };
-        Finished { task: self.task, end, body }
-    }
-
-    pub(crate) fn id(&self) -> TaskId {
-        TaskId(self.address())
-    }
-
-    /// Puts a task that was taken from a queue back into its unclaimed state.
-    pub(crate) fn unclaim(self) -> Queued {
-        debug_assert!(self.from_queue, "a handle's claim is never given up");
-        (*self).unclaim();
-        Queued { task: self.task }
-    }
-}
-
-impl Deref for Claimed {
-    type Target = Node;
-
-    fn deref(&self) -> &Node {
-        // SAFETY: the body's unit, which goes with the claim, keeps the node alive.
-        unsafe { self.task.as_ref() }
-    }
-}
-
-/// A body that has ended, of which nobody knows before it is closed.
-#[must_use]
-pub(crate) struct Finished {
-    task: NonNull<Node>,
-    end: End,
-    body: EndedBody,
-}
-
-impl Finished {
-    #[inline]
-    pub(crate) fn end(&self) -> End {
-        self.end
-    }
-
-    /// Tells everybody but the parent: if the task is complete, its unit of the parent is returned.
-    #[inline]
-    pub(crate) fn close(self) -> Option<Unit> {
-        // SAFETY: the body was concluded under a claim, and this is the last use of the node.
-        unsafe { node::end_body(self.task, self.body) }
-    }
-}
-
-/// The right to what comes of a task.
-#[must_use]
-pub(crate) struct Held<T> {
-    task: NonNull<Node>,
-    value: PhantomData<T>,
-}
-
-// SAFETY: through the handle a value can go to another thread, which `T: Send` allows.
-unsafe impl<T: Send> Send for Held<T> {}
-// SAFETY: a shared handle leads to the node only, never to the value.
-unsafe impl<T> Sync for Held<T> {}
-
-impl<T> Held<T> {
-    /// Takes the task on, unless somebody has done so already.
-    pub(crate) fn claim(&self) -> Option<Claimed> {
-        Node::claim(self).then_some(Claimed { task: self.task, from_queue: false })
-    }
-
-    /// The outcome, once the task is complete and unless it has been taken; `root` is that of the
-    /// task's scope.
-    pub(crate) fn take(&mut self, root: &Root) -> Option<Result<T, TaskError>> {
-        if !self.is_complete() {
-            return None;
-        }
-        let head = self.task.cast::<Head<T>>().as_ptr();
-        // SAFETY: the task is complete, so the outcome belongs to the handle, which is borrowed
-        // exclusively.
-        match mem::replace(unsafe { &mut *(*head).outcome.get() }, Outcome::Taken) {
-            Outcome::Value(value) => Some(Ok(value)),
-            Outcome::Cancelled => Some(Err(TaskError::Cancelled)),
-            Outcome::Panicked => Some(Err(TaskError::Panicked(Panic::new(self.panic(root))))),
-            Outcome::Taken => None,
-            Outcome::Pending => unreachable!("a complete task has an outcome"),
-        }
-    }
-
-    /// Whether the task, if it is not complete, has been cancelled.
-    pub(crate) fn is_cancelled(&self) -> bool {
-        // SAFETY: the handle keeps the node alive.
-        unsafe { Unit::of_incomplete(self.task) }.is_some_and(|unit| unit.is_cancelled())
-    }
-
-    fn panic(&self, root: &Root) -> Payload {
-        root.panics().take(self.address()).expect("a panic is kept until the handle takes it")
-    }
-}
-
-impl<T> Deref for Held<T> {
-    type Target = Node;
-
-    fn deref(&self) -> &Node {
-        // SAFETY: the handle keeps the node alive.
-        unsafe { self.task.as_ref() }
-    }
-}
-
-impl<T> Drop for Held<T> {
-    fn drop(&mut self) {
-        // SAFETY: this value is the handle.
-        unsafe { node::drop_handle(self.task) };
+        // SAFETY: by the same contract the node is alive.
+        let node = unsafe { &(*header).node };
+        // SAFETY: by the same contract the root is alive.
+        unsafe { node.root() }.panics().mark_unobserved(node.address());
     }
 }

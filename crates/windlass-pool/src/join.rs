@@ -1,16 +1,17 @@
-//! Two things at a time.
+//! Runs two closures, possibly at the same time.
 
 use crate::{fork, scheduler::Scheduler, worker};
 
 /// Runs `a` and `b`, possibly at the same time, and returns both results.
 ///
-/// Runs on the calling worker's scheduler, elsewhere on the [global](Scheduler::global) one. Costs
-/// little more than calling both, so there is no need to stop dividing early: `b` is run by another
-/// worker only if one has nothing to do. Such a worker finds `b` whatever `a` does, also if it runs
-/// out of work only while `a` computes or blocks; so with a worker to spare, `a` may wait for `b`.
+/// Runs on the calling worker's scheduler; on other threads, on the [global](Scheduler::global) one.
+/// Costs little more than calling both closures, so recursion needs no sequential cut-off: another
+/// worker runs `b` only if it is idle. An idle worker finds `b` whatever `a` does, even if the worker
+/// becomes idle while `a` computes or blocks. So if there is an idle worker, `a` may wait for `b`.
 ///
-/// A panic goes on in the caller, that of `a` before that of `b`; if `a` panics, `b` is cancelled,
-/// or never begins. Both run also in a task that has been cancelled.
+/// A panic continues in the caller; if both closures panic, that of `a`. If `a` panics, `b` is
+/// cancelled, or never starts. Inside a cancelled scope or task, both
+/// closures run nevertheless.
 ///
 /// ```
 /// use windlass_pool::join;

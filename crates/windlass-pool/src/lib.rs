@@ -1,8 +1,8 @@
 //! A work-stealing CPU pool with structured concurrency, cancellation and deadlines.
 //!
 //! Tasks are spawned in a scope and cannot leave it; they may borrow from the enclosing frame. A
-//! scope ends after all its tasks, also by a panic or a deadline. A cancel reaches everything below
-//! what was cancelled, and is seen wherever a task looks.
+//! scope ends after all its tasks, even if it ends by a panic or a deadline. A cancel reaches all
+//! descendants of the scope or task that is cancelled, and tasks see it where they check for it.
 //!
 //! ```
 //! use windlass_pool::{Scheduler, with_scope};
@@ -23,22 +23,21 @@
 //! assert_eq!(x.unwrap() + y.unwrap(), 42);
 //! ```
 //!
-//! # What there is
+//! # Overview
 //!
-//! * [`Scheduler`]: the workers; [`Scheduler::global`] for those who need no choice.
-//! * [`with_scope`] and [`Scope`]: spawn, cancel, child scopes, callbacks on cancel.
-//! * [`Task`]: await, with or without a limit, cancel, ask for the [`TaskState`].
-//! * [`with_deadline`]: a scope that has to be done in time.
-//! * [`join`], [`race`], [`map`], [`for_each`], [`map_reduce`]: without a scope in sight.
-//! * [`run_graph`]: one body for each node of a [`Dag`], each after those it follows.
-//! * [`cancelled`] and [`checkpoint`]: where a body asks whether to stop.
-//! * [`Scheduler::spawn`] and [`JoinTask`]: tasks without a scope, as futures for async callers.
-//! * [`SchedulerStats`] and [`TraceEvent`]: what the workers have done, and are doing.
+//! * [`Scheduler`]: the worker threads; [`Scheduler::global`] is shared by the whole process.
+//! * [`with_scope`] and [`Scope`]: spawn and cancel tasks, open child scopes, register callbacks.
+//! * [`Task`]: await a task, with or without a limit, cancel it, read its [`TaskState`].
+//! * [`with_deadline`]: a scope with a deadline.
+//! * [`join`], [`race`], [`map`], [`for_each`], [`map_reduce`]: parallel code without a scope.
+//! * [`run_graph`]: runs a closure for each node of a [`Dag`], each node after its predecessors.
+//! * [`cancelled`] and [`checkpoint`]: where a body checks for a cancel.
+//! * [`Scheduler::spawn`] and [`JoinTask`]: detached tasks, as futures for async callers.
+//! * [`SchedulerStats`] and [`TraceEvent`]: what the workers have done, and what they are doing.
 //!
-//! A guide with all of this in turn, and a table for those who come from rayon, is `docs/pool.md` of
-//! the repository.
+//! `docs/pool.md` in the repository is a guide, with a migration table for users of rayon.
 //!
-//! # The life of a task
+//! # Task lifecycle
 //!
 //! ```text
 //!   spawn      await
@@ -57,15 +56,14 @@
 //!
 //! # Awaiting inside a task
 //!
-//! A worker whose task awaits another runs that one itself if nobody has begun it, else helps with
-//! whatever has to end before its own task can, and else sleeps. However tasks await each other,
-//! and on however few workers, with or without stealing: unless the awaits themselves go in a
-//! circle, they all come to an end.
+//! A worker whose task awaits another task runs that task itself if no other worker has started it.
+//! Otherwise it helps with tasks that have to end before its own task can, or sleeps. Awaits do not
+//! deadlock, however tasks await each other and however few workers there are, with or without
+//! stealing, unless the awaits themselves are circular.
 //!
 //! # Work stealing
 //!
-//! Workers maintain local queues and steal from others when idle. In outline, each of them does
-//! this:
+//! Workers maintain local queues and steal from others when idle. In outline, each worker does this:
 //!
 //! ```
 //! # use std::cell::RefCell;
@@ -108,26 +106,27 @@
 
 mod abort;
 mod asymmetric;
+mod block_cache;
+mod cancellation;
 mod checkpoint;
-mod clock;
+mod collect;
 mod config;
 mod dag;
 mod deadline;
-mod depot;
 mod detached;
 mod error;
 mod fork;
+mod generation;
 mod graph;
-mod invitation;
 mod job;
 mod join;
 #[cfg(all(test, windlass_loom))]
 mod models;
 mod node;
-mod output;
 mod panics;
 mod parallel;
 mod parker;
+mod pending_search;
 mod pool;
 mod race;
 mod scheduler;
@@ -139,8 +138,7 @@ mod sync;
 mod task;
 mod timer;
 mod trace;
-mod wait;
-mod watch;
+mod wait_table;
 mod worker;
 
 pub use checkpoint::{cancelled, checkpoint};

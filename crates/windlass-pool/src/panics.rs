@@ -1,7 +1,8 @@
-//! The panics of a scope's tasks, until somebody receives them.
+//! Keeps the panics of a scope's tasks until a caller receives them.
 //!
-//! Kept in the order in which they happened, each with the address of its task. A task whose handle
-//! is gone can no longer be awaited; its panic then belongs to the owner of the scope.
+//! They are in the order in which they happened, each with the address of its task. A panic is
+//! *unobserved* once its task has no handle, so that no caller can await it. The caller of the scope
+//! gets the first unobserved panic. Knows nothing of nodes or threads.
 
 use std::{
     any::Any,
@@ -12,51 +13,51 @@ use std::{
 
 use crate::sync::{Mutex, lock};
 
-/// What a panic was raised with.
+/// The value with which a panic was raised.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
 /// Drops `value`. A panic in its drop is reported by the panic hook and goes no further.
 pub(crate) fn drop_quietly<T>(value: T) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-        // Its drop might panic again.
+        // Dropping the payload might panic again.
         mem::forget(payload);
     }
 }
 
-/// What becomes of a panic that nobody can receive any more by awaiting its task.
+/// What is done with unobserved panics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Orphans {
-    /// It goes on in the owner of the scope.
-    Keep,
-    /// There is no owner; the panic hook has reported it.
-    Forget,
+enum Unobserved {
+    /// The first one continues in the caller of the scope.
+    Propagate,
+    /// They are dropped. The panic hook has reported them.
+    Discard,
 }
 
-/// Whose panic it is.
+/// Where a panic comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Origin {
-    /// Of the task at this address, which has a handle.
+    /// The task at this address, which has a handle.
     Task(usize),
-    /// Of a task that can no longer be awaited, or of the body of the scope.
-    Orphan,
+    /// A task without a handle, or the body of the scope.
+    Unobserved,
 }
 
-/// The panics that nobody has received.
-pub(crate) struct Panics {
-    orphans: Orphans,
-    /// Made with the first panic: most scopes see none, and many scopes are short.
+/// The panics of a scope that no caller has received.
+pub(crate) struct ScopePanics {
+    orphans: Unobserved,
+    /// Created with the first panic: most scopes are short and have none.
     kept: OnceLock<Mutex<Vec<(Origin, Payload)>>>,
 }
 
-impl Panics {
-    /// For a scope, whose owner gets what is left.
-    pub(crate) fn of_a_scope() -> Self {
-        Self { orphans: Orphans::Keep, kept: OnceLock::new() }
+impl ScopePanics {
+    /// For a scope, whose caller gets the first unobserved panic.
+    pub(crate) fn for_scope() -> Self {
+        Self { orphans: Unobserved::Propagate, kept: OnceLock::new() }
     }
 
-    /// For tasks that nobody owns but their handles.
-    pub(crate) fn without_owner() -> Self {
-        Self { orphans: Orphans::Forget, kept: OnceLock::new() }
+    /// For detached tasks, whose panics only their handles can receive.
+    pub(crate) fn for_detached() -> Self {
+        Self { orphans: Unobserved::Discard, kept: OnceLock::new() }
     }
 
     /// Keeps the panic of the task at `address`.
@@ -64,12 +65,12 @@ impl Panics {
         self.keep(Origin::Task(address), payload);
     }
 
-    /// Keeps a panic that no handle leads to: one of the scope's own body, or of the drop of a value
-    /// that was not asked for.
-    pub(crate) fn record_orphan(&self, payload: Payload) {
+    /// Keeps a panic to which no handle leads: of the scope's body, or of the drop of a value that
+    /// no caller awaited.
+    pub(crate) fn record_unobserved(&self, payload: Payload) {
         match self.orphans {
-            Orphans::Keep => self.keep(Origin::Orphan, payload),
-            Orphans::Forget => drop_quietly(payload),
+            Unobserved::Propagate => self.keep(Origin::Unobserved, payload),
+            Unobserved::Discard => drop_quietly(payload),
         }
     }
 
@@ -77,25 +78,25 @@ impl Panics {
         lock(self.kept.get_or_init(|| Mutex::new(Vec::new()))).push((origin, payload));
     }
 
-    /// Takes out the panic of the task at `address`.
+    /// Removes and returns the panic of the task at `address`.
     pub(crate) fn take(&self, address: usize) -> Option<Payload> {
         let mut kept = lock(self.kept.get()?);
         let index = kept.iter().position(|(origin, _)| *origin == Origin::Task(address))?;
         Some(kept.remove(index).1)
     }
 
-    /// The task at `address` has no handle any more, and its address may be used again.
-    pub(crate) fn orphan(&self, address: usize) {
-        if self.orphans == Orphans::Forget {
+    /// Records that the task at `address` has no handle any more. Its address may be reused.
+    pub(crate) fn mark_unobserved(&self, address: usize) {
+        if self.orphans == Unobserved::Discard {
             drop_quietly(self.take(address));
         } else if let Some(kept) = self.kept.get() {
             let mut kept = lock(kept);
             let of_task = kept.iter_mut().find(|(origin, _)| *origin == Origin::Task(address));
-            of_task.into_iter().for_each(|entry| entry.0 = Origin::Orphan);
+            of_task.into_iter().for_each(|entry| entry.0 = Origin::Unobserved);
         }
     }
 
-    /// Takes out everything, and returns the earliest.
+    /// Removes all panics and returns the first.
     #[inline]
     pub(crate) fn take_first(&self) -> Option<Payload> {
         let mut kept = mem::take(&mut *lock(self.kept.get()?)).into_iter();

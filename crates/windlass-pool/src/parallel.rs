@@ -1,9 +1,9 @@
-//! The same for each of many: over slices and ranges, on all workers.
+//! Parallel loops over slices and ranges.
 //!
-//! The items are divided in two by a [`join`], and each half again, down to pieces that one worker
-//! works through in one go. So all that no worker has begun is in reach of every worker without work,
-//! whatever the items take. A piece is as long as takes a few dozen microseconds, measured as the
-//! call goes on and beginning with one item: neither tiny nor huge items need any tuning.
+//! A [`join`] splits the items into halves, recursively, down to chunks that one worker runs without
+//! a break. So an idle worker can steal every item that no worker has started, however long the
+//! other items take. Chunks start with one item and grow until they take some tens of microseconds,
+//! so neither tiny nor huge items need tuning. Knows nothing of how a join runs.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
@@ -12,23 +12,24 @@ use std::{
 
 use crate::{
     checkpoint::checkpoint,
+    collect::{self, FilledSlice, VacantSlice},
     join::join,
-    output::{self, Filled, Space},
     scheduler::Scheduler,
-    source::{Source, sealed::Divide},
+    source::{Source, sealed::Split},
     worker,
 };
 
-/// How long a piece should take: long against looking at a clock, short against a wake-up.
-const PIECE: Duration = Duration::from_micros(30);
+/// How long a chunk should take: much longer than reading a clock, but not longer than a few
+/// wake-ups.
+const TARGET_CHUNK_TIME: Duration = Duration::from_micros(30);
 
-/// Calls `f` with each item, on as many workers as are free, in no particular order.
+/// Calls `f` with each item, on as many workers as are idle, in no particular order.
 ///
-/// Few large items run at the same time from the first one on, as many as there are free workers.
+/// A few large items run at the same time from the start, as many as there are idle workers.
 ///
-/// Runs on the calling worker's scheduler, elsewhere on the [global](Scheduler::global) one.
-/// Between pieces of the work there is a [`checkpoint`], so in a cancelled task it does not go on
-/// to the end. A panic goes on in the caller.
+/// Runs on the calling worker's scheduler; on other threads, on the [global](Scheduler::global) one.
+/// Calls [`checkpoint`] between chunks of items, so a cancelled task does not run to the end. A panic
+/// continues in the caller.
 ///
 /// ```
 /// let mut numbers = [1, 2, 3];
@@ -36,29 +37,30 @@ const PIECE: Duration = Duration::from_micros(30);
 /// assert_eq!(numbers, [10, 20, 30]);
 /// ```
 pub fn for_each<S: Source>(source: S, f: impl Fn(S::Item) + Sync) {
-    work_through(source, &|part: S| part.items().for_each(&f), &|(), ()| ());
+    run_chunks(source, &|part: S| part.items().for_each(&f), &|(), ()| ());
 }
 
-/// What `f` makes of each item, in the order of the items.
+/// Returns the results of `f` for each item, in the order of the items.
 ///
-/// Runs where [`for_each`] does, with the same checkpoints.
+/// Uses the same workers and checkpoints as [`for_each`].
 ///
 /// ```
 /// let lengths = windlass_pool::map(&["one", "three"][..], |word| word.len());
 /// assert_eq!(lengths, [3, 5]);
 /// ```
 pub fn map<S: Source, U: Send>(source: S, f: impl Fn(S::Item) -> U + Sync) -> Vec<U> {
-    output::collect(source.count(), |output| {
-        let piece = |Mapping { source, output }| Space::fill(output, S::items(source).map(&f));
-        work_through(Mapping { source, output }, &piece, &Filled::and)
+    collect::collect_vec(source.count(), |output| {
+        let chunk =
+            |MapInput { source, output }| VacantSlice::fill(output, S::items(source).map(&f));
+        run_chunks(MapInput { source, output }, &chunk, &FilledSlice::append)
     })
 }
 
-/// What `f` makes of each item, put together two by two with `combine`, in the order of the items;
-/// `None` if there are none.
+/// Applies `f` to each item and reduces the results with `combine`, in the order of the items.
+/// Returns `None` if there are no items.
 ///
-/// `combine` must be associative: where the work is divided differs from call to call. Runs where
-/// [`for_each`] does, with the same checkpoints.
+/// `combine` must be associative, because calls differ in where they split the items. Uses the same
+/// workers and checkpoints as [`for_each`].
 ///
 /// ```
 /// let sum = windlass_pool::map_reduce(0..1000_u64, |n| n * n, |a, b| a + b);
@@ -73,96 +75,100 @@ where
     S: Source,
     U: Send,
 {
-    let piece = |part: S| part.items().map(&f).reduce(&combine);
+    let chunk = |part: S| part.items().map(&f).reduce(&combine);
     let combine = |left: Option<U>, right: Option<U>| match (left, right) {
         (Some(left), Some(right)) => Some(combine(left, right)),
         (left, right) => left.or(right),
     };
-    work_through(source, &piece, &combine).flatten()
+    run_chunks(source, &chunk, &combine).flatten()
 }
 
-/// Items on their way to an output.
-struct Mapping<'a, S, U> {
+/// Items, and the part of the output for their results.
+struct MapInput<'a, S, U> {
     source: S,
-    output: Space<'a, U>,
+    output: VacantSlice<'a, U>,
 }
 
-impl<S: Divide, U: Send> Divide for Mapping<'_, S, U> {
+impl<S: Split, U: Send> Split for MapInput<'_, S, U> {
     fn count(&self) -> usize {
         self.source.count()
     }
 
-    fn divide(self, count: usize) -> (Self, Self) {
-        let (near, far) = self.source.divide(count);
-        let (near_output, far_output) = self.output.split_at(count);
-        (Self { source: near, output: near_output }, Self { source: far, output: far_output })
+    fn split_at(self, count: usize) -> (Self, Self) {
+        let (left, right) = self.source.split_at(count);
+        let (left_output, right_output) = self.output.split_at(count);
+        (Self { source: left, output: left_output }, Self { source: right, output: right_output })
     }
 }
 
-fn work_through<P, R>(
+/// Calls `chunk` with parts of the items and reduces the results with `combine`, on the workers of
+/// the calling thread's scheduler.
+fn run_chunks<P, R>(
     part: P,
-    piece: &(impl Fn(P) -> R + Sync),
-    and: &(impl Fn(R, R) -> R + Sync),
+    chunk: &(impl Fn(P) -> R + Sync),
+    combine: &(impl Fn(R, R) -> R + Sync),
 ) -> Option<R>
 where
-    P: Divide,
+    P: Split,
     R: Send,
 {
-    let pace = Pace::new();
+    let chunk_size = ChunkSize::new();
     match worker::with(|worker| worker.is_some()) {
-        true => pace.drive(part, piece, and),
-        false => Scheduler::global().run(|| pace.drive(part, piece, and)),
+        true => chunk_size.run(part, chunk, combine),
+        false => Scheduler::global().run(|| chunk_size.run(part, chunk, combine)),
     }
 }
 
-/// How many items make a piece.
-struct Pace {
+/// How many items a chunk has, adjusted while the loop runs.
+struct ChunkSize {
     items: AtomicUsize,
 }
 
-impl Pace {
+impl ChunkSize {
     fn new() -> Self {
         Self { items: AtomicUsize::new(1) }
     }
 
-    /// Works through one part, and puts the results of its pieces together.
-    fn drive<P, R>(
+    /// Runs `part` and reduces the results of its chunks.
+    fn run<P, R>(
         &self,
         part: P,
-        piece: &(impl Fn(P) -> R + Sync),
-        and: &(impl Fn(R, R) -> R + Sync),
+        chunk: &(impl Fn(P) -> R + Sync),
+        combine: &(impl Fn(R, R) -> R + Sync),
     ) -> Option<R>
     where
-        P: Divide,
+        P: Split,
         R: Send,
     {
         let count = part.count();
-        // Relaxed: it is a guess, and no other memory depends on it.
+        // Relaxed, here and in `adjust`: an estimate, on which no other memory depends.
         if count > self.items.load(Relaxed) {
-            let (near, far) = part.divide(count / 2);
-            let sides = join(|| self.drive(near, piece, and), || self.drive(far, piece, and));
-            return match sides {
-                (Some(near), Some(far)) => Some(and(near, far)),
-                (near, far) => near.or(far),
+            let (left, right) = part.split_at(count / 2);
+            let halves =
+                join(|| self.run(left, chunk, combine), || self.run(right, chunk, combine));
+            return match halves {
+                (Some(left), Some(right)) => Some(combine(left, right)),
+                (left, right) => left.or(right),
             };
         }
         if count == 0 {
             return None;
         }
         checkpoint();
-        let began = Instant::now();
-        let result = piece(part);
-        self.adjust(count, began.elapsed());
+        let started = Instant::now();
+        let result = chunk(part);
+        self.adjust(count, started.elapsed());
         Some(result)
     }
 
-    /// Makes later pieces longer or shorter, after one of `count` items.
+    /// Adjusts the size of later chunks to how long a chunk of `count` items took.
     fn adjust(&self, count: usize, took: Duration) {
         let items = self.items.load(Relaxed);
         let adjusted = match took {
-            // A piece may be shorter than it could be, and tells little about longer ones then.
-            short if short < PIECE / 2 => items.max(count.saturating_mul(2)),
-            long if long > PIECE * 2 => (count / 2).clamp(1, items),
+            // A chunk at the end of a half may have fewer items than the size, so it never lowers
+            // the size by being short.
+            short if short < TARGET_CHUNK_TIME / 2 => items.max(count.saturating_mul(2)),
+            long if long > TARGET_CHUNK_TIME * 2 => (count / 2).clamp(1, items),
             _ => items,
         };
         if adjusted != items {

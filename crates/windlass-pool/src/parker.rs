@@ -1,36 +1,36 @@
-//! Puts one thread to sleep until another one has a reason to wake it.
+//! Parks a thread until another thread wakes it.
 //!
-//! A wake-up that comes before the sleep is kept, so it cannot be lost; several become one. The
-//! flag is ours rather than the thread's own park token, because a task may use that token for
-//! itself. Knows nothing of why a thread sleeps.
+//! An unpark before the park is kept, so it cannot be lost; several of them count as one. The parker
+//! has a flag of its own, because a task may use the park token of its thread. Knows nothing of why
+//! a thread sleeps.
 
 use std::time::Instant;
 
 use crate::sync::{self, Acquire, Arc, AtomicBool, Release, Thread};
 
-/// A parker, as those who wake its thread hold it.
+/// A shared parker, for the threads that wake its owner.
 pub(crate) type ParkerRef = Arc<Parker>;
 
-/// One thread's place to sleep.
+/// Parks and unparks one thread.
 pub(crate) struct Parker {
     thread: Thread,
     woken: AtomicBool,
 }
 
 impl Parker {
-    /// A parker for the calling thread.
+    /// Creates a parker for the calling thread.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self { thread: sync::current(), woken: AtomicBool::new(false) })
     }
 
-    /// Sleeps until [`Parker::unpark`]; returns at once if that has already happened.
+    /// Sleeps until [`Parker::unpark`] is called. Returns at once if it was called before.
     pub(crate) fn park(&self) {
         while !self.take_wake() {
             sync::park();
         }
     }
 
-    /// As [`Parker::park`], but no longer than until `limit`. Returns whether it was woken.
+    /// Sleeps until [`Parker::unpark`] is called, or until `limit`. Returns whether it was called.
     #[cfg(not(windlass_loom))]
     pub(crate) fn park_until(&self, limit: Instant) -> bool {
         while !self.take_wake() {
@@ -43,17 +43,17 @@ impl Parker {
         true
     }
 
-    /// Models have no clock, so a limit never comes.
+    /// Loom has no clock, so the limit is never reached.
     #[cfg(windlass_loom)]
     pub(crate) fn park_until(&self, _limit: Instant) -> bool {
         self.park();
         true
     }
 
-    /// Wakes the thread, now or when it next wants to sleep.
+    /// Wakes the thread, or keeps its next park from sleeping.
     pub(crate) fn unpark(&self) {
-        // Release: pairs with the Acquire in `take_wake`, so the woken thread sees the reason. Both
-        // are read-modify-writes, so they follow each other without a gap.
+        // Release: pairs with the Acquire in `take_wake`, so the woken thread sees what was written
+        // before. Both are read-modify-writes, so each sees the one before it.
         self.woken.swap(true, Release);
         self.thread.unpark();
     }
@@ -69,14 +69,15 @@ thread_local! {
     static PARKER: Arc<Parker> = Parker::new();
 }
 
-/// The calling thread's parker.
+/// Returns the calling thread's parker.
 #[cfg(not(windlass_loom))]
-pub(crate) fn own() -> Arc<Parker> {
-    PARKER.with(Arc::clone)
+pub(crate) fn current() -> Arc<Parker> {
+    // The destructor of another thread-local may wait, after this one has been destroyed.
+    PARKER.try_with(Arc::clone).unwrap_or_else(|_| Parker::new())
 }
 
-/// Model threads share one system thread, so nothing may be kept per thread.
+/// Loom runs all model threads on one system thread, so the parker cannot be a thread-local.
 #[cfg(windlass_loom)]
-pub(crate) fn own() -> Arc<Parker> {
+pub(crate) fn current() -> Arc<Parker> {
     Parker::new()
 }

@@ -1,7 +1,8 @@
-//! What the workers of a pool share: the queues, the sleep, the counters.
+//! What the workers of a pool share: the queues, the sleep protocol, the counters.
 //!
-//! A task goes to the deque of the worker that spawns it; what does not fit there, and what comes
-//! from elsewhere, goes to the injector. Knows nothing of lifetimes; those are the scope's concern.
+//! A task goes to the deque of the worker that spawns it. Tasks that do not fit there, and tasks
+//! from other threads, go to the injector. Knows nothing of lifetimes, for which the scope is
+//! responsible.
 
 use std::{
     io,
@@ -10,222 +11,217 @@ use std::{
     time::Instant,
 };
 
-use crossbeam_deque::{Injector, Stealer};
-
 use crate::{
     asymmetric,
     config::SchedulerConfig,
-    fork::Stacks,
-    job::{Held, Queued},
-    node::{Fate, Node, Root},
-    sleep::{Call, Sleep},
-    stats::{Count, Ledger},
+    job::{QueuedTask, TaskHandle},
+    node::{Disposition, Node, ScopeRoot},
+    sleep::{Notified, Sleep},
+    stats::{CountedEvent, PoolCounters},
     sync::{AtomicUsize, Relaxed},
     timer::Timer,
     trace::{TraceKind, Tracer},
-    wait,
-    worker::{self, Deque, Worker},
+    wait_table,
+    worker::{self, TaskDeque, Worker},
 };
+
+mod queues;
+
+pub(crate) use queues::Queues;
 
 /// The shared part of a pool.
 pub(crate) struct Pool {
     pub(crate) config: SchedulerConfig,
-    pub(crate) injector: Injector<Queued>,
-    /// Tasks that have to begin even if all workers are busy.
-    pub(crate) urgent: Injector<Queued>,
-    pub(crate) stealers: Box<[Stealer<Queued>]>,
-    pub(crate) forks: Stacks,
+    pub(crate) queues: Queues,
     pub(crate) sleep: Sleep,
-    pub(crate) ledger: Ledger,
+    pub(crate) counters: PoolCounters,
     pub(crate) tracer: Tracer,
-    /// Everything that was spawned on the pool itself rather than in a scope.
-    pub(crate) detached: Root,
+    /// The parent of the detached tasks.
+    pub(crate) detached: ScopeRoot,
     pub(crate) timer: Timer,
-    reliefs: Mutex<Vec<JoinHandle<()>>>,
-    /// How many races run.
+    spares: Mutex<Vec<JoinHandle<()>>>,
+    /// How many races are running.
     races: AtomicUsize,
-    own: Weak<Pool>,
+    this: Weak<Pool>,
 }
 
 impl Pool {
-    /// A pool without threads yet.
-    pub(crate) fn new(config: SchedulerConfig, deques: &[Deque], tracer: Tracer) -> Arc<Self> {
+    /// Creates a pool without threads.
+    pub(crate) fn new(config: SchedulerConfig, deques: &[TaskDeque], tracer: Tracer) -> Arc<Self> {
         asymmetric::prepare();
-        Arc::new_cyclic(|own| Self {
-            injector: Injector::new(),
-            urgent: Injector::new(),
-            forks: Stacks::new(deques.len()),
-            stealers: deques.iter().map(Deque::stealer).collect(),
+        Arc::new_cyclic(|this| Self {
+            queues: Queues::new(&config, deques),
             sleep: Sleep::new(deques.len()),
-            ledger: Ledger::new(deques.len()),
+            counters: PoolCounters::new(deques.len()),
             tracer,
-            detached: Root::detached(),
+            detached: ScopeRoot::detached(),
             timer: Timer::default(),
-            reliefs: Mutex::new(Vec::new()),
+            spares: Mutex::new(Vec::new()),
             races: AtomicUsize::new(0),
-            own: own.clone(),
+            this: this.clone(),
             config,
         })
     }
 
-    /// Takes in a new task: queues it, or discards it at once.
+    /// Accepts a new task: queues it, or discards it at once.
     #[inline]
-    pub(crate) fn submit(&self, queued: Queued, fate: Fate) {
+    pub(crate) fn submit(&self, queued: QueuedTask, disposition: Disposition) {
         worker::with(|worker| match worker {
-            Some(worker) if fate == Fate::Run && worker.serves(self) => worker.submit(queued),
-            _ => self.submit_elsewhere(worker, queued, fate, Self::inject),
+            Some(worker) if disposition == Disposition::Run && worker.belongs_to(self) => {
+                worker.submit(queued);
+            }
+            _ => self.submit_elsewhere(worker, queued, disposition, Self::inject),
         });
     }
 
-    /// As [`Pool::submit`], for a task that has to begin even if all workers are busy.
-    pub(crate) fn submit_urgent(&self, queued: Queued, fate: Fate) {
-        worker::with(|worker| self.submit_elsewhere(worker, queued, fate, Self::inject_urgent));
+    /// Accepts a task that has to start even if all workers are busy.
+    pub(crate) fn submit_urgent(&self, queued: QueuedTask, disposition: Disposition) {
+        worker::with(|worker| {
+            self.submit_elsewhere(worker, queued, disposition, Self::inject_urgent);
+        });
     }
 
     #[cold]
     fn submit_elsewhere(
         &self,
         worker: Option<&Worker>,
-        queued: Queued,
-        fate: Fate,
-        inject: fn(&Self, Queued),
+        queued: QueuedTask,
+        disposition: Disposition,
+        inject: fn(&Self, QueuedTask),
     ) {
-        let worker = worker.filter(|worker| worker.serves(self));
-        self.count(worker, Count::Spawned);
+        let worker = worker.filter(|worker| worker.belongs_to(self));
+        self.count(worker, CountedEvent::Spawned);
         self.tracer.emit(|| worker?.index(), || TraceKind::Spawned(queued.id()));
-        match fate {
-            Fate::Run => inject(self, queued),
-            Fate::Discard => self.discard(worker, queued),
+        match disposition {
+            Disposition::Run => inject(self, queued),
+            Disposition::Discard => self.discard(worker, queued),
         }
     }
 
-    /// Queues a task where everybody looks.
-    pub(crate) fn inject(&self, queued: Queued) {
-        self.injector.push(queued);
+    /// Queues a task for all workers.
+    pub(crate) fn inject(&self, queued: QueuedTask) {
+        self.queues.push(queued);
         self.notify();
     }
 
-    /// Queues a task that has to begin even if all workers are busy.
-    pub(crate) fn inject_urgent(&self, queued: Queued) {
-        self.urgent.push(queued);
+    /// Queues a task that has to start even if all workers are busy.
+    pub(crate) fn inject_urgent(&self, queued: QueuedTask) {
+        self.queues.push_urgent(queued);
         self.notify_urgent();
     }
 
-    fn discard(&self, worker: Option<&Worker>, queued: Queued) {
+    fn discard(&self, worker: Option<&Worker>, queued: QueuedTask) {
         if let Some(claimed) = queued.claim() {
-            let finished = claimed.discard();
-            self.count(worker, Count::Ended(finished.end()));
-            drop(finished.close());
+            let task = claimed.id();
+            self.tracer.emit(|| worker?.index(), || TraceKind::Started(task));
+            let ended = claimed.discard();
+            let end = ended.end();
+            self.count(worker, CountedEvent::Ended(end));
+            self.tracer.emit(|| worker?.index(), || TraceKind::ended(task, end));
+            drop(ended.close());
         }
     }
 
-    fn count(&self, worker: Option<&Worker>, count: Count) {
+    fn count(&self, worker: Option<&Worker>, event: CountedEvent) {
         match worker {
-            Some(worker) => worker.count(count),
-            None => self.ledger.count_other(count),
+            Some(worker) => worker.count(event),
+            None => self.counters.count_other(event),
         }
     }
 
-    /// Sees to it that what was queued before will be found.
+    /// Ensures that a worker finds the tasks that were queued before this call.
     #[inline]
     pub(crate) fn notify(&self) {
-        if self.sleep.notify() == Call::Relief {
-            self.start_relief().expect("the system has room for one more thread");
+        if self.sleep.notify() == Notified::NeedsSpare
+            && let Err(error) = self.start_spare()
+        {
+            self.sleep.leave_spare();
+            panic!("cannot start a spare worker thread: {error}");
         }
     }
 
-    /// Sees to it that urgent tasks that were queued before will begin.
+    /// Ensures that the urgent tasks that were queued before this call start.
     #[cold]
     pub(crate) fn notify_urgent(&self) {
-        if self.sleep.notify_urgent() == Call::Relief && self.start_relief().is_err() {
-            // No room for one more thread: the task begins when a worker is free.
-            self.sleep.leave();
+        if self.sleep.notify_urgent() == Notified::NeedsSpare && self.start_spare().is_err() {
+            // The system has no thread left: the task starts when a worker is free.
+            self.sleep.leave_spare();
         }
     }
 
-    /// What a worker does that leaves the queues to others.
-    pub(crate) fn look_after_queues(&self) {
-        if !self.urgent.is_empty() {
+    /// Notifies if there is work. A worker calls this before it stops taking tasks from the queues.
+    pub(crate) fn notify_if_work(&self) {
+        if self.queues.has_urgent() {
             self.notify_urgent();
-        } else if self.has_work(None) {
+        } else if self.queues.has_work(None) {
             self.notify();
         }
     }
 
-    /// Counts one race until what it returns is dropped.
-    pub(crate) fn begin_race(&self) -> impl Drop + '_ {
+    /// Counts a race until the returned value is dropped.
+    pub(crate) fn count_race(&self) -> impl Drop + '_ {
         struct Race<'a>(&'a AtomicUsize);
         impl Drop for Race<'_> {
             fn drop(&mut self) {
+                // Relaxed: see `has_races`.
                 self.0.fetch_sub(1, Relaxed);
             }
         }
+        // Relaxed: see `has_races`.
         self.races.fetch_add(1, Relaxed);
         Race(&self.races)
     }
 
-    /// Whether a race runs. Exact for what runs inside a race.
+    /// Returns whether a race is running. Exact for a thread that runs inside a race.
     pub(crate) fn has_races(&self) -> bool {
-        // Relaxed: what runs inside a race was queued after the race was counted.
+        // Relaxed: a task inside a race was queued after the race was counted, and the queue
+        // synchronises the two threads.
         self.races.load(Relaxed) > 0
     }
 
-    /// What a worker does now and then that waits beside a race. The side of a race that loses may keep
-    /// its worker busy until the other side ends, and that one may wait for what is queued; so a busy
-    /// worker is no reason to leave the queues alone.
-    pub(crate) fn look_after_queues_beside_races(&self) {
-        if self.has_work(None) {
+    /// Notifies if there is work, even if all workers are busy. A worker that waits while a race
+    /// runs calls this now and then.
+    ///
+    /// The loser of a race may keep its worker busy until the winner ends, and the winner may wait
+    /// for a queued task. So a busy worker does not guarantee that the queues are emptied.
+    pub(crate) fn notify_urgent_if_work(&self) {
+        if self.queues.has_work(None) {
             self.notify_urgent();
         }
     }
 
-    /// Whether there is anything to take from a worker other than `own`, or from a shared queue.
-    pub(crate) fn has_work(&self, own: Option<&Worker>) -> bool {
-        let forks = || self.forks.have_some(own.map(Worker::forks));
-        self.has_queued(own) || self.config.enable_stealing && forks()
-    }
-
-    /// As [`Pool::has_work`], without the right sides of joins.
-    pub(crate) fn has_queued(&self, own: Option<&Worker>) -> bool {
-        let own = own.and_then(Worker::index);
-        let stealers = || self.stealers.iter().enumerate();
-        let stealable = || stealers().any(|(index, queue)| Some(index) != own && !queue.is_empty());
-        !self.injector.is_empty()
-            || !self.urgent.is_empty()
-            || self.config.enable_stealing && stealable()
-    }
-
-    /// Waits for a node of this pool to complete, in the way that suits the calling thread.
-    pub(crate) fn wait(&self, goal: &Node) {
+    /// Waits for a node of this pool to complete. A worker of this pool helps meanwhile.
+    pub(crate) fn wait(&self, awaited: &Node) {
         worker::with(|worker| match worker {
-            Some(worker) if worker.serves(self) => worker.wait(goal),
-            Some(worker) => drop(worker.block_on(goal, None)),
-            None => drop(wait::sleep_until_complete(goal, None)),
+            Some(worker) if worker.belongs_to(self) => worker.wait(awaited),
+            Some(worker) => drop(worker.block_on(awaited, None)),
+            None => drop(wait_table::sleep_until_complete(awaited, None)),
         });
     }
 
-    /// As [`Pool::wait`], for a task whose handle the caller has; no longer than until `limit`.
-    pub(crate) fn wait_for_task<T>(&self, task: &Held<T>, limit: Option<Instant>) -> bool {
+    /// Waits for a task whose handle the caller has, for at most until `limit`. A worker of this
+    /// pool runs the task itself if it has not started. Returns whether the task is complete.
+    pub(crate) fn wait_for_task<T>(&self, task: &TaskHandle<T>, limit: Option<Instant>) -> bool {
         worker::with(|worker| match worker {
-            Some(worker) if worker.serves(self) => worker.wait_for_task(task, limit),
+            Some(worker) if worker.belongs_to(self) => worker.wait_for_task(task, limit),
             Some(worker) => worker.block_on(task, limit),
-            None => wait::sleep_until_complete(task, limit),
+            None => wait_table::sleep_until_complete(task, limit),
         })
     }
 
-    /// Starts a worker that runs what is queued and goes when nothing is left.
+    /// Starts a spare worker, which ends when no task is left for it.
     #[cold]
-    fn start_relief(&self) -> io::Result<()> {
-        let pool = self.own.upgrade().expect("whoever notifies a pool holds it");
+    fn start_spare(&self) -> io::Result<()> {
+        let pool = self.this.upgrade().expect("the caller keeps the pool alive");
         let thread = worker::start(pool, None)?;
-        let mut reliefs = self.reliefs.lock().unwrap_or_else(PoisonError::into_inner);
-        reliefs.retain(|earlier| !earlier.is_finished());
-        reliefs.push(thread);
+        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        spares.retain(|earlier| !earlier.is_finished());
+        spares.push(thread);
         Ok(())
     }
 
-    /// The relief workers that have been started and not been joined.
-    pub(crate) fn take_reliefs(&self) -> Vec<JoinHandle<()>> {
-        std::mem::take(&mut *self.reliefs.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Returns the threads of the spare workers that have not been joined.
+    pub(crate) fn take_spares(&self) -> Vec<JoinHandle<()>> {
+        std::mem::take(&mut *self.spares.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -1,22 +1,25 @@
-//! Two ways to one result.
+//! Runs two closures at the same time for the first result.
 
 use std::{
     panic,
     sync::{Mutex, PoisonError},
 };
 
-use crate::{checkpoint::Unwound, node, pool::Pool, scheduler::Scheduler, scope::Scope, worker};
+use crate::{
+    checkpoint::CancelUnwind, node, pool::Pool, scheduler::Scheduler, scope::Scope, worker,
+};
 
 /// Runs `a` and `b` at the same time and returns the result of the one that returns first.
 ///
-/// Both begin also if all workers are busy: the pool starts one more thread for them then.
+/// Both start even if all workers are busy: the pool then starts a spare worker for them.
 ///
-/// The other one is cancelled, and waited for: it should look at [`cancelled`](crate::cancelled)
-/// now and then, or pass a [`checkpoint`](crate::checkpoint). If it has not begun by then, it never
-/// does. A panic ends the race too, and goes on in the caller. If both are cancelled from outside
-/// and neither returns, the caller is unwound as if by a checkpoint.
+/// The other closure is cancelled, and `race` waits for it. It should check
+/// [`cancelled`](crate::cancelled) or call [`checkpoint`](crate::checkpoint) now and then. If it has
+/// not started by then, it never does. A panic also ends the race, and continues in the caller. If
+/// both closures are cancelled from outside and neither returns, the caller is unwound as by a
+/// checkpoint.
 ///
-/// Runs on the calling worker's scheduler, elsewhere on the [global](Scheduler::global) one.
+/// Runs on the calling worker's scheduler; on other threads, on the [global](Scheduler::global) one.
 ///
 /// ```
 /// use windlass_pool::{checkpoint, race};
@@ -43,28 +46,32 @@ where
 
 fn run<R: Send>(pool: &Pool, a: impl FnOnce() -> R + Send, b: impl FnOnce() -> R + Send) -> R {
     let first = Mutex::new(None);
-    let _counted = pool.begin_race();
+    let _counted = pool.count_race();
     let ended = node::open(pool, |scope| {
-        scope.spawn_urgent(|| contend(scope, &first, a));
-        scope.spawn_urgent(|| contend(scope, &first, b));
+        scope.spawn_urgent(|| run_contender(scope, &first, a));
+        scope.spawn_urgent(|| run_contender(scope, &first, b));
     });
     if let Err(payload) = ended {
         panic::resume_unwind(payload);
     }
     let first = first.into_inner().unwrap_or_else(PoisonError::into_inner);
-    first.unwrap_or_else(|| panic::resume_unwind(Box::new(Unwound)))
+    first.unwrap_or_else(|| panic::resume_unwind(Box::new(CancelUnwind)))
 }
 
-/// Runs one side; however it ends, the other one may stop.
-fn contend<R>(scope: &Scope<'_, '_>, first: &Mutex<Option<R>>, side: impl FnOnce() -> R) {
-    struct Finish<'a, 'scope, 'env>(&'a Scope<'scope, 'env>);
-    impl Drop for Finish<'_, '_, '_> {
+/// Runs one closure. However it ends, cancels the other one.
+fn run_contender<R>(
+    scope: &Scope<'_, '_>,
+    first: &Mutex<Option<R>>,
+    contender: impl FnOnce() -> R,
+) {
+    struct CancelOnDrop<'a, 'scope, 'env>(&'a Scope<'scope, 'env>);
+    impl Drop for CancelOnDrop<'_, '_, '_> {
         fn drop(&mut self) {
             self.0.cancel();
         }
     }
-    let finish = Finish(scope);
-    let value = side();
+    let cancel = CancelOnDrop(scope);
+    let value = contender();
     first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(value);
-    drop(finish);
+    drop(cancel);
 }

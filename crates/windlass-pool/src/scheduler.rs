@@ -1,4 +1,4 @@
-//! The pool as its owner sees it: started, asked, and ended.
+//! The public handle of a pool: starts its threads, and ends them when it is dropped.
 
 use std::{
     fmt,
@@ -7,19 +7,20 @@ use std::{
 };
 
 use crate::{
+    cancellation,
     config::SchedulerConfig,
     pool::Pool,
     scope::with_scope,
     stats::SchedulerStats,
     trace::{TraceEvent, Tracer},
-    wait, watch,
-    worker::{self, Deque},
+    worker::{self, TaskDeque},
 };
 
 /// A work-stealing task scheduler: a fixed number of worker threads that run tasks.
 ///
-/// Dropping it cancels what was started with [`Scheduler::spawn`] and has not ended, waits for it,
-/// and joins all threads. Scopes borrow it, so none can be open then.
+/// Dropping it cancels the tasks of [`Scheduler::spawn`] that have not ended, waits for them, and
+/// joins all threads. If one of its own tasks drops it, a thread in the background does that. Scopes
+/// borrow the scheduler, so none can be open then.
 ///
 /// ```
 /// use windlass_pool::{Scheduler, with_scope};
@@ -37,7 +38,10 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// A scheduler with `worker_count` worker threads; 0 means one per CPU.
+    /// Starts a scheduler with `worker_count` worker threads; 0 means one per CPU.
+    ///
+    /// # Panics
+    /// If `worker_count` exceeds 32,767, or the system cannot start a thread.
     ///
     /// ```
     /// assert_eq!(windlass_pool::Scheduler::new(4).worker_count(), 4);
@@ -46,7 +50,10 @@ impl Scheduler {
         Self::with_config(SchedulerConfig { worker_count, ..SchedulerConfig::default() })
     }
 
-    /// A scheduler set up as `config` says.
+    /// Starts a scheduler with the given settings.
+    ///
+    /// # Panics
+    /// As [`Scheduler::new`].
     ///
     /// ```
     /// use windlass_pool::{Scheduler, SchedulerConfig};
@@ -59,10 +66,13 @@ impl Scheduler {
         Self::start(config, Tracer::default())
     }
 
-    /// As [`Scheduler::with_config`]; `hook` hears of everything that happens.
+    /// Starts a scheduler that calls `hook` for each [`TraceEvent`].
     ///
-    /// The hook is called on the thread where it happens, so it should be quick. A panic in it ends
-    /// the process. See [`TraceEvent`] for an example.
+    /// The hook is called on the thread on which the event happens, so it should be quick. A panic in
+    /// it aborts the process. See [`TraceEvent`] for an example.
+    ///
+    /// # Panics
+    /// As [`Scheduler::new`].
     pub fn with_trace(
         config: SchedulerConfig,
         hook: impl Fn(&TraceEvent) + Send + Sync + 'static,
@@ -70,8 +80,8 @@ impl Scheduler {
         Self::start(config, Tracer::new(hook))
     }
 
-    /// The scheduler for those who have none of their own: one worker per CPU, made when it is
-    /// first asked for, and never ended.
+    /// Returns the global scheduler. It has one worker per CPU, is started at its first use, and never
+    /// ends.
     ///
     /// ```
     /// use windlass_pool::{Scheduler, with_scope};
@@ -87,17 +97,18 @@ impl Scheduler {
     }
 
     fn start(config: SchedulerConfig, tracer: Tracer) -> Self {
-        let deques: Vec<Deque> = (0..config.workers()).map(|_| Deque::new_lifo()).collect();
+        let deques: Vec<TaskDeque> = (0..config.workers()).map(|_| TaskDeque::new_lifo()).collect();
         let pool = Pool::new(config, &deques, tracer);
-        let start = |place| {
-            let thread = worker::start(Arc::clone(&pool), Some(place));
-            thread.expect("the system has room for one more thread")
-        };
-        let threads = deques.into_iter().enumerate().map(start).collect();
-        Self { pool, threads }
+        // If a thread cannot start, the drop of this value ends those that have.
+        let mut scheduler = Self { pool, threads: Vec::with_capacity(deques.len()) };
+        for local in deques.into_iter().enumerate() {
+            let thread = worker::start(Arc::clone(&scheduler.pool), Some(local));
+            scheduler.threads.push(thread.expect("cannot start a worker thread"));
+        }
+        scheduler
     }
 
-    /// How many worker threads it has.
+    /// Returns the number of worker threads.
     ///
     /// ```
     /// assert_eq!(windlass_pool::Scheduler::new(3).worker_count(), 3);
@@ -106,15 +117,18 @@ impl Scheduler {
         self.threads.len()
     }
 
-    /// What its workers have done so far. See [`WorkerStats`](crate::WorkerStats) for an example.
+    /// Returns what the workers have done so far. See [`WorkerStats`](crate::WorkerStats) for an
+    /// example.
     pub fn stats(&self) -> SchedulerStats {
-        self.pool.ledger.read()
+        self.pool.counters.read()
     }
 
-    /// Runs `f` on one of the workers and waits for it; on a worker of this scheduler, right here.
+    /// Runs `f` on one of the workers and waits for it. On a worker of this scheduler, calls `f`
+    /// directly.
     ///
-    /// Inside, [`join`](crate::join), [`race`](crate::race) and the functions over slices and
-    /// ranges use this scheduler. A panic in `f` goes on in the caller.
+    /// Inside `f`, [`join`](crate::join), [`race`](crate::race) and the parallel loops use this
+    /// scheduler. `f` runs even inside a scope or task that has been cancelled. A panic in `f`
+    /// continues in the caller.
     ///
     /// ```
     /// use windlass_pool::Scheduler;
@@ -124,10 +138,10 @@ impl Scheduler {
     /// assert_eq!(name.as_deref(), Some("windlass-0"));
     /// ```
     pub fn run<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
-        if worker::with(|worker| worker.is_some_and(|worker| worker.serves(&self.pool))) {
+        if worker::with(|worker| worker.is_some_and(|worker| worker.belongs_to(&self.pool))) {
             return f();
         }
-        with_scope(self, |scope| scope.spawn(f).into_value())
+        with_scope(self, |scope| scope.spawn_always(f).into_value())
     }
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {
@@ -144,9 +158,9 @@ impl fmt::Debug for Scheduler {
 impl Drop for Scheduler {
     fn drop(&mut self) {
         let (pool, threads) = (Arc::clone(&self.pool), std::mem::take(&mut self.threads));
-        watch::cancel(pool.detached.node());
-        if worker::with(|worker| worker.is_some_and(|worker| worker.serves(&pool))) {
-            // A worker cannot wait for itself to end; a thread that is not one can.
+        cancellation::cancel(pool.detached.node());
+        if worker::with(|worker| worker.is_some_and(|worker| worker.belongs_to(&pool))) {
+            // A worker cannot join its own thread.
             thread::spawn(move || finish(&pool, threads));
         } else {
             finish(&pool, threads);
@@ -154,15 +168,15 @@ impl Drop for Scheduler {
     }
 }
 
-/// Waits for everything that is left, then for the threads.
+/// Waits for the detached tasks, then ends the threads and joins them.
 fn finish(pool: &Pool, threads: Vec<JoinHandle<()>>) {
     if !pool.detached.end_body() {
-        wait::sleep_until_complete(pool.detached.node(), None);
+        pool.wait(pool.detached.node());
     }
     pool.timer.close();
     pool.sleep.close();
-    for thread in threads.into_iter().chain(pool.take_reliefs()) {
-        // A worker that panics aborts the process, so there is no error to see here.
+    for thread in threads.into_iter().chain(pool.take_spares()) {
+        // There is no error to handle: a worker that panics aborts the process.
         let _ = thread.join();
     }
 }

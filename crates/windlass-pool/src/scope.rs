@@ -1,26 +1,26 @@
-//! What can be done with a scope.
+//! The public operations of a scope.
 //!
-//! That everything in it ends before it does is seen to where it is opened, in `node/root.rs`.
-//! Knows nothing of how tasks are queued or run.
+//! `node/scope.rs` opens scopes, and waits for their tasks. Knows nothing of how tasks are queued or
+//! run.
 
 use std::{fmt, panic, time::Instant};
 
 pub use crate::node::Scope;
 use crate::{
-    job::Held,
-    node::{Fate, Unit, open},
+    cancellation,
+    job::{IfCancelled, TaskHandle},
+    node::{Disposition, PendingGuard, open},
     scheduler::Scheduler,
     task::Task,
-    watch,
 };
 
 /// Opens a scope on `scheduler`, runs `body` in it, and waits for every task.
 ///
-/// The body runs on the calling thread. If it panics, the tasks are cancelled before they are
-/// waited for. The first panic that nobody received by awaiting its task goes on in the caller.
+/// The body runs on the calling thread. If it panics, the scope cancels its tasks and then waits for
+/// them. The first panic that no caller has received by awaiting its task continues in the caller.
 ///
-/// Opened inside a task or inside the body of another scope, it is a child of that one: it is
-/// cancelled when that one is.
+/// A scope that is opened inside a task, or inside the body of another scope, is cancelled with that
+/// task or scope.
 ///
 /// ```
 /// use windlass_pool::{Scheduler, with_scope};
@@ -47,7 +47,7 @@ where
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
-    /// Starts a task. Dropping the handle does not affect the task.
+    /// Spawns a task. Dropping the handle does not affect the task.
     ///
     /// In a scope that has been cancelled the body does not run, and the task's result is
     /// [`TaskError::Cancelled`](crate::TaskError::Cancelled).
@@ -69,40 +69,60 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let held = self.start(self.root().branch(), body);
-        Task::new(held, self.root(), self.pool())
+        let handle = self.start(self.root().child_guard(), body);
+        Task::new(handle, self.root(), self.pool())
     }
 
-    /// Starts a task that is no child of the task that the calling thread is in.
-    pub(crate) fn spawn_below_root(&'scope self, body: impl FnOnce() + Send + 'scope) {
-        drop(self.start(self.root().unit(), body));
-    }
-
-    /// Starts a task that begins even if all workers are busy.
-    pub(crate) fn spawn_urgent(&'scope self, body: impl FnOnce() + Send + 'scope) {
-        let unit = self.root().branch();
-        let fate = if self.root().has_cancelled(&unit) { Fate::Discard } else { Fate::Run };
-        let (held, queued) = self.make_task(unit, body);
-        drop(held);
-        self.pool().submit_urgent(queued, fate);
-    }
-
-    #[inline]
-    fn start<F, T>(&'scope self, unit: Unit, body: F) -> Held<T>
+    /// Spawns a task that runs even if it was cancelled before it started.
+    pub(crate) fn spawn_always<F, T>(&'scope self, body: F) -> Task<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let fate = if self.root().has_cancelled(&unit) { Fate::Discard } else { Fate::Run };
-        let (held, queued) = self.make_task(unit, body);
-        self.pool().submit(queued, fate);
-        held
+        let guard = self.root().child_guard();
+        let (handle, queued) = self.make_task(guard, IfCancelled::Run, body);
+        self.pool().submit(queued, Disposition::Run);
+        Task::new(handle, self.root(), self.pool())
     }
 
-    /// Asks everything in the scope, and in the scopes inside it, to stop.
+    /// Spawns a task whose parent is the scope's root, whatever task the calling thread is in.
+    pub(crate) fn spawn_below_root(&'scope self, body: impl FnOnce() + Send + 'scope) {
+        drop(self.start(self.root().guard(), body));
+    }
+
+    /// Spawns a task that starts even if all workers are busy.
+    pub(crate) fn spawn_urgent(&'scope self, body: impl FnOnce() + Send + 'scope) {
+        let guard = self.root().child_guard();
+        let disposition = if self.root().is_cancelled_for(&guard) {
+            Disposition::Discard
+        } else {
+            Disposition::Run
+        };
+        let (handle, queued) = self.make_task(guard, IfCancelled::Discard, body);
+        drop(handle);
+        self.pool().submit_urgent(queued, disposition);
+    }
+
+    #[inline]
+    fn start<F, T>(&'scope self, guard: PendingGuard, body: F) -> TaskHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let disposition = if self.root().is_cancelled_for(&guard) {
+            Disposition::Discard
+        } else {
+            Disposition::Run
+        };
+        let (handle, queued) = self.make_task(guard, IfCancelled::Discard, body);
+        self.pool().submit(queued, disposition);
+        handle
+    }
+
+    /// Cancels all tasks of the scope, and the scopes inside it.
     ///
-    /// Tasks that have not begun never will; others see it by [`cancelled`](crate::cancelled) or
-    /// [`checkpoint`](crate::checkpoint).
+    /// Tasks that have not started never do. Running tasks see the cancel by
+    /// [`cancelled`](crate::cancelled) or [`checkpoint`](crate::checkpoint).
     ///
     /// ```
     /// use windlass_pool::{Scheduler, cancelled, with_scope};
@@ -114,10 +134,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// });
     /// ```
     pub fn cancel(&self) {
-        watch::cancel(self.root().node());
+        cancellation::cancel(self.root().node());
     }
 
-    /// Whether the scope, or anything it stands in, has been cancelled.
+    /// Returns whether the scope, or a scope or task that encloses it, has been cancelled.
     ///
     /// ```
     /// use windlass_pool::{Scheduler, with_scope};
@@ -132,12 +152,14 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.root().is_cancelled()
     }
 
-    /// Has `callback` called when the scope is cancelled, by whoever cancels it; at once if it
-    /// already is. For what cannot ask: a task that blocks in a read, say, whose socket can be shut
-    /// down.
+    /// Registers a callback for the cancel of the scope. The thread that cancels the scope calls it;
+    /// if the scope is cancelled already, it is called at once.
     ///
-    /// It is not called after the scope has ended, and the scope does not end while it runs. It
-    /// should be quick, because the canceller waits for it.
+    /// Use it for a task that cannot check for a cancel because it blocks. For example, the callback
+    /// can shut down the socket from which the task reads.
+    ///
+    /// The callback is not called after the scope has ended, and the scope does not end while it
+    /// runs. It should be quick, because the thread that cancels waits for it.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -156,12 +178,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() + Send + 'scope,
     {
         let (root, callback) = self.make_callback(callback);
-        watch::register(root, callback);
+        cancellation::register(root, callback);
     }
 
     /// Opens a scope inside this one, on the same scheduler, as [`with_scope`] does.
     ///
-    /// It is cancelled when this one is, whatever the calling thread is in.
+    /// It is cancelled with this scope, whatever task the calling thread is in.
     ///
     /// ```
     /// use windlass_pool::{Scheduler, with_scope};
@@ -180,12 +202,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     where
         F: for<'inner> FnOnce(&'inner Scope<'inner, 'child>) -> R,
     {
-        let here = self.root().branch();
+        let here = self.root().child_guard();
         here.inside(|| open(self.pool(), body))
             .unwrap_or_else(|payload| panic::resume_unwind(payload))
     }
 
-    /// When the scope will be cancelled, if it has a deadline or stands inside one that has.
+    /// Returns the deadline of the scope, or that of a scope that encloses it if that is earlier.
     ///
     /// ```
     /// use windlass_pool::{Scheduler, with_scope};

@@ -1,33 +1,32 @@
-//! Who is awake, who looks for work, and who is woken when there is some.
+//! The sleep protocol: which workers are awake, which search, and which is woken for work.
 //!
 //! One word counts the workers that are *awake*, those of them that are *searching* (awake with
-//! nothing to run) and those that are *asleep* but want to be woken for work. A worker that sleeps
-//! in a wait and cannot run anything else is in none of the counts.
+//! nothing to run), and those that are *asleep* and can be woken for work. A worker that sleeps in a
+//! wait and cannot be woken for work is in none of the counts.
 //!
-//! Whoever queues work calls [`Sleep::notify`]. It wakes a sleeper only if nobody searches, so a
-//! busy queue does not cause a storm of wake-ups; a searcher that finds something and was the last
-//! one notifies again, so the pool still comes up to full strength, one wake-up leading to the
-//! next.
+//! A thread that queues work calls [`Sleep::notify`]. It wakes a sleeper only if no worker searches,
+//! so a busy queue does not cause a storm of wake-ups. A searcher that finds work and was the last
+//! searcher notifies again. So the pool still gets all its workers awake, one wake-up after another.
 //!
-//! No wake-up is lost. The notifier puts the work in its queue, then a SeqCst fence, then reads the
-//! word. A worker that stops searching or falls asleep changes the word, then a SeqCst fence, then
-//! looks at all queues once more. Of two fences one comes first: either the notifier sees the
-//! changed word, and then it wakes a sleeper unless another searcher remains, for whom the same
-//! holds; or the worker sees the work. A woken worker counts as searching from the moment it is
-//! chosen, so it too must find the work or notify again.
+//! No wake-up is lost. The notifier queues the work, passes a SeqCst fence and reads the word. A
+//! worker that stops searching or falls asleep changes the word, passes a SeqCst fence and checks all
+//! queues once more. One of the two fences comes first. Either the notifier sees the changed word;
+//! then it wakes a sleeper, unless another searcher remains, for which the same holds. Or the worker
+//! sees the work. A woken worker counts as searching from the moment it is chosen, so it too must
+//! find the work or notify again.
 //!
-//! Nor can all workers wait while work is queued: when none is awake and none can be woken, the last
-//! to fall asleep, or the thread that queues the next task, is told to start a [`Call::Relief`]
-//! worker.
+//! Nor do all workers wait while work is queued. If no worker is awake and none can be woken, the
+//! call of [`Sleep::notify`] by the last worker to fall asleep, or by the thread that queues the next
+//! task, returns [`Notified::NeedsSpare`], and the caller starts a spare worker.
 //!
-//! *Urgent* work has to begin even while all workers are busy. Its notifier calls
-//! [`Sleep::notify_urgent`], which wakes a sleeper if no worker searches, and asks for a relief
-//! worker if none sleeps either. Each worker that stops searching looks for urgent work afterwards,
-//! behind the same fence, and if there is some does what a notifier does. So while urgent work is
-//! queued, some worker searches, or is on its way. A worker that waits and may not run it puts it
-//! back and stops searching.
+//! *Urgent* work has to start even while all workers are busy. Its notifier calls
+//! [`Sleep::notify_urgent`], which wakes a sleeper if no worker searches, and requests a spare worker
+//! if none sleeps either. Each worker that stops searching checks for urgent work afterwards, behind
+//! the same fence, and notifies if there is some. So while urgent work is queued, a worker searches
+//! or is about to. A waiting worker that may not run the urgent work queues it again and stops
+//! searching.
 //!
-//! Workers and relief workers count as searching from their start on.
+//! Workers and spare workers count as searching from their start.
 //!
 //! Knows nothing of the queues themselves.
 
@@ -36,33 +35,38 @@ use crate::{
     sync::{Arc, AtomicBool, AtomicU64, Mutex, Relaxed, SeqCst, fence, lock},
 };
 
+/// How many workers a pool may have. The rest of what fits into a count is for spare workers.
+pub(crate) const MAX_WORKERS: usize = 0x7fff;
+
 const SEARCHING: u64 = 1;
 const ASLEEP: u64 = 1 << 16;
 const AWAKE: u64 = 1 << 32;
+/// The bits of one count.
 const FIELD: u64 = 0xffff;
-/// Somebody would take work if there were some.
-const HUNGRY: u64 = (SEARCHING * FIELD) | (ASLEEP * FIELD);
+/// The searching and the sleeping workers: those that would take work.
+const WITHOUT_WORK: u64 = (SEARCHING * FIELD) | (ASLEEP * FIELD);
 
-/// Why a worker sleeps; idle ones are woken first.
+/// Why a worker sleeps. Idle workers are woken first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Rest {
+pub(crate) enum SleepReason {
     /// It has nothing to do.
     Idle,
-    /// It waits for a node, and would help meanwhile.
+    /// It waits for a node, and can help meanwhile.
     Waiting,
 }
 
 /// What the caller of [`Sleep::notify`] has to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
-pub(crate) enum Call {
-    /// Nothing: somebody sees to the work.
-    Nobody,
-    /// No worker can run the work: start one more. It already counts as awake and searching.
-    Relief,
+pub(crate) enum Notified {
+    /// Nothing: a worker will find the work.
+    Handled,
+    /// Start a spare worker, since no worker can run the work. The spare worker already counts as
+    /// awake and searching.
+    NeedsSpare,
 }
 
-/// Whether work has to begin even if all workers are busy.
+/// Whether work has to start even if all workers are busy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Urgency {
     None,
@@ -71,18 +75,19 @@ enum Urgency {
 
 struct Sleeper {
     parker: Arc<Parker>,
-    rest: Rest,
+    reason: SleepReason,
 }
 
-/// The workers' sleep.
+/// The state of the sleep protocol of a pool.
 pub(crate) struct Sleep {
+    /// The three counts: see `SEARCHING`, `ASLEEP` and `AWAKE`.
     counts: AtomicU64,
     sleepers: Mutex<Vec<Sleeper>>,
     closed: AtomicBool,
 }
 
 impl Sleep {
-    /// All `workers` are awake, and about to search.
+    /// Creates the state for `workers` that are awake and searching.
     pub(crate) fn new(workers: usize) -> Self {
         let workers = u64::try_from(workers).expect("a count of threads");
         Self {
@@ -92,86 +97,90 @@ impl Sleep {
         }
     }
 
-    /// Whether a worker has nothing to run; a hint, for those who could share some of theirs.
+    /// Returns whether a worker has nothing to run. A hint, for workers that could share a fork.
     #[inline]
-    pub(crate) fn is_hungry(&self) -> bool {
-        // Relaxed: a stale answer delays sharing, nothing else.
-        self.counts.load(Relaxed) & HUNGRY != 0
+    pub(crate) fn has_idle_worker(&self) -> bool {
+        // Relaxed: a stale value only delays sharing.
+        self.counts.load(Relaxed) & WITHOUT_WORK != 0
     }
 
-    /// Whether a worker is awake and not searching.
-    pub(crate) fn is_anyone_busy(&self) -> bool {
-        // Relaxed: a worker that stops searching after the caller has fallen asleep sees it asleep.
+    /// Returns whether a worker is awake and not searching.
+    pub(crate) fn has_busy_worker(&self) -> bool {
+        // Relaxed: a worker that stops searching after the caller fell asleep sees that it sleeps.
         let counts = self.counts.load(Relaxed);
         counts / AWAKE > counts & FIELD
     }
 
-    /// How many workers are awake.
+    /// Returns how many workers are awake.
     pub(crate) fn awake(&self) -> u64 {
         // Relaxed: a hint.
         self.counts.load(Relaxed) / AWAKE
     }
 
-    /// Sees to it that work queued before this call will be found.
+    /// Ensures that a worker finds the work that was queued before this call.
     #[inline]
-    pub(crate) fn notify(&self) -> Call {
-        // SeqCst: pairs with the fences in `stop_search`, `doze` and `block`.
+    pub(crate) fn notify(&self) -> Notified {
+        // SeqCst: pairs with the fences in `stop_search`, `fall_asleep` and `block`.
         fence(SeqCst);
         // Relaxed: ordered by the fence.
         let counts = self.counts.load(Relaxed);
-        let everyone_busy = counts & HUNGRY == 0 && counts >= AWAKE;
-        if everyone_busy || counts & FIELD != 0 {
-            return Call::Nobody;
+        let all_busy = counts & WITHOUT_WORK == 0 && counts >= AWAKE;
+        if all_busy || counts & FIELD != 0 {
+            return Notified::Handled;
         }
         self.wake_one(Urgency::None)
     }
 
-    /// Sees to it that urgent work queued before this call begins, also if all workers are busy.
-    pub(crate) fn notify_urgent(&self) -> Call {
-        // SeqCst: pairs with the fences in `stop_search`, `doze` and `block`.
+    /// Ensures that the urgent work that was queued before this call starts, even if all workers are
+    /// busy.
+    pub(crate) fn notify_urgent(&self) -> Notified {
+        // SeqCst: pairs with the fences in `stop_search`, `fall_asleep` and `block`.
         fence(SeqCst);
         // Relaxed: ordered by the fence.
         let counts = self.counts.load(Relaxed);
-        if counts & FIELD != 0 { Call::Nobody } else { self.wake_one(Urgency::Urgent) }
+        if counts & FIELD != 0 { Notified::Handled } else { self.wake_one(Urgency::Urgent) }
     }
 
     #[cold]
-    fn wake_one(&self, urgency: Urgency) -> Call {
+    fn wake_one(&self, urgency: Urgency) -> Notified {
         let mut sleepers = lock(&self.sleepers);
-        let idle = sleepers.iter().rposition(|sleeper| sleeper.rest == Rest::Idle);
+        let idle = sleepers.iter().rposition(|sleeper| sleeper.reason == SleepReason::Idle);
         if let Some(index) = idle.or(sleepers.len().checked_sub(1)) {
             let sleeper = sleepers.swap_remove(index);
-            // Relaxed: the counts are read behind fences; the parker orders the rest.
+            // Relaxed: the counts are read behind fences; the parker orders the reason.
             self.counts.fetch_add(AWAKE + SEARCHING - ASLEEP, Relaxed);
             drop(sleepers);
             sleeper.parker.unpark();
-            return Call::Nobody;
+            return Notified::Handled;
         }
         drop(sleepers);
-        self.call_relief(urgency)
+        self.request_spare(urgency)
     }
 
-    fn call_relief(&self, urgency: Urgency) -> Call {
+    fn request_spare(&self, urgency: Urgency) -> Notified {
         let is_due = |counts: u64| match urgency {
-            Urgency::None => counts < AWAKE && counts & HUNGRY == 0,
-            Urgency::Urgent => counts & HUNGRY == 0,
+            Urgency::None => counts < AWAKE && counts & WITHOUT_WORK == 0,
+            Urgency::Urgent => counts & WITHOUT_WORK == 0,
         };
-        let with_relief = |counts| is_due(counts).then_some(counts + AWAKE + SEARCHING);
+        let with_spare = |counts| is_due(counts).then_some(counts + AWAKE + SEARCHING);
         // Relaxed: the counts are read behind fences. Only one of several callers gets from "no
         // worker searches" to one.
-        match self.counts.fetch_update(Relaxed, Relaxed, with_relief) {
-            Ok(_) => Call::Relief,
-            Err(_) => Call::Nobody,
+        match self.counts.fetch_update(Relaxed, Relaxed, with_spare) {
+            Ok(_) => Notified::NeedsSpare,
+            Err(_) => Notified::Handled,
         }
     }
 
-    /// An awake worker begins to search.
+    /// Counts an awake worker as searching.
     pub(crate) fn start_search(&self) {
+        // Relaxed, here and below: the counts are read behind fences.
         self.counts.fetch_add(SEARCHING, Relaxed);
     }
 
-    /// A searching worker stops, because it found work or need not search any more. The caller
-    /// looks at all queues afterwards, and notifies if this says so and it sees work.
+    /// Counts a searching worker as busy, because it found work or need not search any more.
+    ///
+    /// Returns whether it was the last searcher. If so, the caller has to check all queues
+    /// afterwards, and to call [`Sleep::notify`] if there is work.
     pub(crate) fn stop_search(&self) -> bool {
         let before = self.counts.fetch_sub(SEARCHING, Relaxed);
         // SeqCst: pairs with the fence in `notify`.
@@ -179,52 +188,53 @@ impl Sleep {
         before & FIELD == 1
     }
 
-    /// A searching worker falls asleep. The caller looks at all queues afterwards, and only then
-    /// parks; either way it calls [`Sleep::rise`] in the end.
-    pub(crate) fn doze(&self, parker: &Arc<Parker>, rest: Rest) {
+    /// Counts a searching worker as asleep. The caller has to check all queues afterwards, and may
+    /// then park. In either case it has to call [`Sleep::wake_up`] in the end.
+    pub(crate) fn fall_asleep(&self, parker: &Arc<Parker>, reason: SleepReason) {
         let mut sleepers = lock(&self.sleepers);
-        sleepers.push(Sleeper { parker: Arc::clone(parker), rest });
+        sleepers.push(Sleeper { parker: Arc::clone(parker), reason });
         self.counts.fetch_sub(AWAKE + SEARCHING - ASLEEP, Relaxed);
         drop(sleepers);
         // SeqCst: pairs with the fence in `notify`.
         fence(SeqCst);
     }
 
-    /// The worker of `parker` is awake again, and searching, whether it was woken or not.
-    pub(crate) fn rise(&self, parker: &Arc<Parker>) {
+    /// Counts the worker of `parker` as awake and searching, whether another thread woke it or not.
+    pub(crate) fn wake_up(&self, parker: &Arc<Parker>) {
         let mut sleepers = lock(&self.sleepers);
         let own = sleepers.iter().position(|sleeper| Arc::ptr_eq(&sleeper.parker, parker));
-        // Not in the list: a notifier took it out and counted it as awake.
+        // If it is not in the list, a notifier has removed it and counted it as awake.
         if let Some(index) = own {
             sleepers.swap_remove(index);
             self.counts.fetch_add(AWAKE + SEARCHING - ASLEEP, Relaxed);
         }
     }
 
-    /// An awake worker that is not searching goes to wait and cannot be woken for work. The caller
-    /// looks at all queues afterwards, and calls [`Sleep::notify`] if it sees work.
+    /// Stops counting a busy worker, which is about to wait and cannot be woken for work. The caller
+    /// has to check all queues afterwards, and to call [`Sleep::notify`] if there is work.
     pub(crate) fn block(&self) {
         self.counts.fetch_sub(AWAKE, Relaxed);
         // SeqCst: pairs with the fence in `notify`.
         fence(SeqCst);
     }
 
-    /// A blocked worker is awake again.
+    /// Counts a blocked worker as awake.
     pub(crate) fn unblock(&self) {
         self.counts.fetch_add(AWAKE, Relaxed);
     }
 
-    /// A searching relief worker ends. The caller looks at all queues afterwards, and calls
-    /// [`Sleep::notify`] if it sees work.
-    pub(crate) fn leave(&self) {
+    /// Stops counting a searching spare worker, which is about to end. The caller has to check all
+    /// queues afterwards, and to call [`Sleep::notify`] if there is work.
+    pub(crate) fn leave_spare(&self) {
         self.counts.fetch_sub(AWAKE + SEARCHING, Relaxed);
         // SeqCst: pairs with the fence in `notify`.
         fence(SeqCst);
     }
 
-    /// Ends the pool: everybody is woken and told so.
+    /// Closes the pool, and wakes all workers.
     pub(crate) fn close(&self) {
-        // SeqCst, and the fence in `doze`: a worker is either in the list below, or sees this.
+        // SeqCst: pairs with the fence in `fall_asleep`. A worker that falls asleep is in the list
+        // below, or sees this store.
         self.closed.store(true, SeqCst);
         fence(SeqCst);
         let mut sleepers = lock(&self.sleepers);

@@ -1,11 +1,11 @@
-//! What can be worked through in parts: slices and ranges of integers.
+//! What a parallel loop can split: slices and ranges of integers.
 
 use std::{ops::Range, slice};
 
-/// Something that can be divided anywhere, and each part worked through by itself.
+/// Items that can be split anywhere into parts, each of which can be iterated over.
 ///
-/// Implemented for slices, shared or exclusive, and for ranges of integers. Sealed: its methods are
-/// this crate's own business.
+/// Implemented for shared and mutable slices, and for ranges of integers. This trait is sealed and
+/// cannot be implemented for other types.
 ///
 /// ```
 /// use windlass_pool::{Source, map};
@@ -15,89 +15,89 @@ use std::{ops::Range, slice};
 /// }
 /// assert_eq!(squares(1..4_u32), [1, 4, 9]);
 /// ```
-pub trait Source: sealed::Parts {}
+pub trait Source: sealed::Items {}
 
-impl<S: sealed::Parts> Source for S {}
+impl<S: sealed::Items> Source for S {}
 
 pub(crate) mod sealed {
-    /// Something that can be divided anywhere.
-    pub trait Divide: Sized + Send {
-        /// How many items there are.
+    /// Items that can be split anywhere.
+    pub trait Split: Sized + Send {
+        /// Returns the number of items.
         fn count(&self) -> usize;
-        /// The first `count` of them, and the rest.
-        fn divide(self, count: usize) -> (Self, Self);
+        /// Splits off the first `count` items. Returns them and the rest.
+        fn split_at(self, count: usize) -> (Self, Self);
     }
 
-    /// Something whose items can be had one by one.
-    pub trait Parts: Divide {
-        /// What it consists of.
+    /// Items that can be iterated over.
+    pub trait Items: Split {
+        /// The type of an item.
         type Item;
-        /// One after the other.
-        type Items: Iterator<Item = Self::Item>;
+        /// The iterator over the items.
+        type Iter: Iterator<Item = Self::Item>;
 
-        /// All of them in order.
-        fn items(self) -> Self::Items;
+        /// Returns an iterator over the items, in order.
+        fn items(self) -> Self::Iter;
     }
 }
 
-impl<T: Sync> sealed::Divide for &[T] {
+impl<T: Sync> sealed::Split for &[T] {
     fn count(&self) -> usize {
         self.len()
     }
 
-    fn divide(self, count: usize) -> (Self, Self) {
+    fn split_at(self, count: usize) -> (Self, Self) {
         self.split_at(count)
     }
 }
 
-impl<'a, T: Sync> sealed::Parts for &'a [T] {
+impl<'a, T: Sync> sealed::Items for &'a [T] {
     type Item = &'a T;
-    type Items = slice::Iter<'a, T>;
+    type Iter = slice::Iter<'a, T>;
 
-    fn items(self) -> Self::Items {
+    fn items(self) -> Self::Iter {
         self.iter()
     }
 }
 
-impl<T: Send> sealed::Divide for &mut [T] {
+impl<T: Send> sealed::Split for &mut [T] {
     fn count(&self) -> usize {
         self.len()
     }
 
-    fn divide(self, count: usize) -> (Self, Self) {
+    fn split_at(self, count: usize) -> (Self, Self) {
         self.split_at_mut(count)
     }
 }
 
-impl<'a, T: Send> sealed::Parts for &'a mut [T] {
+impl<'a, T: Send> sealed::Items for &'a mut [T] {
     type Item = &'a mut T;
-    type Items = slice::IterMut<'a, T>;
+    type Iter = slice::IterMut<'a, T>;
 
-    fn items(self) -> Self::Items {
+    fn items(self) -> Self::Iter {
         self.iter_mut()
     }
 }
 
 macro_rules! range {
     ($($integer:ident as $unsigned:ident),*) => {$(
-        impl sealed::Divide for Range<$integer> {
+        impl sealed::Split for Range<$integer> {
             fn count(&self) -> usize {
-                // A signed range may be wider than its type reaches, but not than the unsigned one.
+                // The width of a signed range may exceed its type, but not the unsigned type.
                 let width = self.end.wrapping_sub(self.start) as $unsigned;
                 if self.is_empty() { 0 } else { usize::try_from(width).unwrap_or(usize::MAX) }
             }
 
-            fn divide(self, count: usize) -> (Self, Self) {
+            fn split_at(self, count: usize) -> (Self, Self) {
                 let middle = self.start.wrapping_add(count as $integer);
                 (self.start..middle, middle..self.end)
             }
         }
 
-        impl sealed::Parts for Range<$integer> {
+        impl sealed::Items for Range<$integer> {
             type Item = $integer;
-            type Items = Self;
+            type Iter = Self;
 
-            fn items(self) -> Self::Items {
+            fn items(self) -> Self::Iter {
                 self
             }
         }

@@ -1,7 +1,7 @@
-//! What the workers have done, in numbers.
+//! Counts what the workers of a pool do.
 //!
-//! Each worker counts for itself, in a line of memory of its own; nobody else writes there. Threads
-//! outside the pool and relief workers share one further set.
+//! Each worker has counters of its own, on cache lines of their own, to which no other thread
+//! writes. Threads outside the pool and spare workers share one more set.
 
 use std::{
     iter::Sum,
@@ -14,11 +14,11 @@ use std::{
 
 use crossbeam_utils::CachePadded;
 
-use crate::node::End;
+use crate::node::TaskEnd;
 
-/// What has been done so far, by one worker or by several.
+/// The counts of one worker, or of several.
 ///
-/// Once nothing is running, `spawned` is the sum of `completed`, `cancelled` and `panicked`.
+/// When no task is left, `spawned` is the sum of `completed`, `cancelled` and `panicked`.
 ///
 /// ```
 /// use windlass_pool::{Scheduler, with_scope};
@@ -40,11 +40,11 @@ pub struct WorkerStats {
     pub spawned: u64,
     /// Tasks whose body returned on this worker.
     pub completed: u64,
-    /// Tasks that never began, or were unwound by [`checkpoint`](crate::checkpoint).
+    /// Tasks that never started, or that [`checkpoint`](crate::checkpoint) unwound.
     pub cancelled: u64,
     /// Tasks whose body panicked.
     pub panicked: u64,
-    /// How often this worker took tasks from another worker's queue.
+    /// How often this worker stole tasks from another worker.
     pub steals: u64,
     /// How often this worker went to sleep.
     pub parks: u64,
@@ -71,7 +71,7 @@ impl Sum for WorkerStats {
     }
 }
 
-/// What a pool has done so far.
+/// The counts of a pool.
 ///
 /// ```
 /// let scheduler = windlass_pool::Scheduler::new(3);
@@ -82,30 +82,30 @@ impl Sum for WorkerStats {
 pub struct SchedulerStats {
     /// One entry per worker.
     pub workers: Vec<WorkerStats>,
-    /// What was done on behalf of the pool by other threads: by callers, and by the extra workers
-    /// that step in when all others wait for each other's tasks.
+    /// The counts of all other threads: those that spawn from outside the pool, and the spare
+    /// workers that the pool starts while its workers wait.
     pub others: WorkerStats,
 }
 
 impl SchedulerStats {
-    /// Everything together.
+    /// Returns the sum over all threads.
     pub fn total(&self) -> WorkerStats {
         self.workers.iter().copied().sum::<WorkerStats>() + self.others
     }
 }
 
-/// Something that is counted.
+/// An event that is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Count {
+pub(crate) enum CountedEvent {
     Spawned,
-    Ended(End),
+    Ended(TaskEnd),
     Steal,
     Park,
 }
 
-/// One set of counters.
+/// The counters of one worker.
 #[derive(Default)]
-pub(crate) struct Counters {
+pub(crate) struct WorkerCounters {
     spawned: AtomicU64,
     completed: AtomicU64,
     cancelled: AtomicU64,
@@ -114,28 +114,29 @@ pub(crate) struct Counters {
     parks: AtomicU64,
 }
 
-impl Counters {
-    fn counter(&self, count: Count) -> &AtomicU64 {
-        match count {
-            Count::Spawned => &self.spawned,
-            Count::Ended(End::Completed) => &self.completed,
-            Count::Ended(End::Cancelled) => &self.cancelled,
-            Count::Ended(End::Panicked) => &self.panicked,
-            Count::Steal => &self.steals,
-            Count::Park => &self.parks,
+impl WorkerCounters {
+    fn counter(&self, event: CountedEvent) -> &AtomicU64 {
+        match event {
+            CountedEvent::Spawned => &self.spawned,
+            CountedEvent::Ended(TaskEnd::Completed) => &self.completed,
+            CountedEvent::Ended(TaskEnd::Cancelled) => &self.cancelled,
+            CountedEvent::Ended(TaskEnd::Panicked) => &self.panicked,
+            CountedEvent::Steal => &self.steals,
+            CountedEvent::Park => &self.parks,
         }
     }
 
-    /// Counts where the calling thread alone writes.
+    /// Counts an event. Only one thread may call this.
     #[inline]
-    pub(crate) fn count(&self, count: Count) {
-        let counter = self.counter(count);
-        // Relaxed, and no read-modify-write: nobody else writes here.
+    pub(crate) fn count(&self, event: CountedEvent) {
+        let counter = self.counter(event);
+        // Relaxed, and no read-modify-write: no other thread writes to these counters.
         counter.store(counter.load(Relaxed) + 1, Relaxed);
     }
 
     fn read(&self) -> WorkerStats {
-        // Relaxed: the counters order nothing; the caller's wait for the tasks does.
+        // Relaxed: the counters publish nothing. A caller that has waited for its tasks sees their
+        // counts, because the wait synchronises with their ends.
         WorkerStats {
             spawned: self.spawned.load(Relaxed),
             completed: self.completed.load(Relaxed),
@@ -148,12 +149,12 @@ impl Counters {
 }
 
 /// The counters of a pool.
-pub(crate) struct Ledger {
-    workers: Box<[Arc<CachePadded<Counters>>]>,
-    others: CachePadded<Counters>,
+pub(crate) struct PoolCounters {
+    workers: Box<[Arc<CachePadded<WorkerCounters>>]>,
+    others: CachePadded<WorkerCounters>,
 }
 
-impl Ledger {
+impl PoolCounters {
     pub(crate) fn new(workers: usize) -> Self {
         Self {
             workers: (0..workers).map(|_| Arc::default()).collect(),
@@ -161,14 +162,15 @@ impl Ledger {
         }
     }
 
-    /// The counters of worker `index`, for its own thread.
-    pub(crate) fn of_worker(&self, index: usize) -> Arc<CachePadded<Counters>> {
+    /// Returns the counters of worker `index`, for its own thread.
+    pub(crate) fn of_worker(&self, index: usize) -> Arc<CachePadded<WorkerCounters>> {
         Arc::clone(&self.workers[index])
     }
 
-    /// Counts for a thread that is no worker with counters of its own.
-    pub(crate) fn count_other(&self, count: Count) {
-        self.others.counter(count).fetch_add(1, Relaxed);
+    /// Counts an event on a thread without counters of its own.
+    pub(crate) fn count_other(&self, event: CountedEvent) {
+        // Relaxed: as in `read`.
+        self.others.counter(event).fetch_add(1, Relaxed);
     }
 
     pub(crate) fn read(&self) -> SchedulerStats {

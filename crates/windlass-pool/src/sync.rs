@@ -1,8 +1,8 @@
-//! The atomics and locks of the protocols, which a model check can replace.
+//! The atomics and locks of the protocols, which loom can replace.
 //!
-//! Every file whose correctness rests on the order of memory operations takes them from here. Under
-//! `cfg(windlass_loom)` they are loom's; otherwise they are the standard library's. Files that only
-//! use locks in the ordinary way take them from the standard library directly.
+//! Every file whose correctness depends on the order of memory operations imports them from here.
+//! They are loom's under `cfg(windlass_loom)`, and the standard library's otherwise. Files that only
+//! use ordinary locks import those from the standard library.
 
 #[cfg(windlass_loom)]
 pub(crate) use self::park_token::{Thread, current, park};
@@ -25,12 +25,12 @@ pub(crate) use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, 
 
 use std::sync::PoisonError;
 
-/// Locks `mutex`; no user code runs under any lock of this crate, so poison means nothing.
+/// Locks `mutex`. Ignores poison, since no user code runs under a lock of this crate.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A thread's park token for models: loom's own wakes threads also out of locks they wait for.
+/// A thread's park token for models. Loom's own token also wakes threads that wait for a lock.
 #[cfg(windlass_loom)]
 mod park_token {
     use loom::sync::{Arc, Condvar, Mutex};

@@ -1,13 +1,16 @@
-//! The handle to a task in a scope.
+//! The handle to a task of a scope.
 
 use std::{
     fmt, panic,
     time::{Duration, Instant},
 };
 
-use crate::{checkpoint::Unwound, error::TaskError, job::Held, node::Root, pool::Pool, watch};
+use crate::{
+    cancellation, checkpoint::CancelUnwind, error::TaskError, job::TaskHandle, node::ScopeRoot,
+    pool::Pool,
+};
 
-/// Where a task stands.
+/// The state of a task.
 ///
 /// ```
 /// use windlass_pool::{Scheduler, TaskState, with_scope};
@@ -23,32 +26,34 @@ use crate::{checkpoint::Unwound, error::TaskError, job::Held, node::Root, pool::
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TaskState {
-    /// Created, and nobody has begun to run it.
+    /// No thread has started to run it.
     New,
     /// Its body is running.
     Running,
-    /// Its body has returned, but its child tasks have not all ended.
+    /// Its body has returned, but not all of its child tasks have ended.
     Completing,
     /// It and its child tasks have ended; the result is available.
     Completed,
-    /// It was asked to stop and has not ended.
+    /// It was cancelled, and its body has not ended.
     Cancelling,
 }
 
 impl TaskState {
-    pub(crate) fn of<T>(task: &Held<T>) -> Self {
-        let standing = task.standing();
+    pub(crate) fn of<T>(task: &TaskHandle<T>) -> Self {
+        let flags = task.flags();
         match () {
-            () if standing.complete => Self::Completed,
-            () if standing.ended => Self::Completing,
+            () if flags.complete => Self::Completed,
+            () if flags.body_ended => Self::Completing,
             () if task.is_cancelled() => Self::Cancelling,
-            () if standing.claimed => Self::Running,
+            () if flags.claimed => Self::Running,
             () => Self::New,
         }
     }
 }
 
-/// Handle to a spawned task. It cannot leave the scope the task was spawned in.
+/// Handle to a spawned task. It cannot leave the scope in which the task was spawned.
+///
+/// Dropping the handle does not affect the task.
 ///
 /// ```
 /// use windlass_pool::{Scheduler, with_scope};
@@ -62,36 +67,37 @@ impl TaskState {
 /// assert_eq!(length.unwrap(), 8);
 /// ```
 pub struct Task<'scope, T> {
-    held: Held<T>,
-    root: &'scope Root,
+    handle: TaskHandle<T>,
+    root: &'scope ScopeRoot,
     pool: &'scope Pool,
 }
 
 impl<'scope, T> Task<'scope, T> {
-    pub(crate) fn new(held: Held<T>, root: &'scope Root, pool: &'scope Pool) -> Self {
-        Self { held, root, pool }
+    pub(crate) fn new(handle: TaskHandle<T>, root: &'scope ScopeRoot, pool: &'scope Pool) -> Self {
+        Self { handle, root, pool }
     }
 
     /// Waits until the task and its child tasks have ended, and returns what its body returned.
     ///
-    /// A body that returned gives its value also if the task was cancelled meanwhile. On a worker,
-    /// the task is run here if nobody has begun it, and otherwise the worker makes itself useful.
+    /// A body that returns has a value even if the task was cancelled meanwhile. A worker that calls
+    /// this runs the task itself if no other thread has started it, and otherwise helps with other
+    /// tasks while it waits.
     ///
     /// # Errors
-    /// [`TaskError::Cancelled`] if the body never ran or was unwound by
-    /// [`checkpoint`](crate::checkpoint); [`TaskError::Panicked`] if it panicked, and then the
-    /// panic is not raised again at the end of the scope.
+    /// [`TaskError::Cancelled`] if the body never started or [`checkpoint`](crate::checkpoint) unwound
+    /// it. [`TaskError::Panicked`] if it panicked; the scope does not raise this panic again.
     ///
     /// # Panics
     /// If the result was taken before, by [`Task::try_result`] or [`Task::await_timeout`].
     pub fn await_result(mut self) -> Result<T, TaskError> {
-        self.pool.wait_for_task(&self.held, None);
-        self.take().expect("the result of a task is taken once")
+        self.pool.wait_for_task(&self.handle, None);
+        self.take().expect("the result of the task was taken before")
     }
 
-    /// As [`Task::await_result`], but waits no longer than `limit`; `None` if that was too short.
+    /// Waits for the result, as [`Task::await_result`] does, for at most `limit`. Returns `None` if the
+    /// task has not ended by then, or if the result was taken before.
     ///
-    /// A worker that runs the task itself is not interrupted by the limit.
+    /// The limit does not interrupt a worker that runs the task itself.
     ///
     /// ```
     /// use std::time::Duration;
@@ -106,12 +112,12 @@ impl<'scope, T> Task<'scope, T> {
     /// });
     /// ```
     pub fn await_timeout(&mut self, limit: Duration) -> Option<Result<T, TaskError>> {
-        // A limit beyond the end of time is none.
-        self.pool.wait_for_task(&self.held, Instant::now().checked_add(limit));
+        // A limit that `Instant` cannot represent is no limit.
+        self.pool.wait_for_task(&self.handle, Instant::now().checked_add(limit));
         self.take()
     }
 
-    /// The result, if the task has ended and the result has not been taken. Never waits.
+    /// Returns the result if the task has ended and the result has not been taken. Never waits.
     ///
     /// ```
     /// use windlass_pool::{Scheduler, cancelled, with_scope};
@@ -127,7 +133,10 @@ impl<'scope, T> Task<'scope, T> {
         self.take()
     }
 
-    /// Asks the task, its child tasks and the scopes inside them to stop.
+    /// Cancels the task, its child tasks and the scopes inside them.
+    ///
+    /// A task that has not started never does. A running task sees the cancel by
+    /// [`cancelled`](crate::cancelled) or [`checkpoint`](crate::checkpoint).
     ///
     /// ```
     /// use std::{thread, time::Duration};
@@ -152,25 +161,25 @@ impl<'scope, T> Task<'scope, T> {
     /// });
     /// ```
     pub fn cancel(&self) {
-        watch::cancel(&self.held);
+        cancellation::cancel(&self.handle);
     }
 
-    /// Where the task stands. See [`TaskState`] for an example.
+    /// Returns the state of the task. See [`TaskState`] for an example.
     pub fn state(&self) -> TaskState {
-        TaskState::of(&self.held)
+        TaskState::of(&self.handle)
     }
 
-    /// The value; what kept the task from having one goes on here.
+    /// Waits for the value. Continues the task's panic or cancel on the calling thread.
     pub(crate) fn into_value(self) -> T {
         match self.await_result() {
             Ok(value) => value,
-            Err(TaskError::Cancelled) => panic::resume_unwind(Box::new(Unwound)),
+            Err(TaskError::Cancelled) => panic::resume_unwind(Box::new(CancelUnwind)),
             Err(TaskError::Panicked(panic)) => panic.resume(),
         }
     }
 
     fn take(&mut self) -> Option<Result<T, TaskError>> {
-        self.held.take(self.root)
+        self.handle.take(self.root)
     }
 }
 

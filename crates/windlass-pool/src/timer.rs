@@ -1,8 +1,8 @@
-//! One clock for all deadlines of a pool.
+//! The timer of a pool, which serves all its deadlines.
 //!
-//! A thread, started with the first deadline, sleeps until the earliest one and cancels what it was
-//! set for. An alarm holds a unit of its node, so that node is there when the alarm goes off. Never
-//! goes off early. Knows nothing of what a cancel does.
+//! Its thread, started with the first deadline, sleeps until the earliest deadline and then cancels
+//! that entry's node. An entry holds a guard of its node, so the node is alive when it is due. No
+//! entry is due early. Knows nothing of what a cancel does.
 
 use std::{
     collections::BTreeMap,
@@ -11,14 +11,14 @@ use std::{
     time::Instant,
 };
 
-use crate::node::Unit;
+use crate::node::PendingGuard;
 
-/// Distinguishes alarms that are set for the same moment.
+/// Distinguishes entries for the same instant.
 type Serial = u64;
 
 #[derive(Default)]
-struct Alarms {
-    pending: BTreeMap<(Instant, Serial), Unit>,
+struct Entries {
+    pending: BTreeMap<(Instant, Serial), PendingGuard>,
     next_serial: Serial,
     thread: Option<JoinHandle<()>>,
     closed: bool,
@@ -26,7 +26,7 @@ struct Alarms {
 
 #[derive(Default)]
 struct Shared {
-    alarms: Mutex<Alarms>,
+    entries: Mutex<Entries>,
     changed: Condvar,
 }
 
@@ -36,48 +36,51 @@ pub(crate) struct Timer {
     shared: Arc<Shared>,
 }
 
-/// An alarm that has been set; dropping it calls it off.
+/// A scheduled cancel. Dropping it removes it from the timer.
 #[must_use]
-pub(crate) struct Alarm<'a> {
+pub(crate) struct TimerEntry<'a> {
     timer: &'a Timer,
     key: (Instant, Serial),
 }
 
 impl Timer {
-    /// Has the node of `unit` cancelled at `moment`.
-    pub(crate) fn set(&self, moment: Instant, unit: Unit) -> Alarm<'_> {
-        let mut alarms = self.shared.lock();
-        let key = (moment, alarms.next_serial);
-        alarms.next_serial += 1;
-        alarms.pending.insert(key, unit);
-        if alarms.thread.is_none() {
-            alarms.thread = Some(start(Arc::clone(&self.shared)));
-        } else if alarms.pending.first_key_value().is_some_and(|(first, _)| *first == key) {
+    /// Schedules a cancel of the node of `guard` at the instant `at`.
+    ///
+    /// # Panics
+    /// If the timer's thread has to start and cannot.
+    pub(crate) fn schedule(&self, at: Instant, guard: PendingGuard) -> TimerEntry<'_> {
+        let mut entries = self.shared.lock();
+        // Before the entry is added: if the thread cannot start, no entry may stay behind.
+        entries.thread.get_or_insert_with(|| start(Arc::clone(&self.shared)));
+        let key = (at, entries.next_serial);
+        entries.next_serial += 1;
+        entries.pending.insert(key, guard);
+        if entries.pending.first_key_value().is_some_and(|(first, _)| *first == key) {
             self.shared.changed.notify_one();
         }
-        Alarm { timer: self, key }
+        TimerEntry { timer: self, key }
     }
 
-    /// Ends the thread. No alarm is pending any more: each belongs to a scope of the pool.
+    /// Ends the thread. No entry is left, since each belongs to a scope of the pool.
     pub(crate) fn close(&self) {
         let thread = {
-            let mut alarms = self.shared.lock();
-            alarms.closed = true;
-            alarms.thread.take()
+            let mut entries = self.shared.lock();
+            entries.closed = true;
+            entries.thread.take()
         };
         self.shared.changed.notify_one();
         if let Some(thread) = thread {
-            // A callback's panic is caught, so there is no error to see here.
+            // The thread does not panic: panics of cancel callbacks are caught.
             let _ = thread.join();
         }
     }
 }
 
-impl Drop for Alarm<'_> {
+impl Drop for TimerEntry<'_> {
     fn drop(&mut self) {
-        let unit = self.timer.shared.lock().pending.remove(&self.key);
-        // Given back outside the lock; if there is none, the alarm is going off and gives it back.
-        drop(unit);
+        let guard = self.timer.shared.lock().pending.remove(&self.key);
+        // Dropped outside the lock. If there is none, the timer's thread has it and drops it.
+        drop(guard);
     }
 }
 
@@ -85,31 +88,31 @@ fn start(shared: Arc<Shared>) -> JoinHandle<()> {
     thread::Builder::new()
         .name("windlass-timer".to_owned())
         .spawn(move || {
-            while let Some(unit) = shared.next_due() {
-                unit.cancel();
+            while let Some(guard) = shared.next_due() {
+                guard.cancel();
             }
         })
-        .expect("the system has room for one more thread")
+        .expect("cannot start the timer thread")
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Alarms> {
-        self.alarms.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sleeps until an alarm is due; `None` when the timer is closed.
-    fn next_due(&self) -> Option<Unit> {
-        let mut alarms = self.lock();
-        while !alarms.closed {
+    /// Sleeps until an entry is due, and removes it. Returns `None` when the timer is closed.
+    fn next_due(&self) -> Option<PendingGuard> {
+        let mut entries = self.lock();
+        while !entries.closed {
             let now = Instant::now();
-            alarms = match alarms.pending.first_entry() {
+            entries = match entries.pending.first_entry() {
                 Some(first) if first.key().0 <= now => return Some(first.remove()),
                 Some(first) => {
                     let rest = first.key().0 - now;
-                    let woken = self.changed.wait_timeout(alarms, rest);
+                    let woken = self.changed.wait_timeout(entries, rest);
                     woken.unwrap_or_else(PoisonError::into_inner).0
                 }
-                None => self.changed.wait(alarms).unwrap_or_else(PoisonError::into_inner),
+                None => self.changed.wait(entries).unwrap_or_else(PoisonError::into_inner),
             };
         }
         None

@@ -1,18 +1,20 @@
-//! What a pool tells a curious listener while it works.
+//! Trace events, for a hook that a caller installs.
 //!
-//! With no listener each event costs a branch. Knows nothing of where the events go.
+//! Without a hook, each event costs a branch. Knows nothing of what the hook does.
 
 use std::{fmt, panic, process, sync::Arc};
 
-/// Which task an event is about; no two tasks that exist at the same time have the same one.
+use crate::node::TaskEnd;
+
+/// The id of a task in trace events. No two tasks have the same id at the same time.
 ///
 /// ```
 /// use windlass_pool::{TaskId, TraceKind};
 ///
-/// fn begun(kind: TraceKind) -> Option<TaskId> {
+/// fn started(kind: TraceKind) -> Option<TaskId> {
 ///     if let TraceKind::Started(task) = kind { Some(task) } else { None }
 /// }
-/// assert_eq!(begun(TraceKind::Parked), None);
+/// assert_eq!(started(TraceKind::Parked), None);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct TaskId(pub(crate) usize);
@@ -23,7 +25,7 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// What has just happened.
+/// What happened.
 ///
 /// ```
 /// use windlass_pool::TraceKind;
@@ -38,17 +40,17 @@ impl fmt::Display for TaskId {
 pub enum TraceKind {
     /// A task was spawned.
     Spawned(TaskId),
-    /// Its body begins, or is dropped because the task was cancelled.
+    /// A thread runs the task's body, or drops it because the task was cancelled.
     Started(TaskId),
-    /// Its body returned.
+    /// The task's body returned.
     Completed(TaskId),
-    /// It never began, or was unwound by [`checkpoint`](crate::checkpoint).
+    /// The task's body never started, or [`checkpoint`](crate::checkpoint) unwound it.
     Cancelled(TaskId),
-    /// Its body panicked.
+    /// The task's body panicked.
     Panicked(TaskId),
-    /// Tasks were taken from another worker's queue.
+    /// The worker stole tasks from another worker.
     Stole {
-        /// The other worker.
+        /// The index of the other worker.
         from: usize,
     },
     /// The worker goes to sleep.
@@ -57,14 +59,24 @@ pub enum TraceKind {
     Woken,
 }
 
-/// Something that happened in a pool, and where.
+impl TraceKind {
+    pub(crate) fn ended(task: TaskId, end: TaskEnd) -> Self {
+        match end {
+            TaskEnd::Completed => Self::Completed(task),
+            TaskEnd::Cancelled => Self::Cancelled(task),
+            TaskEnd::Panicked => Self::Panicked(task),
+        }
+    }
+}
+
+/// An event in a pool: what happened, and on which worker.
 ///
 /// ```
 /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering::Relaxed}};
 /// use windlass_pool::{Scheduler, SchedulerConfig, TraceKind, with_scope};
 ///
-/// let begun = Arc::new(AtomicUsize::new(0));
-/// let count = Arc::clone(&begun);
+/// let started = Arc::new(AtomicUsize::new(0));
+/// let count = Arc::clone(&started);
 /// let scheduler = Scheduler::with_trace(SchedulerConfig::default(), move |event| {
 ///     if let TraceKind::Started(_) = event.kind {
 ///         count.fetch_add(1, Relaxed);
@@ -74,12 +86,12 @@ pub enum TraceKind {
 ///     scope.spawn(|| ());
 ///     scope.spawn(|| ());
 /// });
-/// assert_eq!(begun.load(Relaxed), 2);
+/// assert_eq!(started.load(Relaxed), 2);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct TraceEvent {
-    /// The worker it happened on; `None` for a thread outside the pool or an extra worker.
+    /// The index of the worker; `None` for a thread outside the pool and for a spare worker.
     pub worker: Option<usize>,
     /// What happened.
     pub kind: TraceKind,
@@ -87,7 +99,7 @@ pub struct TraceEvent {
 
 type Hook = Arc<dyn Fn(&TraceEvent) + Send + Sync>;
 
-/// The listener, if there is one.
+/// Calls the hook, if there is one.
 #[derive(Clone, Default)]
 pub(crate) struct Tracer {
     hook: Option<Hook>,
@@ -110,7 +122,8 @@ impl Tracer {
     }
 }
 
-/// A worker that died in a listener would leave its tasks behind for ever; better to end here.
+/// Calls the hook. Aborts the process if it panics, since the tasks of a worker that ended in a hook
+/// would never complete.
 #[cold]
 fn call(hook: &Hook, event: &TraceEvent) {
     if panic::catch_unwind(panic::AssertUnwindSafe(|| hook(event))).is_err() {

@@ -1,8 +1,7 @@
-//! A worker: a thread that runs tasks, its own first, then everybody's, and sleeps when there are
-//! none.
+//! A worker: a thread that runs tasks, those of its own deque first, and sleeps when there are none.
 //!
-//! What it does while a task of its own has to wait is told in `worker/help.rs`. Knows nothing of
-//! scopes or deadlines.
+//! What a worker does while its task waits is in `worker/help.rs`. Knows nothing of scopes or
+//! deadlines.
 
 use std::{
     cell::Cell,
@@ -16,123 +15,129 @@ use crossbeam_deque::Worker as CrossbeamDeque;
 use crossbeam_utils::CachePadded;
 
 use crate::{
-    abort::Bomb,
-    fork::{self, Header, Stack},
-    job::{Claimed, Queued},
-    node::{Debt, End},
+    abort::AbortOnUnwind,
+    fork::{ForkDeque, ForkHeader},
+    job::{ClaimedTask, QueuedTask},
+    node::DeferredRelease,
     parker::{self, Parker, ParkerRef},
     pool::Pool,
-    sleep::Rest,
-    stats::{Count, Counters},
+    sleep::SleepReason,
+    stats::{CountedEvent, WorkerCounters},
     trace::TraceKind,
 };
 
+mod current;
 mod help;
-mod relief;
+mod spare;
 mod steal;
 
-pub(crate) use crate::fork::with_worker as with;
+pub(crate) use current::with;
 
-/// A worker's own queue.
-pub(crate) type Deque = CrossbeamDeque<Queued>;
+/// A worker's own queue of tasks.
+pub(crate) type TaskDeque = CrossbeamDeque<QueuedTask>;
 
-/// A sleep that was not worth it.
+/// A sleep shorter than this should have been a longer search.
 const SHORT_SLEEP: Duration = Duration::from_micros(200);
-/// A worker searches at most so many times as long as it is told to.
-const MAX_PATIENCE: u32 = 8;
-/// How long after it fell asleep a worker looks once more. Long against the time that a store takes
-/// to be seen by other processors; see `fork`.
-const SECOND_LOOK: Duration = Duration::from_millis(1);
+/// How many times as long as `spin_count` says a worker searches at most.
+const MAX_SPIN_FACTOR: u32 = 8;
+/// How long after falling asleep a worker checks for work once more. Much longer than the time after
+/// which other processors see a store; see `fork`.
+const RECHECK_DELAY: Duration = Duration::from_millis(1);
 
-/// A pool's worker, in its own thread.
+/// A worker of a pool, owned by its thread.
 pub(crate) struct Worker {
     pool: Arc<Pool>,
-    /// A relief worker has none, and queues nothing itself.
-    place: Option<Place>,
+    /// None for a spare worker, which has no queue.
+    local: Option<WorkerLocal>,
     parker: ParkerRef,
+    /// Whether the worker counts as searching in the sleep protocol.
     searching: Cell<bool>,
-    /// How many times as long as usual to search before sleeping; see `adjust_patience`.
-    patience: Cell<u32>,
-    /// How many tasks this thread is in the middle of, one on top of the other.
+    /// By what `spin_count` is multiplied; see `adjust_spin_factor`.
+    spin_factor: Cell<u32>,
+    /// How many tasks are on this thread's stack, one on top of the other.
     depth: Cell<usize>,
-    turn: Cell<u32>,
-    forks: Arc<Stack<Header>>,
-    /// What the tasks that ended here owe to the parent they have in common. It is paid back before
-    /// anything but another task of that parent runs here: without it the parent could not complete
-    /// earlier either.
-    owed: Debt,
+    /// How often the worker has searched for a task.
+    tick: Cell<u32>,
+    fork_deque: Arc<ForkDeque<ForkHeader>>,
+    /// The guards that ended tasks held in their common parent. They are kept only while sibling
+    /// tasks run here, and until those end the parent cannot complete in any case.
+    deferred: DeferredRelease,
 }
 
-/// The place of a worker among the pool's.
-struct Place {
+/// What a regular worker has, but not a spare one: an index, a queue and counters.
+struct WorkerLocal {
     index: usize,
-    deque: Deque,
-    /// The deque takes at least so many more.
-    room: Cell<usize>,
-    counters: Arc<CachePadded<Counters>>,
+    deque: TaskDeque,
+    /// How many more tasks the deque takes at least.
+    free_slots: Cell<usize>,
+    counters: Arc<CachePadded<WorkerCounters>>,
 }
 
-impl Place {
-    fn new(pool: &Pool, index: usize, deque: Deque) -> Self {
-        let counters = pool.ledger.of_worker(index);
-        Self { index, deque, room: Cell::new(0), counters }
+impl WorkerLocal {
+    fn new(pool: &Pool, index: usize, deque: TaskDeque) -> Self {
+        let counters = pool.counters.of_worker(index);
+        Self { index, deque, free_slots: Cell::new(0), counters }
     }
 
-    /// Queues a task; returns it if there is no room.
+    /// Queues a task. Returns it if the deque is full.
     #[inline]
-    fn push(&self, pool: &Pool, queued: Queued) -> Result<(), Queued> {
-        if self.room.get() == 0 && !self.make_out_room(pool) {
+    fn push(&self, pool: &Pool, queued: QueuedTask) -> Result<(), QueuedTask> {
+        if self.free_slots.get() == 0 && !self.update_free_slots(pool) {
             return Err(queued);
         }
-        self.room.set(self.room.get() - 1);
+        self.free_slots.set(self.free_slots.get() - 1);
         self.deque.push(queued);
         Ok(())
     }
 
-    /// Looks how much room there is; what has been taken out since the last look counts again.
+    /// Counts the free slots again, including those of tasks that were taken out meanwhile. Returns
+    /// whether there are any.
     #[cold]
-    fn make_out_room(&self, pool: &Pool) -> bool {
-        self.room.set(pool.config.local_queue_size.saturating_sub(self.deque.len()));
-        self.room.get() > 0
+    fn update_free_slots(&self, pool: &Pool) -> bool {
+        self.free_slots.set(pool.config.local_queue_size.saturating_sub(self.deque.len()));
+        self.free_slots.get() > 0
     }
 }
 
-/// Starts a thread for the worker at `place`, or for a relief worker.
-pub(crate) fn start(pool: Arc<Pool>, place: Option<(usize, Deque)>) -> io::Result<JoinHandle<()>> {
-    let name = match &place {
+/// Starts a thread for the worker with this index and deque, or for a spare worker.
+pub(crate) fn start(
+    pool: Arc<Pool>,
+    local: Option<(usize, TaskDeque)>,
+) -> io::Result<JoinHandle<()>> {
+    let name = match &local {
         Some((index, _)) => format!("windlass-{index}"),
-        None => "windlass-relief".to_owned(),
+        None => "windlass-spare".to_owned(),
     };
     thread::Builder::new().name(name).spawn(move || {
-        let place = place.map(|(index, deque)| Place::new(&pool, index, deque));
-        let worker = Worker::new(pool, place);
-        fork::run_as(&worker, || worker.run());
+        let local = local.map(|(index, deque)| WorkerLocal::new(&pool, index, deque));
+        let worker = Worker::new(pool, local);
+        current::run_as(&worker, || worker.run());
     })
 }
 
 impl Worker {
-    fn new(pool: Arc<Pool>, place: Option<Place>) -> Self {
-        let forks = match &place {
-            Some(place) => pool.forks.of_worker(place.index),
-            None => pool.forks.add_relief(),
+    fn new(pool: Arc<Pool>, local: Option<WorkerLocal>) -> Self {
+        let fork_deque = match &local {
+            Some(local) => pool.queues.fork_deques().of_worker(local.index),
+            None => pool.queues.fork_deques().add_spare(),
         };
         Self {
             pool,
-            place,
-            parker: parker::own(),
-            // So it was counted when it was started.
+            local,
+            parker: parker::current(),
+            // The sleep protocol counts a worker as searching from its start.
             searching: Cell::new(true),
-            patience: Cell::new(1),
+            spin_factor: Cell::new(1),
             depth: Cell::new(0),
-            turn: Cell::new(0),
-            forks,
-            owed: Debt::default(),
+            tick: Cell::new(0),
+            fork_deque,
+            deferred: DeferredRelease::default(),
         }
     }
 
-    /// The place among the pool's workers.
+    /// Returns the index among the pool's workers; none for a spare worker.
     pub(crate) fn index(&self) -> Option<usize> {
-        self.place.as_ref().map(|place| place.index)
+        self.local.as_ref().map(|local| local.index)
     }
 
     #[inline]
@@ -141,97 +146,90 @@ impl Worker {
     }
 
     #[inline]
-    pub(crate) fn forks(&self) -> &Stack<Header> {
-        &self.forks
+    pub(crate) fn fork_deque(&self) -> &ForkDeque<ForkHeader> {
+        &self.fork_deque
     }
 
-    /// Whether some worker has nothing to run; a hint.
+    /// Returns whether another worker has nothing to run. A hint.
     #[inline]
-    pub(crate) fn is_anyone_hungry(&self) -> bool {
-        self.pool.sleep.is_hungry()
+    pub(crate) fn has_idle_worker(&self) -> bool {
+        self.pool.sleep.has_idle_worker()
     }
 
-    /// Whether there is something in this worker's queue that others could take.
-    pub(crate) fn has_queue(&self) -> bool {
-        self.place.as_ref().is_some_and(|place| !place.deque.is_empty())
+    /// Returns whether this worker's deque holds tasks.
+    pub(crate) fn has_queued_tasks(&self) -> bool {
+        self.local.as_ref().is_some_and(|local| !local.deque.is_empty())
     }
 
     #[inline]
-    pub(crate) fn count(&self, count: Count) {
-        match &self.place {
-            Some(place) => place.counters.count(count),
-            None => self.pool.ledger.count_other(count),
+    pub(crate) fn count(&self, event: CountedEvent) {
+        match &self.local {
+            Some(local) => local.counters.count(event),
+            None => self.pool.counters.count_other(event),
         }
     }
 
-    pub(crate) fn serves(&self, pool: &Pool) -> bool {
+    pub(crate) fn belongs_to(&self, pool: &Pool) -> bool {
         std::ptr::eq(&raw const *self.pool, pool)
     }
 
-    /// Takes in a new task.
+    /// Accepts a new task.
     #[inline(never)]
-    pub(crate) fn submit(&self, queued: Queued) {
-        self.count(Count::Spawned);
+    pub(crate) fn submit(&self, queued: QueuedTask) {
+        self.count(CountedEvent::Spawned);
         self.pool.tracer.emit(|| self.index(), || TraceKind::Spawned(queued.id()));
         self.push(queued);
     }
 
-    /// Queues a task here, or where everybody looks if there is no room.
+    /// Queues a task in the worker's deque, or in the injector if the deque is full.
     #[inline(always)]
-    pub(crate) fn push(&self, queued: Queued) {
-        let pushed = match &self.place {
-            Some(place) => place.push(&self.pool, queued),
+    pub(crate) fn push(&self, queued: QueuedTask) {
+        let pushed = match &self.local {
+            Some(local) => local.push(&self.pool, queued),
             None => Err(queued),
         };
         match pushed {
-            Ok(()) if !self.pool.config.enable_stealing => {}
+            Ok(()) if !self.pool.queues.is_stealing_enabled() => {}
             Ok(()) => self.pool.notify(),
             Err(queued) => self.pool.inject(queued),
         }
     }
 
     fn run(&self) {
-        let bomb = Bomb::new("a worker must not end while tasks rely on it");
-        match self.place {
-            Some(_) => self.serve(),
-            None => self.relieve(),
+        let abort = AbortOnUnwind::new("a worker thread panicked");
+        match self.local {
+            Some(_) => self.main_loop(),
+            None => self.run_spare(),
         }
-        bomb.defuse();
+        abort.disarm();
     }
 
-    fn serve(&self) {
+    fn main_loop(&self) {
         while let Some(claimed) = self.next() {
             self.execute(claimed);
         }
     }
 
     /// Runs a task and counts it.
-    // Always inline: there are few callers, and their loops are as short as many bodies.
+    // Always inline: there are few callers, and many bodies are as short as their loops.
     #[inline(always)]
-    fn execute(&self, claimed: Claimed) {
+    fn execute(&self, claimed: ClaimedTask) {
         self.depth.set(self.depth.get() + 1);
-        self.owed.pay_unless_to_parent_of(&claimed);
+        self.deferred.flush_unless_parent_of(&claimed);
         let (tracer, task) = (&self.pool.tracer, claimed.id());
         tracer.emit(|| self.index(), || TraceKind::Started(task));
-        let finished = claimed.run();
-        let end = finished.end();
-        self.count(Count::Ended(end));
-        tracer.emit(
-            || self.index(),
-            || match end {
-                End::Completed => TraceKind::Completed(task),
-                End::Cancelled => TraceKind::Cancelled(task),
-                End::Panicked => TraceKind::Panicked(task),
-            },
-        );
-        if let Some(unit) = finished.close() {
-            self.owed.add(unit);
+        let ended = claimed.run();
+        let end = ended.end();
+        self.count(CountedEvent::Ended(end));
+        tracer.emit(|| self.index(), || TraceKind::ended(task, end));
+        if let Some(guard) = ended.close() {
+            self.deferred.add(guard);
         }
         self.depth.set(self.depth.get() - 1);
     }
 
-    /// The next task; sleeps until there is one, or until the pool closes.
-    fn next(&self) -> Option<Claimed> {
+    /// Returns the next task. Sleeps until there is one. Returns `None` when the pool closes.
+    fn next(&self) -> Option<ClaimedTask> {
         loop {
             if let Some(claimed) = self.find().or_else(|| self.search_and_steal()) {
                 self.stop_search();
@@ -241,59 +239,62 @@ impl Worker {
                 self.stop_search();
                 return None;
             }
-            self.doze();
+            self.sleep_until_work();
         }
     }
 
-    /// Searches the queues, then the stacks of other workers.
-    fn search_and_steal(&self) -> Option<Claimed> {
+    /// Searches the queues, then the fork deques of other workers.
+    fn search_and_steal(&self) -> Option<ClaimedTask> {
         self.search().or_else(|| self.steal_fork())
     }
 
-    /// Looks for work again and again for a while, unless the pool closes.
-    fn search(&self) -> Option<Claimed> {
-        self.owed.pay();
+    /// Searches the queues repeatedly, as often as the spin count says, unless the pool closes.
+    fn search(&self) -> Option<ClaimedTask> {
+        self.deferred.flush();
         self.start_search();
-        let rounds = self.pool.config.spin_count.saturating_mul(self.patience.get());
+        let rounds = self.pool.config.spin_count.saturating_mul(self.spin_factor.get());
         let rounds = (0..rounds).take_while(|_| !self.pool.sleep.is_closed());
         rounds.map(pause).find_map(|()| self.find())
     }
 
-    fn doze(&self) {
+    fn sleep_until_work(&self) {
         let sleep = &self.pool.sleep;
-        sleep.doze(&self.parker, Rest::Idle);
-        if !self.pool.has_work(None) && !sleep.is_closed() {
+        sleep.fall_asleep(&self.parker, SleepReason::Idle);
+        if !self.pool.queues.has_work(None) && !sleep.is_closed() {
             let fell_asleep = Instant::now();
-            self.sleep_and_look();
-            self.adjust_patience(fell_asleep.elapsed());
+            self.sleep_and_recheck();
+            self.adjust_spin_factor(fell_asleep.elapsed());
         }
-        sleep.rise(&self.parker);
+        sleep.wake_up(&self.parker);
     }
 
-    /// Sleeps until it is woken, or finds at its second look that there is work elsewhere. Without a
-    /// busy worker there is no join, and a worker that becomes busy later sees this one asleep.
-    fn sleep_and_look(&self) {
-        let looks_again = self.pool.sleep.is_anyone_busy();
+    /// Sleeps until it is woken, or until its second check finds work.
+    ///
+    /// The second check is for forks; see `fork`. Without a busy worker there is no join, and a
+    /// worker that becomes busy later sees that this one sleeps, so the check is left out.
+    fn sleep_and_recheck(&self) {
+        let checks_again = self.pool.sleep.has_busy_worker();
         self.park(|parker| {
-            let again = Instant::now() + SECOND_LOOK;
-            if !looks_again || !parker.park_until(again) && !self.pool.has_work(Some(self)) {
+            let again = Instant::now() + RECHECK_DELAY;
+            if !checks_again || !parker.park_until(again) && !self.pool.queues.has_work(Some(self))
+            {
                 parker.park();
             }
         });
     }
 
-    /// A worker that is woken as soon as it sleeps costs its waker a system call each time; it had
-    /// better stayed up. One that slept for long searched for too long before.
-    fn adjust_patience(&self, slept: Duration) {
-        let patience = self.patience.get();
-        self.patience.set(match slept {
-            short if short < SHORT_SLEEP => (patience * 2).min(MAX_PATIENCE),
-            _ => (patience / 2).max(1),
+    /// Searches longer next time after a short sleep, and shorter after a long one: waking a worker
+    /// costs the waker a system call, and searching in vain costs processor time.
+    fn adjust_spin_factor(&self, slept: Duration) {
+        let spin_factor = self.spin_factor.get();
+        self.spin_factor.set(match slept {
+            short if short < SHORT_SLEEP => (spin_factor * 2).min(MAX_SPIN_FACTOR),
+            _ => (spin_factor / 2).max(1),
         });
     }
 
     fn park(&self, how: impl FnOnce(&Parker)) {
-        self.count(Count::Park);
+        self.count(CountedEvent::Park);
         self.pool.tracer.emit(|| self.index(), || TraceKind::Parked);
         how(&self.parker);
         self.pool.tracer.emit(|| self.index(), || TraceKind::Woken);
@@ -312,22 +313,23 @@ impl Worker {
         }
     }
 
-    /// The last to stop searching passes the search on, if there is still something to find.
+    /// Stops searching. The last worker to do so notifies another one if there is still work.
     #[cold]
     fn pass_search_on(&self) {
         self.searching.set(false);
         let was_last = self.pool.sleep.stop_search();
-        if !self.pool.urgent.is_empty() {
+        if self.pool.queues.has_urgent() {
             self.pool.notify_urgent();
-        } else if was_last && self.pool.has_work(None) {
+        } else if was_last && self.pool.queues.has_work(None) {
             self.pool.notify();
         }
     }
 }
 
-/// Waits between two looks at the queues: a few instructions at first, then for as long as the
-/// system finds somebody else to run. Every look takes the line that a queue's owner is writing to
-/// out of that owner's cache, and the owner may be waiting for this very processor.
+/// Waits between two searches: a few instructions at first, then yields the processor.
+///
+/// Every search takes the cache line to which a deque's owner writes out of the owner's cache, and
+/// the owner may be waiting for this processor.
 pub(crate) fn pause(round: u32) {
     match round {
         0..3 => (0..4 << round).for_each(|_| std::hint::spin_loop()),

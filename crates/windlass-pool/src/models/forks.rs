@@ -1,4 +1,4 @@
-//! Models of the stack of right sides: owner and thieves.
+//! Models of the fork deque: its owner against thieves.
 
 use std::ptr::NonNull;
 
@@ -11,84 +11,84 @@ use loom::{
 };
 
 use super::model;
-use crate::fork::{Popped, Stack};
+use crate::fork::{ForkDeque, Popped};
 
-/// Two things that can be put on a stack.
-type Sides = [AtomicUsize; 2];
+/// Two forks, each a number.
+type Forks = [AtomicUsize; 2];
 
-fn stack_and_sides() -> Arc<(Stack<AtomicUsize>, Sides)> {
-    Arc::new((Stack::new(), [AtomicUsize::new(0), AtomicUsize::new(0)]))
+fn deque_and_forks() -> Arc<(ForkDeque<AtomicUsize>, Forks)> {
+    Arc::new((ForkDeque::new(), [AtomicUsize::new(0), AtomicUsize::new(0)]))
 }
 
-fn pointer_to(side: &AtomicUsize) -> NonNull<AtomicUsize> {
-    NonNull::from(side)
+fn pointer_to(fork: &AtomicUsize) -> NonNull<AtomicUsize> {
+    NonNull::from(fork)
 }
 
-/// Takes a side as a thief does, and returns which one it is and what is written there.
-fn steal(stack: &Stack<AtomicUsize>, sides: &Sides) -> Option<(usize, usize)> {
-    let stolen = stack.steal()?;
-    let index = sides.iter().position(|side| pointer_to(side) == stolen);
-    index.map(|index| (index, sides[index].load(Relaxed)))
+/// Steals a fork, and returns its index and its number.
+fn steal(deque: &ForkDeque<AtomicUsize>, forks: &Forks) -> Option<(usize, usize)> {
+    let stolen = deque.steal()?;
+    let index = forks.iter().position(|fork| pointer_to(fork) == stolen);
+    index.map(|index| (index, forks[index].load(Relaxed)))
 }
 
 #[test]
-fn a_right_side_goes_to_its_owner_or_to_a_thief() {
+fn a_fork_goes_to_its_owner_or_to_one_thief() {
     model(|| {
-        let shared = stack_and_sides();
+        let shared = deque_and_forks();
         let thieves = [(); 2].map(|()| {
             let shared = Arc::clone(&shared);
             thread::spawn(move || steal(&shared.0, &shared.1))
         });
-        let (stack, sides) = &*shared;
-        sides[0].store(7, Relaxed);
-        assert!(stack.push(pointer_to(&sides[0])));
-        let popped = stack.pop();
+        let (deque, forks) = &*shared;
+        forks[0].store(7, Relaxed);
+        assert!(deque.push(pointer_to(&forks[0])));
+        let popped = deque.pop();
         let stolen: Vec<_> = thieves.into_iter().filter_map(|t| t.join().unwrap()).collect();
         match popped {
             Popped::Untouched => assert_eq!(stolen, []),
             Popped::Taken => assert_eq!(stolen, [(0, 7)]),
         }
-        assert!(!stack.has_some());
+        assert!(!deque.has_some());
     });
 }
 
 #[test]
-fn the_outermost_of_two_right_sides_is_taken_first() {
+fn the_outermost_of_two_forks_is_stolen_first() {
     model(|| {
-        let shared = stack_and_sides();
+        let shared = deque_and_forks();
         let thief = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || steal(&shared.0, &shared.1))
         };
-        let (stack, sides) = &*shared;
-        for side in sides {
-            side.store(7, Relaxed);
-            assert!(stack.push(pointer_to(side)));
+        let (deque, forks) = &*shared;
+        for fork in forks {
+            fork.store(7, Relaxed);
+            assert!(deque.push(pointer_to(fork)));
         }
-        let popped = [stack.pop(), stack.pop()];
+        let popped = [deque.pop(), deque.pop()];
         let expected = match popped {
             [Popped::Untouched, Popped::Untouched] => None,
             [Popped::Untouched, Popped::Taken] => Some((0, 7)),
-            [Popped::Taken, _] => panic!("the inner one was taken first"),
+            [Popped::Taken, _] => panic!("the inner fork was stolen first"),
         };
         assert_eq!(thief.join().unwrap(), expected);
     });
 }
 
 #[test]
-fn a_thief_never_gets_a_right_side_that_is_gone_from_its_place() {
+fn a_thief_never_gets_a_fork_whose_slot_was_reused() {
     model(|| {
-        let shared = stack_and_sides();
+        let shared = deque_and_forks();
         let thief = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || steal(&shared.0, &shared.1))
         };
-        let (stack, sides) = &*shared;
+        let (deque, forks) = &*shared;
         let popped = [0, 1].map(|index| {
-            // The same place again.
-            sides[index].store(7, Relaxed);
-            assert!(stack.push(pointer_to(&sides[index])));
-            stack.pop()
+            // Both use the same slot.
+            forks[index].store(7, Relaxed);
+            assert!(deque.push(pointer_to(&forks[index])));
+            deque.pop()
         });
         let stolen = thief.join().unwrap();
         for (index, popped) in popped.into_iter().enumerate() {
@@ -98,17 +98,17 @@ fn a_thief_never_gets_a_right_side_that_is_gone_from_its_place() {
 }
 
 #[test]
-fn a_side_shared_by_its_owner_is_not_stolen_too() {
+fn a_fork_shared_by_its_owner_is_not_stolen_too() {
     model(|| {
-        let shared = stack_and_sides();
+        let shared = deque_and_forks();
         let thief = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || steal(&shared.0, &shared.1))
         };
-        let (stack, sides) = &*shared;
-        assert!(stack.push(pointer_to(&sides[0])));
-        let given = stack.share();
-        assert_eq!(stack.pop(), Popped::Taken);
+        let (deque, forks) = &*shared;
+        assert!(deque.push(pointer_to(&forks[0])));
+        let given = deque.share();
+        assert_eq!(deque.pop(), Popped::Taken);
         assert_ne!(given.is_some(), thief.join().unwrap().is_some());
     });
 }

@@ -1,91 +1,89 @@
-//! What a worker does while the task it runs has to wait.
+//! What a worker does while its task waits.
 //!
-//! It waits for a *goal*: the task it awaits, or the end of a scope. In this order it
+//! The worker waits for the *awaited* node: a task, or the root of a scope. In this order it
 //!
-//! 1. runs the awaited task itself, if nobody has begun it;
-//! 2. runs tasks from its own queue, then from the shared one, then stolen ones, as long as they
-//!    are below the goal or below the task that waits, and at last right sides of other workers'
-//!    joins, on the same condition;
-//! 3. sleeps until the goal is complete or there may be something to help with.
+//! 1. runs the awaited task itself, if no other thread has started it;
+//! 2. runs *eligible* tasks from its own deque, from the injector, from other workers' deques, and
+//!    finally eligible forks of other workers;
+//! 3. sleeps until the awaited node is complete or there may be an eligible task.
 //!
-//! The condition in the second step is what keeps waits from deadlocking. A task that runs on top
-//! of a waiting one must end before that one can go on. If it waited, however indirectly, for the
-//! task underneath it, neither could ever go on. But what is below the goal or below the waiting
-//! task has to end before the waiting task can end anyway; so if it waits for that task, the wait
-//! is circular in the program itself. A task that is not eligible goes to the shared queue, and the
-//! worker from then on only sleeps: it could otherwise carry the same tasks about for ever.
+//! A task is eligible if it is a descendant of the awaited node or of the waiting task. This keeps
+//! waits from deadlocking. A task that runs on top of a waiting task must end before the waiting task
+//! can continue. If it waited for that task, however indirectly, neither could ever continue. But an
+//! eligible task has to end before the waiting task can end in any case; so if it waits for the
+//! waiting task, the program itself has a circular wait. A task that is not eligible goes to the
+//! injector, and the worker takes no more tasks from outside its own deque: otherwise it could move
+//! the same tasks around for ever.
 //!
-//! What no waiting worker may run, a free one does. If there is none, because all of them wait, a
-//! relief worker is started; see `sleep`. The same holds where a stack would grow too deep. Without
-//! stealing nobody else can reach a worker's own queue, so before it sleeps it empties it into the
-//! shared one.
+//! A free worker runs the tasks that no waiting worker may run. If all workers wait, the pool starts
+//! a spare worker; see `sleep`. The same holds where a stack would grow too deep. Without stealing,
+//! no other worker can reach a worker's deque, so the worker moves its tasks to the injector before
+//! it sleeps.
 
 use std::time::{Duration, Instant};
 
-use crossbeam_deque::Steal;
-
-use super::{Worker, pause, steal::claim_first};
+use super::{Worker, pause};
 use crate::{
-    job::{Claimed, Held, Queued},
+    job::{ClaimedTask, QueuedTask, TaskHandle},
     node::{self, Node},
     parker::Parker,
     pool::Pool,
-    sleep::Rest,
+    sleep::SleepReason,
     sync::Arc,
-    wait::{self, Enrolled, Wake},
+    wait_table::{self, Registration, WakeTarget},
 };
 
-/// How many tasks may be stacked by awaits before a worker no longer runs anything on top.
+/// With this many tasks on its stack, a waiting worker runs nothing on top of them.
 const MAX_DEPTH: usize = 192;
-/// How many may be stacked before it no longer goes looking outside its own queue.
+/// With this many tasks on its stack, a waiting worker runs only tasks from its own deque.
 const MAX_STEAL_DEPTH: usize = 96;
 
-/// How often a worker that waits beside a race looks after the queues.
-const RACE_LOOK: Duration = Duration::from_millis(1);
+/// How often a worker that waits while a race runs checks whether the queues are being emptied.
+const RACE_RECHECK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Whether a waiting worker may still look for something to help with.
+/// Where a waiting worker may take eligible tasks from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Helpfulness {
-    /// It takes what is eligible from anywhere.
+enum HelpFrom {
+    /// From any queue.
     Anywhere,
-    /// Only from its own queue.
+    /// From its own deque only.
     OwnQueue,
-    /// It only sleeps.
-    None,
+    /// From nowhere: it only sleeps.
+    Nowhere,
 }
 
 impl Worker {
-    /// Waits until `goal` is complete.
-    pub(crate) fn wait(&self, goal: &Node) {
-        let mut helpfulness = self.helpfulness();
-        while !goal.is_complete() {
-            if self.owed.is_the_last_of(goal) {
-                self.owed.pay();
-            } else if let Some(claimed) = self.pop_below(goal, helpfulness) {
+    /// Waits until `awaited` is complete, and helps meanwhile.
+    pub(crate) fn wait(&self, awaited: &Node) {
+        let mut help_from = self.help_from();
+        while !awaited.is_complete() {
+            if self.deferred.is_last_of(awaited) {
+                self.deferred.flush();
+            } else if let Some(claimed) = self.pop_below(awaited, help_from) {
                 self.stop_search();
                 self.execute(claimed);
-            } else if self.owed.pay() {
+            } else if self.deferred.flush() {
                 continue;
-            } else if let Some(claimed) = self.take_below(goal, &mut helpfulness) {
+            } else if let Some(claimed) = self.take_below(awaited, &mut help_from) {
                 self.stop_search();
                 self.execute(claimed);
-            } else if self.spin_until(goal, helpfulness) {
+            } else if self.spin_until(awaited, help_from) {
                 continue;
-            } else if let Some(claimed) = self.steal_fork_below(goal, &mut helpfulness) {
+            } else if let Some(claimed) = self.steal_fork_below(awaited, &mut help_from) {
                 self.stop_search();
                 self.execute(claimed);
             } else {
-                self.sleep_until(goal, helpfulness);
+                self.sleep_until(awaited, help_from);
             }
         }
         self.stop_search();
-        self.owed.pay();
+        self.deferred.flush();
     }
 
-    /// Waits until `task` is complete, or until `limit`; says whether it is complete.
+    /// Waits until `task` is complete, or until `limit`. Returns whether it is complete.
     ///
-    /// With a limit it helps with nothing but the task itself.
-    pub(crate) fn wait_for_task<T>(&self, task: &Held<T>, limit: Option<Instant>) -> bool {
+    /// With a limit, the worker helps only with the task itself.
+    pub(crate) fn wait_for_task<T>(&self, task: &TaskHandle<T>, limit: Option<Instant>) -> bool {
         if self.depth.get() < MAX_DEPTH
             && let Some(claimed) = task.claim()
         {
@@ -98,91 +96,93 @@ impl Worker {
         true
     }
 
-    /// Sleeps until `goal` is complete, or until `limit`, without helping.
-    pub(crate) fn block_on(&self, goal: &Node, limit: Option<Instant>) -> bool {
-        self.owed.pay();
+    /// Sleeps until `awaited` is complete, or until `limit`, without helping. Returns whether it is
+    /// complete.
+    pub(crate) fn block_on(&self, awaited: &Node, limit: Option<Instant>) -> bool {
+        self.deferred.flush();
         loop {
-            if goal.is_complete() {
+            if awaited.is_complete() {
                 return true;
             }
             if limit.is_some_and(|limit| Instant::now() >= limit) {
                 return false;
             }
-            self.block(goal, |parker| match limit {
-                None => self.park_beside_races(parker),
+            self.block(awaited, |parker| match limit {
+                None => self.park_while_racing(parker),
                 Some(limit) => drop(parker.park_until(limit)),
             });
         }
     }
 
-    fn helpfulness(&self) -> Helpfulness {
+    fn help_from(&self) -> HelpFrom {
         match self.depth.get() {
-            depth if depth < MAX_STEAL_DEPTH => Helpfulness::Anywhere,
-            depth if depth < MAX_DEPTH => Helpfulness::OwnQueue,
-            _ => Helpfulness::None,
+            depth if depth < MAX_STEAL_DEPTH => HelpFrom::Anywhere,
+            depth if depth < MAX_DEPTH => HelpFrom::OwnQueue,
+            _ => HelpFrom::Nowhere,
         }
     }
 
-    /// A task from the own queue that may run on top of the waiting one.
-    fn pop_below(&self, goal: &Node, helpfulness: Helpfulness) -> Option<Claimed> {
-        if helpfulness == Helpfulness::None {
+    /// Takes an eligible task from the worker's own deque.
+    fn pop_below(&self, awaited: &Node, help_from: HelpFrom) -> Option<ClaimedTask> {
+        if help_from == HelpFrom::Nowhere {
             return None;
         }
         let claimed = self.pop()?;
-        if is_eligible(&claimed, goal) {
+        if is_eligible(&claimed, awaited) {
             return Some(claimed);
         }
         self.push(claimed.unclaim());
         None
     }
 
-    /// A task from elsewhere that may run on top of the waiting one.
-    fn take_below(&self, goal: &Node, helpfulness: &mut Helpfulness) -> Option<Claimed> {
-        if *helpfulness != Helpfulness::Anywhere {
+    /// Takes an eligible task from another queue.
+    fn take_below(&self, awaited: &Node, help_from: &mut HelpFrom) -> Option<ClaimedTask> {
+        if *help_from != HelpFrom::Anywhere {
             return None;
         }
-        if let Some(urgent) = self.take_urgent() {
-            return self.keep_if_eligible(urgent, goal, helpfulness, Pool::inject_urgent);
+        if let Some(urgent) = self.pool.queues.pop_urgent() {
+            return self.keep_if_eligible(urgent, awaited, help_from, Pool::inject_urgent);
         }
-        let claimed = claim_first(|| self.pool.injector.steal()).or_else(|| self.steal_one())?;
-        self.keep_if_eligible(claimed, goal, helpfulness, Pool::inject)
+        let claimed = self.pool.queues.pop_injected().or_else(|| self.steal_one())?;
+        self.keep_if_eligible(claimed, awaited, help_from, Pool::inject)
     }
 
-    /// The right side of a join of another worker that may run on top of the waiting task.
-    fn steal_fork_below(&self, goal: &Node, helpfulness: &mut Helpfulness) -> Option<Claimed> {
-        if *helpfulness != Helpfulness::Anywhere {
+    /// Steals an eligible fork.
+    fn steal_fork_below(&self, awaited: &Node, help_from: &mut HelpFrom) -> Option<ClaimedTask> {
+        if *help_from != HelpFrom::Anywhere {
             return None;
         }
         let claimed = self.steal_fork()?;
-        self.keep_if_eligible(claimed, goal, helpfulness, Pool::inject)
+        self.keep_if_eligible(claimed, awaited, help_from, Pool::inject)
     }
 
-    /// Returns the task if it may run on top of the waiting one, else gives it back.
+    /// Returns the task if it is eligible. Otherwise queues it again.
     fn keep_if_eligible(
         &self,
-        claimed: Claimed,
-        goal: &Node,
-        helpfulness: &mut Helpfulness,
-        give_back: fn(&Pool, Queued),
-    ) -> Option<Claimed> {
-        if is_eligible(&claimed, goal) {
+        claimed: ClaimedTask,
+        awaited: &Node,
+        help_from: &mut HelpFrom,
+        requeue: fn(&Pool, QueuedTask),
+    ) -> Option<ClaimedTask> {
+        if is_eligible(&claimed, awaited) {
             return Some(claimed);
         }
-        *helpfulness = Helpfulness::OwnQueue;
+        *help_from = HelpFrom::OwnQueue;
         self.stop_search();
-        give_back(&self.pool, claimed.unclaim());
+        requeue(&self.pool, claimed.unclaim());
         None
     }
 
-    /// Looks again and again for a while; false if there is nothing left but sleep.
-    fn spin_until(&self, goal: &Node, helpfulness: Helpfulness) -> bool {
+    /// Spins until `awaited` is complete or a task is queued. Returns false if the spin count is
+    /// reached first.
+    fn spin_until(&self, awaited: &Node, help_from: HelpFrom) -> bool {
         for round in 0..self.pool.config.spin_count {
-            if goal.is_complete() {
+            if awaited.is_complete() {
                 return true;
             }
-            if helpfulness == Helpfulness::Anywhere {
+            if help_from == HelpFrom::Anywhere {
                 self.start_search();
-                if self.pool.has_queued(Some(self)) {
+                if self.pool.queues.has_tasks(Some(self)) {
                     return true;
                 }
             }
@@ -191,75 +191,68 @@ impl Worker {
         false
     }
 
-    /// A worker listens for work only if its own queue is empty: what is left there it may not run,
-    /// so somebody else has to be called.
-    fn sleep_until(&self, goal: &Node, helpfulness: Helpfulness) {
-        if helpfulness == Helpfulness::Anywhere && !self.has_queue() {
+    /// Sleeps. The worker can be woken for work only if its deque is empty: it may not run what is
+    /// left there, so another worker has to be notified.
+    fn sleep_until(&self, awaited: &Node, help_from: HelpFrom) {
+        if help_from == HelpFrom::Anywhere && !self.has_queued_tasks() {
             self.start_search();
-            self.listen(goal);
+            self.sleep_wakeable(awaited);
         } else {
             self.stop_search();
-            self.block(goal, |parker| self.park_beside_races(parker));
+            self.block(awaited, |parker| self.park_while_racing(parker));
         }
     }
 
-    /// Sleeps until the goal is complete or there is work somewhere.
-    fn listen(&self, goal: &Node) {
-        if self.enrol(goal) == Enrolled::AlreadyComplete {
+    /// Sleeps until `awaited` is complete or there is work.
+    fn sleep_wakeable(&self, awaited: &Node) {
+        if self.register(awaited) == Registration::AlreadyComplete {
             return;
         }
         let sleep = &self.pool.sleep;
-        sleep.doze(&self.parker, Rest::Waiting);
-        if !self.pool.has_work(Some(self)) {
-            self.sleep_and_look();
+        sleep.fall_asleep(&self.parker, SleepReason::Waiting);
+        if !self.pool.queues.has_work(Some(self)) {
+            self.sleep_and_recheck();
         }
-        sleep.rise(&self.parker);
-        wait::withdraw(goal, &self.parker);
+        sleep.wake_up(&self.parker);
+        wait_table::deregister(awaited, &self.parker);
     }
 
-    /// Sleeps until the goal is complete; somebody else has to see to everything that is queued.
-    fn block(&self, goal: &Node, how: impl FnOnce(&Parker)) {
-        if !self.pool.config.enable_stealing {
-            self.give_away_queue();
+    /// Sleeps until `awaited` is complete. Other workers have to run everything that is queued.
+    fn block(&self, awaited: &Node, how: impl FnOnce(&Parker)) {
+        if !self.pool.queues.is_stealing_enabled()
+            && let Some(index) = self.index()
+        {
+            self.pool.queues.move_to_injector(index);
         }
-        if self.enrol(goal) == Enrolled::AlreadyComplete {
+        if self.register(awaited) == Registration::AlreadyComplete {
             return;
         }
         self.pool.sleep.block();
-        self.pool.look_after_queues();
+        self.pool.notify_if_work();
         self.park(how);
         self.pool.sleep.unblock();
-        wait::withdraw(goal, &self.parker);
+        wait_table::deregister(awaited, &self.parker);
     }
 
-    /// Parks. While a race runs, it looks every now and then whether nobody runs what is queued: see
-    /// [`Pool::look_after_queues_beside_races`].
-    fn park_beside_races(&self, parker: &Parker) {
+    /// Parks. While a race runs, wakes now and then to call [`Pool::notify_urgent_if_work`].
+    fn park_while_racing(&self, parker: &Parker) {
         while self.pool.has_races() {
-            if parker.park_until(Instant::now() + RACE_LOOK) {
+            if parker.park_until(Instant::now() + RACE_RECHECK_INTERVAL) {
                 return;
             }
-            self.pool.look_after_queues_beside_races();
+            self.pool.notify_urgent_if_work();
         }
         parker.park();
     }
 
-    fn enrol(&self, goal: &Node) -> Enrolled {
-        wait::enrol(goal, Wake::Thread(Arc::clone(&self.parker)))
-    }
-
-    /// Empties the own queue into the shared one, oldest first.
-    fn give_away_queue(&self) {
-        let Some(place) = &self.place else { return };
-        while let Steal::Success(queued) = self.pool.stealers[place.index].steal() {
-            self.pool.injector.push(queued);
-        }
+    fn register(&self, awaited: &Node) -> Registration {
+        wait_table::register(awaited, WakeTarget::Thread(Arc::clone(&self.parker)))
     }
 }
 
-/// Whether a task has to end before the waiting one can.
+/// Returns whether the task has to end before the waiting task can.
 #[inline]
-fn is_eligible(claimed: &Claimed, goal: &Node) -> bool {
-    claimed.is_in_scope_of(goal)
-        || node::with_current(|waiting| claimed.is_within([Some(goal), waiting]))
+fn is_eligible(claimed: &ClaimedTask, awaited: &Node) -> bool {
+    claimed.is_in_scope_of(awaited)
+        || node::with_current(|waiting| claimed.is_within([Some(awaited), waiting]))
 }

@@ -1,34 +1,32 @@
-//! Where a worker that has nothing of its own looks for a task.
+//! Where a worker whose own deque is empty searches for a task.
 //!
-//! First it takes tasks from queues: urgent ones, those of the shared queue, then those of other
-//! workers. Only if that was in vain for a while, and it would have to sleep, it takes the right side
-//! of a join from the stack of another worker. That interrupts all threads of the process for a
-//! moment, and is seldom necessary: while it searches, other workers share at their next join.
+//! First it takes tasks from queues: urgent tasks, those of the injector, then those of other
+//! workers. If it has found none for a while and would have to sleep, it steals a fork of another
+//! worker. That interrupts all threads of the process for a moment (`asymmetric.rs`). It is seldom
+//! necessary, because other workers share a fork at their next join while a worker searches.
 
 use std::iter;
 
-use crossbeam_deque::Steal;
-
 use super::Worker;
 use crate::{
-    fork::Taken,
-    job::{Claimed, Queued},
-    stats::Count,
+    job::{ClaimedTask, QueuedTask},
+    stats::CountedEvent,
     trace::TraceKind,
 };
 
-/// Every so many tasks the shared queue comes first, so that it is never starved.
-const FAIRNESS: u32 = 4;
+/// A worker prefers the injector to its own deque once in this many searches, so that the injector
+/// is not starved.
+const INJECTOR_INTERVAL: u32 = 4;
 
 impl Worker {
-    /// Any task, from whichever queue.
-    pub(super) fn find(&self) -> Option<Claimed> {
-        let turn = self.turn.get().wrapping_add(1);
-        self.turn.set(turn);
-        if let Some(claimed) = self.take_urgent() {
+    /// Takes a task from any queue.
+    pub(super) fn find(&self) -> Option<ClaimedTask> {
+        let tick = self.tick.get().wrapping_add(1);
+        self.tick.set(tick);
+        if let Some(claimed) = self.pool.queues.pop_urgent() {
             return Some(claimed);
         }
-        if turn.is_multiple_of(FAIRNESS)
+        if tick.is_multiple_of(INJECTOR_INTERVAL)
             && let Some(claimed) = self.take_injected()
         {
             return Some(claimed);
@@ -36,88 +34,60 @@ impl Worker {
         self.pop().or_else(|| self.take_injected()).or_else(|| self.steal())
     }
 
+    /// Takes the newest task from the worker's own deque.
     #[inline]
-    pub(super) fn pop(&self) -> Option<Claimed> {
-        let place = self.place.as_ref()?;
-        iter::from_fn(|| place.deque.pop()).find_map(Queued::claim_own)
+    pub(super) fn pop(&self) -> Option<ClaimedTask> {
+        let local = self.local.as_ref()?;
+        iter::from_fn(|| local.deque.pop()).find_map(QueuedTask::claim_own)
     }
 
-    #[inline]
-    pub(super) fn take_urgent(&self) -> Option<Claimed> {
-        let urgent = &self.pool.urgent;
-        if urgent.is_empty() { None } else { claim_first(|| urgent.steal()) }
-    }
-
-    fn take_injected(&self) -> Option<Claimed> {
-        let injector = &self.pool.injector;
-        match &self.place {
-            Some(place) if self.pool.config.enable_stealing => {
-                claim_first(|| injector.steal_batch_and_pop(&place.deque))
-            }
-            _ => claim_first(|| injector.steal()),
+    fn take_injected(&self) -> Option<ClaimedTask> {
+        match &self.local {
+            Some(local) => self.pool.queues.pop_injected_batch(&local.deque),
+            None => self.pool.queues.pop_injected(),
         }
     }
 
-    fn steal(&self) -> Option<Claimed> {
+    /// Takes a task from another worker's deque, and moves some more to the worker's own.
+    fn steal(&self) -> Option<ClaimedTask> {
         self.victims().find_map(|victim| {
-            let stealer = &self.pool.stealers[victim];
-            let claimed = match &self.place {
-                Some(place) => claim_first(|| stealer.steal_batch_and_pop(&place.deque)),
-                None => claim_first(|| stealer.steal()),
+            let claimed = match &self.local {
+                Some(local) => self.pool.queues.steal_batch(victim, &local.deque),
+                None => self.pool.queues.steal(victim),
             };
             claimed.inspect(|_| self.note_steal(victim))
         })
     }
 
-    /// One task from the queue of another worker, and no more.
-    pub(super) fn steal_one(&self) -> Option<Claimed> {
-        self.victims().find_map(|victim| {
-            let claimed = claim_first(|| self.pool.stealers[victim].steal());
-            claimed.inspect(|_| self.note_steal(victim))
-        })
+    /// Takes one task from another worker's deque.
+    pub(super) fn steal_one(&self) -> Option<ClaimedTask> {
+        self.victims()
+            .find_map(|victim| self.pool.queues.steal(victim).inspect(|_| self.note_steal(victim)))
     }
 
-    /// The outermost right side of a join that another worker is in the middle of.
-    pub(super) fn steal_fork(&self) -> Option<Claimed> {
-        if !self.pool.config.enable_stealing {
-            return None;
-        }
-        let first = self.turn.get() as usize;
-        let (victim, side) = self.pool.forks.find(&self.forks, first, Taken::steal)?;
-        let claimed = side.into_task();
-        self.count(Count::Spawned);
+    /// Steals the outermost fork of another worker, and makes it a task.
+    pub(super) fn steal_fork(&self) -> Option<ClaimedTask> {
+        let (victim, fork) = self.pool.queues.steal_fork(self, self.tick.get() as usize)?;
+        let claimed = fork.into_task();
+        self.count(CountedEvent::Spawned);
         self.pool.tracer.emit(|| self.index(), || TraceKind::Spawned(claimed.id()));
         match victim {
             Some(victim) => self.note_steal(victim),
-            None => self.count(Count::Steal),
+            None => self.count(CountedEvent::Steal),
         }
         Some(claimed)
     }
 
     fn note_steal(&self, from: usize) {
-        self.count(Count::Steal);
+        self.count(CountedEvent::Steal);
         self.pool.tracer.emit(|| self.index(), || TraceKind::Stole { from });
     }
 
-    /// The other workers, beginning with a different one each time.
+    /// Returns the indices of the other workers, beginning with a different one each time.
     fn victims(&self) -> impl Iterator<Item = usize> + use<> {
-        let own = self.index();
-        let count = if self.pool.config.enable_stealing { self.pool.stealers.len() } else { 0 };
-        let first = self.turn.get() as usize;
+        let (own, queues) = (self.index(), &self.pool.queues);
+        let count = if queues.is_stealing_enabled() { queues.worker_count() } else { 0 };
+        let first = self.tick.get() as usize;
         (0..count).map(move |step| (first + step) % count).filter(move |&other| Some(other) != own)
-    }
-}
-
-/// The first task from `source` that no thread has claimed.
-pub(super) fn claim_first(source: impl Fn() -> Steal<Queued>) -> Option<Claimed> {
-    loop {
-        match source() {
-            Steal::Success(queued) => match queued.claim() {
-                Some(claimed) => return Some(claimed),
-                None => continue,
-            },
-            Steal::Empty => return None,
-            Steal::Retry => continue,
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting inside tasks: no pool is too small, no order of awaits wrong.
+//! Awaits inside tasks, on pools of every size and in every order.
 
 use std::{
     sync::{
@@ -11,9 +11,9 @@ use std::{
 
 use windlass_pool::{Scheduler, SchedulerConfig, Scope, Task, TaskState, cancelled, with_scope};
 
-use crate::support::{PATIENCE, Signal, amount, must_end, without_stealing};
+use crate::support::{Signal, TIMEOUT, amount, must_end, without_stealing};
 
-/// Schedulers on which awaits could go wrong in different ways.
+/// Returns schedulers on which awaits could deadlock in different ways.
 fn schedulers() -> Vec<Scheduler> {
     let tiny_queue =
         SchedulerConfig { worker_count: 2, local_queue_size: 1, ..SchedulerConfig::default() };
@@ -70,7 +70,8 @@ fn awaits_of_child_tasks_never_deadlock() {
     });
 }
 
-/// Each task awaits the one before it: whoever begins at the wrong end must not pile up a stack.
+/// Each task awaits the one before it. A worker that starts with the last one must not overflow its
+/// stack.
 #[test]
 fn a_long_chain_of_awaits_neither_deadlocks_nor_overflows() {
     const LENGTH: usize = amount(5_000, 250);
@@ -90,8 +91,8 @@ fn a_long_chain_of_awaits_neither_deadlocks_nor_overflows() {
     });
 }
 
-/// A diamond of awaits across tasks that are not each other's children: a worker that helped with
-/// just anything while it waits could end up waiting for what lies under its own feet.
+/// A diamond of awaits across tasks that are not each other's children. A worker that ran any task
+/// while it waits could wait for a task further down on its own stack.
 #[test]
 fn awaits_across_siblings_never_deadlock() {
     on_each(|scheduler| {
@@ -123,10 +124,9 @@ fn awaits_across_siblings_never_deadlock() {
     });
 }
 
-/// The awaited task has returned, and its child stands in the queue beneath tasks that have nothing
-/// to do with it.
+/// The body of the awaited task has returned, and its child is queued behind unrelated tasks.
 #[test]
-fn a_task_that_is_completing_is_completed_by_its_awaiter() {
+fn a_worker_that_awaits_a_completing_task_runs_its_child() {
     must_end(|| {
         for scheduler in [Scheduler::new(1), without_stealing(1)] {
             let ran = AtomicUsize::new(0);
@@ -136,7 +136,7 @@ fn a_task_that_is_completing_is_completed_by_its_awaiter() {
                     let mut completing = scope.spawn(move || {
                         scope.spawn(move || ran.fetch_add(1, SeqCst));
                     });
-                    // Runs it here, without its child.
+                    // Runs the task on this worker, without its child.
                     let _ = completing.await_timeout(Duration::ZERO);
                     let sibling = scope.spawn(move || completing.await_result().is_ok());
                     sibling.await_result().unwrap()
@@ -148,10 +148,9 @@ fn a_task_that_is_completing_is_completed_by_its_awaiter() {
     });
 }
 
-/// A worker settles with a task's parent late if it can; never later than when it returns to a
-/// body.
+/// A worker defers the release of a parent, but no longer than until it returns to a body.
 #[test]
-fn what_ran_during_an_await_has_completed_for_its_parent_when_the_await_returns() {
+fn a_parent_whose_last_child_ran_during_an_await_is_complete_when_the_await_returns() {
     must_end(|| {
         let scheduler = Scheduler::new(1);
         with_scope(&scheduler, |scope| {
@@ -169,7 +168,7 @@ fn what_ran_during_an_await_has_completed_for_its_parent_when_the_await_returns(
 }
 
 #[test]
-fn an_awaited_task_that_nobody_began_is_run_by_its_awaiter() {
+fn a_worker_runs_the_unstarted_task_that_it_awaits() {
     must_end(|| {
         let scheduler = Scheduler::new(1);
         with_scope(&scheduler, |scope| {
@@ -184,7 +183,7 @@ fn an_awaited_task_that_nobody_began_is_run_by_its_awaiter() {
 }
 
 #[test]
-fn a_timeout_that_is_too_short_gives_nothing_and_a_longer_one_the_value() {
+fn an_await_returns_none_after_its_timeout_and_the_value_later() {
     must_end(|| {
         let scheduler = Scheduler::new(2);
         let go = Signal::default();
@@ -193,7 +192,7 @@ fn a_timeout_that_is_too_short_gives_nothing_and_a_longer_one_the_value() {
             assert!(task.await_timeout(Duration::from_millis(5)).is_none());
             assert!(task.try_result().is_none());
             go.raise();
-            assert!(task.await_timeout(PATIENCE).expect("long enough").is_ok());
+            assert!(task.await_timeout(TIMEOUT).expect("long enough").is_ok());
             assert!(task.try_result().is_none(), "a result is taken once");
             assert_eq!(task.state(), TaskState::Completed);
         });
@@ -201,7 +200,7 @@ fn a_timeout_that_is_too_short_gives_nothing_and_a_longer_one_the_value() {
 }
 
 #[test]
-fn a_worker_that_awaits_with_a_timeout_gets_its_turn_again() {
+fn an_await_with_a_timeout_on_a_worker_returns_none() {
     must_end(|| {
         let scheduler = Scheduler::new(2);
         with_scope(&scheduler, |scope| {
@@ -213,16 +212,15 @@ fn a_worker_that_awaits_with_a_timeout_gets_its_turn_again() {
                 endless.cancel();
                 short && endless.await_result().is_ok()
             });
-            // On its own worker the endless task is never awaited before it has begun elsewhere.
+            // The endless task has started on the other worker before it is awaited.
             assert!(waiter.await_result().unwrap());
         });
     });
 }
 
-/// The one worker of each pool waits for the other pool: somebody must be found to run the
-/// innermost.
+/// The only worker of each pool waits for the other pool, so the innermost task needs a spare worker.
 #[test]
-fn a_task_of_another_pool_can_be_awaited() {
+fn two_pools_of_one_worker_each_can_wait_for_each_other() {
     must_end(|| {
         let (near, far) = (Scheduler::new(1), Scheduler::new(1));
         let sum = near.run(|| {

@@ -1,4 +1,4 @@
-//! A cancel reaches what it should, and nothing else.
+//! Cancels of tasks and scopes, and their callbacks.
 
 use std::{
     sync::{
@@ -12,20 +12,20 @@ use windlass_pool::{
     Cancelled, Scheduler, TaskError, TaskState, cancelled, checkpoint, join, race, with_scope,
 };
 
-use crate::support::{Signal, amount, hush_panics, must_end, panic_of};
+use crate::support::{Signal, amount, must_end, panic_of, silence_expected_panics};
 
 #[test]
-fn a_cancel_is_seen_by_a_running_task() {
+fn a_running_task_sees_its_cancel() {
     must_end(|| {
         let scheduler = Scheduler::new(1);
-        let begun = Signal::default();
+        let started = Signal::default();
         with_scope(&scheduler, |scope| {
             let task = scope.spawn(|| -> Result<(), Cancelled> {
-                begun.raise();
+                started.raise();
                 while !cancelled() {}
                 Err(Cancelled)
             });
-            begun.wait();
+            started.wait();
             assert_eq!(task.state(), TaskState::Running);
             task.cancel();
             assert_eq!(task.await_result().unwrap(), Err(Cancelled));
@@ -33,21 +33,21 @@ fn a_cancel_is_seen_by_a_running_task() {
     });
 }
 
-/// The rule is about time, so this looks at a clock; at the best of many, because any measurement
-/// may be spoilt by whatever else the machine does.
+/// The promise is about time, so the test measures it. It takes the best of many measurements,
+/// because other load on the machine can spoil any of them.
 #[test]
 fn a_cancel_is_seen_within_a_millisecond() {
     let scheduler = Scheduler::new(1);
     let delays: Vec<Duration> = (0..amount(101, 3))
         .map(|_| {
-            let begun = Signal::default();
+            let started = Signal::default();
             with_scope(&scheduler, |scope| {
                 let task = scope.spawn(|| {
-                    begun.raise();
+                    started.raise();
                     while !cancelled() {}
                     Instant::now()
                 });
-                begun.wait();
+                started.wait();
                 let asked = Instant::now();
                 task.cancel();
                 task.await_result().unwrap().saturating_duration_since(asked)
@@ -58,17 +58,17 @@ fn a_cancel_is_seen_within_a_millisecond() {
 }
 
 #[test]
-fn a_body_that_returns_gives_its_value_also_after_a_cancel() {
+fn a_body_that_returns_after_a_cancel_still_has_a_value() {
     must_end(|| {
         let scheduler = Scheduler::new(1);
-        let (begun, go) = (Signal::default(), Signal::default());
+        let (started, go) = (Signal::default(), Signal::default());
         with_scope(&scheduler, |scope| {
             let task = scope.spawn(|| {
-                begun.raise();
+                started.raise();
                 go.wait();
                 42
             });
-            begun.wait();
+            started.wait();
             task.cancel();
             assert_eq!(task.state(), TaskState::Cancelling);
             go.raise();
@@ -78,7 +78,7 @@ fn a_body_that_returns_gives_its_value_also_after_a_cancel() {
 }
 
 #[test]
-fn a_task_cancelled_before_it_begins_never_runs() {
+fn a_task_cancelled_before_it_starts_never_runs() {
     must_end(|| {
         let scheduler = Scheduler::new(1);
         let go = Signal::default();
@@ -95,25 +95,25 @@ fn a_task_cancelled_before_it_begins_never_runs() {
 }
 
 #[test]
-fn a_checkpoint_unwinds_a_cancelled_task_and_drops_what_it_holds() {
-    struct Held<'a>(&'a Signal);
-    impl Drop for Held<'_> {
+fn a_checkpoint_unwinds_a_cancelled_task_and_drops_its_locals() {
+    struct RaiseOnDrop<'a>(&'a Signal);
+    impl Drop for RaiseOnDrop<'_> {
         fn drop(&mut self) {
             self.0.raise();
         }
     }
     must_end(|| {
         let scheduler = Scheduler::new(1);
-        let (begun, released) = (Signal::default(), Signal::default());
+        let (started, released) = (Signal::default(), Signal::default());
         with_scope(&scheduler, |scope| {
             let task = scope.spawn(|| {
-                let _held = Held(&released);
-                begun.raise();
+                let _guard = RaiseOnDrop(&released);
+                started.raise();
                 loop {
                     checkpoint();
                 }
             });
-            begun.wait();
+            started.wait();
             task.cancel();
             let result: Result<(), TaskError> = task.await_result();
             assert!(matches!(result, Err(TaskError::Cancelled)));
@@ -143,29 +143,29 @@ fn a_spawn_in_a_cancelled_scope_is_counted_and_does_not_run() {
 fn a_cancel_reaches_child_tasks_and_child_scopes_however_deep() {
     must_end(|| {
         let scheduler = Scheduler::new(4);
-        let begun = AtomicUsize::new(0);
-        let spin = |begun: &AtomicUsize| {
-            begun.fetch_add(1, SeqCst);
+        let started = AtomicUsize::new(0);
+        let spin = |started: &AtomicUsize| {
+            started.fetch_add(1, SeqCst);
             while !cancelled() {
                 std::thread::yield_now();
             }
         };
         with_scope(&scheduler, |scope| {
-            let (scheduler, begun, spin) = (&scheduler, &begun, &spin);
+            let (scheduler, started, spin) = (&scheduler, &started, &spin);
             let parent = scope.spawn(move || {
-                scope.spawn(move || spin(begun));
+                scope.spawn(move || spin(started));
                 with_scope(scheduler, |inner| {
-                    inner.spawn(move || spin(begun));
+                    inner.spawn(move || spin(started));
                     inner.with_child(|innermost| {
-                        innermost.spawn(move || join(|| spin(begun), checkpoint));
+                        innermost.spawn(move || join(|| spin(started), checkpoint));
                     });
                 });
             });
-            while begun.load(SeqCst) < 3 {
+            while started.load(SeqCst) < 3 {
                 std::thread::yield_now();
             }
             parent.cancel();
-            assert!(!scope.is_cancelled(), "a cancel does not go up");
+            assert!(!scope.is_cancelled(), "a cancel does not reach the parent");
         });
     });
 }
@@ -210,22 +210,22 @@ fn a_callback_of_an_inner_scope_is_called_when_an_outer_one_is_cancelled() {
         let scheduler = Scheduler::new(1);
         let (stop, stopped) = mpsc::channel();
         with_scope(&scheduler, |outer| {
-            let (begun, has_begun) = mpsc::channel();
+            let (started, has_started) = mpsc::channel();
             outer.spawn(move || {
                 outer.with_child(|inner| {
                     inner.on_cancel(move || stop.send(()).unwrap());
-                    begun.send(()).unwrap();
+                    started.send(()).unwrap();
                     stopped.recv().unwrap();
                 });
             });
-            has_begun.recv().unwrap();
+            has_started.recv().unwrap();
             outer.cancel();
         });
     });
 }
 
 #[test]
-fn a_callback_of_a_scope_that_ends_in_peace_is_dropped_uncalled() {
+fn a_callback_of_a_scope_that_is_not_cancelled_is_dropped_uncalled() {
     let scheduler = Scheduler::new(1);
     let token = std::sync::Arc::new(());
     let kept = std::sync::Arc::clone(&token);
@@ -234,8 +234,8 @@ fn a_callback_of_a_scope_that_ends_in_peace_is_dropped_uncalled() {
 }
 
 #[test]
-fn a_panic_in_a_callback_goes_on_in_the_owner_of_its_scope() {
-    hush_panics();
+fn a_panic_in_a_callback_continues_in_the_caller_of_its_scope() {
+    silence_expected_panics();
     let scheduler = Scheduler::new(1);
     let message = panic_of(|| {
         with_scope(&scheduler, |scope| {
@@ -250,16 +250,16 @@ fn a_panic_in_a_callback_goes_on_in_the_owner_of_its_scope() {
 fn a_race_is_won_by_the_first_to_return_and_cancels_the_other() {
     must_end(|| {
         let scheduler = Scheduler::new(2);
-        let (begun, stopped) = (Signal::default(), Signal::default());
+        let (started, stopped) = (Signal::default(), Signal::default());
         let winner = scheduler.run(|| {
             let endless = || {
-                begun.raise();
+                started.raise();
                 while !cancelled() {}
                 stopped.raise();
                 "endless"
             };
             let quick = || {
-                begun.wait();
+                started.wait();
                 "quick"
             };
             race(endless, quick)
@@ -270,13 +270,41 @@ fn a_race_is_won_by_the_first_to_return_and_cancels_the_other() {
 }
 
 #[test]
-fn a_panic_ends_a_race() {
-    hush_panics();
+fn a_panic_ends_a_race_while_the_other_closure_runs() {
+    silence_expected_panics();
     must_end(|| {
         let scheduler = Scheduler::new(2);
         let endless = || while !cancelled() {};
         let message =
             panic_of(|| scheduler.run(|| race(endless, || panic!("on purpose: contender"))));
         assert_eq!(message, "on purpose: contender");
+    });
+}
+
+/// The only worker waits for a callback that another thread runs, and that waits for a task of the
+/// pool.
+#[test]
+fn a_worker_that_waits_for_a_callback_is_replaced_while_it_waits() {
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        let (registered, called) = (Signal::default(), Signal::default());
+        let ran = Signal::default();
+        with_scope(&scheduler, |outer| {
+            let (scheduler, registered, called, ran) = (&scheduler, &registered, &called, &ran);
+            outer.spawn(move || {
+                with_scope(scheduler, |inner| {
+                    inner.on_cancel(|| {
+                        called.raise();
+                        scheduler.spawn(|| ()).await_result().unwrap();
+                        ran.raise();
+                    });
+                    registered.raise();
+                    called.wait();
+                });
+            });
+            registered.wait();
+            outer.cancel();
+        });
+        assert!(ran.is_raised());
     });
 }

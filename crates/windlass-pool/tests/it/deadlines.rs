@@ -1,4 +1,4 @@
-//! Deadlines: in time, or not at all.
+//! Deadlines of scopes.
 
 use std::{
     thread,
@@ -9,14 +9,14 @@ use windlass_pool::{
     Scheduler, TaskError, cancelled, checkpoint, with_deadline, with_deadline_on, with_scope,
 };
 
-use crate::support::{PATIENCE, Signal, amount, hush_panics, must_end, panic_of};
+use crate::support::{Signal, TIMEOUT, amount, must_end, panic_of, silence_expected_panics};
 
 const SOON: Duration = Duration::from_millis(5);
 
 #[test]
-fn what_ends_in_time_gives_its_value() {
+fn a_scope_that_ends_before_its_deadline_returns_its_value() {
     let scheduler = Scheduler::new(2);
-    let value = with_deadline_on(&scheduler, PATIENCE, |scope| {
+    let value = with_deadline_on(&scheduler, TIMEOUT, |scope| {
         assert!(scope.deadline().is_some());
         scope.spawn(|| 7).await_result().unwrap()
     });
@@ -24,39 +24,39 @@ fn what_ends_in_time_gives_its_value() {
 }
 
 #[test]
-fn a_deadline_that_passes_cancels_the_tasks_and_gives_nothing() {
+fn a_missed_deadline_cancels_the_tasks_and_returns_none() {
     must_end(|| {
         let scheduler = Scheduler::new(2);
-        let began = Instant::now();
-        let (begun, seen) = (Signal::default(), Signal::default());
+        let start = Instant::now();
+        let (started, seen) = (Signal::default(), Signal::default());
         let value = with_deadline_on(&scheduler, SOON, |scope| {
             scope.spawn(|| {
-                begun.raise();
+                started.raise();
                 while !cancelled() {}
                 seen.raise();
             });
         });
         assert_eq!(value, None);
-        // On a slow day it never began.
-        assert_eq!(seen.is_raised(), begun.is_raised(), "every task has ended");
-        assert!(began.elapsed() >= SOON, "no alarm is early");
+        // On a slow machine the deadline passes before the task starts.
+        assert_eq!(seen.is_raised(), started.is_raised(), "every task has ended");
+        assert!(start.elapsed() >= SOON, "no deadline is early");
     });
 }
 
 #[test]
-fn a_deadline_that_passes_while_only_tasks_run_gives_nothing() {
+fn a_deadline_missed_after_the_body_returned_returns_none() {
     must_end(|| {
         let scheduler = Scheduler::new(1);
         let value = with_deadline_on(&scheduler, SOON, |scope| {
             scope.spawn(|| while !cancelled() {});
-            "the body is done at once"
+            "the body returns at once"
         });
         assert_eq!(value, None);
     });
 }
 
 #[test]
-fn the_body_sees_the_deadline_and_may_be_unwound_by_it() {
+fn a_checkpoint_unwinds_a_body_whose_deadline_has_passed() {
     must_end(|| {
         let scheduler = Scheduler::new(1);
         let value: Option<()> = with_deadline_on(&scheduler, SOON, |_| {
@@ -69,7 +69,7 @@ fn the_body_sees_the_deadline_and_may_be_unwound_by_it() {
 }
 
 #[test]
-fn a_body_that_does_not_look_is_not_interrupted_but_its_value_comes_too_late() {
+fn a_body_that_ignores_its_deadline_runs_to_its_end_and_returns_none() {
     let scheduler = Scheduler::new(1);
     let mut ran_to_its_end = false;
     let value = with_deadline_on(&scheduler, Duration::from_millis(1), |scope| {
@@ -87,7 +87,7 @@ fn an_inner_deadline_is_never_later_than_the_outer_one() {
     must_end(|| {
         let scheduler = Scheduler::new(1);
         let outer = with_deadline_on(&scheduler, SOON, |outer| {
-            let inner = with_deadline_on(&scheduler, PATIENCE, |inner| {
+            let inner = with_deadline_on(&scheduler, TIMEOUT, |inner| {
                 assert_eq!(inner.deadline(), outer.deadline());
                 while !cancelled() {}
             });
@@ -101,7 +101,7 @@ fn an_inner_deadline_is_never_later_than_the_outer_one() {
 fn an_inner_deadline_leaves_the_outer_scope_alone() {
     must_end(|| {
         let scheduler = Scheduler::new(1);
-        let outer = with_deadline_on(&scheduler, PATIENCE, |outer| {
+        let outer = with_deadline_on(&scheduler, TIMEOUT, |outer| {
             let inner = with_deadline_on(&scheduler, SOON, |_| while !cancelled() {});
             assert_eq!(inner, None);
             assert!(!outer.is_cancelled());
@@ -112,26 +112,26 @@ fn an_inner_deadline_leaves_the_outer_scope_alone() {
 }
 
 #[test]
-fn a_cancel_from_outside_is_not_a_deadline() {
+fn a_cancel_from_outside_does_not_count_as_a_missed_deadline() {
     must_end(|| {
         let scheduler = Scheduler::new(2);
         with_scope(&scheduler, |scope| {
-            let begun = std::sync::Arc::new(Signal::default());
-            let has_begun = std::sync::Arc::clone(&begun);
+            let started = std::sync::Arc::new(Signal::default());
+            let has_started = std::sync::Arc::clone(&started);
             let scheduler = &scheduler;
             let returns = scope.spawn(move || {
-                with_deadline_on(scheduler, PATIENCE, |_| {
-                    begun.raise();
+                with_deadline_on(scheduler, TIMEOUT, |_| {
+                    started.raise();
                     while !cancelled() {}
                     "in time all the same"
                 })
             });
-            has_begun.wait();
+            has_started.wait();
             returns.cancel();
             assert_eq!(returns.await_result().unwrap(), Some("in time all the same"));
 
             let unwound = scope.spawn(move || {
-                with_deadline_on(scheduler, PATIENCE, |_| {
+                with_deadline_on(scheduler, TIMEOUT, |_| {
                     loop {
                         checkpoint();
                     }
@@ -150,22 +150,22 @@ fn on_a_worker_a_deadline_uses_that_workers_scheduler() {
     let (here, there) = scheduler.run(|| {
         let here = thread::current().id();
         let task = || thread::current().id();
-        (here, with_deadline(PATIENCE, |scope| scope.spawn(task).await_result().unwrap()))
+        (here, with_deadline(TIMEOUT, |scope| scope.spawn(task).await_result().unwrap()))
     });
     assert_eq!(there, Some(here));
 }
 
 #[test]
-fn elsewhere_a_deadline_uses_the_global_scheduler() {
-    let name = with_deadline(PATIENCE, |scope| {
+fn outside_a_pool_a_deadline_uses_the_global_scheduler() {
+    let name = with_deadline(TIMEOUT, |scope| {
         scope.spawn(|| thread::current().name().map(str::to_owned)).await_result().unwrap()
     });
     assert!(name.unwrap().unwrap().starts_with("windlass-"));
 }
 
 #[test]
-fn a_panic_goes_on_whatever_the_clock_says() {
-    hush_panics();
+fn a_panic_after_the_deadline_continues_in_the_caller() {
+    silence_expected_panics();
     let scheduler = Scheduler::new(1);
     let message = panic_of(|| {
         with_deadline_on(&scheduler, Duration::ZERO, |_| panic!("on purpose: late"));
@@ -174,7 +174,7 @@ fn a_panic_goes_on_whatever_the_clock_says() {
 }
 
 #[test]
-fn limits_without_end_and_without_length_are_limits() {
+fn a_limit_may_be_zero_or_longer_than_an_instant_can_represent() {
     let scheduler = Scheduler::new(1);
     assert_eq!(with_deadline_on(&scheduler, Duration::MAX, |_| 1), Some(1));
     assert_eq!(with_deadline_on(&scheduler, Duration::ZERO, |_| 1), None);
@@ -202,7 +202,7 @@ fn an_outer_deadline_that_has_passed_is_seen_as_soon_as_an_inner_one_opens() {
     let scheduler = Scheduler::new(1);
     let value = with_deadline_on(&scheduler, SOON, |outer| {
         while Instant::now() < outer.deadline().unwrap() {}
-        let inner = with_deadline_on(&scheduler, PATIENCE, |inner| {
+        let inner = with_deadline_on(&scheduler, TIMEOUT, |inner| {
             assert!(cancelled() && inner.is_cancelled());
             inner.spawn(|| unreachable!("it must not run"));
         });
@@ -212,7 +212,7 @@ fn an_outer_deadline_that_has_passed_is_seen_as_soon_as_an_inner_one_opens() {
 }
 
 #[test]
-fn many_deadlines_share_one_timer() {
+fn many_deadlines_at_once_all_cancel_their_scopes() {
     must_end(|| {
         let scheduler = Scheduler::new(2);
         let missed = with_scope(&scheduler, |scope| {
@@ -228,5 +228,30 @@ fn many_deadlines_share_one_timer() {
             tasks.into_iter().all(|task| task.await_result().unwrap().is_none())
         });
         assert!(missed);
+    });
+}
+
+/// The only worker waits for a callback that the timer's thread runs, and that waits for a task of
+/// the pool.
+#[test]
+fn a_worker_whose_deadline_runs_a_callback_is_replaced_while_it_waits() {
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        let ran = Signal::default();
+        let value = scheduler.run(|| {
+            with_deadline_on(&scheduler, SOON, |scope| {
+                let called = Signal::default();
+                scope.with_child(|inner| {
+                    inner.on_cancel(|| {
+                        called.raise();
+                        scheduler.spawn(|| ()).await_result().unwrap();
+                        ran.raise();
+                    });
+                    called.wait();
+                });
+            })
+        });
+        assert_eq!(value, None);
+        assert!(ran.is_raised());
     });
 }

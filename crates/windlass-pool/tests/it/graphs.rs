@@ -1,4 +1,4 @@
-//! Graphs that stand still: what is refused, and that each node runs once, after those it follows.
+//! Graphs: what a builder rejects, and that each node runs once, after its predecessors.
 
 use std::{
     iter,
@@ -15,7 +15,7 @@ use windlass_pool::{
     with_deadline, with_scope,
 };
 
-use crate::support::{amount, hush_panics, must_end, panic_of, without_stealing};
+use crate::support::{amount, must_end, panic_of, silence_expected_panics, without_stealing};
 
 fn dag(nodes: usize, edges: &[(usize, usize)]) -> Result<Dag, DagError> {
     let mut builder = DagBuilder::with_nodes(nodes);
@@ -28,17 +28,17 @@ fn chain(nodes: usize) -> Dag {
     dag(nodes, &edges).unwrap()
 }
 
-/// Runs the graph and checks that each node runs once, after all that it follows.
+/// Runs the graph and checks that each node runs once, after its predecessors.
 fn check(dag: &Dag) {
     let ran: Vec<_> = iter::repeat_with(|| AtomicBool::new(false)).take(dag.len()).collect();
-    let mut sources = vec![Vec::new(); dag.len()];
+    let mut predecessors = vec![Vec::new(); dag.len()];
     for node in 0..dag.len() {
-        dag.followers(node).for_each(|follower| sources[follower].push(node));
+        dag.successors(node).for_each(|successor| predecessors[successor].push(node));
     }
     let result = run_graph(dag, |node| {
-        // Relaxed: that these are seen is what the order of the nodes is for.
-        let all_before = sources[node].iter().all(|&source| ran[source].load(Relaxed));
-        assert!(all_before, "node {node} runs before one that it follows");
+        // Relaxed: `run_graph` itself has to make these stores visible.
+        let all_before = predecessors[node].iter().all(|&before| ran[before].load(Relaxed));
+        assert!(all_before, "node {node} runs before a predecessor");
         assert!(!ran[node].swap(true, Relaxed), "node {node} runs twice");
     });
     assert_eq!(result, Ok(()));
@@ -46,7 +46,7 @@ fn check(dag: &Dag) {
 }
 
 #[test]
-fn what_is_no_graph_without_cycles_is_refused() {
+fn a_builder_reports_invalid_edges_and_cycles() {
     let refused = |nodes, edges: &[_]| dag(nodes, edges).unwrap_err();
     assert_eq!(refused(3, &[(0, 3)]), DagError::UnknownNode { node: 3, nodes: 3 });
     assert_eq!(refused(3, &[(7, 1)]), DagError::UnknownNode { node: 7, nodes: 3 });
@@ -56,11 +56,11 @@ fn what_is_no_graph_without_cycles_is_refused() {
     assert_eq!(refused(3, &[(1, 1), (9, 9)]), DagError::SelfEdge { node: 1 }, "the first");
     assert_eq!(refused(huge, &[(0, huge - 1)]), DagError::TooLarge);
     assert_eq!(refused(2, &[(0, 1), (1, 0)]), DagError::Cycle { path: vec![0, 1, 0] });
-    // 0 leads to the cycle, 4 follows from it.
+    // 0 leads to the cycle, and the cycle leads to 4.
     let edges = [(0, 1), (1, 2), (2, 3), (3, 1), (2, 4)];
     let error = refused(5, &edges);
     assert_eq!(error, DagError::Cycle { path: vec![1, 2, 3, 1] });
-    assert_eq!(error.to_string(), "the edges close a cycle: 1 -> 2 -> 3 -> 1");
+    assert_eq!(error.to_string(), "the graph has a cycle: 1 -> 2 -> 3 -> 1");
 }
 
 #[test]
@@ -117,8 +117,8 @@ fn a_graph_can_be_run_again_and_by_several_at_a_time() {
 }
 
 #[test]
-fn two_that_are_free_at_once_run_at_the_same_time() {
-    // Freed by the end of another one, and free from the beginning.
+fn two_ready_nodes_run_at_the_same_time() {
+    // Ready after a predecessor, and ready from the start.
     for (nodes, edges) in [(3, &[(0, 1), (0, 2)][..]), (2, &[])] {
         let dag = dag(nodes, edges).unwrap();
         must_end(move || {
@@ -137,7 +137,7 @@ fn two_that_are_free_at_once_run_at_the_same_time() {
 }
 
 #[test]
-fn all_workers_take_part() {
+fn all_workers_participate_in_a_graph() {
     must_end(|| {
         let all = Barrier::new(4);
         let tree: Vec<_> = (1..7).map(|node| ((node - 1) / 2, node)).collect();
@@ -155,8 +155,8 @@ fn all_workers_take_part() {
 }
 
 #[test]
-fn a_panic_goes_on_in_the_caller_and_nothing_is_begun_after_it() {
-    hush_panics();
+fn a_panic_continues_in_the_caller_and_no_node_starts_after_it() {
+    silence_expected_panics();
     for workers in [1, 2] {
         let scheduler = Scheduler::new(workers);
         let last = AtomicUsize::new(0);
@@ -172,8 +172,8 @@ fn a_panic_goes_on_in_the_caller_and_nothing_is_begun_after_it() {
 }
 
 #[test]
-fn a_panic_waits_for_nodes_under_way() {
-    hush_panics();
+fn a_panic_continues_after_running_nodes_have_ended() {
+    silence_expected_panics();
     let message = must_end(|| {
         let (both, ended) = (Barrier::new(2), AtomicBool::new(false));
         let dag = dag(2, &[]).unwrap();
@@ -193,7 +193,7 @@ fn a_panic_waits_for_nodes_under_way() {
 }
 
 #[test]
-fn a_cancel_stops_it_between_two_nodes() {
+fn a_cancel_stops_a_graph_between_two_nodes() {
     for workers in [1, 2] {
         let scheduler = Scheduler::new(workers);
         let ran = AtomicUsize::new(0);
@@ -213,7 +213,7 @@ fn a_cancel_stops_it_between_two_nodes() {
 }
 
 #[test]
-fn what_is_left_of_a_cancelled_run_is_not_gone_through() {
+fn a_cancelled_graph_starts_no_further_node() {
     let scheduler = Scheduler::new(2);
     let wide = dag(amount(1_000_000, 1_000), &[]).unwrap();
     let ran = AtomicUsize::new(0);
@@ -230,7 +230,7 @@ fn what_is_left_of_a_cancelled_run_is_not_gone_through() {
 }
 
 #[test]
-fn a_cancel_with_the_last_node_comes_too_late() {
+fn a_graph_cancelled_by_its_last_node_is_not_an_error() {
     let scheduler = Scheduler::new(1);
     let result = with_scope(&scheduler, |scope| {
         scheduler.run(|| {
@@ -245,7 +245,7 @@ fn a_cancel_with_the_last_node_comes_too_late() {
 }
 
 #[test]
-fn in_a_cancelled_scope_nothing_runs() {
+fn a_graph_in_a_cancelled_scope_runs_no_node() {
     let scheduler = Scheduler::new(1);
     let never = |_| unreachable!("it is cancelled");
     with_scope(&scheduler, |scope| {
@@ -262,7 +262,7 @@ fn in_a_cancelled_scope_nothing_runs() {
 }
 
 #[test]
-fn a_body_that_is_unwound_by_a_checkpoint_ends_the_run() {
+fn a_checkpoint_in_a_node_ends_the_graph() {
     let scheduler = Scheduler::new(2);
     let result = with_scope(&scheduler, |scope| {
         scheduler.run(|| {
@@ -279,7 +279,7 @@ fn a_body_that_is_unwound_by_a_checkpoint_ends_the_run() {
 }
 
 #[test]
-fn a_deadline_ends_it() {
+fn a_deadline_ends_a_graph() {
     must_end(|| {
         let scheduler = Scheduler::new(1);
         let endless = dag(2, &[(0, 1)]).unwrap();
@@ -337,7 +337,7 @@ fn a_body_may_open_scopes_while_others_steal() {
 
 const CASES: u32 = if cfg!(miri) { 4 } else { 256 };
 
-/// Edges that all go upwards in some order of the nodes.
+/// Generates a graph whose edges all lead upwards in some order of the nodes.
 fn random_dag() -> impl Strategy<Value = Dag> {
     let nodes = 1..amount(80, 12);
     nodes.prop_flat_map(|nodes| {
@@ -360,7 +360,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cycle_is_told_where_there_is_one(
+    fn a_builder_reports_a_real_cycle_exactly_if_there_is_one(
         edges in prop::collection::vec((0..10_usize, 0..10_usize), 0..15)
     ) {
         let edges: Vec<_> = edges.into_iter().filter(|(a, b)| a != b).collect();

@@ -1,4 +1,4 @@
-//! A pool with nothing to do costs nothing, and one that is gone leaves nothing behind.
+//! The threads of an idle pool and of a dropped one.
 #![cfg(all(target_os = "linux", not(miri)))]
 
 use std::{
@@ -10,20 +10,20 @@ use std::{
 
 use windlass_pool::{Scheduler, join, with_deadline_on, with_scope};
 
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 
-/// How many of these threads exist.
+/// Returns how many of these threads exist.
 fn count_alive(tids: &[u64]) -> usize {
     tids.iter().filter(|tid| fs::exists(format!("/proc/self/task/{tid}")).unwrap()).count()
 }
 
-/// The system's number of the calling thread.
+/// Returns the calling thread's id in the system.
 fn tid() -> u64 {
     let link = fs::read_link("/proc/thread-self").unwrap();
     link.file_name().unwrap().to_str().unwrap().parse().unwrap()
 }
 
-/// How many clock ticks of processor time a thread has used, and how often it was put to sleep.
+/// Returns how many clock ticks a thread has used, and its number of voluntary context switches.
 fn usage(tid: u64) -> (u64, u64) {
     let stat = fs::read_to_string(format!("/proc/self/task/{tid}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
@@ -33,7 +33,7 @@ fn usage(tid: u64) -> (u64, u64) {
     (ticks, switches.unwrap().split_whitespace().nth(1).unwrap().parse().unwrap())
 }
 
-/// The threads of all workers of a scheduler: every worker holds one task until all have one.
+/// Returns the threads of all workers. Each worker holds one task until all have one.
 fn worker_tids(scheduler: &Scheduler) -> Vec<u64> {
     let barrier = std::sync::Barrier::new(scheduler.worker_count());
     with_scope(scheduler, |scope| {
@@ -57,14 +57,14 @@ fn an_idle_pool_uses_no_processor_time() {
 }
 
 #[test]
-fn workers_beside_one_that_is_busy_in_a_join_use_no_processor_time() {
+fn idle_workers_use_no_processor_time_while_another_runs_a_join() {
     let scheduler = Scheduler::new(3);
     let tids = worker_tids(&scheduler);
     let ((go, gone), (right, right_was)) = (mpsc::channel(), mpsc::channel());
     with_scope(&scheduler, |scope| {
         scope.spawn(move || {
             let left = move || gone.recv().unwrap();
-            // The right side has been run by another worker when the left one blocks for long.
+            // Another worker runs the right closure while the left one blocks.
             join(left, move || right.send(()).unwrap());
         });
         right_was.recv().unwrap();
@@ -73,18 +73,18 @@ fn workers_beside_one_that_is_busy_in_a_join_use_no_processor_time() {
     });
 }
 
-/// Waits until the threads sleep and stay asleep.
+/// Waits until the threads sleep and stay asleep for a while.
 fn wait_until_asleep(tids: &[u64]) {
-    let began = Instant::now();
+    let start = Instant::now();
     let usages = || tids.iter().map(|&tid| usage(tid)).collect::<Vec<_>>();
-    // Workers search for microseconds before they sleep; on a crowded machine those may take long.
+    // Workers search for microseconds before they sleep, which takes longer on a loaded machine.
     loop {
         let before = usages();
         thread::sleep(Duration::from_millis(300));
         if usages() == before {
             break;
         }
-        assert!(began.elapsed() < PATIENCE, "they never sleep");
+        assert!(start.elapsed() < TIMEOUT, "the workers never sleep");
     }
 }
 

@@ -1,17 +1,19 @@
-//! The pool as its users see it, rule by rule.
+//! Tests of the pool through its public API.
 
+mod adversarial;
 mod awaiting;
 mod cancelling;
 mod deadlines;
-mod ending;
+mod detached;
 mod graphs;
 mod idle;
-mod meeting;
 mod panics;
 mod parallel;
 mod races;
-mod sabotage;
+mod rendezvous;
 mod scopes;
+mod shutdown;
 mod stealing;
 mod stress;
 mod support;
+mod thread_limits;

@@ -1,14 +1,14 @@
-//! Panics: to the awaiter, or else to the owner of the scope, once.
+//! Panics go to the thread that awaits the task, or else to the caller of the scope, once.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use windlass_pool::{Scheduler, TaskError, cancelled, with_scope};
 
-use crate::support::{Signal, amount, hush_panics, must_end, panic_of};
+use crate::support::{Signal, amount, must_end, panic_of, silence_expected_panics};
 
 #[test]
-fn a_panic_that_nobody_awaits_goes_on_in_the_caller() {
-    hush_panics();
+fn a_panic_of_a_task_without_a_handle_continues_in_the_caller() {
+    silence_expected_panics();
     let scheduler = Scheduler::new(2);
     let message = panic_of(|| {
         with_scope(&scheduler, |scope| {
@@ -20,7 +20,7 @@ fn a_panic_that_nobody_awaits_goes_on_in_the_caller() {
 
 #[test]
 fn an_awaited_panic_is_not_raised_again() {
-    hush_panics();
+    silence_expected_panics();
     let scheduler = Scheduler::new(2);
     let result = with_scope(&scheduler, |scope| {
         scope.spawn(|| -> u32 { panic!("on purpose: awaited") }).await_result()
@@ -32,8 +32,8 @@ fn an_awaited_panic_is_not_raised_again() {
 }
 
 #[test]
-fn the_first_of_several_panics_goes_on() {
-    hush_panics();
+fn the_first_of_several_panics_continues_in_the_caller() {
+    silence_expected_panics();
     must_end(|| {
         let scheduler = Scheduler::new(2);
         let message = panic_of(|| {
@@ -49,8 +49,8 @@ fn the_first_of_several_panics_goes_on() {
 }
 
 #[test]
-fn a_panic_stays_with_its_task_when_memory_is_used_again() {
-    hush_panics();
+fn a_panic_stays_with_its_task_when_memory_is_reused() {
+    silence_expected_panics();
     let scheduler = Scheduler::new(1);
     let message = panic_of(|| {
         with_scope(&scheduler, |scope| {
@@ -70,19 +70,19 @@ fn a_panic_stays_with_its_task_when_memory_is_used_again() {
 }
 
 #[test]
-fn a_panic_in_the_body_cancels_the_rest_and_waits_for_it() {
-    hush_panics();
+fn a_panic_in_the_body_cancels_the_tasks_and_waits_for_them() {
+    silence_expected_panics();
     must_end(|| {
         let scheduler = Scheduler::new(2);
-        let (begun, ended) = (Signal::default(), AtomicBool::new(false));
+        let (started, ended) = (Signal::default(), AtomicBool::new(false));
         let message = panic_of(|| {
             with_scope(&scheduler, |scope| {
                 scope.spawn(|| {
-                    begun.raise();
+                    started.raise();
                     while !cancelled() {}
                     ended.store(true, SeqCst);
                 });
-                begun.wait();
+                started.wait();
                 panic!("on purpose: body");
             })
         });
@@ -93,7 +93,7 @@ fn a_panic_in_the_body_cancels_the_rest_and_waits_for_it() {
 
 #[test]
 fn a_panic_of_a_task_leaves_its_siblings_alone() {
-    hush_panics();
+    silence_expected_panics();
     let scheduler = Scheduler::new(1);
     let mut ran = false;
     panic_of(|| {
@@ -107,18 +107,18 @@ fn a_panic_of_a_task_leaves_its_siblings_alone() {
 }
 
 #[test]
-fn a_panic_in_the_drop_of_an_unwanted_value_goes_on_in_the_caller() {
-    struct Explosive;
-    impl Drop for Explosive {
+fn a_panic_in_the_drop_of_an_unawaited_value_continues_in_the_caller() {
+    struct PanicOnDrop;
+    impl Drop for PanicOnDrop {
         fn drop(&mut self) {
             panic!("on purpose: drop");
         }
     }
-    hush_panics();
+    silence_expected_panics();
     let scheduler = Scheduler::new(1);
     let message = panic_of(|| {
         with_scope(&scheduler, |scope| {
-            drop(scope.spawn(|| Explosive));
+            drop(scope.spawn(|| PanicOnDrop));
         });
     });
     assert_eq!(message, "on purpose: drop");
@@ -126,7 +126,7 @@ fn a_panic_in_the_drop_of_an_unwanted_value_goes_on_in_the_caller() {
 
 #[test]
 fn workers_survive_panics() {
-    hush_panics();
+    silence_expected_panics();
     let scheduler = Scheduler::new(2);
     for _ in 0..amount(100, 5) {
         panic_of(|| {
@@ -140,21 +140,21 @@ fn workers_survive_panics() {
 }
 
 #[test]
-fn what_run_is_given_panics_in_its_caller() {
-    hush_panics();
+fn a_panic_in_run_continues_in_the_caller() {
+    silence_expected_panics();
     let scheduler = Scheduler::new(1);
     let message = panic_of(|| scheduler.run(|| panic!("on purpose: run")));
     assert_eq!(message, "on purpose: run");
 }
 
 #[test]
-fn an_error_goes_wherever_errors_go() {
+fn a_task_error_converts_to_a_boxed_send_and_sync_error() {
     fn fails() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let scheduler = Scheduler::new(1);
         Ok(with_scope(&scheduler, |scope| {
             scope.spawn(|| std::panic::panic_any(std::cell::Cell::new(1))).await_result()
         })?)
     }
-    hush_panics();
+    silence_expected_panics();
     assert_eq!(fails().unwrap_err().to_string(), "the task panicked: (no message)");
 }

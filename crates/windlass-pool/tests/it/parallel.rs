@@ -1,4 +1,4 @@
-//! Joins and the functions over slices and ranges.
+//! Joins and parallel loops.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
@@ -7,7 +7,7 @@ use windlass_pool::{
     with_scope,
 };
 
-use crate::support::{Signal, amount, hush_panics, must_end, panic_of};
+use crate::support::{Signal, amount, must_end, panic_of, silence_expected_panics};
 
 fn fib(n: u64) -> u64 {
     if n < 2 {
@@ -29,8 +29,8 @@ fn joins_nest() {
 }
 
 #[test]
-fn every_side_runs_once_however_eagerly_workers_steal() {
-    // Workers that do not search in queues take right sides from each other's stacks at once.
+fn every_closure_runs_once_however_eagerly_workers_steal() {
+    // Workers that do not spin steal forks from each other at once.
     let config = SchedulerConfig { worker_count: 3, spin_count: 0, ..SchedulerConfig::default() };
     let scheduler = Scheduler::with_config(config);
     for _ in 0..amount(50, 2) {
@@ -42,7 +42,7 @@ fn every_side_runs_once_however_eagerly_workers_steal() {
 }
 
 #[test]
-fn joins_nest_deeper_than_the_stack_of_forks() {
+fn joins_nest_deeper_than_a_fork_deque() {
     const DEEP: usize = amount(1500, 50);
     fn count(n: usize) -> usize {
         if n == 0 {
@@ -64,8 +64,8 @@ fn joins_nest_deeper_than_the_stack_of_forks() {
 }
 
 #[test]
-fn a_panic_on_either_side_of_a_join_goes_on() {
-    hush_panics();
+fn a_panic_in_either_closure_of_a_join_continues_in_the_caller() {
+    silence_expected_panics();
     let scheduler = Scheduler::new(2);
     for _ in 0..amount(200, 3) {
         let left = panic_of(|| scheduler.run(|| join(|| panic!("on purpose: left"), || fib(5))));
@@ -81,17 +81,17 @@ fn a_panic_on_either_side_of_a_join_goes_on() {
 }
 
 #[test]
-fn a_join_in_a_cancelled_task_still_has_two_values() {
+fn a_join_in_a_cancelled_task_returns_two_values() {
     must_end(|| {
         let scheduler = Scheduler::new(2);
-        let begun = Signal::default();
+        let started = Signal::default();
         with_scope(&scheduler, |scope| {
             let task = scope.spawn(|| {
-                begun.raise();
+                started.raise();
                 while !cancelled() {}
                 fib(10)
             });
-            begun.wait();
+            started.wait();
             task.cancel();
             assert_eq!(task.await_result().unwrap(), 55);
         });
@@ -99,7 +99,7 @@ fn a_join_in_a_cancelled_task_still_has_two_values() {
 }
 
 #[test]
-fn for_each_reaches_every_item_once() {
+fn for_each_visits_every_item_once() {
     let scheduler = Scheduler::new(2);
     for len in (0..amount(300, 8)).chain([amount(10_000, 100), amount(100_000, 300)]) {
         let mut items = vec![0_u32; len];
@@ -129,7 +129,7 @@ fn map_reduce_combines_in_order() {
 }
 
 #[test]
-fn ranges_of_every_kind_are_worked_through_to_their_ends() {
+fn ranges_of_every_integer_type_are_mapped_to_their_ends() {
     const FRACTION: i32 = if cfg!(miri) { 1 << 26 } else { 1 << 12 };
     fn check<
         S: Source<Item = T> + Clone + Iterator<Item = T>,
@@ -168,8 +168,8 @@ impl Drop for Counted<'_> {
 }
 
 #[test]
-fn a_map_that_panics_drops_what_it_has_made() {
-    hush_panics();
+fn a_map_that_panics_drops_the_values_it_has_collected() {
+    silence_expected_panics();
     let scheduler = Scheduler::new(2);
     let alive = AtomicUsize::new(0);
     let message = panic_of(|| {
@@ -185,15 +185,36 @@ fn a_map_that_panics_drops_what_it_has_made() {
 }
 
 #[test]
-fn a_cancel_ends_a_map_between_two_pieces() {
+fn a_cancel_ends_a_map_between_two_chunks() {
     must_end(|| {
         let scheduler = Scheduler::new(2);
-        let begun = Signal::default();
+        let started = Signal::default();
         with_scope(&scheduler, |scope| {
-            let task = scope.spawn(|| map(0..usize::MAX / 64, |_| begun.raise()).len());
-            begun.wait();
+            let task = scope.spawn(|| map(0..usize::MAX / 64, |_| started.raise()).len());
+            started.wait();
             task.cancel();
             assert!(matches!(task.await_result(), Err(TaskError::Cancelled)));
         });
     });
+}
+
+#[test]
+fn a_join_outside_the_pool_in_a_cancelled_scope_returns_two_values() {
+    let scheduler = Scheduler::new(1);
+    let sum = with_scope(&scheduler, |scope| {
+        scope.cancel();
+        let (one, two) = join(|| 1, || 2);
+        one + two
+    });
+    assert_eq!(sum, 3);
+}
+
+#[test]
+fn run_calls_its_closure_in_a_cancelled_scope_too() {
+    let scheduler = Scheduler::new(1);
+    let outside = with_scope(&scheduler, |scope| {
+        scope.cancel();
+        scheduler.run(cancelled)
+    });
+    assert!(outside, "the closure ran and saw the cancel");
 }

@@ -1,4 +1,4 @@
-//! Races: the sides run at the same time, on however few workers.
+//! Races: both closures run at the same time, on however few workers.
 
 use std::{
     sync::{
@@ -10,7 +10,7 @@ use std::{
 
 use windlass_pool::{Scheduler, TaskError, checkpoint, race, with_scope};
 
-use crate::support::{Signal, amount, hush_panics, must_end, panic_of};
+use crate::support::{Signal, amount, must_end, panic_of, silence_expected_panics};
 
 const MANY: usize = amount(50, 2);
 
@@ -28,7 +28,7 @@ fn race_of_one_that_ends() -> &'static str {
 }
 
 #[test]
-fn as_many_races_as_there_are_workers_come_to_an_end() {
+fn as_many_races_as_there_are_workers_end() {
     must_end(|| {
         for workers in 1..=3 {
             let scheduler = Scheduler::new(workers);
@@ -45,7 +45,7 @@ fn as_many_races_as_there_are_workers_come_to_an_end() {
 }
 
 #[test]
-fn more_races_than_workers_come_to_an_end_whoever_calls_them() {
+fn more_races_than_workers_end_when_threads_outside_the_pool_call_them() {
     must_end(|| {
         let scheduler = Scheduler::new(2);
         thread::scope(|threads| {
@@ -61,7 +61,7 @@ fn more_races_than_workers_come_to_an_end_whoever_calls_them() {
 }
 
 #[test]
-fn the_sides_of_a_race_meet_while_all_workers_are_busy() {
+fn the_closures_of_a_race_meet_while_all_workers_are_busy() {
     must_end(|| {
         for workers in 1..=3 {
             let scheduler = Scheduler::new(workers);
@@ -98,7 +98,7 @@ fn races_nest() {
         for workers in 1..=2 {
             let scheduler = Scheduler::new(workers);
             for depth in 0..=4 {
-                // All the innermost sides are needed at the same time.
+                // All innermost closures have to run at the same time.
                 let barrier = Barrier::new(1 << depth);
                 scheduler.run(|| nested(depth, &barrier));
             }
@@ -107,7 +107,7 @@ fn races_nest() {
 }
 
 #[test]
-fn relief_workers_for_races_do_not_stay() {
+fn spare_workers_for_races_do_not_accumulate() {
     must_end(|| {
         let scheduler = Scheduler::new(1);
         let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -118,7 +118,7 @@ fn relief_workers_for_races_do_not_stay() {
         };
         with_scope(&scheduler, |scope| {
             scope.spawn(|| {
-                // A queue that never runs empty, beside races that need a relief worker each.
+                // A queue that is never empty, and races that each need a spare worker.
                 for _ in 0..10 * MANY {
                     scope.spawn(body);
                     race(until_cancelled, || ());
@@ -131,8 +131,8 @@ fn relief_workers_for_races_do_not_stay() {
 }
 
 #[test]
-fn a_panic_ends_a_race_and_goes_on() {
-    hush_panics();
+fn a_panic_ends_a_race_and_continues_in_the_caller() {
+    silence_expected_panics();
     must_end(|| {
         let scheduler = Scheduler::new(1);
         for _ in 0..MANY {
@@ -145,7 +145,7 @@ fn a_panic_ends_a_race_and_goes_on() {
 }
 
 #[test]
-fn a_cancel_from_outside_ends_both_sides() {
+fn a_cancel_from_outside_ends_both_closures_of_a_race() {
     must_end(|| {
         let scheduler = Scheduler::new(1);
         let barrier = Barrier::new(3);
@@ -164,7 +164,7 @@ fn a_cancel_from_outside_ends_both_sides() {
     });
 }
 
-/// A side of a race that waits for tasks of its own.
+/// A contender that waits for tasks of its own.
 fn waits_for_its_tasks(scheduler: &Scheduler) {
     with_scope(scheduler, |scope| {
         scope.spawn(thread::yield_now);
@@ -180,7 +180,7 @@ fn nested(scheduler: &Scheduler, depth: usize) {
 }
 
 #[test]
-fn a_side_that_waits_for_its_tasks_ends_while_all_workers_run_sides_that_lose() {
+fn a_winner_that_waits_for_its_tasks_ends_while_all_workers_run_losers() {
     for (workers, depth) in [(1, 1), (1, 2), (2, 3), (4, 5)] {
         must_end(move || {
             let scheduler = Scheduler::new(workers);
@@ -192,7 +192,7 @@ fn a_side_that_waits_for_its_tasks_ends_while_all_workers_run_sides_that_lose() 
 }
 
 #[test]
-fn many_races_whose_winners_wait_for_their_tasks_come_to_an_end() {
+fn many_races_whose_winners_wait_for_their_tasks_end() {
     for (workers, races) in [(1, 2), (2, 8), (4, 12)] {
         must_end(move || {
             let scheduler = Scheduler::new(workers);

@@ -1,6 +1,10 @@
-//! Scopes: nothing gets out, everything ends first.
+//! Scopes: what tasks borrow, and what a scope waits for.
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::{
+    cell::RefCell,
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    thread,
+};
 
 use windlass_pool::{Scheduler, Scope, TaskState, with_scope};
 
@@ -38,10 +42,10 @@ fn every_task_has_ended_when_the_scope_ends() {
 #[test]
 fn the_body_runs_on_the_calling_thread_and_tasks_on_workers() {
     let scheduler = Scheduler::new(2);
-    let caller = std::thread::current().id();
+    let caller = thread::current().id();
     with_scope(&scheduler, |scope| {
-        assert_eq!(std::thread::current().id(), caller);
-        let worker = scope.spawn(|| std::thread::current().id());
+        assert_eq!(thread::current().id(), caller);
+        let worker = scope.spawn(|| thread::current().id());
         assert_ne!(worker.await_result().unwrap(), caller);
     });
 }
@@ -101,7 +105,7 @@ fn awaiting_a_task_awaits_its_child_tasks() {
 }
 
 #[test]
-fn a_task_spawned_in_an_outer_scope_does_not_hold_up_the_inner_one() {
+fn an_inner_scope_does_not_wait_for_a_task_of_the_outer_one() {
     must_end(|| {
         let scheduler = Scheduler::new(2);
         let inner_ended = Signal::default();
@@ -116,7 +120,7 @@ fn a_task_spawned_in_an_outer_scope_does_not_hold_up_the_inner_one() {
 }
 
 #[test]
-fn a_result_nobody_asks_for_is_dropped_before_the_scope_ends() {
+fn an_unawaited_result_is_dropped_before_the_scope_ends() {
     struct Counted<'a>(&'a AtomicUsize);
     impl Drop for Counted<'_> {
         fn drop(&mut self) {
@@ -130,7 +134,7 @@ fn a_result_nobody_asks_for_is_dropped_before_the_scope_ends() {
             let task = scope.spawn(|| Counted(&dropped));
             if round % 2 == 0 {
                 while task.state() != TaskState::Completed {
-                    std::thread::yield_now();
+                    thread::yield_now();
                 }
             }
         }
@@ -139,7 +143,7 @@ fn a_result_nobody_asks_for_is_dropped_before_the_scope_ends() {
 }
 
 #[test]
-fn bodies_of_every_size_keep_what_they_carry() {
+fn bodies_and_values_of_every_size_survive_a_spawn() {
     fn carry<const N: usize>(scheduler: &Scheduler) {
         let cargo = [7_u8; N];
         let back = with_scope(scheduler, |scope| scope.spawn(move || cargo).await_result());
@@ -151,4 +155,28 @@ fn bodies_of_every_size_keep_what_they_carry() {
     carry::<40>(&scheduler);
     carry::<200>(&scheduler);
     carry::<5000>(&scheduler);
+}
+
+#[test]
+fn a_thread_local_may_open_a_scope_when_it_is_dropped() {
+    struct ScopeOnDrop<'a>(&'a Scheduler, &'a Signal);
+    impl Drop for ScopeOnDrop<'_> {
+        fn drop(&mut self) {
+            with_scope(self.0, |scope| drop(scope.spawn(|| self.1.raise())));
+        }
+    }
+    thread_local! {
+        static LAST: RefCell<Option<ScopeOnDrop<'static>>> = const { RefCell::new(None) };
+    }
+    static RAN: Signal = Signal::new();
+    must_end(|| {
+        let scheduler = Scheduler::global();
+        let thread = thread::spawn(|| {
+            LAST.set(Some(ScopeOnDrop(scheduler, &RAN)));
+            // Creates the pool's own thread-locals, which are dropped before `LAST`.
+            with_scope(scheduler, |scope| scope.spawn(|| ()).await_result().unwrap());
+        });
+        thread.join().unwrap();
+        assert!(RAN.is_raised());
+    });
 }

@@ -1,4 +1,4 @@
-//! Work goes where there are hands, and is counted there.
+//! Stealing, the counters and the trace.
 
 use std::{
     collections::HashMap,
@@ -11,9 +11,9 @@ use windlass_pool::{
     Scheduler, SchedulerConfig, Scope, TraceKind, WorkerStats, join, map, with_scope,
 };
 
-use crate::support::{Signal, amount, must_end, without_stealing};
+use crate::support::{Signal, amount, must_end, panic_of, without_stealing};
 
-/// Who ran how many leaves.
+/// How many leaves each thread has run.
 #[derive(Default)]
 struct Leaves {
     by_thread: Mutex<HashMap<ThreadId, usize>>,
@@ -21,8 +21,8 @@ struct Leaves {
 
 impl Leaves {
     fn run_one(&self) {
-        let began = Instant::now();
-        while began.elapsed() < Duration::from_micros(20) {}
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_micros(20) {}
         *self.by_thread.lock().unwrap().entry(thread::current().id()).or_default() += 1;
     }
 
@@ -33,8 +33,8 @@ impl Leaves {
 
 const LEAVES: usize = amount(5_000, 100);
 
-/// Two workers share the leaves, none with less than a quarter of them. A machine that gives one of
-/// them no time at all for a while can spoil a round, so one of many rounds must do.
+/// Checks that two workers share the leaves, each with at least a quarter of them. The system may not
+/// run one of the threads for a while, so one good round of many is enough.
 fn check_shares(grow: impl Fn(&Scheduler, &Leaves)) {
     let scheduler = Scheduler::new(2);
     let mut rounds = Vec::new();
@@ -81,7 +81,7 @@ fn an_uneven_tree_of_joins_is_shared_by_both_workers() {
 #[test]
 fn an_uneven_map_is_shared_by_both_workers() {
     check_shares(|scheduler, leaves| {
-        // All the work is in the first tenth.
+        // Only the first tenth of the items takes time.
         scheduler.run(|| {
             map(0..LEAVES * 10, |item| {
                 if item < LEAVES {
@@ -93,7 +93,7 @@ fn an_uneven_map_is_shared_by_both_workers() {
 }
 
 #[test]
-fn what_a_busy_worker_spawned_is_stolen() {
+fn an_idle_worker_steals_from_a_busy_one() {
     must_end(|| {
         let scheduler = Scheduler::new(2);
         let stolen = Signal::default();
@@ -124,7 +124,7 @@ fn without_stealing_a_task_stays_with_the_worker_that_spawned_it() {
 }
 
 #[test]
-fn what_does_not_fit_a_local_queue_goes_to_everybody() {
+fn a_task_that_does_not_fit_a_local_queue_runs_on_another_worker() {
     must_end(|| {
         let defaults = SchedulerConfig::default();
         let scheduler = Scheduler::with_config(SchedulerConfig {
@@ -137,8 +137,8 @@ fn what_does_not_fit_a_local_queue_goes_to_everybody() {
         with_scope(&scheduler, |scope| {
             let seen = &seen;
             scope.spawn(move || {
-                scope.spawn(|| ()); // stays here
-                scope.spawn(|| seen.raise()); // does not fit, so the other worker gets it
+                scope.spawn(|| ()); // stays in the local queue
+                scope.spawn(|| seen.raise()); // does not fit, so the other worker runs it
                 seen.wait();
             });
         });
@@ -146,7 +146,7 @@ fn what_does_not_fit_a_local_queue_goes_to_everybody() {
 }
 
 #[test]
-fn the_counters_add_up() {
+fn the_counters_of_workers_and_other_threads_add_up() {
     const TASKS: u64 = amount(1000, 20) as u64;
     let scheduler = Scheduler::new(2);
     with_scope(&scheduler, |scope| {
@@ -166,7 +166,7 @@ fn the_counters_add_up() {
 }
 
 #[test]
-fn the_trace_tells_of_every_task_from_spawn_to_end() {
+fn the_trace_has_every_task_from_its_spawn_to_its_end() {
     static EVENTS: Mutex<Vec<TraceKind>> = Mutex::new(Vec::new());
     let config = SchedulerConfig { worker_count: 1, ..SchedulerConfig::default() };
     let scheduler = Scheduler::with_trace(config, |event| EVENTS.lock().unwrap().push(event.kind));
@@ -185,4 +185,33 @@ fn the_trace_tells_of_every_task_from_spawn_to_end() {
         }
         ref other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn the_trace_has_the_end_of_a_task_that_is_spawned_in_a_cancelled_scope() {
+    static EVENTS: Mutex<Vec<TraceKind>> = Mutex::new(Vec::new());
+    let config = SchedulerConfig { worker_count: 1, ..SchedulerConfig::default() };
+    let scheduler = Scheduler::with_trace(config, |event| EVENTS.lock().unwrap().push(event.kind));
+    with_scope(&scheduler, |scope| {
+        scope.cancel();
+        scope.spawn(|| unreachable!("the scope is cancelled"));
+    });
+    drop(scheduler);
+    let events = EVENTS.lock().unwrap();
+    let of_tasks: Vec<_> = events
+        .iter()
+        .filter(|kind| !matches!(kind, TraceKind::Parked | TraceKind::Woken))
+        .collect();
+    match of_tasks[..] {
+        [TraceKind::Spawned(a), TraceKind::Started(b), TraceKind::Cancelled(c)] => {
+            assert!(a == b && b == c);
+        }
+        ref other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_scheduler_with_more_workers_than_the_maximum_panics() {
+    let message = panic_of(|| Scheduler::new(70_000));
+    assert_eq!(message, "worker_count is 70000, but the maximum is 32767");
 }

@@ -1,4 +1,4 @@
-//! Bodies that do what one should not do in a body.
+//! Bodies that panic, drop, join and cancel where one would not expect it.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, panic_any},
@@ -11,14 +11,14 @@ use std::{
 
 use windlass_pool::{Scheduler, TaskError, cancelled, checkpoint, for_each, join, map, with_scope};
 
-use crate::support::{Signal, amount, hush_panics, must_end, panic_of};
+use crate::support::{Signal, amount, must_end, panic_of, silence_expected_panics};
 
 const MANY: usize = amount(50, 2);
 
-/// Panics when it is dropped, unless the thread is panicking anyway.
-struct Bomb(&'static str);
+/// Panics when it is dropped, unless the thread is already panicking.
+struct PanicOnDrop(&'static str);
 
-impl Drop for Bomb {
+impl Drop for PanicOnDrop {
     fn drop(&mut self) {
         if !thread::panicking() {
             panic!("on purpose: dropped {}", self.0);
@@ -26,28 +26,28 @@ impl Drop for Bomb {
     }
 }
 
-/// The name of the bomb that `f` panics with.
-fn bomb_of(f: impl FnOnce()) -> &'static str {
+/// Returns the name of the `PanicOnDrop` with which `f` panics.
+fn payload_of(f: impl FnOnce()) -> &'static str {
     let payload = catch_unwind(AssertUnwindSafe(f)).expect_err("it panics");
-    let bomb = payload.downcast::<Bomb>().expect("with a bomb");
-    let name = bomb.0;
-    std::mem::forget(bomb);
+    let payload = payload.downcast::<PanicOnDrop>().expect("with a payload");
+    let name = payload.0;
+    std::mem::forget(payload);
     name
 }
 
 #[test]
-fn of_two_panics_the_left_one_goes_on_and_the_other_is_dropped_even_if_that_panics() {
-    hush_panics();
+fn of_two_panics_the_left_continues_and_the_right_is_dropped_even_if_its_drop_panics() {
+    silence_expected_panics();
     must_end(|| {
         let scheduler = Scheduler::new(2);
         for _ in 0..MANY {
-            // Both sides run, so the right one was taken by another worker.
+            // Both closures run at the same time, so another worker has stolen the right one.
             let both = Barrier::new(2);
             let side = |name| {
                 both.wait();
-                panic_any(Bomb(name));
+                panic_any(PanicOnDrop(name));
             };
-            let name = bomb_of(|| {
+            let name = payload_of(|| {
                 scheduler.run(|| join(|| -> () { side("left") }, || -> () { side("right") }));
             });
             assert_eq!(name, "left");
@@ -56,8 +56,8 @@ fn of_two_panics_the_left_one_goes_on_and_the_other_is_dropped_even_if_that_pani
 }
 
 #[test]
-fn a_left_panic_goes_on_even_if_the_value_of_the_right_side_panics_when_dropped() {
-    hush_panics();
+fn a_left_panic_continues_even_if_dropping_the_right_value_panics() {
+    silence_expected_panics();
     must_end(|| {
         let scheduler = Scheduler::new(2);
         for _ in 0..MANY {
@@ -70,7 +70,7 @@ fn a_left_panic_goes_on_even_if_the_value_of_the_right_side_panics_when_dropped(
                 scheduler.run(|| {
                     join(left, || {
                         right.raise();
-                        Bomb("value")
+                        PanicOnDrop("value")
                     })
                 })
             });
@@ -80,27 +80,28 @@ fn a_left_panic_goes_on_even_if_the_value_of_the_right_side_panics_when_dropped(
 }
 
 #[test]
-fn a_left_panic_goes_on_even_if_a_right_side_that_never_ran_panics_when_dropped() {
-    hush_panics();
+fn a_left_panic_continues_even_if_dropping_the_unstarted_right_closure_panics() {
+    silence_expected_panics();
     must_end(|| {
         let scheduler = Scheduler::new(1);
-        let bomb = Bomb("capture");
+        let payload = PanicOnDrop("capture");
         let message = panic_of(|| {
-            scheduler.run(move || join(|| -> () { panic!("on purpose: left") }, move || drop(bomb)))
+            scheduler
+                .run(move || join(|| -> () { panic!("on purpose: left") }, move || drop(payload)))
         });
         assert_eq!(message, "on purpose: left");
     });
 }
 
 #[test]
-fn a_scope_with_many_panics_that_panic_when_dropped_raises_the_first() {
-    hush_panics();
+fn a_scope_with_many_payloads_whose_drops_panic_raises_the_first() {
+    silence_expected_panics();
     must_end(|| {
         let scheduler = Scheduler::new(1);
-        let name = bomb_of(|| {
+        let name = payload_of(|| {
             scheduler.run(|| {
                 with_scope(&scheduler, |scope| {
-                    (0..4).for_each(|_| drop(scope.spawn(|| panic_any(Bomb("payload")))));
+                    (0..4).for_each(|_| drop(scope.spawn(|| panic_any(PanicOnDrop("payload")))));
                 });
             });
         });
@@ -109,13 +110,13 @@ fn a_scope_with_many_panics_that_panic_when_dropped_raises_the_first() {
 }
 
 #[test]
-fn a_panic_in_the_drop_of_an_unwanted_panic_is_not_taken_for_that_of_another_task() {
-    hush_panics();
+fn a_panic_in_the_drop_of_an_unobserved_payload_is_not_attributed_to_another_task() {
+    silence_expected_panics();
     must_end(|| {
         let scheduler = Scheduler::new(1);
         for round in 0..4 * MANY {
-            drop(scheduler.spawn(|| panic_any(Bomb("unwanted"))));
-            // Most likely where the first one was in memory.
+            drop(scheduler.spawn(|| panic_any(PanicOnDrop("unwanted"))));
+            // Most likely reuses the memory of the first task.
             let task = scheduler.spawn(move || -> () { panic!("on purpose: {round}") });
             match task.await_result() {
                 Err(TaskError::Panicked(panic)) => {
@@ -128,7 +129,7 @@ fn a_panic_in_the_drop_of_an_unwanted_panic_is_not_taken_for_that_of_another_tas
 }
 
 #[test]
-fn sides_of_every_size_arrive() {
+fn joins_return_values_of_every_size_and_alignment() {
     must_end(|| {
         for workers in [1, 2] {
             let scheduler = Scheduler::new(workers);
@@ -158,8 +159,8 @@ impl Drop for Joins<'_> {
 }
 
 #[test]
-fn a_drop_may_join_also_while_a_panic_unwinds() {
-    hush_panics();
+fn a_drop_may_join_while_a_panic_unwinds() {
+    silence_expected_panics();
     must_end(|| {
         for workers in [1, 2] {
             let scheduler = Scheduler::new(workers);
@@ -210,7 +211,7 @@ fn scopes_joins_and_maps_nest_in_any_order() {
 }
 
 #[test]
-fn pools_may_call_each_other_crosswise() {
+fn two_pools_may_call_each_other() {
     fn there_and_back(here: &Scheduler, there: &Scheduler, depth: usize) -> usize {
         if depth == 0 {
             return 1;
@@ -240,11 +241,11 @@ fn a_pool_that_is_dropped_while_joins_run_waits_for_them() {
         for workers in [1, 2, 3] {
             for _ in 0..MANY / 2 {
                 let scheduler = Scheduler::new(workers);
-                let (begun, ended) = (Arc::new(Signal::default()), Arc::new(AtomicUsize::new(0)));
+                let (started, ended) = (Arc::new(Signal::default()), Arc::new(AtomicUsize::new(0)));
                 for _ in 0..workers {
-                    let (begun, ended) = (Arc::clone(&begun), Arc::clone(&ended));
+                    let (started, ended) = (Arc::clone(&started), Arc::clone(&ended));
                     drop(scheduler.spawn(move || {
-                        begun.raise();
+                        started.raise();
                         let side = || {
                             while !cancelled() {
                                 thread::yield_now();
@@ -254,9 +255,9 @@ fn a_pool_that_is_dropped_while_joins_run_waits_for_them() {
                         join(side, || join(side, side));
                     }));
                 }
-                begun.wait();
+                started.wait();
                 drop(scheduler);
-                assert_eq!(ended.load(SeqCst) % 3, 0, "whatever began has ended");
+                assert_eq!(ended.load(SeqCst) % 3, 0, "whatever start has ended");
                 assert!(ended.load(SeqCst) > 0);
             }
         }
@@ -264,15 +265,15 @@ fn a_pool_that_is_dropped_while_joins_run_waits_for_them() {
 }
 
 #[test]
-fn a_checkpoint_in_either_side_unwinds_the_task_and_leaves_the_worker_sound() {
+fn a_checkpoint_in_either_closure_of_a_join_unwinds_the_task_and_not_the_worker() {
     must_end(|| {
         let scheduler = Scheduler::new(2);
         for round in 0..MANY {
-            let begun = Signal::default();
+            let started = Signal::default();
             with_scope(&scheduler, |scope| {
                 let task = scope.spawn(|| {
                     let unwinds = || {
-                        begun.raise();
+                        started.raise();
                         loop {
                             checkpoint();
                         }
@@ -281,7 +282,7 @@ fn a_checkpoint_in_either_side_unwinds_the_task_and_leaves_the_worker_sound() {
                     if round % 2 == 0 { join(unwinds, returns) } else { join(returns, unwinds) }
                 });
                 if round % 2 == 0 {
-                    begun.wait();
+                    started.wait();
                 }
                 task.cancel();
                 assert!(matches!(task.await_result(), Err(TaskError::Cancelled)));
@@ -292,20 +293,20 @@ fn a_checkpoint_in_either_side_unwinds_the_task_and_leaves_the_worker_sound() {
 }
 
 #[test]
-fn what_a_side_borrows_is_there_until_both_have_ended_even_if_the_left_one_panics() {
-    hush_panics();
+fn a_join_whose_left_closure_panics_returns_after_the_right_one_has_ended() {
+    silence_expected_panics();
     must_end(|| {
         let scheduler = Scheduler::new(2);
         for _ in 0..MANY {
-            let (mut numbers, begun) = (vec![0_u64; 1000], Signal::default());
+            let (mut numbers, started) = (vec![0_u64; 1000], Signal::default());
             let message = panic_of(|| {
                 scheduler.run(|| {
                     let left = || -> () {
-                        begun.wait();
+                        started.wait();
                         panic!("on purpose: left");
                     };
                     join(left, || {
-                        begun.raise();
+                        started.raise();
                         numbers.iter_mut().for_each(|number| *number += 1);
                     })
                 })

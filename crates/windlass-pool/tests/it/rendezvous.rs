@@ -1,6 +1,6 @@
-//! Sides that wait for each other: nothing that has not begun stays out of reach of a free worker.
+//! Closures that wait for each other: an idle worker can reach every closure that has not started.
 //!
-//! Each test would hang if a right side could be run only after the left one.
+//! Each test would hang if a right closure could run only after the left one.
 
 use std::sync::Barrier;
 
@@ -10,22 +10,22 @@ use crate::support::{Signal, amount, must_end};
 
 const MANY: usize = amount(100, 3);
 
-/// A join whose sides meet.
+/// Runs a join whose closures wait for each other.
 fn meet() {
     let barrier = Barrier::new(2);
     join(|| barrier.wait(), || barrier.wait());
 }
 
-/// A join whose sides meet, in the left side of `depth` others.
-fn meet_below(depth: usize) {
+/// Runs such a join inside the left closures of `depth` others.
+fn meet_in_nested_joins(depth: usize) {
     match depth {
         0 => meet(),
-        _ => drop(join(|| meet_below(depth - 1), || ())),
+        _ => drop(join(|| meet_in_nested_joins(depth - 1), || ())),
     }
 }
 
 #[test]
-fn the_sides_of_a_join_meet_on_a_fresh_pool() {
+fn the_closures_of_a_join_meet_on_a_fresh_pool() {
     must_end(|| {
         for workers in [2, 3] {
             for _ in 0..MANY {
@@ -36,7 +36,7 @@ fn the_sides_of_a_join_meet_on_a_fresh_pool() {
 }
 
 #[test]
-fn the_sides_of_a_join_meet_on_a_pool_in_use() {
+fn the_closures_of_a_join_meet_on_a_pool_in_use() {
     must_end(|| {
         for workers in [2, 3] {
             let scheduler = Scheduler::new(workers);
@@ -48,7 +48,7 @@ fn the_sides_of_a_join_meet_on_a_pool_in_use() {
 }
 
 #[test]
-fn the_sides_of_a_join_meet_on_the_global_pool_if_it_has_two_workers() {
+fn the_closures_of_a_join_meet_on_a_global_pool_with_two_workers() {
     must_end(|| {
         if Scheduler::global().worker_count() > 1 {
             (0..MANY).for_each(|_| meet());
@@ -57,7 +57,7 @@ fn the_sides_of_a_join_meet_on_the_global_pool_if_it_has_two_workers() {
 }
 
 #[test]
-fn the_sides_of_a_join_meet_inside_a_task() {
+fn the_closures_of_a_join_meet_inside_a_task() {
     must_end(|| {
         for workers in [2, 3] {
             for _ in 0..MANY {
@@ -73,13 +73,13 @@ fn the_sides_of_a_join_meet_inside_a_task() {
 }
 
 #[test]
-fn the_sides_of_a_join_meet_inside_either_side_of_a_race() {
+fn the_closures_of_a_join_meet_inside_either_closure_of_a_race() {
     must_end(|| {
         let waits = || loop {
             checkpoint();
         };
         for _ in 0..MANY {
-            // One keeps a worker busy.
+            // The loser keeps one worker busy.
             let scheduler = Scheduler::new(3);
             scheduler.run(|| race(meet, waits));
             scheduler.run(|| race(waits, meet));
@@ -88,15 +88,17 @@ fn the_sides_of_a_join_meet_inside_either_side_of_a_race() {
 }
 
 #[test]
-fn the_sides_of_a_join_meet_inside_other_joins() {
+fn the_closures_of_a_join_meet_inside_other_joins() {
     must_end(|| {
         for workers in [2, 3] {
             for depth in 1..=4 {
                 for _ in 0..MANY / 2 {
                     let scheduler = Scheduler::new(workers);
-                    scheduler.run(|| meet_below(depth));
-                    scheduler.run(|| join(|| (), || meet_below(depth)));
-                    with_scope(&scheduler, |scope| drop(scope.spawn(|| meet_below(depth))));
+                    scheduler.run(|| meet_in_nested_joins(depth));
+                    scheduler.run(|| join(|| (), || meet_in_nested_joins(depth)));
+                    with_scope(&scheduler, |scope| {
+                        drop(scope.spawn(|| meet_in_nested_joins(depth)));
+                    });
                 }
             }
         }
@@ -104,11 +106,11 @@ fn the_sides_of_a_join_meet_inside_other_joins() {
 }
 
 #[test]
-fn as_many_sides_meet_as_there_are_workers() {
-    fn arrive(barrier: &Barrier, sides: usize) {
-        match sides {
+fn as_many_closures_meet_as_there_are_workers() {
+    fn arrive(barrier: &Barrier, closures: usize) {
+        match closures {
             1 => _ = barrier.wait(),
-            _ => drop(join(|| arrive(barrier, sides - 1), || barrier.wait())),
+            _ => drop(join(|| arrive(barrier, closures - 1), || barrier.wait())),
         }
     }
     must_end(|| {
@@ -122,18 +124,18 @@ fn as_many_sides_meet_as_there_are_workers() {
 }
 
 #[test]
-fn sides_meet_below_more_joins_than_the_stack_of_forks_has_room_for() {
+fn closures_meet_in_more_nested_joins_than_a_fork_deque_holds() {
     const DEEP: usize = amount(1100, 20);
     must_end(|| {
         let scheduler = Scheduler::new(2);
         for depth in [DEEP - 100, DEEP] {
-            scheduler.run(|| meet_below(depth));
+            scheduler.run(|| meet_in_nested_joins(depth));
         }
     });
 }
 
 #[test]
-fn a_worker_that_runs_out_of_work_later_finds_a_side_whose_owner_forks_no_more() {
+fn a_worker_that_becomes_idle_later_steals_a_fork_whose_owner_forks_no_more() {
     must_end(|| {
         let scheduler = Scheduler::new(2);
         for _ in 0..MANY {
@@ -158,18 +160,18 @@ fn a_worker_that_runs_out_of_work_later_finds_a_side_whose_owner_forks_no_more()
 }
 
 #[test]
-fn a_worker_that_waits_for_a_task_helps_it_with_a_join() {
+fn a_worker_that_awaits_a_task_helps_with_its_join() {
     must_end(|| {
         let scheduler = Scheduler::new(2);
         for _ in 0..MANY {
-            let begun = Signal::default();
+            let started = Signal::default();
             scheduler.run(|| {
                 with_scope(&scheduler, |scope| {
                     let task = scope.spawn(|| {
-                        begun.raise();
+                        started.raise();
                         meet();
                     });
-                    begun.wait();
+                    started.wait();
                     task.await_result().unwrap();
                 });
             });
@@ -178,10 +180,10 @@ fn a_worker_that_waits_for_a_task_helps_it_with_a_join() {
 }
 
 #[test]
-fn a_side_of_a_join_on_a_relief_worker_is_found() {
+fn a_fork_of_a_spare_worker_is_stolen() {
     must_end(|| {
         for round in 0..MANY / 5 {
-            // A fresh one: a relief worker of an earlier round could be the one that is busy.
+            // A new pool: a spare worker of an earlier round could be the busy one.
             let scheduler = Scheduler::new(2);
             let (busy, forked) = (Signal::default(), Signal::default());
             let barrier = Barrier::new(2);
@@ -201,7 +203,7 @@ fn a_side_of_a_join_on_a_relief_worker_is_found() {
                 }
             };
             with_scope(&scheduler, |scope| {
-                // With both workers busy one side of the race is on a relief worker.
+                // Both workers are busy, so one closure of the race is on a spare worker.
                 scope.spawn(|| {
                     busy.raise();
                     forked.wait();

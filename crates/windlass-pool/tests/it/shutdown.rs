@@ -1,0 +1,95 @@
+//! Dropping a scheduler.
+
+use std::{
+    sync::{Arc, mpsc},
+    thread,
+};
+
+use windlass_pool::{Scheduler, SchedulerConfig, cancelled};
+
+use crate::support::{Signal, TIMEOUT, must_end};
+
+#[test]
+fn dropping_a_scheduler_cancels_running_tasks_and_waits_for_them() {
+    must_end(|| {
+        let scheduler = Scheduler::new(2);
+        let (started, ended) = (Arc::new(Signal::default()), Arc::new(Signal::default()));
+        let (seen, over) = (Arc::clone(&started), Arc::clone(&ended));
+        drop(scheduler.spawn(move || {
+            seen.raise();
+            while !cancelled() {}
+            over.raise();
+        }));
+        started.wait();
+        drop(scheduler);
+        assert!(ended.is_raised());
+    });
+}
+
+#[test]
+fn awaits_return_when_the_scheduler_is_dropped() {
+    must_end(|| {
+        let scheduler = Scheduler::new(1);
+        let running = scheduler.spawn(|| while !cancelled() {});
+        let waiting = scheduler.spawn(|| ());
+        let awaiter = thread::spawn(move || {
+            (running.await_result().is_ok(), waiting.await_result().is_err())
+        });
+        drop(scheduler);
+        let (running, waiting) = awaiter.join().unwrap();
+        // If the first task never ran, neither did the second.
+        assert!(running || waiting);
+    });
+}
+
+#[test]
+fn workers_that_never_sleep_end_when_their_scheduler_is_dropped() {
+    must_end(|| {
+        let config =
+            SchedulerConfig { worker_count: 2, spin_count: u32::MAX, ..Default::default() };
+        let scheduler = Scheduler::with_config(config);
+        assert_eq!(scheduler.run(|| 42), 42);
+        drop(scheduler);
+    });
+}
+
+#[test]
+fn a_task_may_drop_its_own_scheduler() {
+    must_end(|| {
+        let scheduler = Arc::new(Scheduler::new(2));
+        let (done, was_done) = mpsc::channel();
+        let own = Arc::clone(&scheduler);
+        let (handed, received) = mpsc::channel::<Arc<Scheduler>>();
+        drop(scheduler.spawn(move || {
+            drop(own);
+            drop(received.recv().unwrap());
+            done.send(()).unwrap();
+        }));
+        handed.send(scheduler).unwrap();
+        was_done.recv_timeout(TIMEOUT).unwrap();
+    });
+}
+
+/// The only worker of the outer pool waits for the inner scheduler, whose task waits for the outer
+/// pool.
+#[test]
+fn a_worker_that_drops_the_scheduler_of_another_pool_is_replaced_while_it_waits() {
+    must_end(|| {
+        let outer = Arc::new(Scheduler::new(1));
+        let own = Arc::clone(&outer);
+        let dropping = outer.spawn(move || {
+            let inner = Scheduler::new(1);
+            let needed = own.spawn(|| 1);
+            let started = Arc::new(Signal::default());
+            let has_started = Arc::clone(&started);
+            let waiting = inner.spawn(move || {
+                started.raise();
+                needed.await_result().unwrap()
+            });
+            has_started.wait();
+            drop(inner);
+            waiting.await_result().unwrap()
+        });
+        assert_eq!(dropping.await_result().unwrap(), 1);
+    });
+}
