@@ -150,6 +150,11 @@ impl Display {
         self.close(end.into());
     }
 
+    /// The run could not go on, and cannot be resumed: its store is lost.
+    pub(crate) fn end_lost(mut self) {
+        self.close(Ending::Lost);
+    }
+
     fn close(&mut self, ending: Ending) {
         self.feed.end(ending);
         // A reader that takes nothing may keep us waiting for ever; the run does not mind any more,

@@ -71,13 +71,9 @@ fn call() -> Exit {
         Ok(arguments) => carry_out(&arguments),
         Err(exit) => exit,
     };
-    match output::failure() {
-        Some(why) if exit == Exit::Success => {
-            eprintln!("windlass: standard output cannot be written: {why}");
-            Exit::Unavailable
-        }
-        _ => exit,
-    }
+    let Some(why) = output::failure() else { return exit };
+    eprintln!("windlass: cannot write to standard output: {why}");
+    if exit == Exit::Success { Exit::Unavailable } else { exit }
 }
 
 fn carry_out(arguments: &Arguments) -> Exit {

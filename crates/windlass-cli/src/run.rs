@@ -156,7 +156,13 @@ fn last_interrupted(store: &mut Store) -> Result<String, LookError> {
 
 fn lead(coordinator: Coordinator, options: Options) -> Result<Exit, Box<dyn Error>> {
     let display = Display::start(Outline::of(&coordinator), options)?;
-    let end = coordinator.lead(|update| display.tell(update))?;
+    let end = match coordinator.lead(|update| display.tell(update)) {
+        Err(RunError::Store(error)) if error.is_lost() => {
+            display.end_lost();
+            return Err(error.into());
+        }
+        end => end?,
+    };
     display.end(end);
     Ok(match end {
         End::Succeeded | End::Left => Exit::Success,

@@ -1,7 +1,7 @@
 //! Why the store cannot do what was asked.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use windlass_core::{ClaimError, DeclareError};
@@ -61,12 +61,21 @@ pub enum StoreError {
         /// What SQLite says.
         source: rusqlite::Error,
     },
-    /// The file has gone, or another one has taken its place.
+    /// A file of the store, or its directory, was removed, or another one is in its place.
     #[error(
-        "{path} was removed or replaced while in use or since it was made; put it back, or move its directory away to begin anew",
+        "{path} was removed or replaced by another program; restore the store from a backup, or move what is left of its directory away to start with an empty one",
         path = path.display()
     )]
     Replaced {
+        /// The file or directory.
+        path: PathBuf,
+    },
+    /// A file of the store has lost a part of its content.
+    #[error(
+        "{path} was truncated by another program; restore the store from a backup, or move its directory away to start with an empty one",
+        path = path.display()
+    )]
+    Truncated {
         /// The file.
         path: PathBuf,
     },
@@ -177,6 +186,21 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Names the file at `path` as lost, or its directory if that is gone as a whole.
+    pub(crate) fn lost(path: &Path) -> Self {
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty() && !dir.exists());
+        StoreError::Replaced { path: dir.unwrap_or(path).to_owned() }
+    }
+
+    /// Returns whether files of the store are missing or damaged, so that nothing can be resumed.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(
+            self,
+            StoreError::Replaced { .. } | StoreError::Truncated { .. } | StoreError::Damaged { .. }
+        )
+    }
+
     /// Whether all that is missing is room on the disk.
     #[must_use]
     pub fn is_full(&self) -> bool {

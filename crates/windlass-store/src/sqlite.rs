@@ -7,6 +7,7 @@
 mod file;
 mod gate;
 mod log;
+mod place;
 mod records;
 mod rows;
 mod runs;
@@ -23,6 +24,7 @@ use self::file::InUse;
 pub use self::file::Network;
 use self::gate::Gate;
 use self::log::Log;
+use self::place::Place;
 use self::records::SqliteRecords;
 use self::schema::Beginning;
 use crate::access::Access;
@@ -37,16 +39,29 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// After how many pages the log is copied into the file. A new process reads what is in the log.
 const CHECKPOINT_PAGES: i64 = 256;
 
+/// An open database, and where its files have to be.
+struct Opened {
+    connection: Connection,
+    place: Place,
+    _in_use: InUse,
+}
+
+impl Opened {
+    /// Returns the connection, unless its files are not at their places any more.
+    fn checked(&mut self) -> Result<&mut Connection, StoreError> {
+        self.place.check(&self.connection)?;
+        Ok(&mut self.connection)
+    }
+}
+
 /// One connection to the file.
 pub struct Sqlite {
-    connection: Connection,
     gate: Gate,
     belfry: Belfry,
     dir: PathBuf,
     path: PathBuf,
     log: Log,
-    /// Which file is open, to notice one that was put in its place.
-    in_use: InUse,
+    opened: Opened,
     durability: Durability,
     /// Why nothing is written any more.
     broken: Option<DiskFault>,
@@ -86,7 +101,7 @@ impl Sqlite {
         let mut gate = gate(dir)?;
         let path = dir.join("store.db");
         restrict(dir, &path);
-        let (connection, in_use) = match as_it_is(&path, gate.store_id()?) {
+        let opened = match as_it_is(&path, gate.store_id()?) {
             Ok(Some(opened)) => opened,
             Err(error) if gate.is_read_only() => return Err(classify(error, &path)),
             Ok(None) if gate.is_read_only() => return Err(StoreError::ReadOnly { path }),
@@ -96,7 +111,7 @@ impl Sqlite {
         };
         let (belfry, dir) = (Belfry::new(dir), dir.to_owned());
         let (durability, log) = (Durability::Full, Log::of(&path));
-        Ok(Self { connection, in_use, gate, belfry, dir, path, log, durability, broken: None })
+        Ok(Self { opened, gate, belfry, dir, path, log, durability, broken: None })
     }
 
     fn prepare_for(&mut self, durability: Durability) -> Result<(), StoreError> {
@@ -109,7 +124,7 @@ impl Sqlite {
                 Durability::Full => "FULL",
                 Durability::Process => "NORMAL",
             };
-            self.connection.pragma_update(None, "synchronous", level)?;
+            self.opened.connection.pragma_update(None, "synchronous", level)?;
             self.durability = durability;
         }
         Ok(())
@@ -128,9 +143,9 @@ impl Sqlite {
 impl Backend for Sqlite {
     fn transact(&mut self, durability: Durability, act: Act<'_>) -> Result<(), StoreError> {
         self.prepare_for(durability)?;
-        let Self { connection, gate, path, in_use, .. } = self;
+        let Self { opened, gate, .. } = self;
         let result = gate.pass(|_| {
-            in_use.check_place(path)?;
+            let connection = opened.checked()?;
             let open = Open::begin(connection)?;
             act(&SqliteRecords::new(connection))?;
             open.commit()
@@ -148,10 +163,10 @@ impl Backend for Sqlite {
 
     fn look(&mut self, act: Act<'_>) -> Result<(), StoreError> {
         let looked = (|| {
-            // What nobody writes to any more would be read for ever.
-            self.in_use.check_place(&self.path)?;
+            // A file that was removed would be read for ever, and never change.
+            let connection = self.opened.checked()?;
             let behavior = TransactionBehavior::Deferred;
-            let transaction = self.connection.transaction_with_behavior(behavior)?;
+            let transaction = connection.transaction_with_behavior(behavior)?;
             act(&SqliteRecords::new(&transaction))
         })();
         looked.map_err(|error| classify(error, &self.path))
@@ -207,11 +222,11 @@ impl Drop for Open<'_> {
 
 /// A store that is what its gate says, and needs nothing: whoever only looks waits for no writer.
 /// Whatever else it may be is found out behind the gate.
-fn as_it_is(path: &Path, made: Option<String>) -> Result<Option<(Connection, InUse)>, StoreError> {
+fn as_it_is(path: &Path, made: Option<String>) -> Result<Option<Opened>, StoreError> {
     let Some(made) = made else { return Ok(None) };
-    let (connection, in_use) = begin_use(path, Beginning::Over)?;
-    let id = schema::current(&connection)?;
-    Ok((id == Some(made)).then_some((connection, in_use)))
+    let opened = begin_use(path, Beginning::Over)?;
+    let id = schema::current(&opened.connection)?;
+    Ok((id == Some(made)).then_some(opened))
 }
 
 /// Takes from other users what the files of an older version allow them, if it did. Where that fails,
@@ -226,22 +241,22 @@ fn restrict(dir: &Path, path: &Path) {
 }
 
 /// The store behind the gate, made or brought up to date if it has to be.
-fn made_ready(path: &Path, gate: &mut Gate) -> Result<(Connection, InUse), StoreError> {
+fn made_ready(path: &Path, gate: &mut Gate) -> Result<Opened, StoreError> {
     let made = gate.store_id()?;
     let beginning = if made.is_some() { Beginning::Over } else { Beginning::Possible };
-    let (mut connection, in_use) = begin_use(path, beginning)?;
-    let id = schema::prepare(&mut connection, path, beginning)?;
+    let mut opened = begin_use(path, beginning)?;
+    let id = schema::prepare(&mut opened.connection, path, beginning)?;
     match made {
         None => gate.remember_store(&id)?,
-        Some(made) if made != id => return Err(StoreError::Replaced { path: path.to_owned() }),
+        Some(made) if made != id => return Err(StoreError::lost(path)),
         Some(_) => {}
     }
-    Ok((connection, in_use))
+    Ok(opened)
 }
 
 /// Closing a file ends every lock that this process has on it, also SQLite's, so nobody but SQLite
 /// opens one that is in use here.
-fn begin_use(path: &Path, beginning: Beginning) -> Result<(Connection, InUse), StoreError> {
+fn begin_use(path: &Path, beginning: Beginning) -> Result<Opened, StoreError> {
     let _alone = file::alone();
     if beginning == Beginning::Over && !InUse::already(path) {
         file::refuse_truncated(path)?;
@@ -252,8 +267,9 @@ fn begin_use(path: &Path, beginning: Beginning) -> Result<(Connection, InUse), S
         Access::create_missing(path).map_err(at)?;
     }
     let connection = connect(path)?;
-    let in_use = InUse::from_now(path)?;
-    Ok((connection, in_use))
+    let place = Place::of(path)?;
+    let _in_use = InUse::from_now(place.inode());
+    Ok(Opened { connection, place, _in_use })
 }
 
 fn connect(path: &Path) -> Result<Connection, StoreError> {

@@ -1,8 +1,10 @@
 //! Standard output and standard error, for one who goes on when nobody reads them any more.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::thread;
 use std::time::Duration;
+
+use crate::output;
 
 /// How long to wait before the next try to write to a stream that takes nothing at the moment.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -11,11 +13,26 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(crate) struct Stream {
     inner: Box<dyn Write + Send>,
     open: bool,
+    on_failure: OnFailure,
+}
+
+/// What becomes of an error other than that the reader is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnFailure {
+    /// Nothing: the stream carries no data that a caller relies on.
+    Ignore,
+    /// The command ends with an error.
+    Report,
 }
 
 impl Stream {
     pub(crate) fn stdout() -> Self {
-        Self::new(io::stdout())
+        let on_failure = match io::stdout().is_terminal() {
+            // Writes to a terminal that was closed fail like those to a bad disk.
+            true => OnFailure::Ignore,
+            false => OnFailure::Report,
+        };
+        Self { on_failure, ..Self::new(io::stdout()) }
     }
 
     pub(crate) fn stderr() -> Self {
@@ -23,7 +40,7 @@ impl Stream {
     }
 
     pub(crate) fn new(inner: impl Write + Send + 'static) -> Self {
-        Self { inner: Box::new(inner), open: true }
+        Self { inner: Box::new(inner), open: true, on_failure: OnFailure::Ignore }
     }
 
     /// Whether there may be somebody who reads.
@@ -38,7 +55,7 @@ impl Stream {
             match self.inner.write(rest) {
                 Ok(0) => self.open = false,
                 Ok(written) => rest = &rest[written..],
-                Err(error) => self.heed(&error),
+                Err(error) => self.heed(error),
             }
         }
     }
@@ -51,17 +68,22 @@ impl Stream {
         while self.open {
             match self.inner.flush() {
                 Ok(()) => return,
-                Err(error) => self.heed(&error),
+                Err(error) => self.heed(error),
             }
         }
     }
 
-    fn heed(&mut self, error: &io::Error) {
+    fn heed(&mut self, error: io::Error) {
         match error.kind() {
             ErrorKind::Interrupted => {}
             // Somebody who shares the stream has asked not to be kept waiting; we can be.
             ErrorKind::WouldBlock => thread::sleep(PAUSE),
-            _ => self.open = false,
+            _ => {
+                self.open = false;
+                if self.on_failure == OnFailure::Report {
+                    output::note(Err(error));
+                }
+            }
         }
     }
 }

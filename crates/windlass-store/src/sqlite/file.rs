@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::statfs;
 
+use super::place::{Inode, inode};
 use crate::error::StoreError;
 
 /// What to do on a network file system.
@@ -52,7 +52,7 @@ fn network(number: u64) -> Option<&'static str> {
 /// A store was made here once: nothing at all in its place is a loss, not a beginning, and so is a
 /// file that is shorter than it says. While there is a log, what is missing may be in that.
 pub(super) fn refuse_truncated(path: &Path) -> Result<(), StoreError> {
-    let lost = || StoreError::Replaced { path: path.to_owned() };
+    let lost = || StoreError::lost(path);
     let length = fs::metadata(path).map_err(|_| lost())?.len();
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
@@ -76,15 +76,6 @@ fn stated_length(path: &Path) -> io::Result<u64> {
     Ok(page * u64::from(pages))
 }
 
-/// Which file lies at `path`.
-fn inode(path: &Path) -> Result<Inode, StoreError> {
-    let gone = |_| StoreError::Replaced { path: path.to_owned() };
-    let metadata = fs::metadata(path).map_err(gone)?;
-    Ok((metadata.dev(), metadata.ino()))
-}
-
-type Inode = (u64, u64);
-
 /// How many connections this process has to each file.
 static CONNECTIONS: Mutex<BTreeMap<Inode, usize>> = Mutex::new(BTreeMap::new());
 
@@ -106,19 +97,10 @@ impl InUse {
         inode(path).is_ok_and(|inode| connections().contains_key(&inode))
     }
 
-    /// There is one more.
-    pub(super) fn from_now(path: &Path) -> Result<Self, StoreError> {
-        let inode = inode(path)?;
+    /// Counts one more connection to the file.
+    pub(super) fn from_now(inode: Inode) -> Self {
         *connections().entry(inode).or_default() += 1;
-        Ok(Self(inode))
-    }
-
-    /// Refuses to go on with a file that does not lie at `path` any more.
-    pub(super) fn check_place(&self, path: &Path) -> Result<(), StoreError> {
-        match inode(path)? == self.0 {
-            true => Ok(()),
-            false => Err(StoreError::Replaced { path: path.to_owned() }),
-        }
+        Self(inode)
     }
 }
 

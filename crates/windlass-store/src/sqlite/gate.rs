@@ -163,7 +163,7 @@ impl Gate {
     fn check_place(&self) -> Result<(), StoreError> {
         match fs::metadata(&self.path) {
             Ok(there) if (there.dev(), there.ino()) == self.inode => Ok(()),
-            _ => Err(StoreError::Replaced { path: self.path.clone() }),
+            _ => Err(StoreError::lost(&self.path)),
         }
     }
 
