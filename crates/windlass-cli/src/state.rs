@@ -2,6 +2,7 @@
 
 use std::env;
 use std::error::Error;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
@@ -45,9 +46,17 @@ pub(crate) fn existing(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
 /// Makes the store in `state`, or the user's own. With a group, all its members may use it.
 pub(crate) fn init(state: Option<&Path>, gid: Option<u32>) -> Result<Store, Box<dyn Error>> {
     let dir = dir(state)?;
-    Ok(match gid {
-        Some(gid) => Store::share(&dir, network(), gid)?,
-        None => Store::open_with(&dir, network())?,
+    let made = match gid {
+        Some(gid) => Store::share(&dir, network(), gid),
+        None => Store::open_with(&dir, network()),
+    };
+    made.map_err(|error| match error {
+        StoreError::Io { source, .. }
+            if dir == Path::new(SYSTEM) && source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            NeedsRoot { source }.into()
+        }
+        error => error.into(),
     })
 }
 
@@ -63,6 +72,15 @@ fn explained(error: StoreError) -> Box<dyn Error> {
         StoreError::NoStore { dir } if dir == Path::new(SYSTEM) => Box::new(NoSystemStore),
         error => error.into(),
     }
+}
+
+/// The machine's store cannot be created by an ordinary user.
+#[derive(Debug, Error)]
+#[error(
+    "cannot create {SYSTEM}: {source}; run as root: sudo windlass store init --system --group NAME"
+)]
+pub(crate) struct NeedsRoot {
+    source: io::Error,
 }
 
 /// The machine has no store that several users share.

@@ -39,6 +39,26 @@ pub enum StoreError {
         /// The directory.
         dir: PathBuf,
     },
+    /// Every user may write to the directory, and so replace files of the store.
+    #[error(
+        "{dir} is writable for every user, who could replace files of the store; run: chmod o-w {dir}, or choose another directory with --state",
+        dir = dir.display()
+    )]
+    WorldWritable {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The directory belongs to another user, and is not shared with a group.
+    #[error(
+        "{dir} belongs to another user (uid {uid}), who could replace files of the store; that user can share it with: windlass store init --state {dir} --group NAME, or choose another directory with --state",
+        dir = dir.display()
+    )]
+    ForeignDir {
+        /// The directory.
+        dir: PathBuf,
+        /// The user.
+        uid: u32,
+    },
     /// The system does not tell what the store has to know about time and processes.
     #[error("the system does not tell {what}: {source}")]
     Unknown {

@@ -95,6 +95,7 @@ impl Sqlite {
         if rusqlite::version_number() < OLDEST_SQLITE {
             return Err(StoreError::OldSqlite { found: rusqlite::version() });
         }
+        file::refuse_unsafe(dir)?;
         if network == Network::Refuse {
             file::refuse_network(dir)?;
         }

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::statfs;
+use rustix::fs::{Access as Permissions, access, statfs};
+use rustix::process::geteuid;
 
 use super::place::{Inode, inode};
+use crate::access::Access;
 use crate::error::StoreError;
 
 /// What to do on a network file system.
@@ -41,6 +44,27 @@ pub(super) fn refuse_network(dir: &Path) -> Result<(), StoreError> {
         Some(kind) => Err(StoreError::Network { path: dir.to_owned(), kind }),
         None => Ok(()),
     }
+}
+
+/// Writable for all users, and what protects their files from each other there.
+const FOR_ALL: u32 = 0o0002;
+const STICKY: u32 = 0o1000;
+
+/// Refuses a directory in which another user could replace the files of the store. A directory that a
+/// group shares on purpose is none of these, and root may use the store of any user.
+pub(super) fn refuse_unsafe(dir: &Path) -> Result<(), StoreError> {
+    let Ok(found) = fs::metadata(dir) else { return Ok(()) };
+    let (this, uid) = (geteuid(), found.uid());
+    if found.mode() & (FOR_ALL | STICKY) == FOR_ALL {
+        return Err(StoreError::WorldWritable { dir: dir.to_owned() });
+    }
+    let shared = Access::of(dir).is_ok_and(Access::is_shared);
+    let trusted = this.is_root() || uid == this.as_raw() || uid == 0 || shared;
+    // One that this process cannot write to can still be looked at.
+    if !trusted && access(dir, Permissions::WRITE_OK).is_ok() {
+        return Err(StoreError::ForeignDir { dir: dir.to_owned(), uid });
+    }
+    Ok(())
 }
 
 /// What kind of network file system has this number. Some systems tell it with a sign.
