@@ -151,6 +151,9 @@ fn plainer(error: clap::Error, words: &[OsString]) -> clap::Error {
     if !error.use_stderr() {
         return error;
     }
+    if let Some(instead) = flock_option(&error, words) {
+        return Arguments::command().error(ErrorKind::UnknownArgument, instead);
+    }
     if let Some(reserved) = reserved_name(&error, words) {
         return Arguments::command().error(ErrorKind::InvalidValue, reserved);
     }
@@ -161,6 +164,10 @@ fn plainer(error: clap::Error, words: &[OsString]) -> clap::Error {
         Err(plain) if plain.kind() == error.kind() => plain,
         _ => error,
     };
+    if error.kind() == ErrorKind::UnknownArgument && is_wrapper(words) {
+        // The tip would be to put the option behind `--`, where the command stands.
+        error.remove(ContextKind::Suggested);
+    }
     if error.kind() == ErrorKind::MissingRequiredArgument && names_command(&error) {
         let tip = "a command stands behind `--`, as in: windlass lock deploy -- ./deploy.sh";
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
@@ -172,6 +179,24 @@ fn plainer(error: clap::Error, words: &[OsString]) -> clap::Error {
         }
     }
     error
+}
+
+/// Returns what to use instead, if `windlass lock` was given an option that only `flock` has.
+fn flock_option(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_unknown = error.kind() == ErrorKind::UnknownArgument;
+    let is_lock = words.iter().skip(1).any(|word| word == "lock");
+    let instead = holding::in_place_of_flock(given).filter(|_| is_unknown && is_lock)?;
+    Some(format!("`windlass lock` has no option {given}: {instead}"))
+}
+
+/// Returns whether a verb was called that runs a command behind `--`.
+fn is_wrapper(words: &[OsString]) -> bool {
+    words
+        .iter()
+        .skip(1)
+        .take_while(|word| *word != "--")
+        .any(|word| word == "lock" || word == "sem")
 }
 
 /// Why a lock or a semaphore cannot be called like a primitive, if somebody seems to have tried: no

@@ -97,7 +97,7 @@ pub use size::fits;
 pub use users::user_name;
 pub use windlass_core::{
     Amount, Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Timestamp,
-    Token, WorkState,
+    Token, Unprintable, WorkState, is_unprintable,
 };
 pub use windlass_store::{
     Access, AttemptEnd, Event, HoldState, Leftover, NameView, Network, Process, Refused, RunEnd,

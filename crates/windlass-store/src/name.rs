@@ -1,7 +1,7 @@
 //! Which texts can be names of locks, semaphores and events.
 
 use thiserror::Error;
-use windlass_core::Name;
+use windlass_core::{Name, Unprintable};
 
 /// The longest name, in bytes.
 pub const NAME_BYTES: usize = 1024;
@@ -21,11 +21,16 @@ pub enum NameError {
         /// How long it is.
         length: usize,
     },
-    /// It does not fit on a line.
-    #[error("the name {name:?} has a control character in it, such as the end of a line")]
-    Control {
+    /// It has a character that does not print where it stands.
+    #[error(
+        "the name {name:?} contains {found}, a character that ends the line, moves the cursor or \
+         turns text around"
+    )]
+    Unprintable {
         /// The name.
         name: String,
+        /// The first such character.
+        found: Unprintable,
     },
     /// It could be taken for a verb.
     #[error("{name:?} cannot be a name: it is a verb of `windlass lock` and `windlass sem`")]
@@ -40,10 +45,10 @@ pub fn check_text(text: &str) -> Result<(), NameError> {
     match text {
         "" => Err(NameError::Empty),
         text if text.len() > NAME_BYTES => Err(NameError::Long { length: text.len() }),
-        text if text.chars().any(char::is_control) => {
-            Err(NameError::Control { name: text.to_owned() })
-        }
-        _ => Ok(()),
+        text => match Unprintable::first_in(text) {
+            Some(found) => Err(NameError::Unprintable { name: text.to_owned(), found }),
+            None => Ok(()),
+        },
     }
 }
 

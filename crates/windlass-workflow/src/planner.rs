@@ -18,9 +18,12 @@ mod resources;
 mod steps;
 mod texts;
 mod times;
+mod unused;
 mod values;
 
 use std::collections::BTreeMap;
+
+use windlass_core::Unprintable;
 
 use crate::file::{File, HooksTable};
 use crate::mistake::Mistake;
@@ -69,6 +72,7 @@ pub(crate) fn plan(file: &str, text: &str, written: &File, notes: &Notes) -> (Pl
     if notes.count() == 0 {
         params::warn_unused(written, &texts);
         fixed::warn(written, &texts);
+        unused::warn(written, &plan, &texts);
     }
     (plan, params)
 }
@@ -80,7 +84,13 @@ fn name(file: &str, written: &File, notes: &Notes) -> String {
     };
     if name.trim().is_empty() {
         let help = "leave `name` out to call it after its file";
-        notes.mistake(Mistake::new(span, "the workflow's name is empty", "no name").help(help));
+        let empty = "the workflow's name is empty";
+        notes.mistake(Mistake::new(span.clone(), empty, "no name").help(help));
+    }
+    if let Some(found) = Unprintable::first_in(name) {
+        let message = format!("the workflow's name has the unprintable character {found} in it");
+        let help = "keep to what can be read on one line";
+        notes.mistake(Mistake::new(span, message, "not a name").help(help));
     }
     name.clone()
 }

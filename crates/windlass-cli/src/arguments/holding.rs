@@ -27,8 +27,36 @@ pub(crate) struct LockArguments {
     #[arg(short = 'w', long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "wait")]
     timeout: Option<Duration>,
 
+    /// What every lock is anyway: exclusive, and not inherited by the command
+    #[arg(short = 'x', long, short_alias = 'e', hide = true)]
+    exclusive: bool,
+    #[arg(short = 'o', long, hide = true)]
+    close: bool,
+
     #[command(flatten)]
     pub(crate) holding: Holding,
+}
+
+/// Returns what to use in place of an option of `flock` that `windlass lock` does not have.
+pub(super) fn in_place_of_flock(option: &str) -> Option<&'static str> {
+    Some(match option {
+        "-s" | "--shared" => {
+            "there are no shared locks; let readers take slots of a semaphore: \
+             windlass sem NAME --capacity N -- COMMAND"
+        }
+        "-u" | "--unlock" => {
+            "a lock is released when its command ends; release one that `acquire` took with: \
+             windlass lock release NAME --holder ID --token NUMBER"
+        }
+        "-c" | "--command" => "put the command behind `--`: windlass lock NAME -- sh -c 'COMMAND'",
+        "-F" | "--no-fork" => {
+            "leave it out: windlass stays to keep the lock alive, and passes signals and the exit \
+             code on"
+        }
+        "--fcntl" => "leave it out: the lock is not a lock on a file",
+        "--verbose" => "leave it out: `windlass holders` shows who holds a lock and who waits",
+        _ => return None,
+    })
 }
 
 impl LockArguments {

@@ -153,7 +153,7 @@ fn bad_usage_is_told_before_anything_runs() {
     let bench = Bench::new();
     for (arguments, said) in [
         (vec!["lock", "", "--", "true"], "cannot be empty"),
-        (vec!["lock", "a\nb", "--", "true"], "control character"),
+        (vec!["lock", "a\nb", "--", "true"], "contains U+000A, a character that ends the line"),
         (vec!["lock", "a", "release", "--", "true"], "verb"),
         (vec!["lock", "a", "a", "--", "true"], "asked for twice"),
         (vec!["lock", "x", "--heartbeat-timeout", "1ms", "--", "true"], "too short"),

@@ -4,6 +4,8 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use windlass_core::Unprintable;
+
 use super::fixed::EachTexts;
 use super::values::is_identifier;
 use crate::file::{EachTable, Scalar};
@@ -93,10 +95,11 @@ impl Each<'_> {
         let mut texts = Vec::new();
         for (scalar, span) in list.iter().filter_map(Written::placed) {
             let Some(text) = self.texts.read(scalar, &span, self.step) else { continue };
-            let wrong = if text.chars().any(char::is_control) {
-                Some(("has a value with a control character in it", "becomes part of a name"))
+            let wrong = if let Some(found) = Unprintable::first_in(&text) {
+                let message = format!("has a value with the unprintable character {found} in it");
+                Some((message, "becomes part of a name"))
             } else if !seen.insert(text.clone()) {
-                Some(("has the same value twice", "it stands there already"))
+                Some(("has the same value twice".to_owned(), "it stands there already"))
             } else {
                 None
             };
