@@ -81,15 +81,34 @@ impl Arguments {
         let words = words();
         let parsed = Self::try_parse_from(&words).map_err(|error| plainer(error, &words));
         let parsed = parsed.and_then(Self::with_some_state);
-        parsed.and_then(|parsed| parsed.with_system(&words)).map_err(|error| told(&error))
+        let parsed = parsed.and_then(|parsed| parsed.with_system(&words));
+        parsed.and_then(|parsed| parsed.with_json(&words)).map_err(|error| told(&error))
+    }
+
+    /// Refuses `--json` where a verb has nothing of its own to print. The variable is for all verbs of
+    /// a script, and means nothing there.
+    fn with_json(self, words: &[OsString]) -> Result<Self, clap::Error> {
+        let instead = match &self.verb {
+            Verb::Completions { .. } => "`windlass completions` prints a script",
+            Verb::Man(_) => "`windlass man` prints manual pages",
+            Verb::Lock(LockArguments { primitive: None, .. })
+            | Verb::Sem(SemArguments { primitive: None, .. }) => {
+                "standard output is the command's; `windlass holders --json` shows who holds what"
+            }
+            _ => return Ok(self),
+        };
+        if !own_words(words).any(|word| word == "--json") {
+            return Ok(self);
+        }
+        let message = format!("--json has no meaning here: {instead}");
+        Err(Arguments::command().error(ErrorKind::ArgumentConflict, message))
     }
 
     /// Chooses the machine's store, if that was asked for. It stands above the variable, not beside the
     /// flag: only to make a store, both make sense.
     fn with_system(mut self, words: &[OsString]) -> Result<Self, clap::Error> {
-        let own = words.iter().take_while(|word| *word != "--");
         let is_flag = |word: &[u8]| word == b"--state" || word.starts_with(b"--state=");
-        match (self.system, own.clone().any(|word| is_flag(word.as_encoded_bytes()))) {
+        match (self.system, own_words(words).any(|word| is_flag(word.as_encoded_bytes()))) {
             (true, false) => self.state = Some(state::SYSTEM.into()),
             (true, true) if !matches!(self.verb, Verb::Store(_)) => {
                 let both = "--system and --state name two stores; give one of them";
@@ -120,6 +139,11 @@ fn words() -> Vec<OsString> {
         words.push("--help".into());
     }
     words
+}
+
+/// Returns the words that are for windlass itself, not for a command behind `--`.
+fn own_words(words: &[OsString]) -> impl Iterator<Item = &OsString> {
+    words.iter().skip(1).take_while(|word| *word != "--")
 }
 
 /// Prints the help that was asked for, or what is wrong. Whatever was given is part of that, also what
@@ -185,18 +209,14 @@ fn plainer(error: clap::Error, words: &[OsString]) -> clap::Error {
 fn flock_option(error: &clap::Error, words: &[OsString]) -> Option<String> {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return None };
     let is_unknown = error.kind() == ErrorKind::UnknownArgument;
-    let is_lock = words.iter().skip(1).any(|word| word == "lock");
+    let is_lock = own_words(words).any(|word| word == "lock");
     let instead = holding::in_place_of_flock(given).filter(|_| is_unknown && is_lock)?;
     Some(format!("`windlass lock` has no option {given}: {instead}"))
 }
 
 /// Returns whether a verb was called that runs a command behind `--`.
 fn is_wrapper(words: &[OsString]) -> bool {
-    words
-        .iter()
-        .skip(1)
-        .take_while(|word| *word != "--")
-        .any(|word| word == "lock" || word == "sem")
+    own_words(words).any(|word| word == "lock" || word == "sem")
 }
 
 /// Why a lock or a semaphore cannot be called like a primitive, if somebody seems to have tried: no

@@ -10,7 +10,8 @@ use windlass_server::{
 };
 use windlass_workflow::{Mistakes, ParamErrors};
 
-use crate::guard::{LoneGuardError, NotAtGuard};
+use crate::approve::{NotAtGuard, NotWaiting};
+use crate::guard::LoneGuardError;
 use crate::init::InitError;
 use crate::man::ManError;
 use crate::show::PictureError;
@@ -139,6 +140,7 @@ pub(crate) fn depends_on_store(failure: &(dyn Error + 'static)) -> bool {
         _ => false,
     };
     failure.downcast_ref::<LookError>().is_some_and(looked)
+        || failure.is::<NotWaiting>()
         || failure.downcast_ref::<StoreError>().is_some_and(in_store)
         || matches!(failure.downcast_ref(), Some(HoldError::Store(store)) if in_store(store))
         || matches!(failure.downcast_ref(), Some(RunError::Store(store)) if in_store(store))
@@ -152,6 +154,7 @@ fn is_usage(failure: &(dyn Error + 'static)) -> bool {
         || failure.is::<InitError>()
         || failure.is::<LoneGuardError>()
         || failure.is::<NotAtGuard>()
+        || failure.is::<NotWaiting>()
         || failure.is::<ManError>()
         || failure.is::<PictureError>()
         || failure.is::<DirError>()

@@ -4,6 +4,7 @@
 #[macro_use]
 mod talk;
 
+mod approve;
 mod arguments;
 mod check;
 mod clean;
@@ -91,14 +92,14 @@ fn carry_out(arguments: &Arguments) -> Exit {
         Verb::Check { files, params } => check::check(files, params, form),
         Verb::Graph { file, format } => graph::graph(file.as_deref(), *format, form),
         Verb::Schema => schema::schema(),
-        Verb::Init => init::init(),
+        Verb::Init => init::init(form),
         Verb::Lock(lock) => lock::lock(state, lock, form),
         Verb::Sem(sem) => lock::sem(state, sem, form),
         Verb::Guard { file, name, params, wait } => {
             guard::guard(state, file, name, params, *wait, form)
         }
-        Verb::Approve { target } => guard::verdict(state, target, Verdict::Approve),
-        Verb::Reject { target } => guard::verdict(state, target, Verdict::Reject),
+        Verb::Approve { target } => approve::verdict(state, target, Verdict::Approve, form),
+        Verb::Reject { target } => approve::verdict(state, target, Verdict::Reject, form),
         Verb::Emit { event } => events::emit(state, event, form),
         Verb::Events { patterns, follow, all, after } => {
             let from = events::From::of(*after, *follow && !*all);

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::path::Path;
 
+use serde::Serialize;
 use windlass_server::{
     Ask, Coordinator, End, Listed, LookError, RunError, RunOutcome, RunRecord, RunState, RunView,
     Store, ask, find_run, open_runs,
@@ -11,6 +12,8 @@ use windlass_server::{
 use crate::arguments::{Form, StepTarget};
 use crate::display::{Display, Options, Outline, OutputMode, Verb};
 use crate::exit::Exit;
+use crate::look::RunJson;
+use crate::output::{json, print};
 use crate::state;
 use crate::style::plain;
 use crate::workflow_file::{WorkflowFile, named_or_default};
@@ -78,13 +81,14 @@ pub(crate) fn resume(
     };
     let options = shown.options(Verb::Resume, &store);
     match Coordinator::resume(store, &run) {
-        Err(RunError::Over { run, outcome: RunOutcome::Succeeded }) => {
-            eprintln!("run {run} has ended: {}", RunOutcome::Succeeded.word());
-            Ok(Exit::Success)
-        }
         Err(RunError::Over { run, outcome }) => {
-            let word = outcome.word();
-            eprintln!("run {run} has ended: {word}; try again with: windlass retry {run}");
+            match shown.form {
+                Form::Json => {
+                    let view = RunView::find(&mut state::look(state)?, &run)?;
+                    print(&json(&RunJson::of(&view)));
+                }
+                Form::Text => eprintln!("{}", over(&run, outcome)),
+            }
             Ok(outcome.into())
         }
         coordinator => lead(coordinator?, options),
@@ -118,18 +122,46 @@ pub(crate) fn cancel(
         Err(RunError::Led { .. }) => {
             let mut store = state::open(state)?;
             let steps = step.as_deref().map(|step| open_steps(&mut store, &run, step));
-            let (asks, what) = match steps.transpose()? {
-                None => (vec![Ask::Cancel(None)], "everything".to_owned()),
-                Some(steps) => {
-                    let what = steps.join(", ");
-                    (steps.into_iter().map(|step| Ask::Cancel(Some(step))).collect(), what)
-                }
+            let steps = steps.transpose()?;
+            let asks: Vec<_> = match &steps {
+                None => vec![Ask::Cancel(None)],
+                Some(steps) => steps.iter().cloned().map(Some).map(Ask::Cancel).collect(),
             };
             ask(&mut store, &run, &asks)?;
-            eprintln!("asked run {run} to cancel {}", plain(&what));
+            let asked = CancelAsked { schema: 1, event: "cancel_asked", run: &run, steps };
+            match shown.form {
+                Form::Json => print(&json(&asked)),
+                Form::Text => eprintln!("{}", plain(&asked.text())),
+            }
             Ok(Exit::Success)
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// The process that leads a run was asked to cancel something.
+#[derive(Serialize)]
+struct CancelAsked<'a> {
+    schema: u32,
+    event: &'static str,
+    run: &'a str,
+    /// The steps; none for the whole run.
+    steps: Option<Vec<String>>,
+}
+
+impl CancelAsked<'_> {
+    fn text(&self) -> String {
+        let steps = self.steps.as_ref().map(|steps| steps.join(", "));
+        format!("asked run {} to cancel {}", self.run, steps.as_deref().unwrap_or("everything"))
+    }
+}
+
+/// Says how a run has ended that was to be resumed.
+fn over(run: &str, outcome: RunOutcome) -> String {
+    let word = outcome.word();
+    match outcome {
+        RunOutcome::Succeeded => format!("run {run} has ended: {word}"),
+        _ => format!("run {run} has ended: {word}; try again with: windlass retry {run}"),
     }
 }
 

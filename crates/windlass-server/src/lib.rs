@@ -78,7 +78,7 @@ pub use ended::{Ended, Exit, Usage};
 pub use events::{EventError, EventReader, emit};
 pub use guard::{
     Broken, Check, CheckResult, GuardEnd, GuardError, GuardNews, NotYet, UsedUp, Verdict, Vigil,
-    VigilStep, Watch, check, decide, verdict, watch,
+    VigilStep, Watch, check, decide, verdict, waiting_guards, watch,
 };
 pub use hold::{Hold, HoldError, hold};
 pub use log_file::{log_length, open_log, open_log_file};
@@ -97,7 +97,7 @@ pub use size::fits;
 pub use users::user_name;
 pub use windlass_core::{
     Amount, Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Timestamp,
-    Token, Unprintable, WorkState, is_unprintable,
+    Token, Unprintable, WorkState, is_unprintable, nearest,
 };
 pub use windlass_store::{
     Access, AttemptEnd, Event, HoldState, Leftover, NameView, Network, Process, Refused, RunEnd,

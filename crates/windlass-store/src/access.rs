@@ -153,7 +153,7 @@ impl Access {
 }
 
 /// What a store consists of, besides copies of its database, which begin like it.
-const PARTS: [&str; 3] = ["bells", "gate", "runs"];
+const PARTS: [&str; 4] = ["bells", "gate", "guards", "runs"];
 const DATABASE: &str = "store.db";
 
 /// Returns whether there is something in `dir` that is no part of a store.

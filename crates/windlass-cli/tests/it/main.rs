@@ -16,6 +16,7 @@ mod guards;
 mod hardship;
 mod holding;
 mod hostile;
+mod json;
 mod lingering;
 mod locks;
 mod looking;
