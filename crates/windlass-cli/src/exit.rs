@@ -14,6 +14,7 @@ use crate::approve::{NotAtGuard, NotWaiting};
 use crate::guard::LoneGuardError;
 use crate::init::InitError;
 use crate::man::ManError;
+use crate::run::StillRunning;
 use crate::show::PictureError;
 use crate::store::GroupError;
 use crate::talk::tame;
@@ -157,6 +158,7 @@ fn is_usage(failure: &(dyn Error + 'static)) -> bool {
         || failure.is::<NotWaiting>()
         || failure.is::<ManError>()
         || failure.is::<PictureError>()
+        || failure.is::<StillRunning>()
         || failure.is::<DirError>()
         || failure.is::<GroupError>()
 }

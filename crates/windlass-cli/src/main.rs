@@ -15,6 +15,7 @@ mod events;
 mod exit;
 mod graph;
 mod guard;
+mod holder;
 mod holders;
 mod init;
 mod lock;

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::path::Path;
 
 use serde::Serialize;
+use thiserror::Error as ThisError;
 use windlass_server::{
     Ask, Coordinator, End, Listed, LookError, RunError, RunOutcome, RunRecord, RunState, RunView,
     Store, ask, find_run, open_runs,
@@ -91,7 +92,7 @@ pub(crate) fn resume(
             }
             Ok(outcome.into())
         }
-        coordinator => lead(coordinator?, options),
+        coordinator => lead(coordinator.map_err(explained)?, options),
     }
 }
 
@@ -104,7 +105,7 @@ pub(crate) fn retry(
     let mut store = state::look(state)?;
     let run = find_run(&mut store, run)?.id;
     let options = shown.options(Verb::Retry, &store);
-    lead(Coordinator::retry(store, &run, steps)?, options)
+    lead(Coordinator::retry(store, &run, steps).map_err(explained)?, options)
 }
 
 /// Asks the process that leads the run to cancel it; cancels it here if there is none.
@@ -136,6 +137,27 @@ pub(crate) fn cancel(
             Ok(Exit::Success)
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Another process leads the run.
+#[derive(Debug, ThisError)]
+#[error("run {run} is still running, led by {leader}; follow it with: windlass log -f {run}")]
+pub(crate) struct StillRunning {
+    run: String,
+    leader: String,
+}
+
+/// Names the leader of a run by its process.
+fn explained(error: RunError) -> Box<dyn Error> {
+    match error {
+        RunError::Led { run, by } => {
+            // Its id is `windlass[PID.START]`.
+            let inside = by.as_str().strip_prefix("windlass[").and_then(|id| id.split_once('.'));
+            let leader = inside.map_or(by.to_string(), |(pid, _)| format!("process {pid}"));
+            StillRunning { run, leader }.into()
+        }
+        error => error.into(),
     }
 }
 

@@ -86,8 +86,8 @@ pub use logs::{Tail, tail};
 pub use look::{
     AttemptView, Cause, CriticalPath, Estimate, Expectations, Expected, Explanation, HolderView,
     Listed, LookError, Orphan, People, PruneError, Pruned, PrunedRun, Pruning, RunState, RunView,
-    Skipped, StepExplanation, StepState, StepView, WaitReason, find_run, history, open_runs, prune,
-    run_names, step_argument,
+    Skipped, StepExplanation, StepState, StepView, WaitReason, command_line, find_run, history,
+    open_runs, prune, run_names, step_argument,
 };
 pub use own_logs::OwnLogs;
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};

@@ -67,7 +67,7 @@ mod workflow;
 mod written;
 
 pub use choice::NoSuchStep;
-pub use duration::{DurationError, parse_duration};
+pub use duration::{DurationError, format_duration, parse_duration};
 pub use event::{EventPattern, EventPatternError};
 pub use graph::{GraphFormat, graph};
 pub use guard::{Guard, GuardAction, GuardRetry};

@@ -114,6 +114,8 @@ fn a_check_ends_with_the_wait_for_it() {
     assert_eq!(output.status.code(), Some(75), "{}", stderr(&output));
     assert!(began.elapsed() < Duration::from_secs(30), "a check by itself may take 60 s");
     assert!(!runs(&bench.read("itself")));
+    let said = stderr(&output);
+    assert!(said.contains("g: not yet: not done within 500ms"), "a round number: {said}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use crate::bench::{Bench, runs, stderr, stdout};
+use crate::bench::{Bench, eventually, runs, stderr, stdout};
 
 /// Holds the lock x from the file `held` until there is a file `release`.
 const HOLD: &str = "echo $$ > pid; touch held; while ! test -e release; do sleep 0.02; done";
@@ -225,4 +225,54 @@ fn steps_of_two_runs_that_take_turns_are_rung_for() {
     }
     assert!(clock.wait().expect("it ends").success());
     assert_eq!(bench.read("record"), "turn\n".repeat(16) + "clock\n");
+}
+
+#[test]
+fn holders_are_named_in_the_users_terms() {
+    let bench = Bench::new();
+    let flow = "[step.a]\nlock = 'x'\nrun = 'touch begun; while ! test -e go; do sleep 0.01; done'\n\
+                [step.b]\nlock = 'y'\nrun = 'true'\n";
+    bench.write("flow.toml", flow);
+    let wait = "touch held; while ! test -e go; do sleep 0.01; done";
+    let holder = bench.start(&["lock", "y", "--", "sh", "-c", wait]);
+    bench.await_file("held");
+    let run = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    let (id, pid) = (bench.run_id(), run.id());
+    eventually("the other step waits", || {
+        stdout(&bench.call(&["holders", "y"])).contains("wanted by")
+    });
+    let step = format!("step {id}/a (pid {pid})");
+    let command = format!("command \"sh -c {wait}\" (pid {})", holder.id());
+    let holders = stdout(&bench.call(&["holders"]));
+    for line in [
+        format!("lock \"x\": held by {step} for "),
+        format!("lock \"y\": held by {command} for "),
+        format!("lock \"y\": wanted by step {id}/b (pid {pid}) for "),
+        format!("run {id}: led by process {pid} for "),
+    ] {
+        assert!(holders.lines().any(|shown| shown.starts_with(&line)), "{line}: {holders}");
+    }
+    assert!(!holders.contains('['), "no ids for machines: {holders}");
+    let said = |arguments: &[&str]| {
+        let output = bench.call(arguments);
+        stdout(&output) + &stderr(&output)
+    };
+    let busy = said(&["lock", "acquire", "y", "--holder", "me"]);
+    assert_eq!(busy, format!("Busy {command}\n"));
+    let busy = said(&["lock", "acquire", "x", "--holder", "me"]);
+    assert_eq!(busy, format!("Busy {step}\n"));
+    let refused = said(&["lock", "-n", "y", "--", "true"]);
+    assert!(refused.contains(&format!("queued behind, {command}\n")), "{refused}");
+    let why = said(&["why", "last/b"]);
+    let held = format!("lock \"y\" is held by command \"sh -c {wait}\" (pid {}, for ", holder.id());
+    assert!(why.contains(&held), "{why}");
+    for verb in ["resume", "retry"] {
+        let led = said(&[verb, "last"]);
+        let leader = format!("run {id} is still running, led by process {pid}; follow it with: ");
+        assert!(led.contains(&leader), "{led}");
+    }
+    bench.write("go", "");
+    assert!(run.wait_with_output().expect("it ends").status.success());
+    assert!(holder.wait_with_output().expect("it ends").status.success());
 }

@@ -29,7 +29,7 @@ fn two_users_of_a_shared_store_never_hold_a_lock_at_once() {
     let waits = users.command(BOB, &["lock", "x", "--", "touch", "later"]).spawn();
     let waits = waits.expect("it starts");
     eventually("Bob stands in line", || {
-        stdout(&users.call(BOB, &["holders"])).contains("waiting by")
+        stdout(&users.call(BOB, &["holders"])).contains("wanted by")
     });
     users.bench.write("release", "");
     assert!(alice.wait().expect("it ends").success());
