@@ -133,7 +133,7 @@ impl Display {
         };
         let thread = thread::Builder::new().name("display".to_owned()).spawn(show);
         let thread = thread.map_err(|error| {
-            io::Error::new(error.kind(), format!("the run cannot be shown: {error}"))
+            io::Error::new(error.kind(), format!("cannot show the run: {error}"))
         })?;
         Ok(Self { feed, thread: Some(thread), shown, over, signalled })
     }

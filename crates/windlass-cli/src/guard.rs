@@ -23,7 +23,7 @@ use crate::workflow_file::WorkflowFile;
 pub(crate) enum LoneGuardError {
     #[error("{file} has no guard {name:?}{hint}")]
     Unknown { file: String, name: String, hint: String },
-    #[error("guard {guard:?} uses {{{variable}}}, which only a step of a run knows")]
+    #[error("guard {guard:?} uses {{{variable}}}, which has a value only in a step of a run")]
     Unfilled { guard: String, variable: String },
 }
 
@@ -120,7 +120,7 @@ impl Alone<'_> {
             // The only check is told as the end.
             GuardNews::NotYet(_) if self.checks_once() => {}
             GuardNews::NotYet(why) => eprintln!("{name}: not yet: {why}"),
-            GuardNews::Blocked(used_up) => eprintln!("{name}: {used_up}; it is still checked"),
+            GuardNews::Blocked(used_up) => eprintln!("{name}: {used_up}; still checking"),
             GuardNews::Escalated(used_up) => {
                 eprintln!(
                     "{name}: {used_up}; decide with: windlass approve {target}, or windlass reject {target}"

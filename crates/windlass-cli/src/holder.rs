@@ -43,7 +43,9 @@ impl Holder<'_> {
 impl fmt::Display for Holder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.title())?;
-        self.other_pid().map_or(Ok(()), |pid| write!(f, " (pid {pid})"))
+        // A name that the user has chosen is enough.
+        let pid = self.other_pid().filter(|_| self.is_process() || is_step(self.name));
+        pid.map_or(Ok(()), |pid| write!(f, " (pid {pid})"))
     }
 }
 
@@ -90,7 +92,7 @@ mod tests {
         check("process 7", Some(7), Some("make -j2"), "command \"make -j2\" (pid 7)");
         check("process 7", Some(7), None, "process 7");
         check("3fa9c2d1/deploy", Some(7), Some("windlass run"), "step 3fa9c2d1/deploy (pid 7)");
-        check("build-17", Some(7), Some("sh ci.sh"), "build-17 (pid 7)");
+        check("build-17", Some(7), Some("sh ci.sh"), "build-17");
         check("build-17", None, None, "build-17");
         check("a/b", None, None, "a/b");
         let long = "x".repeat(100);

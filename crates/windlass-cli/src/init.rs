@@ -17,9 +17,9 @@ const TEXT: &str = include_str!("starter.toml");
 /// Why no file was written.
 #[derive(Debug, ThisError)]
 pub(crate) enum InitError {
-    #[error("{FILE} is here already; nothing was written")]
+    #[error("{FILE} already exists; nothing was written")]
     Exists,
-    #[error("{FILE} cannot be written: {0}")]
+    #[error("cannot write {FILE}: {0}")]
     Io(io::Error),
 }
 

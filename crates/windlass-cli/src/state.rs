@@ -12,8 +12,8 @@ use windlass_server::{Network, Store, StoreError};
 /// Where the store lies that several users of the machine share.
 pub(crate) const SYSTEM: &str = "/var/lib/windlass";
 
-/// Opens the store in `state`, or the user's own, or makes it. The machine's is made by whoever
-/// administers it.
+/// Opens the store in `state`, or the user's own, and creates it if it is missing. The machine's store is
+/// created only by `store init`.
 pub(crate) fn open(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
     let dir = dir(state)?;
     let opened = match dir == Path::new(SYSTEM) {
@@ -86,7 +86,7 @@ pub(crate) struct NeedsRoot {
 /// The machine has no store that several users share.
 #[derive(Debug, Error)]
 #[error(
-    "there is no store in {SYSTEM}; root makes it with: windlass store init --system --group NAME"
+    "there is no store in {SYSTEM}; create it with: sudo windlass store init --system --group NAME"
 )]
 pub(crate) struct NoSystemStore;
 

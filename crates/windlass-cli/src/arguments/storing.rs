@@ -1,4 +1,4 @@
-//! What the verbs that make stores can be asked for.
+//! The arguments of `windlass store`.
 
 use clap::{Args, Subcommand};
 

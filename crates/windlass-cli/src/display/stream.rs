@@ -1,4 +1,4 @@
-//! Standard output and standard error, for one who goes on when nobody reads them any more.
+//! Standard output and standard error, for a run that goes on when their reader is gone.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::thread;
@@ -43,12 +43,12 @@ impl Stream {
         Self { inner: Box::new(inner), open: true, on_failure: OnFailure::Ignore }
     }
 
-    /// Whether there may be somebody who reads.
+    /// Returns whether the stream may still have a reader.
     pub(crate) fn is_open(&self) -> bool {
         self.open
     }
 
-    /// Writes, unless nobody reads any more: that is the reader's affair, and ends nothing here.
+    /// Writes, unless the reader is gone, which does not end the run.
     pub(crate) fn write(&mut self, bytes: impl AsRef<[u8]>) {
         let mut rest = bytes.as_ref();
         while self.open && !rest.is_empty() {
@@ -76,7 +76,7 @@ impl Stream {
     fn heed(&mut self, error: io::Error) {
         match error.kind() {
             ErrorKind::Interrupted => {}
-            // Somebody who shares the stream has asked not to be kept waiting; we can be.
+            // Another process has made the shared stream non-blocking; this one can wait.
             ErrorKind::WouldBlock => thread::sleep(PAUSE),
             _ => {
                 self.open = false;

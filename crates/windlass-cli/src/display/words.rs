@@ -91,7 +91,7 @@ pub(crate) fn because(event: &Event) -> String {
     }
 }
 
-/// A time that is not more exact than anybody can see: `0.4 s`, `12 s`, `3 min 20 s`.
+/// Formats a time in tenths of seconds at most: `0.4 s`, `12 s`, `3 min 20 s`.
 pub(crate) fn rounded(time: Duration) -> String {
     match time.as_millis() {
         millis @ 0..1000 => format!("0.{} s", millis / 100),

@@ -180,7 +180,10 @@ fn why_tells_when_a_lock_may_come_free_by_the_habits_of_its_holder() {
     let refused = bench.call(&["lock", "shared", "--wait", "0s", "--", "true"]);
     assert_eq!(refused.status.code(), Some(75));
     let said = stderr(&refused);
-    assert!(said.contains("/h\n") && !said.contains("epoch"), "{said}");
+    assert!(
+        said.contains(&format!("/h (pid {})\n", holder.id())) && !said.contains("epoch"),
+        "{said}"
+    );
     for child in [waiter, holder] {
         signal(&child, Signal::TERM);
         child.wait_with_output().expect("it ends");

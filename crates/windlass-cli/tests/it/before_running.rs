@@ -67,7 +67,7 @@ fn a_file_that_is_not_text_is_told_plainly() {
         let output = bench.call(&[verb, "flow.toml"]);
         assert_eq!(output.status.code(), Some(2), "{verb}");
         let said = stderr(&output);
-        assert!(said.contains("flow.toml is not text in UTF-8: line 2"), "{verb}: {said}");
+        assert!(said.contains("flow.toml is not valid UTF-8: line 2"), "{verb}: {said}");
         let output = bench.call(&[verb, "flow.toml", "--json"]);
         assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(2), ""), "{verb}");
         let told: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
@@ -211,7 +211,7 @@ fn init_writes_a_file_that_runs_and_overwrites_nothing() {
     bench.write("windlass.toml", "mine");
     let output = bench.call(&["init"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("is here already; nothing was written"));
+    assert!(stderr(&output).contains("already exists; nothing was written"));
     assert_eq!(bench.read("windlass.toml"), "mine");
 }
 

@@ -77,9 +77,9 @@ fn a_run_whose_store_is_lost_says_so_and_never_claims_success() {
         ("rm state/store.db-wal", "state/store.db-wal was removed or replaced"),
         ("rm state/store.db", "state/store.db was removed or replaced"),
         ("rm state/gate", "state/gate was removed or replaced"),
-        // The run may notice it before all files are gone.
+        // The run may notice it before all files are gone, or make the directory of its logs again.
         ("rm -rf state", " was removed or replaced"),
-        ("mv state elsewhere", "state was removed or replaced"),
+        ("mv state elsewhere", " was removed or replaced"),
         ("cp state/store.db x; mv x state/store.db", "state/store.db was removed or replaced"),
         ("truncate -s 0 state/store.db", "state/store.db was truncated"),
         ("truncate -s 1000 state/store.db", "state/store.db was truncated"),

@@ -33,7 +33,7 @@ fn a_check_passes_is_not_yet_or_is_broken() {
         124,
         "g: did not pass its only check",
     );
-    check("condition = 'test {step} = a'", 2, "only a step of a run knows");
+    check("condition = 'test {step} = a'", 2, "which has a value only in a step of a run");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Runs in adverse places: nobody listens, the disk is full, others want to lead or to hold the same.
+//! Runs in adverse places: the reader is gone, the disk is full, others want to lead or to hold the same.
 
 use std::cell::RefCell;
 use std::fs;

@@ -33,6 +33,7 @@ mod sharing;
 mod shown;
 mod started;
 mod steering;
+mod store_init;
 mod storms;
 mod surroundings;
 mod terminal;
