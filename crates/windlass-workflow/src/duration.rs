@@ -66,15 +66,15 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
 /// ```
 #[must_use]
 pub fn format_duration(time: Duration) -> String {
-    let millis = rounded(time.as_nanos(), 1_000_000);
-    match millis {
-        0..1000 => format!("{millis}ms"),
-        1000..9995 => {
-            let hundredths = rounded(millis, 10);
-            let text = format!("{}.{:02}", hundredths / 100, hundredths % 100);
-            format!("{}s", text.trim_end_matches('0').trim_end_matches('.'))
-        }
-        _ => whole_seconds(rounded(millis, 1000)),
+    let nanos = time.as_nanos();
+    let (millis, hundredths) = (rounded(nanos, 1_000_000), rounded(nanos, 10_000_000));
+    if millis < 1000 {
+        format!("{millis}ms")
+    } else if hundredths < 1000 {
+        let text = format!("{}.{:02}", hundredths / 100, hundredths % 100);
+        format!("{}s", text.trim_end_matches('0').trim_end_matches('.'))
+    } else {
+        whole_seconds(rounded(nanos, 1_000_000_000))
     }
 }
 

@@ -87,7 +87,7 @@ pub fn command_line(process: &Process) -> Option<String> {
 }
 
 /// Returns the command that a wrapper runs; all words if they are not those of a wrapper.
-fn wrapped<'a, W: AsRef<str>>(words: &'a [W]) -> &'a [W] {
+fn wrapped<W: AsRef<str>>(words: &[W]) -> &[W] {
     let is_windlass = |word: &W| word.as_ref().rsplit('/').next() == Some("windlass");
     let dashes = words.iter().position(|word| word.as_ref() == "--");
     match dashes {
