@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use crate::bench::{Bench, runs, stderr, stdout};
+use crate::bench::{Bench, eventually, runs, stderr, stdout};
 use crate::looking::stage::Stage;
 
 fn with_store() -> Bench {
@@ -41,7 +41,7 @@ fn what_is_not_our_store_is_not_touched() {
 }
 
 #[test]
-fn whoever_waits_for_news_from_a_store_that_is_gone_says_so() {
+fn a_process_that_waits_for_news_from_a_store_that_is_gone_says_so() {
     let bench = with_store();
     bench.write(
         "flow.toml",
@@ -49,6 +49,10 @@ fn whoever_waits_for_news_from_a_store_that_is_gone_says_so() {
     );
     let waiting = [bench.start(&["events", "-f"]), bench.start(&["guard", "flow.toml", "g"])];
     bench.await_file("begun");
+    // One that opened the store only after this would make a new one.
+    eventually("both listen for events", || {
+        fs::read_dir(bench.path("state/bells/events")).is_ok_and(|dir| dir.count() == 2)
+    });
     fs::rename(bench.path("state"), bench.path("elsewhere")).expect("it is there");
     for child in waiting {
         let output = child.wait_with_output().expect("it ends");
