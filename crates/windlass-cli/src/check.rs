@@ -3,10 +3,12 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use windlass_workflow::Plan;
 
 use crate::arguments::Form;
 use crate::exit::Exit;
+use crate::output::{json, print};
 use crate::workflow_file::{WorkflowFile, named_or_default};
 
 /// Checks each file; ends as the worst of them does.
@@ -32,10 +34,28 @@ fn check_one(path: &Path, params: &[(String, String)], form: Form) -> Result<Exi
     if !params.is_empty() {
         workflow.bind(params.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
     }
-    if form == Form::Text {
-        eprintln!("{}: {}, no mistakes", file.called(), size(workflow.plan()));
+    let plan = workflow.plan();
+    match form {
+        Form::Json => print(&json(&Checked {
+            schema: 1,
+            event: "checked",
+            file: &file.name,
+            steps: plan.steps.len(),
+            guards: plan.guards.len(),
+        })),
+        Form::Text => eprintln!("{}: {}, no mistakes", file.called(), size(plan)),
     }
     Ok(Exit::Success)
+}
+
+/// A file without mistakes, for programs.
+#[derive(Serialize)]
+struct Checked<'a> {
+    schema: u32,
+    event: &'static str,
+    file: &'a str,
+    steps: usize,
+    guards: usize,
 }
 
 /// How much there is to run; a file without steps has guards.

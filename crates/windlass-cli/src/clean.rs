@@ -122,7 +122,7 @@ impl Cleaner {
         match (c, self.keep) {
             ('\t', Keep::Nothing) => out.push(' '),
             ('\t', Keep::Colours) => out.push('\t'),
-            // Whoever reads from right to left writes so; these only pretend.
+            // Text in right-to-left scripts needs none of these; they only reorder other text.
             ('\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}', _) => {}
             (c, _) if c.is_control() => {}
             (c, _) => out.push(c),

@@ -2,6 +2,7 @@
 //! and for programs on standard output.
 
 use serde::Serialize;
+use windlass_server::is_unprintable;
 use windlass_workflow::{ParseErrors, Warnings};
 
 use crate::arguments::Form;
@@ -37,8 +38,8 @@ impl Form {
     /// Tells the mistakes that keep a file from being used.
     pub(crate) fn refuse(self, file: &str, mistakes: &ParseErrors) -> Exit {
         match self {
-            Form::Text if is_coloured() => eprintln!("{}", mistakes.in_colours()),
-            Form::Text => eprintln!("{mistakes}"),
+            Form::Text if is_coloured() => tell(&mistakes.in_colours().to_string()),
+            Form::Text => tell(&mistakes.to_string()),
             Form::Json => {
                 for mistake in &mistakes.errors {
                     Diagnostic::new("mistake", file, mistake, mistakes.position(mistake)).print();
@@ -55,8 +56,8 @@ impl Form {
     pub(crate) fn warn(self, file: &str, warnings: &Warnings) {
         match self {
             _ if warnings.is_empty() => {}
-            Form::Text if is_coloured() => eprintln!("{}", warnings.in_colours()),
-            Form::Text => eprintln!("{warnings}"),
+            Form::Text if is_coloured() => tell(&warnings.in_colours().to_string()),
+            Form::Text => tell(&warnings.to_string()),
             Form::Json => warnings.warnings.iter().for_each(|warning| {
                 Diagnostic::new("warning", file, warning, warnings.position(warning)).print();
             }),
@@ -78,6 +79,13 @@ impl Form {
         };
         diagnostic.print();
     }
+}
+
+/// Prints diagnostics, which quote lines of the file. What ends lines and sets colours is from the
+/// renderer; everything else that would not print in its place is from the file.
+fn tell(rendered: &str) {
+    let quoted = |c: char| is_unprintable(c) && !c.is_ascii_control();
+    eprintln!("{}", rendered.replace(quoted, "\u{fffd}"));
 }
 
 fn is_coloured() -> bool {

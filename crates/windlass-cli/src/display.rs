@@ -133,7 +133,7 @@ impl Display {
         };
         let thread = thread::Builder::new().name("display".to_owned()).spawn(show);
         let thread = thread.map_err(|error| {
-            io::Error::new(error.kind(), format!("the run cannot be shown: {error}"))
+            io::Error::new(error.kind(), format!("cannot show the run: {error}"))
         })?;
         Ok(Self { feed, thread: Some(thread), shown, over, signalled })
     }
@@ -148,6 +148,11 @@ impl Display {
     /// The run has ended: shows what is left to show, and waits for that.
     pub(crate) fn end(mut self, end: End) {
         self.close(end.into());
+    }
+
+    /// The run could not go on, and cannot be resumed: its store is lost.
+    pub(crate) fn end_lost(mut self) {
+        self.close(Ending::Lost);
     }
 
     fn close(&mut self, ending: Ending) {

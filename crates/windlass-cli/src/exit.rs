@@ -10,9 +10,11 @@ use windlass_server::{
 };
 use windlass_workflow::{ParamErrors, ParseErrors};
 
-use crate::guard::{LoneGuardError, NotAtGuard};
+use crate::approve::{NotAtGuard, NotWaiting};
+use crate::guard::LoneGuardError;
 use crate::init::InitError;
 use crate::man::ManError;
+use crate::run::StillRunning;
 use crate::show::PictureError;
 use crate::store::GroupError;
 use crate::talk::tame;
@@ -139,6 +141,7 @@ pub(crate) fn depends_on_store(failure: &(dyn Error + 'static)) -> bool {
         _ => false,
     };
     failure.downcast_ref::<LookError>().is_some_and(looked)
+        || failure.is::<NotWaiting>()
         || failure.downcast_ref::<StoreError>().is_some_and(in_store)
         || matches!(failure.downcast_ref(), Some(HoldError::Store(store)) if in_store(store))
         || matches!(failure.downcast_ref(), Some(RunError::Store(store)) if in_store(store))
@@ -152,8 +155,10 @@ fn is_usage(failure: &(dyn Error + 'static)) -> bool {
         || failure.is::<InitError>()
         || failure.is::<LoneGuardError>()
         || failure.is::<NotAtGuard>()
+        || failure.is::<NotWaiting>()
         || failure.is::<ManError>()
         || failure.is::<PictureError>()
+        || failure.is::<StillRunning>()
         || failure.is::<DirError>()
         || failure.is::<GroupError>()
 }

@@ -1,8 +1,7 @@
-//! `windlass guard`, and what a person decides about one that waits.
+//! `windlass guard`: checks a guard without a run, and waits for it.
 
 mod hook;
 
-use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
@@ -10,17 +9,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 use thiserror::Error as ThisError;
-use windlass_server::{
-    Ask, GuardEnd, GuardNews, RunState, RunView, StepState, UsedUp, Verdict, Watch, ask, decide,
-    fits, step_argument, watch,
-};
+use windlass_server::{GuardEnd, GuardNews, UsedUp, Watch, fits, watch};
 use windlass_workflow::{Command, Guard, Plan, Template, Variable};
 
-use crate::arguments::{Form, Target};
+use crate::arguments::Form;
 use crate::exit::Exit;
 use crate::output::{json, print};
 use crate::state;
-use crate::style::plain;
 use crate::workflow_file::WorkflowFile;
 
 /// Why a guard cannot be evaluated by itself.
@@ -28,7 +23,7 @@ use crate::workflow_file::WorkflowFile;
 pub(crate) enum LoneGuardError {
     #[error("{file} has no guard {name:?}{hint}")]
     Unknown { file: String, name: String, hint: String },
-    #[error("guard {guard:?} uses {{{variable}}}, which only a step of a run knows")]
+    #[error("guard {guard:?} uses {{{variable}}}, which has a value only in a step of a run")]
     Unfilled { guard: String, variable: String },
 }
 
@@ -59,89 +54,6 @@ pub(crate) fn guard(
     };
     let end = watch(state::open(state)?, &order, |news| alone.tell(news, &target, &env))?;
     Ok(alone.end(&end, form))
-}
-
-pub(crate) fn verdict(
-    state: Option<&Path>,
-    target: &Target,
-    verdict: Verdict,
-) -> Result<Exit, Box<dyn Error>> {
-    let mut store = state::open(state)?;
-    match target {
-        Target::Guard(name) => {
-            decide(&mut store, &format!("guard/{name}"), verdict)?;
-            let (decided, name) = (decided(verdict), plain(name));
-            eprintln!("{decided} guard {name:?}, for a windlass guard that waits for it now");
-        }
-        Target::Step { run, step } => {
-            let view = RunView::find(&mut store, run)?;
-            let (run, steps) = (&view.run.id, at_guards(&view, step)?);
-            let asks: Vec<_> =
-                steps.iter().map(|step| Ask::Decide((*step).to_owned(), verdict)).collect();
-            ask(&mut store, run, &asks)?;
-            eprintln!("{} in run {run}: {}", decided(verdict), plain(&steps.join(", ")));
-        }
-    }
-    Ok(Exit::Success)
-}
-
-/// The steps that `step` names and that wait at a guard. In an interrupted run none does: what it
-/// waited for when it was killed is checked anew when it goes on.
-fn at_guards<'a>(view: &'a RunView, step: &str) -> Result<Vec<&'a str>, Box<dyn Error>> {
-    let places = view.places(step)?;
-    let is_led = matches!(view.state, RunState::UnderWay { .. });
-    let guarded = view.guarded().into_iter().filter(|_| is_led);
-    let waiting: BTreeSet<_> = guarded.map(|(step, _)| step).collect();
-    let names = places.iter().map(|place| view.steps[*place].name.as_str());
-    let steps: Vec<_> = names.filter(|step| waiting.contains(step)).collect();
-    match steps.is_empty() {
-        true => Err(NotAtGuard::of(view, &places).into()),
-        false => Ok(steps),
-    }
-}
-
-/// Why there is no guard of a step to decide about.
-#[derive(Debug, ThisError)]
-#[error("step {step:?} of run {run} {why}")]
-pub(crate) struct NotAtGuard {
-    run: String,
-    step: String,
-    why: String,
-}
-
-impl NotAtGuard {
-    /// Tells where the first of these steps is instead: the one of them that comes to a guard first is
-    /// one that has not ended.
-    fn of(view: &RunView, places: &[usize]) -> Self {
-        let open = places.iter().find(|place| !view.steps[**place].state.is_end());
-        let place = *open.unwrap_or(&places[0]);
-        let (run, step) = (view.run.id.clone(), &view.steps[place]);
-        let guards = view.guards(place);
-        let state = step.state;
-        let target = step_argument(&run, &step.name);
-        let why = match view.state {
-            _ if guards.is_empty() => "has no guard".to_owned(),
-            _ if state.is_end() => format!("has ended: {}", state.word()),
-            RunState::Interrupted => {
-                format!(
-                    "is not at a guard: the run is interrupted; go on with: windlass resume {run}"
-                )
-            }
-            _ if state == StepState::Running => "is running: it is not at a guard now".to_owned(),
-            _ => format!(
-                "is not at its guard {} yet; what it waits for: windlass why {target}",
-                guards.join(", ")
-            ),
-        };
-        Self { run, step: step.name.clone(), why }
-    }
-}
-
-fn decided(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Approve => "approved",
-        Verdict::Reject => "rejected",
-    }
 }
 
 fn find<'a>(plan: &'a Plan, name: &str, file: &WorkflowFile) -> Result<&'a Guard, LoneGuardError> {
@@ -208,7 +120,7 @@ impl Alone<'_> {
             // The only check is told as the end.
             GuardNews::NotYet(_) if self.checks_once() => {}
             GuardNews::NotYet(why) => eprintln!("{name}: not yet: {why}"),
-            GuardNews::Blocked(used_up) => eprintln!("{name}: {used_up}; it is still checked"),
+            GuardNews::Blocked(used_up) => eprintln!("{name}: {used_up}; still checking"),
             GuardNews::Escalated(used_up) => {
                 eprintln!(
                     "{name}: {used_up}; decide with: windlass approve {target}, or windlass reject {target}"

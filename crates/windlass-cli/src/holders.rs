@@ -1,19 +1,24 @@
-//! `windlass holders`: who holds what, and who waits for it.
+//! `windlass holders`: what is held by whom, and which processes wait for it.
 
 use std::error::Error;
 use std::path::Path;
 
 use serde::Serialize;
 use windlass_server::{
-    HoldState, HolderId, NameView, People, StoredLease, StoredWaiter, Timestamp, user_name,
+    HoldState, HolderId, NameView, People, Process, StoredLease, StoredWaiter, Timestamp,
+    command_line, user_name,
 };
 
 use crate::arguments::Form;
 use crate::exit::Exit;
+use crate::holder::Holder;
 use crate::output::{json, print};
 use crate::state;
 use crate::style::plain;
 use crate::times::{Times, span};
+
+/// The kind of name that the leader of a run holds.
+const RUN: &str = "run";
 
 pub(crate) fn holders(
     state: Option<&Path>,
@@ -29,13 +34,17 @@ pub(crate) fn holders(
     views.retain(|view| name.is_none_or(|name| view.name.text() == name));
     let people = People::among(&mut store, views.iter().flat_map(holders_of))?;
     let mut text = String::new();
-    for mut row in views.iter().flat_map(|view| rows(view, now)) {
+    for (mut row, process) in views.iter().flat_map(|view| rows(view, now)) {
         let holder = HolderId::new(row.holder);
         row.store = &dir;
         row.step = people.step(&holder);
         text += &match form {
-            Form::Text => row.text(&people.name(&holder)) + "\n",
             Form::Json => json(&row),
+            Form::Text => {
+                let (name, command) = (people.name(&holder), process.and_then(command_line));
+                let holder = Holder { name: &name, pid: row.pid, command: command.as_deref() };
+                row.text(&holder) + "\n"
+            }
         };
     }
     print(&text);
@@ -43,7 +52,9 @@ pub(crate) fn holders(
         match (text.is_empty(), name) {
             (false, _) => {}
             (true, None) => eprintln!("nothing is held, and no process waits"),
-            (true, Some(name)) => eprintln!("{name:?} is not held, and no process waits for it"),
+            (true, Some(name)) => {
+                eprintln!("{:?} is not held, and no process waits for it", plain(name));
+            }
         }
         eprintln!("store: {}", plain(&dir));
     }
@@ -55,7 +66,7 @@ fn holders_of(view: &NameView) -> impl Iterator<Item = &HolderId> {
     held.chain(view.waiters.iter().map(|stored| &stored.waiter.holder))
 }
 
-/// One who holds or waits.
+/// A name, and a process that holds it or waits for it.
 #[derive(Clone, Serialize)]
 struct Row<'a> {
     schema: u32,
@@ -82,9 +93,12 @@ struct Row<'a> {
     store: &'a str,
 }
 
-fn rows(view: &NameView, now: Timestamp) -> Vec<Row<'_>> {
-    let leases = view.leases.iter().map(|lease| of_lease(view, lease, now));
-    leases.chain(view.waiters.iter().map(|waiter| of_waiter(view, waiter))).collect()
+fn rows(view: &NameView, now: Timestamp) -> Vec<(Row<'_>, Option<&Process>)> {
+    let leases = view.leases.iter();
+    let leases = leases.map(|lease| (of_lease(view, lease, now), lease.owner.process.as_ref()));
+    let waiters = view.waiters.iter();
+    let waiters = waiters.map(|waiter| (of_waiter(view, waiter), waiter.process.as_ref()));
+    leases.chain(waiters).collect()
 }
 
 fn of_lease<'a>(view: &'a NameView, stored: &'a StoredLease, now: Timestamp) -> Row<'a> {
@@ -133,19 +147,32 @@ impl<'a> Row<'a> {
         }
     }
 
-    fn text(&self, holder: &str) -> String {
+    fn text(&self, holder: &Holder<'_>) -> String {
         let Row { kind, name, weight, .. } = self;
-        let holder = plain(holder);
-        let of = self.capacity.map(|capacity| format!(" {weight} of {capacity}"));
-        let token = self.token.map(|token| format!(", token {token}")).unwrap_or_default();
         let for_how_long = span(Times::now().since(self.since));
-        let of = of.unwrap_or_default();
-        let what = if self.token.is_some() { "held" } else { "waiting" };
-        let more = match self.state {
-            "gone" => "; its process is gone",
+        if *kind == RUN {
+            let leader = self.pid.map_or(holder.to_string(), |pid| format!("process {pid}"));
+            return format!(
+                "run {}: led by {leader} for {for_how_long}{}",
+                plain(name),
+                self.more()
+            );
+        }
+        let slots = self.capacity.map(|capacity| format!("{weight} of {capacity} "));
+        let slots = slots.unwrap_or_default();
+        let token = self.token.map(|token| format!(", token {token}")).unwrap_or_default();
+        let what = if self.token.is_some() { "held" } else { "wanted" };
+        let more = self.more();
+        let name = plain(name);
+        format!("{kind} {name:?}: {slots}{what} by {holder} for {for_how_long}{token}{more}")
+    }
+
+    /// Returns what is wrong with the holder, if something is.
+    fn more(&self) -> &'static str {
+        match self.state {
+            "gone" => "; its process has ended",
             "stale" => "; stale: its heartbeats have stopped",
             _ => "",
-        };
-        format!("{kind} {name:?}: {what}{of} by {holder} for {for_how_long}{token}{more}")
+        }
     }
 }

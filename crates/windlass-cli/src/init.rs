@@ -4,9 +4,12 @@ use std::error::Error;
 use std::fs::File;
 use std::io::{self, Write};
 
+use serde::Serialize;
 use thiserror::Error as ThisError;
 
+use crate::arguments::Form;
 use crate::exit::Exit;
+use crate::output::{json, print};
 use crate::workflow_file::DEFAULT as FILE;
 
 const TEXT: &str = include_str!("starter.toml");
@@ -14,18 +17,29 @@ const TEXT: &str = include_str!("starter.toml");
 /// Why no file was written.
 #[derive(Debug, ThisError)]
 pub(crate) enum InitError {
-    #[error("{FILE} is here already; nothing was written")]
+    #[error("{FILE} already exists; nothing was written")]
     Exists,
-    #[error("{FILE} cannot be written: {0}")]
+    #[error("cannot write {FILE}: {0}")]
     Io(io::Error),
 }
 
-pub(crate) fn init() -> Result<Exit, Box<dyn Error>> {
+/// The file that was written, for programs.
+#[derive(Serialize)]
+struct Written {
+    schema: u32,
+    event: &'static str,
+    file: &'static str,
+}
+
+pub(crate) fn init(form: Form) -> Result<Exit, Box<dyn Error>> {
     let mut file = File::create_new(FILE).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => InitError::Exists,
         _ => InitError::Io(error),
     })?;
     file.write_all(TEXT.as_bytes()).map_err(InitError::Io)?;
-    eprintln!("wrote {FILE}; look at it, then try: windlass run");
+    match form {
+        Form::Json => print(&json(&Written { schema: 1, event: "written", file: FILE })),
+        Form::Text => eprintln!("wrote {FILE}; look at it, then try: windlass run"),
+    }
     Ok(Exit::Success)
 }

@@ -6,15 +6,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use windlass_server::{
-    Hold, HoldError, HolderId, LeaseTerms, Leftover, Need, People, Refused, StoreOpener, hold,
-    other_users_leftover, user_name, waits_for_its_own,
+    Hold, HoldError, LeaseTerms, Leftover, Need, Refused, StoreOpener, hold, other_users_leftover,
+    user_name, waits_for_its_own,
 };
 
 use crate::arguments::{Form, Holding, LockArguments, SemArguments};
 use crate::exit::Exit;
+use crate::holder::called;
 use crate::primitive;
 use crate::state;
-use crate::style::plain;
 use crate::times::span;
 
 pub(crate) fn lock(
@@ -67,8 +67,8 @@ fn run(
     }
 }
 
-/// Tells a person for what the command waits; scripts would only log it. One that may wait for itself says
-/// so in any case.
+/// Tells a user at a terminal what the command waits for; scripts would only log it. A command that may
+/// wait for itself is reported in any case.
 pub(crate) fn tell(store: &StoreOpener, needs: &[Need], refused: &Refused) {
     if let Some(leftover) = other_users_leftover(refused) {
         return tell_leftover(leftover);
@@ -77,29 +77,23 @@ pub(crate) fn tell(store: &StoreOpener, needs: &[Need], refused: &Refused) {
     if let Ok(Some((name, by))) = own {
         let by = called(store, &by);
         eprintln!(
-            "windlass: waiting for {name}: {by} has it, and has started this command; if it waits \
-             for this one, both wait for ever"
+            "windlass: waiting for {name}, held by {by}, which has started this command; if it \
+             waits for this command to end, neither can go on"
         );
     } else if io::stderr().is_terminal() {
         let (name, by) = refused.first();
         let by = called(store, by);
-        eprintln!("windlass: waiting for {name}: {by} has it or stands before us");
+        eprintln!("windlass: waiting for {name}: held by, or queued behind, {by}");
     }
 }
 
-/// Tells that a name is kept by what another user has left running.
+/// Says that a name is kept by processes that another user has left running.
 fn tell_leftover(leftover: &Leftover) {
     let Leftover { name, uid, left, .. } = leftover;
     let user = uid.map_or_else(|| "another user".to_owned(), user_name);
     eprintln!(
-        "windlass: {name}: its holder has ended or hangs, and only {user} or root may end what it \
-         has left running; the name is free when its lease is over, in {} at most",
+        "windlass: {name}: the holder has ended or hangs, and only {user} or root may end the \
+         processes it left running; the lease expires in {} at most",
         span(*left)
     );
-}
-
-/// What people call a holder: a step by its run and its name.
-pub(crate) fn called(store: &StoreOpener, holder: &HolderId) -> String {
-    let people = store.open().ok().and_then(|mut store| People::among(&mut store, [holder]).ok());
-    plain(&people.unwrap_or_default().name(holder))
 }

@@ -48,7 +48,7 @@ pub(crate) fn log(
     match written {
         // A closed pipe, as of `head`, is no failure.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Success),
-        Err(error) => Err(format!("the log cannot be printed: {error}").into()),
+        Err(error) => Err(format!("cannot print the log: {error}").into()),
         Ok(0) => Ok(Exit::Success),
         // Each was told when it was missed.
         Ok(_) => Ok(Exit::Unavailable),
@@ -171,7 +171,7 @@ impl Piece {
     fn open(&self, view: &RunView) -> Opened {
         match windlass_server::open_log(&self.path) {
             Ok(file) => Opened::Log(file),
-            // Whoever printed nothing may have left no log, where there are logs.
+            // A step that printed nothing may have left no log.
             Err(error)
                 if error.kind() == io::ErrorKind::NotFound && !self.sure && view.logs.is_dir() =>
             {

@@ -45,7 +45,7 @@ pub(crate) fn step_ink(state: StepState) -> Option<Ink> {
 pub(crate) fn ending(attempt: &AttemptView) -> String {
     let why = attempt.why.as_deref().filter(|why| !why.is_empty());
     match (attempt.code, attempt.signal, why) {
-        // Whoever says why has seen how, and often says it.
+        // A reason often repeats the exit code.
         (_, Some(_), Some(why)) | (Some(0) | None, None, Some(why)) => why.to_owned(),
         (_, Some(signal), None) => format!("signal {signal}"),
         (Some(code), None, Some(why)) if why.contains(&code.to_string()) => why.to_owned(),
@@ -55,7 +55,7 @@ pub(crate) fn ending(attempt: &AttemptView) -> String {
     }
 }
 
-/// `attempt 2 of 3`; `attempt 2` with as many retries as can be asked for, which nobody means to count.
+/// `attempt 2 of 3`; `attempt 2` where the number of retries is unlimited.
 pub(crate) fn attempt_of(number: u32, most: u32) -> String {
     match most {
         u32::MAX => format!("attempt {number}"),

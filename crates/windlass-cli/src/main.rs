@@ -4,6 +4,7 @@
 #[macro_use]
 mod talk;
 
+mod approve;
 mod arguments;
 mod check;
 mod clean;
@@ -14,6 +15,7 @@ mod events;
 mod exit;
 mod graph;
 mod guard;
+mod holder;
 mod holders;
 mod init;
 mod lock;
@@ -71,13 +73,9 @@ fn call() -> Exit {
         Ok(arguments) => carry_out(&arguments),
         Err(exit) => exit,
     };
-    match output::failure() {
-        Some(why) if exit == Exit::Success => {
-            eprintln!("windlass: standard output cannot be written: {why}");
-            Exit::Unavailable
-        }
-        _ => exit,
-    }
+    let Some(why) = output::failure() else { return exit };
+    eprintln!("windlass: cannot write to standard output: {why}");
+    if exit == Exit::Success { Exit::Unavailable } else { exit }
 }
 
 fn carry_out(arguments: &Arguments) -> Exit {
@@ -95,14 +93,14 @@ fn carry_out(arguments: &Arguments) -> Exit {
         Verb::Check { files, params } => check::check(files, params, form),
         Verb::Graph { file, format } => graph::graph(file.as_deref(), *format, form),
         Verb::Schema => schema::schema(),
-        Verb::Init => init::init(),
+        Verb::Init => init::init(form),
         Verb::Lock(lock) => lock::lock(state, lock, form),
         Verb::Sem(sem) => lock::sem(state, sem, form),
         Verb::Guard { file, name, params, wait } => {
             guard::guard(state, file, name, params, *wait, form)
         }
-        Verb::Approve { target } => guard::verdict(state, target, Verdict::Approve),
-        Verb::Reject { target } => guard::verdict(state, target, Verdict::Reject),
+        Verb::Approve { target } => approve::verdict(state, target, Verdict::Approve, form),
+        Verb::Reject { target } => approve::verdict(state, target, Verdict::Reject, form),
         Verb::Emit { event } => events::emit(state, event, form),
         Verb::Events { patterns, follow, all, after } => {
             let from = events::From::of(*after, *follow && !*all);

@@ -15,7 +15,7 @@ use crate::output::print;
 
 /// Why there are no pages.
 #[derive(Debug, ThisError)]
-#[error("manual pages cannot be written to {dir}: {source}", dir = dir.display())]
+#[error("cannot write manual pages to {dir}: {source}", dir = dir.display())]
 pub(crate) struct ManError {
     dir: PathBuf,
     source: io::Error,

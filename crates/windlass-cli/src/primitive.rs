@@ -14,7 +14,8 @@ use crate::arguments::{
     TokenArguments,
 };
 use crate::exit::Exit;
-use crate::lock::{called, tell};
+use crate::holder::called;
+use crate::lock::tell;
 use crate::output::{self, json};
 use crate::state;
 

@@ -1,11 +1,11 @@
-//! `windlass prune`: forgets runs that have ended long ago.
+//! `windlass prune`: deletes finished runs with their logs, and old events.
 
 use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
-use windlass_server::{Pruned, Pruning, prune as forget};
+use windlass_server::{Pruned, Pruning, prune as delete};
 
 use crate::arguments::{Form, PruneArguments};
 use crate::exit::Exit;
@@ -15,7 +15,7 @@ use crate::style::Style;
 use crate::table::{Cell, Table};
 use crate::times::Times;
 
-/// After how long what has ended is forgotten unless something else is said.
+/// The age at which runs and events are deleted by default.
 const USUAL: Duration = Duration::from_secs(30 * 86_400);
 
 pub(crate) fn prune(
@@ -26,7 +26,7 @@ pub(crate) fn prune(
     let PruneArguments { older_than, keep, interrupted, dry_run } = *arguments;
     let older_than = older_than.or(Some(USUAL).filter(|_| keep.is_none()));
     let pruning = Pruning { older_than, keep, interrupted, dry_run };
-    let pruned = forget(&mut state::look(state)?, &pruning)?;
+    let pruned = delete(&mut state::look(state)?, &pruning)?;
     match form {
         Form::Json => print(&lines(&pruned, dry_run)),
         Form::Text => {
@@ -117,7 +117,7 @@ fn table(pruned: &Pruned) -> String {
 }
 
 fn sum(pruned: &Pruned, dry_run: bool) -> String {
-    let verb = if dry_run { "would forget" } else { "forgot" };
+    let verb = if dry_run { "would delete" } else { "deleted" };
     let bytes = pruned.runs.iter().map(|run| run.bytes).sum::<u64>()
         + pruned.orphans.iter().map(|orphan| orphan.bytes).sum::<u64>();
     let mut parts = vec![count(pruned.runs.len(), "run")];

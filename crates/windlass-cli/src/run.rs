@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::path::Path;
 
+use serde::Serialize;
+use thiserror::Error as ThisError;
 use windlass_server::{
     Ask, Coordinator, End, Listed, LookError, RunError, RunOutcome, RunRecord, RunState, RunView,
     Store, ask, find_run, open_runs,
@@ -11,6 +13,8 @@ use windlass_server::{
 use crate::arguments::{Form, StepTarget};
 use crate::display::{Display, Options, Outline, OutputMode, Verb};
 use crate::exit::Exit;
+use crate::look::RunJson;
+use crate::output::{json, print};
 use crate::state;
 use crate::style::plain;
 use crate::workflow_file::{WorkflowFile, named_or_default};
@@ -78,16 +82,17 @@ pub(crate) fn resume(
     };
     let options = shown.options(Verb::Resume, &store);
     match Coordinator::resume(store, &run) {
-        Err(RunError::Over { run, outcome: RunOutcome::Succeeded }) => {
-            eprintln!("run {run} has ended: {}", RunOutcome::Succeeded.word());
-            Ok(Exit::Success)
-        }
         Err(RunError::Over { run, outcome }) => {
-            let word = outcome.word();
-            eprintln!("run {run} has ended: {word}; try again with: windlass retry {run}");
+            match shown.form {
+                Form::Json => {
+                    let view = RunView::find(&mut state::look(state)?, &run)?;
+                    print(&json(&RunJson::of(&view)));
+                }
+                Form::Text => eprintln!("{}", over(&run, outcome)),
+            }
             Ok(outcome.into())
         }
-        coordinator => lead(coordinator?, options),
+        coordinator => lead(coordinator.map_err(explained)?, options),
     }
 }
 
@@ -100,7 +105,7 @@ pub(crate) fn retry(
     let mut store = state::look(state)?;
     let run = find_run(&mut store, run)?.id;
     let options = shown.options(Verb::Retry, &store);
-    lead(Coordinator::retry(store, &run, steps)?, options)
+    lead(Coordinator::retry(store, &run, steps).map_err(explained)?, options)
 }
 
 /// Asks the process that leads the run to cancel it; cancels it here if there is none.
@@ -118,18 +123,67 @@ pub(crate) fn cancel(
         Err(RunError::Led { .. }) => {
             let mut store = state::open(state)?;
             let steps = step.as_deref().map(|step| open_steps(&mut store, &run, step));
-            let (asks, what) = match steps.transpose()? {
-                None => (vec![Ask::Cancel(None)], "everything".to_owned()),
-                Some(steps) => {
-                    let what = steps.join(", ");
-                    (steps.into_iter().map(|step| Ask::Cancel(Some(step))).collect(), what)
-                }
+            let steps = steps.transpose()?;
+            let asks: Vec<_> = match &steps {
+                None => vec![Ask::Cancel(None)],
+                Some(steps) => steps.iter().cloned().map(Some).map(Ask::Cancel).collect(),
             };
             ask(&mut store, &run, &asks)?;
-            eprintln!("asked run {run} to cancel {}", plain(&what));
+            let asked = CancelAsked { schema: 1, event: "cancel_asked", run: &run, steps };
+            match shown.form {
+                Form::Json => print(&json(&asked)),
+                Form::Text => eprintln!("{}", plain(&asked.text())),
+            }
             Ok(Exit::Success)
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Another process leads the run.
+#[derive(Debug, ThisError)]
+#[error("run {run} is still running, led by {leader}; follow it with: windlass log -f {run}")]
+pub(crate) struct StillRunning {
+    run: String,
+    leader: String,
+}
+
+/// Names the leader of a run by its process.
+fn explained(error: RunError) -> Box<dyn Error> {
+    match error {
+        RunError::Led { run, by } => {
+            // Its id is `windlass[PID.START]`.
+            let inside = by.as_str().strip_prefix("windlass[").and_then(|id| id.split_once('.'));
+            let leader = inside.map_or(by.to_string(), |(pid, _)| format!("process {pid}"));
+            StillRunning { run, leader }.into()
+        }
+        error => error.into(),
+    }
+}
+
+/// The process that leads a run was asked to cancel something.
+#[derive(Serialize)]
+struct CancelAsked<'a> {
+    schema: u32,
+    event: &'static str,
+    run: &'a str,
+    /// The steps; none for the whole run.
+    steps: Option<Vec<String>>,
+}
+
+impl CancelAsked<'_> {
+    fn text(&self) -> String {
+        let steps = self.steps.as_ref().map(|steps| steps.join(", "));
+        format!("asked run {} to cancel {}", self.run, steps.as_deref().unwrap_or("everything"))
+    }
+}
+
+/// Says how a run has ended that was to be resumed.
+fn over(run: &str, outcome: RunOutcome) -> String {
+    let word = outcome.word();
+    match outcome {
+        RunOutcome::Succeeded => format!("run {run} has ended: {word}"),
+        _ => format!("run {run} has ended: {word}; try again with: windlass retry {run}"),
     }
 }
 
@@ -156,7 +210,13 @@ fn last_interrupted(store: &mut Store) -> Result<String, LookError> {
 
 fn lead(coordinator: Coordinator, options: Options) -> Result<Exit, Box<dyn Error>> {
     let display = Display::start(Outline::of(&coordinator), options)?;
-    let end = coordinator.lead(|update| display.tell(update))?;
+    let end = match coordinator.lead(|update| display.tell(update)) {
+        Err(RunError::Store(error)) if error.is_lost() => {
+            display.end_lost();
+            return Err(error.into());
+        }
+        end => end?,
+    };
     display.end(end);
     Ok(match end {
         End::Succeeded | End::Left => Exit::Success,

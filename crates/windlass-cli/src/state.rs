@@ -2,6 +2,7 @@
 
 use std::env;
 use std::error::Error;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
@@ -11,8 +12,8 @@ use windlass_server::{Network, Store, StoreError};
 /// Where the store lies that several users of the machine share.
 pub(crate) const SYSTEM: &str = "/var/lib/windlass";
 
-/// Opens the store in `state`, or the user's own, or makes it. The machine's is made by whoever
-/// administers it.
+/// Opens the store in `state`, or the user's own, and creates it if it is missing. The machine's store is
+/// created only by `store init`.
 pub(crate) fn open(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
     let dir = dir(state)?;
     let opened = match dir == Path::new(SYSTEM) {
@@ -45,9 +46,17 @@ pub(crate) fn existing(state: Option<&Path>) -> Result<Store, Box<dyn Error>> {
 /// Makes the store in `state`, or the user's own. With a group, all its members may use it.
 pub(crate) fn init(state: Option<&Path>, gid: Option<u32>) -> Result<Store, Box<dyn Error>> {
     let dir = dir(state)?;
-    Ok(match gid {
-        Some(gid) => Store::share(&dir, network(), gid)?,
-        None => Store::open_with(&dir, network())?,
+    let made = match gid {
+        Some(gid) => Store::share(&dir, network(), gid),
+        None => Store::open_with(&dir, network()),
+    };
+    made.map_err(|error| match error {
+        StoreError::Io { source, .. }
+            if dir == Path::new(SYSTEM) && source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            NeedsRoot { source }.into()
+        }
+        error => error.into(),
     })
 }
 
@@ -65,10 +74,19 @@ fn explained(error: StoreError) -> Box<dyn Error> {
     }
 }
 
+/// The machine's store cannot be created by an ordinary user.
+#[derive(Debug, Error)]
+#[error(
+    "cannot create {SYSTEM}: {source}; run as root: sudo windlass store init --system --group NAME"
+)]
+pub(crate) struct NeedsRoot {
+    source: io::Error,
+}
+
 /// The machine has no store that several users share.
 #[derive(Debug, Error)]
 #[error(
-    "there is no store in {SYSTEM}; root makes it with: windlass store init --system --group NAME"
+    "there is no store in {SYSTEM}; create it with: sudo windlass store init --system --group NAME"
 )]
 pub(crate) struct NoSystemStore;
 

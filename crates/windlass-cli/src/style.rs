@@ -10,6 +10,7 @@ use std::os::fd::AsFd;
 
 use rustix::termios::tcgetwinsize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use windlass_server::is_unprintable;
 
 /// What an output can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,13 +147,7 @@ pub(crate) fn columns_of(text: &str) -> usize {
 
 /// The text with a mark in the place of everything that would do something to a terminal.
 pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|c| if is_plain(c) { c } else { '\u{fffd}' }).collect()
-}
-
-fn is_plain(c: char) -> bool {
-    let turns_around =
-        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    !c.is_control() && !turns_around
+    text.chars().map(|c| if is_unprintable(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// The text in at most `width` columns, with an ellipsis if something is left out.

@@ -13,7 +13,7 @@ pub(crate) fn tame(message: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// What somebody has written, for a message that quotes it.
+/// Returns user input for a message that quotes it, cut to a length that can be read.
 pub(crate) fn quoted(text: &str) -> String {
     cut_inside(text, QUOTED)
 }
@@ -30,7 +30,7 @@ fn cut_inside(text: &str, longest: usize) -> String {
     text.chars().take(begin).chain(mark.chars()).chain(text.chars().skip(length - end)).collect()
 }
 
-/// As the standard one, which would panic where nobody listens: `windlass run … 2>&1 | head -1` must
+/// As the standard one, which panics if the stream is closed: `windlass run … 2>&1 | head -1` must
 /// not end a run, nor change how any command ends.
 macro_rules! eprintln {
     ($($words:tt)*) => {{

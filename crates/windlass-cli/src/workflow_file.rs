@@ -41,14 +41,12 @@ enum Source {
 pub(crate) enum FileError {
     #[error("{file} cannot be read: {source}")]
     Io { file: String, source: io::Error },
-    #[error(
-        "{file} is not text in UTF-8: line {line} has a byte that does not belong there; save it as UTF-8"
-    )]
+    #[error("{file} is not valid UTF-8: line {line} has an invalid byte; save the file as UTF-8")]
     NotUtf8 { file: String, line: usize, column: usize },
-    #[error("{file} is larger than {} MiB, which is more than a workflow may be", LARGEST >> 20)]
+    #[error("{file} is larger than {} MiB, the maximum for a workflow file", LARGEST >> 20)]
     TooLarge { file: String },
     #[error(
-        "no file was named, and there is no {DEFAULT} in this directory; name one, or write a first one with: windlass init"
+        "there is no {DEFAULT} in this directory; name a workflow file, or write one to start from with: windlass init"
     )]
     NoDefault,
     #[error("there is no file {step}; to run a step of {DEFAULT}: windlass run {DEFAULT} {step}")]
@@ -84,7 +82,7 @@ pub(crate) fn named_or_default(named: Option<&Path>) -> Result<&Path, FileError>
 
 /// Why there is no directory for steps to run in.
 #[derive(Debug, Error)]
-#[error("the directory {}, in which the steps would run, cannot be had: {source}", dir.display())]
+#[error("cannot use {} as the directory of the steps: {source}", dir.display())]
 pub(crate) struct DirError {
     dir: PathBuf,
     source: io::Error,

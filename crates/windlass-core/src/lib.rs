@@ -77,6 +77,7 @@ mod reason;
 mod retry;
 mod semaphore;
 mod time;
+mod unprintable;
 
 pub use ageing::{Ageing, AgeingError};
 pub use amount::{Amount, AmountError};
@@ -114,3 +115,4 @@ pub use semaphore::{
     Semaphore, SemaphoreAcquire, SemaphoreCheck, SemaphoreHeartbeat, SemaphoreRelease, WeightError,
 };
 pub use time::Timestamp;
+pub use unprintable::{Unprintable, is_unprintable};

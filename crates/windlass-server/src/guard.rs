@@ -8,10 +8,12 @@
 mod check;
 mod verdict;
 mod vigil;
+mod waiting;
 mod watch;
 
 pub(crate) use self::check::check_until_closed;
 pub use self::check::{Broken, Check, CheckResult, NotYet, check};
 pub use self::verdict::{Verdict, decide, verdict};
 pub use self::vigil::{UsedUp, Vigil, VigilStep};
+pub use self::waiting::waiting_guards;
 pub use self::watch::{GuardEnd, GuardError, GuardNews, Watch, watch};

@@ -79,7 +79,7 @@ pub use ended::{Ended, Exit, Usage};
 pub use events::{EventError, EventReader, emit};
 pub use guard::{
     Broken, Check, CheckResult, GuardEnd, GuardError, GuardNews, NotYet, UsedUp, Verdict, Vigil,
-    VigilStep, Watch, check, decide, verdict, watch,
+    VigilStep, Watch, check, decide, verdict, waiting_guards, watch,
 };
 pub use hold::{Hold, HoldError, hold};
 pub use log_file::{log_length, open_log, open_log_file};
@@ -87,8 +87,8 @@ pub use logs::{Tail, tail};
 pub use look::{
     AttemptView, Cause, CriticalPath, Estimate, Expectations, Expected, Explanation, HolderView,
     Listed, LookError, Orphan, People, PruneError, Pruned, PrunedRun, Pruning, RunState, RunView,
-    Skipped, StepExplanation, StepState, StepView, WaitReason, find_run, history, open_runs, prune,
-    run_names, step_argument,
+    Skipped, StepExplanation, StepState, StepView, WaitReason, command_line, find_run, history,
+    open_runs, prune, run_names, step_argument,
 };
 pub use own_logs::OwnLogs;
 pub use primitive::{Acquire, acquire, check as check_token, heartbeat, release};
@@ -98,7 +98,7 @@ pub use size::fits;
 pub use users::user_name;
 pub use windlass_core::{
     Amount, Answer, Hold as NameHold, HolderId, LeaseTerms, Name, Need, Presence, Taken, Timestamp,
-    Token, WorkState,
+    Token, Unprintable, WorkState, is_unprintable, nearest,
 };
 pub use windlass_store::{
     Access, AttemptEnd, Event, HoldState, Leftover, NameView, Network, Process, Refused, RunEnd,

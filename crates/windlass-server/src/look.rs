@@ -23,7 +23,7 @@ pub use critical::CriticalPath;
 pub use error::LookError;
 pub use expected::{Estimate, Expectations, Expected};
 pub use find::{find_run, run_names, step_argument};
-pub use holder::People;
+pub use holder::{People, command_line};
 pub use list::{Listed, history, open_runs};
 pub use prune::{Orphan, PruneError, Pruned, PrunedRun, Pruning, prune};
 pub use run::{RunState, RunView};

@@ -49,10 +49,10 @@ pub(crate) struct ConditionOrder {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Unready {
     /// It refers to what another step has not written.
-    #[error("it needs {{{variable}}}, which no step has written")]
+    #[error("it needs {{{variable}}}, {}", missing(variable))]
     Missing { variable: Variable },
     /// Its values do not make the name of a lock.
-    #[error("its lock cannot be called so: {0}")]
+    #[error("invalid lock name: {0}")]
     Lock(#[from] NameError),
     /// Its values do not make a pattern of events.
     #[error("wake_on: {0}")]
@@ -60,6 +60,17 @@ pub(crate) enum Unready {
     /// It is given a value that the system does not pass on.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
+}
+
+/// Says why a variable has no value, and what has to be written for it to have one.
+fn missing(variable: &Variable) -> String {
+    match variable {
+        Variable::Output { step, key } => format!(
+            "but step {step:?} has not written the output {key:?}; have it write a line \
+             {key}=VALUE to the file $WINDLASS_OUTPUT, as in: echo \"{key}=$value\" >> \"$WINDLASS_OUTPUT\""
+        ),
+        _ => "which has no value here".to_owned(),
+    }
 }
 
 impl From<MissingValue> for Unready {

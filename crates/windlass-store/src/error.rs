@@ -1,7 +1,7 @@
 //! The errors of the store.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use windlass_core::{ClaimError, DeclareError};
@@ -42,6 +42,26 @@ pub enum StoreError {
         /// The directory.
         dir: PathBuf,
     },
+    /// Every user may write to the directory, and so replace files of the store.
+    #[error(
+        "{dir} is writable for every user, who could replace files of the store; run: chmod o-w {dir}, or choose another directory with --state",
+        dir = dir.display()
+    )]
+    WorldWritable {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The directory belongs to another user, and is not shared with a group.
+    #[error(
+        "{dir} belongs to another user (uid {uid}), who could replace files of the store; that user can share it with: windlass store init --state {dir} --group NAME, or choose another directory with --state",
+        dir = dir.display()
+    )]
+    ForeignDir {
+        /// The directory.
+        dir: PathBuf,
+        /// The user.
+        uid: u32,
+    },
     /// The system did not provide information about time or processes.
     #[error("cannot determine {what}: {source}")]
     SystemQuery {
@@ -64,12 +84,21 @@ pub enum StoreError {
         /// The error of SQLite.
         source: rusqlite::Error,
     },
-    /// A file of the store is missing, or another file has taken its place.
+    /// A file of the store, or its directory, was removed, or another one is in its place.
     #[error(
-        "{path} was removed or replaced; put it back, or move its directory away to start with an empty store",
+        "{path} was removed or replaced by another program; restore the store from a backup, or move what is left of its directory away to start with an empty one",
         path = path.display()
     )]
     Replaced {
+        /// The file or directory.
+        path: PathBuf,
+    },
+    /// A file of the store has lost a part of its content.
+    #[error(
+        "{path} was truncated by another program; restore the store from a backup, or move its directory away to start with an empty one",
+        path = path.display()
+    )]
+    Truncated {
         /// The file.
         path: PathBuf,
     },
@@ -193,6 +222,21 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Names the file at `path` as lost, or its directory if that is gone as a whole.
+    pub(crate) fn lost(path: &Path) -> Self {
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty() && !dir.exists());
+        StoreError::Replaced { path: dir.unwrap_or(path).to_owned() }
+    }
+
+    /// Returns whether files of the store are missing or damaged, so that nothing can be resumed.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(
+            self,
+            StoreError::Replaced { .. } | StoreError::Truncated { .. } | StoreError::Damaged { .. }
+        )
+    }
+
     /// Returns whether the disk is full.
     #[must_use]
     pub fn is_full(&self) -> bool {

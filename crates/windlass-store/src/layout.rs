@@ -11,6 +11,8 @@ pub(crate) const WRITER_LOCK: &str = "gate";
 pub(crate) const WAKEUPS: &str = "bells";
 /// The directory of the runs' own files, such as logs.
 const RUNS: &str = "runs";
+/// The directory in which waiting guards announce themselves.
+const GUARDS: &str = "guards";
 
 /// How the name of the copy begins that a migration makes of the database.
 const BACKUP: &str = "store.version-";
@@ -22,6 +24,6 @@ pub(crate) fn backup(version: i32) -> String {
 
 /// Returns whether a store has a file of this name.
 pub(crate) fn is_part(name: &[u8]) -> bool {
-    [WRITER_LOCK, WAKEUPS, RUNS].iter().any(|part| name == part.as_bytes())
+    [WRITER_LOCK, WAKEUPS, RUNS, GUARDS].iter().any(|part| name == part.as_bytes())
         || [DATABASE, BACKUP].iter().any(|start| name.starts_with(start.as_bytes()))
 }

@@ -1,7 +1,7 @@
 //! Which texts are valid names of locks, semaphores, events and holders.
 
 use thiserror::Error;
-use windlass_core::Name;
+use windlass_core::{Name, Unprintable};
 
 /// The maximum length of a name, in bytes.
 pub const NAME_BYTES: usize = 1024;
@@ -21,11 +21,16 @@ pub enum NameError {
         /// Its length in bytes.
         length: usize,
     },
-    /// It contains a control character.
-    #[error("the name {name:?} contains a control character, such as a line break")]
-    Control {
-        /// The invalid name.
+    /// It has a character that does not print where it stands.
+    #[error(
+        "the name {name:?} contains {found}, a character that ends the line, moves the cursor or \
+         turns text around"
+    )]
+    Unprintable {
+        /// The name.
         name: String,
+        /// The first such character.
+        found: Unprintable,
     },
     /// It is a subcommand.
     #[error("{name:?} cannot be a name: it is a verb of `windlass lock` and `windlass sem`")]
@@ -40,10 +45,10 @@ pub fn check_text(text: &str) -> Result<(), NameError> {
     match text {
         "" => Err(NameError::Empty),
         text if text.len() > NAME_BYTES => Err(NameError::Long { length: text.len() }),
-        text if text.chars().any(char::is_control) => {
-            Err(NameError::Control { name: text.to_owned() })
-        }
-        _ => Ok(()),
+        text => match Unprintable::first_in(text) {
+            Some(found) => Err(NameError::Unprintable { name: text.to_owned(), found }),
+            None => Ok(()),
+        },
     }
 }
 

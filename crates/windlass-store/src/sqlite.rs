@@ -5,6 +5,7 @@
 //! commit that was acknowledged.
 
 mod file;
+mod place;
 mod rows;
 mod runs;
 mod schema;
@@ -21,6 +22,7 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use self::file::InUse;
 pub use self::file::Network;
+use self::place::Place;
 use self::schema::Creation;
 use self::tables::SqliteTables;
 use self::wal_file::WalFile;
@@ -38,16 +40,29 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// After how many pages SQLite copies its log into the database. Every new connection reads the log.
 const CHECKPOINT_PAGES: i64 = 256;
 
+/// An open database, and where its files have to be.
+struct Opened {
+    connection: Connection,
+    place: Place,
+    _in_use: InUse,
+}
+
+impl Opened {
+    /// Returns the connection, unless its files are not at their places any more.
+    fn checked(&mut self) -> Result<&mut Connection, StoreError> {
+        self.place.check(&self.connection)?;
+        Ok(&mut self.connection)
+    }
+}
+
 /// A connection to a store in a SQLite file.
 pub struct Sqlite {
-    connection: Connection,
     writer_lock: WriterLock,
     wakeups: WakeupDir,
     dir: PathBuf,
     path: PathBuf,
     wal: WalFile,
-    /// The file that is open, to notice when another one takes its place.
-    in_use: InUse,
+    opened: Opened,
     durability: Durability,
     /// The disk error after which this connection writes nothing any more.
     broken: Option<DiskFault>,
@@ -81,6 +96,7 @@ impl Sqlite {
         if rusqlite::version_number() < OLDEST_SQLITE {
             return Err(StoreError::OldSqlite { found: rusqlite::version() });
         }
+        file::refuse_unsafe(dir)?;
         if network == Network::Refuse {
             file::refuse_network(dir)?;
         }
@@ -88,7 +104,7 @@ impl Sqlite {
         let path = dir.join(layout::DATABASE);
         restrict(dir, &path);
         let may_write = !writer_lock.is_read_only();
-        let (connection, in_use) = match open_current(&path, writer_lock.store_id()?) {
+        let opened = match open_current(&path, writer_lock.store_id()?) {
             Ok(Some(opened)) => opened,
             Err(error) if !may_write => return Err(classify(error, &path)),
             Ok(None) if !may_write => return Err(StoreError::ReadOnly { path }),
@@ -98,13 +114,12 @@ impl Sqlite {
             }
         };
         Ok(Self {
-            connection,
+            opened,
             writer_lock,
             wakeups: WakeupDir::new(dir),
             dir: dir.to_owned(),
             wal: WalFile::of(&path),
             path,
-            in_use,
             durability: Durability::Full,
             broken: None,
         })
@@ -120,7 +135,7 @@ impl Sqlite {
                 Durability::Full => "FULL",
                 Durability::Process => "NORMAL",
             };
-            self.connection.pragma_update(None, "synchronous", level)?;
+            self.opened.connection.pragma_update(None, "synchronous", level)?;
             self.durability = durability;
         }
         Ok(())
@@ -143,9 +158,9 @@ impl Backend for Sqlite {
         body: TransactionBody<'_>,
     ) -> Result<(), StoreError> {
         self.prepare_for(durability)?;
-        let Self { connection, writer_lock, path, in_use, .. } = self;
+        let Self { opened, writer_lock, .. } = self;
         let result = writer_lock.hold(|_| {
-            in_use.check_place(path)?;
+            let connection = opened.checked()?;
             let write = WriteTransaction::begin(connection)?;
             body(&SqliteTables::new(connection))?;
             write.commit()
@@ -164,9 +179,9 @@ impl Backend for Sqlite {
     fn read(&mut self, body: TransactionBody<'_>) -> Result<(), StoreError> {
         let result = (|| {
             // A file that was replaced gets no more commits, so its reader would wait for ever.
-            self.in_use.check_place(&self.path)?;
+            let connection = self.opened.checked()?;
             let behavior = TransactionBehavior::Deferred;
-            let transaction = self.connection.transaction_with_behavior(behavior)?;
+            let transaction = connection.transaction_with_behavior(behavior)?;
             body(&SqliteTables::new(&transaction))
         })();
         result.map_err(|error| classify(error, &self.path))
@@ -221,14 +236,11 @@ impl Drop for WriteTransaction<'_> {
 
 /// Opens a store that has the id in its lock file and the tables of this version, without the writers'
 /// lock, so that readers do not wait for writers. Returns none if the store needs more than that.
-fn open_current(
-    path: &Path,
-    created: Option<String>,
-) -> Result<Option<(Connection, InUse)>, StoreError> {
+fn open_current(path: &Path, created: Option<String>) -> Result<Option<Opened>, StoreError> {
     let Some(created) = created else { return Ok(None) };
-    let (connection, in_use) = begin_use(path, Creation::Refused)?;
-    let id = schema::current_id(&connection)?;
-    Ok((id == Some(created)).then_some((connection, in_use)))
+    let opened = begin_use(path, Creation::Refused)?;
+    let id = schema::current_id(&opened.connection)?;
+    Ok((id == Some(created)).then_some(opened))
 }
 
 /// Closes the files of an older version to other users. That fails for the files of another user.
@@ -242,24 +254,22 @@ fn restrict(dir: &Path, path: &Path) {
 }
 
 /// Opens a store under the writers' lock, and creates or migrates it if necessary.
-fn open_prepared(path: &Path, lock: &mut WriterLock) -> Result<(Connection, InUse), StoreError> {
+fn open_prepared(path: &Path, lock: &mut WriterLock) -> Result<Opened, StoreError> {
     let created = lock.store_id()?;
     let creation = if created.is_some() { Creation::Refused } else { Creation::Allowed };
-    let (mut connection, in_use) = begin_use(path, creation)?;
-    let id = schema::prepare(&mut connection, path, creation)?;
+    let mut opened = begin_use(path, creation)?;
+    let id = schema::prepare(&mut opened.connection, path, creation)?;
     match created {
         None => lock.set_store_id(&id)?,
-        Some(created) if created != id => {
-            return Err(StoreError::Replaced { path: path.to_owned() });
-        }
+        Some(created) if created != id => return Err(StoreError::lost(path)),
         Some(_) => {}
     }
-    Ok((connection, in_use))
+    Ok(opened)
 }
 
 /// Connects to the database. Closing a file drops all POSIX locks that this process has on it, also
 /// SQLite's, so this code itself opens only files that no connection of this process uses.
-fn begin_use(path: &Path, creation: Creation) -> Result<(Connection, InUse), StoreError> {
+fn begin_use(path: &Path, creation: Creation) -> Result<Opened, StoreError> {
     let _guard = file::begin_alone();
     if creation == Creation::Refused && !InUse::already(path) {
         file::refuse_truncated(path)?;
@@ -270,8 +280,9 @@ fn begin_use(path: &Path, creation: Creation) -> Result<(Connection, InUse), Sto
         Access::create_missing(path).map_err(at)?;
     }
     let connection = connect(path)?;
-    let in_use = InUse::count(path)?;
-    Ok((connection, in_use))
+    let place = Place::of(path)?;
+    let _in_use = InUse::count(place.inode());
+    Ok(Opened { connection, place, _in_use })
 }
 
 fn connect(path: &Path) -> Result<Connection, StoreError> {

@@ -55,6 +55,45 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     Ok(Duration::from_millis(sum))
 }
 
+/// Writes a duration as a file would have it, in two units at most and without digits that say nothing.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let text = |nanos| windlass_workflow::format_duration(Duration::from_nanos(nanos));
+/// assert_eq!(text(999_940_210), "1s");
+/// assert_eq!(text(5_400_000_000_000), "1h 30m");
+/// ```
+#[must_use]
+pub fn format_duration(time: Duration) -> String {
+    let nanos = time.as_nanos();
+    let (millis, hundredths) = (rounded(nanos, 1_000_000), rounded(nanos, 10_000_000));
+    if millis < 1000 {
+        format!("{millis}ms")
+    } else if hundredths < 1000 {
+        let text = format!("{}.{:02}", hundredths / 100, hundredths % 100);
+        format!("{}s", text.trim_end_matches('0').trim_end_matches('.'))
+    } else {
+        whole_seconds(rounded(nanos, 1_000_000_000))
+    }
+}
+
+fn whole_seconds(seconds: u128) -> String {
+    let units = [(86_400, "d"), (3600, "h"), (60, "m"), (1, "s")];
+    let place = units.iter().position(|(size, _)| seconds >= *size).unwrap_or(units.len() - 1);
+    let (large, name) = units[place];
+    let rest = units.get(place + 1).map(|(size, name)| (seconds % large / size, name));
+    match rest {
+        Some((rest @ 1.., small)) => format!("{}{name} {rest}{small}", seconds / large),
+        _ => format!("{}{name}", seconds / large),
+    }
+}
+
+/// Returns how often `unit` is in `amount`, to the nearest whole number.
+fn rounded(amount: u128, unit: u128) -> u128 {
+    (amount + unit / 2) / unit
+}
+
 fn unit_millis(unit: &str) -> Option<u64> {
     Some(match unit {
         "ms" => 1,
@@ -81,6 +120,27 @@ mod tests {
         ] {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
+    }
+
+    #[test]
+    fn durations_are_written_without_digits_that_say_nothing() {
+        for (nanos, text) in [
+            (0, "0ms"),
+            (20_000_000, "20ms"),
+            (499_600_000, "500ms"),
+            (999_940_210, "1s"),
+            (1_500_000_000, "1.5s"),
+            (1_234_567_890, "1.23s"),
+            (9_999_900_000, "10s"),
+            (59_940_210_000, "1m"),
+            (90_000_000_000, "1m 30s"),
+            (3_600_000_000_000, "1h"),
+            (5_400_000_000_000, "1h 30m"),
+            (183_600_000_000_000, "2d 3h"),
+        ] {
+            assert_eq!(format_duration(Duration::from_nanos(nanos)), text, "{nanos} ns");
+        }
+        assert_eq!(format_duration(Duration::MAX), "213503982334601d 7h");
     }
 
     #[test]

@@ -66,7 +66,7 @@ mod variable;
 mod workflow;
 
 pub use diagnostic::{Diagnostic, ParseErrors, Warnings};
-pub use duration::{DurationError, parse_duration};
+pub use duration::{DurationError, format_duration, parse_duration};
 pub use event::{EventPattern, EventPatternError};
 pub use graph::{GraphFormat, graph};
 pub use guard::{Guard, GuardAction, GuardRetry};

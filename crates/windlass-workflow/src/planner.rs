@@ -19,9 +19,12 @@ mod scope;
 mod steps;
 mod texts;
 mod times;
+mod unused;
 mod values;
 
 use std::collections::BTreeMap;
+
+use windlass_core::Unprintable;
 
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics::Diagnostics;
@@ -78,6 +81,7 @@ pub(crate) fn plan(
     if diagnostics.error_count() == 0 {
         params::warn_unused(file, &texts);
         literals::warn(file, &texts);
+        unused::warn(file, &plan, &texts);
     }
     (plan, params)
 }
@@ -89,8 +93,13 @@ fn name(file_name: &str, file: &File, diagnostics: &Diagnostics) -> String {
     };
     if name.trim().is_empty() {
         let help = "remove `name` to use the name of the file";
-        diagnostics
-            .error(Diagnostic::new(span, "the workflow's name is empty", "no name").help(help));
+        let empty = "the workflow's name is empty";
+        diagnostics.error(Diagnostic::new(span.clone(), empty, "no name").help(help));
+    }
+    if let Some(found) = Unprintable::first_in(name) {
+        let message = format!("the workflow's name has the unprintable character {found} in it");
+        let help = "use printable characters only";
+        diagnostics.error(Diagnostic::new(span, message, "invalid name").help(help));
     }
     name.clone()
 }

@@ -1,4 +1,4 @@
-//! What the verbs that hold names can be asked for.
+//! The arguments of `windlass lock` and `windlass sem`.
 
 use std::ffi::OsString;
 use std::marker::PhantomData;
@@ -15,24 +15,53 @@ pub(crate) struct LockArguments {
     #[command(subcommand)]
     pub(crate) primitive: Option<LockPrimitive>,
 
-    /// The locks, taken together or not at all
+    /// The locks; all of them are acquired together
     #[arg(required = true, value_name = "NAME", value_parser = LockKind::name)]
     pub(crate) names: Vec<Name>,
 
-    /// Do not wait: the same as --wait 0s
+    /// Do not wait, like --wait 0s
     #[arg(short, long, visible_alias = "nb", conflicts_with_all = ["wait", "timeout"])]
     nonblock: bool,
 
-    /// How long to wait, as a number of seconds, as flock has it
+    /// Wait at most this many seconds, as with flock
     #[arg(short = 'w', long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "wait")]
     timeout: Option<Duration>,
+
+    /// Accepted for scripts that were written for flock: every lock is exclusive
+    #[arg(short = 'x', long, short_alias = 'e', hide = true)]
+    exclusive: bool,
+    /// Accepted as well: no command inherits a lock
+    #[arg(short = 'o', long, hide = true)]
+    close: bool,
 
     #[command(flatten)]
     pub(crate) holding: Holding,
 }
 
+/// Returns what to use in place of an option of `flock` that `windlass lock` does not have.
+pub(super) fn in_place_of_flock(option: &str) -> Option<&'static str> {
+    Some(match option {
+        "-s" | "--shared" => {
+            "there are no shared locks; let readers take slots of a semaphore: \
+             windlass sem NAME --capacity N -- COMMAND"
+        }
+        "-u" | "--unlock" => {
+            "a lock is released when its command ends; release one that `acquire` took with: \
+             windlass lock release NAME --holder ID --token NUMBER"
+        }
+        "-c" | "--command" => "put the command behind `--`: windlass lock NAME -- sh -c 'COMMAND'",
+        "-F" | "--no-fork" => {
+            "leave it out: windlass stays to keep the lock alive, and passes signals and the exit \
+             code on"
+        }
+        "--fcntl" => "leave it out: the lock is not a lock on a file",
+        "--verbose" => "leave it out: `windlass holders` shows who holds a lock and who waits",
+        _ => return None,
+    })
+}
+
 impl LockArguments {
-    /// Returns how long to wait; none to wait for as long as it takes.
+    /// Returns how long to wait; none to wait without limit.
     pub(crate) fn wait(&self) -> Option<Duration> {
         if self.nonblock { Some(Duration::ZERO) } else { self.timeout.or(self.holding.wait) }
     }
@@ -54,14 +83,14 @@ pub(crate) struct SemArguments {
     pub(crate) holding: Holding,
 }
 
-/// How a wrapper holds what it holds.
+/// How a wrapper waits for names and holds them.
 #[derive(Args)]
 pub(crate) struct Holding {
-    /// How long to wait, such as 30s or 1h 30m [default: as long as it takes]
+    /// Wait at most this long, such as 30s or 1h 30m [default: without limit]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
 
-    /// The exit code if the wait was in vain
+    /// Exit with this code if the wait times out
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = 75)]
     pub(crate) conflict_exit_code: u8,
 
@@ -75,22 +104,22 @@ pub(crate) struct Holding {
 
 #[derive(Args)]
 pub(crate) struct Slots {
-    /// How many slots to take
+    /// Take this many slots
     #[arg(short = 'n', long, default_value_t = 1)]
     pub(crate) weight: u32,
 
-    /// How many slots there are; needed on first use
+    /// The number of slots there are; required on first use
     #[arg(long, value_name = "SLOTS")]
     pub(crate) capacity: Option<u32>,
 }
 
 #[derive(Args)]
 pub(crate) struct Terms {
-    /// How long to hold at most; then the command is ended
+    /// Hold at most this long; then the hold ends, and with it the command
     #[arg(long, value_name = "DURATION", value_parser = some_time)]
     max_hold: Option<Duration>,
 
-    /// After how long without a heartbeat others may take over
+    /// Let others take over after this long without a heartbeat
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = some_time)]
     heartbeat_timeout: Duration,
 }
@@ -104,19 +133,19 @@ impl From<&Terms> for LeaseTerms {
 
 #[derive(Subcommand)]
 pub(crate) enum LockPrimitive {
-    /// Take a lock and keep it; prints how it was had, and the token
+    /// Acquire a lock and hold it; prints the result and the fencing token
     Acquire(AcquireArguments<LockKind>),
-    /// Give a lock back
+    /// Release a lock
     Release(TokenArguments<LockKind>),
-    /// Say that the holder is still there
+    /// Renew the lease of a holder
     Heartbeat(TokenArguments<LockKind>),
-    /// Ask whether a token is still good
+    /// Check whether a token is still valid
     Check(CheckArguments<LockKind>),
 }
 
 #[derive(Subcommand)]
 pub(crate) enum SemPrimitive {
-    /// Take slots and keep them; prints how they were had, and the token
+    /// Acquire slots and hold them; prints the result and the fencing token
     Acquire {
         #[command(flatten)]
         acquire: AcquireArguments<SemKind>,
@@ -124,15 +153,15 @@ pub(crate) enum SemPrimitive {
         #[command(flatten)]
         slots: Slots,
     },
-    /// Give slots back
+    /// Release slots
     Release(TokenArguments<SemKind>),
-    /// Say that the holder is still there
+    /// Renew the lease of a holder
     Heartbeat(TokenArguments<SemKind>),
-    /// Ask whether a token is still good
+    /// Check whether a token is still valid
     Check(CheckArguments<SemKind>),
 }
 
-/// Of what a primitive is.
+/// What a primitive is about: a lock or a semaphore.
 pub(crate) trait Kind: Clone + Send + Sync + 'static {
     fn name(text: &str) -> Result<Name, String>;
 }
@@ -157,19 +186,19 @@ impl Kind for SemKind {
 
 #[derive(Args)]
 pub(crate) struct AcquireArguments<K: Kind> {
-    /// What to take
+    /// The lock or semaphore to acquire
     #[arg(value_parser = K::name)]
     pub(crate) name: Name,
 
-    /// Who takes it: any text that stands for one life of one holder
+    /// The holder: any text that no other holder uses, such as the id of a build
     #[arg(long, value_name = "ID")]
     pub(crate) holder: String,
 
-    /// A process without which the hold is void; while it is seen alive, no heartbeats are needed
+    /// Release the hold when this process ends; no heartbeats are needed while it is alive
     #[arg(long)]
     pub(crate) pid: Option<u32>,
 
-    /// How long to wait for it
+    /// Wait at most this long
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
     pub(crate) wait: Duration,
 
@@ -182,11 +211,11 @@ pub(crate) struct AcquireArguments<K: Kind> {
 
 #[derive(Args)]
 pub(crate) struct TokenArguments<K: Kind> {
-    /// What is held
+    /// The lock or semaphore
     #[arg(value_parser = K::name)]
     pub(crate) name: Name,
 
-    /// Who holds it
+    /// The holder that acquired it
     #[arg(long, value_name = "ID")]
     pub(crate) holder: String,
 
@@ -200,15 +229,15 @@ pub(crate) struct TokenArguments<K: Kind> {
 
 #[derive(Args)]
 pub(crate) struct CheckArguments<K: Kind> {
-    /// What is held
+    /// The lock or semaphore
     #[arg(value_parser = K::name)]
     pub(crate) name: Name,
 
-    /// Who should hold it [default: whoever has the token]
+    /// The holder that must have it [default: any]
     #[arg(long, value_name = "ID")]
     pub(crate) holder: Option<String>,
 
-    /// The token
+    /// The token to check
     #[arg(long, value_name = "NUMBER")]
     pub(crate) token: u64,
 
@@ -228,7 +257,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A time that a process can keep.
+/// Reads a duration that heartbeats can keep up with.
 fn some_time(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
     if time < SHORTEST_HEARTBEAT_TIMEOUT {

@@ -1,4 +1,4 @@
-//! What the verbs that look at runs, and forget them, can be asked for.
+//! The arguments of verbs that show and delete runs.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use crate::completions;
 
 #[derive(Args)]
 pub(crate) struct HistoryArguments {
-    /// Only runs of this workflow
+    /// List only runs of this workflow
     pub(crate) workflow: Option<String>,
 
-    /// How many runs
+    /// List at most this many runs
     #[arg(short = 'n', long = "number", default_value_t = 20)]
     pub(crate) number: usize,
 }
 
 #[derive(Args)]
 pub(crate) struct ShowArguments {
-    /// The run: its id, the beginning of it, or `last`; behind a slash, only this step or group
+    /// The run (its id, the first characters of it, or `last`), or one of its steps or groups of steps
     #[arg(
         value_name = "RUN[/STEP]",
         value_parser = StepTarget::read,
@@ -29,18 +29,18 @@ pub(crate) struct ShowArguments {
     )]
     pub(crate) target: StepTarget,
 
-    /// Every step, also where there are many
+    /// Show all steps, even if there are many
     #[arg(short, long)]
     pub(crate) all: bool,
 
-    /// Draw the timeline as a picture into this file as well
+    /// Also write the timeline to this file, as a picture
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
 }
 
 #[derive(Args)]
 pub(crate) struct LogArguments {
-    /// The run, or a step or group of steps of it, or one attempt of that
+    /// The run, one of its steps or groups of steps, or one attempt of a step
     #[arg(
         value_name = "RUN[/STEP[@ATTEMPT]]",
         value_parser = StepTarget::read,
@@ -49,14 +49,14 @@ pub(crate) struct LogArguments {
     )]
     pub(crate) target: StepTarget,
 
-    /// Go on until the run or the step has ended
+    /// Print new output until the run or step has ended
     #[arg(short, long)]
     pub(crate) follow: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct WhyArguments {
-    /// The step or group of steps; of a run alone, all steps that wait
+    /// The step or group of steps, or a run for all its steps that wait
     #[arg(
         value_name = "RUN[/STEP]",
         value_parser = StepTarget::read,
@@ -68,26 +68,26 @@ pub(crate) struct WhyArguments {
 
 #[derive(Args)]
 pub(crate) struct PruneArguments {
-    /// Forget what ended longer ago than this [default: 30d, or no matter when with --keep]
+    /// Delete what ended longer ago than this [default: 30d; with --keep, any age]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) older_than: Option<Duration>,
 
-    /// Forget all ended runs but the newest so many
-    #[arg(long, value_name = "NUMBER")]
+    /// Delete all finished runs except the N most recent
+    #[arg(long, value_name = "N")]
     pub(crate) keep: Option<usize>,
 
-    /// Forget interrupted runs as well, which then cannot be resumed
+    /// Delete interrupted runs as well; they cannot be resumed afterwards
     #[arg(long)]
     pub(crate) interrupted: bool,
 
-    /// Only say what would be forgotten
+    /// Only list what would be deleted
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct ManArguments {
-    /// Write a page for every verb into this directory
+    /// Write the pages of all verbs to this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }
@@ -114,7 +114,7 @@ impl StepTarget {
             Some((run, step)) if !run.is_empty() && !step.is_empty() => {
                 Ok(Self { run: run.to_owned(), step: Some(step.to_owned()) })
             }
-            _ => Err("write it as RUN or RUN/STEP, as in last or 3fa9c2d1/deploy".to_owned()),
+            _ => Err("write RUN or RUN/STEP, such as last or 3fa9c2d1/deploy".to_owned()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the verbs that make stores can be asked for.
+//! The arguments of `windlass store`.
 
 use clap::{Args, Subcommand};
 
@@ -10,9 +10,12 @@ pub(crate) struct StoreArguments {
 
 #[derive(Subcommand)]
 pub(crate) enum StoreVerb {
-    /// Make a store: the user's own, or, with --system or --group, one that all members of a group share
+    /// Create a store: your own, or with --group or --system one that a group shares
+    #[command(
+        after_help = "Examples:\n  sudo windlass store init --system --group ops\n  windlass store init --state /srv/ci/windlass --group ci\n\n--system creates /var/lib/windlass. Together with --state DIR it creates a shared store in DIR."
+    )]
     Init {
-        /// The group, by name or number [default with --system: the caller's]
+        /// The group whose members share the store, by name or number [default with --system: your own group]
         #[arg(long, value_name = "NAME")]
         group: Option<String>,
     },

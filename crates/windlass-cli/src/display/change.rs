@@ -89,6 +89,8 @@ pub(crate) enum Ending {
     Left,
     /// By an error of windlass itself; it can be resumed.
     Stopped,
+    /// By the loss of its store; it cannot be resumed.
+    Lost,
 }
 
 impl From<End> for Ending {

@@ -1,6 +1,6 @@
 //! Carries changes from the thread that leads a run to the one that shows it.
 //!
-//! Telling never waits for showing: a terminal that is stopped or a pipe that nobody reads must not
+//! Telling never waits for showing: a terminal that is stopped or a pipe without a reader must not
 //! hold up a run. What is not shown in time is kept up to a limit; above it, changes are left out
 //! that a later one of the same step has overtaken. No end of a step is ever left out, nor is the
 //! latest change of any step, nor a notice, of which there are few. How many were left out is told.
@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use super::change::{Ending, News};
 
-/// How long news that has come waits for more: whoever shows them is woken once for all of that. Nobody
-/// sees the difference, and a wake-up for each would take as long as small steps do.
+/// How long the display waits for more changes after the first one, so that it is woken once for all of
+/// them. A wake-up for each would take as long as a small step.
 const GATHER: Duration = Duration::from_millis(8);
 /// How many changes are kept before any is left out.
 const LIMIT: usize = 16_384;
@@ -53,14 +53,14 @@ impl Feed {
         Self { inbox: Mutex::new(inbox), bell: Condvar::new() }
     }
 
-    /// Tells something, without waiting for anybody.
+    /// Passes a change on without waiting for the display.
     pub(crate) fn tell(&self, news: News) {
         let mut inbox = self.lock();
         let first = inbox.news.is_empty();
         inbox.news.push_back(news);
         inbox.condense();
         drop(inbox);
-        // Whoever takes has been told of what is there already.
+        // For earlier changes the display has been woken already.
         if first {
             self.bell.notify_one();
         }

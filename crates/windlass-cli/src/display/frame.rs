@@ -45,7 +45,7 @@ impl Frame {
         erased
     }
 
-    /// Forgets the block without taking it away: somebody else has written since.
+    /// Forgets the block without erasing it: another process has written since.
     pub(crate) fn abandon(&mut self) {
         *self = Self::default();
     }

@@ -188,7 +188,7 @@ impl View for Json {
                 Ending::Cancelled => "cancelled",
                 Ending::Interrupted => "interrupted",
                 Ending::Left => "left",
-                Ending::Stopped => "stopped",
+                Ending::Stopped | Ending::Lost => "stopped",
             },
         );
         for line in ending(board, how, self.clock.elapsed()) {

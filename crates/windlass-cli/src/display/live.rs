@@ -57,7 +57,7 @@ pub(crate) struct Live {
     last_frame: Duration,
     next_frame: Duration,
     next_left: Duration,
-    /// The process was stopped and goes on; meanwhile the terminal was somebody else's.
+    /// The process was stopped and goes on; meanwhile another process has written to the terminal.
     continued: Arc<AtomicBool>,
     stopping: bool,
 }
@@ -139,7 +139,7 @@ impl Live {
         self.err.write(self.frame.draw(&scrolled, &block, layout.columns));
     }
 
-    /// In the background the terminal is somebody else's: lines go by, but nothing is drawn over.
+    /// In the background another process has the terminal: lines are printed, but nothing is redrawn.
     fn keep_out(&mut self) {
         self.frame.abandon();
         self.err.write(std::mem::take(&mut self.scrolled));

@@ -1,4 +1,4 @@
-//! Shows a run line by line, for files, pipes, services and those who like it so.
+//! Shows a run line by line, for files, pipes and services, and on request.
 //!
 //! What steps print goes to standard output, what is said about them to standard error.
 

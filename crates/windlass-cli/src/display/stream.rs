@@ -1,8 +1,10 @@
-//! Standard output and standard error, for one who goes on when nobody reads them any more.
+//! Standard output and standard error, for a run that goes on when their reader is gone.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::thread;
 use std::time::Duration;
+
+use crate::output;
 
 /// How long to wait before the next try to write to a stream that takes nothing at the moment.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -11,11 +13,26 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(crate) struct Stream {
     inner: Box<dyn Write + Send>,
     open: bool,
+    on_failure: OnFailure,
+}
+
+/// What becomes of an error other than that the reader is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnFailure {
+    /// Nothing: the stream carries no data that a caller relies on.
+    Ignore,
+    /// The command ends with an error.
+    Report,
 }
 
 impl Stream {
     pub(crate) fn stdout() -> Self {
-        Self::new(io::stdout())
+        let on_failure = match io::stdout().is_terminal() {
+            // Writes to a terminal that was closed fail like those to a bad disk.
+            true => OnFailure::Ignore,
+            false => OnFailure::Report,
+        };
+        Self { on_failure, ..Self::new(io::stdout()) }
     }
 
     pub(crate) fn stderr() -> Self {
@@ -23,22 +40,22 @@ impl Stream {
     }
 
     pub(crate) fn new(inner: impl Write + Send + 'static) -> Self {
-        Self { inner: Box::new(inner), open: true }
+        Self { inner: Box::new(inner), open: true, on_failure: OnFailure::Ignore }
     }
 
-    /// Whether there may be somebody who reads.
+    /// Returns whether the stream may still have a reader.
     pub(crate) fn is_open(&self) -> bool {
         self.open
     }
 
-    /// Writes, unless nobody reads any more: that is the reader's affair, and ends nothing here.
+    /// Writes, unless the reader is gone, which does not end the run.
     pub(crate) fn write(&mut self, bytes: impl AsRef<[u8]>) {
         let mut rest = bytes.as_ref();
         while self.open && !rest.is_empty() {
             match self.inner.write(rest) {
                 Ok(0) => self.open = false,
                 Ok(written) => rest = &rest[written..],
-                Err(error) => self.heed(&error),
+                Err(error) => self.heed(error),
             }
         }
     }
@@ -51,17 +68,22 @@ impl Stream {
         while self.open {
             match self.inner.flush() {
                 Ok(()) => return,
-                Err(error) => self.heed(&error),
+                Err(error) => self.heed(error),
             }
         }
     }
 
-    fn heed(&mut self, error: &io::Error) {
+    fn heed(&mut self, error: io::Error) {
         match error.kind() {
             ErrorKind::Interrupted => {}
-            // Somebody who shares the stream has asked not to be kept waiting; we can be.
+            // Another process has made the shared stream non-blocking; this one can wait.
             ErrorKind::WouldBlock => thread::sleep(PAUSE),
-            _ => self.open = false,
+            _ => {
+                self.open = false;
+                if self.on_failure == OnFailure::Report {
+                    output::note(Err(error));
+                }
+            }
         }
     }
 }

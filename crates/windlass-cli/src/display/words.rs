@@ -91,7 +91,7 @@ pub(crate) fn because(event: &Event) -> String {
     }
 }
 
-/// A time that is not more exact than anybody can see: `0.4 s`, `12 s`, `3 min 20 s`.
+/// Formats a time in tenths of seconds at most: `0.4 s`, `12 s`, `3 min 20 s`.
 pub(crate) fn rounded(time: Duration) -> String {
     match time.as_millis() {
         millis @ 0..1000 => format!("0.{} s", millis / 100),
@@ -141,13 +141,13 @@ pub(crate) fn ending(board: &Board, ending: Ending, took: Duration) -> Vec<Line>
         Ending::Cancelled => (Ink::Yellow, format!("was cancelled after {took}")),
         Ending::Interrupted => (Ink::Yellow, format!("was interrupted after {took}")),
         Ending::Left => (Ink::Yellow, "can go on".to_owned()),
-        Ending::Stopped => (Ink::Yellow, format!("stopped after {took}")),
+        Ending::Stopped | Ending::Lost => (Ink::Yellow, format!("stopped after {took}")),
     };
     let tally = Some(tally(board.counts())).filter(|tally| !tally.is_empty());
     let tally = tally.map(|tally| format!(": {tally}")).unwrap_or_default();
     let line = Line::new().text("run ").ink(Ink::Bold, run).text(" ").ink(ink, said).text(tally);
     let next = match ending {
-        Ending::Succeeded => None,
+        Ending::Succeeded | Ending::Lost => None,
         Ending::Failed | Ending::TooLate | Ending::Cancelled => Some(("try again with: ", "retry")),
         Ending::Interrupted | Ending::Left | Ending::Stopped => Some(("go on with: ", "resume")),
     };

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use windlass_workflow::format_duration;
 
 /// How long a hook may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(10);
@@ -34,7 +35,7 @@ fn end_within(mut child: Child, limit: Duration) -> io::Result<Option<String>> {
     }
     let status = child.wait()?;
     Ok(match (late, status.success()) {
-        (true, _) => Some(format!("timed out after {limit:?}")),
+        (true, _) => Some(format!("timed out after {}", format_duration(limit))),
         (false, true) => None,
         (false, false) => Some(status.to_string()),
     })

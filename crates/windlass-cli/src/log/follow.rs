@@ -1,6 +1,6 @@
 //! Logs as they grow, until the run or the step has ended.
 //!
-//! A log is a plain file that a process writes to, so nobody rings when it has grown: it is looked
+//! A log is a plain file that a process writes to, so no event says that it has grown: it is looked
 //! at a few times in a second, and the run itself less often.
 
 use std::collections::BTreeMap;

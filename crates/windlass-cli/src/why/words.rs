@@ -6,10 +6,11 @@ use windlass_server::{
 };
 use windlass_workflow::EdgeCondition;
 
+use crate::holder::Holder;
 use crate::look::{attempt_of, ending};
 use crate::prune::size;
 use crate::ps::names;
-use crate::style::{Letters, fit, plain};
+use crate::style::plain;
 use crate::times::{Times, between, span};
 
 /// What room to run is called inside a run.
@@ -18,8 +19,6 @@ const SLOTS: &str = "slots";
 const WHEN: &str = "when";
 /// Numbers from here on are told as sizes.
 const LARGE: u64 = 1 << 20;
-/// No more than this is told of a holder's command, in columns.
-const LONGEST_COMMAND: usize = 60;
 
 pub(super) struct Words<'a> {
     pub(super) why: &'a Explanation,
@@ -242,7 +241,7 @@ impl Words<'_> {
             held => format!("{what} is held by {}", names(held)),
         };
         let waits = span(self.times.since(since_ms));
-        let before: Vec<_> = ahead.iter().map(|waiter| plain(&waiter.name)).collect();
+        let before: Vec<_> = ahead.iter().map(title).collect();
         let before: Vec<_> = before.iter().map(String::as_str).collect();
         text += &match before.as_slice() {
             [] => format!("; first in the queue, waiting for {waits}"),
@@ -256,23 +255,18 @@ impl Words<'_> {
 
     fn holder(&self, holder: &HolderView, slots: bool) -> String {
         let HolderView { name, since_ms, pid, command, weight, gone, usually_ms, .. } = holder;
-        let step = name.contains('/');
-        let mut more: Vec<_> = command
-            .iter()
-            .filter(|_| !step)
-            .map(|command| fit(&plain(command), LONGEST_COMMAND, Letters::Ascii))
-            .collect();
+        let holder = Holder { name, pid: *pid, command: command.as_deref() };
+        let mut more = Vec::new();
         if slots {
             more.push(if *weight == 1 { "1 slot".to_owned() } else { format!("{weight} slots") });
         }
-        let told = |pid: &u32| !name.ends_with(&pid.to_string());
-        more.extend(pid.filter(told).map(|pid| format!("pid {pid}")));
+        more.extend(holder.other_pid().map(|pid| format!("pid {pid}")));
         more.push(format!("for {}", span(self.times.since(*since_ms))));
         more.extend(usually_ms.map(|ms| format!("usually {}", span(between(0, ms)))));
         if *gone {
             more.push("its process has ended, the next in the queue takes over".to_owned());
         }
-        format!("{} ({})", plain(name), more.join(", "))
+        format!("{} ({})", holder.title(), more.join(", "))
     }
 
     fn estimate(&self) -> Option<String> {
@@ -294,6 +288,12 @@ impl Words<'_> {
             .collect();
         Some(format!("{may} {when}, going by earlier runs: {}", path.join(", then ")))
     }
+}
+
+/// What a holder or waiter is called.
+fn title(holder: &HolderView) -> String {
+    let HolderView { name, pid, command, .. } = holder;
+    Holder { name, pid: *pid, command: command.as_deref() }.to_string()
 }
 
 /// A step as an argument that can be typed.

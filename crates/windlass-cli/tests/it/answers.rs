@@ -34,6 +34,10 @@ fn who_names_what_there_is_not_is_told_what_there_is() {
     );
     check_said(&bench, &["why", "last/x"], 2, "has no step \"x\"; its steps are part, whole");
     check_said(&bench, &["cancel", "last/part"], 2, "has ended");
+    for verb in ["approve", "reject"] {
+        check_said(&bench, &[verb, "last/wohle"], 2, "has no step \"wohle\"; did you mean whole?");
+        check_said(&bench, &[verb, "last/whole"], 2, "step \"whole\" of run");
+    }
     check_said(&bench, &["run", "flow.toml", "-p", "x=1"], 2, "its parameters are depth, width");
     for verb in ["show", "resume", "retry", "cancel"] {
         check_said(&bench, &[verb, "nobody"], 2, "list runs with: windlass ps, windlass history");
@@ -180,7 +184,10 @@ fn why_tells_when_a_lock_may_come_free_by_the_habits_of_its_holder() {
     let refused = bench.call(&["lock", "shared", "--wait", "0s", "--", "true"]);
     assert_eq!(refused.status.code(), Some(75));
     let said = stderr(&refused);
-    assert!(said.contains("/h\n") && !said.contains("epoch"), "{said}");
+    assert!(
+        said.contains(&format!("/h (pid {})\n", holder.id())) && !said.contains("epoch"),
+        "{said}"
+    );
     for child in [waiter, holder] {
         signal(&child, Signal::TERM);
         child.wait_with_output().expect("it ends");

@@ -67,7 +67,7 @@ fn a_file_that_is_not_text_is_told_plainly() {
         let output = bench.call(&[verb, "flow.toml"]);
         assert_eq!(output.status.code(), Some(2), "{verb}");
         let said = stderr(&output);
-        assert!(said.contains("flow.toml is not text in UTF-8: line 2"), "{verb}: {said}");
+        assert!(said.contains("flow.toml is not valid UTF-8: line 2"), "{verb}: {said}");
         let output = bench.call(&[verb, "flow.toml", "--json"]);
         assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(2), ""), "{verb}");
         let told: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
@@ -211,7 +211,7 @@ fn init_writes_a_file_that_runs_and_overwrites_nothing() {
     bench.write("windlass.toml", "mine");
     let output = bench.call(&["init"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("is here already; nothing was written"));
+    assert!(stderr(&output).contains("already exists; nothing was written"));
     assert_eq!(bench.read("windlass.toml"), "mine");
 }
 
@@ -250,4 +250,30 @@ fn a_step_runs_in_its_directory_with_its_names_filled_in() {
     let dir = fs::canonicalize(bench.path("sub")).expect("it is there");
     assert_eq!(bench.read("sub/1"), format!("{} 1 flow\n", dir.display()));
     assert_eq!(bench.read("sub/2"), bench.read("sub/1"));
+}
+
+#[test]
+fn check_warns_of_what_has_no_effect_and_run_does_not() {
+    let bench = Bench::new();
+    let flow = "[resource]\ngpu = 1\ntpu = 1\n\
+        [guard.used]\ncondition = 'true'\ntimeout = '1m'\non_timeout = 'escalate'\n\
+        [guard.spare]\ncondition = 'true'\n\
+        [step.a]\nwhen = ''\nguard = 'used'\nuse = { gpu = 1 }\nrun = 'true'\n";
+    bench.write("flow.toml", flow);
+    let warnings = [
+        "warning: no step uses the resource `tpu`",
+        "warning: no step uses the guard `spare`",
+        "warning: step `a`: an empty `when` always holds",
+        "warning: guard `used` escalates, but no hook notifies anyone",
+    ];
+    let output = bench.call(&["check", "flow.toml"]);
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.matches("warning: ").count(), warnings.len(), "{said}");
+    for warning in warnings {
+        assert!(said.contains(warning), "{warning}: {said}");
+    }
+    let output = bench.call(&["run", "flow.toml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("warning"), "{}", stderr(&output));
 }

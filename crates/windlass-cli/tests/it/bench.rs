@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::surroundings;
 
-/// Variables that change what the binary does, whoever has set them.
+/// Variables that change what the binary does, and may be set where the tests are started.
 const SAID_ELSEWHERE: [&str; 12] = [
     "WINDLASS_RUN",
     "WINDLASS_LOG",

@@ -1,9 +1,9 @@
 //! A store that is damaged, replaced, full or of another kind: a clear error, and 69.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Output};
 
-use crate::bench::{Bench, stderr, stdout};
+use crate::bench::{Bench, eventually, runs, stderr, stdout};
 use crate::looking::stage::Stage;
 
 fn with_store() -> Bench {
@@ -41,7 +41,7 @@ fn what_is_not_our_store_is_not_touched() {
 }
 
 #[test]
-fn whoever_waits_for_news_from_a_store_that_is_gone_says_so() {
+fn a_process_that_waits_for_news_from_a_store_that_is_gone_says_so() {
     let bench = with_store();
     bench.write(
         "flow.toml",
@@ -49,12 +49,71 @@ fn whoever_waits_for_news_from_a_store_that_is_gone_says_so() {
     );
     let waiting = [bench.start(&["events", "-f"]), bench.start(&["guard", "flow.toml", "g"])];
     bench.await_file("begun");
+    // One that opened the store only after this would make a new one.
+    eventually("both listen for events", || {
+        fs::read_dir(bench.path("state/bells/events")).is_ok_and(|dir| dir.count() == 2)
+    });
     fs::rename(bench.path("state"), bench.path("elsewhere")).expect("it is there");
     for child in waiting {
         let output = child.wait_with_output().expect("it ends");
         assert_eq!(output.status.code(), Some(69), "{}", stderr(&output));
         assert!(stderr(&output).contains("removed or replaced"), "{}", stderr(&output));
     }
+}
+
+/// Starts a run, does something to its store while a step runs, and lets the step end.
+fn run_and_lose(what: &str) -> (Bench, Output) {
+    let bench = with_store();
+    let flow = "[step.a]\nrun = 'echo $$ > pid; touch begun; while ! test -e go; do sleep 0.01; done'\n\
+                [step.b]\nafter = ['a']\nrun = 'touch ran'\n";
+    bench.write("flow.toml", flow);
+    let run = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    assert!(bench.script(what).status().expect("sh runs").success(), "{what}");
+    bench.write("go", "");
+    let output = run.wait_with_output().expect("it ends");
+    (bench, output)
+}
+
+#[test]
+fn a_run_whose_store_is_lost_says_so_and_never_claims_success() {
+    for (what, said) in [
+        ("rm state/store.db-wal", "state/store.db-wal was removed or replaced"),
+        ("rm state/store.db", "state/store.db was removed or replaced"),
+        ("rm state/gate", "state/gate was removed or replaced"),
+        // The run may notice it before all files are gone, or make the directory of its logs again.
+        ("rm -rf state", " was removed or replaced"),
+        ("mv state elsewhere", " was removed or replaced"),
+        ("cp state/store.db x; mv x state/store.db", "state/store.db was removed or replaced"),
+        ("truncate -s 0 state/store.db", "state/store.db was truncated"),
+        ("truncate -s 1000 state/store.db", "state/store.db was truncated"),
+        ("truncate -s 0 state/store.db-wal", "state/store.db-wal was truncated"),
+        ("truncate -s 5000 state/store.db-wal", "state/store.db-wal was truncated"),
+    ] {
+        let (bench, output) = run_and_lose(what);
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(69), "{what}: {told}");
+        let error = told.lines().find(|line| line.starts_with("windlass: "));
+        let error = error.unwrap_or_else(|| panic!("{what}: {told}"));
+        assert!(error.contains(said) && error.contains("backup"), "{what}: {told}");
+        assert!(!told.contains("windlass resume"), "there is nothing to resume: {told}");
+        assert!(!told.contains("succeeded"), "{what}: {told}");
+        assert!(!runs(&bench.read("pid")), "{what}: a step is left running: {told}");
+        assert!(!bench.path("ran").exists(), "{what}: nothing was started after that: {told}");
+    }
+}
+
+#[test]
+fn a_store_that_another_program_has_checkpointed_is_not_lost() {
+    let script = "import sqlite3; c = sqlite3.connect('state/store.db'); \
+                  print(c.execute('PRAGMA wal_checkpoint(TRUNCATE)').fetchone())";
+    let python = Command::new("python3").args(["-c", "import sqlite3"]).status();
+    if !python.is_ok_and(|status| status.success()) {
+        return;
+    }
+    let (bench, output) = run_and_lose(&format!("python3 -c \"{script}\""));
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&bench.call(&["history"])).contains("succeeded"));
 }
 
 #[test]
@@ -85,7 +144,7 @@ fn a_run_that_cannot_be_read_is_not_left_out_in_silence() {
 }
 
 /// Runs a script as root of a mount namespace of its own. None where that is not allowed.
-pub(crate) fn in_namespace(bench: &Bench, script: &str) -> Option<std::process::Output> {
+pub(crate) fn in_namespace(bench: &Bench, script: &str) -> Option<Output> {
     let allowed = Command::new("unshare").args(["-Urm", "true"]).status();
     if !allowed.is_ok_and(|status| status.success()) {
         return None;

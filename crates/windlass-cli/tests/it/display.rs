@@ -148,8 +148,8 @@ fn nothing_a_step_prints_or_is_called_disturbs_the_display() {
 name        = "demo"
 concurrency = 3
 [step.nasty]
-each = { v = ["\u202Ebackwards", "wide 日本語", "long long long long long long long long long long"] }
-run  = "printf '\\033[2J\\033[1;1H\\033]0;title\\007\\033[?25l\\377\\302\\233 shown\\r'; yes | head -c 100000 | tr -d '\\n'; echo; echo last {v} line; touch begun; until test -e go; do sleep 0.01; done; exit 1"
+each = { v = ["<backwards>", "wide 日本語", "long long long long long long long long long long"] }
+run  = "printf '\\342\\200\\256\\033[2J\\033[1;1H\\033]0;title\\007\\033[?25l\\377\\302\\233 shown\\r'; yes | head -c 100000 | tr -d '\\n'; echo; echo last {v} line; touch begun; until test -e go; do sleep 0.01; done; exit 1"
 "#;
     let mut terminal = begun(&bench, flow, (24, 80));
     terminal.until("the footer", |screen| screen.contains("0 of 3 done, 3 running"));

@@ -1,4 +1,4 @@
-//! What the documentation shows is so. Every fenced block of every page has somebody who holds it to
+//! What the documentation shows is so. Every fenced block of every page has a test that holds it to
 //! what it says: workflows have no mistakes, commands run and print what stands below them, events
 //! are as their schema says. Blocks of Rust are doctests of the library.
 
@@ -217,7 +217,7 @@ fn excerpts_are_what_stands_in_the_examples() {
 
 /// Lines that do not run as they stand, and what is run instead of them.
 const INSTEAD: &[(&str, &str)] = &[
-    // Waits for somebody, who is in another terminal.
+    // Waits for a user in another terminal.
     (
         "windlass run examples/release.toml -p version=1.4.0",
         "windlass run examples/release.toml -p version=1.4.0 &
@@ -235,7 +235,7 @@ const INSTEAD: &[(&str, &str)] = &[
     ),
     // Never ends by itself.
     ("windlass events -f 'approval:**'", "windlass events 'approval:**'"),
-    // For shells in which somebody types, and for whoever has jq.
+    // For interactive shells, and for users who have jq.
     ("source <(windlass completions bash)", "windlass completions bash > /dev/null"),
     ("source <(windlass completions zsh)", "windlass completions zsh > /dev/null"),
     (
@@ -266,7 +266,7 @@ fn stage() -> Bench {
     bench
 }
 
-/// Lines that are not run: what is told of is somebody else's, or all of these tests.
+/// Lines that are not run: they belong to another program, or would run all of these tests.
 const NOT_RUN: &[&str] = &["flock /tmp/deploy.lock ./deploy.sh", "cargo test --workspace"];
 
 /// The lines of a block, as a script.

@@ -183,7 +183,7 @@ fn two_releases_to_one_channel_do_not_meet() {
     let holder = bench.start(&["lock", "release-staging", "--", "sh", "-c", hold]);
     bench.await_file("held");
     let child = bench.start(&["run", "release.toml"]);
-    let waits = || stdout(&bench.call(&["holders"])).contains("\"release-staging\": waiting");
+    let waits = || stdout(&bench.call(&["holders"])).contains("\"release-staging\": wanted by");
     eventually("it waits for the lock", waits);
     assert!(!bench.path("out/release/staging").exists());
     // The other channel has a lock of its own.

@@ -33,7 +33,7 @@ fn a_check_passes_is_not_yet_or_is_broken() {
         124,
         "g: did not pass its only check",
     );
-    check("condition = 'test {step} = a'", 2, "only a step of a run knows");
+    check("condition = 'test {step} = a'", 2, "which has a value only in a step of a run");
 }
 
 #[test]
@@ -114,6 +114,11 @@ fn a_check_ends_with_the_wait_for_it() {
     assert_eq!(output.status.code(), Some(75), "{}", stderr(&output));
     assert!(began.elapsed() < Duration::from_secs(30), "a check by itself may take 60 s");
     assert!(!runs(&bench.read("itself")));
+    let said = stderr(&output);
+    let (_, limit) = said.split_once("g: not yet: not done within ").expect("it says how long");
+    let millis = limit.lines().next().and_then(|limit| limit.strip_suffix("ms"));
+    let is_whole = |millis: &str| millis.parse::<u64>().is_ok();
+    assert!(millis.is_some_and(is_whole), "a whole number: {said}");
 }
 
 #[test]
@@ -178,4 +183,34 @@ fn the_hook_of_a_guard_has_a_time_limit() {
     assert_eq!(output.status.code(), Some(75), "{}", stderr(&output));
     let said = "on.escalate: timed out after 1s";
     assert!(stderr(&output).contains(said), "{}", stderr(&output));
+}
+
+#[test]
+fn a_guard_that_no_process_waits_for_cannot_be_decided() {
+    let bench = bench("condition = 'touch begun; false'\nretry = { max = 9, interval = '1h' }");
+    let refused = |target: &str, said: &str| {
+        for verb in ["approve", "reject"] {
+            let output = bench.call(&[verb, target]);
+            assert_eq!(output.status.code(), Some(2), "{verb} {target}: {}", stderr(&output));
+            assert!(stderr(&output).contains(said), "{verb} {target}: {}", stderr(&output));
+        }
+    };
+    refused("guard/g", "no `windlass guard` waits for \"g\"; decide about the guard of a step");
+    bench.write("other.toml", "[guard.site_up]\ncondition = 'false'\n");
+    let waiting = bench.start(&["guard", "flow.toml", "g"]);
+    let other = bench.start(&["guard", "other.toml", "site_up"]);
+    eventually("both wait", || {
+        std::fs::read_dir(bench.path("state/guards")).is_ok_and(|dir| dir.count() == 2)
+    });
+    refused(
+        "guard/nobody",
+        "no `windlass guard` waits for \"nobody\"; processes wait for g, site_up",
+    );
+    refused("guard/siteup", "did you mean guard/site_up?");
+    signal(&other, Signal::KILL);
+    assert_eq!(other.wait_with_output().expect("it was killed").status.code(), None);
+    refused("guard/site_up", "processes wait for g");
+    assert!(bench.call(&["approve", "guard/g"]).status.success());
+    assert!(waiting.wait_with_output().expect("it ends").status.success());
+    refused("guard/g", "no `windlass guard` waits for \"g\"");
 }

@@ -62,7 +62,7 @@ fn a_waiting_process_notices_at_once_that_a_holder_was_killed() {
     let bench = Bench::new();
     let mut holder = holding(&bench, &["--heartbeat-timeout", "1h"], FAMILY);
     let next = bench.start(&["lock", "x", "--wait", "50s", "--", "true"]);
-    eventually("somebody waits", || stdout(&bench.call(&["holders"])).contains("waiting"));
+    eventually("a process waits", || stdout(&bench.call(&["holders"])).contains("wanted by"));
     holder.kill().expect("it can be killed");
     holder.wait().expect("it was killed");
     let output = next.wait_with_output().expect("it ends");
@@ -98,18 +98,18 @@ fn a_wait_ends_with_a_signal_and_leaves_no_place_in_line() {
     let mut holder = holding(&bench, &[], "touch held; while ! test -e go; do sleep 0.01; done");
     for (sent, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let waiter = bench.start(&["lock", "x", "--", "true"]);
-        eventually("somebody waits", || stdout(&bench.call(&["holders"])).contains("waiting"));
+        eventually("a process waits", || stdout(&bench.call(&["holders"])).contains("wanted by"));
         signal(&waiter, sent);
         let output = waiter.wait_with_output().expect("it ends");
         assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
-        assert!(!stdout(&bench.call(&["holders"])).contains("waiting"));
+        assert!(!stdout(&bench.call(&["holders"])).contains("wanted by"));
     }
     bench.write("go", "");
     holder.wait().expect("it ends");
 }
 
-/// Whoever waits for signals on a thread of its own blocks them in all others, and those hand that on to
-/// what they start.
+/// A process that waits for signals on a thread of its own blocks them in all others, and processes that
+/// these start inherit the mask.
 #[test]
 fn signals_are_heeded_that_whoever_started_us_has_blocked() {
     let bench = Bench::new();
@@ -153,7 +153,7 @@ fn bad_usage_is_told_before_anything_runs() {
     let bench = Bench::new();
     for (arguments, said) in [
         (vec!["lock", "", "--", "true"], "cannot be empty"),
-        (vec!["lock", "a\nb", "--", "true"], "control character"),
+        (vec!["lock", "a\nb", "--", "true"], "contains U+000A, a character that ends the line"),
         (vec!["lock", "a", "release", "--", "true"], "verb"),
         (vec!["lock", "a", "a", "--", "true"], "asked for twice"),
         (vec!["lock", "x", "--heartbeat-timeout", "1ms", "--", "true"], "too short"),

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use crate::bench::{Bench, runs, stderr, stdout};
+use crate::bench::{Bench, eventually, runs, stderr, stdout};
 
 /// Holds the lock x from the file `held` until there is a file `release`.
 const HOLD: &str = "echo $$ > pid; touch held; while ! test -e release; do sleep 0.02; done";
@@ -99,16 +99,20 @@ fn a_lock_that_is_held_by_who_asks_for_it_says_so() {
     let nested = r#""$WINDLASS" lock x --wait 100ms -- true"#;
     let output = bench.call(&["lock", "x", "--", "sh", "-c", nested]);
     assert_eq!(output.status.code(), Some(75), "{}", stderr(&output));
-    assert!(stderr(&output).contains("both wait for ever"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("neither can go on"), "{}", stderr(&output));
 
     bench.write("flow.toml", &format!("[step.a]\nlock = 'x'\nrun = '{nested}'\n"));
     let output = bench.call(&["run", "flow.toml"]);
     let told = stdout(&output);
-    assert!(told.contains("/a has it, and has started this command; if it waits"), "{told}");
+    assert!(
+        told.contains("held by step ")
+            && told.contains("which has started this command; if it waits"),
+        "{told}"
+    );
 
     let mut holder = held(&bench);
     let other = bench.call(&["lock", "x", "--wait", "0s", "--", "true"]);
-    assert!(!stderr(&other).contains("for ever"), "{}", stderr(&other));
+    assert!(!stderr(&other).contains("neither can go on"), "{}", stderr(&other));
     bench.write("release", "");
     holder.wait().expect("it ends");
 }
@@ -127,7 +131,7 @@ fn slots_that_are_held_by_who_asks_for_them_say_so() {
         let output = bench.call(&outer);
         let told = stderr(&output);
         assert_eq!(output.status.code(), Some(75), "{outer:?}: {told}");
-        assert_eq!(told.contains("both wait for ever"), own, "{outer:?}: {told}");
+        assert_eq!(told.contains("neither can go on"), own, "{outer:?}: {told}");
     };
     check("1", "1", "1", None, true);
     check("3", "2", "2", None, true);
@@ -208,7 +212,7 @@ fn a_step_takes_the_lock_of_a_killed_wrapper_after_its_command_was_ended() {
     assert_eq!(stdout(&output), "");
 }
 
-/// Each of sixteen hand-overs would take about a second if nobody rang.
+/// Each of sixteen hand-overs would take about a second without a wake-up.
 #[test]
 fn steps_of_two_runs_that_take_turns_are_rung_for() {
     let bench = Bench::new();
@@ -225,4 +229,54 @@ fn steps_of_two_runs_that_take_turns_are_rung_for() {
     }
     assert!(clock.wait().expect("it ends").success());
     assert_eq!(bench.read("record"), "turn\n".repeat(16) + "clock\n");
+}
+
+#[test]
+fn holders_are_named_in_the_users_terms() {
+    let bench = Bench::new();
+    let flow = "[step.a]\nlock = 'x'\nrun = 'touch begun; while ! test -e go; do sleep 0.01; done'\n\
+                [step.b]\nlock = 'y'\nrun = 'true'\n";
+    bench.write("flow.toml", flow);
+    let wait = "touch held; while ! test -e go; do sleep 0.01; done";
+    let holder = bench.start(&["lock", "y", "--", "sh", "-c", wait]);
+    bench.await_file("held");
+    let run = bench.start(&["run", "flow.toml"]);
+    bench.await_file("begun");
+    let (id, pid) = (bench.run_id(), run.id());
+    eventually("the other step waits", || {
+        stdout(&bench.call(&["holders", "y"])).contains("wanted by")
+    });
+    let step = format!("step {id}/a (pid {pid})");
+    let command = format!("command \"sh -c {wait}\" (pid {})", holder.id());
+    let holders = stdout(&bench.call(&["holders"]));
+    for line in [
+        format!("lock \"x\": held by {step} for "),
+        format!("lock \"y\": held by {command} for "),
+        format!("lock \"y\": wanted by step {id}/b (pid {pid}) for "),
+        format!("run {id}: led by process {pid} for "),
+    ] {
+        assert!(holders.lines().any(|shown| shown.starts_with(&line)), "{line}: {holders}");
+    }
+    assert!(!holders.contains('['), "no ids for machines: {holders}");
+    let said = |arguments: &[&str]| {
+        let output = bench.call(arguments);
+        stdout(&output) + &stderr(&output)
+    };
+    let busy = said(&["lock", "acquire", "y", "--holder", "me"]);
+    assert_eq!(busy, format!("Busy {command}\n"));
+    let busy = said(&["lock", "acquire", "x", "--holder", "me"]);
+    assert_eq!(busy, format!("Busy {step}\n"));
+    let refused = said(&["lock", "-n", "y", "--", "true"]);
+    assert!(refused.contains(&format!("queued behind, {command}\n")), "{refused}");
+    let why = said(&["why", "last/b"]);
+    let held = format!("lock \"y\" is held by command \"sh -c {wait}\" (pid {}, for ", holder.id());
+    assert!(why.contains(&held), "{why}");
+    for verb in ["resume", "retry"] {
+        let led = said(&[verb, "last"]);
+        let leader = format!("run {id} is still running, led by process {pid}; follow it with: ");
+        assert!(led.contains(&leader), "{led}");
+    }
+    bench.write("go", "");
+    assert!(run.wait_with_output().expect("it ends").status.success());
+    assert!(holder.wait_with_output().expect("it ends").status.success());
 }

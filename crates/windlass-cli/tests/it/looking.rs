@@ -174,9 +174,9 @@ fn colours_where_they_are_asked_for_and_ascii_where_nothing_else_is_spoken() {
 #[test]
 fn hostile_names_do_nothing_to_a_terminal() {
     let mut stage = Stage::new();
-    let flow = "[step.a]\neach = { v = [\"\\u202e<x>\"] }\nrun = 'true'\n";
-    stage.submit("bad00001", "ev\u{1b}il\n", flow);
-    stage.journal("0 start a[\u{202e}<x>]\n10 failed a[\u{202e}<x>] 1 wo\u{1b}rse");
+    let flow = "[step.a]\neach = { v = [\"<x>\"] }\nrun = 'true'\n";
+    stage.submit("bad00001", "ev\u{1b}il\u{202e}\n", flow);
+    stage.journal("0 start a[<x>]\n10 failed a[<x>] 1 wo\u{1b}r\u{2028}se");
     stage.end(20, "failed");
     check(&stage, "hostile", &[]);
 }
@@ -229,7 +229,7 @@ fn nobody_holds_or_waits_across_a_boot() {
     stage.submit("5555eeee", "early", "[step.a]\nrun = 'a'\nlock = 'deploy'\n");
     stage.refuse("a", "deploy");
     let said = crate::bench::stdout(&stage.bench.call(&["holders"]));
-    let gone = |line: &&str| line.ends_with("; its process is gone");
+    let gone = |line: &&str| line.ends_with("; its process has ended");
     assert_eq!((said.lines().count(), said.lines().filter(gone).count()), (4, 4), "{said}");
 }
 

@@ -100,7 +100,7 @@ run   = "echo {sometimes.k} >> seen"
 "#,
     );
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let missing = |key: &str| format!("it needs {{{key}}}, which no step has written");
+    let missing = |key: &str| format!("it needs {{{key}}}, but step ");
     assert!(stderr(&output).contains(&missing("fails.k")), "{}", stderr(&output));
     assert_eq!(bench.call(&["retry", "last"]).status.code(), Some(1));
     assert_eq!(bench.read("seen"), "1\n");
@@ -151,7 +151,8 @@ run   = "echo {writes.a} > seen"
     );
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let told = stdout(&output) + &stderr(&output);
-    let why = "the step cannot be started: it needs {writes.b}, which no step has written";
+    let why = "the step cannot be started: it needs {writes.b}, but step \"writes\" has not written \
+               the output \"b\"; have it write a line b=VALUE to the file $WINDLASS_OUTPUT";
     assert_eq!(told.matches(&format!("windlass: {why}")).count(), 2, "in the logs: {told}");
     assert_eq!(told.matches(&format!(" s: {why}")).count(), 4, "and wherever it is told: {told}");
     assert!(!bench.path("never").exists());
@@ -232,7 +233,7 @@ run   = "echo well > seen"
     );
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let told = stdout(&output) + &stderr(&output);
-    let why = "the step cannot be started: its lock cannot be called so: ";
+    let why = "the step cannot be started: invalid lock name: ";
     assert_eq!(told.matches(&format!("windlass: {why}")).count(), 2, "in the logs: {told}");
     assert_eq!(told.matches(&format!(" s: {why}")).count(), 4, "and wherever it is told: {told}");
     assert!(!bench.path("never").exists());

@@ -156,7 +156,7 @@ fn last_is_the_run_that_was_started_by_hand_and_none_of_its_steps() {
     assert!(shown.contains(": outer succeeded"), "{shown}");
     assert_eq!(stdout(&bench.call(&["history"])).matches("succeeded").count(), 2);
 
-    // A run in another store, or one whose caller only says that it belongs to another, is nobody's part.
+    // A run in another store, or one whose caller only says that it belongs to another, is part of no run.
     let mut alone = bench.command(&["run", "inner.toml"]);
     let output = alone.env("WINDLASS_RUN", "12345678").output().expect("the binary runs");
     assert!(output.status.success(), "{}", stderr(&output));

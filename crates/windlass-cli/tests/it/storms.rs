@@ -32,7 +32,7 @@ fn record(bench: &Bench) -> Vec<(String, u64)> {
     record.lines().map(line).collect()
 }
 
-/// Nobody acts after one with a larger token went in, and tokens grow in the order of entry.
+/// No holder acts after one with a larger token went in, and tokens grow in the order of entry.
 fn check_record(record: &[(String, u64)]) {
     let mut latest = 0;
     for (word, token) in record {
@@ -179,7 +179,7 @@ fn waiting_uses_no_processor_and_keeps_the_order() {
         let inside = format!("echo {number} >> order");
         waiters.push(bench.start(&["lock", "x", "--", "sh", "-c", &inside]));
         eventually("it waits", || {
-            stdout(&bench.call(&["holders"])).matches("waiting").count() == waiters.len()
+            stdout(&bench.call(&["holders"])).matches("wanted by").count() == waiters.len()
         });
     }
     let ticks = |child: &Child| -> u64 {
@@ -210,7 +210,7 @@ fn a_waiter_that_is_stopped_is_passed_over_and_comes_later() {
     let wait = |word: &str, waiters: usize| {
         let child = bench.start(&["lock", "x", "--", "sh", "-c", &format!("echo {word} >> order")]);
         eventually("it waits", || {
-            stdout(&bench.call(&["holders"])).matches("waiting").count() == waiters
+            stdout(&bench.call(&["holders"])).matches("wanted by").count() == waiters
         });
         child
     };

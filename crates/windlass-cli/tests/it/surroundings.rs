@@ -34,7 +34,7 @@ static PREPARED: LazyLock<(String, Child)> = LazyLock::new(|| {
     let mut janitor = Command::new("sh");
     janitor.args(["-c", JANITOR, "janitor", &format!("{VARIABLE}={mark}")]);
     janitor.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    // A group of its own, so that nobody who ends the tests ends it as well.
+    // A group of its own, so that a signal to the group of the tests does not end it as well.
     let janitor = janitor.env_clear().env("PATH", "/usr/bin:/bin").process_group(0).spawn();
     (mark, janitor.expect("a shell runs"))
 });

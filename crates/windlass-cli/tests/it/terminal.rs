@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A terminal with a command on it.
 pub(crate) struct Terminal {
-    /// Somebody else's once it was hung up.
+    /// None once the terminal was hung up.
     child: Option<Child>,
     controller: File,
     parser: vt100::Parser,

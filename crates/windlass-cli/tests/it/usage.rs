@@ -133,3 +133,88 @@ fn who_asks_for_too_many_slots_is_told_how_many_there_may_be() {
     }
     assert!(bench.call(&["run", "flow.toml", "-j", "4294967295"]).status.success());
 }
+
+#[test]
+fn options_of_flock_mean_the_same_or_are_told_what_to_use_instead() {
+    let bench = Bench::new();
+    for accepted in [
+        &["-x"][..],
+        &["-e"],
+        &["--exclusive"],
+        &["-o"],
+        &["--close"],
+        &["-n"],
+        &["--nonblock"],
+        &["--nb"],
+        &["-xn"],
+        &["-w", "5"],
+        &["--timeout", "0.5"],
+        &["-E", "9"],
+        &["--conflict-exit-code", "9"],
+    ] {
+        let output = bench.call(&[&["lock"], accepted, &["d", "--", "true"]].concat());
+        assert!(output.status.success(), "{accepted:?}: {}", stderr(&output));
+    }
+    for (refused, instead) in [
+        ("-s", "windlass sem NAME --capacity N -- COMMAND"),
+        ("--shared", "windlass sem NAME --capacity N -- COMMAND"),
+        ("-u", "windlass lock release NAME"),
+        ("--unlock", "windlass lock release NAME"),
+        ("-c", "windlass lock NAME -- sh -c 'COMMAND'"),
+        ("--command", "windlass lock NAME -- sh -c 'COMMAND'"),
+        ("-F", "leave it out"),
+        ("--no-fork", "leave it out"),
+        ("--verbose", "windlass holders"),
+        ("--fcntl", "leave it out"),
+    ] {
+        for call in [&["lock", refused, "d", "--", "true"][..], &["lock", "d", refused, "true"]] {
+            let output = bench.call(call);
+            let said = stderr(&output);
+            assert_eq!(output.status.code(), Some(2), "{call:?}: {said}");
+            let expected = format!("`windlass lock` has no option {refused}: ");
+            assert!(said.contains(&expected) && said.contains(instead), "{call:?}: {said}");
+            assert!(!said.contains("as a value"), "{call:?}: {said}");
+        }
+    }
+    let output = bench.call(&["sem", "s", "--capacity", "1", "-z", "--", "true"]);
+    let said = stderr(&output);
+    assert!(said.contains("unexpected argument '-z'") && !said.contains("as a value"), "{said}");
+}
+
+#[test]
+fn a_name_that_would_not_print_as_it_is_is_refused_with_its_character() {
+    let bench = Bench::new();
+    for (character, called) in [
+        ('\u{202e}', "U+202E"),
+        ('\u{2028}', "U+2028"),
+        ('\u{2029}', "U+2029"),
+        ('\u{2066}', "U+2066"),
+        ('\u{200f}', "U+200F"),
+        ('\u{61c}', "U+061C"),
+        ('\u{85}', "U+0085"),
+        ('\u{1b}', "U+001B"),
+    ] {
+        let name = format!("a{character}b");
+        bench.write("flow.toml", &format!("name = 'n'\n[step.a]\nrun = 'true'\nlock = '{name}'\n"));
+        let in_file = !character.is_control() || character == '\u{85}';
+        let quoted = format!("\"a\\u{:04x}b\"", u32::from(character));
+        bench.write("called.toml", &format!("name = {quoted}\n[step.a]\nrun = 'true'\n"));
+        let calls = [
+            (&["lock", &name, "--", "true"][..], true),
+            (&["sem", &name, "--capacity", "1", "--", "true"], true),
+            (&["lock", "acquire", &name, "--holder", "me"], true),
+            (&["lock", "acquire", "x", "--holder", &name], true),
+            (&["emit", &name], true),
+            (&["check", "flow.toml"], in_file),
+            (&["check", "called.toml"], true),
+            (&["run", "called.toml"], true),
+        ];
+        for (call, _) in calls.iter().filter(|(_, can)| *can) {
+            let output = bench.call(call);
+            let said = stderr(&output);
+            assert_eq!(output.status.code(), Some(2), "{call:?}: {said}");
+            assert!(said.contains(called), "{call:?}: {said}");
+            assert!(!said.contains(character), "{call:?}: {said:?}");
+        }
+    }
+}

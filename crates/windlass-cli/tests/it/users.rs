@@ -132,6 +132,6 @@ pub(crate) fn below(dir: &Path) -> Vec<PathBuf> {
     all
 }
 
-fn open_to_all(dir: &Path) {
+pub(crate) fn open_to_all(dir: &Path) {
     fs::set_permissions(dir, fs::Permissions::from_mode(0o1777)).expect("a mode");
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::io::ioctl_fionbio;
 use rustix::process::{PidfdFlags, pidfd_open};
 use windlass_store::ProcessTree;
-use windlass_workflow::Script;
+use windlass_workflow::{Script, format_duration};
 
 use crate::attempt::pid;
 use crate::poll::poll;
@@ -103,7 +103,7 @@ impl fmt::Display for NotYet {
                 said
             }
             NotYet::TimedOut { limit, said } => {
-                write!(f, "not done within {limit:?}")?;
+                write!(f, "not done within {}", format_duration(*limit))?;
                 said
             }
         };

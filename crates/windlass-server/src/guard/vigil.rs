@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use windlass_core::Timestamp;
-use windlass_workflow::{Guard, GuardAction};
+use windlass_workflow::{Guard, GuardAction, format_duration};
 
 /// How often a guard without `retry` looks again.
 const USUAL_INTERVAL: Duration = Duration::from_secs(10);
@@ -95,7 +95,7 @@ pub enum UsedUp {
 impl fmt::Display for UsedUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            UsedUp::Time(timeout) => write!(f, "timed out after {timeout:?}"),
+            UsedUp::Time(timeout) => write!(f, "timed out after {}", format_duration(*timeout)),
             UsedUp::Checks(1) => write!(f, "did not pass its only check"),
             UsedUp::Checks(checks) => write!(f, "did not pass any of its {checks} checks"),
         }

@@ -12,6 +12,7 @@ use windlass_workflow::{EventPattern, EventPatternError, Guard, GuardAction};
 use super::check::{Broken, Check, CheckResult, NotYet, check_until_signal};
 use super::verdict::{Verdict, verdict};
 use super::vigil::{UsedUp, Vigil, VigilStep};
+use super::waiting::Waiting;
 use crate::events::{EventReader, rest};
 use crate::signals::SignalPipe;
 
@@ -95,6 +96,8 @@ pub fn watch(
     let mut store = store;
     let signals = SignalPipe::open()?;
     let bells = [store.register(&Topic::Events)?, store.register(&Topic::Requests)?];
+    let name = order.guard.name.as_str();
+    let _waiting = Waiting::announce(store.dir(), name, bells[0].name())?;
     // What was decided before is not about this wait.
     verdict(&mut store, order.target)?;
     let patterns = order.wake_on.iter().map(|pattern| pattern.parse::<EventPattern>());

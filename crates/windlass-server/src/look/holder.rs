@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use windlass_core::{Grant, HolderId, WorkId};
-use windlass_store::{Store, StoreError, Transaction};
+use windlass_store::{Process, Store, StoreError, Transaction};
 
 use crate::coordinator::plan_of;
 
@@ -73,6 +73,29 @@ impl People {
     }
 }
 
+/// Returns the command line of a process that is seen alive from here; of `windlass lock` and `windlass
+/// sem`, that of the command that they run.
+#[must_use]
+pub fn command_line(process: &Process) -> Option<String> {
+    let line = std::fs::read(format!("/proc/{}/cmdline", process.pid)).ok()?;
+    // Asked afterwards, so that the line is not that of a later process with the same pid.
+    if !process.is_visible() || process.is_gone() {
+        return None;
+    }
+    let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+    Some(wrapped(&words).join(" ").trim().to_owned()).filter(|line| !line.is_empty())
+}
+
+/// Returns the command that a wrapper runs; all words if they are not those of a wrapper.
+fn wrapped<W: AsRef<str>>(words: &[W]) -> &[W] {
+    let is_windlass = |word: &W| word.as_ref().rsplit('/').next() == Some("windlass");
+    let dashes = words.iter().position(|word| word.as_ref() == "--");
+    match dashes {
+        Some(dashes) if words.first().is_some_and(is_windlass) => &words[dashes + 1..],
+        _ => words,
+    }
+}
+
 /// The steps of a run; none if it is gone, or this version cannot read it.
 fn steps(transaction: &Transaction<'_>, run: &str) -> Result<Vec<String>, StoreError> {
     let record = match transaction.runs().find(run) {
@@ -88,6 +111,13 @@ fn steps(transaction: &Transaction<'_>, run: &str) -> Result<Vec<String>, StoreE
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wrapper_is_known_by_the_command_that_it_runs() {
+        assert_eq!(wrapped(&["/bin/windlass", "lock", "x", "--", "make", "--"]), ["make", "--"]);
+        assert_eq!(wrapped(&["windlass", "run", "flow.toml"]), ["windlass", "run", "flow.toml"]);
+        assert_eq!(wrapped(&["sh", "--", "x"]), ["sh", "--", "x"]);
+    }
 
     #[test]
     fn only_attempts_of_runs_are_read_as_such() {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use windlass_core::{
     Amount, EdgeKind, Grant, HolderId, Name, Reason, Short, Shortage, Timestamp, WorkId,
 };
-use windlass_store::{NameView, Process, StoreError, StoredLease, StoredWaiter, Transaction};
+use windlass_store::{NameView, StoreError, StoredLease, StoredWaiter, Transaction};
 use windlass_workflow::EdgeCondition;
 
-use super::holder::Attempt;
+use super::holder::{Attempt, command_line};
 use super::{HolderView, People, RunState, RunView, StepState, WaitReason};
 use crate::clock::millis;
 
@@ -119,7 +119,7 @@ impl Names {
             name: self.people.name(&stored.lease.holder),
             since_ms: stored.owner.since_ms,
             pid: process.map(|process| process.pid),
-            command: process.and_then(command_of),
+            command: process.and_then(command_line),
             weight: stored.lease.weight,
             gone: stored.owner.is_gone(),
             usually_ms: None,
@@ -133,7 +133,7 @@ impl Names {
             name: self.people.name(&stored.waiter.holder),
             since_ms: stored.since_ms,
             pid: process.map(|process| process.pid),
-            command: process.and_then(command_of),
+            command: process.and_then(command_line),
             weight: need.map_or(1, |need| need.weight),
             gone: stored.is_gone(),
             usually_ms: None,
@@ -220,17 +220,6 @@ fn short(
         }
         _ => WaitReason::Rate { name, wanted, at_ms: None },
     }
-}
-
-/// The command line of a process that lives where we can see it.
-fn command_of(process: &Process) -> Option<String> {
-    let line = std::fs::read(format!("/proc/{}/cmdline", process.pid)).ok()?;
-    // Looked at afterwards, so that it is not that of another life of the same number.
-    if !process.is_visible() || process.is_gone() {
-        return None;
-    }
-    let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
-    Some(words.join(" ").trim().to_owned()).filter(|line| !line.is_empty())
 }
 
 fn condition_of(kind: EdgeKind) -> EdgeCondition {

@@ -8,8 +8,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::statfs;
+use rustix::fs::{Access as Permissions, access, statfs};
+use rustix::process::geteuid;
 
+use super::place::{Inode, inode};
+use crate::access::Access;
 use crate::error::StoreError;
 
 /// What to do on a network file system.
@@ -43,6 +46,27 @@ pub(super) fn refuse_network(dir: &Path) -> Result<(), StoreError> {
     }
 }
 
+/// Writable for all users, and what protects their files from each other there.
+const FOR_ALL: u32 = 0o0002;
+const STICKY: u32 = 0o1000;
+
+/// Refuses a directory in which another user could replace the files of the store. A directory that a
+/// group shares on purpose is none of these, and root may use the store of any user.
+pub(super) fn refuse_unsafe(dir: &Path) -> Result<(), StoreError> {
+    let Ok(found) = fs::metadata(dir) else { return Ok(()) };
+    let (this, uid) = (geteuid(), found.uid());
+    if found.mode() & (FOR_ALL | STICKY) == FOR_ALL {
+        return Err(StoreError::WorldWritable { dir: dir.to_owned() });
+    }
+    let shared = Access::of(dir).is_ok_and(Access::is_shared);
+    let trusted = this.is_root() || uid == this.as_raw() || uid == 0 || shared;
+    // One that this process cannot write to can still be looked at.
+    if !trusted && access(dir, Permissions::WRITE_OK).is_ok() {
+        return Err(StoreError::ForeignDir { dir: dir.to_owned(), uid });
+    }
+    Ok(())
+}
+
 /// Returns the network file system with this magic number, which some systems sign-extend.
 fn network(number: u64) -> Option<&'static str> {
     let same = |(known, _): &&(u64, &str)| *known == number & 0xffff_ffff;
@@ -52,7 +76,7 @@ fn network(number: u64) -> Option<&'static str> {
 /// Fails if the file of a store that was created earlier is missing, empty, or shorter than its header
 /// says. While SQLite's log is not empty, missing pages may be there.
 pub(super) fn refuse_truncated(path: &Path) -> Result<(), StoreError> {
-    let lost = || StoreError::Replaced { path: path.to_owned() };
+    let lost = || StoreError::lost(path);
     let length = fs::metadata(path).map_err(|_| lost())?.len();
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
@@ -76,15 +100,6 @@ fn stated_length(path: &Path) -> io::Result<u64> {
     Ok(page * u64::from(pages))
 }
 
-/// Returns the device and inode of the file at `path`.
-fn inode(path: &Path) -> Result<Inode, StoreError> {
-    let gone = |_| StoreError::Replaced { path: path.to_owned() };
-    let metadata = fs::metadata(path).map_err(gone)?;
-    Ok((metadata.dev(), metadata.ino()))
-}
-
-type Inode = (u64, u64);
-
 /// The number of connections that this process has to each file.
 static CONNECTIONS: Mutex<BTreeMap<Inode, usize>> = Mutex::new(BTreeMap::new());
 
@@ -106,19 +121,10 @@ impl InUse {
         inode(path).is_ok_and(|inode| connections().contains_key(&inode))
     }
 
-    /// Counts a new connection.
-    pub(super) fn count(path: &Path) -> Result<Self, StoreError> {
-        let inode = inode(path)?;
+    /// Counts a new connection to the file.
+    pub(super) fn count(inode: Inode) -> Self {
         *connections().entry(inode).or_default() += 1;
-        Ok(Self(inode))
-    }
-
-    /// Fails if another file, or none, is at `path` by now.
-    pub(super) fn check_place(&self, path: &Path) -> Result<(), StoreError> {
-        match inode(path)? == self.0 {
-            true => Ok(()),
-            false => Err(StoreError::Replaced { path: path.to_owned() }),
-        }
+        Self(inode)
     }
 }
 

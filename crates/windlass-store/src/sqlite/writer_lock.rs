@@ -174,7 +174,7 @@ impl WriterLock {
     fn check_place(&self) -> Result<(), StoreError> {
         match fs::metadata(&self.path) {
             Ok(found) if (found.dev(), found.ino()) == self.inode => Ok(()),
-            _ => Err(StoreError::Replaced { path: self.path.clone() }),
+            _ => Err(StoreError::lost(&self.path)),
         }
     }
 

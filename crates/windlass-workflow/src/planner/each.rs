@@ -4,6 +4,8 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use windlass_core::Unprintable;
+
 use super::literals::EachValueReader;
 use super::values::is_identifier;
 use crate::diagnostic::Diagnostic;
@@ -122,9 +124,9 @@ impl EachExpander<'_> {
     /// step's name.
     fn value(&self, name: &str, scalar: &Scalar, span: &Range<usize>) -> Option<String> {
         let text = self.values.read(scalar, span, self.step)?;
-        if text.chars().any(char::is_control) {
-            let problem = "has a value with a control character in it";
-            self.report_value(name, problem, "becomes part of a name", span.clone());
+        if let Some(found) = Unprintable::first_in(&text) {
+            let problem = format!("has a value with the unprintable character {found} in it");
+            self.report_value(name, &problem, "becomes part of a name", span.clone());
             return None;
         }
         Some(text)

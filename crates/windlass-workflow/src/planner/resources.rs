@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::time::Duration;
 
-use windlass_core::SLOTS;
+use windlass_core::{SLOTS, Unprintable};
 
 use super::amounts::amount;
 use super::times::any_time;
@@ -225,8 +225,9 @@ pub(super) fn shared_name_error(name: &str, span: Range<usize>, what: &str) -> O
         let message = format!("the name of a {what} {why}");
         Some(Diagnostic::new(span.clone(), message, "invalid name").help(help))
     };
-    if name.chars().any(char::is_control) {
-        return unfit("has a control character in it", "use printable characters only");
+    if let Some(found) = Unprintable::first_in(name) {
+        let why = format!("has the unprintable character {found} in it");
+        return unfit(&why, "use printable characters only");
     }
     if name.len() > LONGEST_NAME {
         return unfit(&format!("is longer than {LONGEST_NAME} bytes"), "a shorter one will do");

@@ -7,7 +7,7 @@ use crate::bench::{Bench, eventually, stderr, stdout};
 use crate::looking::stage::{NIGHTLY, Stage};
 use crate::looking::{nightly, under_way};
 
-/// A store in which a command prints what is shown, and somebody who waits there.
+/// A store in which a command prints what is shown, and a process that waits there.
 struct Scene {
     bench: Bench,
     waiter: Option<Child>,
@@ -55,7 +55,7 @@ fn two_runs() -> Stage {
     stage
 }
 
-/// A lock with somebody in line for it, and slots of a semaphore.
+/// A lock with a waiter, and slots of a semaphore.
 fn holders() -> Scene {
     let bench = Bench::new();
     for arguments in [
@@ -66,7 +66,7 @@ fn holders() -> Scene {
     }
     let wait = ["lock", "acquire", "deploy", "--holder", "build-18", "--wait", "1h"];
     let waiter = Some(bench.start(&wait));
-    eventually("it waits", || stdout(&bench.call(&["holders"])).contains("waiting"));
+    eventually("it waits", || stdout(&bench.call(&["holders"])).contains("wanted by"));
     Scene { bench, waiter }
 }
 

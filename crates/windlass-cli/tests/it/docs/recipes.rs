@@ -30,7 +30,7 @@ fn program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| Path::is_file(file))
 }
 
-/// The text of `when` in the table for those who know make.
+/// The text of `when` in the table for users of make.
 fn up_to_date() -> String {
     let page = read("docs/cookbook.md");
     let row = page.lines().find(|line| line.starts_with("| a target that is up to date"));

@@ -66,7 +66,7 @@ fn a_state_directory_that_is_none_is_69_with_its_name() {
     assert!(!bench.path("ran").exists());
 }
 
-/// Somebody without rights, where this test has the right to become one.
+/// Runs a script as a user without rights; none where this test may not become one.
 fn as_nobody(bench: &Bench, text: &str) -> Option<std::process::Output> {
     let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups --";
     let open = "chmod 777 . && chmod -R a+rX .";

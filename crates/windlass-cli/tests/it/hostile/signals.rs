@@ -25,7 +25,8 @@ fn end(child: Child) -> Output {
     child.wait_with_output().expect("it ends")
 }
 
-/// Sends the signal at each moment; whoever was not ready yet is ended by it, others end with its code.
+/// Sends the signal at each moment; a process that was not ready yet is ended by it, others end with its
+/// code.
 fn check_ends(signal_sent: Signal, arguments: &[&str]) {
     let number = signal_sent.as_raw();
     for moment in MOMENTS {

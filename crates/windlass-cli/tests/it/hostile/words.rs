@@ -1,4 +1,4 @@
-//! Names of runs, steps, locks, holders, events, parameters and guards that nobody would choose.
+//! Names of runs, steps, locks, holders, events, parameters and guards that no user would choose.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

@@ -75,7 +75,8 @@ fn every_line_is_as_the_schema_says() {
     }
     lines.call(bench, &["store", "init"]);
     other_verbs(&mut lines);
-    let rare = ["left_out", "notice", "waits"].map(str::to_owned);
+    // Seen elsewhere: what needs a run that waits is in `json.rs`.
+    let rare = ["left_out", "notice", "waits", "cancel_asked", "decided"].map(str::to_owned);
     let told = events(&schema()).difference(&BTreeSet::from(rare)).cloned().collect();
     let missing: BTreeSet<String> = &told - &lines.seen;
     assert!(missing.is_empty(), "no line was seen of {missing:?}");
@@ -96,6 +97,8 @@ fn other_verbs(lines: &mut Lines) {
     fs::write(bench.path("bytes.toml"), b"name = '\xff'").expect("it can be written");
     for arguments in [
         &["check", "bad.toml", "many.toml", "cycle.toml", "bytes.toml"][..],
+        &["check", "good.toml"],
+        &["init"],
         &["run", "good.toml"],
         &["guard", "good.toml", "g"],
         &["emit", "a:b"],

@@ -248,7 +248,7 @@ impl Stage {
         self.abandon();
     }
 
-    /// Nobody leads the run any more.
+    /// Leaves the run without a leader.
     pub(crate) fn abandon(&mut self) {
         let name = Name::Run(self.run.clone());
         let (holder, epoch) = (self.holder.clone(), self.epoch);
@@ -267,7 +267,7 @@ impl Stage {
         fs::write(dir.join(format!("{work}-{step}.{attempt}.log")), text).expect("it is written");
     }
 
-    /// Somebody else takes a lock, and a step stands in line for it, behind one more.
+    /// Has another holder take a lock, and queues a step for it behind one more.
     pub(crate) fn refuse(&mut self, step: &str, lock: &str) {
         let place = self.steps.iter().position(|known| known == step).expect("it is a step");
         let work = WorkId::from_index(place);

@@ -1,4 +1,4 @@
-//! Logs that are followed, and runs that are forgotten.
+//! Logs that are followed, and runs that are deleted.
 
 use std::fs;
 
@@ -49,7 +49,7 @@ fn whoever_follows_a_run_is_told_that_it_was_interrupted() {
     assert_eq!(stdout(&output), "slow | one\n", "{}", stderr(&output));
     let said = format!("go on with: windlass resume {}", bench.run_id());
     assert!(stderr(&output).contains(&said), "{}", stderr(&output));
-    // What was killed has left its step, and whoever goes on ends it.
+    // The killed process has left its step running, and `resume` ends it.
     bench.write("go", "");
     assert!(bench.call(&["resume", "last"]).status.success());
 }
@@ -92,7 +92,7 @@ fn what_stands_in_the_place_of_a_log_is_reported_and_the_other_logs_are_printed(
     fs::remove_file(&log).expect("it is there");
     replaced(&|| fs::create_dir(&log).expect("it can be made"));
     fs::remove_dir(&log).expect("it is there");
-    // Nobody writes to it, so that whoever opened it as a file would wait for ever.
+    // It has no writer, so a process that opened it as a file would wait for ever.
     replaced(&|| {
         let made = std::process::Command::new("mkfifo").arg(&log).status();
         assert!(made.expect("there is a mkfifo").success());
@@ -132,17 +132,17 @@ fn only_what_has_ended_long_ago_is_forgotten() {
     let dry = bench.call(&["prune", "--dry-run"]);
     assert!(stdout(&dry).contains("aaaa0001") && stdout(&dry).contains("aaaa0002"));
     assert!(!stdout(&dry).contains("bbbb0003"), "it was interrupted: {}", stdout(&dry));
-    assert!(stderr(&dry).contains("would forget 2 runs"), "{}", stderr(&dry));
+    assert!(stderr(&dry).contains("would delete 2 runs"), "{}", stderr(&dry));
     assert_eq!(logs(bench), ["aaaa0001", "aaaa0002", "bbbb0003"]);
 
     let output = bench.call(&["prune"]);
     assert_eq!(stdout(&output), stdout(&dry));
-    assert!(stderr(&output).starts_with("forgot 2 runs, 0 events"), "{}", stderr(&output));
+    assert!(stderr(&output).starts_with("deleted 2 runs, 0 events"), "{}", stderr(&output));
     assert_eq!(logs(bench), ["bbbb0003"]);
     assert_eq!(bench.call(&["show", "aaaa"]).status.code(), Some(2));
 
     let output = bench.call(&["prune", "--interrupted"]);
-    assert!(stderr(&output).starts_with("forgot 1 run,"), "{}", stderr(&output));
+    assert!(stderr(&output).starts_with("deleted 1 run,"), "{}", stderr(&output));
     assert!(logs(bench).is_empty());
 }
 
@@ -153,7 +153,7 @@ fn the_newest_runs_can_be_kept_whatever_their_age() {
     assert!(stdout(&output).contains("aaaa0001"), "{}", stdout(&output));
     assert_eq!(logs(&stage.bench), ["aaaa0002", "bbbb0003"]);
     let output = stage.bench.call(&["prune", "--keep", "1", "--older-than", "36500d"]);
-    assert!(stderr(&output).starts_with("forgot 0 runs"), "{}", stderr(&output));
+    assert!(stderr(&output).starts_with("deleted 0 runs"), "{}", stderr(&output));
 }
 
 #[test]
@@ -176,13 +176,13 @@ fn a_run_that_somebody_leads_is_never_forgotten() {
     let mut run = bench.start(&["run", "flow.toml"]);
     bench.await_file("begun");
     let output = bench.call(&["prune", "--older-than", "0s", "--interrupted"]);
-    assert!(stderr(&output).starts_with("forgot 0 runs"), "{}", stderr(&output));
+    assert!(stderr(&output).starts_with("deleted 0 runs"), "{}", stderr(&output));
     bench.write("go", "");
     assert!(run.wait().expect("it ends").success());
     // The store's clock counts in milliseconds, and what ends now is not older than now.
     eventually("it can be forgotten once it has ended", || {
         let output = bench.call(&["prune", "--older-than", "0s"]);
-        stderr(&output).starts_with("forgot 1 run,")
+        stderr(&output).starts_with("deleted 1 run,")
     });
     assert!(logs(&bench).is_empty());
 }

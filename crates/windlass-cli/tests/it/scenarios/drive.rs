@@ -18,7 +18,7 @@ use crate::bench::{Bench, eventually, signal, stdout};
 
 /// Longer than anything in a scenario takes: then it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Whoever holds what refuses a step outside.
+/// The holder of names that a step is refused.
 const OUTSIDER: &str = "outsider";
 
 /// Runs the scenario; what does not fit, in words.
@@ -45,7 +45,7 @@ struct Drive<'a> {
     /// What is still to be done, and when; in order for one instant.
     todo: BTreeMap<(Instant, usize), Deed>,
     deeds: usize,
-    /// Calls of the binary that nobody has waited for.
+    /// Calls of the binary that were not waited for.
     calls: Vec<Child>,
     /// The tokens of what is held against steps.
     held: BTreeMap<usize, String>,
@@ -59,7 +59,7 @@ enum Deed {
     Act(Timestamp, Action),
     /// End the attempt of this work that is under way.
     Stop(usize),
-    /// Kill whoever leads the run, and go on with it.
+    /// Kill the leader of the run, and resume it.
     Kill,
 }
 
@@ -113,7 +113,7 @@ impl<'a> Drive<'a> {
         let tell = self.tell.clone();
         thread::spawn(move || {
             let told = lines.map_while(Result::ok).map(Some).chain([None]);
-            // Nobody listens any more once the scenario has failed.
+            // The receiver is dropped once the scenario has failed.
             told.take_while(|told| tell.send(told.clone()).is_ok()).for_each(drop);
         });
         self.leader = Some(leader);
@@ -187,7 +187,7 @@ impl<'a> Drive<'a> {
         self.leader.take().expect("it has told something").wait().expect("it ends");
     }
 
-    /// Waits until nobody leads the run any more.
+    /// Waits until the run has no leader.
     fn await_end(&mut self) {
         while self.leader.is_some() && self.problem.is_none() {
             match self.told.recv_timeout(PATIENCE) {
@@ -243,7 +243,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// Nobody waits for that, so that several of one instant are not far apart.
+    /// Does not wait for the end of it, so that several of one instant are not far apart.
     fn cancel(&mut self, place: usize) {
         let target = format!("{}/{}", self.run, self.work(place).name);
         self.calls.push(self.bench.start(&["cancel", &target]));
@@ -269,7 +269,7 @@ impl<'a> Drive<'a> {
         }
         let asked = Instant::now();
         self.await_end();
-        // Whoever begins anew waits for its gate again.
+        // A step that is tried again waits for its gate again.
         let _ = fs::remove_file(self.bench.path(&gate_file(work)));
         if self.problem.is_none() {
             self.lead(&arguments);

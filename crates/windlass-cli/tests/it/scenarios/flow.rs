@@ -20,7 +20,7 @@ pub(super) fn skip_file(work: &WorkPlan) -> String {
     format!("{}.skip", work.name)
 }
 
-/// The file that says that somebody asks whether a step is needed.
+/// The file that says that the `when` of a step is being checked.
 pub(super) fn asked_file(work: &WorkPlan) -> String {
     format!("{}.asked", work.name)
 }
@@ -77,7 +77,7 @@ impl Flow<'_> {
         let after = after.collect::<Vec<_>>().join(", ");
         let uses = work.needs.iter().map(|(name, amount)| format!("{name} = {amount}"));
         let uses = uses.collect::<Vec<_>>().join(", ");
-        // Whoever is cancelled goes on to its end; time that is up drops the body.
+        // A step that is cancelled goes on to its end; a timeout drops the body.
         let grace = if self.is_cancelled(place) { LONG } else { "0" };
         let mut text = format!(
             "[step.{name}]\nrun = '''{}'''\nafter = {{ {after} }}\nuse = {{ {uses} }}\n\

@@ -1,0 +1,109 @@
+//! What is said about mistakes in the command line.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Command, CommandFactory, Subcommand};
+use windlass_server::{Name, check_name};
+
+use super::Arguments;
+use super::holding::{self, LockPrimitive};
+use crate::exit::Exit;
+use crate::output;
+use crate::talk::{quoted, tame};
+
+/// Returns the words that are for windlass itself, not for a command behind `--`.
+pub(super) fn own_words(words: &[OsString]) -> impl Iterator<Item = &OsString> {
+    words.iter().skip(1).take_while(|word| *word != "--")
+}
+
+/// Prints the help, or the error. An error quotes arguments, so it is cut to a length that can be read and
+/// cleared of what would change the terminal.
+pub(super) fn told(error: &clap::Error) -> Exit {
+    if !error.use_stderr() {
+        output::note(error.print().and_then(|()| io::stdout().flush()));
+        return Exit::Success;
+    }
+    let said = error.render().to_string();
+    let tame = tame(&said);
+    if tame == said.trim_end() {
+        // A caller that has closed the stream still gets the exit code.
+        let _ = error.print();
+    } else {
+        eprintln!("{tame}");
+    }
+    Exit::Usage
+}
+
+/// Rebuilds an error as if no variable were set: the usage below an error lists all arguments that were
+/// given, and must not list values of variables.
+pub(super) fn plainer(error: clap::Error, words: &[OsString]) -> clap::Error {
+    if !error.use_stderr() {
+        return error;
+    }
+    if let Some(instead) = flock_option(&error, words) {
+        return Arguments::command().error(ErrorKind::UnknownArgument, instead);
+    }
+    if let Some(reserved) = reserved_name(&error, words) {
+        return Arguments::command().error(ErrorKind::InvalidValue, reserved);
+    }
+    let unset = |arg: Arg| arg.env(None::<&'static str>);
+    let verb = |verb: Command| verb.mut_args(unset);
+    let command = Arguments::command().mut_args(unset).mut_subcommands(verb);
+    let mut error = match command.try_get_matches_from(words) {
+        Err(plain) if plain.kind() == error.kind() => plain,
+        _ => error,
+    };
+    if error.kind() == ErrorKind::UnknownArgument && is_wrapper(words) {
+        // The tip would be to put the option behind `--`, where the command stands.
+        error.remove(ContextKind::Suggested);
+    }
+    if error.kind() == ErrorKind::MissingRequiredArgument && names_command(&error) {
+        let tip = "put the command behind `--`, as in: windlass lock deploy -- ./deploy.sh";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    for kind in [ContextKind::InvalidValue, ContextKind::InvalidArg] {
+        if let Some(ContextValue::String(given)) = error.get(kind) {
+            let given = quoted(given);
+            error.insert(kind, ContextValue::String(given));
+        }
+    }
+    error
+}
+
+/// Returns what to use instead, if `windlass lock` was given an option that only `flock` has.
+fn flock_option(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_unknown = error.kind() == ErrorKind::UnknownArgument;
+    let is_lock = own_words(words).any(|word| word == "lock");
+    let instead = holding::in_place_of_flock(given).filter(|_| is_unknown && is_lock)?;
+    Some(format!("`windlass lock` has no option {given}: {instead}"))
+}
+
+/// Returns whether a verb was called that runs a command behind `--`.
+fn is_wrapper(words: &[OsString]) -> bool {
+    own_words(words).any(|word| word == "lock" || word == "sem")
+}
+
+/// Returns why a lock or semaphore cannot have the name of a primitive, if the user seems to have tried:
+/// no primitive takes a command behind `--`.
+fn reserved_name(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    let kinds = [ErrorKind::UnknownArgument, ErrorKind::MissingRequiredArgument];
+    let verb = words.iter().position(|word| word == "lock" || word == "sem")?;
+    let (name, rest) = words.get(verb + 1..)?.split_first()?;
+    let name = name.to_str().filter(|name| LockPrimitive::has_subcommand(name))?;
+    if !kinds.contains(&error.kind()) || !rest.iter().any(|word| word == "--") {
+        return None;
+    }
+    let why = check_name(&Name::Lock(name.to_owned())).err()?;
+    Some(why.to_string())
+}
+
+/// Returns whether the missing argument is the command of a wrapper.
+fn names_command(error: &clap::Error) -> bool {
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) => missing.iter().any(|arg| arg.contains("COMMAND")),
+        _ => false,
+    }
+}

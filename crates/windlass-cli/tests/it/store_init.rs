@@ -1,0 +1,97 @@
+//! Where a store may be, and who can make one for a group.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::process::Command;
+
+use crate::bench::{Bench, stderr, stdout};
+use crate::users::{ALICE, BOB, GROUP, Users, open_to_all};
+
+#[test]
+fn a_directory_that_holds_other_things_becomes_no_groups_store() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("project")).expect("a directory");
+    bench.write("project/tool", "#!/bin/sh\n");
+    let before = bench.path("project/tool").metadata().expect("a file").mode();
+    let gid = fs::metadata(bench.path("project")).expect("a directory").gid().to_string();
+    let project = bench.path("project").display().to_string();
+    let output = bench.call(&["store", "init", "--state", &project, "--group", &gid]);
+    assert_eq!(output.status.code(), Some(69), "{}", stderr(&output));
+    assert!(stderr(&output).contains("holds files that are no store"), "{}", stderr(&output));
+    assert_eq!(bench.path("project/tool").metadata().expect("a file").mode(), before);
+}
+
+#[test]
+fn a_user_outside_a_group_is_told_how_to_become_a_member() {
+    let Some(users) = Users::new() else { return };
+    let home = users.private_dir(ALICE, "home");
+    let state = home.join("state").display().to_string();
+    let init =
+        |group: &str| users.call(ALICE, &["store", "init", "--state", &state, "--group", group]);
+    let refused = init("root");
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    let said = "you are not a member of group \"root\"";
+    assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("usermod -aG root"), "{}", stderr(&refused));
+    assert!(!home.join("state").exists(), "nothing was made");
+    let made = init(&GROUP.to_string());
+    assert!(made.status.success(), "a member may: {}", stderr(&made));
+    let refused = users.call(ALICE, &["store", "init", "--system"]);
+    assert_eq!(refused.status.code(), Some(69), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("sudo windlass store init"), "{}", stderr(&refused));
+}
+
+#[test]
+fn a_shared_store_can_be_made_in_any_directory() {
+    let bench = Bench::new();
+    let state = bench.path("shared");
+    let output = bench.call(&["store", "init", "--system", "--state", "shared"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let said = format!("{}: shared by the members of group ", state.display());
+    assert!(stdout(&output).starts_with(&said), "{}", stdout(&output));
+    assert_eq!(state.metadata().expect("it is there").mode() & 0o7777, 0o2770);
+    let help = stdout(&bench.call(&["store", "init", "--help"]));
+    assert!(help.contains("Together with --state DIR it creates a shared store in DIR."), "{help}");
+}
+
+#[test]
+fn a_store_lies_where_no_other_user_can_replace_its_files() {
+    let Some(users) = Users::new() else { return };
+    let home = users.private_dir(ALICE, "home");
+    open_to_all(&home);
+    let set_up = |name: &str, mode: &str, owner: u32| {
+        let dir = home.join(name);
+        fs::create_dir(&dir).expect("a directory");
+        std::os::unix::fs::chown(&dir, Some(owner), Some(GROUP)).expect("root may");
+        let status = Command::new("chmod").arg(mode).arg(&dir).status();
+        assert!(status.expect("chmod runs").success());
+        dir.display().to_string()
+    };
+    for (name, mode, owner, said) in [
+        ("world", "0777", ALICE, Some("is writable for every user")),
+        ("group-world", "0773", ALICE, Some("is writable for every user")),
+        ("foreign", "0770", BOB, Some("belongs to another user")),
+        ("sticky", "1777", ALICE, None),
+        ("own", "0770", ALICE, None),
+        ("shared", "2770", BOB, None),
+    ] {
+        let state = set_up(name, mode, owner);
+        let call = |verb: &[&str]| users.call(ALICE, &[&["--state", &state], verb].concat());
+        let output = call(&["lock", "x", "--", "touch", &format!("ran-{name}")]);
+        let told = stderr(&output);
+        let ran = home.join("..").join(format!("ran-{name}")).exists();
+        match said {
+            Some(said) => {
+                assert_eq!(output.status.code(), Some(69), "{name}: {told}");
+                assert!(told.contains(said) && told.contains("--state"), "{name}: {told}");
+                assert!(!ran && fs::read_dir(&state).expect("it is there").next().is_none());
+            }
+            None => assert!(output.status.success() && ran, "{name}: {told}"),
+        }
+    }
+    let world = home.join("world").display().to_string();
+    let status = Command::new("chmod").args(["o-w", &world]).status();
+    assert!(status.expect("chmod runs").success());
+    let output = users.call(ALICE, &["--state", &world, "emit", "e"]);
+    assert!(output.status.success(), "the advice helps: {}", stderr(&output));
+}
