@@ -158,7 +158,7 @@ impl RandomWorld {
             wakes: &mut self.wakes,
         };
         let side = &mut self.sides[side];
-        let before = side.engine.metrics().clone();
+        let before = side.engine.metrics();
         let result = call(&mut side.engine, &mut world);
         // Somebody became ready or gave something back: there may be something to take.
         side.look |= !transitions.is_empty();

@@ -2,10 +2,12 @@ use std::time::Duration;
 
 use super::*;
 use crate::ageing::Ageing;
-use crate::capacity::{CapacityTree, SLOTS};
+use crate::capacity::SLOTS;
 use crate::fact::Transition;
-use crate::input::{More, Outcome};
+use crate::input::{DependencyError, More, Outcome};
+use crate::phase::{Why, WorkState};
 use crate::rate::Rate;
+use crate::retry::RetryPolicy;
 
 mod families;
 mod reasons;
@@ -24,10 +26,14 @@ struct Bench {
 
 impl Bench {
     fn new(slots: u32) -> Self {
+        Self::with_config(slots, EngineConfig::default())
+    }
+
+    fn with_config(slots: u32, config: EngineConfig) -> Self {
         let limits = ResourceCost::new().with(SLOTS, Amount::from(slots));
         let mut capacity = CapacityTree::new(&limits);
         let client = capacity.add_client(CapacityTree::ROOT);
-        let engine = Engine::new(EngineConfig::default(), client);
+        let engine = Engine::new(config, client);
         let (facts, transitions) = (Vec::new(), Vec::new());
         Self { engine, capacity, now: Timestamp::ZERO, facts, transitions }
     }
@@ -265,10 +271,9 @@ fn an_engine_keeps_its_own_time_under_another_clock() {
 
 #[test]
 fn the_first_in_line_is_exact_once_time_has_passed() {
-    let mut bench = Bench::new(1);
     let ageing = Ageing::new("0.01".parse().expect("an amount"), Some(Amount::from(5)));
-    bench.engine.config.ageing = ageing.expect("slow enough");
-    bench.engine.lines = Lines::new(bench.engine.config.ageing);
+    let ageing = ageing.expect("slow enough");
+    let mut bench = Bench::with_config(1, EngineConfig { ageing, ..EngineConfig::default() });
     let cost = bench.engine.cost(&bench.capacity, &ResourceCost::new()).expect("a slot");
     let add = |bench: &mut Bench, priority| {
         let submission = Submission { priority, ..Submission::of(cost) };

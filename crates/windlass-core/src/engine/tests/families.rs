@@ -59,7 +59,11 @@ fn children_that_are_forgotten_one_by_one_leave_nothing_behind() {
         }
     });
     assert_eq!(bench.engine.children(parent).succeeded, 1_000_000);
-    assert!(bench.engine.dag.stored_links() < 20, "{} links", bench.engine.dag.stored_links());
+    assert!(
+        bench.engine.state.dag().stored_links() < 20,
+        "{} links",
+        bench.engine.state.dag().stored_links()
+    );
     assert_eq!(bench.engine.descendants(parent), []);
     bench.finish(first, Outcome::Success).expect("its children have ended");
 }
@@ -80,7 +84,11 @@ fn a_parent_that_is_tried_again_and_again_does_not_grow() {
         });
         bench.finish(grant, Outcome::Interrupted).expect("its children have ended");
     }
-    assert!(bench.engine.dag.stored_links() < 20, "{} links", bench.engine.dag.stored_links());
+    assert!(
+        bench.engine.state.dag().stored_links() < 20,
+        "{} links",
+        bench.engine.state.dag().stored_links()
+    );
 }
 
 #[test]

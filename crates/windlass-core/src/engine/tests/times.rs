@@ -59,9 +59,11 @@ fn a_deadline_counts_before_a_timeout_of_the_same_instant() {
 #[test]
 fn a_deadline_counts_before_a_retry_of_the_same_instant() {
     let mut bench = Bench::new(1);
-    let work = bench.add_with(&[], More { deadline: Some(MILLI), ..More::default() });
-    bench.engine.works[work.index()].retries_left = 1;
-    bench.engine.metrics.retries_left = 1;
+    let cost = bench.engine.cost(&bench.capacity, &ResourceCost::new()).expect("a slot");
+    let more = More { deadline: Some(MILLI), ..More::default() };
+    let submission = Submission { retries: 1, more: Some(&more), ..Submission::of(cost) };
+    let submitted = bench.call(|engine, world| engine.submit(world, submission));
+    let work = submitted.expect("nothing is wrong with it");
     let grant = bench.start();
     bench.finish(grant, Outcome::Retry { delay: Duration::from_millis(1) }).expect("it runs");
     assert_eq!(bench.engine.phase(work), Some(Phase::Delayed { due: MILLI }));

@@ -1,0 +1,154 @@
+//! A work as the engine keeps it.
+
+use crate::input::{More, Submission};
+use crate::phase::{IllegalStep, Phase, Step, Why};
+use crate::queue::{Listing, Ticket, Waiting};
+use crate::{CostId, Timestamp, WorkId};
+
+/// There is one for every work until it is forgotten, and fresh memory is what a new one costs most.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) struct Work {
+    /// Private to this file: see [`Work::step`].
+    phase: Phase,
+    pub(in crate::engine) priority: i64,
+    /// Its place in the queue; it keeps it while it is granted or ticketed.
+    pub(in crate::engine) ticket: Ticket,
+    pub(in crate::engine) ready_since: Timestamp,
+    pub(in crate::engine) attempts: u32,
+    pub(in crate::engine) retries_left: u32,
+    pub(in crate::engine) cost: CostId,
+    /// A work that it is only needed after in case of failure has succeeded.
+    pub(in crate::engine) unneeded: bool,
+    pub(super) gate: Gate,
+    besides: Besides,
+}
+
+/// What few works have: times of their own, and kin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Besides {
+    Nothing,
+    Times,
+    Kin,
+    TimesAndKin,
+}
+
+/// What a work waits for besides the works that it follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gate {
+    None,
+    Shut,
+    Open,
+}
+
+const _: () = assert!(size_of::<Option<Work>>() == 48);
+
+impl Work {
+    /// A new work, before anything is known of the works that it follows.
+    #[inline]
+    pub(super) fn new(new: Submission<'_>) -> Self {
+        let Submission { cost, priority, retries, more, .. } = new;
+        Self {
+            phase: Phase::Waiting,
+            priority,
+            ticket: Ticket::MIN,
+            ready_since: Timestamp::ZERO,
+            attempts: 0,
+            retries_left: retries,
+            cost,
+            unneeded: false,
+            gate: if more.is_some_and(|more| more.gated) { Gate::Shut } else { Gate::None },
+            besides: more.map_or(Besides::Nothing, Besides::of),
+        }
+    }
+
+    #[inline]
+    pub(in crate::engine) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Takes the step and returns the phase before it. The only function that stores a phase.
+    #[inline(always)]
+    pub(super) fn step(&mut self, work: WorkId, step: Step) -> Phase {
+        let from = self.phase;
+        let Ok(to) = from.after(step) else { refuse(work, from, step) };
+        self.phase = to;
+        from
+    }
+
+    /// Goes to the end of the queue.
+    #[inline]
+    pub(super) fn join_line(&mut self, ticket: Ticket, now: Timestamp) {
+        self.ticket = ticket;
+        self.ready_since = now;
+    }
+
+    /// Returns the step of a work in [`Phase::Waiting`] once `unmet` of its edges have yet to be met.
+    #[inline]
+    pub(super) fn first_step(&self, unmet: u32, blocked: bool) -> Option<Step> {
+        match unmet {
+            _ if blocked => Some(Step::Block),
+            0 if self.unneeded => Some(Step::Skip),
+            0 if self.is_shut() => Some(Step::ReachGate),
+            0 => Some(Step::Unblock),
+            _ => None,
+        }
+    }
+
+    pub(in crate::engine) fn is_shut(&self) -> bool {
+        self.gate == Gate::Shut
+    }
+
+    /// Returns whether it has times of its own.
+    #[inline]
+    pub(in crate::engine) fn is_timed(&self) -> bool {
+        matches!(self.besides, Besides::Times | Besides::TimesAndKin)
+    }
+
+    /// Returns whether it is or was a child or a parent.
+    #[inline]
+    pub(in crate::engine) fn is_related(&self) -> bool {
+        matches!(self.besides, Besides::Kin | Besides::TimesAndKin)
+    }
+
+    /// Makes it a parent.
+    pub(super) fn add_kin(&mut self) {
+        self.besides = if self.is_timed() { Besides::TimesAndKin } else { Besides::Kin };
+    }
+
+    #[inline]
+    pub(in crate::engine) fn is_open(&self) -> bool {
+        !self.phase.state().is_terminal()
+    }
+
+    /// Returns whether it has been asked to stop for a reason at least as grave.
+    pub(in crate::engine) fn is_stopping(&self, asked: Why) -> bool {
+        matches!(self.phase, Phase::Cancelling { why, .. } if why >= asked)
+    }
+
+    #[inline]
+    pub(in crate::engine) fn listing(&self) -> Listing {
+        Listing { cost: self.cost, priority: self.priority }
+    }
+
+    /// Returns its entry in a queue.
+    #[inline]
+    pub(in crate::engine) fn waiting(&self, work: WorkId) -> Waiting {
+        Waiting { work, ticket: self.ticket, since: self.ready_since }
+    }
+}
+
+impl Besides {
+    fn of(more: &More) -> Self {
+        match (more.timeout.is_some() || more.deadline.is_some(), more.parent.is_some()) {
+            (false, false) => Self::Nothing,
+            (true, false) => Self::Times,
+            (false, true) => Self::Kin,
+            (true, true) => Self::TimesAndKin,
+        }
+    }
+}
+
+#[cold]
+fn refuse(work: WorkId, from: Phase, step: Step) -> ! {
+    panic!("work {work}: {:?}", IllegalStep { from, step })
+}
