@@ -39,7 +39,7 @@ pub struct More {
 }
 
 impl Submission<'_> {
-    /// A work that follows nobody and is tried once.
+    /// A work that follows nothing and is tried once.
     #[must_use]
     pub fn of(cost: CostId) -> Self {
         Self { after: &[], cost, priority: 0, retries: 0, more: None }
@@ -102,7 +102,7 @@ pub enum Begun {
 pub enum Input {
     /// The granted attempt begins.
     Begin(Grant),
-    /// The granted attempt does not begin after all; the work keeps its place in line.
+    /// The granted attempt does not begin after all; the work keeps its place in the queue.
     HandBack(Grant),
     /// The granted attempt cannot begin: something outside the engine refused it.
     Refuse(Grant),

@@ -13,9 +13,9 @@ pub struct Metrics {
     pub retries_left: u64,
     /// How often a work that was looked at did not fit.
     pub refusals: u64,
-    /// How often a work started while one before it in line did not fit.
+    /// How often a work started while one before it in the queue did not fit.
     pub passed_over: u64,
-    /// How often something was set aside for the first in line.
+    /// How often something was reserved for the first in the queue.
     pub set_aside: u64,
     /// Ended works that were forgotten.
     pub forgotten: u64,

@@ -73,14 +73,14 @@ pub enum Phase {
     Ticketed,
     /// Waits for its next attempt to come due; holds nothing.
     Delayed {
-        /// When it is in line again.
+        /// When it is in the queue again.
         due: Timestamp,
     },
     /// An attempt is under way.
     Running,
     /// An attempt is under way and waits for something outside; it holds nothing meanwhile.
     Suspended,
-    /// Its wait is over, and it is in line to go on.
+    /// Its wait is over, and it is in the queue to go on.
     Resuming,
     /// Its body has returned, and its children have not all ended; it holds nothing meanwhile.
     Joining,
@@ -268,8 +268,8 @@ impl Phase {
         }
     }
 
-    /// Whether a work in this phase stands in line.
-    pub(crate) fn is_in_line(self) -> bool {
+    /// Whether a work in this phase is in the queue.
+    pub(crate) fn is_queued(self) -> bool {
         matches!(self, Phase::Ready | Phase::Resuming)
     }
 
@@ -278,7 +278,7 @@ impl Phase {
         self == Phase::Running
     }
 
-    /// Whether a work that becomes ready from here goes on standing where it stood in line.
+    /// Whether a work that becomes ready from here keeps its place in the queue.
     pub(crate) fn keeps_its_place(self) -> bool {
         matches!(self, Phase::Granted | Phase::Ticketed)
     }

@@ -1,10 +1,10 @@
-//! The line of ready works: the most urgent first, then in the order in which they became ready.
+//! The queue of ready works: the most urgent first, then in the order in which they became ready.
 //!
-//! Works of equal cost form a group, because what refuses one refuses all. A refused group is parked
+//! Works of equal cost form a group, because what refuses one refuses all. A refused group is blocked
 //! on the one thing that refused it, together with how much it wants of it, and is looked at again
 //! only when there may be that much. So a decision looks at nothing that cannot start.
 //!
-//! Knows neither limits nor works: whoever decides tells how much room there is.
+//! Knows neither limits nor works: the caller says how much room there is.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -15,15 +15,15 @@ use crate::{Amount, CostId, LevelId, ResourceId, Timestamp, WorkId};
 mod buckets;
 mod group;
 mod lane;
-mod lines;
+mod queues;
 mod rank;
 mod tournament;
 
 use group::{Changed, Group};
 use lane::Lane;
 pub(crate) use lane::Waiting;
-pub(crate) use lines::{Line, Lines};
-pub(crate) use rank::Ticket;
+pub(crate) use queues::{QueueKind, Queues};
+pub(crate) use rank::Seq;
 use rank::{Best, LaneId};
 use tournament::{Contestant, Tournament};
 
@@ -32,36 +32,36 @@ pub(crate) struct ReadyQueue {
     ageing: Ageing,
     /// By cost.
     groups: Vec<Group>,
-    /// Where each group stands, by cost: none if it was not refused.
-    parked: Vec<Option<Parked>>,
+    /// What each group waits for, by cost; none if it was not refused.
+    blocked_by: Vec<Option<Block>>,
     /// The groups that were not refused, unless there is only one.
     open: Tournament,
     /// The only group with works, if it was not refused: it need not be listed anywhere.
     sole: Option<CostId>,
-    lots: Vec<Lot>,
+    blocked: Vec<BlockedGroups>,
     /// When the first work of a lane reaches the cap of its ageing.
-    tops: BTreeSet<(Timestamp, LaneId)>,
+    caps: BTreeSet<(Timestamp, LaneId)>,
     len: usize,
 }
 
 /// One resource at one level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cell {
+pub(crate) struct CounterKey {
     pub(crate) level: LevelId,
     pub(crate) resource: ResourceId,
 }
 
 /// Where a refused group waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Parked {
-    lot: u32,
+pub(crate) struct Block {
+    place: u32,
     pub(crate) wanted: Amount,
 }
 
-/// The groups that one cell refused, by how much they want of it.
+/// The groups that one counter refused, by how much they want of it.
 #[derive(Clone, Debug)]
-struct Lot {
-    cell: Cell,
+struct BlockedGroups {
+    counter: CounterKey,
     groups: Tournament,
     /// Whether there may be more of it than when its groups were refused.
     open: bool,
@@ -78,12 +78,12 @@ pub(crate) enum Watch {
     Gone,
 }
 
-/// The first work in line of those that were asked about.
+/// The first work in the queue of those that were asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) work: WorkId,
     pub(crate) cost: CostId,
-    pub(crate) parked: Option<Parked>,
+    pub(crate) blocked_by: Option<Block>,
 }
 
 /// How a work is listed.
@@ -130,49 +130,49 @@ impl ReadyQueue {
     fn know(&mut self, cost: CostId) {
         for number in self.groups.len()..=cost.index() {
             self.groups.push(Group::new(CostId::at(number), &self.ageing));
-            self.parked.push(None);
+            self.blocked_by.push(None);
         }
     }
 
     /// Lets a work go, whether it starts or leaves.
-    pub(crate) fn remove(&mut self, listing: Listing, ticket: Ticket, now: Timestamp) {
+    pub(crate) fn remove(&mut self, listing: Listing, seq: Seq, now: Timestamp) {
         let Listing { cost, priority } = listing;
         self.len -= 1;
-        if let Some(changed) = self.groups[cost.index()].remove(priority, ticket) {
+        if let Some(changed) = self.groups[cost.index()].remove(priority, seq) {
             self.relist(cost, &changed, now);
         }
         if self.groups[cost.index()].len() == 0 {
-            self.unpark(cost);
+            self.unblock(cost);
         }
     }
 
     /// What has reached the cap of its ageing by `now` stands there.
     #[inline]
     pub(crate) fn advance(&mut self, now: Timestamp) {
-        if !self.tops.is_empty() || !self.lots.is_empty() {
+        if !self.caps.is_empty() || !self.blocked.is_empty() {
             self.look_at(now);
         }
     }
 
     fn look_at(&mut self, now: Timestamp) {
-        while let Some(&(at, lane)) = self.tops.first()
+        while let Some(&(at, lane)) = self.caps.first()
             && at <= now
         {
-            self.tops.pop_first();
+            self.caps.pop_first();
             self.groups[lane.cost.index()].refresh(lane.lane, &self.ageing, now);
             self.list(lane.cost);
         }
-        for lot in &mut self.lots {
-            if lot.wake.is_some_and(|wake| wake <= now) {
-                lot.wake = None;
-                lot.open = true;
+        for refused in &mut self.blocked {
+            if refused.wake.is_some_and(|wake| wake <= now) {
+                refused.wake = None;
+                refused.open = true;
                 // What time brings next has to be asked anew.
-                lot.watched = false;
+                refused.watched = false;
             }
         }
     }
 
-    /// The first of all in line, refused or not.
+    /// The first of all in the queue, refused or not.
     #[inline]
     pub(crate) fn first(&self, now: Timestamp) -> Option<Candidate> {
         if self.len == 0 {
@@ -182,87 +182,92 @@ impl ReadyQueue {
         self.candidate(best.or_else(|| self.best().at(&self.ageing, now))?)
     }
 
-    /// The first in line that was not refused, or that may fit by now. `room` tells how much there
-    /// is of a cell.
+    /// The first in the queue that was not refused, or that may fit by now. `room` tells how much there
+    /// is of a counter.
     pub(crate) fn first_open(
         &self,
         now: Timestamp,
-        room: impl Fn(Cell) -> i128,
+        room: impl Fn(CounterKey) -> i128,
     ) -> Option<Candidate> {
-        let open = self.lots.iter().filter(|lot| lot.open && !lot.groups.is_empty());
-        let fitting = open.map(|lot| lot.fitting(room(lot.cell)));
+        let open = self.blocked.iter().filter(|refused| refused.open && !refused.groups.is_empty());
+        let fitting = open.map(|refused| refused.fitting(room(refused.counter)));
         let best = fitting.fold(self.best_open(), Best::or);
         self.candidate(best.at(&self.ageing, now)?)
     }
 
     /// Whether a refused group may fit by now.
-    pub(crate) fn may_fit(&self, parked: Parked, room: impl Fn(Cell) -> i128) -> bool {
-        let lot = &self.lots[parked.lot as usize];
-        lot.open && i128::from(parked.wanted.steps()) <= room(lot.cell)
+    pub(crate) fn may_fit(&self, blocked_by: Block, room: impl Fn(CounterKey) -> i128) -> bool {
+        let refused = &self.blocked[blocked_by.place as usize];
+        refused.open && i128::from(blocked_by.wanted.steps()) <= room(refused.counter)
     }
 
-    /// Sets a refused group aside until there may be as much of `cell` as it wants.
-    pub(crate) fn park(&mut self, cost: CostId, cell: Cell, wanted: Amount) {
+    /// Blocks a refused group until there may be as much of `counter` as it wants.
+    pub(crate) fn block(&mut self, cost: CostId, counter: CounterKey, wanted: Amount) {
         self.list_sole();
         self.unlist(cost);
-        let lot = self.lot(cell);
-        self.lots[lot as usize].open = true;
-        self.parked[cost.index()] = Some(Parked { lot, wanted });
+        let place = self.blocked_at(counter);
+        self.blocked[place as usize].open = true;
+        self.blocked_by[cost.index()] = Some(Block { place, wanted });
         self.list(cost);
     }
 
     /// There may be more of everything.
-    pub(crate) fn open_lots(&mut self, watch: Watch) {
-        for lot in &mut self.lots {
-            lot.open = true;
-            lot.watched &= watch == Watch::Kept;
+    pub(crate) fn unblock_all(&mut self, watch: Watch) {
+        for refused in &mut self.blocked {
+            refused.open = true;
+            refused.watched &= watch == Watch::Kept;
         }
     }
 
-    /// Whether groups wait for a cell that is not watched.
+    /// Whether groups wait for a counter that is not watched.
     pub(crate) fn has_unwatched(&self) -> bool {
-        self.lots.iter().any(|lot| !lot.watched && lot.open && !lot.groups.is_empty())
+        self.blocked
+            .iter()
+            .any(|refused| !refused.watched && refused.open && !refused.groups.is_empty())
     }
 
-    /// Closes every lot that is open. `watch` has us told when there is more of a cell, and tells when
+    /// Marks all blocked groups as tried. `watch` has us told when there is more of a counter, and tells when
     /// time alone will bring as much as the one who wants the least of it wants.
-    pub(crate) fn close_lots(&mut self, mut watch: impl FnMut(Cell, Amount) -> Option<Timestamp>) {
-        for lot in self.lots.iter_mut().filter(|lot| lot.open) {
-            lot.open = false;
-            lot.watched = true;
-            let least = lot.groups.smallest();
-            let wake = least.and_then(|least| watch(lot.cell, Amount::from_steps(least)));
-            lot.wake = wake.filter(|wake| *wake < Timestamp::MAX);
+    pub(crate) fn watch_blocked(
+        &mut self,
+        mut watch: impl FnMut(CounterKey, Amount) -> Option<Timestamp>,
+    ) {
+        for refused in self.blocked.iter_mut().filter(|refused| refused.open) {
+            refused.open = false;
+            refused.watched = true;
+            let least = refused.groups.smallest();
+            let wake = least.and_then(|least| watch(refused.counter, Amount::from_steps(least)));
+            refused.wake = wake.filter(|wake| *wake < Timestamp::MAX);
         }
     }
 
-    /// When time alone may let a refused group fit, or another work be the first in line while the
+    /// When time alone may let a refused group fit, or another work be the first in the queue while the
     /// first one waits.
     #[inline]
     pub(crate) fn next_wakeup(&self, now: Timestamp) -> Option<Timestamp> {
-        if self.lots.is_empty() { None } else { self.next_chance(now) }
+        if self.blocked.is_empty() { None } else { self.next_chance(now) }
     }
 
     fn next_chance(&self, now: Timestamp) -> Option<Timestamp> {
-        let refused = || self.lots.iter().filter(|lot| !lot.groups.is_empty());
+        let refused = || self.blocked.iter().filter(|refused| !refused.groups.is_empty());
         refused().next()?;
-        let fits = refused().filter_map(|lot| lot.wake).min();
-        let top = self.tops.first().map(|(at, _)| *at);
+        let fits = refused().filter_map(|refused| refused.wake).min();
+        let top = self.caps.first().map(|(at, _)| *at);
         let overtaken = self.best().overtaken_at(&self.ageing, now);
         [fits, top, overtaken].into_iter().flatten().min()
     }
 
-    /// Whether all works in line are of this cost.
+    /// Whether all works in the queue are of this cost.
     pub(crate) fn is_all_of(&self, cost: CostId) -> bool {
         self.groups[cost.index()].len() == self.len
     }
 
-    /// The cell that refused a group.
-    pub(crate) fn cell(&self, parked: Parked) -> Cell {
-        self.lots[parked.lot as usize].cell
+    /// The counter that refused a group.
+    pub(crate) fn counter(&self, blocked_by: Block) -> CounterKey {
+        self.blocked[blocked_by.place as usize].counter
     }
 
-    /// All works in line.
+    /// All works in the queue.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiting> {
         self.groups.iter().flat_map(Group::iter)
     }
@@ -280,7 +285,7 @@ impl ReadyQueue {
     /// If the queue has been [advanced](Self::advance) to `now`, the tournament knows it. Otherwise
     /// lanes that have reached the cap since are listed too high, so the heads of all lanes are compared.
     pub(crate) fn foremost(&self, now: Timestamp) -> Option<WorkId> {
-        if self.tops.first().is_none_or(|(at, _)| *at > now) {
+        if self.caps.first().is_none_or(|(at, _)| *at > now) {
             return self.first(now).map(|first| first.work);
         }
         let heads = self.lanes().filter_map(|lane| Some((lane.priority, lane.first()?)));
@@ -293,12 +298,12 @@ impl ReadyQueue {
         self.groups.iter().flat_map(Group::lanes)
     }
 
-    fn rank(&self, priority: i64, of: &Waiting, now: Timestamp) -> (Reverse<i128>, Ticket) {
-        (Reverse(self.ageing.effective(priority, of.since, now)), of.ticket)
+    fn rank(&self, priority: i64, of: &Waiting, now: Timestamp) -> (Reverse<i128>, Seq) {
+        (Reverse(self.ageing.effective(priority, of.since, now)), of.seq)
     }
 
     fn best(&self) -> Best {
-        self.lots.iter().fold(self.best_open(), |best, lot| best.or(lot.groups.best()))
+        self.blocked.iter().fold(self.best_open(), |best, refused| best.or(refused.groups.best()))
     }
 
     fn best_open(&self) -> Best {
@@ -312,29 +317,30 @@ impl ReadyQueue {
     fn candidate(&self, lane: LaneId) -> Option<Candidate> {
         let cost = lane.cost;
         let first = self.groups[cost.index()].lane(lane.lane).first()?;
-        Some(Candidate { work: first.work, cost, parked: self.parked[cost.index()] })
+        Some(Candidate { work: first.work, cost, blocked_by: self.blocked_by[cost.index()] })
     }
 
     /// A lane has another first work: everything above it is listed anew.
     #[inline]
     fn relist(&mut self, cost: CostId, changed: &Changed, now: Timestamp) {
         if self.ageing != Ageing::NONE {
-            self.keep_top(cost, changed, now);
+            self.keep_cap(cost, changed, now);
         }
         self.groups[cost.index()].refresh(changed.lane, &self.ageing, now);
         self.list(cost);
     }
 
     /// Notes when the first work of a lane reaches the cap of its ageing.
-    fn keep_top(&mut self, cost: CostId, changed: &Changed, now: Timestamp) {
+    fn keep_cap(&mut self, cost: CostId, changed: &Changed, now: Timestamp) {
         let group = &self.groups[cost.index()];
         let lane = LaneId { cost, lane: changed.lane };
-        if let Some(top) = changed.first.and_then(|since| self.ageing.tops_at(since)) {
-            self.tops.remove(&(top, lane));
+        if let Some(top) = changed.first.and_then(|since| self.ageing.capped_at(since)) {
+            self.caps.remove(&(top, lane));
         }
         let first = group.lane(lane.lane).first().map(|first| first.since);
-        if let Some(top) = first.and_then(|since| self.ageing.tops_at(since)).filter(|&t| t > now) {
-            self.tops.insert((top, lane));
+        if let Some(top) = first.and_then(|since| self.ageing.capped_at(since)).filter(|&t| t > now)
+        {
+            self.caps.insert((top, lane));
         }
     }
 
@@ -361,22 +367,22 @@ impl ReadyQueue {
 
     /// Where a group is listed, and as what.
     fn place(&mut self, cost: CostId) -> (&mut Tournament, Contestant) {
-        match self.parked[cost.index()] {
+        match self.blocked_by[cost.index()] {
             None => (&mut self.open, Contestant { size: 0, number: cost.0 }),
-            Some(Parked { lot, wanted }) => {
+            Some(Block { place, wanted }) => {
                 let contestant = Contestant { size: wanted.steps(), number: cost.0 };
-                (&mut self.lots[lot as usize].groups, contestant)
+                (&mut self.blocked[place as usize].groups, contestant)
             }
         }
     }
 
     /// A group is no longer where it was refused: it is looked at again, or has no works.
-    fn unpark(&mut self, cost: CostId) {
-        if self.parked[cost.index()].is_none() {
+    fn unblock(&mut self, cost: CostId) {
+        if self.blocked_by[cost.index()].is_none() {
             return;
         }
         self.unlist(cost);
-        self.parked[cost.index()] = None;
+        self.blocked_by[cost.index()] = None;
         if self.len > 0 && self.is_all_of(cost) {
             self.open.clear();
             self.sole = Some(cost);
@@ -385,23 +391,23 @@ impl ReadyQueue {
         }
     }
 
-    fn lot(&mut self, cell: Cell) -> u32 {
-        let known = self.lots.iter().position(|lot| lot.cell == cell);
+    fn blocked_at(&mut self, counter: CounterKey) -> u32 {
+        let known = self.blocked.iter().position(|refused| refused.counter == counter);
         let place = known.unwrap_or_else(|| {
-            self.lots.push(Lot {
-                cell,
+            self.blocked.push(BlockedGroups {
+                counter,
                 groups: Tournament::default(),
                 open: true,
                 watched: false,
                 wake: None,
             });
-            self.lots.len() - 1
+            self.blocked.len() - 1
         });
-        u32::try_from(place).expect("fewer than 2^32 cells")
+        u32::try_from(place).expect("fewer than 2^32 counters")
     }
 }
 
-impl Lot {
+impl BlockedGroups {
     fn fitting(&self, room: i128) -> Best {
         match u64::try_from(room) {
             Ok(room) => self.groups.best_up_to(room),

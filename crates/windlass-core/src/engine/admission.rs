@@ -1,6 +1,6 @@
 //! Decides which ready work may start or go on: the first in the queue that fits what is free.
 //!
-//! A work that does not fit is passed over; what refused the first of all is set aside for it until
+//! A work that does not fit is passed over; what refused the first of all is reserved for it until
 //! it starts or leaves, so that those behind it hold it up at most once for each thing it needs.
 //! Works that go on come before works that start.
 //!
@@ -15,7 +15,7 @@ use crate::capacity::{CapacityTree, CostError, Demand, Place, Refusal, Shortage}
 use crate::fact::World;
 use crate::metrics::AdmissionCounts;
 use crate::phase::{Phase, Step};
-use crate::queue::{Candidate, Cell, Line, Lines, Watch};
+use crate::queue::{Candidate, CounterKey, QueueKind, Queues, Watch};
 use crate::{Ageing, ClientId, CostId, ResourceCost, Timestamp, WorkId};
 
 mod clock;
@@ -31,11 +31,11 @@ pub(super) struct Admission {
     clock: TreeClock,
     order: Order,
     ageing: Ageing,
-    lines: Lines,
+    queues: Queues,
     costs: Costs,
-    /// The work for which the capacity sets something aside.
-    standing: Option<WorkId>,
-    /// What has refused the first in the queue while there was nobody whom a set-aside could bind.
+    /// The work for which the capacity reserves something.
+    reserved_for: Option<WorkId>,
+    /// What has refused the first in the queue while a reservation would have bound no other work.
     owed: Option<(WorkId, Refusal)>,
     counts: AdmissionCounts,
 }
@@ -48,22 +48,22 @@ enum Turn {
 }
 
 impl Turn {
-    fn place(self, line: Line) -> Place {
-        match (line, self) {
-            (Line::Starting, Turn::First) => Place::First,
-            (Line::Starting, Turn::Later) => Place::Later,
-            (Line::Resuming, Turn::First) => Place::Resuming,
-            (Line::Resuming, Turn::Later) => Place::ResumingLater,
+    fn place(self, queue: QueueKind) -> Place {
+        match (queue, self) {
+            (QueueKind::Starting, Turn::First) => Place::First,
+            (QueueKind::Starting, Turn::Later) => Place::Later,
+            (QueueKind::Resuming, Turn::First) => Place::Resuming,
+            (QueueKind::Resuming, Turn::Later) => Place::ResumingLater,
         }
     }
 }
 
 /// Returns the queue that a work in this phase is in.
 #[inline]
-fn line(phase: Phase) -> Option<Line> {
+fn queue_of(phase: Phase) -> Option<QueueKind> {
     match phase {
-        Phase::Ready => Some(Line::Starting),
-        Phase::Resuming => Some(Line::Resuming),
+        Phase::Ready => Some(QueueKind::Starting),
+        Phase::Resuming => Some(QueueKind::Resuming),
         _ => None,
     }
 }
@@ -75,9 +75,9 @@ impl Admission {
             clock: TreeClock::default(),
             order: config.order,
             ageing: config.ageing,
-            lines: Lines::new(config.ageing),
+            queues: Queues::new(config.ageing),
             costs: Costs::default(),
-            standing: None,
+            reserved_for: None,
             owed: None,
             counts: AdmissionCounts::default(),
         }
@@ -92,26 +92,26 @@ impl Admission {
         self.costs.number(capacity, capacity.level_of(self.client), cost)
     }
 
-    /// Returns the first in the queue that fits, and its queue. What does not is parked, and what refused
-    /// the first of all is set aside for it.
+    /// Returns the first in the queue that fits, and its queue. What does not is blocked, and what refused
+    /// the first of all is reserved for it.
     #[inline]
     pub(super) fn find_next(
         &mut self,
         world: &mut World<'_>,
         now: Timestamp,
-    ) -> Option<(Line, WorkId)> {
-        self.lines.advance(now);
-        let (line, first) = self.lines.first(now)?;
-        if self.is_worth_a_try(world.capacity, now, line, first)
-            && self.fits(world, now, line, first, Turn::First)
+    ) -> Option<(QueueKind, WorkId)> {
+        self.queues.advance(now);
+        let (queue, first) = self.queues.first(now)?;
+        if self.is_worth_a_try(world.capacity, now, queue, first)
+            && self.fits(world, now, queue, first, Turn::First)
         {
-            return Some((line, first.work));
+            return Some((queue, first.work));
         }
         while self.order == Order::PassOver
-            && let Some((line, next)) = self.first_that_may_pass(world.capacity, now)
+            && let Some((queue, next)) = self.first_that_may_pass(world.capacity, now)
         {
-            if self.fits(world, now, line, next, Turn::Later) {
-                return Some((line, next.work));
+            if self.fits(world, now, queue, next, Turn::Later) {
+                return Some((queue, next.work));
             }
         }
         self.watch_what_refused(world, now);
@@ -121,10 +121,10 @@ impl Admission {
     /// Returns whether [`Admission::find_next`] would do anything: find a work, or reserve or watch what
     /// one lacks.
     pub(super) fn may_find(&self, capacity: &CapacityTree, now: Timestamp) -> bool {
-        let Some((line, first)) = self.lines.first(now) else { return false };
-        self.is_worth_a_try(capacity, now, line, first)
+        let Some((queue, first)) = self.queues.first(now) else { return false };
+        self.is_worth_a_try(capacity, now, queue, first)
             || self.order == Order::PassOver && self.first_that_may_pass(capacity, now).is_some()
-            || self.lines.has_unwatched()
+            || self.queues.has_unwatched()
     }
 
     /// Takes a work out of the queue that its step has made it leave.
@@ -136,10 +136,10 @@ impl Admission {
         step: Move,
         entry: &Work,
     ) {
-        let Some(line) = line(step.from) else { return };
-        self.lines.remove(line, entry.listing(), step.place, now);
+        let Some(queue) = queue_of(step.from) else { return };
+        self.queues.remove(queue, entry.listing(), step.place, now);
         self.owed.take_if(|(owner, _)| *owner == step.work);
-        if self.standing == Some(step.work) {
+        if self.reserved_for == Some(step.work) {
             self.withdraw(world);
         }
     }
@@ -147,8 +147,8 @@ impl Admission {
     /// Puts a work into the queue of its phase, if it has one.
     #[inline(always)]
     pub(super) fn enqueue(&mut self, now: Timestamp, work: WorkId, entry: &Work) {
-        if let Some(line) = line(entry.phase()) {
-            self.lines.insert(line, entry.listing(), entry.waiting(work), now);
+        if let Some(queue) = queue_of(entry.phase()) {
+            self.queues.insert(queue, entry.listing(), entry.waiting(work), now);
         }
     }
 
@@ -183,53 +183,59 @@ impl Admission {
     }
 
     /// Returns whether trying the first in the queue can change anything: it may fit, or something has yet
-    /// to be set aside for it.
+    /// to be reserved for it.
     fn is_worth_a_try(
         &self,
         capacity: &CapacityTree,
         now: Timestamp,
-        line: Line,
+        queue: QueueKind,
         first: Candidate,
     ) -> bool {
-        if first.parked.is_none() {
+        if first.blocked_by.is_none() {
             return true;
         }
-        let room = |cell| self.room(capacity, now, cell, Turn::First.place(line));
-        let must_stand =
-            self.standing != Some(first.work) && self.binds_somebody(capacity, line, first);
-        must_stand || self.lines.may_fit(line, first, room)
+        let room = |counter| self.room(capacity, now, counter, Turn::First.place(queue));
+        let must_reserve =
+            self.reserved_for != Some(first.work) && self.binds_somebody(capacity, queue, first);
+        must_reserve || self.queues.may_fit(queue, first, room)
     }
 
-    /// Returns whether there is anything that a set-aside for the first in the queue would hold back.
-    fn binds_somebody(&self, capacity: &CapacityTree, line: Line, first: Candidate) -> bool {
-        capacity.is_shared() || !self.lines.are_all_like(line, first)
+    /// Returns whether there is anything that a reservation for the first in the queue would hold back.
+    fn binds_somebody(&self, capacity: &CapacityTree, queue: QueueKind, first: Candidate) -> bool {
+        capacity.is_shared() || !self.queues.are_all_like(queue, first)
     }
 
     fn first_that_may_pass(
         &self,
         capacity: &CapacityTree,
         now: Timestamp,
-    ) -> Option<(Line, Candidate)> {
-        let room = |line, cell| self.room(capacity, now, cell, Turn::Later.place(line));
-        self.lines.first_open(now, room)
+    ) -> Option<(QueueKind, Candidate)> {
+        let room = |queue, counter| self.room(capacity, now, counter, Turn::Later.place(queue));
+        self.queues.first_open(now, room)
     }
 
-    fn room(&self, capacity: &CapacityTree, now: Timestamp, cell: Cell, place: Place) -> i128 {
-        capacity.room(self.client, cell.level, cell.resource, place, self.clock.there(now))
+    fn room(
+        &self,
+        capacity: &CapacityTree,
+        now: Timestamp,
+        counter: CounterKey,
+        place: Place,
+    ) -> i128 {
+        capacity.room(self.client, counter.level, counter.resource, place, self.clock.there(now))
     }
 
-    /// Returns whether a work in the queue fits; if not, its group is parked.
+    /// Returns whether a work in the queue fits; if not, its group is blocked.
     fn fits(
         &mut self,
         world: &mut World<'_>,
         now: Timestamp,
-        line: Line,
+        queue: QueueKind,
         candidate: Candidate,
         turn: Turn,
     ) -> bool {
         let demand = self.costs.demand(candidate.cost);
         let there = self.clock.there(now);
-        match world.capacity.fit(self.client, demand, turn.place(line), there) {
+        match world.capacity.fit(self.client, demand, turn.place(queue), there) {
             Ok(()) => {
                 self.counts.passed_over += u64::from(turn == Turn::Later);
                 true
@@ -238,9 +244,9 @@ impl Admission {
                 let Shortage { level, resource, wanted, .. } = refusal.shortages[0];
                 self.counts.refusals += 1;
                 if turn == Turn::First {
-                    self.set_aside(world, line, candidate, refusal);
+                    self.reserve(world, queue, candidate, refusal);
                 }
-                self.lines.park(line, candidate, Cell { level, resource }, wanted);
+                self.queues.block(queue, candidate, CounterKey { level, resource }, wanted);
                 false
             }
         }
@@ -248,10 +254,10 @@ impl Admission {
 
     /// Sets everything aside that has refused the first in the queue; or remembers it until there is
     /// something that this holds back.
-    fn set_aside(
+    fn reserve(
         &mut self,
         world: &mut World<'_>,
-        line: Line,
+        queue: QueueKind,
         first: Candidate,
         mut refusal: Refusal,
     ) {
@@ -261,17 +267,19 @@ impl Admission {
             let owed: Vec<_> = owed.shortages.into_iter().filter(fresh).collect();
             refusal.shortages.extend(owed);
         }
-        if self.standing != Some(first.work) && !self.binds_somebody(world.capacity, line, first) {
+        if self.reserved_for != Some(first.work)
+            && !self.binds_somebody(world.capacity, queue, first)
+        {
             self.owed = Some((first.work, refusal));
             return;
         }
         self.counts.set_aside += 1;
         let owner = first.work.get();
-        let wakes = match line {
-            Line::Starting => world.capacity.stand(self.client, owner, &refusal),
-            Line::Resuming => world.capacity.stand_to_go_on(self.client, owner, &refusal),
+        let wakes = match queue {
+            QueueKind::Starting => world.capacity.reserve(self.client, owner, &refusal),
+            QueueKind::Resuming => world.capacity.reserve_to_resume(self.client, owner, &refusal),
         };
-        self.standing = Some(first.work);
+        self.reserved_for = Some(first.work);
         self.wake(world, &wakes, Watch::Gone);
     }
 
@@ -280,23 +288,23 @@ impl Admission {
     fn watch_what_refused(&mut self, world: &mut World<'_>, now: Timestamp) {
         let (client, clock, there) = (self.client, self.clock, self.clock.there(now));
         let may_pass = self.order == Order::PassOver;
-        let first = self.lines.first(now);
-        let first = first.and_then(|(line, first)| self.lines.refused_by(line, first));
-        self.lines.close_lots(|cell, least| {
-            let Cell { level, resource } = cell;
+        let first = self.queues.first(now);
+        let first = first.and_then(|(queue, first)| self.queues.refused_by(queue, first));
+        self.queues.watch_blocked(|counter, least| {
+            let CounterKey { level, resource } = counter;
             world.capacity.watch(client, level, resource);
             let when =
                 |wanted, place| world.capacity.when(client, level, resource, wanted, place, there);
-            let first = first.filter(|(refused, _)| *refused == cell);
+            let first = first.filter(|(refused, _)| *refused == counter);
             let first = first.and_then(|(_, wanted)| when(wanted, Place::First));
             let later = may_pass.then(|| when(least, Place::Later)).flatten();
             later.into_iter().chain(first).min().map(|at| clock.here(at))
         });
     }
 
-    /// Ends the set-aside of a work that starts or leaves.
+    /// Ends the reservation of a work that starts or leaves.
     fn withdraw(&mut self, world: &mut World<'_>) {
-        self.standing = None;
+        self.reserved_for = None;
         let wakes = world.capacity.withdraw(self.client);
         self.wake(world, &wakes, Watch::Gone);
     }
@@ -306,7 +314,7 @@ impl Admission {
     fn wake(&mut self, world: &mut World<'_>, clients: &[ClientId], watch: Watch) {
         for &client in clients {
             if client == self.client {
-                self.lines.open_lots(watch);
+                self.queues.unblock_all(watch);
             } else {
                 world.wakes.push(client);
             }
@@ -320,18 +328,18 @@ impl Admission {
 
     /// Tries everything again that was refused.
     pub(super) fn look_again(&mut self) {
-        self.lines.open_lots(Watch::Gone);
+        self.queues.unblock_all(Watch::Gone);
     }
 
     /// Lets the queues know the time.
     pub(super) fn advance(&mut self, now: Timestamp) {
-        self.lines.advance(now);
+        self.queues.advance(now);
     }
 
     /// Returns when time alone may change what [`Admission::find_next`] finds.
     #[inline]
     pub(super) fn next_wakeup(&self, now: Timestamp) -> Option<Timestamp> {
-        self.lines.next_wakeup(now)
+        self.queues.next_wakeup(now)
     }
 
     pub(super) fn client(&self) -> ClientId {
@@ -346,13 +354,13 @@ impl Admission {
         &self.counts
     }
 
-    pub(super) fn lines(&self) -> &Lines {
-        &self.lines
+    pub(super) fn queues(&self) -> &Queues {
+        &self.queues
     }
 
-    /// Returns the work for which the capacity sets something aside.
-    pub(super) fn standing(&self) -> Option<WorkId> {
-        self.standing
+    /// Returns the work for which the capacity reserves something.
+    pub(super) fn reserved_for(&self) -> Option<WorkId> {
+        self.reserved_for
     }
 
     /// Returns everything that a work in the queue lacks.
@@ -367,19 +375,19 @@ impl Admission {
         capacity.shortages(self.client, self.demand(entry.cost), place, there).shortages
     }
 
-    /// Returns the place from which `work` is tried: behind the first in the queue if something is set
-    /// aside for that one. What is still set aside for one that was the first before binds nothing; it goes
+    /// Returns the place from which `work` is tried: behind the first in the queue if something is reserved
+    /// for that one. What is still reserved for one that was the first before binds nothing; it goes
     /// when the first one is tried.
     pub(super) fn place(&self, now: Timestamp, work: WorkId, phase: Phase) -> Place {
-        let first = self.lines.foremost(now);
-        let bound = first != Some(work) && first.is_some() && self.standing == first;
+        let first = self.queues.foremost(now);
+        let bound = first != Some(work) && first.is_some() && self.reserved_for == first;
         let turn = if bound { Turn::Later } else { Turn::First };
-        turn.place(line(phase).unwrap_or(Line::Starting))
+        turn.place(queue_of(phase).unwrap_or(QueueKind::Starting))
     }
 
     /// Returns how many works are before this one in the queues; none if it is in neither.
     pub(super) fn ahead(&self, now: Timestamp, work: WorkId, entry: &Work) -> Option<usize> {
-        let line = line(entry.phase())?;
-        Some(self.lines.ahead(line, entry.listing(), entry.waiting(work), now))
+        let queue = queue_of(entry.phase())?;
+        Some(self.queues.ahead(queue, entry.listing(), entry.waiting(work), now))
     }
 }

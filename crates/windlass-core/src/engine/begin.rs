@@ -7,7 +7,7 @@ use crate::WorkId;
 use crate::capacity::CapacityTree;
 use crate::fact::{Happening, World};
 use crate::input::{Begun, Grant};
-use crate::queue::Line;
+use crate::queue::QueueKind;
 
 impl Engine {
     /// The most urgent work that fits now, with what it needs taken for it.
@@ -15,23 +15,23 @@ impl Engine {
     /// Its attempt begins with [`Input::Begin`](crate::Input::Begin), unless the work is
     /// [`Running`](crate::Phase::Running) already: then it was suspended and goes on.
     pub fn take_next(&mut self, world: &mut World<'_>) -> Option<Grant> {
-        let (line, work) = self.find_next(world)?;
-        Some(match line {
-            Line::Starting => {
+        let (queue, work) = self.find_next(world)?;
+        Some(match queue {
+            QueueKind::Starting => {
                 self.offer(world, work, Offer::Made);
                 Grant { work, attempt: self.state.work(work).attempts + 1 }
             }
-            Line::Resuming => self.resume(world, work),
+            QueueKind::Resuming => self.resume(world, work),
         })
     }
 
     /// As [`Engine::take_next`], for a driver that begins what it is granted in any case: the attempt has
     /// begun already.
     pub fn begin_next(&mut self, world: &mut World<'_>) -> Option<Begun> {
-        let (line, work) = self.find_next(world)?;
-        Some(match line {
-            Line::Starting => Begun::Started(self.start(world, work)),
-            Line::Resuming => Begun::Resumed(self.resume(world, work)),
+        let (queue, work) = self.find_next(world)?;
+        Some(match queue {
+            QueueKind::Starting => Begun::Started(self.start(world, work)),
+            QueueKind::Resuming => Begun::Resumed(self.resume(world, work)),
         })
     }
 
@@ -43,7 +43,7 @@ impl Engine {
     }
 
     #[inline]
-    fn find_next(&mut self, world: &mut World<'_>) -> Option<(Line, WorkId)> {
+    fn find_next(&mut self, world: &mut World<'_>) -> Option<(QueueKind, WorkId)> {
         self.advance(world);
         self.admission.find_next(world, self.state.now())
     }

@@ -50,17 +50,17 @@ impl Engine {
 
     fn check_line(&self) {
         let in_line: BTreeSet<_> =
-            self.admission.lines().iter().map(|waiting| waiting.work).collect();
-        assert_eq!(in_line.len(), self.admission.lines().len(), "nobody stands in line twice");
+            self.admission.queues().iter().map(|waiting| waiting.work).collect();
+        assert_eq!(in_line.len(), self.admission.queues().len(), "nobody stands in queue twice");
         let mut due = BTreeSet::new();
         for (work, entry) in self.state.works() {
-            assert_eq!(in_line.contains(&work), entry.phase().is_in_line(), "work {work} in line");
+            assert_eq!(in_line.contains(&work), entry.phase().is_queued(), "work {work} in queue");
             due.extend(self.state.dues(work).map(|at| (at, work)));
         }
         let timers: BTreeSet<_> = self.state.clock().timers().copied().collect();
         assert_eq!(timers, due, "there are timers for what is due, and only for that");
-        if let Some(standing) = self.admission.standing() {
-            assert!(in_line.contains(&standing), "what is set aside is for one in line");
+        if let Some(reserved_for) = self.admission.reserved_for() {
+            assert!(in_line.contains(&reserved_for), "what is set aside is for one in queue");
         }
     }
 

@@ -8,7 +8,7 @@ use super::state::Work;
 use crate::capacity::CapacityTree;
 use crate::fact::{Transition, World};
 use crate::phase::{Phase, Step, WorkState};
-use crate::queue::Ticket;
+use crate::queue::Seq;
 use crate::{Amount, LevelId, ResourceCost, ResourceId, Timestamp, WorkId};
 
 pub(super) struct Effects<'a, 'w> {
@@ -22,7 +22,7 @@ pub(super) struct Move {
     pub(super) work: WorkId,
     pub(super) from: Phase,
     /// Its place in the queue before the step.
-    pub(super) place: Ticket,
+    pub(super) place: Seq,
     pub(super) step: Step,
 }
 

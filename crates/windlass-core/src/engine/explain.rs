@@ -47,13 +47,13 @@ impl Engine {
         let short = self.admission.shortages(capacity, now, entry, place).into_iter();
         let mut reasons: Vec<_> = short.map(|short| self.short(capacity, place, short)).collect();
         let ahead = self.admission.ahead(now, work, entry);
-        let line = ahead.zip(self.first_in_line());
-        reasons.extend(line.map(|(ahead, first)| Reason::Line { ahead, first }));
+        let queue = ahead.zip(self.first_in_line());
+        reasons.extend(queue.map(|(ahead, first)| Reason::Line { ahead, first }));
         reasons
     }
 
-    /// The place from which `work` is tried: behind the first in line if something is set aside for
-    /// that one. What is still set aside for one that was the first before binds nobody; it goes
+    /// The place from which `work` is tried: behind the first in the queue if something is reserved for
+    /// that one. What is still reserved for one that was the first before binds nothing; it goes
     /// when the first one is tried.
     #[must_use]
     pub fn place_in_line(&self, work: WorkId) -> Place {
@@ -72,11 +72,11 @@ impl Engine {
         let holders = self.state.works().filter(holds).map(|(work, _)| work).collect();
         let bound = matches!(place, Place::Later | Place::ResumingLater);
         let ours = capacity.set_aside_for(self.client(), level, resource) > 0;
-        let set_aside_for = self.admission.standing().filter(|_| bound && ours);
+        let set_aside_for = self.admission.reserved_for().filter(|_| bound && ours);
         Reason::Short { shortage, holders, set_aside_for }
     }
 
-    /// Whether works may pass the first in line.
+    /// Whether works may pass the first in the queue.
     #[must_use]
     pub fn order(&self) -> Order {
         self.config.order

@@ -16,7 +16,7 @@ use crate::fact::{Fact, Happening};
 use crate::input::Dependency;
 use crate::metrics::StateCounts;
 use crate::phase::{Step, Why};
-use crate::queue::Ticket;
+use crate::queue::Seq;
 use crate::{CostId, Timestamp, WorkId};
 
 use super::effects::Effects;
@@ -47,8 +47,8 @@ pub(super) struct State {
     now: Timestamp,
     works: Column<Work>,
     dag: Dag,
-    /// The next ticket of the queues.
-    tickets: Ticket,
+    /// The sequence number of the next work that joins a queue.
+    next_seq: Seq,
     clock: Clock,
     retries: Retries,
     families: Families,
@@ -75,7 +75,7 @@ impl State {
             now: Timestamp::ZERO,
             works: Column::default(),
             dag: Dag::new(),
-            tickets: Ticket::MIN,
+            next_seq: Seq::MIN,
             clock: Clock::new(),
             retries: Retries::default(),
             families: Families::default(),

@@ -69,7 +69,7 @@ impl Engine {
     /// [`Input::Tick`]: crate::Input::Tick
     #[must_use]
     pub fn first_in_line(&self) -> Option<WorkId> {
-        self.admission.lines().foremost(self.state.now())
+        self.admission.queues().foremost(self.state.now())
     }
 
     /// All works that are not forgotten, in the order in which they were submitted.
@@ -102,7 +102,7 @@ impl Engine {
     }
 
     /// A fingerprint of everything that the facts decide: phases, attempts, retries left, the
-    /// order of the line, what is in use, timers. Grants that have not begun and refusals are
+    /// order of the queue, what is in use, timers. Grants that have not begun and refusals are
     /// rebuilt and do not count.
     #[must_use]
     pub fn digest(&self) -> u64 {

@@ -3,12 +3,12 @@
 //! Everything stays as it is, also which work has waited for how long; only what works take is asked anew.
 //! The clock of the other tree may show another time: from then on the engine translates.
 
-use super::{Admission, TreeClock, line};
+use super::{Admission, TreeClock, queue_of};
 use crate::capacity::{CapacityTree, CostError};
 use crate::engine::Engine;
 use crate::engine::costs::Costs;
 use crate::engine::state::Work;
-use crate::queue::Lines;
+use crate::queue::Queues;
 use crate::{ClientId, ResourceCost, Timestamp, WorkId};
 
 /// Where an engine takes from next.
@@ -23,7 +23,7 @@ pub struct Arrival {
 }
 
 impl Engine {
-    /// Leaves its tree: gives back what is held there and its place in line. Nothing may be asked of
+    /// Leaves its tree: gives back what is held there and its place in the queue. Nothing may be asked of
     /// it before [`Engine::arrive`]. Returns the clients that should look again.
     pub fn depart(&mut self, capacity: &mut CapacityTree) -> Vec<ClientId> {
         let holding = self.state.works().map(|(_, work)| work).filter(|work| work.phase().holds());
@@ -60,7 +60,7 @@ impl Engine {
     /// How many works are in the queue, to start or to go on.
     #[must_use]
     pub fn in_line(&self) -> usize {
-        self.admission.lines.len()
+        self.admission.queues.len()
     }
 }
 
@@ -74,8 +74,8 @@ impl Admission {
         for work in holding {
             wakes.extend(capacity.give_back(self.client, self.costs.demand(work.cost)));
         }
-        (self.standing, self.owed) = (None, None);
-        self.lines = Lines::new(self.ageing);
+        (self.reserved_for, self.owed) = (None, None);
+        self.queues = Queues::new(self.ageing);
         self.costs = Costs::default();
         wakes.retain(|client| *client != self.client);
         wakes.sort_unstable();
@@ -94,8 +94,8 @@ impl Admission {
             capacity.take_again(self.client, self.costs.demand(work.cost));
         }
         let mut queued: Vec<_> =
-            works().filter(|(_, entry)| line(entry.phase()).is_some()).collect();
-        queued.sort_unstable_by_key(|(_, entry)| entry.ticket);
+            works().filter(|(_, entry)| queue_of(entry.phase()).is_some()).collect();
+        queued.sort_unstable_by_key(|(_, entry)| entry.seq);
         for (work, entry) in queued {
             self.enqueue(now, work, entry);
         }

@@ -67,8 +67,8 @@ impl State {
             entry.step(work, step);
         }
         if entry.phase() == Phase::Ready {
-            entry.join_line(self.tickets, self.now);
-            self.tickets = self.tickets.saturating_add(1);
+            entry.join_queue(self.next_seq, self.now);
+            self.next_seq = self.next_seq.saturating_add(1);
         }
         self.counts.enter(entry.phase().state(), entry.retries_left);
         effects.submitted(self.now, work, &entry);

@@ -19,7 +19,7 @@ impl State {
                     digest.add(u64::from(holds));
                 }
                 Phase::Ready | Phase::Resuming => {
-                    digest.add(entry.ticket.get());
+                    digest.add(entry.seq.get());
                     digest.add(entry.ready_since.as_nanos());
                 }
                 _ => {}
@@ -53,7 +53,7 @@ impl State {
             digest.add(u64::from(spent));
         }
         digest.add(self.works.pushed() as u64);
-        digest.add(self.tickets.get());
+        digest.add(self.next_seq.get());
         digest.0
     }
 }

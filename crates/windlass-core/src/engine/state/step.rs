@@ -10,11 +10,11 @@ impl State {
     #[inline]
     pub(super) fn step(&mut self, effects: &mut Effects<'_, '_>, work: WorkId, step: Step) {
         let entry = &mut self.works[work.index()];
-        let place = entry.ticket;
+        let place = entry.seq;
         let from = entry.step(work, step);
-        if entry.phase().is_in_line() && !from.keeps_its_place() {
-            entry.join_line(self.tickets, self.now);
-            self.tickets = self.tickets.saturating_add(1);
+        if entry.phase().is_queued() && !from.keeps_its_place() {
+            entry.join_queue(self.next_seq, self.now);
+            self.next_seq = self.next_seq.saturating_add(1);
         }
         self.counts.leave(from.state(), entry.retries_left);
         self.counts.enter(entry.phase().state(), entry.retries_left);

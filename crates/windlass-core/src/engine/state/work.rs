@@ -2,7 +2,7 @@
 
 use crate::input::{More, Submission};
 use crate::phase::{IllegalStep, Phase, Step, Why};
-use crate::queue::{Listing, Ticket, Waiting};
+use crate::queue::{Listing, Seq, Waiting};
 use crate::{CostId, Timestamp, WorkId};
 
 /// There is one for every work until it is forgotten, and fresh memory is what a new one costs most.
@@ -12,7 +12,7 @@ pub(in crate::engine) struct Work {
     phase: Phase,
     pub(in crate::engine) priority: i64,
     /// Its place in the queue; it keeps it while it is granted or ticketed.
-    pub(in crate::engine) ticket: Ticket,
+    pub(in crate::engine) seq: Seq,
     pub(in crate::engine) ready_since: Timestamp,
     pub(in crate::engine) attempts: u32,
     pub(in crate::engine) retries_left: u32,
@@ -50,7 +50,7 @@ impl Work {
         Self {
             phase: Phase::Waiting,
             priority,
-            ticket: Ticket::MIN,
+            seq: Seq::MIN,
             ready_since: Timestamp::ZERO,
             attempts: 0,
             retries_left: retries,
@@ -77,8 +77,8 @@ impl Work {
 
     /// Goes to the end of the queue.
     #[inline]
-    pub(super) fn join_line(&mut self, ticket: Ticket, now: Timestamp) {
-        self.ticket = ticket;
+    pub(super) fn join_queue(&mut self, seq: Seq, now: Timestamp) {
+        self.seq = seq;
         self.ready_since = now;
     }
 
@@ -133,7 +133,7 @@ impl Work {
     /// Returns its entry in a queue.
     #[inline]
     pub(in crate::engine) fn waiting(&self, work: WorkId) -> Waiting {
-        Waiting { work, ticket: self.ticket, since: self.ready_since }
+        Waiting { work, seq: self.seq, since: self.ready_since }
     }
 }
 

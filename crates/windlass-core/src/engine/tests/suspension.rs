@@ -38,7 +38,7 @@ fn one_that_goes_on_behind_another_uses_what_is_set_aside_for_other_engines() {
     tree.take(other, &all, Timestamp::ZERO);
     let three = of(tree, amounts(&[("cpu", 3)]));
     let refusal = tree.try_take(other, &three, crate::Place::First, Timestamp::ZERO).unwrap_err();
-    tree.stand(other, 1, &refusal);
+    tree.reserve(other, 1, &refusal);
     for grant in grants {
         bench.apply(Input::WantOn(grant)).expect("it waits");
     }
