@@ -59,7 +59,7 @@ pub enum EdgeKind {
 
 /// What one edge says, once its source has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum EdgeOutcome {
     /// The source ended as it must.
     Met,
     /// The source succeeded, and only its failure would have needed the target.
@@ -155,7 +155,7 @@ struct Link {
     ends: u8,
     role: Role,
     /// What it said when its source was forgotten, or had ended before it was added.
-    said: Verdict,
+    outcome: EdgeOutcome,
 }
 
 /// A node's number where there is little room: there are fewer than 2^43 of them.
@@ -309,11 +309,11 @@ impl Dag {
         from: usize,
         to: usize,
         kind: EdgeKind,
-        said: Verdict,
+        outcome: EdgeOutcome,
     ) {
         self.has_settled = true;
         let role = Role::Settled;
-        let id = self.store(Link { ends: 1, said, ..Link::new(from, to, kind, role) });
+        let id = self.store(Link { ends: 1, outcome, ..Link::new(from, to, kind, role) });
         self.append_incoming(to, id);
     }
 
@@ -439,8 +439,8 @@ impl Link {
     /// One that is in both lists, at their ends.
     fn new(from: usize, to: usize, kind: EdgeKind, role: Role) -> Self {
         let (from, to) = (Number::of(from), Number::of(to));
-        let (next_in, next_out, said) = (None, None, Verdict::Met);
-        Self { from, to, next_in, next_out, kind, ends: 2, role, said }
+        let (next_in, next_out, outcome) = (None, None, EdgeOutcome::Met);
+        Self { from, to, next_in, next_out, kind, ends: 2, role, outcome }
     }
 
     #[inline]

@@ -95,7 +95,7 @@ impl Engine {
             return Err(SubmitError::UnknownDependency { work });
         }
         self.advance(world);
-        if let Some(parent) = submission.more.and_then(|more| more.parent) {
+        if let Some(parent) = submission.extras.and_then(|extras| extras.parent) {
             self.expect_parent(parent, submission.after)?;
         }
         let work = self.state.next_work();
@@ -139,8 +139,8 @@ impl Engine {
                 self.offer(world, grant.work, Offer::RefusedOutside);
             }
             Input::Ring(work) => {
-                if self.work(work)?.phase() != Phase::Ticketed {
-                    return Err(Rejected::NotTicketed { work });
+                if self.work(work)?.phase() != Phase::WaitingOutside {
+                    return Err(Rejected::NotWaitingOutside { work });
                 }
                 self.offer(world, work, Offer::Renewed);
             }
@@ -159,7 +159,7 @@ impl Engine {
                 self.record(world, Happening::GateSkipped { work });
             }
             Input::Suspend(grant) => self.suspend(world, grant)?,
-            Input::WantOn(grant) => self.want_on(world, grant)?,
+            Input::ResumeRequested(grant) => self.want_on(world, grant)?,
             Input::Join(grant) => self.join(world, grant)?,
             Input::StopChildren(work) => self.stop_children(world, work)?,
             Input::Reopen(work) => {

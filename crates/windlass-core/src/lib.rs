@@ -97,7 +97,7 @@ pub use fact::{Ending, Fact, Happening, Transition, World};
 pub use graph::{DependencyGraph, NodeEvent, NodeState};
 pub use id::{ClientId, CostId, LevelId, ResourceId, WorkId};
 pub use input::{
-    Begun, Dependency, DependencyError, Grant, Input, More, Outcome, Rejected, Submission,
+    Begun, Dependency, DependencyError, Extras, Grant, Input, Outcome, Rejected, Submission,
     SubmitError,
 };
 pub use lease::{HolderId, Lease, LeaseTerms, Presence, Remains, Token};
@@ -105,7 +105,7 @@ pub use line::{Name, Need, RING_PATIENCE, Ticket};
 pub use lock::{Lock, LockAcquire, LockCheck, LockHeartbeat, LockRelease};
 pub use metrics::Metrics;
 pub use nearest::{nearest, some_of};
-pub use phase::{Phase, Why, WorkState};
+pub use phase::{Phase, StopReason, WorkState};
 pub use random::Random;
 pub use rate::{Quota, Rate, RateError};
 pub use reason::Reason;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Count, Dag, EdgeError, EdgeKind, Link, LinkId, Role, Verdict};
+use super::{Count, Dag, EdgeError, EdgeKind, EdgeOutcome, Link, LinkId, Role};
 
 impl Dag {
     /// Returns the nodes that follow `source`, at any distance, and `source` itself, in the order of their
@@ -19,20 +19,20 @@ impl Dag {
     }
 
     /// The edges out of `node`, which has ended and is about to be forgotten, remember what they say.
-    pub(crate) fn leave_word(&mut self, node: usize, says: impl Fn(EdgeKind) -> Verdict) {
+    pub(crate) fn record_outcomes(&mut self, node: usize, says: impl Fn(EdgeKind) -> EdgeOutcome) {
         let mut next = self.nodes[node].outgoing.first;
         while let Some(id) = next {
             let link = self.link_mut(id);
             next = link.next_out;
-            link.said = says(link.kind);
+            link.outcome = says(link.kind);
         }
     }
 
     /// What the edges into `node` say whose sources are forgotten.
-    pub(crate) fn words(&self, node: usize) -> impl Iterator<Item = Verdict> {
+    pub(crate) fn outcomes_of_forgotten(&self, node: usize) -> impl Iterator<Item = EdgeOutcome> {
         let waits = self.incoming(node).filter(|link| link.role != Role::Family);
         let forgotten = waits.filter(|link| self.nodes.get(link.from()).is_none());
-        forgotten.map(|link| link.said)
+        forgotten.map(|link| link.outcome)
     }
 
     /// Refuses to open the edges among `nodes` again if some of them would follow themselves then:

@@ -6,7 +6,7 @@ use super::Engine;
 use super::state::Work;
 use crate::fact::{Ending, Happening, World};
 use crate::input::{Grant, Outcome, Rejected};
-use crate::phase::{Phase, Why, WorkState};
+use crate::phase::{Phase, StopReason, WorkState};
 use crate::{Random, WorkId};
 
 impl Engine {
@@ -84,9 +84,9 @@ impl Engine {
         }
         let again = Outcome::Retry { delay: Duration::ZERO };
         let outcome = match (entry.phase(), outcome) {
-            (Phase::Cancelling { why: Why::Cancel, .. }, _) => Outcome::Cancelled,
-            (Phase::Cancelling { why: Why::Deadline, .. }, _) => Outcome::Failed,
-            (Phase::Cancelling { why: Why::Timeout, .. }, _) => again,
+            (Phase::Cancelling { why: StopReason::Cancel, .. }, _) => Outcome::Cancelled,
+            (Phase::Cancelling { why: StopReason::Deadline, .. }, _) => Outcome::Failed,
+            (Phase::Cancelling { why: StopReason::Timeout, .. }, _) => again,
             (_, Outcome::Success) if children.failed > 0 => again,
             (_, outcome) => outcome,
         };
@@ -163,7 +163,7 @@ impl Engine {
     }
 
     fn cancel_if_open(&mut self, world: &mut World<'_>, work: WorkId) {
-        if self.state.is_open(work) && !self.state.is_stopping(work, Why::Cancel) {
+        if self.state.is_open(work) && !self.state.is_stopping(work, StopReason::Cancel) {
             self.record(world, Happening::CancelAsked { work });
         }
     }

@@ -6,8 +6,8 @@ use super::Engine;
 use super::state::Work;
 use crate::WorkId;
 use crate::capacity::CapacityTree;
-use crate::dag::Verdict;
-use crate::phase::{Phase, Why, WorkState};
+use crate::dag::EdgeOutcome;
+use crate::phase::{Phase, StopReason, WorkState};
 
 impl Engine {
     /// Verifies that everything kept in step with the works' phases agrees with them.
@@ -28,9 +28,9 @@ impl Engine {
     /// No work is past its dependencies; Blocked and Skipped are exactly what follows from them. A
     /// forgotten source had ended, and what it said was heard.
     fn check_edges(&self, work: WorkId, entry: &Work) {
-        let said: Vec<_> = self.state.verdicts(work).collect();
-        let open = said.iter().filter(|said| said.is_none()).count();
-        let blocks = said.contains(&Some(Verdict::Blocks));
+        let outcome: Vec<_> = self.state.edge_outcomes(work).collect();
+        let open = outcome.iter().filter(|outcome| outcome.is_none()).count();
+        let blocks = outcome.contains(&Some(EdgeOutcome::Blocks));
         match entry.phase() {
             Phase::Waiting => {
                 assert!(!blocks, "work {work} waits for what can still happen");
@@ -76,7 +76,7 @@ impl Engine {
             assert!(open == 0 || under_way, "work {work} ends after its children");
             let stops = counts.failed > 0 || matches!(entry.phase(), Phase::Cancelling { .. });
             let goes_on = |child: &WorkId| {
-                self.state.is_open(*child) && !self.state.is_stopping(*child, Why::Cancel)
+                self.state.is_open(*child) && !self.state.is_stopping(*child, StopReason::Cancel)
             };
             assert!(!(stops && known.iter().any(goes_on)), "the family of work {work} stops");
         }

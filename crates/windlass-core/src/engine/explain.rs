@@ -1,6 +1,6 @@
 //! Every reason for a wait, found by looking; nothing here changes anything.
 
-use super::state::{Work, verdict};
+use super::state::{Work, edge_outcome};
 use super::{Engine, Order};
 use crate::WorkId;
 use crate::capacity::{CapacityTree, Place, Short, Shortage};
@@ -24,7 +24,7 @@ impl Engine {
             }
             Phase::Gated => vec![Reason::Gate],
             Phase::Delayed { due } => vec![Reason::Retry { at: due }],
-            Phase::Ticketed => vec![Reason::Outside],
+            Phase::WaitingOutside => vec![Reason::Outside],
             Phase::Granted => vec![Reason::Granted],
             Phase::Suspended => vec![Reason::Suspended],
             Phase::Joining => vec![Reason::Children { open: self.children(work).open() }],
@@ -36,7 +36,7 @@ impl Engine {
     fn open_dependencies(&self, work: WorkId) -> Vec<Reason> {
         let open = |dependency: &crate::Dependency| {
             let source = self.state.get(dependency.work);
-            source.is_some_and(|source| verdict(dependency.kind, source.phase()).is_none())
+            source.is_some_and(|source| edge_outcome(dependency.kind, source.phase()).is_none())
         };
         self.dependencies(work).filter(open).map(Reason::Dependency).collect()
     }

@@ -15,7 +15,7 @@ use crate::dag::{Dag, EdgeError};
 use crate::fact::{Fact, Happening};
 use crate::input::Dependency;
 use crate::metrics::StateCounts;
-use crate::phase::{Step, Why};
+use crate::phase::{Step, StopReason};
 use crate::queue::Seq;
 use crate::{CostId, Timestamp, WorkId};
 
@@ -35,7 +35,7 @@ mod work;
 
 use admit::Staging;
 use clock::Clock;
-pub(super) use edges::verdict;
+pub(super) use edges::edge_outcome;
 pub use family::Children;
 use family::Families;
 use retries::Retries;
@@ -96,17 +96,19 @@ impl State {
             Happening::Started { work, attempt } => self.start(effects, work, attempt),
             Happening::Ended { work, attempt, ending } => self.end(effects, work, attempt, ending),
             Happening::GateOpened { work } => self.open_gate(effects, work),
-            Happening::GateRejected { work } => self.end_at_gate(effects, work, Step::GiveUp),
+            Happening::GateRejected { work } => {
+                self.end_at_gate(effects, work, Step::RejectedBeforeStart);
+            }
             Happening::GateSkipped { work } => {
                 self.works[work.index()].unneeded = true;
                 self.end_at_gate(effects, work, Step::Skip);
             }
             Happening::Suspended { work, .. } => self.step(effects, work, Step::Suspend),
-            Happening::WaitOver { work, .. } => self.step(effects, work, Step::WantOn),
+            Happening::WaitOver { work, .. } => self.step(effects, work, Step::ResumeRequested),
             Happening::Resumed { work, .. } => self.step(effects, work, Step::Resume),
             Happening::Joined { work, .. } => self.step(effects, work, Step::Join),
             Happening::Reopened { work } => self.reopen(effects, work),
-            Happening::CancelAsked { work } => self.stop(effects, work, Why::Cancel),
+            Happening::CancelAsked { work } => self.stop(effects, work, StopReason::Cancel),
             Happening::LimitSet { level, resource, limit } => {
                 effects.set_limit(level, resource, limit);
             }
@@ -200,7 +202,7 @@ impl State {
     }
 
     /// Returns whether the work has been asked to stop for a reason at least as grave.
-    pub(super) fn is_stopping(&self, work: WorkId, why: Why) -> bool {
+    pub(super) fn is_stopping(&self, work: WorkId, why: StopReason) -> bool {
         self.work(work).is_stopping(why)
     }
 }

@@ -4,8 +4,8 @@ use super::*;
 use crate::ageing::Ageing;
 use crate::capacity::SLOTS;
 use crate::fact::Transition;
-use crate::input::{DependencyError, More, Outcome};
-use crate::phase::{Why, WorkState};
+use crate::input::{DependencyError, Extras, Outcome};
+use crate::phase::{StopReason, WorkState};
 use crate::rate::Rate;
 use crate::retry::RetryPolicy;
 
@@ -61,16 +61,16 @@ impl Bench {
     }
 
     fn add_after(&mut self, after: &[Dependency]) -> WorkId {
-        self.add_with(after, More::default())
+        self.add_with(after, Extras::default())
     }
 
-    fn add_with(&mut self, after: &[Dependency], more: More) -> WorkId {
-        self.try_add(after, more).expect("nothing is wrong with it")
+    fn add_with(&mut self, after: &[Dependency], extras: Extras) -> WorkId {
+        self.try_add(after, extras).expect("nothing is wrong with it")
     }
 
-    fn try_add(&mut self, after: &[Dependency], more: More) -> Result<WorkId, SubmitError> {
+    fn try_add(&mut self, after: &[Dependency], extras: Extras) -> Result<WorkId, SubmitError> {
         let cost = self.engine.cost(&self.capacity, &ResourceCost::new()).expect("a slot");
-        let submission = Submission { after, more: Some(&more), ..Submission::of(cost) };
+        let submission = Submission { after, extras: Some(&extras), ..Submission::of(cost) };
         self.call(|engine, world| engine.submit(world, submission))
     }
 
@@ -164,7 +164,7 @@ fn a_work_refused_outside_holds_nothing_and_keeps_its_place() {
     assert_eq!(running.work, other, "the only slot is free again");
     let third = bench.add(&[], 0);
     bench.apply(Input::Ring(refused)).expect("it was refused");
-    assert_eq!(bench.apply(Input::Ring(third)), Err(Rejected::NotTicketed { work: third }));
+    assert_eq!(bench.apply(Input::Ring(third)), Err(Rejected::NotWaitingOutside { work: third }));
     bench.finish(running, Outcome::Success).expect("it runs");
     assert_eq!(bench.take().map(|grant| grant.work), Some(refused), "before the later one");
 }

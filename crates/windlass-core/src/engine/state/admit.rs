@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::{State, Work, verdict};
-use crate::dag::Verdict;
+use super::{State, Work, edge_outcome};
+use crate::dag::EdgeOutcome;
 use crate::engine::effects::Effects;
-use crate::input::{Dependency, More, Submission};
+use crate::input::{Dependency, Extras, Submission};
 use crate::phase::Phase;
 use crate::{CostId, WorkId};
 
@@ -24,15 +24,15 @@ struct Staged {
     retries: u32,
     /// How many dependencies it has.
     after: usize,
-    more: Option<Box<More>>,
+    extras: Option<Box<Extras>>,
 }
 
 impl State {
     /// Keeps a submission for the fact that will take it in.
     pub(in crate::engine) fn stage(&mut self, submission: Submission<'_>) {
-        let Submission { after, cost, priority, retries, more } = submission;
-        let more = more.map(|more| Box::new(*more));
-        let staged = Staged { cost, priority, retries, after: after.len(), more };
+        let Submission { after, cost, priority, retries, extras } = submission;
+        let extras = extras.map(|extras| Box::new(*extras));
+        let staged = Staged { cost, priority, retries, after: after.len(), extras };
         self.staging.submissions.push_back(staged);
         self.staging.after.extend(after);
     }
@@ -40,11 +40,11 @@ impl State {
     /// Takes in a `Submitted` fact: the submission that was staged first becomes a work.
     pub(super) fn admit_staged(&mut self, effects: &mut Effects<'_, '_>, work: WorkId) {
         let staged = self.staging.submissions.pop_front();
-        let Staged { cost, priority, retries, after, more } =
+        let Staged { cost, priority, retries, after, extras } =
             staged.expect("a submission is staged before its fact");
         let after: Vec<_> = self.staging.after.drain(..after).collect();
-        let more = more.as_deref();
-        self.admit(effects, work, Submission { after: &after, cost, priority, retries, more });
+        let extras = extras.as_deref();
+        self.admit(effects, work, Submission { after: &after, cost, priority, retries, extras });
     }
 
     /// Takes in a `Submitted` fact whose submission is at hand.
@@ -55,7 +55,7 @@ impl State {
         work: WorkId,
         new: Submission<'_>,
     ) {
-        let Submission { after, more, .. } = new;
+        let Submission { after, extras, .. } = new;
         let node = self.dag.add_node();
         assert_eq!(work.index(), node, "works are numbered one by one");
         let mut entry = Work::new(new);
@@ -73,35 +73,35 @@ impl State {
         self.counts.enter(entry.phase().state(), entry.retries_left);
         effects.submitted(self.now, work, &entry);
         self.works.push(entry);
-        if let Some(more) = more {
-            self.admit_more(effects, work, *more);
+        if let Some(extras) = extras {
+            self.admit_extras(effects, work, *extras);
         }
     }
 
     /// Adds an edge from a work to the newest one; returns whether that blocks the newest one.
     fn follow(&mut self, after: Dependency, node: usize, entry: &mut Work) -> bool {
         let source = after.work.index();
-        let said = verdict(after.kind, self.works[source].phase());
-        match said {
+        let outcome = edge_outcome(after.kind, self.works[source].phase());
+        match outcome {
             None => {
                 let added = self.dag.add_edge(source, node, after.kind);
                 added.expect("nothing follows the newest work");
             }
-            Some(said) => {
-                self.dag.add_settled_edge(source, node, after.kind, said);
-                entry.unneeded |= said == Verdict::Unneeded;
+            Some(outcome) => {
+                self.dag.add_settled_edge(source, node, after.kind, outcome);
+                entry.unneeded |= outcome == EdgeOutcome::Unneeded;
             }
         }
-        said == Some(Verdict::Blocks)
+        outcome == Some(EdgeOutcome::Blocks)
     }
 
     /// Takes in what few works have.
-    fn admit_more(&mut self, effects: &mut Effects<'_, '_>, work: WorkId, more: More) {
-        let More { parent, timeout, deadline, retry, .. } = more;
+    fn admit_extras(&mut self, effects: &mut Effects<'_, '_>, work: WorkId, extras: Extras) {
+        let Extras { parent, timeout, deadline, retry, .. } = extras;
         if let Some(parent) = parent {
             let added = self.dag.add_child(work.index(), parent.index());
             added.expect("what it follows is ordered before its parent");
-            self.works[parent.index()].add_kin();
+            self.works[parent.index()].become_parent();
             self.families.add(work, parent);
             self.settle(effects, work);
         }
@@ -125,7 +125,8 @@ impl State {
         self.counts.forgotten += 1;
         self.works.take(work.index()).expect("only a known work is forgotten");
         let ended = "only what has ended is forgotten";
-        self.dag.leave_word(work.index(), |kind| verdict(kind, entry.phase()).expect(ended));
+        self.dag
+            .record_outcomes(work.index(), |kind| edge_outcome(kind, entry.phase()).expect(ended));
         self.dag.forget(work.index());
         if entry.is_timed() {
             self.clock.forget(work);

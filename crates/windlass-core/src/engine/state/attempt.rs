@@ -5,7 +5,7 @@ use super::work::Gate;
 use crate::WorkId;
 use crate::engine::effects::Effects;
 use crate::fact::Ending;
-use crate::phase::{Phase, Step, Why};
+use crate::phase::{Phase, Step, StopReason};
 
 impl State {
     pub(super) fn open_gate(&mut self, effects: &mut Effects<'_, '_>, work: WorkId) {
@@ -56,8 +56,8 @@ impl State {
                 self.step(effects, work, Step::RetryAt(due));
             }
             Ending::Cancelled => {
-                if !self.is_stopping(work, Why::Cancel) {
-                    self.step(effects, work, Step::Ask(Why::Cancel));
+                if !self.is_stopping(work, StopReason::Cancel) {
+                    self.step(effects, work, Step::Ask(StopReason::Cancel));
                 }
                 self.step(effects, work, Step::Stop);
             }

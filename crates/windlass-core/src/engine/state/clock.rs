@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::State;
 use super::timers::Timers;
 use crate::engine::effects::Effects;
-use crate::phase::{Phase, Step, Why, WorkState};
+use crate::phase::{Phase, Step, StopReason, WorkState};
 use crate::{Timestamp, WorkId};
 
 /// What is due, and when.
@@ -157,7 +157,7 @@ impl State {
         match self.works[work.index()].phase() {
             _ if deadline => self.miss_deadline(effects, work),
             Phase::Delayed { .. } => self.step(effects, work, Step::ComeDue),
-            Phase::Running if expires => self.stop(effects, work, Why::Timeout),
+            Phase::Running if expires => self.stop(effects, work, StopReason::Timeout),
             _ => {}
         }
     }
@@ -166,10 +166,10 @@ impl State {
         self.clock.take_deadline(work);
         match self.works[work.index()].phase().state() {
             WorkState::Pending => {
-                self.step(effects, work, Step::GiveUp);
+                self.step(effects, work, Step::RejectedBeforeStart);
                 self.settle(effects, work);
             }
-            WorkState::Running => self.stop(effects, work, Why::Deadline),
+            WorkState::Running => self.stop(effects, work, StopReason::Deadline),
             _ => {}
         }
     }

@@ -61,7 +61,7 @@ impl State {
 fn phase_number(phase: Phase) -> u64 {
     match phase {
         Phase::Waiting => 0,
-        Phase::Ready | Phase::Granted | Phase::Ticketed => 1,
+        Phase::Ready | Phase::Granted | Phase::WaitingOutside => 1,
         Phase::Delayed { .. } => 2,
         Phase::Running => 3,
         Phase::Cancelling { .. } => 4,

@@ -4,37 +4,37 @@ use std::collections::VecDeque;
 
 use super::State;
 use crate::WorkId;
-use crate::dag::{EdgeKind, Verdict};
+use crate::dag::{EdgeKind, EdgeOutcome};
 use crate::engine::effects::Effects;
 use crate::input::Dependency;
 use crate::phase::{Phase, Step, WorkState};
 
 /// Returns what an edge says about a source in this phase; none while the source has not ended.
-pub(in crate::engine) fn verdict(kind: EdgeKind, source: Phase) -> Option<Verdict> {
+pub(in crate::engine) fn edge_outcome(kind: EdgeKind, source: Phase) -> Option<EdgeOutcome> {
     let state = source.state();
     if !state.is_terminal() {
         return None;
     }
     Some(match (kind, state) {
-        (EdgeKind::Done, _) => Verdict::Met,
-        (EdgeKind::Success, WorkState::Success) => Verdict::Met,
-        (EdgeKind::Failed, WorkState::Failed) => Verdict::Met,
-        (EdgeKind::Failed, WorkState::Success) => Verdict::Unneeded,
-        (EdgeKind::Success | EdgeKind::Failed, _) => Verdict::Blocks,
+        (EdgeKind::Done, _) => EdgeOutcome::Met,
+        (EdgeKind::Success, WorkState::Success) => EdgeOutcome::Met,
+        (EdgeKind::Failed, WorkState::Failed) => EdgeOutcome::Met,
+        (EdgeKind::Failed, WorkState::Success) => EdgeOutcome::Unneeded,
+        (EdgeKind::Success | EdgeKind::Failed, _) => EdgeOutcome::Blocks,
     })
 }
 
 impl State {
     /// Returns what the edges into `work` say; none for those whose sources have not ended.
-    pub(in crate::engine) fn verdicts(
+    pub(in crate::engine) fn edge_outcomes(
         &self,
         work: WorkId,
-    ) -> impl Iterator<Item = Option<Verdict>> {
+    ) -> impl Iterator<Item = Option<EdgeOutcome>> {
         let known = self.dag.sources(work.index()).filter_map(|edge| {
             let source = self.works.get(edge.node)?;
-            Some(verdict(edge.kind, source.phase()))
+            Some(edge_outcome(edge.kind, source.phase()))
         });
-        known.chain(self.dag.words(work.index()).map(Some))
+        known.chain(self.dag.outcomes_of_forgotten(work.index()).map(Some))
     }
 
     /// Has a work that has not begun follow one more. Only what it has to wait for, or what ends it,
@@ -42,16 +42,16 @@ impl State {
     pub(super) fn connect(&mut self, effects: &mut Effects<'_, '_>, on: Dependency, work: WorkId) {
         let added = self.dag.add_edge(on.work.index(), work.index(), on.kind);
         added.expect("a recorded edge closes no cycle");
-        let said = verdict(on.kind, self.works[on.work.index()].phase());
+        let outcome = edge_outcome(on.kind, self.works[on.work.index()].phase());
         if self.works[work.index()].phase() != Phase::Waiting {
-            if said == Some(Verdict::Met) {
+            if outcome == Some(EdgeOutcome::Met) {
                 self.dag.meet(work.index());
                 return;
             }
             self.step(effects, work, Step::Hold);
         }
-        if let Some(said) = said
-            && self.hear(effects, work, said)
+        if let Some(outcome) = outcome
+            && self.resolve_edge(effects, work, outcome)
         {
             self.settle(effects, work);
         }
@@ -67,7 +67,7 @@ impl State {
         }
         if !entry.is_open() {
             let mut ended = VecDeque::new();
-            self.tell_of(effects, work, &mut ended);
+            self.resolve_edges_of(effects, work, &mut ended);
             self.settle_all(effects, ended);
         }
     }
@@ -79,13 +79,13 @@ impl State {
         mut ended: VecDeque<WorkId>,
     ) {
         while let Some(work) = ended.pop_front() {
-            self.tell_of(effects, work, &mut ended);
+            self.resolve_edges_of(effects, work, &mut ended);
         }
     }
 
     /// Counts `work`, which has ended, in its family, and decides its outgoing edges. Works that end with
     /// that are added to `ended`.
-    fn tell_of(
+    fn resolve_edges_of(
         &mut self,
         effects: &mut Effects<'_, '_>,
         work: WorkId,
@@ -94,14 +94,14 @@ impl State {
         let entry = &self.works[work.index()];
         let source = entry.phase();
         if entry.is_related() {
-            self.tell_family(effects, work, ended);
+            self.count_in_family(effects, work, ended);
         }
         let mut cursor = self.dag.first_target(work.index());
         while let Some((edge, after)) = self.dag.follow(cursor) {
             cursor = after;
             let target = WorkId::from_index(edge.node);
-            let said = verdict(edge.kind, source).expect("the source has ended");
-            if self.hear(effects, target, said) {
+            let outcome = edge_outcome(edge.kind, source).expect("the source has ended");
+            if self.resolve_edge(effects, target, outcome) {
                 ended.push_back(target);
             }
         }
@@ -109,13 +109,18 @@ impl State {
 
     /// Takes in that one edge into `work` is decided; returns whether that ends the work. A work that was
     /// cancelled meanwhile stays as it is, and may even be forgotten.
-    fn hear(&mut self, effects: &mut Effects<'_, '_>, work: WorkId, said: Verdict) -> bool {
+    fn resolve_edge(
+        &mut self,
+        effects: &mut Effects<'_, '_>,
+        work: WorkId,
+        outcome: EdgeOutcome,
+    ) -> bool {
         let Some(entry) = self.works.get_mut(work.index()) else { return false };
         if entry.phase() != Phase::Waiting {
             return false;
         }
-        entry.unneeded |= said == Verdict::Unneeded;
-        let blocked = said == Verdict::Blocks;
+        entry.unneeded |= outcome == EdgeOutcome::Unneeded;
+        let blocked = outcome == EdgeOutcome::Blocks;
         let unmet = if blocked { 0 } else { self.dag.meet(work.index()) };
         let Some(step) = entry.first_step(unmet, blocked) else { return false };
         self.step(effects, work, step);

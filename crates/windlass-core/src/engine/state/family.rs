@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::State;
 use crate::WorkId;
 use crate::engine::effects::Effects;
-use crate::phase::{Step, Why, WorkState};
+use crate::phase::{Step, StopReason, WorkState};
 
 /// Parents and children; only works with a family are in here.
 #[derive(Clone, Debug, Default)]
@@ -135,7 +135,7 @@ impl Families {
 
 impl State {
     /// Has everything below `work` stop, and `work` itself for this reason.
-    pub(super) fn stop(&mut self, effects: &mut Effects<'_, '_>, work: WorkId, why: Why) {
+    pub(super) fn stop(&mut self, effects: &mut Effects<'_, '_>, work: WorkId, why: StopReason) {
         let mut ended = VecDeque::new();
         self.ask_down(effects, work, why, &mut ended);
         self.settle_all(effects, ended);
@@ -147,7 +147,7 @@ impl State {
         &mut self,
         effects: &mut Effects<'_, '_>,
         work: WorkId,
-        why: Why,
+        why: StopReason,
         ended: &mut VecDeque<WorkId>,
     ) {
         let mut open = vec![(work, why)];
@@ -159,12 +159,13 @@ impl State {
             if !self.is_open(work) {
                 ended.push_back(work);
             }
-            open.extend(self.families.children(work).rev().map(|child| (child, Why::Cancel)));
+            let children = self.families.children(work).rev();
+            open.extend(children.map(|child| (child, StopReason::Cancel)));
         }
     }
 
     /// Counts a work that has ended in its family, and stops its siblings if it did not end well.
-    pub(super) fn tell_family(
+    pub(super) fn count_in_family(
         &mut self,
         effects: &mut Effects<'_, '_>,
         work: WorkId,
@@ -174,7 +175,7 @@ impl State {
         let state = self.works[work.index()].phase().state();
         if self.families.count_end(parent, state) {
             for sibling in self.families.children(parent).collect::<Vec<_>>() {
-                self.ask_down(effects, sibling, Why::Cancel, ended);
+                self.ask_down(effects, sibling, StopReason::Cancel, ended);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::State;
 use super::work::{Gate, Work};
 use crate::WorkId;
-use crate::dag::Verdict;
+use crate::dag::EdgeOutcome;
 use crate::engine::effects::Effects;
 use crate::phase::{Phase, Step};
 
@@ -13,7 +13,9 @@ impl State {
     /// Returns the works that begin anew together: `work` and all that follow it. One that was blocked by
     /// a work that is forgotten now stays blocked: nothing can try that one again.
     pub(in crate::engine) fn generation(&self, work: WorkId) -> Vec<WorkId> {
-        let lost = |index: &usize| self.dag.words(*index).any(|said| said == Verdict::Blocks);
+        let lost = |index: &usize| {
+            self.dag.outcomes_of_forgotten(*index).any(|outcome| outcome == EdgeOutcome::Blocks)
+        };
         let lost = |index: &usize| self.works[*index].phase() == Phase::Blocked && lost(index);
         let followers = self.dag.followers(work.index()).into_iter();
         let known = followers.filter(|index| self.works.get(*index).is_some());
@@ -31,7 +33,7 @@ impl State {
         }
         let mut ended = VecDeque::new();
         for &work in &generation {
-            if let Some(step) = self.hear_all(work) {
+            if let Some(step) = self.resolve_edges(work) {
                 self.step(effects, work, step);
                 if !self.is_open(work) {
                     ended.push_back(work);
@@ -66,10 +68,10 @@ impl State {
 
     /// Takes in what all edges say into a work that has just begun anew; returns its first step, unless it
     /// has to wait for some of them.
-    fn hear_all(&mut self, work: WorkId) -> Option<Step> {
-        let said: Vec<_> = self.verdicts(work).flatten().collect();
+    fn resolve_edges(&mut self, work: WorkId) -> Option<Step> {
+        let outcome: Vec<_> = self.edge_outcomes(work).flatten().collect();
         let entry = &mut self.works[work.index()];
-        entry.unneeded = said.contains(&Verdict::Unneeded);
-        entry.first_step(self.dag.unmet(work.index()), said.contains(&Verdict::Blocks))
+        entry.unneeded = outcome.contains(&EdgeOutcome::Unneeded);
+        entry.first_step(self.dag.unmet(work.index()), outcome.contains(&EdgeOutcome::Blocks))
     }
 }

@@ -1,7 +1,7 @@
 //! A work as the engine keeps it.
 
-use crate::input::{More, Submission};
-use crate::phase::{IllegalStep, Phase, Step, Why};
+use crate::input::{Extras, Submission};
+use crate::phase::{IllegalStep, Phase, Step, StopReason};
 use crate::queue::{Listing, Seq, Waiting};
 use crate::{CostId, Timestamp, WorkId};
 
@@ -20,16 +20,16 @@ pub(in crate::engine) struct Work {
     /// A work that it is only needed after in case of failure has succeeded.
     pub(in crate::engine) unneeded: bool,
     pub(super) gate: Gate,
-    besides: Besides,
+    extra: Extra,
 }
 
-/// What few works have: times of their own, and kin.
+/// What few works have: times of their own, and a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Besides {
-    Nothing,
+enum Extra {
+    None,
     Times,
-    Kin,
-    TimesAndKin,
+    Family,
+    TimesAndFamily,
 }
 
 /// What a work waits for besides the works that it follows.
@@ -46,7 +46,7 @@ impl Work {
     /// A new work, before anything is known of the works that it follows.
     #[inline]
     pub(super) fn new(new: Submission<'_>) -> Self {
-        let Submission { cost, priority, retries, more, .. } = new;
+        let Submission { cost, priority, retries, extras, .. } = new;
         Self {
             phase: Phase::Waiting,
             priority,
@@ -56,8 +56,8 @@ impl Work {
             retries_left: retries,
             cost,
             unneeded: false,
-            gate: if more.is_some_and(|more| more.gated) { Gate::Shut } else { Gate::None },
-            besides: more.map_or(Besides::Nothing, Besides::of),
+            gate: if extras.is_some_and(|extras| extras.gated) { Gate::Shut } else { Gate::None },
+            extra: extras.map_or(Extra::None, Extra::of),
         }
     }
 
@@ -101,18 +101,18 @@ impl Work {
     /// Returns whether it has times of its own.
     #[inline]
     pub(in crate::engine) fn is_timed(&self) -> bool {
-        matches!(self.besides, Besides::Times | Besides::TimesAndKin)
+        matches!(self.extra, Extra::Times | Extra::TimesAndFamily)
     }
 
     /// Returns whether it is or was a child or a parent.
     #[inline]
     pub(in crate::engine) fn is_related(&self) -> bool {
-        matches!(self.besides, Besides::Kin | Besides::TimesAndKin)
+        matches!(self.extra, Extra::Family | Extra::TimesAndFamily)
     }
 
     /// Makes it a parent.
-    pub(super) fn add_kin(&mut self) {
-        self.besides = if self.is_timed() { Besides::TimesAndKin } else { Besides::Kin };
+    pub(super) fn become_parent(&mut self) {
+        self.extra = if self.is_timed() { Extra::TimesAndFamily } else { Extra::Family };
     }
 
     #[inline]
@@ -121,7 +121,7 @@ impl Work {
     }
 
     /// Returns whether it has been asked to stop for a reason at least as grave.
-    pub(in crate::engine) fn is_stopping(&self, asked: Why) -> bool {
+    pub(in crate::engine) fn is_stopping(&self, asked: StopReason) -> bool {
         matches!(self.phase, Phase::Cancelling { why, .. } if why >= asked)
     }
 
@@ -137,13 +137,13 @@ impl Work {
     }
 }
 
-impl Besides {
-    fn of(more: &More) -> Self {
-        match (more.timeout.is_some() || more.deadline.is_some(), more.parent.is_some()) {
-            (false, false) => Self::Nothing,
+impl Extra {
+    fn of(extras: &Extras) -> Self {
+        match (extras.timeout.is_some() || extras.deadline.is_some(), extras.parent.is_some()) {
+            (false, false) => Self::None,
             (true, false) => Self::Times,
-            (false, true) => Self::Kin,
-            (true, true) => Self::TimesAndKin,
+            (false, true) => Self::Family,
+            (true, true) => Self::TimesAndFamily,
         }
     }
 }

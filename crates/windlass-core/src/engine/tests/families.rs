@@ -24,12 +24,12 @@ impl Bench {
     }
 }
 
-fn child(of: WorkId) -> More {
-    More { parent: Some(of), ..More::default() }
+fn child(of: WorkId) -> Extras {
+    Extras { parent: Some(of), ..Extras::default() }
 }
 
 fn add_child(engine: &mut Engine, world: &mut World<'_>, of: WorkId, cost: CostId) {
-    let new = Submission { more: Some(&child(of)), ..Submission::of(cost) };
+    let new = Submission { extras: Some(&child(of)), ..Submission::of(cost) };
     engine.submit(world, new).expect("the parent runs");
 }
 
@@ -121,8 +121,8 @@ fn a_chain_of_siblings_is_added_without_looking_at_all_of_it_each_time() {
     bench.quick(|engine, world| {
         let mut after: Vec<Dependency> = Vec::new();
         for _ in 0..100_000 {
-            let more = Some(&child(parent));
-            let next = Submission { after: &after, more, ..Submission::of(cost) };
+            let extras = Some(&child(parent));
+            let next = Submission { after: &after, extras, ..Submission::of(cost) };
             after = vec![engine.submit(world, next).expect("no circle").into()];
         }
     });
