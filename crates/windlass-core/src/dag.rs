@@ -8,6 +8,7 @@
 //! Knows nothing of phases or readiness: it counts the edges into a node that are not met, and
 //! whoever meets one says so.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use thiserror::Error;
@@ -41,8 +42,8 @@ pub struct Dag {
     links: Column<Link>,
     /// The first link that is free for use again; the others follow by `next_out`.
     free: Option<LinkId>,
-    /// Whether an edge was ever added whose source had ended before: such an edge is known to its target only.
-    has_settled: bool,
+    /// The targets of edges that were added after the end of their source, by source. Some may be forgotten.
+    settled: BTreeMap<usize, Vec<usize>>,
 }
 
 /// What the end of a source has to be for an edge to be met.
@@ -311,7 +312,7 @@ impl Dag {
         kind: EdgeKind,
         outcome: EdgeOutcome,
     ) {
-        self.has_settled = true;
+        self.remember_settled(from, to);
         let role = Role::Settled;
         let id = self.store(Link { ends: 1, outcome, ..Link::new(from, to, kind, role) });
         self.append_incoming(to, id);
@@ -342,6 +343,9 @@ impl Dag {
             let next_in = |id, link: &Link| link.next_in.filter(|_| Some(id) != last_in);
             self.release(self.first_in(node), next_in);
             self.release(outgoing.first, |_, link| link.next_out);
+        }
+        if !self.settled.is_empty() {
+            self.settled.remove(&node);
         }
         self.nodes.take(node).expect("only a known node is forgotten");
     }

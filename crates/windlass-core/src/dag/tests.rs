@@ -326,3 +326,18 @@ fn a_cycle_of_ten_thousand_nodes_is_reported_whole() {
     check_cycle(&mut dag, |dag| dag.add_edge(last, 0, Success), &path);
     check_cycle(&mut dag, |dag| dag.add_edges(&[(last, 0, Success)]), &path);
 }
+
+#[test]
+fn edges_behind_an_ended_node_are_let_go_of_with_their_targets() {
+    let mut dag = Dag::new();
+    let source = dag.add_node();
+    for _ in 0..1_000 {
+        let target = dag.add_node();
+        dag.add_settled_edge(source, target, Success, EdgeOutcome::Met);
+        assert_eq!(dag.followers(source), [source, target]);
+        dag.forget(target);
+    }
+    assert!(dag.settled[&source].len() < 20, "{} targets are kept", dag.settled[&source].len());
+    dag.forget(source);
+    assert!(dag.settled.is_empty());
+}
