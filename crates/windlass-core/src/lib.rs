@@ -53,6 +53,7 @@
 
 mod ageing;
 mod amount;
+mod answer;
 mod balancer;
 mod capacity;
 mod column;
@@ -80,6 +81,7 @@ mod time;
 
 pub use ageing::{Ageing, AgeingError};
 pub use amount::{Amount, AmountError};
+pub use answer::Answer;
 pub use balancer::{BalancerChild, BalancerError, BalancerOptions, HierarchicalBalancer};
 pub use capacity::{
     CapacityTree, CostError, Demand, LevelCounts, Place, Refusal, RefusalCounts, ReleaseError,
@@ -87,7 +89,7 @@ pub use capacity::{
 };
 pub use column::Column;
 pub use coordination::{
-    Answer, Claim, ClaimError, Claimed, CoordinationEvent, CoordinationRecord, CoordinationState,
+    Claim, ClaimError, Claimed, CoordinationEvent, CoordinationRecord, CoordinationState,
     CoordinationStats, DeclareError, Hold, NameRecord, NameRefusal, Taken,
 };
 pub use cost::{ResourceCost, ResourceCostError};
@@ -102,7 +104,7 @@ pub use input::{
 };
 pub use lease::{HolderId, Lease, LeaseTerms, Presence, Remains, Token};
 pub use line::{Name, Need, RING_PATIENCE, Ticket};
-pub use lock::{Lock, LockAcquire, LockCheck, LockHeartbeat, LockRelease};
+pub use lock::{Lock, LockAcquire};
 pub use metrics::Metrics;
 pub use nearest::{nearest, some_of};
 pub use phase::{Phase, StopReason, WorkState};
@@ -110,7 +112,5 @@ pub use random::Random;
 pub use rate::{Quota, Rate, RateError};
 pub use reason::Reason;
 pub use retry::{RETRY_A_FEW, RETRY_A_LOT, RETRY_NEVER, RETRY_ONCE, RetryPolicy};
-pub use semaphore::{
-    Semaphore, SemaphoreAcquire, SemaphoreCheck, SemaphoreHeartbeat, SemaphoreRelease, WeightError,
-};
+pub use semaphore::{Semaphore, SemaphoreAcquire, WeightError};
 pub use time::Timestamp;
