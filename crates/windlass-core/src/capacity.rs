@@ -197,9 +197,23 @@ impl CapacityTree {
     ///
     /// If the client does not hold that much.
     pub fn give_back(&mut self, client: ClientId, demand: &Demand) -> Vec<ClientId> {
+        let mut wakes = Vec::new();
+        self.give_back_to(client, demand, &mut wakes);
+        in_order(wakes)
+    }
+
+    /// As [`CapacityTree::give_back`]; adds the clients that should look again to `wakes`, in any order and
+    /// some of them more than once.
+    #[inline]
+    pub(crate) fn give_back_to(
+        &mut self,
+        client: ClientId,
+        demand: &Demand,
+        wakes: &mut Vec<ClientId>,
+    ) {
         assert!(self.holds(client, demand), "a client gives back at most what it holds");
         let gone = self.client(client).in_flight.min(1);
-        self.release(client, demand, gone)
+        self.release(client, demand, gone, wakes);
     }
 
     /// Gives back as [`CapacityTree::give_back`] does, unless the client holds less: a part of what was
@@ -210,9 +224,10 @@ impl CapacityTree {
         demand: &Demand,
     ) -> Result<Vec<ClientId>, ReleaseError> {
         self.expect_held(client, demand)?;
-        let wakes = self.release(client, demand, 0);
+        let mut wakes = Vec::new();
+        self.release(client, demand, 0, &mut wakes);
         self.land_some(client);
-        Ok(wakes)
+        Ok(in_order(wakes))
     }
 
     /// Puts what was really used in place of what was taken for it. That may be more than a limit,
@@ -272,22 +287,20 @@ impl CapacityTree {
 
     /// Gives back, with which so many are no longer in flight.
     #[inline]
-    fn release(&mut self, giver: ClientId, demand: &Demand, gone: u64) -> Vec<ClientId> {
+    fn release(&mut self, giver: ClientId, demand: &Demand, gone: u64, wakes: &mut Vec<ClientId>) {
         let client = self.client_mut(giver);
         client.in_flight -= gone;
         for (resource, amount) in demand.iter() {
             client.held[resource.index()] -= i128::from(amount.steps());
         }
         let level = client.level;
-        let mut wakes = Vec::new();
         self.climb(level, |level| {
             level.in_flight -= gone;
             for (resource, amount) in demand.iter() {
                 let counter = &mut level.counters[resource.index()];
-                counter.give_back(giver, i128::from(amount.steps()), &mut wakes);
+                counter.give_back(giver, i128::from(amount.steps()), wakes);
             }
         });
-        in_order(wakes)
     }
 
     /// Everything that stands in the way of a demand that does not fit.

@@ -34,9 +34,10 @@ pub(crate) struct ReadyQueue {
     groups: Vec<Group>,
     /// What each group waits for, by cost; none if it was not refused.
     blocked_by: Vec<Option<Block>>,
-    /// The groups that were not refused, unless there is only one.
+    /// The groups that were not refused.
     open: Tournament,
-    /// The only group with works, if it was not refused: it need not be listed anywhere.
+    /// The only group with works. It is compared with nothing, so it is listed neither in `open` nor among
+    /// the blocked ones.
     sole: Option<CostId>,
     blocked: Vec<BlockedGroups>,
     /// When the first work of a lane reaches the cap of its ageing.
@@ -65,8 +66,7 @@ struct BlockedGroups {
     groups: Tournament,
     /// Whether there may be more of it than when its groups were refused.
     open: bool,
-    /// Whether we are told of more: by the capacity, or by `wake`.
-    watched: bool,
+    watch: Watch,
     /// When there will be, if that is only a matter of time.
     wake: Option<Timestamp>,
 }
@@ -108,7 +108,6 @@ impl ReadyQueue {
             self.know(cost);
         }
         if self.len == 0 {
-            self.open.clear();
             self.sole = Some(cost);
         } else if self.sole.is_some_and(|sole| sole != cost) {
             self.list_sole();
@@ -119,7 +118,7 @@ impl ReadyQueue {
         }
     }
 
-    /// The only group with works has to be compared with others, or was refused.
+    /// Lists the only group with works, which has to be compared with another from now on.
     fn list_sole(&mut self) {
         if let Some(sole) = self.sole.take() {
             self.list(sole);
@@ -166,8 +165,6 @@ impl ReadyQueue {
             if refused.wake.is_some_and(|wake| wake <= now) {
                 refused.wake = None;
                 refused.open = true;
-                // What time brings next has to be asked anew.
-                refused.watched = false;
             }
         }
     }
@@ -178,8 +175,8 @@ impl ReadyQueue {
         if self.len == 0 {
             return None;
         }
-        let best = self.sole.and_then(|sole| self.groups[sole.index()].best_lane());
-        self.candidate(best.or_else(|| self.best().at(&self.ageing, now))?)
+        let fixed = self.sole.and_then(|sole| self.groups[sole.index()].best_lane());
+        self.candidate(fixed.or_else(|| self.best().at(&self.ageing, now))?)
     }
 
     /// The first in the queue that was not refused, or that may fit by now. `room` tells how much there
@@ -189,9 +186,14 @@ impl ReadyQueue {
         now: Timestamp,
         room: impl Fn(CounterKey) -> i128,
     ) -> Option<Candidate> {
+        if self.sole.is_some() {
+            let first = self.first(now)?;
+            let fits = first.blocked_by.is_none_or(|blocked_by| self.may_fit(blocked_by, room));
+            return Some(first).filter(|_| fits);
+        }
         let open = self.blocked.iter().filter(|refused| refused.open && !refused.groups.is_empty());
         let fitting = open.map(|refused| refused.fitting(room(refused.counter)));
-        let best = fitting.fold(self.best_open(), Best::or);
+        let best = fitting.fold(self.open.best(), Best::or);
         self.candidate(best.at(&self.ageing, now)?)
     }
 
@@ -203,42 +205,60 @@ impl ReadyQueue {
 
     /// Blocks a refused group until there may be as much of `counter` as it wants.
     pub(crate) fn block(&mut self, cost: CostId, counter: CounterKey, wanted: Amount) {
-        self.list_sole();
-        self.unlist(cost);
         let place = self.blocked_at(counter);
         self.blocked[place as usize].open = true;
-        self.blocked_by[cost.index()] = Some(Block { place, wanted });
-        self.list(cost);
+        let block = Some(Block { place, wanted });
+        if self.blocked_by[cost.index()] != block {
+            self.unlist(cost);
+            self.blocked_by[cost.index()] = block;
+            self.list(cost);
+        }
     }
 
     /// There may be more of everything.
     pub(crate) fn unblock_all(&mut self, watch: Watch) {
         for refused in &mut self.blocked {
             refused.open = true;
-            refused.watched &= watch == Watch::Kept;
+            if watch == Watch::Gone {
+                refused.watch = watch;
+            }
         }
     }
 
-    /// Whether groups wait for a counter that is not watched.
-    pub(crate) fn has_unwatched(&self) -> bool {
-        self.blocked
-            .iter()
-            .any(|refused| !refused.watched && refused.open && !refused.groups.is_empty())
-    }
-
-    /// Marks all blocked groups as tried. `watch` has us told when there is more of a counter, and tells when
-    /// time alone will bring as much as the one who wants the least of it wants.
+    /// Marks all blocked groups as tried. `watch` is told whether the counter is watched already, has us
+    /// told when there is more of it, and tells when time alone will bring as much as the group wants that
+    /// wants the least of it.
     pub(crate) fn watch_blocked(
         &mut self,
-        mut watch: impl FnMut(CounterKey, Amount) -> Option<Timestamp>,
+        mut watch: impl FnMut(CounterKey, Watch, Amount) -> Option<Timestamp>,
     ) {
-        for refused in self.blocked.iter_mut().filter(|refused| refused.open) {
+        let sole = self.sole_block();
+        for (place, refused) in self.blocked.iter_mut().enumerate() {
+            if !refused.open {
+                continue;
+            }
             refused.open = false;
-            refused.watched = true;
-            let least = refused.groups.smallest();
-            let wake = least.and_then(|least| watch(refused.counter, Amount::from_steps(least)));
+            let is_sole = |block: &Block| block.place as usize == place;
+            let least = match sole {
+                Some(block) => block.filter(is_sole).map(|block| block.wanted),
+                None => refused.groups.smallest().map(Amount::from_steps),
+            };
+            let wake = least.and_then(|least| watch(refused.counter, refused.watch, least));
+            refused.watch = if least.is_some() { Watch::Kept } else { refused.watch };
             refused.wake = wake.filter(|wake| *wake < Timestamp::MAX);
         }
+    }
+
+    fn has_blocked(&self) -> bool {
+        match self.sole_block() {
+            Some(block) => block.is_some(),
+            None => self.blocked.iter().any(|refused| !refused.groups.is_empty()),
+        }
+    }
+
+    /// Returns what the only group with works waits for, if there is only one.
+    fn sole_block(&self) -> Option<Option<Block>> {
+        self.sole.map(|sole| self.blocked_by[sole.index()])
     }
 
     /// When time alone may let a refused group fit, or another work be the first in the queue while the
@@ -249,9 +269,14 @@ impl ReadyQueue {
     }
 
     fn next_chance(&self, now: Timestamp) -> Option<Timestamp> {
-        let refused = || self.blocked.iter().filter(|refused| !refused.groups.is_empty());
-        refused().next()?;
-        let fits = refused().filter_map(|refused| refused.wake).min();
+        let fits = self.blocked.iter().filter_map(|refused| refused.wake).min();
+        if self.ageing == Ageing::NONE {
+            // No work overtakes another by waiting.
+            return fits.filter(|_| self.len > 0);
+        }
+        if !self.has_blocked() {
+            return None;
+        }
         let top = self.caps.first().map(|(at, _)| *at);
         let overtaken = self.best().overtaken_at(&self.ageing, now);
         [fits, top, overtaken].into_iter().flatten().min()
@@ -303,14 +328,10 @@ impl ReadyQueue {
     }
 
     fn best(&self) -> Best {
-        self.blocked.iter().fold(self.best_open(), |best, refused| best.or(refused.groups.best()))
-    }
-
-    fn best_open(&self) -> Best {
-        match self.sole {
-            Some(sole) => self.groups[sole.index()].best(),
-            None => self.open.best(),
+        if let Some(sole) = self.sole {
+            return self.groups[sole.index()].best();
         }
+        self.blocked.iter().fold(self.open.best(), |best, refused| best.or(refused.groups.best()))
     }
 
     #[inline]
@@ -323,6 +344,12 @@ impl ReadyQueue {
     /// A lane has another first work: everything above it is listed anew.
     #[inline]
     fn relist(&mut self, cost: CostId, changed: &Changed, now: Timestamp) {
+        if self.sole.is_none() || self.groups[cost.index()].is_contest() {
+            self.relist_lane(cost, changed, now);
+        }
+    }
+
+    fn relist_lane(&mut self, cost: CostId, changed: &Changed, now: Timestamp) {
         if self.ageing != Ageing::NONE {
             self.keep_cap(cost, changed, now);
         }
@@ -344,8 +371,7 @@ impl ReadyQueue {
         }
     }
 
-    /// Lists a group under its first work. One without works is not listed, unless it is alone and
-    /// so costs nothing.
+    /// Lists a group under its first work, if it has one and is not the only one.
     fn list(&mut self, cost: CostId) {
         if self.sole.is_some() {
             return;
@@ -353,7 +379,7 @@ impl ReadyQueue {
         let group = &self.groups[cost.index()];
         let (best, empty) = (group.best(), group.len() == 0);
         let (tournament, contestant) = self.place(cost);
-        if empty && tournament.len() > 1 {
+        if empty {
             tournament.remove(contestant);
         } else {
             tournament.set(contestant, best);
@@ -361,6 +387,9 @@ impl ReadyQueue {
     }
 
     fn unlist(&mut self, cost: CostId) {
+        if self.sole.is_some() {
+            return;
+        }
         let (tournament, contestant) = self.place(cost);
         tournament.remove(contestant);
     }
@@ -376,18 +405,14 @@ impl ReadyQueue {
         }
     }
 
-    /// A group is no longer where it was refused: it is looked at again, or has no works.
+    /// Takes a group that has no works any more from where it was refused.
+    #[inline]
     fn unblock(&mut self, cost: CostId) {
-        if self.blocked_by[cost.index()].is_none() {
-            return;
-        }
-        self.unlist(cost);
-        self.blocked_by[cost.index()] = None;
-        if self.len > 0 && self.is_all_of(cost) {
-            self.open.clear();
-            self.sole = Some(cost);
-        } else {
-            self.list(cost);
+        if let Some(Block { place, .. }) = self.blocked_by[cost.index()] {
+            self.unlist(cost);
+            self.blocked_by[cost.index()] = None;
+            let refused = &mut self.blocked[place as usize];
+            refused.wake.take_if(|_| refused.groups.is_empty());
         }
     }
 
@@ -398,7 +423,7 @@ impl ReadyQueue {
                 counter,
                 groups: Tournament::default(),
                 open: true,
-                watched: false,
+                watch: Watch::Gone,
                 wake: None,
             });
             self.blocked.len() - 1

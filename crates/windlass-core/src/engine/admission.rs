@@ -37,7 +37,18 @@ pub(super) struct Admission {
     reserved_for: Option<WorkId>,
     /// What has refused the first in the queue while a reservation would have bound no other work.
     owed: Option<(WorkId, Refusal)>,
+    /// That the last search found nothing, until a change of the queues or of the capacity.
+    idle: Option<Idle>,
     counts: AdmissionCounts,
+}
+
+/// A search that found nothing will find nothing again.
+#[derive(Clone, Copy, Debug)]
+struct Idle {
+    /// Before this time.
+    until: Timestamp,
+    /// As long as the tree has other clients, or has none.
+    shared: bool,
 }
 
 /// Where in its queue the work stands that asks.
@@ -79,6 +90,7 @@ impl Admission {
             costs: Costs::default(),
             reserved_for: None,
             owed: None,
+            idle: None,
             counts: AdmissionCounts::default(),
         }
     }
@@ -100,6 +112,9 @@ impl Admission {
         world: &mut World<'_>,
         now: Timestamp,
     ) -> Option<(QueueKind, WorkId)> {
+        if !self.may_find(world.capacity, now) {
+            return None;
+        }
         self.queues.advance(now);
         let (queue, first) = self.queues.first(now)?;
         if self.is_worth_a_try(world.capacity, now, queue, first)
@@ -107,7 +122,9 @@ impl Admission {
         {
             return Some((queue, first.work));
         }
+        // What refuses the first work refuses all that cost the same.
         while self.order == Order::PassOver
+            && !self.queues.are_all_like(queue, first)
             && let Some((queue, next)) = self.first_that_may_pass(world.capacity, now)
         {
             if self.fits(world, now, queue, next, Turn::Later) {
@@ -115,16 +132,17 @@ impl Admission {
             }
         }
         self.watch_what_refused(world, now);
+        let until = self.queues.next_wakeup(now).unwrap_or(Timestamp::MAX);
+        self.idle = Some(Idle { until, shared: world.capacity.is_shared() });
         None
     }
 
     /// Returns whether [`Admission::find_next`] would do anything: find a work, or reserve or watch what
     /// one lacks.
+    #[inline]
     pub(super) fn may_find(&self, capacity: &CapacityTree, now: Timestamp) -> bool {
-        let Some((queue, first)) = self.queues.first(now) else { return false };
-        self.is_worth_a_try(capacity, now, queue, first)
-            || self.order == Order::PassOver && self.first_that_may_pass(capacity, now).is_some()
-            || self.queues.has_unwatched()
+        let is_over = |idle: Idle| now >= idle.until || idle.shared != capacity.is_shared();
+        self.queues.len() > 0 && self.idle.is_none_or(is_over)
     }
 
     /// Takes a work out of the queue that its step has made it leave.
@@ -137,6 +155,7 @@ impl Admission {
         entry: &Work,
     ) {
         let Some(queue) = queue_of(step.from) else { return };
+        self.idle = None;
         self.queues.remove(queue, entry.listing(), step.place, now);
         self.owed.take_if(|(owner, _)| *owner == step.work);
         if self.reserved_for == Some(step.work) {
@@ -148,6 +167,7 @@ impl Admission {
     #[inline(always)]
     pub(super) fn enqueue(&mut self, now: Timestamp, work: WorkId, entry: &Work) {
         if let Some(queue) = queue_of(entry.phase()) {
+            self.idle = None;
             self.queues.insert(queue, entry.listing(), entry.waiting(work), now);
         }
     }
@@ -169,17 +189,38 @@ impl Admission {
         }
         let demand = self.costs.demand(entry.cost);
         let there = self.clock.there(now);
-        let (wakes, watch) = match (holds, from, step) {
-            (true, _, Step::Resume) => {
-                return world.capacity.take_again(self.client, demand);
-            }
-            (true, _, _) => return world.capacity.take(self.client, demand, there),
+        match (holds, from, step) {
+            (true, _, Step::Resume) => world.capacity.take_again(self.client, demand),
+            (true, _, _) => world.capacity.take(self.client, demand, there),
             (false, Phase::Granted, _) => {
-                (world.capacity.take_back(self.client, demand, there), Watch::Gone)
+                let wakes = world.capacity.take_back(self.client, demand, there);
+                self.wake(world, &wakes, Watch::Gone);
             }
-            (false, _, _) => (world.capacity.give_back(self.client, demand), Watch::Kept),
-        };
-        self.wake(world, &wakes, watch);
+            (false, _, _) => {
+                let known = world.wakes.len();
+                world.capacity.give_back_to(self.client, demand, world.wakes);
+                if world.wakes.len() > known {
+                    self.notice_own(world.wakes, known);
+                }
+            }
+        }
+    }
+
+    /// Looks again ourselves if we are among the clients that have been added to the `known` ones, and
+    /// leaves the others for the driver.
+    fn notice_own(&mut self, wakes: &mut Vec<ClientId>, known: usize) {
+        let added = wakes.len();
+        let mut place = 0;
+        wakes.retain(|client| {
+            place += 1;
+            place <= known || *client != self.client
+        });
+        if wakes.len() < added {
+            self.idle = None;
+            self.queues.unblock_all(Watch::Kept);
+        }
+        wakes[known..].sort_unstable();
+        wakes.dedup();
     }
 
     /// Returns whether trying the first in the queue can change anything: it may fit, or something has yet
@@ -288,11 +329,17 @@ impl Admission {
     fn watch_what_refused(&mut self, world: &mut World<'_>, now: Timestamp) {
         let (client, clock, there) = (self.client, self.clock, self.clock.there(now));
         let may_pass = self.order == Order::PassOver;
-        let first = self.queues.first(now);
+        let is_timed = world.capacity.is_timed();
+        let first = if is_timed { self.queues.first(now) } else { None };
         let first = first.and_then(|(queue, first)| self.queues.refused_by(queue, first));
-        self.queues.watch_blocked(|counter, least| {
+        self.queues.watch_blocked(|counter, watch, least| {
             let CounterKey { level, resource } = counter;
-            world.capacity.watch(client, level, resource);
+            if watch == Watch::Gone {
+                world.capacity.watch(client, level, resource);
+            }
+            if !is_timed {
+                return None;
+            }
             let when =
                 |wanted, place| world.capacity.when(client, level, resource, wanted, place, there);
             let first = first.filter(|(refused, _)| *refused == counter);
@@ -314,6 +361,7 @@ impl Admission {
     fn wake(&mut self, world: &mut World<'_>, clients: &[ClientId], watch: Watch) {
         for &client in clients {
             if client == self.client {
+                self.idle = None;
                 self.queues.unblock_all(watch);
             } else {
                 world.wakes.push(client);
@@ -328,6 +376,7 @@ impl Admission {
 
     /// Tries everything again that was refused.
     pub(super) fn look_again(&mut self) {
+        self.idle = None;
         self.queues.unblock_all(Watch::Gone);
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Engine;
-use super::state::Work;
+use super::state::{Children, Work};
 use crate::fact::{Ending, Happening, World};
 use crate::input::{Grant, Outcome, Rejected};
 use crate::phase::{Phase, StopReason, WorkState};
@@ -78,7 +78,8 @@ impl Engine {
     /// How the attempt would end if it were reported like this now.
     pub fn ending(&self, grant: Grant, outcome: Outcome) -> Result<Ending, Rejected> {
         let entry = self.expect_under_way(grant)?;
-        let children = self.children(grant.work);
+        let is_parent = entry.is_related();
+        let children = if is_parent { self.children(grant.work) } else { Children::default() };
         if children.open() > 0 {
             return Err(Rejected::ChildrenOpen { work: grant.work });
         }

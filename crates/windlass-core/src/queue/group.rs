@@ -58,6 +58,12 @@ impl Group {
         self.len
     }
 
+    /// Returns whether its lanes are compared with each other.
+    #[inline]
+    pub(crate) fn is_contest(&self) -> bool {
+        matches!(self.order, Order::Contest(_))
+    }
+
     pub(crate) fn best(&self) -> Best {
         match &self.order {
             Order::Contest(contest) => contest.heads.best(),

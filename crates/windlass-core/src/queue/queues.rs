@@ -98,15 +98,10 @@ impl Queues {
         self.starting.unblock_all(watch);
     }
 
-    /// Whether works wait for something that is not watched.
-    pub(crate) fn has_unwatched(&self) -> bool {
-        self.starting.has_unwatched() || self.resuming.has_unwatched()
-    }
-
     /// As [`ReadyQueue::watch_blocked`], for both queues.
     pub(crate) fn watch_blocked(
         &mut self,
-        mut watch: impl FnMut(CounterKey, Amount) -> Option<Timestamp>,
+        mut watch: impl FnMut(CounterKey, Watch, Amount) -> Option<Timestamp>,
     ) {
         self.resuming.watch_blocked(&mut watch);
         self.starting.watch_blocked(&mut watch);

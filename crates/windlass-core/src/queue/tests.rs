@@ -132,7 +132,7 @@ impl Pair {
                 self.model.open = [true; CELLS];
             }
             Call::Close => {
-                self.queue.watch_blocked(|_, _| None);
+                self.queue.watch_blocked(|_, _, _| None);
                 self.model.open = [false; CELLS];
             }
             Call::Ask(room) => self.ask(room),

@@ -57,13 +57,6 @@ impl Tournament {
         }
     }
 
-    /// Has everybody leave.
-    #[inline]
-    pub(crate) fn clear(&mut self) {
-        self.few.clear();
-        self.many = None;
-    }
-
     pub(crate) fn best(&self) -> Best {
         match &self.many {
             None => best_of(self.few.iter()),

@@ -76,6 +76,7 @@ impl Admission {
         }
         (self.reserved_for, self.owed) = (None, None);
         self.queues = Queues::new(self.ageing);
+        self.idle = None;
         self.costs = Costs::default();
         wakes.retain(|client| *client != self.client);
         wakes.sort_unstable();

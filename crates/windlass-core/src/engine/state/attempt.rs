@@ -24,11 +24,11 @@ impl State {
 
     #[inline]
     pub(super) fn start(&mut self, effects: &mut Effects<'_, '_>, work: WorkId, attempt: u32) {
-        let entry = &mut self.works[work.index()];
-        entry.attempts += 1;
-        assert_eq!(entry.attempts, attempt, "attempts are counted one by one");
         self.counts.attempts += 1;
-        self.step(effects, work, Step::Start);
+        self.step_with(effects, work, Step::Start, |entry| {
+            entry.attempts += 1;
+            assert_eq!(entry.attempts, attempt, "attempts are counted one by one");
+        });
     }
 
     #[inline]
@@ -42,7 +42,7 @@ impl State {
         let attempts = self.works[work.index()].attempts;
         assert_eq!(attempts, attempt, "only the latest attempt can end");
         match ending {
-            Ending::Success => self.step(effects, work, Step::Succeed),
+            Ending::Success => self.step_with(effects, work, Step::Succeed, |_| ()),
             Ending::Failed => self.step(effects, work, Step::Fail),
             Ending::Interrupted => {
                 self.disband(work);

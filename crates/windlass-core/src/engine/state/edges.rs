@@ -123,7 +123,10 @@ impl State {
         let blocked = outcome == EdgeOutcome::Blocks;
         let unmet = if blocked { 0 } else { self.dag.meet(work.index()) };
         let Some(step) = entry.first_step(unmet, blocked) else { return false };
-        self.step(effects, work, step);
+        match step {
+            Step::Unblock => self.step_with(effects, work, Step::Unblock, |_| ()),
+            step => self.step(effects, work, step),
+        }
         matches!(step, Step::Block | Step::Skip)
     }
 }

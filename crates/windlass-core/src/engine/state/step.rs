@@ -1,15 +1,28 @@
 //! One step of one work, and what is kept in step with its phase.
 
-use super::State;
+use super::{State, Work};
 use crate::WorkId;
 use crate::engine::effects::{Effects, Move};
 use crate::phase::{Phase, Step};
 
 impl State {
-    /// Takes `work` one step on. Every change of a phase passes here.
-    #[inline]
+    /// Takes `work` one step on.
     pub(super) fn step(&mut self, effects: &mut Effects<'_, '_>, work: WorkId, step: Step) {
+        self.step_with(effects, work, step, |_| ());
+    }
+
+    /// As [`State::step`], after a `change` of the work. Every change of a phase passes here. Inlined, so that
+    /// a caller whose step is fixed has only its code.
+    #[inline(always)]
+    pub(super) fn step_with(
+        &mut self,
+        effects: &mut Effects<'_, '_>,
+        work: WorkId,
+        step: Step,
+        change: impl FnOnce(&mut Work),
+    ) {
         let entry = &mut self.works[work.index()];
+        change(entry);
         let place = entry.seq;
         let from = entry.step(work, step);
         if entry.phase().is_queued() && !from.keeps_its_place() {
