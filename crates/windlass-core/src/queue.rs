@@ -341,14 +341,15 @@ impl ReadyQueue {
         Some(Candidate { work: first.work, cost, blocked_by: self.blocked_by[cost.index()] })
     }
 
-    /// A lane has another first work: everything above it is listed anew.
-    #[inline]
+    /// A lane has another first work: everything above it is listed anew, unless nothing is compared.
+    #[inline(always)]
     fn relist(&mut self, cost: CostId, changed: &Changed, now: Timestamp) {
         if self.sole.is_none() || self.groups[cost.index()].is_contest() {
             self.relist_lane(cost, changed, now);
         }
     }
 
+    #[inline(never)]
     fn relist_lane(&mut self, cost: CostId, changed: &Changed, now: Timestamp) {
         if self.ageing != Ageing::NONE {
             self.keep_cap(cost, changed, now);

@@ -39,8 +39,8 @@ impl<'a, 'w> Effects<'a, 'w> {
         self.report(now, work, None, entry);
     }
 
-    /// Follows a work that has taken a step.
-    #[inline]
+    /// Follows a work that has taken a step. Inlined with the step, which decides what is left to do.
+    #[inline(always)]
     pub(super) fn stepped(&mut self, now: Timestamp, step: Move, entry: &Work) {
         self.admission.dequeue(self.world, now, step, entry);
         self.admission.hold(self.world, now, step, entry);

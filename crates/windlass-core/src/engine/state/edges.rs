@@ -62,10 +62,7 @@ impl State {
     #[inline]
     pub(super) fn settle(&mut self, effects: &mut Effects<'_, '_>, work: WorkId) {
         let entry = &self.works[work.index()];
-        if !entry.is_related() && !self.dag.has_targets(work.index()) {
-            return;
-        }
-        if !entry.is_open() {
+        if !entry.is_open() && (entry.is_related() || self.dag.has_targets(work.index())) {
             let mut ended = VecDeque::new();
             self.resolve_edges_of(effects, work, &mut ended);
             self.settle_all(effects, ended);
