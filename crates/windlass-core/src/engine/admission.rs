@@ -112,9 +112,21 @@ impl Admission {
         world: &mut World<'_>,
         now: Timestamp,
     ) -> Option<(QueueKind, WorkId)> {
-        if !self.may_find(world.capacity, now) {
-            return None;
+        // The second search is for a work that was refused before and fits by now, which this engine has
+        // not been told yet: the first search finds out when it asks what time will bring.
+        for _ in 0..2 {
+            if !self.may_find(world.capacity, now) {
+                return None;
+            }
+            if let Some(found) = self.search(world, now) {
+                return Some(found);
+            }
         }
+        None
+    }
+
+    #[inline]
+    fn search(&mut self, world: &mut World<'_>, now: Timestamp) -> Option<(QueueKind, WorkId)> {
         self.queues.advance(now);
         let (queue, first) = self.queues.first(now)?;
         if self.is_worth_a_try(world.capacity, now, queue, first)
