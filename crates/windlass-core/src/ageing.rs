@@ -105,41 +105,41 @@ impl Ageing {
     }
 
     /// Where a work that entered at `since` stands among those below the cap, whatever the time.
-    pub(crate) fn rising(&self, priority: i64, since: Timestamp) -> i128 {
+    pub(crate) fn ageing_key(&self, priority: i64, since: Timestamp) -> i128 {
         i128::from(priority) * self.level() - self.rate() * i128::from(since.as_nanos())
     }
 
-    /// The effective priority of one that stands at `rising` among those below the cap.
-    pub(crate) fn risen(&self, rising: i128, now: Timestamp) -> i128 {
-        rising + self.rate() * i128::from(now.as_nanos())
+    /// The effective priority of one that stands at `ageing_key` among those below the cap.
+    pub(crate) fn aged(&self, ageing_key: i128, now: Timestamp) -> i128 {
+        ageing_key + self.rate() * i128::from(now.as_nanos())
     }
 
-    /// When one that stands at `rising` among those below the cap has an effective priority of at
+    /// When one that stands at `ageing_key` among those below the cap has an effective priority of at
     /// least `priority`; none if it never has.
-    pub(crate) fn reaches(&self, rising: i128, priority: i128) -> Option<Timestamp> {
+    pub(crate) fn reaches(&self, ageing_key: i128, priority: i128) -> Option<Timestamp> {
         if self.rise == 0 {
             return None;
         }
-        let nanos = (priority - rising + self.rate() - 1).div_euclid(self.rate());
+        let nanos = (priority - ageing_key + self.rate() - 1).div_euclid(self.rate());
         Some(Timestamp::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX)))
     }
 
     /// The effective priority of one at the cap.
-    pub(crate) fn topped(&self, priority: i64) -> i128 {
+    pub(crate) fn capped(&self, priority: i64) -> i128 {
         let cap = self.cap.map_or(0, |cap| i128::from(cap.steps()) * i128::from(self.run));
         i128::from(priority) * self.level() + cap
     }
 
     /// The effective priority at `now` of one that entered at `since`.
     pub(crate) fn effective(&self, priority: i64, since: Timestamp, now: Timestamp) -> i128 {
-        if self.tops_at(since).is_some_and(|top| top <= now) {
-            return self.topped(priority);
+        if self.capped_at(since).is_some_and(|top| top <= now) {
+            return self.capped(priority);
         }
-        self.risen(self.rising(priority, since), now)
+        self.aged(self.ageing_key(priority, since), now)
     }
 
     /// When a work that entered at `since` reaches the cap; none if it never does.
-    pub(crate) fn tops_at(&self, since: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn capped_at(&self, since: Timestamp) -> Option<Timestamp> {
         self.to_cap.map(|to_cap| since.after(to_cap))
     }
 
@@ -209,10 +209,10 @@ mod tests {
     fn the_largest_terms_overflow_nowhere() {
         let largest = Ageing { rise: 1 << 60, run: 1 << 48, cap: Some(Amount::MAX), to_cap: None };
         for (priority, since) in [(i64::MIN, Timestamp::MAX), (i64::MAX, Timestamp::ZERO)] {
-            let rising = largest.rising(priority, since);
-            largest.risen(rising, Timestamp::MAX);
-            largest.reaches(rising, largest.topped(i64::MAX));
-            largest.reaches(rising, largest.topped(i64::MIN));
+            let ageing_key = largest.ageing_key(priority, since);
+            largest.aged(ageing_key, Timestamp::MAX);
+            largest.reaches(ageing_key, largest.capped(i64::MAX));
+            largest.reaches(ageing_key, largest.capped(i64::MIN));
         }
     }
 }

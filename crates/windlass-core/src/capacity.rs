@@ -2,38 +2,38 @@
 //! all or nothing.
 //!
 //! Whoever takes is a client at one level and is bound by that level and all above it. A client
-//! whose first work was refused has one standing request: what refused it is set aside for it, and
-//! binds everybody who stands later in line. What is stored is what is in use, signed, so lowering
+//! whose first work was refused has one reservation: what refused it is reserved for it, and
+//! binds every client that comes later in the queue. What is stored is what is in use, signed, so lowering
 //! a limit below it is a debt that has to be worked off first.
 //!
 //! Knows nothing of works or of waiting, and of time only what it is told: whatever makes room
 //! names the clients that should look again, and waking them is the driver's affair. Room that
-//! comes with time alone wakes nobody; [`CapacityTree::when`] tells when to look.
+//! comes with time alone wakes no client; [`CapacityTree::when`] tells when to look.
 
 use std::collections::BTreeSet;
 
 use crate::{ClientId, LevelId, ResourceCost, ResourceId, Timestamp};
 
-mod cell;
 mod check;
 mod client;
+mod counter;
 mod counts;
 mod demand;
 mod level;
 mod limits;
-mod line;
 mod refusal;
-mod standing;
+mod reservation;
+mod reservations;
 mod view;
 mod watchers;
 
-use cell::Cell;
 use client::Client;
+use counter::Counter;
 pub use counts::{LevelCounts, RefusalCounts};
 pub use demand::Demand;
 use level::{Level, grown};
 pub use refusal::{CostError, Place, Refusal, ReleaseError, Short, Shortage};
-use standing::Turns;
+use reservation::Turns;
 pub(crate) use view::Usage;
 
 /// The resource that every work takes one of, unless its cost says how many. Unlike any other it
@@ -149,9 +149,9 @@ impl CapacityTree {
     ) -> bool {
         let before = self.bound(client, place);
         self.chain(self.level_of(client)).all(|level| {
-            let cells = &self.levels[level.index()].cells;
-            let fits = |cell: &Cell, wanted| cell.fits(wanted, place, before, now);
-            demand.iter().all(|(r, wanted)| cells.get(r.index()).is_none_or(|c| fits(c, wanted)))
+            let counters = &self.levels[level.index()].counters;
+            let fits = |counter: &Counter, wanted| counter.fits(wanted, place, before, now);
+            demand.iter().all(|(r, wanted)| counters.get(r.index()).is_none_or(|c| fits(c, wanted)))
         })
     }
 
@@ -168,7 +168,7 @@ impl CapacityTree {
             level.accepted += 1;
             level.in_flight += 1;
             for (resource, amount) in demand.iter() {
-                level.cell_mut(resource).take(i128::from(amount.steps()), now);
+                level.counter_mut(resource).take(i128::from(amount.steps()), now);
             }
         });
     }
@@ -185,7 +185,7 @@ impl CapacityTree {
         self.climb(level, |level| {
             level.in_flight += 1;
             for (resource, amount) in demand.iter() {
-                level.cell_mut(resource).in_use += i128::from(amount.steps());
+                level.counter_mut(resource).in_use += i128::from(amount.steps());
             }
         });
     }
@@ -197,9 +197,23 @@ impl CapacityTree {
     ///
     /// If the client does not hold that much.
     pub fn give_back(&mut self, client: ClientId, demand: &Demand) -> Vec<ClientId> {
+        let mut wakes = Vec::new();
+        self.give_back_to(client, demand, &mut wakes);
+        in_order(wakes)
+    }
+
+    /// As [`CapacityTree::give_back`]; adds the clients that should look again to `wakes`, in any order and
+    /// some of them more than once.
+    #[inline]
+    pub(crate) fn give_back_to(
+        &mut self,
+        client: ClientId,
+        demand: &Demand,
+        wakes: &mut Vec<ClientId>,
+    ) {
         assert!(self.holds(client, demand), "a client gives back at most what it holds");
         let gone = self.client(client).in_flight.min(1);
-        self.release(client, demand, gone)
+        self.release(client, demand, gone, wakes);
     }
 
     /// Gives back as [`CapacityTree::give_back`] does, unless the client holds less: a part of what was
@@ -210,9 +224,10 @@ impl CapacityTree {
         demand: &Demand,
     ) -> Result<Vec<ClientId>, ReleaseError> {
         self.expect_held(client, demand)?;
-        let wakes = self.release(client, demand, 0);
+        let mut wakes = Vec::new();
+        self.release(client, demand, 0, &mut wakes);
         self.land_some(client);
-        Ok(wakes)
+        Ok(in_order(wakes))
     }
 
     /// Puts what was really used in place of what was taken for it. That may be more than a limit,
@@ -234,10 +249,10 @@ impl CapacityTree {
         {
             *grown(&mut self.client_mut(client).held, resource) += change;
             self.climb(self.level_of(client), |level| {
-                let cell = level.cell_mut(ResourceId::at(resource));
-                cell.take(change, now);
+                let counter = level.counter_mut(ResourceId::at(resource));
+                counter.take(change, now);
                 if change < 0 {
-                    cell.wake(&mut wakes);
+                    counter.wake(&mut wakes);
                 }
             });
         }
@@ -272,22 +287,20 @@ impl CapacityTree {
 
     /// Gives back, with which so many are no longer in flight.
     #[inline]
-    fn release(&mut self, giver: ClientId, demand: &Demand, gone: u64) -> Vec<ClientId> {
+    fn release(&mut self, giver: ClientId, demand: &Demand, gone: u64, wakes: &mut Vec<ClientId>) {
         let client = self.client_mut(giver);
         client.in_flight -= gone;
         for (resource, amount) in demand.iter() {
             client.held[resource.index()] -= i128::from(amount.steps());
         }
         let level = client.level;
-        let mut wakes = Vec::new();
         self.climb(level, |level| {
             level.in_flight -= gone;
             for (resource, amount) in demand.iter() {
-                let cell = &mut level.cells[resource.index()];
-                cell.give_back(giver, i128::from(amount.steps()), &mut wakes);
+                let counter = &mut level.counters[resource.index()];
+                counter.give_back(giver, i128::from(amount.steps()), wakes);
             }
         });
-        in_order(wakes)
     }
 
     /// Everything that stands in the way of a demand that does not fit.
@@ -303,10 +316,10 @@ impl CapacityTree {
         let mut shortages = Vec::new();
         for level in self.chain(self.level_of(client)) {
             for (resource, wanted) in demand.iter() {
-                if let Some(cell) = self.cell(level, resource)
-                    && !cell.fits(wanted, place, before, now)
+                if let Some(counter) = self.counter(level, resource)
+                    && !counter.fits(wanted, place, before, now)
                 {
-                    let why = cell.short(wanted, before, now);
+                    let why = counter.short(wanted, before, now);
                     shortages.push(Shortage { level, resource, wanted, why });
                 }
             }
@@ -319,7 +332,7 @@ impl CapacityTree {
         for short in &refusal.shortages {
             let level = &mut self.levels[short.level.index()];
             level.refused.add(short);
-            level.cell_mut(short.resource).refusals += 1;
+            level.counter_mut(short.resource).refusals += 1;
         }
     }
 
@@ -329,8 +342,8 @@ impl CapacityTree {
         self.names.iter().position(|known| known == name).map(ResourceId::at)
     }
 
-    fn cell(&self, level: LevelId, resource: ResourceId) -> Option<&Cell> {
-        self.levels[level.index()].cells.get(resource.index())
+    fn counter(&self, level: LevelId, resource: ResourceId) -> Option<&Counter> {
+        self.levels[level.index()].counters.get(resource.index())
     }
 
     fn chain(&self, level: LevelId) -> impl Iterator<Item = LevelId> {

@@ -129,6 +129,16 @@ impl<T> Column<T> {
         self.chunks.iter_mut().flat_map(|chunk| chunk.slots.iter_mut().flatten())
     }
 
+    /// Iterates over the entries with their ids in order, to change them.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut T)> {
+        let dropped = self.dropped;
+        self.chunks.iter_mut().enumerate().flat_map(move |(place, chunk)| {
+            let first = (dropped + place) * CHUNK;
+            let slots = chunk.slots.iter_mut().enumerate();
+            slots.filter_map(move |(slot, entry)| Some((first + slot, entry.as_mut()?)))
+        })
+    }
+
     /// Returns a column with the same ids, made from this one.
     pub(crate) fn map<U>(&self, value: impl Fn(&T) -> U) -> Column<U> {
         let chunks = self.chunks.iter().map(|chunk| Chunk {

@@ -15,10 +15,11 @@ use thiserror::Error;
 pub use self::claim::{Claim, ClaimError, Claimed, Hold, NameRefusal, Taken};
 pub use self::event::{CoordinationEvent, CoordinationStats};
 use crate::Timestamp;
+use crate::answer::Answer;
 use crate::lease::{HolderId, Lease, Presence, Remains, Token};
 use crate::line::{Line, Name, Ticket};
-use crate::lock::{Lock, LockCheck, LockHeartbeat, LockRelease};
-use crate::semaphore::{Semaphore, SemaphoreCheck, SemaphoreHeartbeat, SemaphoreRelease};
+use crate::lock::Lock;
+use crate::semaphore::Semaphore;
 
 /// Everything that is held and waited for.
 ///
@@ -85,33 +86,6 @@ pub struct NameRecord {
     pub leases: Vec<Lease>,
     /// What has happened to it.
     pub stats: CoordinationStats,
-}
-
-/// The answer to a release, a heartbeat or a check, by its name in the rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// It was given back.
-    Released,
-    /// The lease goes on.
-    Refreshed,
-    /// The token is that of a present hold.
-    Valid,
-    /// The lock is someone else's, or held under another token.
-    NotOwner,
-    /// This holder has no slots under this token.
-    NotHolder,
-    /// Nobody holds it.
-    AlreadyFree,
-    /// The lease was stale already.
-    Expired,
-}
-
-impl Answer {
-    /// Whether what was asked for was done, or is so.
-    #[must_use]
-    pub fn is_yes(self) -> bool {
-        matches!(self, Answer::Released | Answer::Refreshed | Answer::Valid)
-    }
 }
 
 /// A semaphore cannot be declared as was asked.
@@ -199,8 +173,8 @@ impl CoordinationState {
     ) -> Answer {
         let Some(entry) = self.names.get_mut(name) else { return absent(name) };
         let answer = match &mut entry.machine {
-            Machine::Lock(lock) => Answer::from(lock.release(holder, token)),
-            Machine::Semaphore(semaphore) => Answer::from(semaphore.release(holder, token)),
+            Machine::Lock(lock) => lock.release(holder, token),
+            Machine::Semaphore(semaphore) => semaphore.release(holder, token),
         };
         if answer == Answer::Released {
             let (name, holder) = (name.clone(), holder.clone());
@@ -220,8 +194,8 @@ impl CoordinationState {
     ) -> Answer {
         let Some(entry) = self.names.get_mut(name) else { return stranger(name) };
         match &mut entry.machine {
-            Machine::Lock(lock) => lock.heartbeat(holder, token, now).into(),
-            Machine::Semaphore(semaphore) => semaphore.heartbeat(holder, token, now).into(),
+            Machine::Lock(lock) => lock.heartbeat(holder, token, now),
+            Machine::Semaphore(semaphore) => semaphore.heartbeat(holder, token, now),
         }
     }
 
@@ -230,8 +204,8 @@ impl CoordinationState {
     pub fn check(&self, name: &Name, token: Token, now: Timestamp) -> Answer {
         let Some(entry) = self.names.get(name) else { return Answer::AlreadyFree };
         match &entry.machine {
-            Machine::Lock(lock) => lock.check(token, now).into(),
-            Machine::Semaphore(semaphore) => semaphore.check(token, now).into(),
+            Machine::Lock(lock) => lock.check(token, now),
+            Machine::Semaphore(semaphore) => semaphore.check(token, now),
         }
     }
 
@@ -270,11 +244,9 @@ impl CoordinationState {
     /// Frees what is stale of a name, and returns it.
     pub fn reclaim_stale(&mut self, name: &Name, now: Timestamp) -> Vec<Lease> {
         self.notice_stale(name, now);
-        let stale = match self.names.get_mut(name).map(|entry| &mut entry.machine) {
-            Some(Machine::Lock(lock)) => lock.reclaim_stale(now).into_iter().collect(),
-            Some(Machine::Semaphore(semaphore)) => semaphore.reclaim_stale(now),
-            None => Vec::new(),
-        };
+        let entry = self.names.get_mut(name);
+        let stale = entry.map(|entry| entry.machine.slots_mut().reclaim_stale(now));
+        let stale = stale.unwrap_or_default();
         for Lease { holder, token, .. } in &stale {
             let (name, from) = (name.clone(), holder.clone());
             self.tell(CoordinationEvent::Reclaimed { name, from, token: *token });
@@ -287,8 +259,8 @@ impl CoordinationState {
 
     /// The leases on a name, also stale ones.
     pub fn leases(&self, name: &Name) -> impl Iterator<Item = &Lease> {
-        let machine = self.names.get(name).map(|entry| &entry.machine);
-        machine.into_iter().flat_map(Machine::leases)
+        let slots = self.names.get(name).map(|entry| entry.machine.slots());
+        slots.into_iter().flat_map(Semaphore::leases)
     }
 
     /// The places in line for a name, in order.
@@ -319,10 +291,7 @@ impl CoordinationState {
     }
 
     fn lease_mut(&mut self, name: &Name, token: Token) -> Option<&mut Lease> {
-        match &mut self.names.get_mut(name)?.machine {
-            Machine::Lock(lock) => lock.lease_mut(token),
-            Machine::Semaphore(semaphore) => semaphore.lease_mut(token),
-        }
+        self.names.get_mut(name)?.machine.slots_mut().lease_mut(token)
     }
 
     fn tell(&mut self, event: CoordinationEvent) {
@@ -334,10 +303,17 @@ impl CoordinationState {
 }
 
 impl Machine {
-    fn leases(&self) -> Box<dyn Iterator<Item = &Lease> + '_> {
+    fn slots(&self) -> &Semaphore {
         match self {
-            Machine::Lock(lock) => Box::new(lock.lease().into_iter()),
-            Machine::Semaphore(semaphore) => Box::new(semaphore.leases()),
+            Machine::Lock(lock) => lock.slots(),
+            Machine::Semaphore(semaphore) => semaphore,
+        }
+    }
+
+    fn slots_mut(&mut self) -> &mut Semaphore {
+        match self {
+            Machine::Lock(lock) => lock.slots_mut(),
+            Machine::Semaphore(semaphore) => semaphore,
         }
     }
 }
@@ -361,12 +337,13 @@ impl From<NameRecord> for Entry {
 
 impl From<&Entry> for NameRecord {
     fn from(entry: &Entry) -> Self {
-        let (capacity, token) = match &entry.machine {
-            Machine::Lock(lock) => (None, lock.token()),
-            Machine::Semaphore(semaphore) => (Some(semaphore.capacity()), semaphore.token()),
+        let slots = entry.machine.slots();
+        let capacity = match entry.machine {
+            Machine::Lock(_) => None,
+            Machine::Semaphore(_) => Some(slots.capacity()),
         };
-        let leases = entry.machine.leases().cloned().collect();
-        Self { capacity, token, leases, stats: entry.stats }
+        let leases = slots.leases().cloned().collect();
+        Self { capacity, token: slots.token(), leases, stats: entry.stats }
     }
 }
 
@@ -378,64 +355,6 @@ fn absent(name: &Name) -> Answer {
 /// What a heartbeat for a name says that nobody has ever held.
 fn stranger(name: &Name) -> Answer {
     if matches!(name, Name::Semaphore(_)) { Answer::NotHolder } else { Answer::NotOwner }
-}
-
-impl From<LockRelease> for Answer {
-    fn from(release: LockRelease) -> Self {
-        match release {
-            LockRelease::Released => Answer::Released,
-            LockRelease::NotOwner => Answer::NotOwner,
-            LockRelease::AlreadyFree => Answer::AlreadyFree,
-        }
-    }
-}
-
-impl From<LockHeartbeat> for Answer {
-    fn from(heartbeat: LockHeartbeat) -> Self {
-        match heartbeat {
-            LockHeartbeat::Refreshed => Answer::Refreshed,
-            LockHeartbeat::NotOwner => Answer::NotOwner,
-            LockHeartbeat::Expired => Answer::Expired,
-        }
-    }
-}
-
-impl From<LockCheck> for Answer {
-    fn from(check: LockCheck) -> Self {
-        match check {
-            LockCheck::Valid => Answer::Valid,
-            LockCheck::NotOwner => Answer::NotOwner,
-            LockCheck::AlreadyFree => Answer::AlreadyFree,
-        }
-    }
-}
-
-impl From<SemaphoreRelease> for Answer {
-    fn from(release: SemaphoreRelease) -> Self {
-        match release {
-            SemaphoreRelease::Released => Answer::Released,
-            SemaphoreRelease::NotHolder => Answer::NotHolder,
-        }
-    }
-}
-
-impl From<SemaphoreHeartbeat> for Answer {
-    fn from(heartbeat: SemaphoreHeartbeat) -> Self {
-        match heartbeat {
-            SemaphoreHeartbeat::Refreshed => Answer::Refreshed,
-            SemaphoreHeartbeat::NotHolder => Answer::NotHolder,
-        }
-    }
-}
-
-impl From<SemaphoreCheck> for Answer {
-    fn from(check: SemaphoreCheck) -> Self {
-        match check {
-            SemaphoreCheck::Valid => Answer::Valid,
-            SemaphoreCheck::NotHolder => Answer::NotHolder,
-            SemaphoreCheck::AlreadyFree => Answer::AlreadyFree,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! Knows nothing of phases or readiness: it counts the edges into a node that are not met, and
 //! whoever meets one says so.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use thiserror::Error;
@@ -41,8 +42,8 @@ pub struct Dag {
     links: Column<Link>,
     /// The first link that is free for use again; the others follow by `next_out`.
     free: Option<LinkId>,
-    /// Whether an edge was ever added whose source had ended before: such an edge is known to its target only.
-    has_settled: bool,
+    /// The targets of edges that were added after the end of their source, by source. Some may be forgotten.
+    settled: BTreeMap<usize, Vec<usize>>,
 }
 
 /// What the end of a source has to be for an edge to be met.
@@ -59,7 +60,7 @@ pub enum EdgeKind {
 
 /// What one edge says, once its source has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum EdgeOutcome {
     /// The source ended as it must.
     Met,
     /// The source succeeded, and only its failure would have needed the target.
@@ -155,7 +156,7 @@ struct Link {
     ends: u8,
     role: Role,
     /// What it said when its source was forgotten, or had ended before it was added.
-    said: Verdict,
+    outcome: EdgeOutcome,
 }
 
 /// A node's number where there is little room: there are fewer than 2^43 of them.
@@ -309,11 +310,11 @@ impl Dag {
         from: usize,
         to: usize,
         kind: EdgeKind,
-        said: Verdict,
+        outcome: EdgeOutcome,
     ) {
-        self.has_settled = true;
+        self.remember_settled(from, to);
         let role = Role::Settled;
-        let id = self.store(Link { ends: 1, said, ..Link::new(from, to, kind, role) });
+        let id = self.store(Link { ends: 1, outcome, ..Link::new(from, to, kind, role) });
         self.append_incoming(to, id);
     }
 
@@ -342,6 +343,9 @@ impl Dag {
             let next_in = |id, link: &Link| link.next_in.filter(|_| Some(id) != last_in);
             self.release(self.first_in(node), next_in);
             self.release(outgoing.first, |_, link| link.next_out);
+        }
+        if !self.settled.is_empty() {
+            self.settled.remove(&node);
         }
         self.nodes.take(node).expect("only a known node is forgotten");
     }
@@ -439,8 +443,8 @@ impl Link {
     /// One that is in both lists, at their ends.
     fn new(from: usize, to: usize, kind: EdgeKind, role: Role) -> Self {
         let (from, to) = (Number::of(from), Number::of(to));
-        let (next_in, next_out, said) = (None, None, Verdict::Met);
-        Self { from, to, next_in, next_out, kind, ends: 2, role, said }
+        let (next_in, next_out, outcome) = (None, None, EdgeOutcome::Met);
+        Self { from, to, next_in, next_out, kind, ends: 2, role, outcome }
     }
 
     #[inline]

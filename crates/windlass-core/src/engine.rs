@@ -4,44 +4,30 @@
 //! in, pulls grants, and reports how attempts ended. Every change that a replay must reproduce
 //! goes through [`Engine::evolve`], live and in recovery alike.
 
-use std::collections::{BTreeMap, VecDeque};
-
-use crate::capacity::{Demand, Refusal};
-use crate::column::Column;
-use crate::dag::Dag;
+use crate::capacity::{CapacityTree, CostError};
 use crate::fact::{Fact, Happening, World};
-use crate::input::{Dependency, DependencyError, Grant, Input, Rejected, Submission, SubmitError};
-use crate::metrics::Metrics;
-use crate::phase::{Phase, Step, Why, WorkState};
-use crate::queue::{Lines, Ticket, Watch};
-use crate::retry::RetryPolicy;
+use crate::input::{Dependency, Grant, Input, Rejected, Submission, SubmitError};
+use crate::phase::Phase;
 use crate::{Amount, ClientId, CostId, LevelId, ResourceCost, ResourceId, Timestamp, WorkId};
 
 mod admission;
 mod attempt;
+mod begin;
 mod check;
 mod config;
 mod costs;
-mod digest;
-mod edges;
+mod effects;
 mod explain;
-mod family;
-mod reopen;
-mod step;
-mod timers;
-mod times;
-mod transfer;
+mod graph;
+mod state;
 mod view;
-mod work;
 
+use admission::Admission;
+pub use admission::Arrival;
 pub use config::{EngineConfig, Order};
-use costs::RecentCosts;
-pub use family::Children;
-use family::Families;
-use timers::Timers;
-use times::Times;
-pub use transfer::Arrival;
-use work::{Staged, Work};
+use effects::Effects;
+pub use state::Children;
+use state::{Offer, State};
 
 /// The scheduling state machine.
 ///
@@ -77,64 +63,25 @@ use work::{Staged, Work};
 #[derive(Clone, Debug)]
 pub struct Engine {
     config: EngineConfig,
-    client: ClientId,
-    now: Timestamp,
-    /// By how many nanoseconds the clock of the tree is ahead.
-    ahead: i128,
-    works: Column<Work>,
-    dag: Dag,
-    lines: Lines,
-    /// The next ticket of the lines.
-    tickets: Ticket,
-    /// When something happens by time alone.
-    timers: Timers,
-    /// Of those works that have times of their own.
-    times: BTreeMap<WorkId, Times>,
-    /// Of those works that have a policy of their own.
-    policies: BTreeMap<WorkId, RetryPolicy>,
-    /// How many retries a work has used up, if any.
-    spent: BTreeMap<WorkId, u32>,
-    families: Families,
-    /// The work for which the capacity sets something aside.
-    standing: Option<WorkId>,
-    /// What has refused the first in line while there was nobody whom a set-aside could bind.
-    owed: Option<(WorkId, Refusal)>,
-    /// By [`CostId`].
-    costs: Vec<Demand>,
-    known_costs: BTreeMap<Demand, CostId>,
-    recent_costs: RecentCosts,
-    staged: VecDeque<Staged>,
-    staged_after: VecDeque<Dependency>,
-    metrics: Metrics,
+    state: State,
+    admission: Admission,
 }
 
 impl Engine {
     /// An engine whose works take what they need as `client`.
     #[must_use]
     pub fn new(config: EngineConfig, client: ClientId) -> Self {
-        Self {
-            lines: Lines::new(config.ageing),
-            config,
-            client,
-            now: Timestamp::ZERO,
-            ahead: 0,
-            works: Column::default(),
-            dag: Dag::new(),
-            tickets: Ticket::MIN,
-            timers: Timers::new(),
-            times: BTreeMap::new(),
-            policies: BTreeMap::new(),
-            spent: BTreeMap::new(),
-            families: Families::default(),
-            standing: None,
-            owed: None,
-            costs: Vec::new(),
-            known_costs: BTreeMap::new(),
-            recent_costs: RecentCosts::default(),
-            staged: VecDeque::new(),
-            staged_after: VecDeque::new(),
-            metrics: Metrics::default(),
-        }
+        Self { admission: Admission::new(&config, client), state: State::new(), config }
+    }
+
+    /// The number of a cost, which is one slot unless it names slots itself. Refuses what can never
+    /// be had.
+    pub fn cost(
+        &mut self,
+        capacity: &CapacityTree,
+        cost: &ResourceCost,
+    ) -> Result<CostId, CostError> {
+        self.admission.cost(capacity, cost)
     }
 
     /// Takes in a new work.
@@ -143,42 +90,25 @@ impl Engine {
         world: &mut World<'_>,
         submission: Submission<'_>,
     ) -> Result<WorkId, SubmitError> {
-        let unknown = |after: &&Dependency| self.works.get(after.work.index()).is_none();
+        let unknown = |after: &&Dependency| self.state.get(after.work).is_none();
         if let Some(&Dependency { work, .. }) = submission.after.iter().find(unknown) {
             return Err(SubmitError::UnknownDependency { work });
         }
         self.advance(world);
-        if let Some(parent) = submission.more.and_then(|more| more.parent) {
-            self.expect_parent(parent, submission.after.iter().map(|after| after.work))?;
+        if let Some(parent) = submission.extras.and_then(|extras| extras.parent) {
+            self.expect_parent(parent, submission.after)?;
         }
-        let work = WorkId::from_index(self.works.pushed());
-        // What the fact would find staged is at hand.
-        self.admit(world, work, submission);
-        self.note(world, Fact { at: self.now, what: Happening::Submitted { work } });
+        let work = self.state.next_work();
+        let mut effects = Effects::new(&mut self.admission, world);
+        self.state.admit(&mut effects, work, submission);
+        note(world, Fact { at: self.state.now(), what: Happening::Submitted { work } });
         Ok(work)
     }
 
-    /// Has `work` wait for one more, as long as it has begun no attempt. One that is ready goes back
-    /// to waiting.
-    pub fn add_dependency(
-        &mut self,
-        world: &mut World<'_>,
-        work: WorkId,
-        on: Dependency,
-    ) -> Result<(), DependencyError> {
-        self.advance(world);
-        let unknown = [work, on.work].into_iter().find(|w| self.works.get(w.index()).is_none());
-        if let Some(work) = unknown {
-            return Err(DependencyError::UnknownWork { work });
-        }
-        let entry = &self.works[work.index()];
-        if entry.attempts > 0 || entry.phase.state() != WorkState::Pending {
-            return Err(DependencyError::Begun { work });
-        }
-        self.connect(world, on, work)?;
-        let what = Happening::EdgeAdded { from: on.work, to: work, kind: on.kind };
-        self.note(world, Fact { at: self.now, what });
-        Ok(())
+    /// Lays a submission beside the fact that will take it in: for replay, in the order of the
+    /// `Submitted` facts.
+    pub fn stage(&mut self, submission: Submission<'_>) {
+        self.state.stage(submission);
     }
 
     /// Changes one limit of the capacity; a replay will change it too.
@@ -202,17 +132,17 @@ impl Engine {
             }
             Input::HandBack(grant) => {
                 self.expect_granted(grant)?;
-                self.step(world, grant.work, Step::HandBack);
+                self.offer(world, grant.work, Offer::HandedBack);
             }
             Input::Refuse(grant) => {
                 self.expect_granted(grant)?;
-                self.step(world, grant.work, Step::Refuse);
+                self.offer(world, grant.work, Offer::RefusedOutside);
             }
             Input::Ring(work) => {
-                if self.work(work)?.phase != Phase::Ticketed {
-                    return Err(Rejected::NotTicketed { work });
+                if self.work(work)?.phase() != Phase::WaitingOutside {
+                    return Err(Rejected::NotWaitingOutside { work });
                 }
-                self.step(world, work, Step::Ring);
+                self.offer(world, work, Offer::Renewed);
             }
             Input::Open(work) => {
                 self.expect_gated(work)?;
@@ -223,13 +153,13 @@ impl Engine {
                 self.record(world, Happening::GateRejected { work });
             }
             Input::Skip(work) => {
-                if self.work(work)?.phase != Phase::Gated {
+                if self.work(work)?.phase() != Phase::Gated {
                     return Err(Rejected::NotGated { work });
                 }
                 self.record(world, Happening::GateSkipped { work });
             }
             Input::Suspend(grant) => self.suspend(world, grant)?,
-            Input::WantOn(grant) => self.want_on(world, grant)?,
+            Input::ResumeRequested(grant) => self.want_on(world, grant)?,
             Input::Join(grant) => self.join(world, grant)?,
             Input::StopChildren(work) => self.stop_children(world, work)?,
             Input::Reopen(work) => {
@@ -240,13 +170,13 @@ impl Engine {
             Input::Cancel(work) => self.cancel(world, work)?,
             Input::CancelAll => self.cancel_all(world),
             Input::Forget(work) => {
-                if !self.work(work)?.phase.state().is_terminal() {
+                if self.work(work)?.is_open() {
                     return Err(Rejected::NotEnded { work });
                 }
                 self.record(world, Happening::Forgotten { work });
             }
-            Input::LookAgain => self.lines.open_lots(Watch::Gone),
-            Input::Tick => self.lines.advance(self.now),
+            Input::LookAgain => self.admission.look_again(),
+            Input::Tick => self.admission.advance(self.state.now()),
         }
         Ok(())
     }
@@ -254,8 +184,8 @@ impl Engine {
     /// When to apply [`Input::Tick`] and look for the next grant if nothing else happens first.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Timestamp> {
-        let chance = self.lines.next_wakeup(self.now).unwrap_or(Timestamp::MAX);
-        Some(self.timers.earliest().min(chance)).filter(|next| *next < Timestamp::MAX)
+        let chance = self.admission.next_wakeup(self.state.now()).unwrap_or(Timestamp::MAX);
+        Some(self.state.clock().earliest().min(chance)).filter(|next| *next < Timestamp::MAX)
     }
 
     /// Takes in one fact: the only function that changes what [`Engine::digest`] covers.
@@ -264,70 +194,28 @@ impl Engine {
     ///
     /// If the fact does not follow from those before it.
     pub fn evolve(&mut self, world: &mut World<'_>, fact: &Fact) {
-        self.take_in(world, fact);
+        self.state.evolve(&mut Effects::new(&mut self.admission, world), fact);
     }
 
-    /// The same, made anew for each kind of fact where it is known.
-    #[inline(always)]
-    fn take_in(&mut self, world: &mut World<'_>, fact: &Fact) {
-        self.move_time(world, fact.at);
-        match fact.what {
-            Happening::Submitted { work } => self.admit_staged(world, work),
-            Happening::EdgeAdded { from, to, kind } => {
-                let connected = self.connect(world, Dependency { work: from, kind }, to);
-                connected.expect("a journaled edge closes no cycle");
-            }
-            Happening::Started { work, attempt } => self.start(world, work, attempt),
-            Happening::Ended { work, attempt, ending } => {
-                let attempts = self.works[work.index()].attempts;
-                assert_eq!(attempts, attempt, "only the latest attempt can end");
-                self.take_end(world, work, ending);
-                self.settle(world, work);
-            }
-            Happening::GateOpened { work } => self.open_gate(world, work),
-            Happening::GateRejected { work } => {
-                self.step(world, work, Step::GiveUp);
-                self.settle(world, work);
-            }
-            Happening::GateSkipped { work } => {
-                self.works[work.index()].unneeded = true;
-                self.step(world, work, Step::Skip);
-                self.settle(world, work);
-            }
-            Happening::Suspended { work, .. } => self.step(world, work, Step::Suspend),
-            Happening::WaitOver { work, .. } => self.step(world, work, Step::WantOn),
-            Happening::Resumed { work, .. } => self.step(world, work, Step::Resume),
-            Happening::Joined { work, .. } => self.step(world, work, Step::Join),
-            Happening::Reopened { work } => self.reopen(world, work),
-            Happening::CancelAsked { work } => self.stop(world, work, Why::Cancel),
-            Happening::LimitSet { level, resource, limit } => {
-                let name = world.capacity.name(resource).to_owned();
-                let wakes =
-                    world.capacity.set_limits(level, &ResourceCost::new().with(name, limit));
-                self.wake(world, &wakes, Watch::Gone);
-            }
-            Happening::Forgotten { work } => self.drop_work(work),
-        }
-    }
-
+    /// Takes in a fact that happens now, and passes it on to be journaled.
     #[inline(always)]
     fn record(&mut self, world: &mut World<'_>, what: Happening) {
-        self.advance(world);
-        let fact = Fact { at: self.now, what };
-        self.take_in(world, &fact);
-        self.note(world, fact);
-    }
-
-    #[inline]
-    fn note(&self, world: &mut World<'_>, fact: Fact) {
-        if let Some(facts) = &mut world.facts {
-            facts.push(fact);
-        }
+        let fact = Fact { at: self.state.now().max(world.now), what };
+        self.state.evolve(&mut Effects::new(&mut self.admission, world), &fact);
+        note(world, fact);
     }
 
     #[inline]
     fn advance(&mut self, world: &mut World<'_>) {
-        self.move_time(world, world.now);
+        let now = world.now;
+        self.state.advance(&mut Effects::new(&mut self.admission, world), now);
+    }
+}
+
+#[inline]
+fn note(world: &mut World<'_>, fact: Fact) {
+    if let Some(facts) = &mut world.facts {
+        facts.push(fact);
     }
 }
 

@@ -16,9 +16,7 @@ mod add;
 mod error;
 mod state;
 
-pub use error::{
-    AbortError, AddAllError, AddEdgeError, AddNodeError, CompleteError, FailError, StartError,
-};
+pub use error::{AddEdgeError, AddNodeError, NodeError};
 pub use state::NodeState;
 use state::Step;
 
@@ -114,36 +112,35 @@ impl<K: Clone + Ord> DependencyGraph<K> {
     }
 
     /// Ready to running.
-    pub fn start(&mut self, key: impl Borrow<K>) -> Result<(), StartError<K>> {
+    pub fn start(&mut self, key: impl Borrow<K>) -> Result<(), NodeError<K>> {
         let key = key.borrow();
-        let node = self.number(key).ok_or_else(|| StartError::UnknownNode { key: key.clone() })?;
+        let node = self.expect_known(key)?;
         match self.nodes[node].state {
             NodeState::Ready => self.step(node, Step::Start),
-            state => return Err(StartError::NotReady { key: key.clone(), state }),
+            state => return Err(NodeError::NotReady { key: key.clone(), state }),
         }
         Ok(())
     }
 
     /// Running to completed. Answers those that became ready by it, in the order in which they were
     /// connected to it.
-    pub fn complete(&mut self, key: impl Borrow<K>) -> Result<Vec<K>, CompleteError<K>> {
+    pub fn complete(&mut self, key: impl Borrow<K>) -> Result<Vec<K>, NodeError<K>> {
         let key = key.borrow();
-        let node =
-            self.number(key).ok_or_else(|| CompleteError::UnknownNode { key: key.clone() })?;
+        let node = self.expect_known(key)?;
         match self.nodes[node].state {
             NodeState::Running => self.step(node, Step::Complete),
-            state => return Err(CompleteError::NotRunning { key: key.clone(), state }),
+            state => return Err(NodeError::NotRunning { key: key.clone(), state }),
         }
         Ok(self.unblock_dependents(node))
     }
 
     /// Running to ready, to be tried again.
-    pub fn fail(&mut self, key: impl Borrow<K>) -> Result<(), FailError<K>> {
+    pub fn fail(&mut self, key: impl Borrow<K>) -> Result<(), NodeError<K>> {
         let key = key.borrow();
-        let node = self.number(key).ok_or_else(|| FailError::UnknownNode { key: key.clone() })?;
+        let node = self.expect_known(key)?;
         match self.nodes[node].state {
             NodeState::Running => self.step(node, Step::Fail),
-            state => return Err(FailError::NotRunning { key: key.clone(), state }),
+            state => return Err(NodeError::NotRunning { key: key.clone(), state }),
         }
         self.step(node, Step::Retry);
         Ok(())
@@ -166,13 +163,17 @@ impl<K: Clone + Ord> DependencyGraph<K> {
     /// assert!(graph.is_done());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn abort(&mut self, key: impl Borrow<K>) -> Result<Vec<K>, AbortError<K>> {
+    pub fn abort(&mut self, key: impl Borrow<K>) -> Result<Vec<K>, NodeError<K>> {
         let key = key.borrow();
-        let node = self.number(key).ok_or_else(|| AbortError::UnknownNode { key: key.clone() })?;
+        let node = self.expect_known(key)?;
         match self.nodes[node].state {
-            state if state.is_terminal() => Err(AbortError::Ended { key: key.clone(), state }),
+            state if state.is_terminal() => Err(NodeError::Ended { key: key.clone(), state }),
             _ => Ok(self.abort_with_dependents(node)),
         }
+    }
+
+    fn expect_known(&self, key: &K) -> Result<usize, NodeError<K>> {
+        self.number(key).ok_or_else(|| NodeError::Unknown { key: key.clone() })
     }
 
     /// Takes out what has happened since the last time, in order.

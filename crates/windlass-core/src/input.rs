@@ -20,12 +20,12 @@ pub struct Submission<'a> {
     /// How often it may be tried again.
     pub retries: u32,
     /// What few works have.
-    pub more: Option<&'a More>,
+    pub extras: Option<&'a Extras>,
 }
 
 /// What few submissions say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct More {
+pub struct Extras {
     /// The work under way that it is a child of.
     pub parent: Option<WorkId>,
     /// Whether it also waits for a gate, see [`Input::Open`].
@@ -39,10 +39,10 @@ pub struct More {
 }
 
 impl Submission<'_> {
-    /// A work that follows nobody and is tried once.
+    /// A work that follows nothing and is tried once.
     #[must_use]
     pub fn of(cost: CostId) -> Self {
-        Self { after: &[], cost, priority: 0, retries: 0, more: None }
+        Self { after: &[], cost, priority: 0, retries: 0, extras: None }
     }
 }
 
@@ -102,7 +102,7 @@ pub enum Begun {
 pub enum Input {
     /// The granted attempt begins.
     Begin(Grant),
-    /// The granted attempt does not begin after all; the work keeps its place in line.
+    /// The granted attempt does not begin after all; the work keeps its place in the queue.
     HandBack(Grant),
     /// The granted attempt cannot begin: something outside the engine refused it.
     Refuse(Grant),
@@ -118,7 +118,7 @@ pub enum Input {
     /// line to go on, its place there.
     Suspend(Grant),
     /// What the attempt waited for is there, and it wants to go on.
-    WantOn(Grant),
+    ResumeRequested(Grant),
     /// The body has returned; the attempt ends when its children have.
     Join(Grant),
     /// The children of this work should stop.
@@ -283,7 +283,7 @@ pub enum Rejected {
     },
     /// Nothing outside the engine has refused this work.
     #[error("work {work} waits for nothing outside")]
-    NotTicketed {
+    NotWaitingOutside {
         /// The work.
         work: WorkId,
     },

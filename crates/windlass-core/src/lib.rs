@@ -53,6 +53,7 @@
 
 mod ageing;
 mod amount;
+mod answer;
 mod balancer;
 mod capacity;
 mod column;
@@ -81,6 +82,7 @@ mod unprintable;
 
 pub use ageing::{Ageing, AgeingError};
 pub use amount::{Amount, AmountError};
+pub use answer::Answer;
 pub use balancer::{BalancerChild, BalancerError, BalancerOptions, HierarchicalBalancer};
 pub use capacity::{
     CapacityTree, CostError, Demand, LevelCounts, Place, Refusal, RefusalCounts, ReleaseError,
@@ -88,7 +90,7 @@ pub use capacity::{
 };
 pub use column::Column;
 pub use coordination::{
-    Answer, Claim, ClaimError, Claimed, CoordinationEvent, CoordinationRecord, CoordinationState,
+    Claim, ClaimError, Claimed, CoordinationEvent, CoordinationRecord, CoordinationState,
     CoordinationStats, DeclareError, Hold, NameRecord, NameRefusal, Taken,
 };
 pub use cost::{ResourceCost, ResourceCostError};
@@ -98,21 +100,19 @@ pub use fact::{Ending, Fact, Happening, Transition, World};
 pub use graph::{DependencyGraph, NodeEvent, NodeState};
 pub use id::{ClientId, CostId, LevelId, ResourceId, WorkId};
 pub use input::{
-    Begun, Dependency, DependencyError, Grant, Input, More, Outcome, Rejected, Submission,
+    Begun, Dependency, DependencyError, Extras, Grant, Input, Outcome, Rejected, Submission,
     SubmitError,
 };
 pub use lease::{HolderId, Lease, LeaseTerms, Presence, Remains, Token};
 pub use line::{Name, Need, RING_PATIENCE, Ticket};
-pub use lock::{Lock, LockAcquire, LockCheck, LockHeartbeat, LockRelease};
+pub use lock::{Lock, LockAcquire};
 pub use metrics::Metrics;
 pub use nearest::{nearest, some_of};
-pub use phase::{Phase, Why, WorkState};
+pub use phase::{Phase, StopReason, WorkState};
 pub use random::Random;
 pub use rate::{Quota, Rate, RateError};
 pub use reason::Reason;
 pub use retry::{RETRY_A_FEW, RETRY_A_LOT, RETRY_NEVER, RETRY_ONCE, RetryPolicy};
-pub use semaphore::{
-    Semaphore, SemaphoreAcquire, SemaphoreCheck, SemaphoreHeartbeat, SemaphoreRelease, WeightError,
-};
+pub use semaphore::{Semaphore, SemaphoreAcquire, WeightError};
 pub use time::Timestamp;
 pub use unprintable::{Unprintable, is_unprintable};

@@ -6,25 +6,26 @@
 use std::time::Duration;
 
 use crate::Timestamp;
+use crate::answer::Answer;
 use crate::lease::{HolderId, Lease, LeaseTerms, Token};
+use crate::semaphore::{Semaphore, SemaphoreAcquire};
 
-/// A lock: free, or held under a lease.
+/// A lock: free, or held under a lease. It is a [`Semaphore`] with one slot.
 ///
 /// ```
-/// use windlass_core::{HolderId, LeaseTerms, Lock, LockAcquire, LockRelease, Timestamp, Token};
+/// use windlass_core::{Answer, HolderId, LeaseTerms, Lock, LockAcquire, Timestamp, Token};
 ///
 /// let (a, b, now) = (HolderId::new("a"), HolderId::new("b"), Timestamp::ZERO);
 /// let terms = LeaseTerms::default();
 /// let mut lock = Lock::default();
 /// assert_eq!(lock.acquire(&a, terms, now), LockAcquire::Acquired { token: Token(1) });
 /// assert!(matches!(lock.acquire(&b, terms, now), LockAcquire::Busy { holder, .. } if holder == a));
-/// assert_eq!(lock.release(&a, Token(1)), LockRelease::Released);
+/// assert_eq!(lock.release(&a, Token(1)), Answer::Released);
 /// assert_eq!(lock.acquire(&b, terms, now), LockAcquire::Acquired { token: Token(2) });
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
-    token: Token,
-    lease: Option<Lease>,
+    slots: Semaphore,
 }
 
 /// The answer to [`Lock::acquire`].
@@ -59,56 +60,29 @@ pub enum LockAcquire {
     },
 }
 
-/// The answer to [`Lock::release`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockRelease {
-    /// It is free now.
-    Released,
-    /// Someone else has it, or the same holder under another token.
-    NotOwner,
-    /// Nobody has it.
-    AlreadyFree,
-}
-
-/// The answer to [`Lock::heartbeat`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockHeartbeat {
-    /// The lease goes on.
-    Refreshed,
-    /// It is not held by this holder under this token.
-    NotOwner,
-    /// The lease was stale already, or has been held for longer than it may be.
-    Expired,
-}
-
-/// The answer to [`Lock::check`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockCheck {
-    /// The token is that of the present hold.
-    Valid,
-    /// It is not, or no longer.
-    NotOwner,
-    /// Nobody holds it.
-    AlreadyFree,
+impl Default for Lock {
+    fn default() -> Self {
+        Self { slots: Semaphore::new(1) }
+    }
 }
 
 impl Lock {
     /// A lock as it was stored: the largest token so far, and the lease. Refreshes nothing.
     #[must_use]
     pub fn restore(token: Token, lease: Option<Lease>) -> Self {
-        Self { token, lease }
+        Self { slots: Semaphore::restore(1, token, lease) }
     }
 
     /// The largest token given out so far.
     #[must_use]
     pub fn token(&self) -> Token {
-        self.token
+        self.slots.token()
     }
 
     /// The lease under which it is held, also if that is stale.
     #[must_use]
     pub fn lease(&self) -> Option<&Lease> {
-        self.lease.as_ref()
+        self.slots.leases().next()
     }
 
     /// Takes the name if it is free, stale, or had by the same holder already.
@@ -124,69 +98,67 @@ impl Lock {
         terms: LeaseTerms,
         now: Timestamp,
     ) -> LockAcquire {
-        let from = match &mut self.lease {
-            None => None,
-            Some(lease) if lease.is_reclaimable(now) => Some(lease.holder.clone()),
-            Some(lease) if lease.holder == *holder && !lease.is_stale(now) => {
-                lease.refresh(now);
-                return LockAcquire::Extended { token: lease.token };
+        let stale = self.reclaim_stale(now);
+        let acquired = self.slots.acquire_above(floor, holder, 1, terms, now);
+        match (acquired.expect("one slot of one can be had"), stale) {
+            (SemaphoreAcquire::Acquired { token }, None) => LockAcquire::Acquired { token },
+            (SemaphoreAcquire::Acquired { token }, Some(stale)) => {
+                LockAcquire::Reclaimed { token, from: stale.holder }
             }
-            Some(lease) => return busy(lease, now),
-        };
-        let token = self.token.next_above(floor);
-        self.token = token;
-        self.lease = Some(Lease::new(holder.clone(), token, terms, now));
-        from.map_or(LockAcquire::Acquired { token }, |from| LockAcquire::Reclaimed { token, from })
-    }
-
-    /// Gives the name back; only with the token of the present hold.
-    pub fn release(&mut self, holder: &HolderId, token: Token) -> LockRelease {
-        match &self.lease {
-            None => LockRelease::AlreadyFree,
-            Some(lease) if lease.holder == *holder && lease.token == token => {
-                self.lease = None;
-                LockRelease::Released
+            (SemaphoreAcquire::AlreadyHeld { token } | SemaphoreAcquire::Upgraded { token }, _) => {
+                LockAcquire::Extended { token }
             }
-            Some(_) => LockRelease::NotOwner,
+            (SemaphoreAcquire::Full { .. }, _) => {
+                let lease = self.lease().expect("its slot is held");
+                let (holder, since, age) = (lease.holder.clone(), lease.since, lease.age(now));
+                LockAcquire::Busy { holder, since, age }
+            }
         }
     }
 
-    /// A sign of life of the holder.
-    pub fn heartbeat(&mut self, holder: &HolderId, token: Token, now: Timestamp) -> LockHeartbeat {
-        match &mut self.lease {
-            Some(lease) if lease.holder == *holder && lease.token == token => {
-                if lease.is_stale(now) {
-                    return LockHeartbeat::Expired;
-                }
-                lease.refresh(now);
-                LockHeartbeat::Refreshed
-            }
-            _ => LockHeartbeat::NotOwner,
+    /// Gives the name back; only with the token of the present hold. Answers `Released`, `NotOwner`, or
+    /// `AlreadyFree`.
+    pub fn release(&mut self, holder: &HolderId, token: Token) -> Answer {
+        match self.slots.release(holder, token) {
+            Answer::NotHolder if self.lease().is_none() => Answer::AlreadyFree,
+            Answer::NotHolder => Answer::NotOwner,
+            answer => answer,
         }
     }
 
-    /// Whether what is done under `token` is still covered by it.
+    /// Takes in a sign of life of the holder. Answers `Refreshed`, `NotOwner`, or `Expired` if the lease was
+    /// stale already, or has been held for longer than it may be.
+    pub fn heartbeat(&mut self, holder: &HolderId, token: Token, now: Timestamp) -> Answer {
+        let held = self.slots.lease(holder).is_some_and(|lease| lease.token == token);
+        match self.slots.heartbeat(holder, token, now) {
+            Answer::NotHolder if held => Answer::Expired,
+            Answer::NotHolder => Answer::NotOwner,
+            answer => answer,
+        }
+    }
+
+    /// Returns whether what is done under `token` is still covered by it: `Valid`, `NotOwner`, or
+    /// `AlreadyFree`.
     #[must_use]
-    pub fn check(&self, token: Token, now: Timestamp) -> LockCheck {
-        match &self.lease {
-            None => LockCheck::AlreadyFree,
-            Some(lease) if lease.token == token && !lease.is_stale(now) => LockCheck::Valid,
-            Some(_) => LockCheck::NotOwner,
+    pub fn check(&self, token: Token, now: Timestamp) -> Answer {
+        match self.slots.check(token, now) {
+            Answer::NotHolder => Answer::NotOwner,
+            answer => answer,
         }
     }
 
     /// Frees the lock if its lease is stale, and returns that.
     pub fn reclaim_stale(&mut self, now: Timestamp) -> Option<Lease> {
-        self.lease.take_if(|lease| lease.is_reclaimable(now))
+        self.slots.reclaim_stale(now).pop()
     }
 
-    pub(crate) fn lease_mut(&mut self, token: Token) -> Option<&mut Lease> {
-        self.lease.as_mut().filter(|lease| lease.token == token)
+    pub(crate) fn slots(&self) -> &Semaphore {
+        &self.slots
     }
-}
 
-fn busy(lease: &Lease, now: Timestamp) -> LockAcquire {
-    LockAcquire::Busy { holder: lease.holder.clone(), since: lease.since, age: lease.age(now) }
+    pub(crate) fn slots_mut(&mut self) -> &mut Semaphore {
+        &mut self.slots
+    }
 }
 
 #[cfg(test)]

@@ -13,18 +13,49 @@ pub struct Metrics {
     pub retries_left: u64,
     /// How often a work that was looked at did not fit.
     pub refusals: u64,
-    /// How often a work started while one before it in line did not fit.
+    /// How often a work started while one before it in the queue did not fit.
     pub passed_over: u64,
-    /// How often something was set aside for the first in line.
+    /// How often something was reserved for the first in the queue.
     pub set_aside: u64,
     /// Ended works that were forgotten.
     pub forgotten: u64,
 }
 
+/// What is counted of the works' phases.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StateCounts {
+    states: [usize; WorkState::ALL.len()],
+    pub(crate) attempts: u64,
+    pub(crate) retries_left: u64,
+    pub(crate) forgotten: u64,
+}
+
+/// What is counted of the search for the next work.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AdmissionCounts {
+    pub(crate) refusals: u64,
+    pub(crate) passed_over: u64,
+    pub(crate) set_aside: u64,
+}
+
 impl Metrics {
+    #[inline]
+    pub(crate) fn new(state: &StateCounts, admission: &AdmissionCounts) -> Self {
+        let &StateCounts { states, attempts, retries_left, forgotten } = state;
+        let &AdmissionCounts { refusals, passed_over, set_aside } = admission;
+        Self { states, attempts, retries_left, refusals, passed_over, set_aside, forgotten }
+    }
+
     /// How many works are in this state.
     #[must_use]
     pub fn count(&self, state: WorkState) -> usize {
+        self.states[state as usize]
+    }
+}
+
+impl StateCounts {
+    #[inline]
+    pub(crate) fn count(&self, state: WorkState) -> usize {
         self.states[state as usize]
     }
 

@@ -70,24 +70,24 @@ pub enum Phase {
     /// Room is taken for it, and no attempt has begun.
     Granted,
     /// Everything inside fits; something outside the engine refused it and will ring.
-    Ticketed,
+    WaitingOutside,
     /// Waits for its next attempt to come due; holds nothing.
     Delayed {
-        /// When it is in line again.
+        /// When it is in the queue again.
         due: Timestamp,
     },
     /// An attempt is under way.
     Running,
     /// An attempt is under way and waits for something outside; it holds nothing meanwhile.
     Suspended,
-    /// Its wait is over, and it is in line to go on.
+    /// Its wait is over, and it is in the queue to go on.
     Resuming,
     /// Its body has returned, and its children have not all ended; it holds nothing meanwhile.
     Joining,
     /// An attempt is under way and was asked to stop.
     Cancelling {
         /// Why.
-        why: Why,
+        why: StopReason,
         /// Whether it has what it needs; not if it was asked while it waited.
         holds: bool,
     },
@@ -106,7 +106,7 @@ pub enum Phase {
 /// Why an attempt was asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Why {
+pub enum StopReason {
     /// It took longer than one attempt may; there may be another one.
     Timeout,
     /// The work's deadline has passed; there will be no other attempt.
@@ -125,7 +125,7 @@ pub(crate) enum Step {
     /// Its gate opened.
     Open,
     /// Its gate will never open, or its deadline passed before it began.
-    GiveUp,
+    RejectedBeforeStart,
     /// A work it waits for can no longer end as it must.
     Block,
     /// The last work it waits for has ended, and it is not needed; or its gate says so.
@@ -144,7 +144,7 @@ pub(crate) enum Step {
     /// It waits for something outside.
     Suspend,
     /// What it waited for is there.
-    WantOn,
+    ResumeRequested,
     /// It has what it needs again.
     Resume,
     /// Its body has returned before its children.
@@ -156,7 +156,7 @@ pub(crate) enum Step {
     Succeed,
     Fail,
     /// It should stop, or not even begin.
-    Ask(Why),
+    Ask(StopReason),
     /// The attempt that was asked to stop has ended.
     Stop,
     /// A person wants it tried again, after its end.
@@ -180,23 +180,25 @@ impl Phase {
             (Phase::Waiting, Step::Block) => Phase::Blocked,
             (Phase::Waiting | Phase::Gated, Step::Skip) => Phase::Skipped,
             (Phase::Gated, Step::Open) => Phase::Ready,
-            (Phase::Gated | Phase::Ready | Phase::Granted | Phase::Ticketed, Step::Hold) => {
+            (Phase::Gated | Phase::Ready | Phase::Granted | Phase::WaitingOutside, Step::Hold) => {
                 Phase::Waiting
             }
             (Phase::Ready, Step::Grant) => Phase::Granted,
             (Phase::Granted, Step::HandBack) => Phase::Ready,
-            (Phase::Granted, Step::Refuse) => Phase::Ticketed,
-            (Phase::Ticketed, Step::Ring) => Phase::Ready,
+            (Phase::Granted, Step::Refuse) => Phase::WaitingOutside,
+            (Phase::WaitingOutside, Step::Ring) => Phase::Ready,
             (Phase::Granted | Phase::Ready, Step::Start) => Phase::Running,
             (Phase::Running | Phase::Resuming, Step::Suspend) => Phase::Suspended,
-            (Phase::Suspended, Step::WantOn) => Phase::Resuming,
+            (Phase::Suspended, Step::ResumeRequested) => Phase::Resuming,
             (Phase::Resuming, Step::Resume) => Phase::Running,
             (Phase::Running | Phase::Suspended | Phase::Resuming, Step::Join) => Phase::Joining,
             (Phase::Delayed { .. }, Step::ComeDue) => Phase::Ready,
             (attempt, Step::Ask(why)) if attempt.is_under_way() => attempt.asked_to_stop(why),
             (attempt, step) if attempt.state() == WorkState::Running => attempt.ended(step)?,
-            (pending, Step::GiveUp) if pending.state() == WorkState::Pending => Phase::Failed,
-            (pending, Step::Ask(Why::Cancel)) if pending.state() == WorkState::Pending => {
+            (pending, Step::RejectedBeforeStart) if pending.state() == WorkState::Pending => {
+                Phase::Failed
+            }
+            (pending, Step::Ask(StopReason::Cancel)) if pending.state() == WorkState::Pending => {
                 Phase::Cancelled
             }
             (idle, Step::Reopen) if !idle.is_under_way() => Phase::Waiting,
@@ -208,13 +210,14 @@ impl Phase {
     #[inline(always)]
     fn ended(self, step: Step) -> Result<Phase, IllegalStep> {
         Ok(match (self, step) {
-            (Phase::Cancelling { why: Why::Cancel, .. }, Step::Stop) => Phase::Cancelled,
-            (Phase::Cancelling { why: Why::Timeout, .. }, Step::RetryAt(due)) => {
+            (Phase::Cancelling { why: StopReason::Cancel, .. }, Step::Stop) => Phase::Cancelled,
+            (Phase::Cancelling { why: StopReason::Timeout, .. }, Step::RetryAt(due)) => {
                 Phase::Delayed { due }
             }
-            (Phase::Cancelling { why: Why::Timeout | Why::Deadline, .. }, Step::Fail) => {
-                Phase::Failed
-            }
+            (
+                Phase::Cancelling { why: StopReason::Timeout | StopReason::Deadline, .. },
+                Step::Fail,
+            ) => Phase::Failed,
             (Phase::Cancelling { .. }, step) => return Err(IllegalStep { from: self, step }),
             (_, Step::RetryAt(due)) => Phase::Delayed { due },
             (_, Step::Interrupt) => Phase::Ready,
@@ -225,7 +228,7 @@ impl Phase {
     }
 
     /// The phase of an attempt that should stop; a graver reason takes the place of another.
-    fn asked_to_stop(self, asked: Why) -> Phase {
+    fn asked_to_stop(self, asked: StopReason) -> Phase {
         match self {
             Phase::Cancelling { why, holds } => Phase::Cancelling { why: why.max(asked), holds },
             phase => Phase::Cancelling { why: asked, holds: phase.holds() },
@@ -244,7 +247,7 @@ impl Phase {
             | Phase::Gated
             | Phase::Ready
             | Phase::Granted
-            | Phase::Ticketed
+            | Phase::WaitingOutside
             | Phase::Delayed { .. } => WorkState::Pending,
             Phase::Running
             | Phase::Suspended
@@ -268,8 +271,8 @@ impl Phase {
         }
     }
 
-    /// Whether a work in this phase stands in line.
-    pub(crate) fn is_in_line(self) -> bool {
+    /// Whether a work in this phase is in the queue.
+    pub(crate) fn is_queued(self) -> bool {
         matches!(self, Phase::Ready | Phase::Resuming)
     }
 
@@ -278,15 +281,15 @@ impl Phase {
         self == Phase::Running
     }
 
-    /// Whether a work that becomes ready from here goes on standing where it stood in line.
+    /// Whether a work that becomes ready from here keeps its place in the queue.
     pub(crate) fn keeps_its_place(self) -> bool {
-        matches!(self, Phase::Granted | Phase::Ticketed)
+        matches!(self, Phase::Granted | Phase::WaitingOutside)
     }
 
     /// The phase as a replay of the facts knows it: what is not journaled is Ready.
     pub(crate) fn journaled(self) -> Phase {
         match self {
-            Phase::Granted | Phase::Ticketed => Phase::Ready,
+            Phase::Granted | Phase::WaitingOutside => Phase::Ready,
             phase => phase,
         }
     }

@@ -1,10 +1,10 @@
-//! The line of ready works: the most urgent first, then in the order in which they became ready.
+//! The queue of ready works: the most urgent first, then in the order in which they became ready.
 //!
-//! Works of equal cost form a group, because what refuses one refuses all. A refused group is parked
+//! Works of equal cost form a group, because what refuses one refuses all. A refused group is blocked
 //! on the one thing that refused it, together with how much it wants of it, and is looked at again
 //! only when there may be that much. So a decision looks at nothing that cannot start.
 //!
-//! Knows neither limits nor works: whoever decides tells how much room there is.
+//! Knows neither limits nor works: the caller says how much room there is.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -15,15 +15,15 @@ use crate::{Amount, CostId, LevelId, ResourceId, Timestamp, WorkId};
 mod buckets;
 mod group;
 mod lane;
-mod lines;
+mod queues;
 mod rank;
 mod tournament;
 
 use group::{Changed, Group};
 use lane::Lane;
 pub(crate) use lane::Waiting;
-pub(crate) use lines::{Line, Lines};
-pub(crate) use rank::Ticket;
+pub(crate) use queues::{QueueKind, Queues};
+pub(crate) use rank::Seq;
 use rank::{Best, LaneId};
 use tournament::{Contestant, Tournament};
 
@@ -32,41 +32,41 @@ pub(crate) struct ReadyQueue {
     ageing: Ageing,
     /// By cost.
     groups: Vec<Group>,
-    /// Where each group stands, by cost: none if it was not refused.
-    parked: Vec<Option<Parked>>,
-    /// The groups that were not refused, unless there is only one.
+    /// What each group waits for, by cost; none if it was not refused.
+    blocked_by: Vec<Option<Block>>,
+    /// The groups that were not refused.
     open: Tournament,
-    /// The only group with works, if it was not refused: it need not be listed anywhere.
+    /// The only group with works. It is compared with nothing, so it is listed neither in `open` nor among
+    /// the blocked ones.
     sole: Option<CostId>,
-    lots: Vec<Lot>,
+    blocked: Vec<BlockedGroups>,
     /// When the first work of a lane reaches the cap of its ageing.
-    tops: BTreeSet<(Timestamp, LaneId)>,
+    caps: BTreeSet<(Timestamp, LaneId)>,
     len: usize,
 }
 
 /// One resource at one level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cell {
+pub(crate) struct CounterKey {
     pub(crate) level: LevelId,
     pub(crate) resource: ResourceId,
 }
 
 /// Where a refused group waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Parked {
-    lot: u32,
+pub(crate) struct Block {
+    place: u32,
     pub(crate) wanted: Amount,
 }
 
-/// The groups that one cell refused, by how much they want of it.
+/// The groups that one counter refused, by how much they want of it.
 #[derive(Clone, Debug)]
-struct Lot {
-    cell: Cell,
+struct BlockedGroups {
+    counter: CounterKey,
     groups: Tournament,
     /// Whether there may be more of it than when its groups were refused.
     open: bool,
-    /// Whether we are told of more: by the capacity, or by `wake`.
-    watched: bool,
+    watch: Watch,
     /// When there will be, if that is only a matter of time.
     wake: Option<Timestamp>,
 }
@@ -78,12 +78,12 @@ pub(crate) enum Watch {
     Gone,
 }
 
-/// The first work in line of those that were asked about.
+/// The first work in the queue of those that were asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) work: WorkId,
     pub(crate) cost: CostId,
-    pub(crate) parked: Option<Parked>,
+    pub(crate) blocked_by: Option<Block>,
 }
 
 /// How a work is listed.
@@ -108,7 +108,6 @@ impl ReadyQueue {
             self.know(cost);
         }
         if self.len == 0 {
-            self.open.clear();
             self.sole = Some(cost);
         } else if self.sole.is_some_and(|sole| sole != cost) {
             self.list_sole();
@@ -119,7 +118,7 @@ impl ReadyQueue {
         }
     }
 
-    /// The only group with works has to be compared with others, or was refused.
+    /// Lists the only group with works, which has to be compared with another from now on.
     fn list_sole(&mut self) {
         if let Some(sole) = self.sole.take() {
             self.list(sole);
@@ -130,139 +129,170 @@ impl ReadyQueue {
     fn know(&mut self, cost: CostId) {
         for number in self.groups.len()..=cost.index() {
             self.groups.push(Group::new(CostId::at(number), &self.ageing));
-            self.parked.push(None);
+            self.blocked_by.push(None);
         }
     }
 
     /// Lets a work go, whether it starts or leaves.
-    pub(crate) fn remove(&mut self, listing: Listing, ticket: Ticket, now: Timestamp) {
+    pub(crate) fn remove(&mut self, listing: Listing, seq: Seq, now: Timestamp) {
         let Listing { cost, priority } = listing;
         self.len -= 1;
-        if let Some(changed) = self.groups[cost.index()].remove(priority, ticket) {
+        if let Some(changed) = self.groups[cost.index()].remove(priority, seq) {
             self.relist(cost, &changed, now);
         }
         if self.groups[cost.index()].len() == 0 {
-            self.unpark(cost);
+            self.unblock(cost);
         }
     }
 
     /// What has reached the cap of its ageing by `now` stands there.
     #[inline]
     pub(crate) fn advance(&mut self, now: Timestamp) {
-        if !self.tops.is_empty() || !self.lots.is_empty() {
+        if !self.caps.is_empty() || !self.blocked.is_empty() {
             self.look_at(now);
         }
     }
 
     fn look_at(&mut self, now: Timestamp) {
-        while let Some(&(at, lane)) = self.tops.first()
+        while let Some(&(at, lane)) = self.caps.first()
             && at <= now
         {
-            self.tops.pop_first();
+            self.caps.pop_first();
             self.groups[lane.cost.index()].refresh(lane.lane, &self.ageing, now);
             self.list(lane.cost);
         }
-        for lot in &mut self.lots {
-            if lot.wake.is_some_and(|wake| wake <= now) {
-                lot.wake = None;
-                lot.open = true;
-                // What time brings next has to be asked anew.
-                lot.watched = false;
+        for refused in &mut self.blocked {
+            if refused.wake.is_some_and(|wake| wake <= now) {
+                refused.wake = None;
+                refused.open = true;
             }
         }
     }
 
-    /// The first of all in line, refused or not.
+    /// The first of all in the queue, refused or not.
     #[inline]
     pub(crate) fn first(&self, now: Timestamp) -> Option<Candidate> {
         if self.len == 0 {
             return None;
         }
-        let best = self.sole.and_then(|sole| self.groups[sole.index()].best_lane());
-        self.candidate(best.or_else(|| self.best().at(&self.ageing, now))?)
+        let fixed = self.sole.and_then(|sole| self.groups[sole.index()].best_lane());
+        self.candidate(fixed.or_else(|| self.best().at(&self.ageing, now))?)
     }
 
-    /// The first in line that was not refused, or that may fit by now. `room` tells how much there
-    /// is of a cell.
+    /// The first in the queue that was not refused, or that may fit by now. `room` tells how much there
+    /// is of a counter.
     pub(crate) fn first_open(
         &self,
         now: Timestamp,
-        room: impl Fn(Cell) -> i128,
+        room: impl Fn(CounterKey) -> i128,
     ) -> Option<Candidate> {
-        let open = self.lots.iter().filter(|lot| lot.open && !lot.groups.is_empty());
-        let fitting = open.map(|lot| lot.fitting(room(lot.cell)));
-        let best = fitting.fold(self.best_open(), Best::or);
+        if self.sole.is_some() {
+            let first = self.first(now)?;
+            let fits = first.blocked_by.is_none_or(|blocked_by| self.may_fit(blocked_by, room));
+            return Some(first).filter(|_| fits);
+        }
+        let open = self.blocked.iter().filter(|refused| refused.open && !refused.groups.is_empty());
+        let fitting = open.map(|refused| refused.fitting(room(refused.counter)));
+        let best = fitting.fold(self.open.best(), Best::or);
         self.candidate(best.at(&self.ageing, now)?)
     }
 
     /// Whether a refused group may fit by now.
-    pub(crate) fn may_fit(&self, parked: Parked, room: impl Fn(Cell) -> i128) -> bool {
-        let lot = &self.lots[parked.lot as usize];
-        lot.open && i128::from(parked.wanted.steps()) <= room(lot.cell)
+    pub(crate) fn may_fit(&self, blocked_by: Block, room: impl Fn(CounterKey) -> i128) -> bool {
+        let refused = &self.blocked[blocked_by.place as usize];
+        refused.open && i128::from(blocked_by.wanted.steps()) <= room(refused.counter)
     }
 
-    /// Sets a refused group aside until there may be as much of `cell` as it wants.
-    pub(crate) fn park(&mut self, cost: CostId, cell: Cell, wanted: Amount) {
-        self.list_sole();
-        self.unlist(cost);
-        let lot = self.lot(cell);
-        self.lots[lot as usize].open = true;
-        self.parked[cost.index()] = Some(Parked { lot, wanted });
-        self.list(cost);
+    /// Blocks a refused group until there may be as much of `counter` as it wants.
+    pub(crate) fn block(&mut self, cost: CostId, counter: CounterKey, wanted: Amount) {
+        let place = self.blocked_at(counter);
+        self.blocked[place as usize].open = true;
+        let block = Some(Block { place, wanted });
+        if self.blocked_by[cost.index()] != block {
+            self.unlist(cost);
+            self.blocked_by[cost.index()] = block;
+            self.list(cost);
+        }
     }
 
     /// There may be more of everything.
-    pub(crate) fn open_lots(&mut self, watch: Watch) {
-        for lot in &mut self.lots {
-            lot.open = true;
-            lot.watched &= watch == Watch::Kept;
+    pub(crate) fn unblock_all(&mut self, watch: Watch) {
+        for refused in &mut self.blocked {
+            refused.open = true;
+            if watch == Watch::Gone {
+                refused.watch = watch;
+            }
         }
     }
 
-    /// Whether groups wait for a cell that is not watched.
-    pub(crate) fn has_unwatched(&self) -> bool {
-        self.lots.iter().any(|lot| !lot.watched && lot.open && !lot.groups.is_empty())
-    }
-
-    /// Closes every lot that is open. `watch` has us told when there is more of a cell, and tells when
-    /// time alone will bring as much as the one who wants the least of it wants.
-    pub(crate) fn close_lots(&mut self, mut watch: impl FnMut(Cell, Amount) -> Option<Timestamp>) {
-        for lot in self.lots.iter_mut().filter(|lot| lot.open) {
-            lot.open = false;
-            lot.watched = true;
-            let least = lot.groups.smallest();
-            let wake = least.and_then(|least| watch(lot.cell, Amount::from_steps(least)));
-            lot.wake = wake.filter(|wake| *wake < Timestamp::MAX);
+    /// Marks all blocked groups as tried. `watch` is told whether the counter is watched already, has us
+    /// told when there is more of it, and tells when time alone will bring as much as the group wants that
+    /// wants the least of it.
+    pub(crate) fn watch_blocked(
+        &mut self,
+        mut watch: impl FnMut(CounterKey, Watch, Amount) -> Option<Timestamp>,
+    ) {
+        let sole = self.sole_block();
+        for (place, refused) in self.blocked.iter_mut().enumerate() {
+            if !refused.open {
+                continue;
+            }
+            refused.open = false;
+            let is_sole = |block: &Block| block.place as usize == place;
+            let least = match sole {
+                Some(block) => block.filter(is_sole).map(|block| block.wanted),
+                None => refused.groups.smallest().map(Amount::from_steps),
+            };
+            let wake = least.and_then(|least| watch(refused.counter, refused.watch, least));
+            refused.watch = if least.is_some() { Watch::Kept } else { refused.watch };
+            refused.wake = wake.filter(|wake| *wake < Timestamp::MAX);
         }
     }
 
-    /// When time alone may let a refused group fit, or another work be the first in line while the
+    fn has_blocked(&self) -> bool {
+        match self.sole_block() {
+            Some(block) => block.is_some(),
+            None => self.blocked.iter().any(|refused| !refused.groups.is_empty()),
+        }
+    }
+
+    /// Returns what the only group with works waits for, if there is only one.
+    fn sole_block(&self) -> Option<Option<Block>> {
+        self.sole.map(|sole| self.blocked_by[sole.index()])
+    }
+
+    /// When time alone may let a refused group fit, or another work be the first in the queue while the
     /// first one waits.
     #[inline]
     pub(crate) fn next_wakeup(&self, now: Timestamp) -> Option<Timestamp> {
-        if self.lots.is_empty() { None } else { self.next_chance(now) }
+        if self.blocked.is_empty() { None } else { self.next_chance(now) }
     }
 
     fn next_chance(&self, now: Timestamp) -> Option<Timestamp> {
-        let refused = || self.lots.iter().filter(|lot| !lot.groups.is_empty());
-        refused().next()?;
-        let fits = refused().filter_map(|lot| lot.wake).min();
-        let top = self.tops.first().map(|(at, _)| *at);
+        let fits = self.blocked.iter().filter_map(|refused| refused.wake).min();
+        if self.ageing == Ageing::NONE {
+            // No work overtakes another by waiting.
+            return fits.filter(|_| self.len > 0);
+        }
+        if !self.has_blocked() {
+            return None;
+        }
+        let top = self.caps.first().map(|(at, _)| *at);
         let overtaken = self.best().overtaken_at(&self.ageing, now);
         [fits, top, overtaken].into_iter().flatten().min()
     }
 
-    /// Whether all works in line are of this cost.
+    /// Whether all works in the queue are of this cost.
     pub(crate) fn is_all_of(&self, cost: CostId) -> bool {
         self.groups[cost.index()].len() == self.len
     }
 
-    /// The cell that refused a group.
-    pub(crate) fn cell(&self, parked: Parked) -> Cell {
-        self.lots[parked.lot as usize].cell
+    /// The counter that refused a group.
+    pub(crate) fn counter(&self, blocked_by: Block) -> CounterKey {
+        self.blocked[blocked_by.place as usize].counter
     }
 
-    /// All works in line.
+    /// All works in the queue.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiting> {
         self.groups.iter().flat_map(Group::iter)
     }
@@ -280,7 +310,7 @@ impl ReadyQueue {
     /// If the queue has been [advanced](Self::advance) to `now`, the tournament knows it. Otherwise
     /// lanes that have reached the cap since are listed too high, so the heads of all lanes are compared.
     pub(crate) fn foremost(&self, now: Timestamp) -> Option<WorkId> {
-        if self.tops.first().is_none_or(|(at, _)| *at > now) {
+        if self.caps.first().is_none_or(|(at, _)| *at > now) {
             return self.first(now).map(|first| first.work);
         }
         let heads = self.lanes().filter_map(|lane| Some((lane.priority, lane.first()?)));
@@ -293,53 +323,56 @@ impl ReadyQueue {
         self.groups.iter().flat_map(Group::lanes)
     }
 
-    fn rank(&self, priority: i64, of: &Waiting, now: Timestamp) -> (Reverse<i128>, Ticket) {
-        (Reverse(self.ageing.effective(priority, of.since, now)), of.ticket)
+    fn rank(&self, priority: i64, of: &Waiting, now: Timestamp) -> (Reverse<i128>, Seq) {
+        (Reverse(self.ageing.effective(priority, of.since, now)), of.seq)
     }
 
     fn best(&self) -> Best {
-        self.lots.iter().fold(self.best_open(), |best, lot| best.or(lot.groups.best()))
-    }
-
-    fn best_open(&self) -> Best {
-        match self.sole {
-            Some(sole) => self.groups[sole.index()].best(),
-            None => self.open.best(),
+        if let Some(sole) = self.sole {
+            return self.groups[sole.index()].best();
         }
+        self.blocked.iter().fold(self.open.best(), |best, refused| best.or(refused.groups.best()))
     }
 
     #[inline]
     fn candidate(&self, lane: LaneId) -> Option<Candidate> {
         let cost = lane.cost;
         let first = self.groups[cost.index()].lane(lane.lane).first()?;
-        Some(Candidate { work: first.work, cost, parked: self.parked[cost.index()] })
+        Some(Candidate { work: first.work, cost, blocked_by: self.blocked_by[cost.index()] })
     }
 
-    /// A lane has another first work: everything above it is listed anew.
-    #[inline]
+    /// A lane has another first work: everything above it is listed anew, unless nothing is compared.
+    #[inline(always)]
     fn relist(&mut self, cost: CostId, changed: &Changed, now: Timestamp) {
+        if self.sole.is_none() || self.groups[cost.index()].is_contest() {
+            self.relist_lane(cost, changed, now);
+        }
+    }
+
+    #[inline(never)]
+    fn relist_lane(&mut self, cost: CostId, changed: &Changed, now: Timestamp) {
         if self.ageing != Ageing::NONE {
-            self.keep_top(cost, changed, now);
+            self.keep_cap(cost, changed, now);
         }
         self.groups[cost.index()].refresh(changed.lane, &self.ageing, now);
         self.list(cost);
     }
 
     /// Notes when the first work of a lane reaches the cap of its ageing.
-    fn keep_top(&mut self, cost: CostId, changed: &Changed, now: Timestamp) {
+    fn keep_cap(&mut self, cost: CostId, changed: &Changed, now: Timestamp) {
         let group = &self.groups[cost.index()];
         let lane = LaneId { cost, lane: changed.lane };
-        if let Some(top) = changed.first.and_then(|since| self.ageing.tops_at(since)) {
-            self.tops.remove(&(top, lane));
+        if let Some(top) = changed.first.and_then(|since| self.ageing.capped_at(since)) {
+            self.caps.remove(&(top, lane));
         }
         let first = group.lane(lane.lane).first().map(|first| first.since);
-        if let Some(top) = first.and_then(|since| self.ageing.tops_at(since)).filter(|&t| t > now) {
-            self.tops.insert((top, lane));
+        if let Some(top) = first.and_then(|since| self.ageing.capped_at(since)).filter(|&t| t > now)
+        {
+            self.caps.insert((top, lane));
         }
     }
 
-    /// Lists a group under its first work. One without works is not listed, unless it is alone and
-    /// so costs nothing.
+    /// Lists a group under its first work, if it has one and is not the only one.
     fn list(&mut self, cost: CostId) {
         if self.sole.is_some() {
             return;
@@ -347,7 +380,7 @@ impl ReadyQueue {
         let group = &self.groups[cost.index()];
         let (best, empty) = (group.best(), group.len() == 0);
         let (tournament, contestant) = self.place(cost);
-        if empty && tournament.len() > 1 {
+        if empty {
             tournament.remove(contestant);
         } else {
             tournament.set(contestant, best);
@@ -355,53 +388,52 @@ impl ReadyQueue {
     }
 
     fn unlist(&mut self, cost: CostId) {
+        if self.sole.is_some() {
+            return;
+        }
         let (tournament, contestant) = self.place(cost);
         tournament.remove(contestant);
     }
 
     /// Where a group is listed, and as what.
     fn place(&mut self, cost: CostId) -> (&mut Tournament, Contestant) {
-        match self.parked[cost.index()] {
+        match self.blocked_by[cost.index()] {
             None => (&mut self.open, Contestant { size: 0, number: cost.0 }),
-            Some(Parked { lot, wanted }) => {
+            Some(Block { place, wanted }) => {
                 let contestant = Contestant { size: wanted.steps(), number: cost.0 };
-                (&mut self.lots[lot as usize].groups, contestant)
+                (&mut self.blocked[place as usize].groups, contestant)
             }
         }
     }
 
-    /// A group is no longer where it was refused: it is looked at again, or has no works.
-    fn unpark(&mut self, cost: CostId) {
-        if self.parked[cost.index()].is_none() {
-            return;
-        }
-        self.unlist(cost);
-        self.parked[cost.index()] = None;
-        if self.len > 0 && self.is_all_of(cost) {
-            self.open.clear();
-            self.sole = Some(cost);
-        } else {
-            self.list(cost);
+    /// Takes a group that has no works any more from where it was refused.
+    #[inline]
+    fn unblock(&mut self, cost: CostId) {
+        if let Some(Block { place, .. }) = self.blocked_by[cost.index()] {
+            self.unlist(cost);
+            self.blocked_by[cost.index()] = None;
+            let refused = &mut self.blocked[place as usize];
+            refused.wake.take_if(|_| refused.groups.is_empty());
         }
     }
 
-    fn lot(&mut self, cell: Cell) -> u32 {
-        let known = self.lots.iter().position(|lot| lot.cell == cell);
+    fn blocked_at(&mut self, counter: CounterKey) -> u32 {
+        let known = self.blocked.iter().position(|refused| refused.counter == counter);
         let place = known.unwrap_or_else(|| {
-            self.lots.push(Lot {
-                cell,
+            self.blocked.push(BlockedGroups {
+                counter,
                 groups: Tournament::default(),
                 open: true,
-                watched: false,
+                watch: Watch::Gone,
                 wake: None,
             });
-            self.lots.len() - 1
+            self.blocked.len() - 1
         });
-        u32::try_from(place).expect("fewer than 2^32 cells")
+        u32::try_from(place).expect("fewer than 2^32 counters")
     }
 }
 
-impl Lot {
+impl BlockedGroups {
     fn fitting(&self, room: i128) -> Best {
         match u64::try_from(room) {
             Ok(room) => self.groups.best_up_to(room),

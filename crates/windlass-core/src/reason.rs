@@ -25,14 +25,14 @@ pub enum Reason {
         shortage: Shortage,
         /// Works of this engine that have some of it.
         holders: Vec<WorkId>,
-        /// The work of this engine that some of it is set aside for.
+        /// The work of this engine that some of it is reserved for.
         set_aside_for: Option<WorkId>,
     },
-    /// It stands in line.
+    /// It is in the queue.
     Line {
         /// How many stand before it.
         ahead: usize,
-        /// The first in line.
+        /// The first in the queue.
         first: WorkId,
     },
     /// It waits for something outside, of its own accord, and holds nothing meanwhile.

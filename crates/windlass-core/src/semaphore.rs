@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 use crate::Timestamp;
+use crate::answer::Answer;
 use crate::lease::{HolderId, Lease, LeaseTerms, Token};
 
 /// A semaphore: so many slots, and who has them.
@@ -70,35 +71,6 @@ pub enum SemaphoreAcquire {
         /// How many slots nobody holds.
         available: u32,
     },
-}
-
-/// The answer to [`Semaphore::release`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SemaphoreRelease {
-    /// The slots are free now.
-    Released,
-    /// This holder has none under this token.
-    NotHolder,
-}
-
-/// The answer to [`Semaphore::heartbeat`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SemaphoreHeartbeat {
-    /// The lease goes on.
-    Refreshed,
-    /// This holder has no slots under this token, or not any longer.
-    NotHolder,
-}
-
-/// The answer to [`Semaphore::check`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SemaphoreCheck {
-    /// The token is that of a present hold.
-    Valid,
-    /// It is not, or no longer.
-    NotHolder,
-    /// Nobody has any slots.
-    AlreadyFree,
 }
 
 impl Semaphore {
@@ -186,41 +158,39 @@ impl Semaphore {
         })
     }
 
-    /// Gives a holder's slots back; only with the token of the present hold.
-    pub fn release(&mut self, holder: &HolderId, token: Token) -> SemaphoreRelease {
+    /// Gives a holder's slots back; only with the token of the present hold. Answers `Released` or
+    /// `NotHolder`.
+    pub fn release(&mut self, holder: &HolderId, token: Token) -> Answer {
         match self.leases.get(holder) {
             Some(lease) if lease.token == token => {
                 self.leases.remove(holder);
-                SemaphoreRelease::Released
+                Answer::Released
             }
-            _ => SemaphoreRelease::NotHolder,
+            _ => Answer::NotHolder,
         }
     }
 
-    /// A sign of life of a holder.
-    pub fn heartbeat(
-        &mut self,
-        holder: &HolderId,
-        token: Token,
-        now: Timestamp,
-    ) -> SemaphoreHeartbeat {
+    /// Takes in a sign of life of a holder. Answers `Refreshed`, or `NotHolder` if it has no slots under this
+    /// token, or its lease is stale.
+    pub fn heartbeat(&mut self, holder: &HolderId, token: Token, now: Timestamp) -> Answer {
         match self.leases.get_mut(holder) {
             Some(lease) if lease.token == token && !lease.is_stale(now) => {
                 lease.refresh(now);
-                SemaphoreHeartbeat::Refreshed
+                Answer::Refreshed
             }
-            _ => SemaphoreHeartbeat::NotHolder,
+            _ => Answer::NotHolder,
         }
     }
 
-    /// Whether what is done under `token` is still covered by it.
+    /// Returns whether what is done under `token` is still covered by it: `Valid`, `NotHolder`, or
+    /// `AlreadyFree` if no slots are held.
     #[must_use]
-    pub fn check(&self, token: Token, now: Timestamp) -> SemaphoreCheck {
+    pub fn check(&self, token: Token, now: Timestamp) -> Answer {
         let lease = self.leases.values().find(|lease| lease.token == token);
         match lease {
-            Some(lease) if !lease.is_stale(now) => SemaphoreCheck::Valid,
-            _ if self.leases.is_empty() => SemaphoreCheck::AlreadyFree,
-            _ => SemaphoreCheck::NotHolder,
+            Some(lease) if !lease.is_stale(now) => Answer::Valid,
+            _ if self.leases.is_empty() => Answer::AlreadyFree,
+            _ => Answer::NotHolder,
         }
     }
 

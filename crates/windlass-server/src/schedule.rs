@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use windlass_core::{
-    Amount, CapacityTree, Dependency, EdgeKind, Engine, EngineConfig, Fact, Grant, Happening,
-    Input, More, Outcome, Phase, Rate, Rejected, ResourceCost, SLOTS, Submission, Timestamp,
+    Amount, CapacityTree, Dependency, EdgeKind, Engine, EngineConfig, Extras, Fact, Grant,
+    Happening, Input, Outcome, Phase, Rate, Rejected, ResourceCost, SLOTS, Submission, Timestamp,
     Transition, WorkId, WorkState, World,
 };
 use windlass_store::{RunEnd, RunOutcome};
@@ -341,7 +341,7 @@ impl Schedule {
     /// The attempts that a host-wide name has refused, unless their works have ended meanwhile.
     pub(crate) fn refused(&mut self) -> Vec<Grant> {
         let engine = &self.engine;
-        self.ticketed.retain(|work| engine.phase(*work) == Some(Phase::Ticketed));
+        self.ticketed.retain(|work| engine.phase(*work) == Some(Phase::WaitingOutside));
         self.ticketed.iter().map(|work| next_attempt(engine, *work)).collect()
     }
 
@@ -381,14 +381,14 @@ impl Schedule {
         let cost = cost.expect("a plan asks only for what there is");
         let after: Vec<_> = step.after.iter().map(dependency).collect();
         let (priority, retries) = (step.priority, step.retry.count);
-        let more = More {
+        let extras = Extras {
             gated: step.when.is_some() || !step.guards.is_empty(),
             timeout: step.timeout,
             deadline: self.deadline(),
             retry: Some(step.retry.policy()),
-            ..More::default()
+            ..Extras::default()
         };
-        act(self, Submission { after: &after, cost, priority, retries, more: Some(&more) })
+        act(self, Submission { after: &after, cost, priority, retries, extras: Some(&extras) })
     }
 
     /// Until when an attempt of `work` that begins now has time, in seconds since 1970.

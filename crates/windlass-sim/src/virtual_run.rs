@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use windlass_core::{
-    Amount, CapacityTree, CostError, Dependency, EdgeKind, Engine, EngineConfig, Grant, Input,
-    LevelId, More, Outcome, Phase, SLOTS, Submission, Timestamp, Transition, Why, WorkId, World,
+    Amount, CapacityTree, CostError, Dependency, EdgeKind, Engine, EngineConfig, Extras, Grant,
+    Input, LevelId, Outcome, Phase, SLOTS, StopReason, Submission, Timestamp, Transition, WorkId,
+    World,
 };
 
 use crate::scenario::{Action, Body, End, Entry, Scenario, Trace, WorkPlan};
@@ -126,12 +127,12 @@ impl<'a> VirtualRun<'a> {
         match next {
             Next::Suspend(wait) => {
                 let until = self.now.after(wait.to.saturating_sub(wait.from));
-                self.bodies.plan(until, grant, Next::WantOn);
+                self.bodies.plan(until, grant, Next::ResumeRequested);
                 self.apply("suspend", grant.work, Input::Suspend(grant));
             }
-            Next::WantOn => {
+            Next::ResumeRequested => {
                 self.bodies.wait_for_turn(grant);
-                self.apply("wake", grant.work, Input::WantOn(grant));
+                self.apply("wake", grant.work, Input::ResumeRequested(grant));
             }
             Next::Return => {
                 self.bodies.returned.push(grant);
@@ -150,7 +151,7 @@ impl<'a> VirtualRun<'a> {
                 Some(Phase::Cancelling { why, .. }) => why,
                 _ => continue,
             };
-            if why != Why::Cancel || self.bodies.waits(grant) {
+            if why != StopReason::Cancel || self.bodies.waits(grant) {
                 self.bodies.remove(grant);
                 self.bodies.returned.push(grant);
             }
@@ -220,7 +221,7 @@ impl<'a> VirtualRun<'a> {
             .find(|grant| self.works[place] == Some(grant.work) && self.bodies.waits(*grant));
         if let Some(grant) = waiting {
             self.bodies.remove(grant);
-            self.step_body(grant, Next::WantOn);
+            self.step_body(grant, Next::ResumeRequested);
         }
     }
 
@@ -241,7 +242,7 @@ impl<'a> VirtualRun<'a> {
             parent => parent.flatten(),
         };
         let WorkPlan { gated, timeout, deadline, .. } = *plan;
-        let more = More { parent, gated, timeout, deadline, retry: plan.retry.policy };
+        let extras = Extras { parent, gated, timeout, deadline, retry: plan.retry.policy };
         let cost = match self.engine.cost(&self.capacity, needs) {
             Ok(cost) => cost,
             Err(error) => {
@@ -254,7 +255,7 @@ impl<'a> VirtualRun<'a> {
             cost,
             priority: plan.priority,
             retries: plan.retry.count,
-            more: Some(&more),
+            extras: Some(&extras),
         };
         match self.call(|engine, world| engine.submit(world, submission)) {
             Ok(work) => self.works[place] = Some(work),

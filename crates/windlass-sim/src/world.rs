@@ -158,7 +158,7 @@ impl RandomWorld {
             wakes: &mut self.wakes,
         };
         let side = &mut self.sides[side];
-        let before = side.engine.metrics().clone();
+        let before = side.engine.metrics();
         let result = call(&mut side.engine, &mut world);
         // A work may have become ready or released resources, so there may be a grant.
         side.look |= !transitions.is_empty();

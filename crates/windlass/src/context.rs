@@ -378,7 +378,7 @@ impl<'a> Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let Self(ctx) = self;
-        let _ = ctx.shared().apply(Input::WantOn(ctx.grant()));
+        let _ = ctx.shared().apply(Input::ResumeRequested(ctx.grant()));
         ctx.inner.waits.fetch_sub(1, Ordering::Release);
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use windlass_core::{
-    Children, Grant, Input, More, Phase, Rejected, Submission, Timestamp, Why, WorkId,
+    Children, Extras, Grant, Input, Phase, Rejected, StopReason, Submission, Timestamp, WorkId,
 };
 
 use crate::capacity::Client;
@@ -133,7 +133,7 @@ impl Shared {
         let gate = spec.body.work().gate();
         spec.add_gate(gate);
         let rare = spec.rare.take();
-        let more = self.more(parent, rare.as_deref());
+        let extras = self.extras(parent, rare.as_deref());
         let WorkSpec { body, name, after, retries, priority, needs, .. } = spec;
         let mut entry = Entry::new(name, body);
         if let Some(rare) = rare {
@@ -144,8 +144,8 @@ impl Shared {
         }
         self.session(|session| match session.accept(parent, needs.as_ref()) {
             Ok(cost) => {
-                let (after, more) = (&after, more.as_ref());
-                session.submit(Submission { after, cost, priority, retries, more }, entry)
+                let (after, extras) = (&after, extras.as_ref());
+                session.submit(Submission { after, cost, priority, retries, extras }, entry)
             }
             Err(refused) => {
                 session.effects.drop_later(DeferredDrop::Entry(Box::new(entry)));
@@ -155,11 +155,11 @@ impl Shared {
     }
 
     /// Returns what the engine has to know of few works.
-    fn more(&self, parent: Option<Grant>, rare: Option<&Rare>) -> Option<More> {
+    fn extras(&self, parent: Option<Grant>, rare: Option<&Rare>) -> Option<Extras> {
         if parent.is_none() && rare.is_none() {
             return None;
         }
-        Some(More {
+        Some(Extras {
             parent: parent.map(|attempt| attempt.work),
             gated: rare.is_some_and(|rare| rare.gate.is_some()),
             timeout: rare.and_then(|rare| rare.timeout),
@@ -199,7 +199,7 @@ impl Shared {
     /// Returns how long an attempt that was asked to stop may go on; none if as long as it likes.
     pub(crate) fn grace(&self, work: WorkId) -> Option<Duration> {
         match self.look().engine.phase(work) {
-            Some(Phase::Cancelling { why: Why::Timeout | Why::Deadline, .. }) => {
+            Some(Phase::Cancelling { why: StopReason::Timeout | StopReason::Deadline, .. }) => {
                 Some(self.cancel_grace.unwrap_or_default())
             }
             Some(Phase::Cancelling { .. }) => self.cancel_grace,

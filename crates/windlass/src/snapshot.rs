@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass_core::{Children, Phase, Why, WorkId, WorkState};
+use windlass_core::{Children, Phase, StopReason, WorkId, WorkState};
 
 use crate::capacity::Client;
 use crate::state::State;
@@ -110,7 +110,7 @@ impl WorkSnapshot {
         match self.phase {
             Phase::Waiting => format!("waiting for {}", self.waits_for.join(", ")),
             Phase::Gated => "waiting for its gate".to_owned(),
-            Phase::Ready | Phase::Ticketed => "waiting for its turn".to_owned(),
+            Phase::Ready | Phase::WaitingOutside => "waiting for its turn".to_owned(),
             Phase::Granted => "about to start".to_owned(),
             Phase::Delayed { .. } => self.retrying(),
             Phase::Running | Phase::Joining if self.children.total > 0 => self.family(),
@@ -119,7 +119,7 @@ impl WorkSnapshot {
             Phase::Suspended if self.children.open() > 0 => self.family(),
             Phase::Suspended => "waiting, without a slot".to_owned(),
             Phase::Resuming => "waiting for its turn to go on".to_owned(),
-            Phase::Cancelling { why: Why::Cancel, .. } => "stopping, as asked".to_owned(),
+            Phase::Cancelling { why: StopReason::Cancel, .. } => "stopping, as asked".to_owned(),
             Phase::Cancelling { .. } => "stopping, out of time".to_owned(),
             Phase::Success => "succeeded".to_owned(),
             Phase::Skipped => "not needed".to_owned(),

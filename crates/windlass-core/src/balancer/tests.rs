@@ -59,7 +59,7 @@ impl Cluster {
         let demand = self.demand(team, n);
         let (client, now) = (self.clients[team], self.now());
         let refusal = self.tree.try_take(client, &demand, Place::First, now).unwrap_err();
-        self.tree.stand(client, 1, &refusal);
+        self.tree.reserve(client, 1, &refusal);
         for short in refusal.shortages {
             self.tree.watch(client, short.level, short.resource);
         }
@@ -126,7 +126,7 @@ fn a_limit_of_0_can_grow_again() {
     cluster.set_limit(1, 0);
     let (client, now) = (cluster.clients[1], cluster.now());
     let refusal = cluster.tree.try_take(client, &one, Place::First, now).unwrap_err();
-    cluster.tree.stand(client, 1, &refusal);
+    cluster.tree.reserve(client, 1, &refusal);
     cluster.tree.watch(client, cluster.levels[1], refusal.shortages[0].resource);
     assert_eq!(cluster.pass(6), [client], "who waits is told of the room");
     assert_eq!(cluster.limits()[1], 1);
@@ -182,7 +182,7 @@ fn demand_that_is_refused_further_down_is_demand() {
     let one = cluster.tree.demand(inner, &gpus(1)).expect("it fits");
     cluster.tree.take(client, &one, Timestamp::ZERO);
     let refusal = cluster.tree.try_take(client, &one, Place::First, Timestamp::ZERO).unwrap_err();
-    cluster.tree.stand(client, 1, &refusal);
+    cluster.tree.reserve(client, 1, &refusal);
     cluster.pass(60);
     assert_eq!(cluster.limits()[1], 12);
 }

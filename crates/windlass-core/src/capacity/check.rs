@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::CapacityTree;
-use super::cell::Cell;
 use super::client::Client;
-use super::line::Line;
+use super::counter::Counter;
+use super::reservations::Reservations;
 use crate::{ClientId, LevelId, ResourceId};
 
 impl CapacityTree {
@@ -32,39 +32,39 @@ impl CapacityTree {
                 }
             }
         }
-        for (place, cell) in self.all_cells() {
+        for (place, counter) in self.all_cells() {
             let sum = sums.remove(&place).unwrap_or(0);
-            assert_eq!(cell.in_use, sum, "in use is the sum over the clients");
+            assert_eq!(counter.in_use, sum, "in use is the sum over the clients");
         }
-        assert!(sums.values().all(|sum| *sum == 0), "everything in use has its cell");
+        assert!(sums.values().all(|sum| *sum == 0), "everything in use has its counter");
     }
 
     /// Each line holds exactly the requests that stand there, and each level counts its own.
     fn check_lines(&self) {
         let mut lines = BTreeSet::new();
-        let mut standing = vec![0; self.levels.len()];
+        let mut reservation = vec![0; self.levels.len()];
         for (_, client) in self.present() {
-            let Some(request) = &client.standing else { continue };
-            lines.extend(request.cells.iter().map(|place| (*place, request.turn)));
-            self.chain(client.level).for_each(|level| standing[level.index()] += 1);
+            let Some(request) = &client.reservation else { continue };
+            lines.extend(request.counters.iter().map(|place| (*place, request.turn)));
+            self.chain(client.level).for_each(|level| reservation[level.index()] += 1);
         }
-        for (place, cell) in self.all_cells() {
+        for (place, counter) in self.all_cells() {
             let mut sum = 0;
-            for (turn, wanted) in cell.line().into_iter().flat_map(Line::iter) {
-                assert!(lines.remove(&(place, turn)), "who is in line stands there");
-                assert_eq!(cell.set_aside(turn), sum, "set aside before turn {turn}");
+            for (turn, wanted) in counter.reservations().into_iter().flat_map(Reservations::iter) {
+                assert!(lines.remove(&(place, turn)), "who is in reservations reserves there");
+                assert_eq!(counter.set_aside(turn), sum, "set aside before turn {turn}");
                 sum += i128::from(wanted.steps());
             }
-            assert_eq!(cell.set_aside(u64::MAX), sum, "set aside in all");
+            assert_eq!(counter.set_aside(u64::MAX), sum, "set aside in all");
         }
-        assert!(lines.is_empty(), "who stands somewhere is in line there");
-        let counted: Vec<_> = self.levels.iter().map(|level| level.standing).collect();
-        assert_eq!(counted, standing, "requests that stand at or below each level");
+        assert!(lines.is_empty(), "who reserves somewhere is in reservations there");
+        let counted: Vec<_> = self.levels.iter().map(|level| level.reservation).collect();
+        assert_eq!(counted, reservation, "requests that stand at or below each level");
     }
 
     fn check_watchers(&self) {
-        for ((level, _), cell) in self.all_cells() {
-            for client in cell.watchers() {
+        for ((level, _), counter) in self.all_cells() {
+            for client in counter.watchers() {
                 let client = self.clients[client.index()].as_ref();
                 let bound = client.is_some_and(|c| self.chain(c.level).any(|bound| bound == level));
                 assert!(bound, "only who is bound by a level watches there");
@@ -95,10 +95,10 @@ impl CapacityTree {
         clients.filter_map(|(index, client)| Some((ClientId::at(index), client.as_ref()?)))
     }
 
-    fn all_cells(&self) -> impl Iterator<Item = ((LevelId, ResourceId), &Cell)> {
+    fn all_cells(&self) -> impl Iterator<Item = ((LevelId, ResourceId), &Counter)> {
         self.levels.iter().enumerate().flat_map(|(level, entry)| {
-            let cells = entry.cells.iter().enumerate();
-            cells.map(move |(r, cell)| ((LevelId::at(level), ResourceId::at(r)), cell))
+            let counters = entry.counters.iter().enumerate();
+            counters.map(move |(r, counter)| ((LevelId::at(level), ResourceId::at(r)), counter))
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Who takes from a tree: added and removed, and what they hold.
 
 use super::level::grown;
-use super::standing::Standing;
+use super::reservation::Reservation;
 use super::{CapacityTree, Demand, ReleaseError, in_order};
 use crate::{Amount, ClientId, LevelId, ResourceId};
 
@@ -12,7 +12,7 @@ pub(super) struct Client {
     pub(super) held: Vec<i128>,
     /// How often it has taken and not given back.
     pub(super) in_flight: u64,
-    pub(super) standing: Option<Standing>,
+    pub(super) reservation: Option<Reservation>,
 }
 
 const IS_HERE: &str = "a client is used from when it is added until it is removed";
@@ -26,7 +26,7 @@ impl CapacityTree {
             ClientId::at(self.clients.len() - 1)
         });
         self.clients[client.index()] =
-            Some(Client { level, held: Vec::new(), in_flight: 0, standing: None });
+            Some(Client { level, held: Vec::new(), in_flight: 0, reservation: None });
         client
     }
 
@@ -38,13 +38,13 @@ impl CapacityTree {
     /// If it was removed before.
     pub fn remove_client(&mut self, client: ClientId) -> Vec<ClientId> {
         self.climb(self.level_of(client), |level| {
-            level.cells.iter_mut().for_each(|cell| cell.unwatch(client));
+            level.counters.iter_mut().for_each(|counter| counter.unwatch(client));
         });
         let mut wakes = self.withdraw(client);
         self.land(client, self.client(client).in_flight);
         let Client { level, held, .. } = self.clients[client.index()].take().expect(IS_HERE);
         for (resource, held) in held.into_iter().enumerate().filter(|(_, held)| *held != 0) {
-            self.climb(level, |level| level.cells[resource].give_back(client, held, &mut wakes));
+            self.climb(level, |level| level.counters[resource].give_back(client, held, &mut wakes));
         }
         self.subscribers.remove(&client);
         self.vacant.push(client);

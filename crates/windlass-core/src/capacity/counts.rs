@@ -28,7 +28,7 @@ pub struct LevelCounts {
     /// Of these, how many have not given back. One who gives back bit by bit counts as one until
     /// nothing is left.
     pub in_flight: u64,
-    /// How many stand in line.
+    /// How many are in the queue.
     pub waiting: usize,
     /// How often this level itself was what refused.
     pub refused: RefusalCounts,
@@ -40,7 +40,7 @@ pub struct LevelCounts {
 pub struct RefusalCounts {
     /// Too much was in use.
     pub limit: u64,
-    /// What was free was set aside for others.
+    /// What was free was reserved for others.
     pub set_aside: u64,
     /// Too much had been taken lately.
     pub rate: u64,
@@ -72,8 +72,8 @@ impl CapacityTree {
     /// What `level` has counted.
     #[must_use]
     pub fn counts(&self, level: LevelId) -> LevelCounts {
-        let Level { accepted, in_flight, standing, refused, .. } = self.levels[level.index()];
-        LevelCounts { accepted, in_flight, waiting: standing, refused }
+        let Level { accepted, in_flight, reservation, refused, .. } = self.levels[level.index()];
+        LevelCounts { accepted, in_flight, waiting: reservation, refused }
     }
 
     /// One of those that the client had taken is given back.

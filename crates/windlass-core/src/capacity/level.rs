@@ -1,16 +1,16 @@
-//! One level of a tree: its cells, and what it counts of those at and below it. Added and removed.
+//! One level of a tree: its counters, and what it counts of those at and below it. Added and removed.
 
-use super::cell::Cell;
+use super::counter::Counter;
 use super::{CapacityTree, RefusalCounts};
 use crate::{LevelId, ResourceCost, ResourceId};
 
 #[derive(Clone, Debug)]
 pub(super) struct Level {
     pub(super) parent: Option<LevelId>,
-    /// By resource; shorter than `names` where nobody has declared or taken the later ones.
-    pub(super) cells: Vec<Cell>,
-    /// How many clients at or below it have a standing request.
-    pub(super) standing: usize,
+    /// By resource; shorter than `names` where no client has declared or taken the later ones.
+    pub(super) counters: Vec<Counter>,
+    /// How many clients at or below it have a reservation.
+    pub(super) reservation: usize,
     /// How often a client at or below it was refused, wherever.
     pub(super) refusals: u64,
     /// How often a client at or below it has taken.
@@ -58,7 +58,7 @@ impl CapacityTree {
         self.let_go(level);
     }
 
-    /// Levels that nobody needs any more go, from here upwards.
+    /// Removes the levels that are no longer needed, from here upwards.
     fn let_go(&mut self, level: LevelId) {
         let mut next = level;
         while let entry = &mut self.levels[next.index()]
@@ -78,8 +78,8 @@ impl Level {
     pub(super) fn under(parent: Option<LevelId>) -> Self {
         Self {
             parent,
-            cells: Vec::new(),
-            standing: 0,
+            counters: Vec::new(),
+            reservation: 0,
             refusals: 0,
             accepted: 0,
             in_flight: 0,
@@ -90,8 +90,8 @@ impl Level {
     }
 
     #[inline]
-    pub(super) fn cell_mut(&mut self, resource: ResourceId) -> &mut Cell {
-        grown(&mut self.cells, resource.index())
+    pub(super) fn counter_mut(&mut self, resource: ResourceId) -> &mut Counter {
+        grown(&mut self.counters, resource.index())
     }
 }
 

@@ -1,6 +1,6 @@
 //! What levels declare: limits, rates and quotas, and which costs they could ever meet.
 
-use super::cell::{Cell, Kind};
+use super::counter::{Counter, Kind};
 use super::{CapacityTree, CostError, Demand, SLOTS_ID, in_order};
 use crate::nearest::nearest;
 use crate::rate::{Bucket, Window};
@@ -28,15 +28,15 @@ impl CapacityTree {
         let mut wakes = Vec::new();
         self.revision += 1;
         for (name, limit) in limits.iter() {
-            let cell = self.declare(level, name, &mut wakes);
-            match cell.kind {
+            let counter = self.declare(level, name, &mut wakes);
+            match counter.kind {
                 Kind::Limit(before) => {
-                    cell.kind = Kind::Limit(limit);
+                    counter.kind = Kind::Limit(limit);
                     if limit > before {
-                        cell.wake(&mut wakes);
+                        counter.wake(&mut wakes);
                     }
                 }
-                _ => cell.become_kind(Kind::Limit(limit), &mut wakes),
+                _ => counter.become_kind(Kind::Limit(limit), &mut wakes),
             }
         }
         in_order(wakes)
@@ -78,7 +78,7 @@ impl CapacityTree {
         let demand = self.actual(level, cost)?;
         for level in self.chain(level) {
             for (resource, wanted) in demand.iter() {
-                let most = self.cell(level, resource).and_then(Cell::most);
+                let most = self.counter(level, resource).and_then(Counter::most);
                 if let Some(limit) = most.filter(|most| wanted > *most) {
                     let name = self.name(resource).to_owned();
                     return Err(CostError::AboveLimit { name, wanted, limit, level });
@@ -114,7 +114,7 @@ impl CapacityTree {
             && let Some(resource) = self.resource(name)
         {
             self.climb(asked_at, |level| level.refusals += 1);
-            self.levels[level.index()].cell_mut(resource).refusals += 1;
+            self.levels[level.index()].counter_mut(resource).refusals += 1;
         }
     }
 
@@ -146,7 +146,8 @@ impl CapacityTree {
 
     /// The number of a name that some level of the chain declares.
     fn declared(&self, level: LevelId, name: &str) -> Result<ResourceId, CostError> {
-        let limited = |resource, level| self.cell(level, resource).and_then(Cell::most).is_some();
+        let limited =
+            |resource, level| self.counter(level, resource).and_then(Counter::most).is_some();
         let known = |resource: &ResourceId| {
             *resource == SLOTS_ID || self.chain(level).any(|level| limited(*resource, level))
         };
@@ -169,8 +170,8 @@ impl CapacityTree {
         if name.is_empty() {
             return Err(RateError::NoName);
         }
-        let cell = self.resource(name).and_then(|resource| self.cell(level, resource));
-        let kind = kind(cell.map(|cell| &cell.kind))?;
+        let counter = self.resource(name).and_then(|resource| self.counter(level, resource));
+        let kind = kind(counter.map(|counter| &counter.kind))?;
         let mut wakes = Vec::new();
         self.timed = true;
         self.revision += 1;
@@ -178,14 +179,14 @@ impl CapacityTree {
         Ok(in_order(wakes))
     }
 
-    /// The cell of a name at a level. Of a new name nobody has watched any cell yet; who watches
+    /// The counter of a name at a level. Of a new name nothing has watched any counter yet; who watches
     /// everything is told.
-    fn declare(&mut self, level: LevelId, name: &str, wakes: &mut Vec<ClientId>) -> &mut Cell {
+    fn declare(&mut self, level: LevelId, name: &str, wakes: &mut Vec<ClientId>) -> &mut Counter {
         let resource = self.resource(name).unwrap_or_else(|| {
             self.names.push(name.to_owned());
             wakes.extend(std::mem::take(&mut self.subscribers));
             ResourceId::at(self.names.len() - 1)
         });
-        self.levels[level.index()].cell_mut(resource)
+        self.levels[level.index()].counter_mut(resource)
     }
 }

@@ -4,18 +4,18 @@ use thiserror::Error;
 
 use crate::{Amount, LevelId, ResourceId, Timestamp};
 
-/// Where in line the one who asks stands.
+/// Where in the queue the work is that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Before everybody who starts: it has begun already and goes on. Only what is set aside for
+    /// Before every work that starts: it has begun already and goes on. Only what is reserved for
     /// others who go on and stand before it binds it, and as it is no start, neither a rate nor a
     /// quota does.
     Resuming,
-    /// It goes on too, behind the client's standing request.
+    /// It goes on too, behind the client's reservation.
     ResumingLater,
     /// Before everything of this client that waits; bound by clients that stand before it.
     First,
-    /// Behind the client's standing request, and so bound by what is set aside for it as well.
+    /// Behind the client's reservation, and so bound by what is reserved for it as well.
     Later,
 }
 
@@ -51,16 +51,16 @@ pub struct Shortage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Short {
-    /// Too much is in use, or set aside for those who stand before. In steps of 1/10 000.
+    /// Too much is in use, or reserved for works before it. In steps of 1/10 000.
     Limit {
         /// What is not in use; negative when in debt.
         free: i128,
-        /// What of it is set aside for others.
+        /// What of it is reserved for others.
         set_aside: i128,
     },
     /// Too much was taken lately.
     Rate {
-        /// When there is enough, also for those who stand before, if nobody else takes;
+        /// When there is enough, also for the works before it, if no other client takes;
         /// [`Timestamp::MAX`] if they have to take theirs first.
         at: Timestamp,
     },

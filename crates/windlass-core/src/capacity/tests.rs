@@ -277,10 +277,10 @@ fn a_removed_client_leaves_nothing_behind() {
     let eight = demand(&tree, a, 8);
     tree.try_take(a, &eight, Place::First, NOW).expect("everything is free");
     let refusal = refused(&mut tree, b, &eight);
-    tree.stand(b, 1, &refusal);
+    tree.reserve(b, 1, &refusal);
     watch(&mut tree, b, &refusal);
     let refusal = refused(&mut tree, a, &eight);
-    tree.stand(a, 1, &refusal);
+    tree.reserve(a, 1, &refusal);
     watch(&mut tree, a, &refusal);
     assert_eq!(tree.remove_client(a), [b], "it held, stood and watched");
     tree.check();
@@ -306,7 +306,7 @@ fn the_largest_amounts_are_added_without_wrapping() {
     tree.try_take(client, &all, Place::First, NOW).expect("everything is free");
     for _ in 0..3 {
         let refusal = refused(&mut tree, client, &all);
-        tree.stand(client, 1, &refusal);
+        tree.reserve(client, 1, &refusal);
         tree.take(client, &all, NOW);
     }
     assert_eq!(tree.free(ROOT, "cpu"), Some(-3 * i128::from(u64::MAX)));
@@ -355,7 +355,7 @@ fn a_level_counts_what_it_accepts_and_refuses_by_reason() {
     let [two, eight] = [2, 8].map(|cpu| demand(&tree, a, cpu));
     tree.try_take(a, &eight, Place::First, NOW).expect("everything is free");
     let refusal = refused(&mut tree, b, &eight);
-    tree.stand(b, 1, &refusal);
+    tree.reserve(b, 1, &refusal);
     let c = tree.add_client(ROOT);
     refused(&mut tree, c, &two);
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cell::{Cell, Kind};
+use super::counter::{Counter, Kind};
 use super::{CapacityTree, Place};
 use crate::{Amount, ClientId, LevelId, Quota, Rate, ResourceCost, ResourceId, Timestamp};
 
@@ -14,13 +14,13 @@ pub(crate) struct Usage {
     pub(crate) limit: u64,
     /// How often it has refused someone, ever.
     pub(crate) refusals: u64,
-    /// Whether those who stand in line here want more than is free.
+    /// Whether those who are in the queue here want more than is free.
     pub(crate) short: bool,
 }
 
 impl CapacityTree {
     /// What the one who asks may take of one resource at one level, in steps of 1/10 000: what is
-    /// free without what is set aside for those before it. Negative when in debt, `i128::MAX` where
+    /// free without what is reserved for those before it. Negative when in debt, `i128::MAX` where
     /// it is not limited.
     #[must_use]
     pub fn room(
@@ -31,13 +31,15 @@ impl CapacityTree {
         place: Place,
         now: Timestamp,
     ) -> i128 {
-        match self.cell(level, resource) {
-            None | Some(Cell { kind: Kind::Open, .. }) => i128::MAX,
-            Some(cell) => cell.free(now).saturating_sub(cell.set_aside(self.bound(client, place))),
+        match self.counter(level, resource) {
+            None | Some(Counter { kind: Kind::Open, .. }) => i128::MAX,
+            Some(counter) => {
+                counter.free(now).saturating_sub(counter.set_aside(self.bound(client, place)))
+            }
         }
     }
 
-    /// When time makes room for `wanted` at a rate or quota, if nobody else takes; `now` if there
+    /// When time makes room for `wanted` at a rate or quota, if nothing else takes; `now` if there
     /// is room, [`Timestamp::MAX`] if those who stand before have to take theirs first. None where
     /// time does not matter.
     #[must_use]
@@ -50,7 +52,7 @@ impl CapacityTree {
         place: Place,
         now: Timestamp,
     ) -> Option<Timestamp> {
-        self.cell(level, resource)?.when(wanted, self.bound(client, place), now)
+        self.counter(level, resource)?.when(wanted, self.bound(client, place), now)
     }
 
     /// `level` and all above it, upwards.
@@ -77,8 +79,9 @@ impl CapacityTree {
     /// What this level itself has free, by name; nothing when in debt.
     #[must_use]
     pub fn available(&self, level: LevelId, now: Timestamp) -> ResourceCost {
-        let amounts =
-            self.cells(level).filter_map(|(name, cell)| Some((name, cell.available(now)?)));
+        let amounts = self
+            .counters(level)
+            .filter_map(|(name, counter)| Some((name, counter.available(now)?)));
         amounts.map(|(name, amount)| (name.to_owned(), amount)).collect()
     }
 
@@ -86,8 +89,8 @@ impl CapacityTree {
     #[must_use]
     pub fn peek(&self, level: LevelId, now: Timestamp) -> Option<ResourceCost> {
         let mut least = BTreeMap::new();
-        for (name, cell) in self.chain(level).flat_map(|level| self.cells(level)) {
-            let Some(amount) = cell.available(now) else { continue };
+        for (name, counter) in self.chain(level).flat_map(|level| self.counters(level)) {
+            let Some(amount) = counter.available(now) else { continue };
             if amount == Amount::ZERO {
                 return None;
             }
@@ -100,24 +103,26 @@ impl CapacityTree {
     }
 
     /// What part of each limit of this level is in use, from 0 to 1; 0 for a limit of 0. Rates and
-    /// quotas have no part in it: nobody holds them.
+    /// quotas have no part in it: nothing holds them.
     #[must_use]
     pub fn utilization(&self, level: LevelId) -> Vec<(&str, f64)> {
-        let limited = self.cells(level).filter_map(|(name, cell)| Some((name, cell.used()?)));
+        let limited =
+            self.counters(level).filter_map(|(name, counter)| Some((name, counter.used()?)));
         limited.map(|(name, (used, limit))| (name, ratio(used, limit))).collect()
     }
 
     /// The limits of this level, by name. Rates and quotas are not among them.
     #[must_use]
     pub fn limits(&self, level: LevelId) -> ResourceCost {
-        let limited = self.cells(level).filter_map(|(name, cell)| Some((name, cell.limit()?)));
+        let limited =
+            self.counters(level).filter_map(|(name, counter)| Some((name, counter.limit()?)));
         limited.map(|(name, limit)| (name.to_owned(), limit)).collect()
     }
 
     /// The rate at which a resource of this level comes, if it does.
     #[must_use]
     pub fn rate(&self, level: LevelId, name: &str) -> Option<Rate> {
-        match &self.cell(level, self.resource(name)?)?.kind {
+        match &self.counter(level, self.resource(name)?)?.kind {
             Kind::Rate(bucket) => Some(bucket.rate()),
             _ => None,
         }
@@ -126,7 +131,7 @@ impl CapacityTree {
     /// The quota of a resource of this level, if it has one.
     #[must_use]
     pub fn quota(&self, level: LevelId, name: &str) -> Option<Quota> {
-        match &self.cell(level, self.resource(name)?)?.kind {
+        match &self.counter(level, self.resource(name)?)?.kind {
             Kind::Quota(window) => Some(window.quota()),
             _ => None,
         }
@@ -136,32 +141,32 @@ impl CapacityTree {
     /// where it has no limit.
     #[must_use]
     pub fn free(&self, level: LevelId, name: &str) -> Option<i128> {
-        let cell = self.cell(level, self.resource(name)?)?;
-        Some(i128::from(cell.limit()?.steps()) - cell.in_use)
+        let counter = self.counter(level, self.resource(name)?)?;
+        Some(i128::from(counter.limit()?.steps()) - counter.in_use)
     }
 
     /// How a resource of this level fares; none where it has no limit.
     pub(crate) fn usage(&self, level: LevelId, name: &str) -> Option<Usage> {
-        let cell = self.cell(level, self.resource(name)?)?;
-        let (used, limit) = cell.used()?;
-        let free = i128::from(limit) - cell.in_use;
-        let wanted = cell.set_aside(u64::MAX);
-        Some(Usage { used, limit, refusals: cell.refusals, short: wanted > free.max(0) })
+        let counter = self.counter(level, self.resource(name)?)?;
+        let (used, limit) = counter.used()?;
+        let free = i128::from(limit) - counter.in_use;
+        let wanted = counter.set_aside(u64::MAX);
+        Some(Usage { used, limit, refusals: counter.refusals, short: wanted > free.max(0) })
     }
 
-    /// How often clients at or below this level were refused, ever, and how many stand in line.
+    /// How often clients at or below this level were refused, ever, and how many are in the queue.
     pub(crate) fn asked(&self, level: LevelId) -> (u64, usize) {
         let level = &self.levels[level.index()];
-        (level.refusals, level.standing)
+        (level.refusals, level.reservation)
     }
 
-    /// The cells of a level with their names.
-    fn cells(&self, level: LevelId) -> impl Iterator<Item = (&str, &Cell)> {
-        self.names.iter().map(String::as_str).zip(&self.levels[level.index()].cells)
+    /// The counters of a level with their names.
+    fn counters(&self, level: LevelId) -> impl Iterator<Item = (&str, &Counter)> {
+        self.names.iter().map(String::as_str).zip(&self.levels[level.index()].counters)
     }
 }
 
-impl Cell {
+impl Counter {
     fn limit(&self) -> Option<Amount> {
         match self.kind {
             Kind::Limit(limit) => Some(limit),

@@ -1,7 +1,7 @@
 //! Who is to be told when there may be more of one resource at one level, in the order in which it
 //! could be of use to them.
 //!
-//! Each watches from a turn: what is set aside for those before that turn binds it in any case. Some
+//! Each watches from a turn: what is reserved for those before that turn binds it in any case. Some
 //! are armed, which means that they know by themselves when time will bring what they want.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -217,29 +217,17 @@ impl CoordinationState {
 
     /// How much of a name is held by nobody but `holder`.
     fn room(&self, name: &Name, holder: Option<&HolderId>, now: Timestamp) -> u32 {
-        match self.names.get(name).map(|entry| &entry.machine) {
-            None => 1,
-            Some(Machine::Lock(lock)) => {
-                let free = lock.lease().is_none_or(|lease| {
-                    let own = Some(&lease.holder) == holder && !lease.is_stale(now);
-                    own || lease.is_reclaimable(now)
-                });
-                u32::from(free)
-            }
-            Some(Machine::Semaphore(semaphore)) => {
-                let own = holder.filter(|holder| {
-                    semaphore.lease(holder).is_some_and(|lease| !lease.is_stale(now))
-                });
-                semaphore.free_besides(own, now)
-            }
-        }
+        let Some(entry) = self.names.get(name) else { return 1 };
+        let slots = entry.machine.slots();
+        let own = holder.filter(|holder| slots.lease(holder).is_some_and(|l| !l.is_stale(now)));
+        slots.free_besides(own, now)
     }
 
     fn take(&mut self, claim: &Claim, need: &Need, now: Timestamp) -> Hold {
         let (holder, terms, floor) = (&claim.holder, claim.terms, self.floor);
         let fresh = || Entry::new(Machine::Lock(Lock::default()));
         let entry = self.names.entry(need.name.clone()).or_insert_with(fresh);
-        let before = entry.machine.leases().next().map(|lease| lease.token);
+        let before = entry.machine.slots().leases().next().map(|lease| lease.token);
         let (token, taken) = match &mut entry.machine {
             Machine::Lock(lock) => lock.acquire_above(floor, holder, terms, now).taken(),
             Machine::Semaphore(semaphore) => {

@@ -1,38 +1,52 @@
 //! Edges that were decided and are open again, because their sources are tried once more.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::{Count, Dag, EdgeError, EdgeKind, Link, LinkId, Role, Verdict};
+use super::{Count, Dag, EdgeError, EdgeKind, EdgeOutcome, Link, LinkId, Role};
 
 impl Dag {
     /// Returns the nodes that follow `source`, at any distance, and `source` itself, in the order of their
-    /// numbers. Looks at every edge of the graph if a node was ever added behind one that had ended.
+    /// numbers. Looks only at their own edges.
     pub(crate) fn followers(&self, source: usize) -> Vec<usize> {
-        if !self.has_settled {
-            return reachable(source, |node| self.targets(node).map(|edge| edge.node).collect());
+        let mut found = BTreeSet::new();
+        let mut open = vec![source];
+        while let Some(node) = open.pop() {
+            if found.insert(node) {
+                open.extend(self.targets(node).map(|edge| edge.node));
+                let settled = self.settled.get(&node).into_iter().flatten().copied();
+                open.extend(settled.filter(|target| self.nodes.get(*target).is_some()));
+            }
         }
-        let mut targets: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for (node, _) in self.nodes.iter() {
-            self.sources(node).for_each(|edge| targets.entry(edge.node).or_default().push(node));
+        found.into_iter().collect()
+    }
+
+    /// Notes an edge that its source does not list. Forgotten targets are dropped before the list would
+    /// grow, so that it stays in proportion to the others.
+    pub(super) fn remember_settled(&mut self, from: usize, to: usize) {
+        let targets = self.settled.entry(from).or_default();
+        if targets.len() == targets.capacity() {
+            targets.retain(|target| self.nodes.get(*target).is_some());
+            // Room for as many again: otherwise the next few calls would look at all of them once more.
+            targets.reserve(targets.len() + 4);
         }
-        reachable(source, |node| targets.get(&node).cloned().unwrap_or_default())
+        targets.push(to);
     }
 
     /// The edges out of `node`, which has ended and is about to be forgotten, remember what they say.
-    pub(crate) fn leave_word(&mut self, node: usize, says: impl Fn(EdgeKind) -> Verdict) {
+    pub(crate) fn record_outcomes(&mut self, node: usize, says: impl Fn(EdgeKind) -> EdgeOutcome) {
         let mut next = self.nodes[node].outgoing.first;
         while let Some(id) = next {
             let link = self.link_mut(id);
             next = link.next_out;
-            link.said = says(link.kind);
+            link.outcome = says(link.kind);
         }
     }
 
     /// What the edges into `node` say whose sources are forgotten.
-    pub(crate) fn words(&self, node: usize) -> impl Iterator<Item = Verdict> {
+    pub(crate) fn outcomes_of_forgotten(&self, node: usize) -> impl Iterator<Item = EdgeOutcome> {
         let waits = self.incoming(node).filter(|link| link.role != Role::Family);
         let forgotten = waits.filter(|link| self.nodes.get(link.from()).is_none());
-        forgotten.map(|link| link.said)
+        forgotten.map(|link| link.outcome)
     }
 
     /// Refuses to open the edges among `nodes` again if some of them would follow themselves then:
@@ -76,16 +90,4 @@ impl Dag {
         link.ends += 1;
         self.append_outgoing(from, id);
     }
-}
-
-/// Returns `source` and all that can be reached from it, in the order of their numbers.
-fn reachable(source: usize, targets: impl Fn(usize) -> Vec<usize>) -> Vec<usize> {
-    let mut found = BTreeSet::new();
-    let mut open = vec![source];
-    while let Some(node) = open.pop() {
-        if found.insert(node) {
-            open.extend(targets(node));
-        }
-    }
-    found.into_iter().collect()
 }

@@ -182,7 +182,7 @@ fn a_cursor_sees_the_edges_added_behind_it() {
 #[test]
 fn a_settled_edge_is_a_source_and_nothing_else() {
     let mut dag = graph(2, &[]);
-    dag.add_settled_edge(0, 1, Done, Verdict::Met);
+    dag.add_settled_edge(0, 1, Done, EdgeOutcome::Met);
     assert_eq!(dag.sources(1).next(), Some(Edge { node: 0, kind: Done }));
     assert_eq!((dag.in_degree(1), dag.unmet(1), targets(&dag, 0)), (1, 0, vec![]));
     dag.add_edge(1, 0, Success).expect("a settled edge orders nothing");
@@ -193,10 +193,10 @@ fn a_settled_edge_is_a_source_and_nothing_else() {
 fn a_settled_edge_closes_no_cycle_from_either_side() {
     // The targets of 0 keep the search above it busy, so that the one below 4 is finished first.
     let mut dag = graph(5, &[(0, 1), (0, 2), (0, 3)]);
-    dag.add_settled_edge(0, 4, Success, Verdict::Met);
+    dag.add_settled_edge(0, 4, Success, EdgeOutcome::Met);
     dag.add_edge(4, 0, Success).expect("a settled edge orders nothing");
     dag = graph(5, &[(0, 1), (0, 2), (0, 3)]);
-    dag.add_settled_edge(0, 4, Success, Verdict::Met);
+    dag.add_settled_edge(0, 4, Success, EdgeOutcome::Met);
     dag.add_edges(&[(4, 0, Success)]).expect("a settled edge orders nothing");
     assert_eq!(dag.topological_order(), [4, 0, 1, 2, 3]);
 }
@@ -235,7 +235,7 @@ fn a_hub_that_has_ended_does_not_make_the_pool_grow() {
     let mut dag = graph(1, &[]);
     for _ in 0..100_000 {
         let node = dag.add_node();
-        dag.add_settled_edge(0, node, Success, Verdict::Met);
+        dag.add_settled_edge(0, node, Success, EdgeOutcome::Met);
         dag.forget(node);
     }
     assert_eq!((dag.links.pushed(), dag.len()), (1, 100_001));
@@ -325,4 +325,19 @@ fn a_cycle_of_ten_thousand_nodes_is_reported_whole() {
     let path: Vec<_> = std::iter::once(last).chain(0..=last).collect();
     check_cycle(&mut dag, |dag| dag.add_edge(last, 0, Success), &path);
     check_cycle(&mut dag, |dag| dag.add_edges(&[(last, 0, Success)]), &path);
+}
+
+#[test]
+fn edges_behind_an_ended_node_are_let_go_of_with_their_targets() {
+    let mut dag = Dag::new();
+    let source = dag.add_node();
+    for _ in 0..1_000 {
+        let target = dag.add_node();
+        dag.add_settled_edge(source, target, Success, EdgeOutcome::Met);
+        assert_eq!(dag.followers(source), [source, target]);
+        dag.forget(target);
+    }
+    assert!(dag.settled[&source].len() < 20, "{} targets are kept", dag.settled[&source].len());
+    dag.forget(source);
+    assert!(dag.settled.is_empty());
 }

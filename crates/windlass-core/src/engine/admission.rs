@@ -1,19 +1,57 @@
-//! Decides which work in line may start or go on: the first that fits what is free.
+//! Decides which ready work may start or go on: the first in the queue that fits what is free.
 //!
-//! A work that does not fit is passed over; what refused the first of all is set aside for it until
+//! A work that does not fit is passed over; what refused the first of all is reserved for it until
 //! it starts or leaves, so that those behind it hold it up at most once for each thing it needs.
-//! Works that go on stand before works that start.
+//! Works that go on come before works that start.
+//!
+//! Knows neither facts nor edges. [`Effects`](super::effects::Effects) keeps its queues in step with the
+//! phases of works.
 
-use super::transfer::earlier;
-use super::{Engine, Order};
-use crate::capacity::{CapacityTree, Place, Refusal, Shortage};
-use crate::fact::{Happening, World};
-use crate::input::{Begun, Grant};
-use crate::phase::Step;
-use crate::queue::{Candidate, Cell, Line, Watch};
-use crate::{ClientId, WorkId};
+use super::costs::Costs;
+use super::effects::Move;
+use super::state::Work;
+use super::{EngineConfig, Order};
+use crate::capacity::{CapacityTree, CostError, Demand, Place, Refusal, Shortage};
+use crate::fact::World;
+use crate::metrics::AdmissionCounts;
+use crate::phase::{Phase, Step};
+use crate::queue::{Candidate, CounterKey, QueueKind, Queues, Watch};
+use crate::{Ageing, ClientId, CostId, ResourceCost, Timestamp, WorkId};
 
-/// Where in its line the one who asks stands.
+mod clock;
+mod transfer;
+
+use clock::TreeClock;
+pub use transfer::Arrival;
+
+/// The queues of an engine, and what it takes from the capacity.
+#[derive(Clone, Debug)]
+pub(super) struct Admission {
+    client: ClientId,
+    clock: TreeClock,
+    order: Order,
+    ageing: Ageing,
+    queues: Queues,
+    costs: Costs,
+    /// The work for which the capacity reserves something.
+    reserved_for: Option<WorkId>,
+    /// What has refused the first in the queue while a reservation would have bound no other work.
+    owed: Option<(WorkId, Refusal)>,
+    /// That the last search found nothing, until a change of the queues or of the capacity.
+    idle: Option<Idle>,
+    counts: AdmissionCounts,
+}
+
+/// A search that found nothing will find nothing again.
+#[derive(Clone, Copy, Debug)]
+struct Idle {
+    /// Before this time.
+    until: Timestamp,
+    /// As long as the tree has other clients, or has none.
+    shared: bool,
+}
+
+/// Where in its queue the work stands that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     First,
@@ -21,150 +59,258 @@ enum Turn {
 }
 
 impl Turn {
-    fn place(self, line: Line) -> Place {
-        match (line, self) {
-            (Line::Starting, Turn::First) => Place::First,
-            (Line::Starting, Turn::Later) => Place::Later,
-            (Line::Resuming, Turn::First) => Place::Resuming,
-            (Line::Resuming, Turn::Later) => Place::ResumingLater,
+    fn place(self, queue: QueueKind) -> Place {
+        match (queue, self) {
+            (QueueKind::Starting, Turn::First) => Place::First,
+            (QueueKind::Starting, Turn::Later) => Place::Later,
+            (QueueKind::Resuming, Turn::First) => Place::Resuming,
+            (QueueKind::Resuming, Turn::Later) => Place::ResumingLater,
         }
     }
 }
 
-impl Engine {
-    /// The most urgent work that fits now, with what it needs taken for it.
-    ///
-    /// Its attempt begins with [`Input::Begin`](crate::Input::Begin), unless the work is
-    /// [`Running`](crate::Phase::Running) already: then it was suspended and goes on.
-    pub fn take_next(&mut self, world: &mut World<'_>) -> Option<Grant> {
-        let (line, next) = self.find_next(world)?;
-        Some(match line {
-            Line::Starting => {
-                self.step(world, next.work, Step::Grant);
-                Grant { work: next.work, attempt: self.works[next.work.index()].attempts + 1 }
+/// Returns the queue that a work in this phase is in.
+#[inline]
+fn queue_of(phase: Phase) -> Option<QueueKind> {
+    match phase {
+        Phase::Ready => Some(QueueKind::Starting),
+        Phase::Resuming => Some(QueueKind::Resuming),
+        _ => None,
+    }
+}
+
+impl Admission {
+    pub(super) fn new(config: &EngineConfig, client: ClientId) -> Self {
+        Self {
+            client,
+            clock: TreeClock::default(),
+            order: config.order,
+            ageing: config.ageing,
+            queues: Queues::new(config.ageing),
+            costs: Costs::default(),
+            reserved_for: None,
+            owed: None,
+            idle: None,
+            counts: AdmissionCounts::default(),
+        }
+    }
+
+    /// Returns the number of a cost on our tree; see [`Costs::number`].
+    pub(super) fn cost(
+        &mut self,
+        capacity: &CapacityTree,
+        cost: &ResourceCost,
+    ) -> Result<CostId, CostError> {
+        self.costs.number(capacity, capacity.level_of(self.client), cost)
+    }
+
+    /// Returns the first in the queue that fits, and its queue. What does not is blocked, and what refused
+    /// the first of all is reserved for it.
+    #[inline]
+    pub(super) fn find_next(
+        &mut self,
+        world: &mut World<'_>,
+        now: Timestamp,
+    ) -> Option<(QueueKind, WorkId)> {
+        // The second search is for a work that was refused before and fits by now, which this engine has
+        // not been told yet: the first search finds out when it asks what time will bring.
+        for _ in 0..2 {
+            if !self.may_find(world.capacity, now) {
+                return None;
             }
-            Line::Resuming => self.resume(world, next.work),
-        })
-    }
-
-    /// As [`Engine::take_next`], for whoever begins what it is granted in any case: the attempt has
-    /// begun already.
-    pub fn begin_next(&mut self, world: &mut World<'_>) -> Option<Begun> {
-        let found = self.find_next(world)?;
-        Some(self.begin_found(world, found))
-    }
-
-    /// Returns whether [`Engine::begin_next`] would do anything now: begin an attempt, or reserve or watch
-    /// what a work lacks.
-    #[must_use]
-    pub fn may_begin(&self, capacity: &CapacityTree) -> bool {
-        let Some((line, first)) = self.lines.first(self.now) else { return false };
-        self.is_worth_a_try(capacity, line, first)
-            || self.config.order == Order::PassOver && self.first_that_may_pass(capacity).is_some()
-            || self.lines.has_unwatched()
-    }
-
-    #[inline]
-    fn begin_found(&mut self, world: &mut World<'_>, (line, next): (Line, Candidate)) -> Begun {
-        match line {
-            Line::Starting => Begun::Started(self.begin(world, next.work)),
-            Line::Resuming => Begun::Resumed(self.resume(world, next.work)),
-        }
-    }
-
-    #[inline]
-    pub(super) fn begin(&mut self, world: &mut World<'_>, work: WorkId) -> Grant {
-        let attempt = self.works[work.index()].attempts + 1;
-        self.record(world, Happening::Started { work, attempt });
-        Grant { work, attempt }
-    }
-
-    fn resume(&mut self, world: &mut World<'_>, work: WorkId) -> Grant {
-        let attempt = self.works[work.index()].attempts;
-        self.record(world, Happening::Resumed { work, attempt });
-        Grant { work, attempt }
-    }
-
-    /// The first in line that fits. What does not is parked, and what refused the first of all is
-    /// set aside for it.
-    fn find_next(&mut self, world: &mut World<'_>) -> Option<(Line, Candidate)> {
-        self.advance(world);
-        self.lines.advance(self.now);
-        let (line, first) = self.lines.first(self.now)?;
-        if self.is_worth_a_try(world.capacity, line, first)
-            && self.fits(world, line, first, Turn::First)
-        {
-            return Some((line, first));
-        }
-        while self.config.order == Order::PassOver
-            && let Some((line, next)) = self.first_that_may_pass(world.capacity)
-        {
-            if self.fits(world, line, next, Turn::Later) {
-                return Some((line, next));
+            if let Some(found) = self.search(world, now) {
+                return Some(found);
             }
         }
-        self.watch_what_refused(world);
         None
     }
 
-    /// Whether trying the first in line can change anything: it may fit, or something has yet to be
-    /// set aside for it.
-    fn is_worth_a_try(&self, capacity: &CapacityTree, line: Line, first: Candidate) -> bool {
-        if first.parked.is_none() {
+    #[inline]
+    fn search(&mut self, world: &mut World<'_>, now: Timestamp) -> Option<(QueueKind, WorkId)> {
+        self.queues.advance(now);
+        let (queue, first) = self.queues.first(now)?;
+        if self.is_worth_a_try(world.capacity, now, queue, first)
+            && self.fits(world, now, queue, first, Turn::First)
+        {
+            return Some((queue, first.work));
+        }
+        // What refuses the first work refuses all that cost the same.
+        while self.order == Order::PassOver
+            && !self.queues.are_all_like(queue, first)
+            && let Some((queue, next)) = self.first_that_may_pass(world.capacity, now)
+        {
+            if self.fits(world, now, queue, next, Turn::Later) {
+                return Some((queue, next.work));
+            }
+        }
+        self.watch_what_refused(world, now);
+        let until = self.queues.next_wakeup(now).unwrap_or(Timestamp::MAX);
+        self.idle = Some(Idle { until, shared: world.capacity.is_shared() });
+        None
+    }
+
+    /// Returns whether [`Admission::find_next`] would do anything: find a work, or reserve or watch what
+    /// one lacks.
+    #[inline]
+    pub(super) fn may_find(&self, capacity: &CapacityTree, now: Timestamp) -> bool {
+        let is_over = |idle: Idle| now >= idle.until || idle.shared != capacity.is_shared();
+        self.queues.len() > 0 && self.idle.is_none_or(is_over)
+    }
+
+    /// Takes a work out of the queue that its step has made it leave.
+    #[inline(always)]
+    pub(super) fn dequeue(
+        &mut self,
+        world: &mut World<'_>,
+        now: Timestamp,
+        step: Move,
+        entry: &Work,
+    ) {
+        let Some(queue) = queue_of(step.from) else { return };
+        self.idle = None;
+        self.queues.remove(queue, entry.listing(), step.place, now);
+        self.owed.take_if(|(owner, _)| *owner == step.work);
+        if self.reserved_for == Some(step.work) {
+            self.withdraw(world);
+        }
+    }
+
+    /// Puts a work into the queue of its phase, if it has one.
+    #[inline(always)]
+    pub(super) fn enqueue(&mut self, now: Timestamp, work: WorkId, entry: &Work) {
+        if let Some(queue) = queue_of(entry.phase()) {
+            self.idle = None;
+            self.queues.insert(queue, entry.listing(), entry.waiting(work), now);
+        }
+    }
+
+    /// Takes or gives back what the work needs. A grant has taken it already; a replayed start has
+    /// not. A grant that comes to nothing was no start, and uses up nothing of a rate; neither does
+    /// an attempt that goes on.
+    #[inline(always)]
+    pub(super) fn hold(
+        &mut self,
+        world: &mut World<'_>,
+        now: Timestamp,
+        Move { from, step, .. }: Move,
+        entry: &Work,
+    ) {
+        let (held, holds) = (from.holds(), entry.phase().holds());
+        if held == holds {
+            return;
+        }
+        let demand = self.costs.demand(entry.cost);
+        let there = self.clock.there(now);
+        match (holds, from, step) {
+            (true, _, Step::Resume) => world.capacity.take_again(self.client, demand),
+            (true, _, _) => world.capacity.take(self.client, demand, there),
+            (false, Phase::Granted, _) => {
+                let wakes = world.capacity.take_back(self.client, demand, there);
+                self.wake(world, &wakes, Watch::Gone);
+            }
+            (false, _, _) => {
+                let known = world.wakes.len();
+                world.capacity.give_back_to(self.client, demand, world.wakes);
+                if world.wakes.len() > known {
+                    self.notice_own(world.wakes, known);
+                }
+            }
+        }
+    }
+
+    /// Looks again ourselves if we are among the clients that have been added to the `known` ones, and
+    /// leaves the others for the driver.
+    fn notice_own(&mut self, wakes: &mut Vec<ClientId>, known: usize) {
+        let added = wakes.len();
+        let mut place = 0;
+        wakes.retain(|client| {
+            place += 1;
+            place <= known || *client != self.client
+        });
+        if wakes.len() < added {
+            self.idle = None;
+            self.queues.unblock_all(Watch::Kept);
+        }
+        wakes[known..].sort_unstable();
+        wakes.dedup();
+    }
+
+    /// Returns whether trying the first in the queue can change anything: it may fit, or something has yet
+    /// to be reserved for it.
+    fn is_worth_a_try(
+        &self,
+        capacity: &CapacityTree,
+        now: Timestamp,
+        queue: QueueKind,
+        first: Candidate,
+    ) -> bool {
+        if first.blocked_by.is_none() {
             return true;
         }
-        let room = |cell| self.room(capacity, cell, Turn::First.place(line));
-        let must_stand =
-            self.standing != Some(first.work) && self.binds_somebody(capacity, line, first);
-        must_stand || self.lines.may_fit(line, first, room)
+        let room = |counter| self.room(capacity, now, counter, Turn::First.place(queue));
+        let must_reserve =
+            self.reserved_for != Some(first.work) && self.binds_somebody(capacity, queue, first);
+        must_reserve || self.queues.may_fit(queue, first, room)
     }
 
-    /// Whether there is anybody whom a set-aside for the first in line would hold back.
-    fn binds_somebody(&self, capacity: &CapacityTree, line: Line, first: Candidate) -> bool {
-        capacity.is_shared() || !self.lines.are_all_like(line, first)
+    /// Returns whether there is anything that a reservation for the first in the queue would hold back.
+    fn binds_somebody(&self, capacity: &CapacityTree, queue: QueueKind, first: Candidate) -> bool {
+        capacity.is_shared() || !self.queues.are_all_like(queue, first)
     }
 
-    fn first_that_may_pass(&self, capacity: &CapacityTree) -> Option<(Line, Candidate)> {
-        let room = |line, cell| self.room(capacity, cell, Turn::Later.place(line));
-        self.lines.first_open(self.now, room)
+    fn first_that_may_pass(
+        &self,
+        capacity: &CapacityTree,
+        now: Timestamp,
+    ) -> Option<(QueueKind, Candidate)> {
+        let room = |queue, counter| self.room(capacity, now, counter, Turn::Later.place(queue));
+        self.queues.first_open(now, room)
     }
 
-    fn room(&self, capacity: &CapacityTree, cell: Cell, place: Place) -> i128 {
-        capacity.room(self.client, cell.level, cell.resource, place, self.there())
+    fn room(
+        &self,
+        capacity: &CapacityTree,
+        now: Timestamp,
+        counter: CounterKey,
+        place: Place,
+    ) -> i128 {
+        capacity.room(self.client, counter.level, counter.resource, place, self.clock.there(now))
     }
 
-    /// Whether one in line fits; if not, it is parked.
+    /// Returns whether a work in the queue fits; if not, its group is blocked.
     fn fits(
         &mut self,
         world: &mut World<'_>,
-        line: Line,
+        now: Timestamp,
+        queue: QueueKind,
         candidate: Candidate,
         turn: Turn,
     ) -> bool {
-        let demand = &self.costs[candidate.cost.index()];
-        match world.capacity.fit(self.client, demand, turn.place(line), self.there()) {
+        let demand = self.costs.demand(candidate.cost);
+        let there = self.clock.there(now);
+        match world.capacity.fit(self.client, demand, turn.place(queue), there) {
             Ok(()) => {
-                self.metrics.passed_over += u64::from(turn == Turn::Later);
+                self.counts.passed_over += u64::from(turn == Turn::Later);
                 true
             }
             Err(refusal) => {
                 let Shortage { level, resource, wanted, .. } = refusal.shortages[0];
-                self.metrics.refusals += 1;
+                self.counts.refusals += 1;
                 if turn == Turn::First {
-                    self.set_aside(world, line, candidate, refusal);
+                    self.reserve(world, queue, candidate, refusal);
                 }
-                self.lines.park(line, candidate, Cell { level, resource }, wanted);
+                self.queues.block(queue, candidate, CounterKey { level, resource }, wanted);
                 false
             }
         }
     }
 
-    /// Sets everything aside that has refused the first in line; or remembers it until there is
-    /// somebody whom that holds back.
-    fn set_aside(
+    /// Sets everything aside that has refused the first in the queue; or remembers it until there is
+    /// something that this holds back.
+    fn reserve(
         &mut self,
         world: &mut World<'_>,
-        line: Line,
+        queue: QueueKind,
         first: Candidate,
         mut refusal: Refusal,
     ) {
@@ -174,55 +320,135 @@ impl Engine {
             let owed: Vec<_> = owed.shortages.into_iter().filter(fresh).collect();
             refusal.shortages.extend(owed);
         }
-        if self.standing != Some(first.work) && !self.binds_somebody(world.capacity, line, first) {
+        if self.reserved_for != Some(first.work)
+            && !self.binds_somebody(world.capacity, queue, first)
+        {
             self.owed = Some((first.work, refusal));
             return;
         }
-        self.metrics.set_aside += 1;
+        self.counts.set_aside += 1;
         let owner = first.work.get();
-        let wakes = match line {
-            Line::Starting => world.capacity.stand(self.client, owner, &refusal),
-            Line::Resuming => world.capacity.stand_to_go_on(self.client, owner, &refusal),
+        let wakes = match queue {
+            QueueKind::Starting => world.capacity.reserve(self.client, owner, &refusal),
+            QueueKind::Resuming => world.capacity.reserve_to_resume(self.client, owner, &refusal),
         };
-        self.standing = Some(first.work);
+        self.reserved_for = Some(first.work);
         self.wake(world, &wakes, Watch::Gone);
     }
 
-    /// Nothing fits: from now on we are told when there may be more of what refused somebody, or
-    /// know when time will bring it.
-    fn watch_what_refused(&mut self, world: &mut World<'_>) {
-        let (client, now, ahead) = (self.client, self.there(), self.ahead);
-        let may_pass = self.config.order == Order::PassOver;
-        let first = self.lines.first(self.now);
-        let first = first.and_then(|(line, first)| self.lines.refused_by(line, first));
-        self.lines.close_lots(|cell, least| {
-            let Cell { level, resource } = cell;
-            world.capacity.watch(client, level, resource);
+    /// Has the capacity tell us when there may be more of what refused a work, or notes when time will
+    /// bring it, after nothing was found that fits.
+    fn watch_what_refused(&mut self, world: &mut World<'_>, now: Timestamp) {
+        let (client, clock, there) = (self.client, self.clock, self.clock.there(now));
+        let may_pass = self.order == Order::PassOver;
+        let is_timed = world.capacity.is_timed();
+        let first = if is_timed { self.queues.first(now) } else { None };
+        let first = first.and_then(|(queue, first)| self.queues.refused_by(queue, first));
+        self.queues.watch_blocked(|counter, watch, least| {
+            let CounterKey { level, resource } = counter;
+            if watch == Watch::Gone {
+                world.capacity.watch(client, level, resource);
+            }
+            if !is_timed {
+                return None;
+            }
             let when =
-                |wanted, place| world.capacity.when(client, level, resource, wanted, place, now);
-            let first = first.filter(|(refused, _)| *refused == cell);
+                |wanted, place| world.capacity.when(client, level, resource, wanted, place, there);
+            let first = first.filter(|(refused, _)| *refused == counter);
             let first = first.and_then(|(_, wanted)| when(wanted, Place::First));
             let later = may_pass.then(|| when(least, Place::Later)).flatten();
-            later.into_iter().chain(first).min().map(|at| earlier(at, ahead))
+            later.into_iter().chain(first).min().map(|at| clock.here(at))
         });
     }
 
-    /// The work that something was set aside for starts or leaves.
-    pub(super) fn withdraw(&mut self, world: &mut World<'_>) {
-        self.standing = None;
+    /// Ends the reservation of a work that starts or leaves.
+    fn withdraw(&mut self, world: &mut World<'_>) {
+        self.reserved_for = None;
         let wakes = world.capacity.withdraw(self.client);
         self.wake(world, &wakes, Watch::Gone);
     }
 
-    /// Looks again ourselves, and has the driver tell the others. `watch` says whether our own watch
-    /// outlives being told.
-    pub(super) fn wake(&mut self, world: &mut World<'_>, clients: &[ClientId], watch: Watch) {
+    /// Looks again ourselves, and has the driver tell the other clients.
+    #[inline]
+    fn wake(&mut self, world: &mut World<'_>, clients: &[ClientId], watch: Watch) {
         for &client in clients {
             if client == self.client {
-                self.lines.open_lots(watch);
+                self.idle = None;
+                self.queues.unblock_all(watch);
             } else {
                 world.wakes.push(client);
             }
         }
+    }
+
+    /// As [`Admission::wake`], after a limit has changed.
+    pub(super) fn wake_after_change(&mut self, world: &mut World<'_>, clients: &[ClientId]) {
+        self.wake(world, clients, Watch::Gone);
+    }
+
+    /// Tries everything again that was refused.
+    pub(super) fn look_again(&mut self) {
+        self.idle = None;
+        self.queues.unblock_all(Watch::Gone);
+    }
+
+    /// Lets the queues know the time.
+    pub(super) fn advance(&mut self, now: Timestamp) {
+        self.queues.advance(now);
+    }
+
+    /// Returns when time alone may change what [`Admission::find_next`] finds.
+    #[inline]
+    pub(super) fn next_wakeup(&self, now: Timestamp) -> Option<Timestamp> {
+        self.queues.next_wakeup(now)
+    }
+
+    pub(super) fn client(&self) -> ClientId {
+        self.client
+    }
+
+    pub(super) fn demand(&self, cost: CostId) -> &Demand {
+        self.costs.demand(cost)
+    }
+
+    pub(super) fn counts(&self) -> &AdmissionCounts {
+        &self.counts
+    }
+
+    pub(super) fn queues(&self) -> &Queues {
+        &self.queues
+    }
+
+    /// Returns the work for which the capacity reserves something.
+    pub(super) fn reserved_for(&self) -> Option<WorkId> {
+        self.reserved_for
+    }
+
+    /// Returns everything that a work in the queue lacks.
+    pub(super) fn shortages(
+        &self,
+        capacity: &CapacityTree,
+        now: Timestamp,
+        entry: &Work,
+        place: Place,
+    ) -> Vec<Shortage> {
+        let there = self.clock.there(now);
+        capacity.shortages(self.client, self.demand(entry.cost), place, there).shortages
+    }
+
+    /// Returns the place from which `work` is tried: behind the first in the queue if something is reserved
+    /// for that one. What is still reserved for one that was the first before binds nothing; it goes
+    /// when the first one is tried.
+    pub(super) fn place(&self, now: Timestamp, work: WorkId, phase: Phase) -> Place {
+        let first = self.queues.foremost(now);
+        let bound = first != Some(work) && first.is_some() && self.reserved_for == first;
+        let turn = if bound { Turn::Later } else { Turn::First };
+        turn.place(queue_of(phase).unwrap_or(QueueKind::Starting))
+    }
+
+    /// Returns how many works are before this one in the queues; none if it is in neither.
+    pub(super) fn ahead(&self, now: Timestamp, work: WorkId, entry: &Work) -> Option<usize> {
+        let queue = queue_of(entry.phase())?;
+        Some(self.queues.ahead(queue, entry.listing(), entry.waiting(work), now))
     }
 }

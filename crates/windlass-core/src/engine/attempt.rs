@@ -1,24 +1,24 @@
-//! The course of an attempt: it begins, may wait, and ends once.
+//! What an engine is told about attempts and gates: checked, then recorded as facts.
 
 use std::time::Duration;
 
-use super::work::Gate;
-use super::{Engine, Work};
+use super::Engine;
+use super::state::{Children, Work};
 use crate::fact::{Ending, Happening, World};
 use crate::input::{Grant, Outcome, Rejected};
-use crate::phase::{Phase, Step, Why, WorkState};
+use crate::phase::{Phase, StopReason, WorkState};
 use crate::{Random, WorkId};
 
 impl Engine {
     pub(super) fn work(&self, work: WorkId) -> Result<&Work, Rejected> {
-        self.works.get(work.index()).ok_or(Rejected::UnknownWork { work })
+        self.state.get(work).ok_or(Rejected::UnknownWork { work })
     }
 
     /// Refuses news about a grant that no longer stands.
     pub(super) fn expect_granted(&self, grant: Grant) -> Result<(), Rejected> {
         let Grant { work, attempt } = grant;
         let entry = self.work(work)?;
-        if entry.phase != Phase::Granted || attempt != entry.attempts + 1 {
+        if entry.phase() != Phase::Granted || attempt != entry.attempts + 1 {
             return Err(Rejected::Stale { work, attempt });
         }
         Ok(())
@@ -28,7 +28,7 @@ impl Engine {
     fn expect_under_way(&self, grant: Grant) -> Result<&Work, Rejected> {
         let Grant { work, attempt } = grant;
         let entry = self.work(work)?;
-        if entry.phase.state() != WorkState::Running || attempt != entry.attempts {
+        if entry.phase().state() != WorkState::Running || attempt != entry.attempts {
             return Err(Rejected::Stale { work, attempt });
         }
         Ok(entry)
@@ -46,20 +46,20 @@ impl Engine {
         waits && self.is_shut(work)
     }
 
-    /// The attempt gives back what it has, or its place in line to go on; nothing changes if it has
+    /// The attempt gives back what it has, or its place in the queue to go on; nothing changes if it has
     /// neither.
     pub(super) fn suspend(&mut self, world: &mut World<'_>, grant: Grant) -> Result<(), Rejected> {
         let Grant { work, attempt } = grant;
-        if matches!(self.expect_under_way(grant)?.phase, Phase::Running | Phase::Resuming) {
+        if matches!(self.expect_under_way(grant)?.phase(), Phase::Running | Phase::Resuming) {
             self.record(world, Happening::Suspended { work, attempt });
         }
         Ok(())
     }
 
-    /// The attempt stands in line to go on; nothing changes if it does not wait.
+    /// The attempt joins the queue to go on; nothing changes if it does not wait.
     pub(super) fn want_on(&mut self, world: &mut World<'_>, grant: Grant) -> Result<(), Rejected> {
         let Grant { work, attempt } = grant;
-        if self.expect_under_way(grant)?.phase == Phase::Suspended {
+        if self.expect_under_way(grant)?.phase() == Phase::Suspended {
             self.record(world, Happening::WaitOver { work, attempt });
         }
         Ok(())
@@ -68,7 +68,7 @@ impl Engine {
     /// The body has returned; nothing changes if the attempt was asked to stop.
     pub(super) fn join(&mut self, world: &mut World<'_>, grant: Grant) -> Result<(), Rejected> {
         let Grant { work, attempt } = grant;
-        let phase = self.expect_under_way(grant)?.phase;
+        let phase = self.expect_under_way(grant)?.phase();
         if !matches!(phase, Phase::Joining | Phase::Cancelling { .. }) {
             self.record(world, Happening::Joined { work, attempt });
         }
@@ -78,15 +78,16 @@ impl Engine {
     /// How the attempt would end if it were reported like this now.
     pub fn ending(&self, grant: Grant, outcome: Outcome) -> Result<Ending, Rejected> {
         let entry = self.expect_under_way(grant)?;
-        let children = self.children(grant.work);
+        let is_parent = entry.is_related();
+        let children = if is_parent { self.children(grant.work) } else { Children::default() };
         if children.open() > 0 {
             return Err(Rejected::ChildrenOpen { work: grant.work });
         }
         let again = Outcome::Retry { delay: Duration::ZERO };
-        let outcome = match (entry.phase, outcome) {
-            (Phase::Cancelling { why: Why::Cancel, .. }, _) => Outcome::Cancelled,
-            (Phase::Cancelling { why: Why::Deadline, .. }, _) => Outcome::Failed,
-            (Phase::Cancelling { why: Why::Timeout, .. }, _) => again,
+        let outcome = match (entry.phase(), outcome) {
+            (Phase::Cancelling { why: StopReason::Cancel, .. }, _) => Outcome::Cancelled,
+            (Phase::Cancelling { why: StopReason::Deadline, .. }, _) => Outcome::Failed,
+            (Phase::Cancelling { why: StopReason::Timeout, .. }, _) => again,
             (_, Outcome::Success) if children.failed > 0 => again,
             (_, outcome) => outcome,
         };
@@ -102,17 +103,18 @@ impl Engine {
 
     /// The next attempt comes after `asked`, or after what the policy says if that is nothing.
     fn retry(&self, work: WorkId, asked: Duration) -> Ending {
-        let delay = match self.policies.get(&work) {
+        let retries = self.state.retries();
+        let delay = match retries.policy(work) {
             _ if !asked.is_zero() => asked,
             None => self.config.retry_delay,
             Some(policy) => {
-                let retry = self.spent.get(&work).copied().unwrap_or(0).saturating_add(1);
+                let retry = retries.spent(work).saturating_add(1);
                 // Each retry of each work has a jitter of its own, whatever came before it.
                 let place = work.get().rotate_left(32) ^ u64::from(retry);
                 policy.delay(retry, &mut Random::new(self.config.seed ^ place))
             }
         };
-        Ending::Retry { due: self.now.after(delay) }
+        Ending::Retry { due: self.state.now().after(delay) }
     }
 
     /// Ends an attempt; returns what became of it. [`Input::Finished`](crate::Input::Finished) does the
@@ -131,67 +133,39 @@ impl Engine {
     }
 
     pub(super) fn cancel(&mut self, world: &mut World<'_>, work: WorkId) -> Result<(), Rejected> {
-        if self.work(work)?.phase.state().is_terminal() {
+        if !self.work(work)?.is_open() {
             return Err(Rejected::Ended { work });
         }
-        if !self.is_stopping(work, Why::Cancel) {
-            self.record(world, Happening::CancelAsked { work });
-        }
+        self.cancel_if_open(world, work);
         Ok(())
     }
 
     /// Cancels every work that has not ended: those who wait before those they wait for, so that
     /// none is blocked by another.
     pub(super) fn cancel_all(&mut self, world: &mut World<'_>) {
-        let mut open: Vec<_> = self.works().filter(|work| self.is_open(*work)).collect();
-        open.sort_by_key(|work| std::cmp::Reverse(self.dag.place(work.index())));
+        let mut open: Vec<_> = self.works().filter(|work| self.state.is_open(*work)).collect();
+        open.sort_by_key(|work| std::cmp::Reverse(self.state.dag().place(work.index())));
         for work in open {
             // A parent takes its children along, and a child may take its siblings.
-            if self.is_open(work) && !self.is_stopping(work, Why::Cancel) {
-                self.record(world, Happening::CancelAsked { work });
-            }
+            self.cancel_if_open(world, work);
         }
     }
 
-    pub(super) fn open_gate(&mut self, world: &mut World<'_>, work: WorkId) {
-        let entry = &mut self.works[work.index()];
-        entry.gate = Gate::Open;
-        if entry.phase == Phase::Gated {
-            self.step(world, work, Step::Open);
+    pub(super) fn stop_children(
+        &mut self,
+        world: &mut World<'_>,
+        work: WorkId,
+    ) -> Result<(), Rejected> {
+        self.work(work)?;
+        for child in self.state.families().children(work).rev().collect::<Vec<_>>() {
+            self.cancel_if_open(world, child);
         }
+        Ok(())
     }
 
-    #[inline]
-    pub(super) fn start(&mut self, world: &mut World<'_>, work: WorkId, attempt: u32) {
-        let entry = &mut self.works[work.index()];
-        entry.attempts += 1;
-        assert_eq!(entry.attempts, attempt, "attempts are counted one by one");
-        self.metrics.attempts += 1;
-        self.step(world, work, Step::Start);
-    }
-
-    #[inline]
-    pub(super) fn take_end(&mut self, world: &mut World<'_>, work: WorkId, ending: Ending) {
-        match ending {
-            Ending::Success => self.step(world, work, Step::Succeed),
-            Ending::Failed => self.step(world, work, Step::Fail),
-            Ending::Interrupted => {
-                self.disband(work);
-                self.step(world, work, Step::Interrupt);
-            }
-            Ending::Retry { due } => {
-                self.disband(work);
-                self.works[work.index()].retries_left -= 1;
-                self.metrics.retries_left -= 1;
-                *self.spent.entry(work).or_default() += 1;
-                self.step(world, work, Step::RetryAt(due));
-            }
-            Ending::Cancelled => {
-                if !self.is_stopping(work, Why::Cancel) {
-                    self.step(world, work, Step::Ask(Why::Cancel));
-                }
-                self.step(world, work, Step::Stop);
-            }
+    fn cancel_if_open(&mut self, world: &mut World<'_>, work: WorkId) {
+        if self.state.is_open(work) && !self.state.is_stopping(work, StopReason::Cancel) {
+            self.record(world, Happening::CancelAsked { work });
         }
     }
 }

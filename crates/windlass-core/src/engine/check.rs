@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::{Engine, Work};
+use super::Engine;
+use super::state::Work;
 use crate::WorkId;
 use crate::capacity::CapacityTree;
-use crate::dag::Verdict;
-use crate::phase::{Phase, Why, WorkState};
+use crate::dag::EdgeOutcome;
+use crate::phase::{Phase, StopReason, WorkState};
 
 impl Engine {
     /// Verifies that everything kept in step with the works' phases agrees with them.
@@ -16,8 +17,8 @@ impl Engine {
     /// If it does not: a bug in the engine.
     pub fn check(&self, capacity: &CapacityTree) {
         capacity.check();
-        assert_eq!(self.dag.len(), self.works.pushed(), "every work is a node");
-        self.works.iter().for_each(|(index, entry)| self.check_edges(index, entry));
+        assert_eq!(self.state.dag().len(), self.state.next_work().index(), "every work is a node");
+        self.state.works().for_each(|(work, entry)| self.check_edges(work, entry));
         self.check_line();
         self.check_families();
         self.check_counters();
@@ -26,15 +27,14 @@ impl Engine {
 
     /// No work is past its dependencies; Blocked and Skipped are exactly what follows from them. A
     /// forgotten source had ended, and what it said was heard.
-    fn check_edges(&self, index: usize, entry: &Work) {
-        let said: Vec<_> = self.verdicts(index).collect();
-        let open = said.iter().filter(|said| said.is_none()).count();
-        let blocks = said.contains(&Some(Verdict::Blocks));
-        let work = WorkId::from_index(index);
-        match entry.phase {
+    fn check_edges(&self, work: WorkId, entry: &Work) {
+        let outcome: Vec<_> = self.state.edge_outcomes(work).collect();
+        let open = outcome.iter().filter(|outcome| outcome.is_none()).count();
+        let blocks = outcome.contains(&Some(EdgeOutcome::Blocks));
+        match entry.phase() {
             Phase::Waiting => {
                 assert!(!blocks, "work {work} waits for what can still happen");
-                let unmet = self.dag.unmet(index) as usize;
+                let unmet = self.state.dag().unmet(work.index()) as usize;
                 assert!(open > 0 && open == unmet, "work {work} waits for {open}, counts {unmet}");
             }
             Phase::Blocked => assert!(blocks, "work {work} is blocked by nobody"),
@@ -43,61 +43,61 @@ impl Engine {
             Phase::Skipped => assert!(!blocks && open == 0 && entry.unneeded, "work {work}"),
             _ => assert!(!blocks && open == 0 && !entry.unneeded, "work {work} is past its edges"),
         }
-        let passed = !matches!(entry.phase.state(), WorkState::Pending) && entry.attempts > 0;
-        let ran = matches!(entry.phase, Phase::Success) || passed && entry.phase.holds();
+        let passed = !matches!(entry.phase().state(), WorkState::Pending) && entry.attempts > 0;
+        let ran = matches!(entry.phase(), Phase::Success) || passed && entry.phase().holds();
         assert!(!(ran && entry.is_shut()), "work {work} ran behind a closed gate");
     }
 
     fn check_line(&self) {
-        let in_line: BTreeSet<_> = self.lines.iter().map(|waiting| waiting.work).collect();
-        assert_eq!(in_line.len(), self.lines.len(), "nobody stands in line twice");
+        let in_line: BTreeSet<_> =
+            self.admission.queues().iter().map(|waiting| waiting.work).collect();
+        assert_eq!(in_line.len(), self.admission.queues().len(), "nobody stands in queue twice");
         let mut due = BTreeSet::new();
-        for (index, entry) in self.works.iter() {
-            let work = WorkId::from_index(index);
-            assert_eq!(in_line.contains(&work), entry.phase.is_in_line(), "work {work} in line");
-            due.extend(self.dues(work).map(|at| (at, work)));
+        for (work, entry) in self.state.works() {
+            assert_eq!(in_line.contains(&work), entry.phase().is_queued(), "work {work} in queue");
+            due.extend(self.state.dues(work).map(|at| (at, work)));
         }
-        let timers: BTreeSet<_> = self.timers.iter().copied().collect();
+        let timers: BTreeSet<_> = self.state.clock().timers().copied().collect();
         assert_eq!(timers, due, "there are timers for what is due, and only for that");
-        if let Some(standing) = self.standing {
-            assert!(in_line.contains(&standing), "what is set aside is for one in line");
+        if let Some(reserved_for) = self.admission.reserved_for() {
+            assert!(in_line.contains(&reserved_for), "what is set aside is for one in queue");
         }
     }
 
     /// Nobody ends before their children, and children are counted right.
     fn check_families(&self) {
-        for (index, entry) in self.works.iter().filter(|(_, entry)| entry.is_related()) {
-            let work = WorkId::from_index(index);
+        for (work, entry) in self.state.works().filter(|(_, entry)| entry.is_related()) {
             let counts = self.children(work);
-            let known: Vec<_> = self.families.children(work).collect();
-            let open = known.iter().filter(|child| self.is_open(**child)).count();
+            let known: Vec<_> = self.state.families().children(work).collect();
+            let open = known.iter().filter(|child| self.state.is_open(**child)).count();
             assert_eq!(counts.open(), open, "children of work {work} that have not ended");
             assert!(known.iter().all(|child| self.parent(*child) == Some(work)), "one parent");
-            let under_way = entry.phase.state() == WorkState::Running;
+            let under_way = entry.phase().state() == WorkState::Running;
             assert!(open == 0 || under_way, "work {work} ends after its children");
-            let stops = counts.failed > 0 || matches!(entry.phase, Phase::Cancelling { .. });
-            let goes_on =
-                |child: &WorkId| self.is_open(*child) && !self.is_stopping(*child, Why::Cancel);
+            let stops = counts.failed > 0 || matches!(entry.phase(), Phase::Cancelling { .. });
+            let goes_on = |child: &WorkId| {
+                self.state.is_open(*child) && !self.state.is_stopping(*child, StopReason::Cancel)
+            };
             assert!(!(stops && known.iter().any(goes_on)), "the family of work {work} stops");
         }
     }
 
     fn check_counters(&self) {
         for state in WorkState::ALL {
-            let entries = self.works.iter().filter(|(_, entry)| entry.phase.state() == state);
-            assert_eq!(self.metrics.count(state), entries.count(), "works that are {state}");
+            let entries = self.state.works().filter(|(_, entry)| entry.phase().state() == state);
+            assert_eq!(self.state.counts().count(state), entries.count(), "works that are {state}");
         }
-        let open = self.works.iter().filter(|(_, work)| work.is_open());
+        let open = self.state.works().filter(|(_, work)| work.is_open());
         let retries: u64 = open.map(|(_, work)| u64::from(work.retries_left)).sum();
-        assert_eq!(self.metrics.retries_left, retries, "retries left");
+        assert_eq!(self.state.counts().retries_left, retries, "retries left");
     }
 
     /// What we have in use is the sum over the works that hold something.
     fn check_capacity(&self, capacity: &CapacityTree) {
-        let held = capacity.held(self.client);
+        let held = capacity.held(self.client());
         let mut sums = vec![0i128; held.len()];
-        for (_, entry) in self.works.iter().filter(|(_, entry)| entry.phase.holds()) {
-            for (resource, amount) in self.costs[entry.cost.index()].iter() {
+        for (_, entry) in self.state.works().filter(|(_, entry)| entry.phase().holds()) {
+            for (resource, amount) in self.admission.demand(entry.cost).iter() {
                 sums[resource.index()] += i128::from(amount.steps());
             }
         }

@@ -18,13 +18,13 @@ pub struct EngineConfig {
     pub seed: u64,
 }
 
-/// Whether works may start before one that stands before them in line and does not fit.
+/// Whether works may start before one that stands before them in the queue and does not fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// They may, out of what did not refuse it.
     #[default]
     PassOver,
-    /// Nothing starts before the first in line.
+    /// Nothing starts before the first in the queue.
     Strict,
 }
 

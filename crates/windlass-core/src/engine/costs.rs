@@ -1,21 +1,70 @@
-//! What works take, numbered: those who take the same are one group in line.
+//! What works take, numbered: works that take the same form one group of the queue.
 
-use super::Engine;
+use std::collections::BTreeMap;
+
 use crate::capacity::{CapacityTree, CostError, Demand, SLOTS};
-use crate::{Amount, CostId, ResourceCost};
+use crate::{Amount, CostId, LevelId, ResourceCost};
 
-/// What costs mean that somebody has asked for of late: many works cost the same.
+/// The costs that works have on one tree.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RecentCosts {
-    /// Of what the tree declared then.
+pub(super) struct Costs {
+    /// By [`CostId`].
+    demands: Vec<Demand>,
+    known: BTreeMap<Demand, CostId>,
+    recent: RecentCosts,
+}
+
+/// The numbers of costs that were asked for recently: many works cost the same.
+#[derive(Clone, Debug, Default)]
+struct RecentCosts {
+    /// What the tree had declared by then.
     revision: u64,
     known: Vec<(ResourceCost, CostId)>,
-    /// The one that makes way for the next.
+    /// The one that the next one replaces.
     oldest: usize,
 }
 
 /// How many are remembered: to look through them must cost less than to ask the tree.
 const KEPT: usize = 8;
+
+impl Costs {
+    /// Returns the number of a cost at `level`, which is one slot unless it names slots itself. Refuses what
+    /// can never be had.
+    pub(super) fn number(
+        &mut self,
+        capacity: &CapacityTree,
+        level: LevelId,
+        cost: &ResourceCost,
+    ) -> Result<CostId, CostError> {
+        let revision = capacity.revision();
+        if let Some(number) = self.recent.find(revision, cost) {
+            return Ok(number);
+        }
+        let one_slot = ResourceCost::new().with(SLOTS, Amount::from(1));
+        let whole = one_slot.iter().chain(cost.iter()).map(|(name, n)| (name.to_owned(), n));
+        let number = self.number_of(capacity.demand(level, &whole.collect())?);
+        self.recent.remember(revision, cost, number);
+        Ok(number)
+    }
+
+    /// Returns the number of the cost of nothing at all.
+    pub(super) fn nothing(&mut self) -> CostId {
+        self.number_of(Demand::default())
+    }
+
+    #[inline]
+    pub(super) fn demand(&self, cost: CostId) -> &Demand {
+        &self.demands[cost.index()]
+    }
+
+    fn number_of(&mut self, demand: Demand) -> CostId {
+        let next = CostId::at(self.demands.len());
+        *self.known.entry(demand).or_insert_with_key(|demand| {
+            self.demands.push(demand.clone());
+            next
+        })
+    }
+}
 
 impl RecentCosts {
     fn find(&self, revision: u64, cost: &ResourceCost) -> Option<CostId> {
@@ -39,34 +88,5 @@ impl RecentCosts {
             self.known[self.oldest] = entry;
             self.oldest = (self.oldest + 1) % KEPT;
         }
-    }
-}
-
-impl Engine {
-    /// The number of a cost, which is one slot unless it names slots itself. Refuses what can never
-    /// be had.
-    pub fn cost(
-        &mut self,
-        capacity: &CapacityTree,
-        cost: &ResourceCost,
-    ) -> Result<CostId, CostError> {
-        let revision = capacity.revision();
-        if let Some(number) = self.recent_costs.find(revision, cost) {
-            return Ok(number);
-        }
-        let one_slot = ResourceCost::new().with(SLOTS, Amount::from(1));
-        let whole = one_slot.iter().chain(cost.iter()).map(|(name, n)| (name.to_owned(), n));
-        let demand = capacity.demand(capacity.level_of(self.client), &whole.collect())?;
-        let number = self.number_of(demand);
-        self.recent_costs.remember(revision, cost, number);
-        Ok(number)
-    }
-
-    pub(super) fn number_of(&mut self, demand: Demand) -> CostId {
-        let next = CostId::at(self.costs.len());
-        *self.known_costs.entry(demand).or_insert_with_key(|demand| {
-            self.costs.push(demand.clone());
-            next
-        })
     }
 }

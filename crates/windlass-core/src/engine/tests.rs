@@ -2,10 +2,12 @@ use std::time::Duration;
 
 use super::*;
 use crate::ageing::Ageing;
-use crate::capacity::{CapacityTree, SLOTS};
+use crate::capacity::SLOTS;
 use crate::fact::Transition;
-use crate::input::{More, Outcome};
+use crate::input::{DependencyError, Extras, Outcome};
+use crate::phase::{StopReason, WorkState};
 use crate::rate::Rate;
+use crate::retry::RetryPolicy;
 
 mod families;
 mod reasons;
@@ -24,10 +26,14 @@ struct Bench {
 
 impl Bench {
     fn new(slots: u32) -> Self {
+        Self::with_config(slots, EngineConfig::default())
+    }
+
+    fn with_config(slots: u32, config: EngineConfig) -> Self {
         let limits = ResourceCost::new().with(SLOTS, Amount::from(slots));
         let mut capacity = CapacityTree::new(&limits);
         let client = capacity.add_client(CapacityTree::ROOT);
-        let engine = Engine::new(EngineConfig::default(), client);
+        let engine = Engine::new(config, client);
         let (facts, transitions) = (Vec::new(), Vec::new());
         Self { engine, capacity, now: Timestamp::ZERO, facts, transitions }
     }
@@ -55,16 +61,16 @@ impl Bench {
     }
 
     fn add_after(&mut self, after: &[Dependency]) -> WorkId {
-        self.add_with(after, More::default())
+        self.add_with(after, Extras::default())
     }
 
-    fn add_with(&mut self, after: &[Dependency], more: More) -> WorkId {
-        self.try_add(after, more).expect("nothing is wrong with it")
+    fn add_with(&mut self, after: &[Dependency], extras: Extras) -> WorkId {
+        self.try_add(after, extras).expect("nothing is wrong with it")
     }
 
-    fn try_add(&mut self, after: &[Dependency], more: More) -> Result<WorkId, SubmitError> {
+    fn try_add(&mut self, after: &[Dependency], extras: Extras) -> Result<WorkId, SubmitError> {
         let cost = self.engine.cost(&self.capacity, &ResourceCost::new()).expect("a slot");
-        let submission = Submission { after, more: Some(&more), ..Submission::of(cost) };
+        let submission = Submission { after, extras: Some(&extras), ..Submission::of(cost) };
         self.call(|engine, world| engine.submit(world, submission))
     }
 
@@ -158,7 +164,7 @@ fn a_work_refused_outside_holds_nothing_and_keeps_its_place() {
     assert_eq!(running.work, other, "the only slot is free again");
     let third = bench.add(&[], 0);
     bench.apply(Input::Ring(refused)).expect("it was refused");
-    assert_eq!(bench.apply(Input::Ring(third)), Err(Rejected::NotTicketed { work: third }));
+    assert_eq!(bench.apply(Input::Ring(third)), Err(Rejected::NotWaitingOutside { work: third }));
     bench.finish(running, Outcome::Success).expect("it runs");
     assert_eq!(bench.take().map(|grant| grant.work), Some(refused), "before the later one");
 }
@@ -265,10 +271,9 @@ fn an_engine_keeps_its_own_time_under_another_clock() {
 
 #[test]
 fn the_first_in_line_is_exact_once_time_has_passed() {
-    let mut bench = Bench::new(1);
     let ageing = Ageing::new("0.01".parse().expect("an amount"), Some(Amount::from(5)));
-    bench.engine.config.ageing = ageing.expect("slow enough");
-    bench.engine.lines = Lines::new(bench.engine.config.ageing);
+    let ageing = ageing.expect("slow enough");
+    let mut bench = Bench::with_config(1, EngineConfig { ageing, ..EngineConfig::default() });
     let cost = bench.engine.cost(&bench.capacity, &ResourceCost::new()).expect("a slot");
     let add = |bench: &mut Bench, priority| {
         let submission = Submission { priority, ..Submission::of(cost) };

@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{AddAllError, AddEdgeError, AddNodeError, DependencyGraph, Node, NodeState, Step};
+use super::{AddEdgeError, AddNodeError, DependencyGraph, Node, NodeState, Step};
 use crate::dag::{Dag, EdgeError, EdgeKind};
 
 impl<K: Clone + Ord> DependencyGraph<K> {
@@ -54,7 +54,7 @@ impl<K: Clone + Ord> DependencyGraph<K> {
     pub fn add_all<D: IntoIterator<Item = K>>(
         &mut self,
         nodes: impl IntoIterator<Item = (K, D)>,
-    ) -> Result<Vec<K>, AddAllError<K>> {
+    ) -> Result<Vec<K>, AddNodeError<K>> {
         let given: Vec<(K, Vec<K>)> = nodes
             .into_iter()
             .map(|(key, dependencies)| (key, dependencies.into_iter().collect()))
@@ -151,11 +151,11 @@ impl<K: Clone + Ord> DependencyGraph<K> {
 
     /// In which order the given nodes can be added. Nothing in the graph depends on them yet, so a
     /// cycle can only be among themselves.
-    fn order_of(&self, given: &[(K, Vec<K>)]) -> Result<Vec<usize>, AddAllError<K>> {
+    fn order_of(&self, given: &[(K, Vec<K>)]) -> Result<Vec<usize>, AddNodeError<K>> {
         let mut places = BTreeMap::new();
         for (place, (key, _)) in given.iter().enumerate() {
             if self.has(key) || places.insert(key, place).is_some() {
-                return Err(AddAllError::Duplicate { key: key.clone() });
+                return Err(AddNodeError::Duplicate { key: key.clone() });
             }
         }
         let mut draft = Dag::new();
@@ -166,7 +166,7 @@ impl<K: Clone + Ord> DependencyGraph<K> {
             Ok(()) => Ok(draft.topological_order()),
             Err(EdgeError::Cycle { path }) => {
                 let path = path.into_iter().map(|place| given[place].0.clone()).collect();
-                Err(AddAllError::Cycle { path })
+                Err(AddNodeError::Cycle { path })
             }
             Err(error) => unreachable!("all places are nodes: {error}"),
         }
@@ -176,7 +176,7 @@ impl<K: Clone + Ord> DependencyGraph<K> {
         &self,
         given: &[(K, Vec<K>)],
         places: &BTreeMap<&K, usize>,
-    ) -> Result<Vec<(usize, usize, EdgeKind)>, AddAllError<K>> {
+    ) -> Result<Vec<(usize, usize, EdgeKind)>, AddNodeError<K>> {
         let mut edges = Vec::new();
         for (to, (key, dependencies)) in given.iter().enumerate() {
             for dependency in dependencies {
@@ -185,7 +185,7 @@ impl<K: Clone + Ord> DependencyGraph<K> {
                     None if self.has(dependency) => {}
                     None => {
                         let (key, dependency) = (key.clone(), dependency.clone());
-                        return Err(AddAllError::UnknownDependency { key, dependency });
+                        return Err(AddNodeError::UnknownDependency { key, dependency });
                     }
                 }
             }

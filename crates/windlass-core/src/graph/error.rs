@@ -1,20 +1,20 @@
-//! Why a call on a graph was refused: one enum for each operation. Nothing has changed then.
+//! Why a call on a graph was refused. Nothing has changed then.
 
 use thiserror::Error;
 
 use super::NodeState;
 
-/// Why a node was not added.
+/// Why nodes were not added.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AddNodeError<K> {
-    /// There is a node with this key already.
-    #[error("{key:?} is in the graph already")]
+    /// There is a node with this key already, or it is given twice.
+    #[error("duplicate key {key:?}")]
     Duplicate {
         /// The key.
         key: K,
     },
-    /// It depends on a node that is not there.
+    /// A node depends on one that is neither in the graph nor given with it.
     #[error("{key:?} depends on {dependency:?}, which is not in the graph")]
     UnknownDependency {
         /// The node to add.
@@ -22,33 +22,7 @@ pub enum AddNodeError<K> {
         /// What it depends on.
         dependency: K,
     },
-    /// It depends on itself.
-    #[error("a cycle of dependencies: {path:?}")]
-    Cycle {
-        /// The cycle, each before the one that depends on it; it ends with the key it begins with.
-        path: Vec<K>,
-    },
-}
-
-/// Why none of many nodes was added.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum AddAllError<K> {
-    /// There is a node with this key already, or it is given twice.
-    #[error("{key:?} is given twice, or in the graph already")]
-    Duplicate {
-        /// The key.
-        key: K,
-    },
-    /// One depends on a node that is neither there nor given.
-    #[error("{key:?} depends on {dependency:?}, which is neither given nor in the graph")]
-    UnknownDependency {
-        /// The node to add.
-        key: K,
-        /// What it depends on.
-        dependency: K,
-    },
-    /// Some depend on each other in a circle.
+    /// Nodes depend on each other in a circle.
     #[error("a cycle of dependencies: {path:?}")]
     Cycle {
         /// The cycle, each before the one that depends on it; it ends with the key it begins with.
@@ -83,13 +57,13 @@ pub enum AddEdgeError<K> {
     },
 }
 
-/// Why a node was not started.
+/// Why a node did not start, complete, fail or abort.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum StartError<K> {
+pub enum NodeError<K> {
     /// It is not there.
     #[error("{key:?} is not in the graph")]
-    UnknownNode {
+    Unknown {
         /// The key that is not there.
         key: K,
     },
@@ -101,19 +75,7 @@ pub enum StartError<K> {
         /// The state it is in.
         state: NodeState,
     },
-}
-
-/// Why a node was not completed.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum CompleteError<K> {
-    /// It is not there.
-    #[error("{key:?} is not in the graph")]
-    UnknownNode {
-        /// The key that is not there.
-        key: K,
-    },
-    /// Only a running node can complete.
+    /// Only a running node can complete or fail.
     #[error("{key:?} is {state}, not running")]
     NotRunning {
         /// The node.
@@ -121,39 +83,7 @@ pub enum CompleteError<K> {
         /// The state it is in.
         state: NodeState,
     },
-}
-
-/// Why the failure of a node was not taken in.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum FailError<K> {
-    /// It is not there.
-    #[error("{key:?} is not in the graph")]
-    UnknownNode {
-        /// The key that is not there.
-        key: K,
-    },
-    /// Only a running node can fail.
-    #[error("{key:?} is {state}, not running")]
-    NotRunning {
-        /// The node.
-        key: K,
-        /// The state it is in.
-        state: NodeState,
-    },
-}
-
-/// Why a node was not aborted.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum AbortError<K> {
-    /// It is not there.
-    #[error("{key:?} is not in the graph")]
-    UnknownNode {
-        /// The key that is not there.
-        key: K,
-    },
-    /// It has ended: an end is final.
+    /// A node that has ended cannot be aborted: an end is final.
     #[error("{key:?} is {state}, which is final")]
     Ended {
         /// The node.

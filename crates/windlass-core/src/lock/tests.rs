@@ -22,7 +22,7 @@ fn held(holder: &HolderId) -> Lock {
 fn a_second_holder_is_told_who_has_it_since_when_and_how_old_the_heartbeat_is() {
     let (a, b) = names();
     let mut lock = held(&a);
-    assert_eq!(lock.heartbeat(&a, Token(1), at(3)), LockHeartbeat::Refreshed);
+    assert_eq!(lock.heartbeat(&a, Token(1), at(3)), Answer::Refreshed);
     let age = Duration::from_millis(2);
     let busy = lock.acquire(&b, TERMS, at(5));
     assert_eq!(busy, LockAcquire::Busy { holder: a, since: at(0), age });
@@ -33,7 +33,7 @@ fn the_same_holder_keeps_its_token_and_is_refreshed() {
     let (a, _) = names();
     let mut lock = held(&a);
     assert_eq!(lock.acquire(&a, TERMS, at(9)), LockAcquire::Extended { token: Token(1) });
-    assert_eq!(lock.heartbeat(&a, Token(1), at(19)), LockHeartbeat::Refreshed);
+    assert_eq!(lock.heartbeat(&a, Token(1), at(19)), Answer::Refreshed);
 }
 
 #[test]
@@ -43,18 +43,18 @@ fn a_stale_lock_is_reclaimed_with_a_larger_token() {
     assert!(matches!(lock.acquire(&b, TERMS, at(10)), LockAcquire::Busy { .. }), "not yet");
     let reclaimed = lock.acquire(&b, TERMS, at(11));
     assert_eq!(reclaimed, LockAcquire::Reclaimed { token: Token(2), from: a.clone() });
-    assert_eq!(lock.heartbeat(&a, Token(1), at(11)), LockHeartbeat::NotOwner);
-    assert_eq!(lock.release(&a, Token(1)), LockRelease::NotOwner);
-    assert_eq!(lock.check(Token(1), at(11)), LockCheck::NotOwner);
-    assert_eq!(lock.check(Token(2), at(11)), LockCheck::Valid, "nothing else changed");
+    assert_eq!(lock.heartbeat(&a, Token(1), at(11)), Answer::NotOwner);
+    assert_eq!(lock.release(&a, Token(1)), Answer::NotOwner);
+    assert_eq!(lock.check(Token(1), at(11)), Answer::NotOwner);
+    assert_eq!(lock.check(Token(2), at(11)), Answer::Valid, "nothing else changed");
 }
 
 #[test]
 fn a_stale_lease_cannot_be_revived_by_its_own_holder() {
     let (a, _) = names();
     let mut lock = held(&a);
-    assert_eq!(lock.heartbeat(&a, Token(1), at(11)), LockHeartbeat::Expired);
-    assert_eq!(lock.check(Token(1), at(11)), LockCheck::NotOwner);
+    assert_eq!(lock.heartbeat(&a, Token(1), at(11)), Answer::Expired);
+    assert_eq!(lock.check(Token(1), at(11)), Answer::NotOwner);
     let again = lock.acquire(&a, TERMS, at(11));
     assert_eq!(again, LockAcquire::Reclaimed { token: Token(2), from: a });
 }
@@ -66,8 +66,8 @@ fn past_the_longest_hold_heartbeats_are_refused_and_extending_does_not_restart_i
     let mut lock = Lock::default();
     assert_eq!(lock.acquire(&a, terms, at(0)), LockAcquire::Acquired { token: Token(1) });
     assert_eq!(lock.acquire(&a, terms, at(8)), LockAcquire::Extended { token: Token(1) });
-    assert_eq!(lock.heartbeat(&a, Token(1), at(15)), LockHeartbeat::Refreshed);
-    assert_eq!(lock.heartbeat(&a, Token(1), at(16)), LockHeartbeat::Expired);
+    assert_eq!(lock.heartbeat(&a, Token(1), at(15)), Answer::Refreshed);
+    assert_eq!(lock.heartbeat(&a, Token(1), at(16)), Answer::Expired);
     assert!(matches!(lock.acquire(&b, terms, at(16)), LockAcquire::Reclaimed { .. }));
 }
 
@@ -75,23 +75,23 @@ fn past_the_longest_hold_heartbeats_are_refused_and_extending_does_not_restart_i
 fn an_old_token_is_nobodys_whoever_sends_it() {
     let (a, b) = names();
     let mut lock = held(&a);
-    assert_eq!(lock.release(&a, Token(1)), LockRelease::Released);
-    assert_eq!(lock.release(&a, Token(1)), LockRelease::AlreadyFree);
-    assert_eq!(lock.check(Token(1), at(0)), LockCheck::AlreadyFree);
+    assert_eq!(lock.release(&a, Token(1)), Answer::Released);
+    assert_eq!(lock.release(&a, Token(1)), Answer::AlreadyFree);
+    assert_eq!(lock.check(Token(1), at(0)), Answer::AlreadyFree);
     assert_eq!(lock.acquire(&a, TERMS, at(1)), LockAcquire::Acquired { token: Token(2) });
-    assert_eq!(lock.release(&a, Token(1)), LockRelease::NotOwner, "its own old token");
-    assert_eq!(lock.heartbeat(&a, Token(1), at(1)), LockHeartbeat::NotOwner);
-    assert_eq!(lock.release(&b, Token(2)), LockRelease::NotOwner, "another's token");
-    assert_eq!(lock.heartbeat(&b, Token(2), at(1)), LockHeartbeat::NotOwner);
-    assert_eq!(lock.release(&a, Token(2)), LockRelease::Released);
+    assert_eq!(lock.release(&a, Token(1)), Answer::NotOwner, "its own old token");
+    assert_eq!(lock.heartbeat(&a, Token(1), at(1)), Answer::NotOwner);
+    assert_eq!(lock.release(&b, Token(2)), Answer::NotOwner, "another's token");
+    assert_eq!(lock.heartbeat(&b, Token(2), at(1)), Answer::NotOwner);
+    assert_eq!(lock.release(&a, Token(2)), Answer::Released);
 }
 
 #[test]
 fn an_older_heartbeat_changes_nothing() {
     let (a, b) = names();
     let mut lock = held(&a);
-    assert_eq!(lock.heartbeat(&a, Token(1), at(8)), LockHeartbeat::Refreshed);
-    assert_eq!(lock.heartbeat(&a, Token(1), at(2)), LockHeartbeat::Refreshed);
+    assert_eq!(lock.heartbeat(&a, Token(1), at(8)), Answer::Refreshed);
+    assert_eq!(lock.heartbeat(&a, Token(1), at(2)), Answer::Refreshed);
     assert!(matches!(lock.acquire(&b, TERMS, at(18)), LockAcquire::Busy { .. }));
 }
 
@@ -99,10 +99,10 @@ fn an_older_heartbeat_changes_nothing() {
 fn tokens_grow_across_a_restore_and_above_a_floor() {
     let (a, b) = names();
     let mut lock = held(&a);
-    assert_eq!(lock.release(&a, Token(1)), LockRelease::Released);
+    assert_eq!(lock.release(&a, Token(1)), Answer::Released);
     let mut lock = Lock::restore(lock.token(), lock.lease().cloned());
     assert_eq!(lock.acquire(&b, TERMS, at(0)), LockAcquire::Acquired { token: Token(2) });
-    assert_eq!(lock.release(&b, Token(2)), LockRelease::Released);
+    assert_eq!(lock.release(&b, Token(2)), Answer::Released);
     let above = lock.acquire_above(Token(1 << 40), &b, TERMS, at(0));
     assert_eq!(above, LockAcquire::Acquired { token: Token((1 << 40) + 1) });
 }

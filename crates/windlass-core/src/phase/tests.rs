@@ -7,15 +7,15 @@ const PENDING: [Phase; 6] = [
     Phase::Gated,
     Phase::Ready,
     Phase::Granted,
-    Phase::Ticketed,
+    Phase::WaitingOutside,
     Phase::Delayed { due: DUE },
 ];
 const UNDER_WAY: [Phase; 4] = [Phase::Running, Phase::Suspended, Phase::Resuming, Phase::Joining];
 const ENDED: [Phase; 5] =
     [Phase::Success, Phase::Skipped, Phase::Failed, Phase::Blocked, Phase::Cancelled];
-const WHYS: [Why; 3] = [Why::Timeout, Why::Deadline, Why::Cancel];
+const WHYS: [StopReason; 3] = [StopReason::Timeout, StopReason::Deadline, StopReason::Cancel];
 
-const fn stopping(why: Why, holds: bool) -> Phase {
+const fn stopping(why: StopReason, holds: bool) -> Phase {
     Phase::Cancelling { why, holds }
 }
 
@@ -32,7 +32,7 @@ fn steps() -> Vec<Step> {
         Step::Unblock,
         Step::ReachGate,
         Step::Open,
-        Step::GiveUp,
+        Step::RejectedBeforeStart,
         Step::Block,
         Step::Skip,
         Step::Hold,
@@ -42,7 +42,7 @@ fn steps() -> Vec<Step> {
         Step::Ring,
         Step::Start,
         Step::Suspend,
-        Step::WantOn,
+        Step::ResumeRequested,
         Step::Resume,
         Step::Join,
         Step::RetryAt(DUE),
@@ -69,25 +69,25 @@ fn table() -> Vec<(Phase, Step, Phase)> {
         (Gated, Step::Hold, Waiting),
         (Ready, Step::Hold, Waiting),
         (Granted, Step::Hold, Waiting),
-        (Ticketed, Step::Hold, Waiting),
+        (WaitingOutside, Step::Hold, Waiting),
         (Ready, Step::Grant, Granted),
         (Granted, Step::HandBack, Ready),
-        (Granted, Step::Refuse, Ticketed),
-        (Ticketed, Step::Ring, Ready),
+        (Granted, Step::Refuse, WaitingOutside),
+        (WaitingOutside, Step::Ring, Ready),
         (Granted, Step::Start, Running),
         (Ready, Step::Start, Running),
         (Delayed { due: DUE }, Step::ComeDue, Ready),
         (Running, Step::Suspend, Suspended),
         (Resuming, Step::Suspend, Suspended),
-        (Suspended, Step::WantOn, Resuming),
+        (Suspended, Step::ResumeRequested, Resuming),
         (Resuming, Step::Resume, Running),
         (Running, Step::Join, Joining),
         (Suspended, Step::Join, Joining),
         (Resuming, Step::Join, Joining),
     ];
     for pending in PENDING {
-        table.push((pending, Step::GiveUp, Failed));
-        table.push((pending, Step::Ask(Why::Cancel), Cancelled));
+        table.push((pending, Step::RejectedBeforeStart, Failed));
+        table.push((pending, Step::Ask(StopReason::Cancel), Cancelled));
     }
     for attempt in UNDER_WAY {
         table.push((attempt, Step::Succeed, Success));
@@ -101,10 +101,14 @@ fn table() -> Vec<(Phase, Step, Phase)> {
             let graver = |asked: usize| stopping(WHYS[place.max(asked)], holds);
             table.extend((0..3).map(|n| (stopping(why, holds), Step::Ask(WHYS[n]), graver(n))));
         }
-        table.push((stopping(Why::Cancel, holds), Step::Stop, Cancelled));
-        table.push((stopping(Why::Deadline, holds), Step::Fail, Failed));
-        table.push((stopping(Why::Timeout, holds), Step::Fail, Failed));
-        table.push((stopping(Why::Timeout, holds), Step::RetryAt(DUE), Delayed { due: DUE }));
+        table.push((stopping(StopReason::Cancel, holds), Step::Stop, Cancelled));
+        table.push((stopping(StopReason::Deadline, holds), Step::Fail, Failed));
+        table.push((stopping(StopReason::Timeout, holds), Step::Fail, Failed));
+        table.push((
+            stopping(StopReason::Timeout, holds),
+            Step::RetryAt(DUE),
+            Delayed { due: DUE },
+        ));
     }
     let idle = [&PENDING[..], &ENDED].concat();
     table.extend(idle.into_iter().map(|idle| (idle, Step::Reopen, Waiting)));

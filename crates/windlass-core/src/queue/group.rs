@@ -1,13 +1,13 @@
 //! The ready works of one cost: a lane for each priority.
 //!
-//! Where waiting makes nobody more urgent, the lanes stand in the order of their priorities; where it
+//! Where waiting makes nothing more urgent, the lanes stand in the order of their priorities; where it
 //! does, or the priorities are many, their first works play a tournament.
 
 use std::collections::BTreeMap;
 
 use super::buckets::Buckets;
 use super::lane::{Lane, Waiting};
-use super::rank::{Best, LaneId, Ticket};
+use super::rank::{Best, LaneId, Seq};
 use super::tournament::{Contestant, Tournament};
 use crate::ageing::Ageing;
 use crate::{CostId, Timestamp};
@@ -58,6 +58,12 @@ impl Group {
         self.len
     }
 
+    /// Returns whether its lanes are compared with each other.
+    #[inline]
+    pub(crate) fn is_contest(&self) -> bool {
+        matches!(self.order, Order::Contest(_))
+    }
+
     pub(crate) fn best(&self) -> Best {
         match &self.order {
             Order::Contest(contest) => contest.heads.best(),
@@ -80,7 +86,7 @@ impl Group {
     fn head(&self, number: u32) -> Best {
         let lane = &self.lanes[number as usize];
         let id = LaneId { cost: self.cost, lane: number };
-        let best = |first: &Waiting| Best::fixed(id, lane.priority, first.ticket);
+        let best = |first: &Waiting| Best::fixed(id, lane.priority, first.seq);
         lane.first().map(best).unwrap_or_default()
     }
 
@@ -119,27 +125,27 @@ impl Group {
 
     /// Lets a work go; the lane that has another first work now, if one does that matters.
     #[inline]
-    pub(crate) fn remove(&mut self, priority: i64, ticket: Ticket) -> Option<Changed> {
+    pub(crate) fn remove(&mut self, priority: i64, seq: Seq) -> Option<Changed> {
         self.len -= 1;
         let Order::Fixed(buckets) = &mut self.order else {
-            return self.remove_from_contest(priority, ticket);
+            return self.remove_from_contest(priority, seq);
         };
         let place = buckets.place(priority).expect(HAS_A_LANE);
         let number = buckets.lane(place);
         let lane = &mut self.lanes[number as usize];
         let was_best = buckets.first() == Some(place);
-        let was_first = lane.remove(ticket);
+        let was_first = lane.remove(seq);
         if lane.len() == 0 {
             buckets.empty(place);
         }
         (was_first && was_best).then_some(Changed { lane: number, first: None })
     }
 
-    fn remove_from_contest(&mut self, priority: i64, ticket: Ticket) -> Option<Changed> {
+    fn remove_from_contest(&mut self, priority: i64, seq: Seq) -> Option<Changed> {
         let number = self.known_lane(priority).expect(HAS_A_LANE);
         let lane = &mut self.lanes[number as usize];
         let first = lane.first().map(|first| first.since);
-        lane.remove(ticket).then_some(Changed { lane: number, first })
+        lane.remove(seq).then_some(Changed { lane: number, first })
     }
 
     /// Lists a lane anew under its first work.
@@ -155,7 +161,7 @@ impl Group {
         let lane = &self.lanes[number as usize];
         let id = LaneId { cost: self.cost, lane: number };
         let best =
-            |first: &Waiting| Best::of(ageing, id, lane.priority, (first.ticket, first.since), now);
+            |first: &Waiting| Best::of(ageing, id, lane.priority, (first.seq, first.since), now);
         let best = lane.first().map(best).unwrap_or_default();
         let contestant = Contestant { size: 0, number };
         if lane.len() == 0 && contest.heads.len() > KEPT_LANES {
@@ -221,4 +227,4 @@ impl Group {
     }
 }
 
-const HAS_A_LANE: &str = "a work in line has a lane";
+const HAS_A_LANE: &str = "a work in queue has a lane";

@@ -1,4 +1,4 @@
-//! A work's place in line, and the best of many.
+//! A work's place in the queue, and the best of many.
 
 use std::cmp::Reverse;
 use std::num::NonZeroU64;
@@ -7,14 +7,14 @@ use crate::ageing::Ageing;
 use crate::{CostId, Timestamp};
 
 /// The order in which works became ready, from 1: the smaller one is the earlier.
-pub(crate) type Ticket = NonZeroU64;
+pub(crate) type Seq = NonZeroU64;
 
-/// The first of a lane, as others see it: larger is earlier in line.
+/// The first of a lane, as others see it: larger is earlier in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Head {
-    /// Its standing among those below the cap, or its effective priority at the cap.
+    /// Its rank among those below the cap, or its effective priority at the cap.
     key: i128,
-    ticket: Reverse<Ticket>,
+    seq: Reverse<Seq>,
     lane: LaneId,
 }
 
@@ -28,37 +28,37 @@ pub(crate) struct LaneId {
 /// The best below the cap and the best at it. Only an instant can tell which of the two is first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Best {
-    rising: Option<Head>,
-    topped: Option<Head>,
+    ageing_head: Option<Head>,
+    capped: Option<Head>,
 }
 
-/// A place in line at one instant: larger is earlier in line.
+/// A place in the queue at one instant: larger is earlier in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     priority: i128,
-    ticket: Reverse<Ticket>,
+    seq: Reverse<Seq>,
 }
 
 impl Best {
-    /// What a lane brings whose first work has this ticket and has been ready since `since`.
+    /// What a lane brings whose first work has this sequence number and has been ready since `since`.
     pub(crate) fn of(
         ageing: &Ageing,
         lane: LaneId,
         priority: i64,
-        (ticket, since): (Ticket, Timestamp),
+        (seq, since): (Seq, Timestamp),
         now: Timestamp,
     ) -> Self {
-        let head = |key| Some(Head { key, ticket: Reverse(ticket), lane });
-        if ageing.tops_at(since).is_some_and(|top| top <= now) {
-            return Self { rising: None, topped: head(ageing.topped(priority)) };
+        let head = |key| Some(Head { key, seq: Reverse(seq), lane });
+        if ageing.capped_at(since).is_some_and(|top| top <= now) {
+            return Self { ageing_head: None, capped: head(ageing.capped(priority)) };
         }
-        Self { rising: head(ageing.rising(priority, since)), topped: None }
+        Self { ageing_head: head(ageing.ageing_key(priority, since)), capped: None }
     }
 
     /// The same where waiting changes nothing.
-    pub(crate) fn fixed(lane: LaneId, priority: i64, ticket: Ticket) -> Self {
-        let key = Ageing::NONE.rising(priority, Timestamp::ZERO);
-        Self { rising: Some(Head { key, ticket: Reverse(ticket), lane }), topped: None }
+    pub(crate) fn fixed(lane: LaneId, priority: i64, seq: Seq) -> Self {
+        let key = Ageing::NONE.ageing_key(priority, Timestamp::ZERO);
+        Self { ageing_head: Some(Head { key, seq: Reverse(seq), lane }), capped: None }
     }
 
     #[inline]
@@ -70,29 +70,29 @@ impl Best {
     /// Becomes the best of both.
     #[inline]
     pub(crate) fn take_better(&mut self, other: &Self) {
-        if other.rising > self.rising {
-            self.rising = other.rising;
+        if other.ageing_head > self.ageing_head {
+            self.ageing_head = other.ageing_head;
         }
-        if other.topped > self.topped {
-            self.topped = other.topped;
+        if other.capped > self.capped {
+            self.capped = other.capped;
         }
     }
 
-    /// The lane whose first work is the first in line at `now`.
+    /// The lane whose first work is the first in the queue at `now`.
     pub(crate) fn at(&self, ageing: &Ageing, now: Timestamp) -> Option<LaneId> {
-        let (Some(rising), Some(topped)) = (self.rising, self.topped) else {
-            return self.rising.or(self.topped).map(|head| head.lane);
+        let (Some(ageing_head), Some(capped)) = (self.ageing_head, self.capped) else {
+            return self.ageing_head.or(self.capped).map(|head| head.lane);
         };
-        let rank = |head: Head, priority| Rank { priority, ticket: head.ticket };
-        let risen = rank(rising, ageing.risen(rising.key, now));
-        Some(if risen > rank(topped, topped.key) { rising.lane } else { topped.lane })
+        let rank = |head: Head, priority| Rank { priority, seq: head.seq };
+        let aged = rank(ageing_head, ageing.aged(ageing_head.key, now));
+        Some(if aged > rank(capped, capped.key) { ageing_head.lane } else { capped.lane })
     }
 
     /// When the best below the cap will stand before the best at it; none if it does already.
     pub(crate) fn overtaken_at(&self, ageing: &Ageing, now: Timestamp) -> Option<Timestamp> {
-        let (rising, topped) = (self.rising?, self.topped?);
-        let past_a_tie = i128::from(rising.ticket < topped.ticket);
-        ageing.reaches(rising.key, topped.key + past_a_tie).filter(|at| *at > now)
+        let (ageing_head, capped) = (self.ageing_head?, self.capped?);
+        let past_a_tie = i128::from(ageing_head.seq < capped.seq);
+        ageing.reaches(ageing_head.key, capped.key + past_a_tie).filter(|at| *at > now)
     }
 }
 

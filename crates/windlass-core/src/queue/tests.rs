@@ -10,8 +10,8 @@ struct Model {
     per: i128,
     cap: Option<i128>,
     works: Vec<Listed>,
-    /// By cost: the cell that refused it, and how much it wants.
-    parked: [Option<(usize, u64)>; COSTS],
+    /// By cost: the counter that refused it, and how much it wants.
+    blocked_by: [Option<(usize, u64)>; COSTS],
     open: [bool; CELLS],
 }
 
@@ -24,8 +24,8 @@ struct Listed {
 const COSTS: usize = 4;
 const CELLS: usize = 2;
 
-fn cell(number: usize) -> Cell {
-    Cell { level: LevelId::at(0), resource: ResourceId::at(number) }
+fn counter(number: usize) -> CounterKey {
+    CounterKey { level: LevelId::at(0), resource: ResourceId::at(number) }
 }
 
 impl Model {
@@ -39,13 +39,14 @@ impl Model {
     fn first(&self, now: Timestamp, may: impl Fn(usize) -> bool) -> Option<WorkId> {
         let candidates = self.works.iter().filter(|listed| may(listed.listing.cost.index()));
         let first = candidates
-            .min_by_key(|listed| (Reverse(self.effective(listed, now)), listed.waiting.ticket));
+            .min_by_key(|listed| (Reverse(self.effective(listed, now)), listed.waiting.seq));
         first.map(|listed| listed.waiting.work)
     }
 
     fn may_fit(&self, cost: usize, room: [i128; CELLS]) -> bool {
-        self.parked[cost]
-            .is_none_or(|(cell, wanted)| self.open[cell] && i128::from(wanted) <= room[cell])
+        self.blocked_by[cost].is_none_or(|(counter, wanted)| {
+            self.open[counter] && i128::from(wanted) <= room[counter]
+        })
     }
 }
 
@@ -61,7 +62,7 @@ enum Call {
     Pass(u64),
     Park {
         cost: usize,
-        cell: usize,
+        counter: usize,
         wanted: u64,
     },
     Open,
@@ -82,7 +83,7 @@ fn call() -> impl Strategy<Value = Call> {
         3 => (0..4_000_000u64).prop_map(Call::Pass),
         1 => (0..20_000_000_000_000u64).prop_map(Call::Pass),
         2 => (0..COSTS, 0..CELLS, 0..15u64)
-            .prop_map(|(cost, cell, wanted)| Call::Park { cost, cell, wanted }),
+            .prop_map(|(cost, counter, wanted)| Call::Park { cost, counter, wanted }),
         1 => Just(Call::Open),
         1 => Just(Call::Close),
         4 => [room.clone(), room].prop_map(Call::Ask),
@@ -94,7 +95,7 @@ struct Pair {
     queue: ReadyQueue,
     model: Model,
     now: Timestamp,
-    tickets: u64,
+    next_seq: u64,
 }
 
 impl Pair {
@@ -109,7 +110,7 @@ impl Pair {
         let (rate, per, cap) = (i128::from(rate), i128::from(per_ns), cap.map(i128::from));
         let model = Model { rate, per, cap, ..Model::default() };
         let queue = ReadyQueue::new(ageing.expect("a small rate"));
-        Self { queue, model, now: Timestamp::ZERO, tickets: 0 }
+        Self { queue, model, now: Timestamp::ZERO, next_seq: 0 }
     }
 
     fn apply(&mut self, call: &Call) {
@@ -125,13 +126,13 @@ impl Pair {
                 self.now = Timestamp::from_nanos(self.now.as_nanos() + nanos);
                 self.queue.advance(self.now);
             }
-            Call::Park { cost, cell: number, wanted } => self.park(cost, number, wanted),
+            Call::Park { cost, counter: number, wanted } => self.block(cost, number, wanted),
             Call::Open => {
-                self.queue.open_lots(Watch::Gone);
+                self.queue.unblock_all(Watch::Gone);
                 self.model.open = [true; CELLS];
             }
             Call::Close => {
-                self.queue.close_lots(|_, _| None);
+                self.queue.watch_blocked(|_, _, _| None);
                 self.model.open = [false; CELLS];
             }
             Call::Ask(room) => self.ask(room),
@@ -139,10 +140,10 @@ impl Pair {
     }
 
     fn insert(&mut self, cost: u32, priority: i64) {
-        self.tickets += 1;
-        let work = WorkId::from_index(self.tickets as usize);
-        let ticket = Ticket::new(self.tickets).expect("they begin with 1");
-        let waiting = Waiting { work, ticket, since: self.now };
+        self.next_seq += 1;
+        let work = WorkId::from_index(self.next_seq as usize);
+        let seq = Seq::new(self.next_seq).expect("they begin with 1");
+        let waiting = Waiting { work, seq, since: self.now };
         self.put(Listed { listing: Listing { cost: CostId(cost), priority }, waiting });
     }
 
@@ -156,24 +157,24 @@ impl Pair {
             return None;
         }
         let listed = self.model.works.swap_remove(index.index(self.model.works.len()));
-        self.queue.remove(listed.listing, listed.waiting.ticket, self.now);
+        self.queue.remove(listed.listing, listed.waiting.seq, self.now);
         let cost = listed.listing.cost;
         if self.model.works.iter().all(|other| other.listing.cost != cost) {
-            self.model.parked[cost.index()] = None;
+            self.model.blocked_by[cost.index()] = None;
         }
         Some(listed)
     }
 
-    fn park(&mut self, cost: usize, number: usize, wanted: u64) {
+    fn block(&mut self, cost: usize, number: usize, wanted: u64) {
         if self.model.works.iter().any(|listed| listed.listing.cost.index() == cost) {
-            self.queue.park(CostId::at(cost), cell(number), Amount::from_steps(wanted));
-            self.model.parked[cost] = Some((number, wanted));
+            self.queue.block(CostId::at(cost), counter(number), Amount::from_steps(wanted));
+            self.model.blocked_by[cost] = Some((number, wanted));
             self.model.open[number] = true;
         }
     }
 
     fn ask(&self, room: [i128; CELLS]) {
-        let asked = |cell: Cell| room[cell.resource.index()];
+        let asked = |counter: CounterKey| room[counter.resource.index()];
         let first = self.queue.first(self.now).map(|candidate| candidate.work);
         assert_eq!(first, self.model.first(self.now, |_| true));
         let open = self.queue.first_open(self.now, asked).map(|candidate| candidate.work);
@@ -189,8 +190,7 @@ impl Pair {
     /// As many stand before each as a sort puts there.
     fn ask_places(&self) {
         let mut sorted = self.model.works.clone();
-        let place =
-            |one: &Listed| (Reverse(self.model.effective(one, self.now)), one.waiting.ticket);
+        let place = |one: &Listed| (Reverse(self.model.effective(one, self.now)), one.waiting.seq);
         sorted.sort_by_key(place);
         for (place, one) in sorted.iter().enumerate() {
             assert_eq!(self.queue.ahead(one.listing, one.waiting, self.now), place);
@@ -212,28 +212,28 @@ fn places_are_exact_however_long_nobody_has_looked() {
 
 #[test]
 fn everybody_who_goes_on_stands_before_everybody_who_starts() {
-    let mut lines = Lines::new(Ageing::NONE);
+    let mut queues = Queues::new(Ageing::NONE);
     let mut numbers = 1..;
     let mut add = |line, priority| {
         let number = numbers.next().expect("without end");
         let work = WorkId::from_index(number);
-        let ticket = Ticket::new(number as u64).expect("they begin with 1");
-        let waiting = Waiting { work, ticket, since: Timestamp::ZERO };
+        let seq = Seq::new(number as u64).expect("they begin with 1");
+        let waiting = Waiting { work, seq, since: Timestamp::ZERO };
         let listing = Listing { cost: CostId(0), priority };
-        lines.insert(line, listing, waiting, Timestamp::ZERO);
+        queues.insert(line, listing, waiting, Timestamp::ZERO);
         (line, listing, waiting)
     };
     let sorted = [
-        add(Line::Resuming, 1),
-        add(Line::Resuming, 0),
-        add(Line::Resuming, 0),
-        add(Line::Starting, 9),
-        add(Line::Starting, 5),
+        add(QueueKind::Resuming, 1),
+        add(QueueKind::Resuming, 0),
+        add(QueueKind::Resuming, 0),
+        add(QueueKind::Starting, 9),
+        add(QueueKind::Starting, 5),
     ];
     for (place, &(line, listing, waiting)) in sorted.iter().enumerate() {
-        assert_eq!(lines.ahead(line, listing, waiting, Timestamp::ZERO), place);
+        assert_eq!(queues.ahead(line, listing, waiting, Timestamp::ZERO), place);
     }
-    assert_eq!(lines.foremost(Timestamp::ZERO), Some(sorted[0].2.work));
+    assert_eq!(queues.foremost(Timestamp::ZERO), Some(sorted[0].2.work));
 }
 
 proptest! {
@@ -275,7 +275,7 @@ fn few_priorities_become_many_and_the_order_stays() {
         let listed = pair.model.works.swap_remove(place);
         assert!(listed.listing.priority <= last, "the most urgent first");
         last = listed.listing.priority;
-        pair.queue.remove(listed.listing, listed.waiting.ticket, pair.now);
+        pair.queue.remove(listed.listing, listed.waiting.seq, pair.now);
     }
     assert_eq!(pair.queue.len(), 0);
 }
@@ -287,7 +287,7 @@ fn priorities_that_come_and_go_leave_their_places_to_others() {
         pair.insert(0, priority);
         pair.ask([i128::MAX; CELLS]);
         let listed = pair.model.works.pop().expect("it is alone");
-        pair.queue.remove(listed.listing, listed.waiting.ticket, pair.now);
+        pair.queue.remove(listed.listing, listed.waiting.seq, pair.now);
     }
     assert!(pair.queue.groups[0].lanes().count() <= 64, "no lane is kept for a priority that was");
 }
@@ -310,9 +310,9 @@ fn an_older_work_overtakes_a_more_urgent_one_only_as_far_as_the_cap() {
 fn works_that_left_are_swept_out() {
     let mut pair = Pair::new(0, None);
     (0..1000).for_each(|_| pair.insert(0, 0));
-    for ticket in 2..=1000 {
+    for seq in 2..=1000 {
         let listing = Listing { cost: CostId(0), priority: 0 };
-        pair.queue.remove(listing, Ticket::new(ticket).expect("not zero"), pair.now);
+        pair.queue.remove(listing, Seq::new(seq).expect("not zero"), pair.now);
     }
     assert_eq!(pair.queue.len(), 1);
     assert_eq!(pair.queue.iter().count(), 1);

@@ -57,13 +57,6 @@ impl Tournament {
         }
     }
 
-    /// Has everybody leave.
-    #[inline]
-    pub(crate) fn clear(&mut self) {
-        self.few.clear();
-        self.many = None;
-    }
-
     pub(crate) fn best(&self) -> Best {
         match &self.many {
             None => best_of(self.few.iter()),
@@ -107,29 +100,29 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::queue::rank::{LaneId, Ticket};
+    use crate::queue::rank::{LaneId, Seq};
     use crate::{CostId, Random};
 
-    fn bring(random: &mut Random, number: u32, ticket: u64) -> Best {
+    fn bring(random: &mut Random, number: u32, seq: u64) -> Best {
         let lane = LaneId { cost: CostId::at(number as usize), lane: 0 };
-        let ticket = Ticket::new(ticket).expect("from 1");
-        Best::fixed(lane, random.within(0..3) as i64, ticket)
+        let seq = Seq::new(seq).expect("from 1");
+        Best::fixed(lane, random.within(0..3) as i64, seq)
     }
 
     #[test]
     fn few_and_many_contestants_are_compared_alike() {
         let mut random = Random::new(7);
         let (mut tournament, mut all) = (Tournament::default(), BTreeMap::new());
-        for ticket in 1..5_000 {
+        for seq in 1..5_000 {
             // In turns there are more of them, and fewer.
-            let is_leaving = random.within(0..10) < if ticket / 300 % 2 == 0 { 3 } else { 7 };
+            let is_leaving = random.within(0..10) < if seq / 300 % 2 == 0 { 3 } else { 7 };
             let number = random.within(0..3 * FEW as u64) as u32;
             let contestant = Contestant { size: u64::from(number % 5), number };
             if is_leaving {
                 tournament.remove(contestant);
                 all.remove(&contestant);
             } else {
-                let own = bring(&mut random, number, ticket);
+                let own = bring(&mut random, number, seq);
                 tournament.set(contestant, own);
                 all.insert(contestant, own);
             }

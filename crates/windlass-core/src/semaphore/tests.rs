@@ -81,7 +81,7 @@ fn what_is_stale_is_reclaimed_first() {
     assert_eq!(ask(&mut slots, "a", 2, 0), acquired(1));
     assert_eq!(ask(&mut slots, "b", 1, 10), SemaphoreAcquire::Full { available: 0 });
     assert_eq!(ask(&mut slots, "b", 1, 11), acquired(2));
-    assert_eq!(slots.release(&id("a"), Token(1)), SemaphoreRelease::NotHolder);
+    assert_eq!(slots.release(&id("a"), Token(1)), Answer::NotHolder);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn every_stale_holder_is_freed_and_returned() {
     for name in ["a", "b", "c"] {
         let _ = ask(&mut slots, name, 3, 0);
     }
-    assert_eq!(slots.heartbeat(&id("b"), Token(2), at(5)), SemaphoreHeartbeat::Refreshed);
+    assert_eq!(slots.heartbeat(&id("b"), Token(2), at(5)), Answer::Refreshed);
     let stale: Vec<_> = slots.reclaim_stale(at(11)).into_iter().map(|lease| lease.holder).collect();
     assert_eq!(stale, [id("a"), id("c")]);
     assert_eq!(slots.available(at(11)), 6);
@@ -100,20 +100,20 @@ fn every_stale_holder_is_freed_and_returned() {
 fn an_old_token_is_nobodys() {
     let mut slots = Semaphore::new(2);
     let _ = ask(&mut slots, "a", 1, 0);
-    assert_eq!(slots.release(&id("a"), Token(9)), SemaphoreRelease::NotHolder);
-    assert_eq!(slots.release(&id("b"), Token(1)), SemaphoreRelease::NotHolder);
-    assert_eq!(slots.heartbeat(&id("a"), Token(9), at(0)), SemaphoreHeartbeat::NotHolder);
-    assert_eq!(slots.heartbeat(&id("a"), Token(1), at(11)), SemaphoreHeartbeat::NotHolder, "late");
-    assert_eq!(slots.release(&id("a"), Token(1)), SemaphoreRelease::Released);
-    assert_eq!(slots.release(&id("a"), Token(1)), SemaphoreRelease::NotHolder, "twice");
+    assert_eq!(slots.release(&id("a"), Token(9)), Answer::NotHolder);
+    assert_eq!(slots.release(&id("b"), Token(1)), Answer::NotHolder);
+    assert_eq!(slots.heartbeat(&id("a"), Token(9), at(0)), Answer::NotHolder);
+    assert_eq!(slots.heartbeat(&id("a"), Token(1), at(11)), Answer::NotHolder, "late");
+    assert_eq!(slots.release(&id("a"), Token(1)), Answer::Released);
+    assert_eq!(slots.release(&id("a"), Token(1)), Answer::NotHolder, "twice");
 }
 
 #[test]
 fn a_check_tells_a_present_hold_from_an_old_one() {
     let mut slots = Semaphore::new(2);
-    assert_eq!(slots.check(Token(1), at(0)), SemaphoreCheck::AlreadyFree);
+    assert_eq!(slots.check(Token(1), at(0)), Answer::AlreadyFree);
     let _ = ask(&mut slots, "a", 1, 0);
-    assert_eq!(slots.check(Token(1), at(10)), SemaphoreCheck::Valid);
-    assert_eq!(slots.check(Token(1), at(11)), SemaphoreCheck::NotHolder, "stale");
-    assert_eq!(slots.check(Token(7), at(0)), SemaphoreCheck::NotHolder);
+    assert_eq!(slots.check(Token(1), at(10)), Answer::Valid);
+    assert_eq!(slots.check(Token(1), at(11)), Answer::NotHolder, "stale");
+    assert_eq!(slots.check(Token(7), at(0)), Answer::NotHolder);
 }

@@ -45,7 +45,7 @@ proptest! {
                 0 => drop(tree.try_give_back(client, &some)),
                 1 => drop(tree.withdraw(client)),
                 _ => if let Err(refusal) = tree.try_take(client, &some, Place::First, now) {
-                    tree.stand(client, n, &refusal);
+                    tree.reserve(client, n, &refusal);
                 },
             }
             let before = levels.map(|level| limit(&tree, level));

@@ -246,8 +246,8 @@ impl World {
         let goes_on = matches!(place, Place::Resuming | Place::ResumingLater);
         self.model.stand(Request { client, owner, goes_on, wanted });
         match goes_on {
-            true => self.tree.stand_to_go_on(client, owner, refusal),
-            false => self.tree.stand(client, owner, refusal),
+            true => self.tree.reserve_to_resume(client, owner, refusal),
+            false => self.tree.reserve(client, owner, refusal),
         }
     }
 

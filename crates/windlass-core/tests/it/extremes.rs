@@ -58,7 +58,7 @@ fn apply(tree: &mut CapacityTree, client: ClientId, step: &Step, now: Timestamp)
         Step::Ask(amount) => {
             let demand = demand(tree, amount);
             if let Err(refusal) = tree.try_take(client, &demand, Place::First, now) {
-                tree.stand(client, 1, &refusal);
+                tree.reserve(client, 1, &refusal);
             }
         }
         Step::Force(amount) => {

@@ -2,9 +2,7 @@
 
 use std::fmt::Debug;
 
-use windlass_core::graph::{
-    AbortError, AddAllError, AddEdgeError, AddNodeError, CompleteError, FailError, StartError,
-};
+use windlass_core::graph::{AddEdgeError, AddNodeError, NodeError};
 use windlass_core::{DependencyGraph, NodeEvent, NodeState};
 
 type Graph = DependencyGraph<&'static str>;
@@ -117,14 +115,14 @@ fn many_nodes_are_added_in_any_order() {
 fn of_many_nodes_none_is_added_if_one_cannot_be() {
     let mut graph = diamond();
     let twice = [("e", vec![]), ("f", vec![]), ("e", vec!["a"])];
-    let error = AddAllError::Duplicate { key: "e" };
+    let error = AddNodeError::Duplicate { key: "e" };
     check_refused(&mut graph, |graph| graph.add_all(twice), error);
-    let error = AddAllError::Duplicate { key: "d" };
+    let error = AddNodeError::Duplicate { key: "d" };
     check_refused(&mut graph, |graph| graph.add_all([("e", vec![]), ("d", vec!["x"])]), error);
-    let error = AddAllError::UnknownDependency { key: "f", dependency: "x" };
+    let error = AddNodeError::UnknownDependency { key: "f", dependency: "x" };
     check_refused(&mut graph, |graph| graph.add_all([("f", vec!["a", "x"])]), error);
     let circle = [("e", vec!["a"]), ("f", vec!["h"]), ("g", vec!["f", "e"]), ("h", vec!["g"])];
-    let error = AddAllError::Cycle { path: vec!["h", "f", "g", "h"] };
+    let error = AddNodeError::Cycle { path: vec!["h", "f", "g", "h"] };
     check_refused(&mut graph, |graph| graph.add_all(circle), error);
 }
 
@@ -194,12 +192,12 @@ fn a_node_that_has_begun_or_ended_gets_no_dependency() {
 #[test]
 fn only_a_ready_node_starts() {
     let mut graph = diamond();
-    let pending = StartError::NotReady { key: "b", state: NodeState::Pending };
+    let pending = NodeError::NotReady { key: "b", state: NodeState::Pending };
     check_refused(&mut graph, |graph| graph.start("b"), pending);
     graph.start("a").unwrap();
-    let running = StartError::NotReady { key: "a", state: NodeState::Running };
+    let running = NodeError::NotReady { key: "a", state: NodeState::Running };
     check_refused(&mut graph, |graph| graph.start("a"), running);
-    let unknown = StartError::UnknownNode { key: "x" };
+    let unknown = NodeError::Unknown { key: "x" };
     check_refused(&mut graph, |graph| graph.start("x"), unknown);
 }
 
@@ -207,14 +205,14 @@ fn only_a_ready_node_starts() {
 fn only_a_running_node_completes_or_fails() {
     let mut graph = diamond();
     let state = NodeState::Ready;
-    let early = CompleteError::NotRunning { key: "a", state };
+    let early = NodeError::NotRunning { key: "a", state };
     check_refused(&mut graph, |graph| graph.complete("a"), early);
-    check_refused(&mut graph, |graph| graph.fail("a"), FailError::NotRunning { key: "a", state });
-    let unknown = CompleteError::UnknownNode { key: "x" };
+    check_refused(&mut graph, |graph| graph.fail("a"), NodeError::NotRunning { key: "a", state });
+    let unknown = NodeError::Unknown { key: "x" };
     check_refused(&mut graph, |graph| graph.complete("x"), unknown);
-    check_refused(&mut graph, |graph| graph.fail("x"), FailError::UnknownNode { key: "x" });
+    check_refused(&mut graph, |graph| graph.fail("x"), NodeError::Unknown { key: "x" });
     run(&mut graph, "a");
-    let late = CompleteError::NotRunning { key: "a", state: NodeState::Completed };
+    let late = NodeError::NotRunning { key: "a", state: NodeState::Completed };
     check_refused(&mut graph, |graph| graph.complete("a"), late);
 }
 
@@ -261,9 +259,9 @@ fn only_what_has_not_ended_is_aborted() {
     run(&mut graph, "a");
     graph.abort("b").unwrap();
     for (key, state) in [("a", NodeState::Completed), ("b", NodeState::Aborted)] {
-        check_refused(&mut graph, |graph| graph.abort(key), AbortError::Ended { key, state });
+        check_refused(&mut graph, |graph| graph.abort(key), NodeError::Ended { key, state });
     }
-    check_refused(&mut graph, |graph| graph.abort("x"), AbortError::UnknownNode { key: "x" });
+    check_refused(&mut graph, |graph| graph.abort("x"), NodeError::Unknown { key: "x" });
 }
 
 #[test]

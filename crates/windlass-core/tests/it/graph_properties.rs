@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;
-use windlass_core::graph::{
-    AbortError, AddAllError, AddEdgeError, AddNodeError, CompleteError, FailError, StartError,
-};
+use windlass_core::graph::{AddEdgeError, AddNodeError, NodeError};
 use windlass_core::{DependencyGraph, NodeEvent, NodeState};
 
 type Key = u8;
@@ -208,12 +206,12 @@ fn add_all(graph: &mut DependencyGraph<Key>, model: &mut Model, given: &[(Key, V
     let twice = |place: usize| given[..place].iter().any(|earlier| earlier.0 == given[place].0);
     let mut places = 0..given.len();
     if let Some(place) = places.find(|&place| model.has(given[place].0) || twice(place)) {
-        return assert_eq!(result, Err(AddAllError::Duplicate { key: given[place].0 }));
+        return assert_eq!(result, Err(AddNodeError::Duplicate { key: given[place].0 }));
     }
     let known = |key: &Key| model.has(*key) || given.iter().any(|node| node.0 == *key);
     for (key, dependencies) in given {
         if let Some(&dependency) = dependencies.iter().find(|dependency| !known(dependency)) {
-            let error = AddAllError::UnknownDependency { key: *key, dependency };
+            let error = AddNodeError::UnknownDependency { key: *key, dependency };
             return assert_eq!(result, Err(error));
         }
     }
@@ -232,7 +230,7 @@ fn add_all(graph: &mut DependencyGraph<Key>, model: &mut Model, given: &[(Key, V
         *model = grown;
         return assert_eq!(result, Ok(ready));
     }
-    let Err(AddAllError::Cycle { path }) = result else { panic!("not a cycle: {result:?}") };
+    let Err(AddNodeError::Cycle { path }) = result else { panic!("not a cycle: {result:?}") };
     let behind =
         |step: &[Key]| given.iter().any(|node| node.0 == step[1] && node.1.contains(&step[0]));
     assert!(path.len() > 1 && path.first() == path.last(), "{path:?} is closed");
@@ -265,45 +263,45 @@ fn add_edge(graph: &mut DependencyGraph<Key>, model: &mut Model, from: Key, to: 
 
 fn start(graph: &mut DependencyGraph<Key>, model: &mut Model, key: Key) {
     let expected = match model.state_of(key) {
-        None => Err(StartError::UnknownNode { key }),
+        None => Err(NodeError::Unknown { key }),
         Some(NodeState::Ready) => {
             model.tell(key, Told::Start);
             Ok(())
         }
-        Some(state) => Err(StartError::NotReady { key, state }),
+        Some(state) => Err(NodeError::NotReady { key, state }),
     };
     assert_eq!(graph.start(key), expected);
 }
 
 fn complete(graph: &mut DependencyGraph<Key>, model: &mut Model, key: Key) {
     let expected = match model.state_of(key) {
-        None => Err(CompleteError::UnknownNode { key }),
+        None => Err(NodeError::Unknown { key }),
         Some(NodeState::Running) => {
             model.tell(key, Told::Complete);
             Ok(model.enter(&model.targets(key)))
         }
-        Some(state) => Err(CompleteError::NotRunning { key, state }),
+        Some(state) => Err(NodeError::NotRunning { key, state }),
     };
     assert_eq!(graph.complete(key), expected);
 }
 
 fn fail(graph: &mut DependencyGraph<Key>, model: &mut Model, key: Key) {
     let expected = match model.state_of(key) {
-        None => Err(FailError::UnknownNode { key }),
+        None => Err(NodeError::Unknown { key }),
         Some(NodeState::Running) => {
             model.told.remove(&key);
             model.enter(&[key]);
             Ok(())
         }
-        Some(state) => Err(FailError::NotRunning { key, state }),
+        Some(state) => Err(NodeError::NotRunning { key, state }),
     };
     assert_eq!(graph.fail(key), expected);
 }
 
 fn abort(graph: &mut DependencyGraph<Key>, model: &mut Model, key: Key) {
     let expected = match model.state_of(key) {
-        None => Err(AbortError::UnknownNode { key }),
-        Some(state) if state.is_terminal() => Err(AbortError::Ended { key, state }),
+        None => Err(NodeError::Unknown { key }),
+        Some(state) if state.is_terminal() => Err(NodeError::Ended { key, state }),
         Some(_) => {
             let order = model.levels(key);
             model.told.insert(key, Told::Abort);

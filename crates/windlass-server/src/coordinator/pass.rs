@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use windlass_core::{
-    Ending, Grant, Input, Outcome, Phase, Timestamp, Transition, Why, WorkId, WorkState,
+    Ending, Grant, Input, Outcome, Phase, StopReason, Timestamp, Transition, WorkId, WorkState,
 };
 use windlass_store::{
     AttemptEnd, AttemptRecord, GuardWait, HolderId, Name, StoreError, Token, Transaction,
@@ -312,8 +312,8 @@ impl Coordinator {
             return None;
         };
         Some(match (why, self.schedule.step(work).timeout) {
-            (Why::Timeout, Some(timeout)) => format!("timed out after {timeout:?}"),
-            (Why::Deadline, _) => TOO_LATE.to_owned(),
+            (StopReason::Timeout, Some(timeout)) => format!("timed out after {timeout:?}"),
+            (StopReason::Deadline, _) => TOO_LATE.to_owned(),
             _ => match self.schedule.why_stopped().filter(|_| !self.cancelled) {
                 Some(why) if self.schedule.plan().on_failure == OnFailure::Cancel => {
                     format!("while it ran: {why}")

@@ -28,7 +28,7 @@ const OUTPUT_VARIABLE: &str = "WINDLASS_OUTPUT";
 const DEADLINE_VARIABLE: &str = "WINDLASS_DEADLINE";
 
 /// Why a process is not there, with the code that a shell would give.
-pub(super) type Why = (i32, String);
+pub(super) type StopReason = (i32, String);
 
 impl Coordinator {
     /// Starts the command of an attempt that the store knows about. One that cannot be started has
@@ -139,7 +139,7 @@ impl Coordinator {
     }
 
     /// A process that cannot be started has ended as a shell would say.
-    pub(super) fn never_began(&mut self, job: Job, log: &Path, (code, why): Why) {
+    pub(super) fn never_began(&mut self, job: Job, log: &Path, (code, why): StopReason) {
         let what = match job {
             Job::Work(_) => "the step",
             Job::Hook(_) => "it",
@@ -180,7 +180,7 @@ pub(super) fn cannot_log(source: io::Error) -> RunError {
     RunError::Io { what: "a log cannot be written", source }
 }
 
-pub(super) fn why_not(NotStarted { prepared, error }: &NotStarted) -> Why {
+pub(super) fn why_not(NotStarted { prepared, error }: &NotStarted) -> StopReason {
     let Order { program, dir, .. } = prepared.order();
     if let Err(error) = dir.read_dir() {
         return (CANNOT_START, format!("its directory {}: {error}", dir.display()));

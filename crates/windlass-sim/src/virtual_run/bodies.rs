@@ -10,7 +10,7 @@ use crate::scenario::Wait;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Next {
     Suspend(Wait),
-    WantOn,
+    ResumeRequested,
     Return,
 }
 
@@ -60,8 +60,9 @@ impl Bodies {
 
     /// Returns whether an attempt is suspended or waits to resume.
     pub(super) fn waits(&self, grant: Grant) -> bool {
-        let suspended =
-            |(planned, next): &(Grant, Next)| *planned == grant && matches!(next, Next::WantOn);
+        let suspended = |(planned, next): &(Grant, Next)| {
+            *planned == grant && matches!(next, Next::ResumeRequested)
+        };
         self.resuming.contains(&grant) || self.plans.values().any(suspended)
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use windlass_core::{
-    Begun, Ending, Engine, Grant, Input, Outcome, Phase, Rejected, Why, WorkId, WorkState,
+    Begun, Ending, Engine, Grant, Input, Outcome, Phase, Rejected, StopReason, WorkId, WorkState,
 };
 
 use super::RandomWorld;
@@ -101,8 +101,8 @@ impl RandomWorld {
         let input = match self.random.within(0..10) {
             0 => Input::StopChildren(grant.work),
             1 | 2 => Input::Join(grant),
-            _ if before == Phase::Suspended => Input::WantOn(grant),
-            3 => Input::WantOn(grant),
+            _ if before == Phase::Suspended => Input::ResumeRequested(grant),
+            3 => Input::ResumeRequested(grant),
             _ => Input::Suspend(grant),
         };
         self.apply(side, input);
@@ -157,8 +157,8 @@ impl RandomWorld {
         let budget = engine.retries_left(grant.work).is_some_and(|left| left > 0);
         let failure = if budget { WorkState::Pending } else { WorkState::Failed };
         match (self.phase(side, grant.work), outcome) {
-            (Phase::Cancelling { why: Why::Cancel, .. }, _) => WorkState::Cancelled,
-            (Phase::Cancelling { why: Why::Deadline, .. }, _) => WorkState::Failed,
+            (Phase::Cancelling { why: StopReason::Cancel, .. }, _) => WorkState::Cancelled,
+            (Phase::Cancelling { why: StopReason::Deadline, .. }, _) => WorkState::Failed,
             (Phase::Cancelling { .. }, _) | (_, Outcome::Retry { .. }) => failure,
             (_, Outcome::Success) if failed_child => failure,
             (_, Outcome::Success) => WorkState::Success,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use windlass_core::{Engine, More, Phase, Timestamp, Transition, Why, WorkId, WorkState};
+use windlass_core::{Engine, Extras, Phase, StopReason, Timestamp, Transition, WorkId, WorkState};
 
 /// The clocks of one engine's works that have a timeout or a deadline.
 #[derive(Default)]
@@ -19,8 +19,8 @@ struct Clock {
 }
 
 impl Clocks {
-    pub(super) fn add(&mut self, work: WorkId, more: &More) {
-        let More { timeout, deadline, .. } = *more;
+    pub(super) fn add(&mut self, work: WorkId, extras: &Extras) {
+        let Extras { timeout, deadline, .. } = *extras;
         if timeout.is_some() || deadline.is_some() {
             self.0.insert(work, Clock { timeout, deadline, used: Duration::ZERO, since: None });
         }
@@ -63,7 +63,7 @@ impl Clock {
                 self.used = Duration::ZERO;
             }
         }
-        if let Phase::Cancelling { why: Why::Timeout, .. } = change.to {
+        if let Phase::Cancelling { why: StopReason::Timeout, .. } = change.to {
             assert_eq!(Some(self.used), self.timeout, "work {} had all of its time", change.work);
         }
     }
@@ -74,7 +74,10 @@ impl Clock {
             assert!(used <= timeout, "work {work} has run for {used:?} of {timeout:?}");
         }
         if self.deadline.is_some_and(|deadline| deadline <= now) {
-            let stops = matches!(phase, Phase::Cancelling { why: Why::Deadline | Why::Cancel, .. });
+            let stops = matches!(
+                phase,
+                Phase::Cancelling { why: StopReason::Deadline | StopReason::Cancel, .. }
+            );
             assert!(stops || phase.state().is_terminal(), "work {work} is past its deadline");
         }
     }

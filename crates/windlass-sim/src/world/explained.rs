@@ -4,7 +4,7 @@
 //! start; while one of them is left, it must not.
 
 use windlass_core::{
-    Amount, CapacityTree, ClientId, Dependency, EdgeKind, Engine, Grant, Input, LevelId, More,
+    Amount, CapacityTree, ClientId, Dependency, EdgeKind, Engine, Extras, Grant, Input, LevelId,
     Order, Outcome, Phase, Place, Reason, Rejected, ResourceCost, ResourceId, SLOTS, Short,
     Shortage, Submission, Timestamp, WorkId, WorkState, World,
 };
@@ -86,16 +86,18 @@ impl Trial {
         let attempt = self.engine.attempts(work).expect("it is known");
         let (what, input, then) = match (phase, reasons) {
             (Phase::Running | Phase::Cancelling { .. }, []) => return "explained: nothing",
-            (Phase::Ticketed, [Reason::Outside]) => {
+            (Phase::WaitingOutside, [Reason::Outside]) => {
                 ("explained: outside", Input::Ring(work), Phase::Ready)
             }
             (Phase::Granted, [Reason::Granted]) => {
                 let attempt = attempt + 1;
                 ("explained: granted", Input::Begin(Grant { work, attempt }), Phase::Running)
             }
-            (Phase::Suspended, [Reason::Suspended]) => {
-                ("explained: suspended", Input::WantOn(Grant { work, attempt }), Phase::Resuming)
-            }
+            (Phase::Suspended, [Reason::Suspended]) => (
+                "explained: suspended",
+                Input::ResumeRequested(Grant { work, attempt }),
+                Phase::Resuming,
+            ),
             other => panic!("{other:?}"),
         };
         self.apply(input).expect("that is what it waits for");
@@ -134,8 +136,8 @@ impl Trial {
     fn twin(&self, after: &[Dependency], gated: bool) -> Trial {
         let mut trial = self.clone();
         let cost = trial.engine.cost(&self.capacity, &ResourceCost::new()).expect("a slot");
-        let more = More { gated, ..More::default() };
-        let twin = Submission { after, more: Some(&more), ..Submission::of(cost) };
+        let extras = Extras { gated, ..Extras::default() };
+        let twin = Submission { after, extras: Some(&extras), ..Submission::of(cost) };
         trial.work = trial.call(|engine, world| engine.submit(world, twin)).expect("known works");
         trial
     }

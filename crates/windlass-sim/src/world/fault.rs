@@ -14,7 +14,7 @@ impl RandomWorld {
         let grant = *self.random.pick(&self.sides[side].past);
         let late = match self.random.within(0..4) {
             0 => Input::Suspend(grant),
-            1 => Input::WantOn(grant),
+            1 => Input::ResumeRequested(grant),
             2 => Input::Join(grant),
             _ => Input::Finished { grant, outcome: Outcome::Success },
         };

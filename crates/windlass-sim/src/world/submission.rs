@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass_core::{
-    Amount, Dependency, DependencyError, EdgeKind, Engine, Input, More, Phase, ResourceCost,
+    Amount, Dependency, DependencyError, EdgeKind, Engine, Extras, Input, Phase, ResourceCost,
     RetryPolicy, SLOTS, Submission, SubmitError, Timestamp, WorkId, World,
 };
 
@@ -11,8 +11,8 @@ use super::{RandomWorld, Side};
 
 impl RandomWorld {
     pub(super) fn submit(&mut self, side: usize) {
-        let more = self.any_more(side);
-        let after = self.any_dependencies(side, more.parent);
+        let extras = self.any_extras(side);
+        let after = self.any_dependencies(side, extras.parent);
         let needs = self.any_needs();
         let priority = self.random.within(0..5).cast_signed() - 2;
         let retries = *self.random.pick(&[0, 0, 1, 2]);
@@ -21,8 +21,8 @@ impl RandomWorld {
         let Ok(cost) = engine.cost(&self.capacity, &needs) else { return };
         let same = shadow.cost(&needs);
         assert_eq!(same, cost, "the shadow knows a cost before its fact");
-        let more = Some(&more).filter(|more| **more != More::default());
-        self.hand_in(side, Submission { after: &after, cost, priority, retries, more });
+        let extras = Some(&extras).filter(|extras| **extras != Extras::default());
+        self.hand_in(side, Submission { after: &after, cost, priority, retries, extras });
     }
 
     fn hand_in(&mut self, side: usize, submission: Submission<'_>) {
@@ -35,10 +35,10 @@ impl RandomWorld {
         match submitted {
             Ok(work) => {
                 shadow.engine.stage(submission);
-                let more = submission.more.copied().unwrap_or_default();
-                gated.extend(more.gated.then_some(work));
-                closed.extend(more.gated.then_some(work));
-                clocks.add(work, &more);
+                let extras = submission.extras.copied().unwrap_or_default();
+                gated.extend(extras.gated.then_some(work));
+                closed.extend(extras.gated.then_some(work));
+                clocks.add(work, &extras);
                 retries.insert(work, submission.retries);
             }
             Err(error) => {
@@ -53,8 +53,8 @@ impl RandomWorld {
 
     /// Counts the kind of a child.
     fn count_child(&mut self, side: usize, submission: &Submission<'_>) {
-        let Submission { after, more, .. } = submission;
-        let Some(parent) = more.and_then(|more| more.parent) else { return };
+        let Submission { after, extras, .. } = submission;
+        let Some(parent) = extras.and_then(|extras| extras.parent) else { return };
         let engine = &self.sides[side].engine;
         let is_sibling = |on: &Dependency| engine.parent(on.work) == Some(parent);
         if engine.parent(parent).is_some() {
@@ -85,7 +85,7 @@ impl RandomWorld {
         (0..count).map(any).collect()
     }
 
-    fn any_more(&mut self, side: usize) -> More {
+    fn any_extras(&mut self, side: usize) -> Extras {
         let timeouts = [Duration::ZERO, Duration::from_nanos(1), Duration::MAX];
         let timeout = match self.random.within(0..30) {
             0 => Some(*self.random.pick(&timeouts)),
@@ -96,7 +96,7 @@ impl RandomWorld {
             let before = Timestamp::from_nanos(self.now.as_nanos().saturating_sub(500_000_000));
             before.after(Duration::from_millis(self.random.within(0..20_000)))
         });
-        More {
+        Extras {
             parent: self.any_parent(side),
             gated: self.random.one_in(8),
             timeout,

@@ -1,6 +1,6 @@
 //! The names of facts, phases and shortages in the report.
 
-use windlass_core::{Ending, Fact, Happening, Phase, Short, Why};
+use windlass_core::{Ending, Fact, Happening, Phase, Short, StopReason};
 
 pub(super) fn fact_name(fact: &Fact) -> &'static str {
     match fact.what {
@@ -33,14 +33,14 @@ pub(super) fn phase_name(phase: Phase) -> &'static str {
         Phase::Gated => "phase: gated",
         Phase::Ready => "phase: ready",
         Phase::Granted => "phase: granted",
-        Phase::Ticketed => "phase: ticketed",
+        Phase::WaitingOutside => "phase: ticketed",
         Phase::Delayed { .. } => "phase: delayed",
         Phase::Running => "phase: running",
         Phase::Suspended => "phase: suspended",
         Phase::Resuming => "phase: resuming",
         Phase::Joining => "phase: joining",
-        Phase::Cancelling { why: Why::Timeout, .. } => "phase: out of time",
-        Phase::Cancelling { why: Why::Deadline, .. } => "phase: past its deadline",
+        Phase::Cancelling { why: StopReason::Timeout, .. } => "phase: out of time",
+        Phase::Cancelling { why: StopReason::Deadline, .. } => "phase: past its deadline",
         Phase::Cancelling { holds: false, .. } => "phase: cancelled while it waits",
         Phase::Cancelling { .. } => "phase: cancelling",
         phase if phase.state().is_terminal() => "phase: ended",

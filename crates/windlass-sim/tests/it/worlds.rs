@@ -10,3 +10,9 @@ fn three_hundred_random_worlds_keep_every_invariant_and_end() {
     println!("{total}");
     assert_eq!(total.missing(), [""; 0], "a case that never occurs is not tested");
 }
+
+/// One engine gives back what the first work of another lacks, and the other searches before it is told.
+#[test]
+fn a_search_that_finds_nothing_finds_nothing_when_repeated_at_once() {
+    world::simulate(2529);
+}

@@ -1,6 +1,6 @@
 //! Why an attempt did not succeed, for the people who ask.
 
-use windlass_core::{Ending, Phase, Why};
+use windlass_core::{Ending, Phase, StopReason};
 
 use crate::context::WorkContext;
 use crate::state::State;
@@ -22,7 +22,7 @@ pub(super) fn of(
     };
     let extras = state.entry(ctx.id).and_then(|entry| entry.extras());
     let (text, is_final) = match (why, outcome) {
-        (Some(Why::Deadline), _) => ("its deadline passed".to_owned(), true),
+        (Some(StopReason::Deadline), _) => ("its deadline passed".to_owned(), true),
         (Some(_), _) => {
             let timeout = extras.and_then(|extras| extras.timeout).unwrap_or_default();
             (format!("timed out after {timeout:?}"), false)

@@ -118,7 +118,7 @@ impl Waiter {
 
     /// Has what refused it set aside, and will be rung when it may be there.
     fn stand(&mut self, tree: &mut CapacityTree, refusal: &Refusal) {
-        let wakes = tree.stand(self.client, OWNER, refusal);
+        let wakes = tree.reserve(self.client, OWNER, refusal);
         debug_assert!(wakes.is_empty(), "who asks for the same again binds nobody less");
         for short in &refusal.shortages {
             tree.watch_in_line(self.client, short.level, short.resource);

@@ -8,7 +8,7 @@ fn what_refused_the_first_in_line_is_kept_from_those_behind_it() {
     let [two, eight] = [2, 8].map(|cpu| demand(&tree, a, cpu));
     tree.try_take(b, &eight, Place::First, NOW).expect("everything is free");
     let refusal = refused(&mut tree, a, &eight);
-    tree.stand(a, 1, &refusal);
+    tree.reserve(a, 1, &refusal);
     assert!(!tree.can_take(b, &two, Place::First, NOW), "the root's cpu is set aside for a");
     assert!(!tree.can_take(a, &two, Place::Later, NOW), "also from a's own later works");
     assert!(tree.can_take(a, &two, Place::First, NOW), "but not from one before it");
@@ -29,11 +29,11 @@ fn what_has_not_refused_the_first_in_line_stays_open() {
     let cpus = tree.demand(ROOT, &amounts([("cpu", 4)])).expect("it fits");
     tree.try_take(b, &gpus, Place::First, NOW).expect("everything is free");
     let refusal = refused(&mut tree, a, &both);
-    tree.stand(a, 1, &refusal);
+    tree.reserve(a, 1, &refusal);
     assert!(tree.can_take(b, &cpus, Place::First, NOW), "a was refused gpus, not cpus");
     tree.try_take(b, &cpus, Place::First, NOW).expect("as was said");
     let refusal = refused(&mut tree, a, &both);
-    tree.stand(a, 1, &refusal);
+    tree.reserve(a, 1, &refusal);
     tree.give_back(b, &cpus);
     assert!(!tree.can_take(b, &cpus, Place::First, NOW), "it is held up once per resource");
     tree.check();
@@ -47,7 +47,7 @@ fn clients_are_served_in_the_order_of_their_requests() {
     tree.try_take(clients[0], &four, Place::First, NOW).expect("everything is free");
     for (owner, client) in (1..).zip(&clients[1..]) {
         let refusal = refused(&mut tree, *client, &one);
-        tree.stand(*client, owner, &refusal);
+        tree.reserve(*client, owner, &refusal);
     }
     tree.give_back(clients[0], &one);
     let fits = |tree: &CapacityTree| clients.map(|c| tree.can_take(c, &one, Place::First, NOW));
@@ -65,12 +65,12 @@ fn another_work_takes_over_the_place_in_line() {
     tree.take(b, &eight, NOW);
     for client in [a, b] {
         let refusal = refused(&mut tree, client, &eight);
-        tree.stand(client, 1, &refusal);
+        tree.reserve(client, 1, &refusal);
     }
     let refusal = refused(&mut tree, a, &three);
-    tree.stand(a, 2, &refusal);
+    tree.reserve(a, 2, &refusal);
     tree.check();
-    assert!(tree.can_take(a, &two, Place::First, NOW), "it still stands before b");
+    assert!(tree.can_take(a, &two, Place::First, NOW), "it still reserves before b");
     let cpu = tree.resource("cpu").expect("declared");
     assert_eq!(tree.room(b, ROOT, cpu, Place::First, NOW), -UNIT, "three are set aside, not eight");
 }
@@ -110,7 +110,7 @@ fn the_end_of_a_standing_request_wakes_whom_it_bound() {
     let [two, eight] = [2, 8].map(|cpu| demand(&tree, a, cpu));
     tree.try_take(b, &eight, Place::First, NOW).expect("everything is free");
     let refusal = refused(&mut tree, a, &eight);
-    tree.stand(a, 1, &refusal);
+    tree.reserve(a, 1, &refusal);
     let refusal = refused(&mut tree, b, &two);
     watch(&mut tree, b, &refusal);
     assert_eq!(tree.withdraw(a), [b]);
@@ -145,12 +145,12 @@ fn a_request_for_less_than_before_wakes_whom_it_bound() {
     let [one, three, four] = [1, 3, 4].map(|cpu| demand(&tree, a, cpu));
     tree.take(b, &one, NOW);
     let refusal = refused(&mut tree, a, &four);
-    tree.stand(a, 1, &refusal);
+    tree.reserve(a, 1, &refusal);
     let refusal = refused(&mut tree, b, &one);
     watch(&mut tree, b, &refusal);
     tree.take(b, &one, NOW);
     let refusal = refused(&mut tree, a, &three);
-    assert_eq!(tree.stand(a, 1, &refusal), [b]);
+    assert_eq!(tree.reserve(a, 1, &refusal), [b]);
     tree.check();
 }
 
@@ -160,7 +160,7 @@ fn waiters<const N: usize>(tree: &mut CapacityTree, cpu: [u32; N]) -> [ClientId;
         let client = tree.add_client(ROOT);
         let wanted = demand(tree, client, cpu);
         let refusal = refused(tree, client, &wanted);
-        tree.stand(client, 1, &refusal);
+        tree.reserve(client, 1, &refusal);
         for short in &refusal.shortages {
             tree.watch_in_line(client, short.level, short.resource);
         }
@@ -234,10 +234,10 @@ fn whoever_goes_on_is_not_bound_by_those_who_start() {
     tree.try_take(b, &gpus, Place::First, NOW).expect("everything is free");
     tree.try_take(a, &cpus, Place::First, NOW).expect("everything is free");
     let refusal = refused(&mut tree, b, &both);
-    tree.stand(b, 1, &refusal);
+    tree.reserve(b, 1, &refusal);
     let refusal = tree.try_take(a, &gpus, Place::Resuming, NOW).unwrap_err();
-    tree.stand_to_go_on(a, 1, &refusal);
-    assert!(!tree.can_take(a, &cpus, Place::Later, NOW), "b stands before what starts");
+    tree.reserve_to_resume(a, 1, &refusal);
+    assert!(!tree.can_take(a, &cpus, Place::Later, NOW), "b reserves before what starts");
     assert!(tree.can_take(a, &cpus, Place::ResumingLater, NOW), "but not before what goes on");
     tree.give_back(b, &gpus);
     assert!(!tree.can_take(b, &gpus, Place::First, NOW), "a goes on first, though it came later");
@@ -252,11 +252,11 @@ fn those_who_go_on_do_so_in_the_order_of_their_requests() {
     let [one, four] = [1, 4].map(|cpu| demand(&tree, a, cpu));
     tree.try_take(c, &four, Place::First, NOW).expect("everything is free");
     let refusal = tree.try_take(a, &four, Place::Resuming, NOW).unwrap_err();
-    tree.stand_to_go_on(a, 1, &refusal);
+    tree.reserve_to_resume(a, 1, &refusal);
     tree.give_back(c, &one);
     assert!(!tree.can_take(b, &one, Place::Resuming, NOW), "a wants all of it and came first");
     let refusal = tree.try_take(b, &one, Place::Resuming, NOW).unwrap_err();
-    tree.stand_to_go_on(b, 1, &refusal);
+    tree.reserve_to_resume(b, 1, &refusal);
     tree.withdraw(a);
     assert!(tree.can_take(b, &one, Place::Resuming, NOW));
     tree.check();
@@ -270,12 +270,12 @@ fn whoever_goes_on_takes_its_own_turn() {
     tree.try_take(a, &four, Place::First, NOW).expect("everything is free");
     for client in [b, a] {
         let refusal = refused(&mut tree, client, &four);
-        tree.stand(client, 1, &refusal);
+        tree.reserve(client, 1, &refusal);
     }
     tree.give_back(a, &four);
-    assert!(!tree.can_take(a, &one, Place::First, NOW), "b stands before it");
+    assert!(!tree.can_take(a, &one, Place::First, NOW), "b reserves before it");
     let refusal = refused(&mut tree, a, &one);
-    tree.stand_to_go_on(a, 2, &refusal);
+    tree.reserve_to_resume(a, 2, &refusal);
     assert!(!tree.can_take(b, &four, Place::First, NOW), "one of a goes on now");
     tree.check();
 }

@@ -65,7 +65,7 @@ fn what_is_set_aside_at_a_rate_binds_who_stands_later() {
     let [one, three, four] = [1, 3, 4].map(|n| calls(&tree, a, n));
     tree.take(a, &four, NOW);
     let refusal = refused(&mut tree, a, &three);
-    tree.stand(a, 1, &refusal);
+    tree.reserve(a, 1, &refusal);
     assert!(!tree.can_take(b, &one, Place::First, ms(1500)), "three have come, for a");
     assert!(tree.can_take(b, &one, Place::First, ms(2000)));
     assert!(tree.can_take(a, &three, Place::First, ms(1500)));

@@ -170,7 +170,7 @@ impl Model {
     }
 
     /// What `add_edges` has to answer, apart from which cycle it names.
-    fn verdict(&self, edges: &[NewEdge]) -> Answer {
+    fn edge_outcome(&self, edges: &[NewEdge]) -> Answer {
         let mut ends = edges.iter().flat_map(|&(from, to, _)| [from, to]);
         match ends.find(|&node| !self.has(node)) {
             Some(node) => Answer::Unknown(node),
@@ -194,7 +194,7 @@ fn add(dag: &mut Dag, model: &mut Model, edges: &[NewEdge], one: bool) {
         [(from, to, kind)] if one => dag.add_edge(*from, *to, *kind),
         edges => dag.add_edges(edges),
     };
-    let verdict = match &result {
+    let edge_outcome = match &result {
         Ok(()) => Answer::Fine,
         Err(EdgeError::UnknownNode { node }) => Answer::Unknown(*node),
         Err(EdgeError::Cycle { path }) => {
@@ -202,7 +202,7 @@ fn add(dag: &mut Dag, model: &mut Model, edges: &[NewEdge], one: bool) {
             Answer::Cycle
         }
     };
-    assert_eq!(verdict, model.verdict(edges));
+    assert_eq!(edge_outcome, model.edge_outcome(edges));
     match result {
         Ok(()) => *model = model.with(edges),
         Err(_) => assert_eq!(format!("{dag:?}"), before, "a refused call changes nothing"),
@@ -234,7 +234,7 @@ fn apply(dag: &mut Dag, model: &mut Model, call: &Call) {
                 let (from, kind) = (*from.get(&live), *kind);
                 let to = dag.add_node();
                 assert_eq!(to, model.add_node());
-                dag.add_settled_edge(from, to, kind, Verdict::Met);
+                dag.add_settled_edge(from, to, kind, EdgeOutcome::Met);
                 model.add(from, to, kind, Role::Settled);
             }
         }

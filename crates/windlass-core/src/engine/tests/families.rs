@@ -24,12 +24,12 @@ impl Bench {
     }
 }
 
-fn child(of: WorkId) -> More {
-    More { parent: Some(of), ..More::default() }
+fn child(of: WorkId) -> Extras {
+    Extras { parent: Some(of), ..Extras::default() }
 }
 
 fn add_child(engine: &mut Engine, world: &mut World<'_>, of: WorkId, cost: CostId) {
-    let new = Submission { more: Some(&child(of)), ..Submission::of(cost) };
+    let new = Submission { extras: Some(&child(of)), ..Submission::of(cost) };
     engine.submit(world, new).expect("the parent runs");
 }
 
@@ -59,7 +59,11 @@ fn children_that_are_forgotten_one_by_one_leave_nothing_behind() {
         }
     });
     assert_eq!(bench.engine.children(parent).succeeded, 1_000_000);
-    assert!(bench.engine.dag.stored_links() < 20, "{} links", bench.engine.dag.stored_links());
+    assert!(
+        bench.engine.state.dag().stored_links() < 20,
+        "{} links",
+        bench.engine.state.dag().stored_links()
+    );
     assert_eq!(bench.engine.descendants(parent), []);
     bench.finish(first, Outcome::Success).expect("its children have ended");
 }
@@ -80,7 +84,11 @@ fn a_parent_that_is_tried_again_and_again_does_not_grow() {
         });
         bench.finish(grant, Outcome::Interrupted).expect("its children have ended");
     }
-    assert!(bench.engine.dag.stored_links() < 20, "{} links", bench.engine.dag.stored_links());
+    assert!(
+        bench.engine.state.dag().stored_links() < 20,
+        "{} links",
+        bench.engine.state.dag().stored_links()
+    );
 }
 
 #[test]
@@ -113,8 +121,8 @@ fn a_chain_of_siblings_is_added_without_looking_at_all_of_it_each_time() {
     bench.quick(|engine, world| {
         let mut after: Vec<Dependency> = Vec::new();
         for _ in 0..100_000 {
-            let more = Some(&child(parent));
-            let next = Submission { after: &after, more, ..Submission::of(cost) };
+            let extras = Some(&child(parent));
+            let next = Submission { after: &after, extras, ..Submission::of(cost) };
             after = vec![engine.submit(world, next).expect("no circle").into()];
         }
     });

@@ -83,7 +83,7 @@ fn a_gate_is_no_reason_for_one_that_will_be_skipped() {
     let grant = bench.start();
     bench.finish(grant, Outcome::Success).expect("it runs");
     let open = bench.add(&[], 0);
-    let gated = More { gated: true, ..More::default() };
+    let gated = Extras { gated: true, ..Extras::default() };
     let unneeded = bench.add_with(&[Dependency::failed(good), open.into()], gated);
     assert_eq!(bench.reasons(unneeded), [Reason::Dependency(open.into())]);
     let needed = bench.add_with(&[open.into()], gated);

@@ -10,7 +10,7 @@ fn an_attempt_that_is_lost_in_line_to_go_on_stands_in_one_line_only() {
     bench.apply(Input::Suspend(first)).expect("it runs");
     let second = bench.start();
     assert_eq!((first.work, second.work), (lost, other));
-    bench.apply(Input::WantOn(first)).expect("it waits");
+    bench.apply(Input::ResumeRequested(first)).expect("it waits");
     bench.finish(first, Outcome::Interrupted).expect("it is under way");
     bench.finish(second, Outcome::Success).expect("it runs");
     assert_eq!(bench.take(), Some(Grant { work: lost, attempt: 2 }), "a new attempt");
@@ -38,9 +38,9 @@ fn one_that_goes_on_behind_another_uses_what_is_set_aside_for_other_engines() {
     tree.take(other, &all, Timestamp::ZERO);
     let three = of(tree, amounts(&[("cpu", 3)]));
     let refusal = tree.try_take(other, &three, crate::Place::First, Timestamp::ZERO).unwrap_err();
-    tree.stand(other, 1, &refusal);
+    tree.reserve(other, 1, &refusal);
     for grant in grants {
-        bench.apply(Input::WantOn(grant)).expect("it waits");
+        bench.apply(Input::ResumeRequested(grant)).expect("it waits");
     }
     assert_eq!(bench.take(), None, "nothing is free");
     let two = of(&bench.capacity, amounts(&[("cpu", 2)]));

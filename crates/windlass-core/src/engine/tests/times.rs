@@ -5,7 +5,7 @@ use crate::fact::Ending;
 
 impl Bench {
     fn timed(&mut self, timeout: Option<Duration>, deadline: Option<Timestamp>) -> WorkId {
-        self.add_with(&[], More { timeout, deadline, ..More::default() })
+        self.add_with(&[], Extras { timeout, deadline, ..Extras::default() })
     }
 
     fn phase_at(&mut self, work: WorkId, at: Timestamp) -> Phase {
@@ -15,7 +15,7 @@ impl Bench {
     }
 }
 
-fn stopping(why: Why) -> Phase {
+fn stopping(why: StopReason) -> Phase {
     Phase::Cancelling { why, holds: true }
 }
 
@@ -31,7 +31,7 @@ fn a_timeout_of_nothing_is_over_at_once_and_one_without_end_never() {
         let grant = bench.start();
         assert_eq!(bench.engine.next_wakeup(), None, "{timeout:?} takes longer than there is time");
         bench.apply(Input::Suspend(grant)).expect("it runs");
-        bench.apply(Input::WantOn(grant)).expect("it waits");
+        bench.apply(Input::ResumeRequested(grant)).expect("it waits");
         assert_eq!(bench.take(), Some(grant));
         let late = Timestamp::from_nanos(u64::MAX - 1);
         assert_eq!(bench.phase_at(work, late), Phase::Running, "{timeout:?}");
@@ -42,7 +42,7 @@ fn a_timeout_of_nothing_is_over_at_once_and_one_without_end_never() {
         bench.now = MILLI;
         let _ = bench.start();
         assert_eq!(bench.engine.next_wakeup(), Some(then));
-        assert_eq!(bench.phase_at(work, then), stopping(Why::Timeout));
+        assert_eq!(bench.phase_at(work, then), stopping(StopReason::Timeout));
         assert_eq!(bench.engine.next_wakeup(), None);
     }
 }
@@ -52,16 +52,18 @@ fn a_deadline_counts_before_a_timeout_of_the_same_instant() {
     let mut bench = Bench::new(1);
     let work = bench.timed(Some(Duration::from_millis(1)), Some(MILLI));
     let grant = bench.start();
-    assert_eq!(bench.phase_at(work, MILLI), stopping(Why::Deadline));
+    assert_eq!(bench.phase_at(work, MILLI), stopping(StopReason::Deadline));
     assert_eq!(bench.engine.ending(grant, Outcome::Success), Ok(Ending::Failed));
 }
 
 #[test]
 fn a_deadline_counts_before_a_retry_of_the_same_instant() {
     let mut bench = Bench::new(1);
-    let work = bench.add_with(&[], More { deadline: Some(MILLI), ..More::default() });
-    bench.engine.works[work.index()].retries_left = 1;
-    bench.engine.metrics.retries_left = 1;
+    let cost = bench.engine.cost(&bench.capacity, &ResourceCost::new()).expect("a slot");
+    let extras = Extras { deadline: Some(MILLI), ..Extras::default() };
+    let submission = Submission { retries: 1, extras: Some(&extras), ..Submission::of(cost) };
+    let submitted = bench.call(|engine, world| engine.submit(world, submission));
+    let work = submitted.expect("nothing is wrong with it");
     let grant = bench.start();
     bench.finish(grant, Outcome::Retry { delay: Duration::from_millis(1) }).expect("it runs");
     assert_eq!(bench.engine.phase(work), Some(Phase::Delayed { due: MILLI }));
@@ -97,10 +99,10 @@ fn a_graver_reason_takes_the_place_of_another_and_no_lighter_one_does() {
     let deadline = Timestamp::from_millis(2);
     let work = bench.timed(Some(Duration::from_millis(1)), Some(deadline));
     let grant = bench.start();
-    assert_eq!(bench.phase_at(work, MILLI), stopping(Why::Timeout));
-    assert_eq!(bench.phase_at(work, deadline), stopping(Why::Deadline));
+    assert_eq!(bench.phase_at(work, MILLI), stopping(StopReason::Timeout));
+    assert_eq!(bench.phase_at(work, deadline), stopping(StopReason::Deadline));
     bench.apply(Input::Cancel(work)).expect("it has not ended");
-    assert_eq!(bench.engine.phase(work), Some(stopping(Why::Cancel)));
+    assert_eq!(bench.engine.phase(work), Some(stopping(StopReason::Cancel)));
     bench.finish(grant, Outcome::Success).expect("it is under way");
     assert_eq!(bench.engine.phase(work), Some(Phase::Cancelled));
 }
@@ -109,9 +111,10 @@ fn a_graver_reason_takes_the_place_of_another_and_no_lighter_one_does() {
 fn how_an_attempt_would_end_is_how_it_ends_however_often_one_asks() {
     let mut bench = Bench::new(1);
     let policy = RetryPolicy::exponential(Duration::from_secs(60)).jitter();
-    let more = More { retry: Some(policy), ..More::default() };
+    let extras = Extras { retry: Some(policy), ..Extras::default() };
     let cost = bench.engine.cost(&bench.capacity, &ResourceCost::new()).expect("a slot");
-    let submission = Submission { retries: u32::MAX, more: Some(&more), ..Submission::of(cost) };
+    let submission =
+        Submission { retries: u32::MAX, extras: Some(&extras), ..Submission::of(cost) };
     let work = bench.call(|engine, world| engine.submit(world, submission)).expect("alone");
     let mut seen = Vec::new();
     for _ in 0..20 {

@@ -1,18 +1,16 @@
-//! Families: a parent ends after its children, a child that fails takes its siblings along, and a
-//! parent that is stopped stops everybody below it.
+//! Families: a parent ends after its children, a child that fails stops its siblings, and a
+//! parent that is stopped stops everything below it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::Engine;
-use super::edges::cycle;
+use super::State;
 use crate::WorkId;
-use crate::fact::{Happening, World};
-use crate::input::{Rejected, SubmitError};
-use crate::phase::{Phase, Step, Why, WorkState};
+use crate::engine::effects::Effects;
+use crate::phase::{Step, StopReason, WorkState};
 
-/// Who belongs to whom; only works with a family are in here.
+/// Parents and children; only works with a family are in here.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Families {
+pub(in crate::engine) struct Families {
     parents: BTreeMap<WorkId, WorkId>,
     by_parent: BTreeMap<WorkId, Family>,
 }
@@ -65,7 +63,7 @@ impl Children {
 }
 
 impl Families {
-    pub(super) fn parent(&self, child: WorkId) -> Option<WorkId> {
+    pub(in crate::engine) fn parent(&self, child: WorkId) -> Option<WorkId> {
         self.parents.get(&child).copied()
     }
 
@@ -76,12 +74,15 @@ impl Families {
         family.counts.total += 1;
     }
 
-    pub(super) fn counts(&self, parent: WorkId) -> Children {
+    pub(in crate::engine) fn counts(&self, parent: WorkId) -> Children {
         self.by_parent.get(&parent).map(|family| family.counts).unwrap_or_default()
     }
 
     /// The children that are not forgotten.
-    pub(super) fn children(&self, parent: WorkId) -> impl DoubleEndedIterator<Item = WorkId> {
+    pub(in crate::engine) fn children(
+        &self,
+        parent: WorkId,
+    ) -> impl DoubleEndedIterator<Item = WorkId> {
         self.by_parent.get(&parent).into_iter().flat_map(|family| family.known.iter().copied())
     }
 
@@ -119,67 +120,34 @@ impl Families {
     }
 }
 
-impl Engine {
-    /// How the children of `work` fare; all zero if it has none.
-    #[must_use]
-    pub fn children(&self, work: WorkId) -> Children {
-        self.families.counts(work)
-    }
-
-    /// Everybody below `work` who is not forgotten, parents before their children.
-    #[must_use]
-    pub fn descendants(&self, work: WorkId) -> Vec<WorkId> {
-        let mut found: Vec<_> = self.families.children(work).collect();
+impl Families {
+    /// Returns all descendants of `work` that are not forgotten, parents before their children.
+    pub(in crate::engine) fn descendants(&self, work: WorkId) -> Vec<WorkId> {
+        let mut found: Vec<_> = self.children(work).collect();
         let mut next = 0;
         while let Some(&work) = found.get(next) {
-            found.extend(self.families.children(work));
+            found.extend(self.children(work));
             next += 1;
         }
         found
     }
+}
 
-    /// The work that `work` is a child of.
-    #[must_use]
-    pub fn parent(&self, work: WorkId) -> Option<WorkId> {
-        self.families.parent(work)
-    }
-
-    /// Refuses a child that its parent cannot take, or that would wait for its parent. Afterwards
-    /// whoever the child follows stands before the parent.
-    pub(super) fn expect_parent(
-        &mut self,
-        parent: WorkId,
-        after: impl Iterator<Item = WorkId>,
-    ) -> Result<(), SubmitError> {
-        let phase = self.works.get(parent.index()).map(|entry| entry.phase);
-        let takes = matches!(phase, Some(Phase::Running | Phase::Suspended | Phase::Resuming));
-        if !takes || self.families.counts(parent).failed > 0 {
-            return Err(SubmitError::NoParent { parent });
-        }
-        for source in after {
-            if self.is_open(source) {
-                let ordered = self.dag.order(source.index(), parent.index());
-                let path = |error| SubmitError::Cycle { parent, path: cycle(error) };
-                ordered.map_err(path)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Has everybody below `work` stop, and `work` itself for this reason.
-    pub(super) fn stop(&mut self, world: &mut World<'_>, work: WorkId, why: Why) {
+impl State {
+    /// Has everything below `work` stop, and `work` itself for this reason.
+    pub(super) fn stop(&mut self, effects: &mut Effects<'_, '_>, work: WorkId, why: StopReason) {
         let mut ended = VecDeque::new();
-        self.ask_down(world, work, why, &mut ended);
-        self.settle_all(world, ended);
+        self.ask_down(effects, work, why, &mut ended);
+        self.settle_all(effects, ended);
     }
 
-    /// Asks `work` and all below it to stop. Those that end with it are added to `ended`; they are
-    /// all asked before any of them is heard of, so that none is blocked by another.
-    pub(super) fn ask_down(
+    /// Asks `work` and all below it to stop. Those that end with it are added to `ended`; all of them are
+    /// asked before the edges of any are decided, so that none is blocked by another.
+    fn ask_down(
         &mut self,
-        world: &mut World<'_>,
+        effects: &mut Effects<'_, '_>,
         work: WorkId,
-        why: Why,
+        why: StopReason,
         ended: &mut VecDeque<WorkId>,
     ) {
         let mut open = vec![(work, why)];
@@ -187,63 +155,40 @@ impl Engine {
             if !self.is_open(work) || self.is_stopping(work, why) {
                 continue;
             }
-            self.step(world, work, Step::Ask(why));
+            self.step(effects, work, Step::Ask(why));
             if !self.is_open(work) {
                 ended.push_back(work);
             }
-            open.extend(self.families.children(work).rev().map(|child| (child, Why::Cancel)));
+            let children = self.families.children(work).rev();
+            open.extend(children.map(|child| (child, StopReason::Cancel)));
         }
     }
 
-    /// A work has ended: its family counts it, and its siblings stop if it did not end well.
-    pub(super) fn tell_family(
+    /// Counts a work that has ended in its family, and stops its siblings if it did not end well.
+    pub(super) fn count_in_family(
         &mut self,
-        world: &mut World<'_>,
+        effects: &mut Effects<'_, '_>,
         work: WorkId,
         ended: &mut VecDeque<WorkId>,
     ) {
         let Some(parent) = self.families.parent(work) else { return };
-        let state = self.works[work.index()].phase.state();
+        let state = self.works[work.index()].phase().state();
         if self.families.count_end(parent, state) {
             for sibling in self.families.children(parent).collect::<Vec<_>>() {
-                self.ask_down(world, sibling, Why::Cancel, ended);
+                self.ask_down(effects, sibling, StopReason::Cancel, ended);
             }
         }
     }
 
-    pub(super) fn stop_children(
-        &mut self,
-        world: &mut World<'_>,
-        work: WorkId,
-    ) -> Result<(), Rejected> {
-        self.work(work)?;
-        for child in self.families.children(work).rev().collect::<Vec<_>>() {
-            if self.is_open(child) && !self.is_stopping(child, Why::Cancel) {
-                self.record(world, Happening::CancelAsked { work: child });
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether it has been asked to stop for a reason at least as grave.
-    pub(super) fn is_stopping(&self, work: WorkId, asked: Why) -> bool {
-        matches!(self.works[work.index()].phase, Phase::Cancelling { why, .. } if why >= asked)
-    }
-
-    /// The attempt that had these children is over, and there will be another: they are forgotten.
+    /// Forgets the children of an attempt that is over and will be followed by another.
     pub(super) fn disband(&mut self, work: WorkId) {
         if !self.works[work.index()].is_related() {
             return;
         }
-        for descendant in self.descendants(work).into_iter().rev() {
+        for descendant in self.families.descendants(work).into_iter().rev() {
             self.drop_work(descendant);
         }
         self.families.disband(work);
         self.dag.prune_children(work.index());
-    }
-
-    pub(super) fn is_open(&self, work: WorkId) -> bool {
-        let phase = self.works.get(work.index()).map(|entry| entry.phase);
-        phase.is_some_and(|phase| !phase.state().is_terminal())
     }
 }

@@ -1,19 +1,19 @@
-//! Standing requests: a client's place in line, and who is to be told when there may be more.
+//! Reservations: a client's place in the queue, and who is to be told when there may be more.
 //!
-//! A set-aside binds only those who stand later: other clients by their turn, the client's own
+//! A reservation binds only what comes later: other clients by their turn, the client's own
 //! later works behind it. So the first of all is bound by nothing. Whoever goes on has a turn before
 //! everybody who starts.
 
-use super::cell::Cell;
+use super::counter::Counter;
 use super::{CapacityTree, Place, Refusal, in_order};
 use crate::{Amount, ClientId, LevelId, ResourceId};
 
-/// The place in line of a client's first refused work.
+/// The place in the queue of a client's first refused work.
 #[derive(Clone, Debug)]
-pub(super) struct Standing {
+pub(super) struct Reservation {
     pub(super) turn: u64,
     owner: u64,
-    pub(super) cells: Vec<(LevelId, ResourceId)>,
+    pub(super) counters: Vec<(LevelId, ResourceId)>,
 }
 
 /// The turns that were given out.
@@ -26,7 +26,7 @@ pub(super) struct Turns {
 /// Those who start have turns from here on, those who go on the ones before.
 const FIRST_TO_START: u64 = 1 << 63;
 
-impl Standing {
+impl Reservation {
     fn goes_on(&self) -> bool {
         self.turn < FIRST_TO_START
     }
@@ -40,7 +40,7 @@ impl CapacityTree {
     /// If the level is not one that binds the client.
     pub fn watch(&mut self, client: ClientId, level: LevelId, resource: ResourceId) {
         self.expect_bound(client, level);
-        self.levels[level.index()].cell_mut(resource).watch(client);
+        self.levels[level.index()].counter_mut(resource).watch(client);
     }
 
     /// Has `client` told once when there may be more of anything that binds it, also of names that are
@@ -49,111 +49,114 @@ impl CapacityTree {
         self.subscribers.insert(client);
         let names = self.names.len();
         self.climb(self.level_of(client), |level| {
-            (0..names).for_each(|resource| level.cell_mut(ResourceId::at(resource)).watch(client));
+            (0..names)
+                .for_each(|resource| level.counter_mut(ResourceId::at(resource)).watch(client));
         });
     }
 
-    /// Has `client` told once when there may be room here for one who stands where it does in line,
+    /// Has `client` told once when there may be room here for one who stands where it does in the queue,
     /// or at its end. Where time makes room it is told only when [`CapacityTree::when`] may have
     /// become earlier. For one who stands for a single thing: it is told no more once its standing
-    /// request ends. And not for one that resumes: nothing set aside binds that.
+    /// reservation ends. And not for one that resumes: nothing reserved binds that.
     ///
     /// # Panics
     ///
     /// If the level is not one that binds the client.
     pub fn watch_in_line(&mut self, client: ClientId, level: LevelId, resource: ResourceId) {
         self.expect_bound(client, level);
-        let standing = self.client(client).standing.as_ref();
+        let reservation = self.client(client).reservation.as_ref();
         let end_of_line = FIRST_TO_START + self.turns.starting + 1;
-        let turn = standing.map_or(end_of_line, |standing| standing.turn);
-        self.levels[level.index()].cell_mut(resource).watch_from(client, turn);
+        let turn = reservation.map_or(end_of_line, |reservation| reservation.turn);
+        self.levels[level.index()].counter_mut(resource).watch_from(client, turn);
     }
 
     /// Sets what refused the first work of `client` aside for it. `owner` names that work: the same
-    /// one again adds to its request, another takes over its place in line. Returns who should
+    /// one again adds to its request, another takes over its place in the queue. Returns who should
     /// look again.
-    pub fn stand(&mut self, client: ClientId, owner: u64, refusal: &Refusal) -> Vec<ClientId> {
-        let known = self.client(client).standing.as_ref().filter(|known| !known.goes_on());
+    pub fn reserve(&mut self, client: ClientId, owner: u64, refusal: &Refusal) -> Vec<ClientId> {
+        let known = self.client(client).reservation.as_ref().filter(|known| !known.goes_on());
         let turn = known.map(|known| known.turn).unwrap_or_else(|| {
             self.turns.starting += 1;
             FIRST_TO_START + self.turns.starting
         });
-        self.stand_at(turn, client, owner, refusal)
+        self.reserve_at(turn, client, owner, refusal)
     }
 
     /// As [`CapacityTree::stand`], for a work that has begun already and goes on: it stands before
     /// all that start, whoever's they are.
-    pub fn stand_to_go_on(
+    pub fn reserve_to_resume(
         &mut self,
         client: ClientId,
         owner: u64,
         refusal: &Refusal,
     ) -> Vec<ClientId> {
-        let known = self.client(client).standing.as_ref().filter(|known| known.goes_on());
+        let known = self.client(client).reservation.as_ref().filter(|known| known.goes_on());
         let turn = known.map(|known| known.turn).unwrap_or_else(|| {
             self.turns.going_on += 1;
             self.turns.going_on
         });
-        self.stand_at(turn, client, owner, refusal)
+        self.reserve_at(turn, client, owner, refusal)
     }
 
-    fn stand_at(
+    fn reserve_at(
         &mut self,
         turn: u64,
         client: ClientId,
         owner: u64,
         refusal: &Refusal,
     ) -> Vec<ClientId> {
-        let same = |known: &Standing| (known.turn, known.owner) == (turn, owner);
-        let mut wakes = match &self.client(client).standing {
+        let same = |known: &Reservation| (known.turn, known.owner) == (turn, owner);
+        let mut wakes = match &self.client(client).reservation {
             Some(known) if !same(known) => self.withdraw(client),
             _ => Vec::new(),
         };
-        if self.client(client).standing.is_none() {
-            let standing = Standing { turn, owner, cells: Vec::new() };
-            self.client_mut(client).standing = Some(standing);
-            self.climb(self.level_of(client), |level| level.standing += 1);
+        if self.client(client).reservation.is_none() {
+            let reservation = Reservation { turn, owner, counters: Vec::new() };
+            self.client_mut(client).reservation = Some(reservation);
+            self.climb(self.level_of(client), |level| level.reservation += 1);
         }
         for short in &refusal.shortages {
-            let cell = self.levels[short.level.index()].cell_mut(short.resource);
-            if cell.line_mut().set(turn, short.wanted) > short.wanted {
-                cell.wake(&mut wakes);
+            let counter = self.levels[short.level.index()].counter_mut(short.resource);
+            if counter.reservations_mut().set(turn, short.wanted) > short.wanted {
+                counter.wake(&mut wakes);
             }
         }
-        let standing = self.client_mut(client).standing.as_mut().expect("it stands now");
-        standing.cells.extend(refusal.shortages.iter().map(|short| (short.level, short.resource)));
-        standing.cells.sort_unstable();
-        standing.cells.dedup();
+        let reservation = self.client_mut(client).reservation.as_mut().expect("it reserves now");
+        reservation
+            .counters
+            .extend(refusal.shortages.iter().map(|short| (short.level, short.resource)));
+        reservation.counters.sort_unstable();
+        reservation.counters.dedup();
         in_order(wakes)
     }
 
-    /// Ends the client's standing request, if it has one, and what it watches in line for it.
+    /// Ends the client's reservation, if it has one, and what it watches in the queue for it.
     /// Returns who should look again.
     pub fn withdraw(&mut self, client: ClientId) -> Vec<ClientId> {
-        self.stop_standing(client, Cell::wake)
+        self.end_reservation(client, Counter::wake)
     }
 
     /// As [`CapacityTree::withdraw`], because the client has just taken what it stood for. That
     /// changes less for those behind it, so fewer have to look again.
     pub fn serve(&mut self, client: ClientId) -> Vec<ClientId> {
-        self.stop_standing(client, Cell::wake_next)
+        self.end_reservation(client, Counter::wake_next)
     }
 
-    fn stop_standing(
+    fn end_reservation(
         &mut self,
         client: ClientId,
-        wake: impl Fn(&mut Cell, &mut Vec<ClientId>),
+        wake: impl Fn(&mut Counter, &mut Vec<ClientId>),
     ) -> Vec<ClientId> {
-        let Some(standing) = self.client_mut(client).standing.take() else {
+        let Some(reservation) = self.client_mut(client).reservation.take() else {
             return Vec::new();
         };
-        self.climb(self.level_of(client), |level| level.standing -= 1);
+        self.climb(self.level_of(client), |level| level.reservation -= 1);
         let mut wakes = Vec::new();
-        for (level, resource) in standing.cells {
-            let cell = self.levels[level.index()].cell_mut(resource);
-            cell.line_mut().set(standing.turn, Amount::ZERO);
-            cell.unwatch_from(client, standing.turn);
-            wake(cell, &mut wakes);
+        for (level, resource) in reservation.counters {
+            let counter = self.levels[level.index()].counter_mut(resource);
+            counter.reservations_mut().set(reservation.turn, Amount::ZERO);
+            counter.unwatch_from(client, reservation.turn);
+            wake(counter, &mut wakes);
         }
         in_order(wakes)
     }
@@ -163,18 +166,19 @@ impl CapacityTree {
         assert!(binds, "a client watches what binds it: its own level and those above");
     }
 
-    /// What is set aside of this resource at this level for `client` itself, in steps of 1/10 000.
+    /// What is reserved of this resource at this level for `client` itself, in steps of 1/10 000.
     #[must_use]
     pub fn set_aside_for(&self, client: ClientId, level: LevelId, resource: ResourceId) -> i128 {
-        let own = self.client(client).standing.as_ref().map(|own| own.turn);
-        let cell = self.cell(level, resource);
-        own.zip(cell).map_or(0, |(turn, cell)| cell.set_aside(turn + 1) - cell.set_aside(turn))
+        let own = self.client(client).reservation.as_ref().map(|own| own.turn);
+        let counter = self.counter(level, resource);
+        own.zip(counter)
+            .map_or(0, |(turn, counter)| counter.set_aside(turn + 1) - counter.set_aside(turn))
     }
 
     /// Requests with turns before this one bind the one who asks.
     #[inline]
     pub(super) fn bound(&self, client: ClientId, place: Place) -> u64 {
-        let own = self.client(client).standing.as_ref();
+        let own = self.client(client).reservation.as_ref();
         let own = own.filter(|own| own.goes_on() == place.is_resuming());
         match (own, place) {
             (None, Place::Resuming | Place::ResumingLater) => FIRST_TO_START,

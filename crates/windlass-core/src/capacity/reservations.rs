@@ -1,4 +1,4 @@
-//! The line at one resource of one level: what is set aside for whom, in the order of their turns.
+//! The queue at one resource of one level: what is reserved for whom, in the order of their turns.
 //!
 //! A request is added, looked up and removed in O(log n), and so is the sum over all before it: a
 //! binary indexed tree over the requests by turn. Only a turn that comes late, behind which others
@@ -7,7 +7,7 @@
 use crate::Amount;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Line {
+pub(super) struct Reservations {
     /// By turn; nothing wanted where a request was withdrawn.
     requests: Vec<Request>,
     /// Place `i` holds the sum over the last `lowest_bit(i + 1)` requests up to `i`.
@@ -21,7 +21,7 @@ struct Request {
     wanted: Amount,
 }
 
-impl Line {
+impl Reservations {
     pub(super) fn is_empty(&self) -> bool {
         self.alive == 0
     }
@@ -39,12 +39,12 @@ impl Line {
         }
     }
 
-    /// Whether something is set aside here for this turn.
-    pub(super) fn stands(&self, turn: u64) -> bool {
+    /// Whether something is reserved here for this turn.
+    pub(super) fn reserves(&self, turn: u64) -> bool {
         self.place(turn).is_ok_and(|place| self.requests[place].wanted != Amount::ZERO)
     }
 
-    /// What is set aside for all turns before this one, in steps.
+    /// What is reserved for all turns before this one, in steps.
     #[inline]
     pub(super) fn sum_before(&self, turn: u64) -> i128 {
         if self.is_empty() { 0 } else { self.sum(turn) }
@@ -61,7 +61,7 @@ impl Line {
         sum
     }
 
-    /// The turns that stand here, in order, with what is set aside for them.
+    /// The turns that stand here, in order, with what is reserved for them.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, Amount)> {
         let alive = self.requests.iter().filter(|request| request.wanted != Amount::ZERO);
         alive.map(|request| (request.turn, request.wanted))
@@ -134,31 +134,31 @@ mod tests {
     /// Sums and order are those of a plain map, whatever comes and goes.
     #[test]
     fn a_line_sums_like_a_map() {
-        let mut line = Line::default();
+        let mut reservations = Reservations::default();
         let mut map = BTreeMap::new();
         let mut random = 1u64;
         for _ in 0..500 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let (turn, wanted) = (random >> 58, Amount::from_steps(random >> 20 & 3));
             let before = map.insert(turn, wanted).unwrap_or_default();
-            assert_eq!(line.set(turn, wanted), before);
+            assert_eq!(reservations.set(turn, wanted), before);
             map.retain(|_, wanted| *wanted != Amount::ZERO);
             for turn in 0..65 {
                 let before = map.range(..turn).map(|(_, wanted)| i128::from(wanted.steps()));
-                assert_eq!(line.sum_before(turn), before.sum::<i128>());
+                assert_eq!(reservations.sum_before(turn), before.sum::<i128>());
             }
-            assert!(line.iter().eq(map.iter().map(|(turn, wanted)| (*turn, *wanted))));
-            assert_eq!(line.is_empty(), map.is_empty());
+            assert!(reservations.iter().eq(map.iter().map(|(turn, wanted)| (*turn, *wanted))));
+            assert_eq!(reservations.is_empty(), map.is_empty());
         }
     }
 
     #[test]
     fn what_was_withdrawn_does_not_pile_up() {
-        let mut line = Line::default();
+        let mut reservations = Reservations::default();
         for turn in 0..1000 {
-            line.set(turn, Amount::from(1));
-            line.set(turn, Amount::ZERO);
+            reservations.set(turn, Amount::from(1));
+            reservations.set(turn, Amount::ZERO);
         }
-        assert!(line.is_empty() && line.requests.len() < 2);
+        assert!(reservations.is_empty() && reservations.requests.len() < 2);
     }
 }

@@ -1,19 +1,16 @@
 //! A number that two engines share exactly when the facts have led them to the same point.
 
-use super::Engine;
+use super::State;
 use crate::WorkId;
 use crate::phase::Phase;
 
-impl Engine {
-    /// A fingerprint of everything that the facts decide: phases, attempts, retries left, the
-    /// order of the line, what is in use, timers. Grants that have not begun and refusals are
-    /// rebuilt and do not count.
-    #[must_use]
-    pub fn digest(&self) -> u64 {
+impl State {
+    /// See [`Engine::digest`](crate::Engine::digest).
+    pub(in crate::engine) fn digest(&self) -> u64 {
         let mut digest = Fnv::default();
         for (index, entry) in self.works.iter() {
             digest.add(index as u64);
-            let phase = entry.phase.journaled();
+            let phase = entry.phase().journaled();
             digest.add(phase_number(phase));
             match phase {
                 Phase::Delayed { due } => digest.add(due.as_nanos()),
@@ -22,7 +19,7 @@ impl Engine {
                     digest.add(u64::from(holds));
                 }
                 Phase::Ready | Phase::Resuming => {
-                    digest.add(entry.ticket.get());
+                    digest.add(entry.seq.get());
                     digest.add(entry.ready_since.as_nanos());
                 }
                 _ => {}
@@ -36,27 +33,27 @@ impl Engine {
             // With the phase this decides what is in use.
             digest.add(u64::from(entry.cost.0));
         }
-        for &(due, work) in self.timers.iter() {
+        for &(due, work) in self.clock.timers() {
             digest.add(due.as_nanos());
             digest.add(work.get());
         }
-        for (work, times) in &self.times {
+        for (work, left) in self.clock.times_left() {
             digest.add(work.get());
-            digest.add(times.left.as_nanos() as u64);
+            digest.add(left.as_nanos() as u64);
         }
-        for work in self.works().filter(|work| self.works[work.index()].is_related()) {
-            let children = self.children(work);
+        for (work, _) in self.works().filter(|(_, entry)| entry.is_related()) {
+            let children = self.families.counts(work);
             digest.add(children.succeeded as u64);
             digest.add(children.failed as u64);
             digest.add(children.total as u64);
-            digest.add(self.parent(work).map_or(0, WorkId::get));
+            digest.add(self.families.parent(work).map_or(0, WorkId::get));
         }
-        for (work, spent) in &self.spent {
+        for (work, spent) in self.retries.all_spent() {
             digest.add(work.get());
-            digest.add(u64::from(*spent));
+            digest.add(u64::from(spent));
         }
         digest.add(self.works.pushed() as u64);
-        digest.add(self.tickets.get());
+        digest.add(self.next_seq.get());
         digest.0
     }
 }
@@ -64,7 +61,7 @@ impl Engine {
 fn phase_number(phase: Phase) -> u64 {
     match phase {
         Phase::Waiting => 0,
-        Phase::Ready | Phase::Granted | Phase::Ticketed => 1,
+        Phase::Ready | Phase::Granted | Phase::WaitingOutside => 1,
         Phase::Delayed { .. } => 2,
         Phase::Running => 3,
         Phase::Cancelling { .. } => 4,

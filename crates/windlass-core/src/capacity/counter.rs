@@ -7,25 +7,25 @@
 //! Knows nothing of the levels above it or of names.
 
 use super::Place;
-use super::line::Line;
+use super::reservations::Reservations;
 use super::watchers::{Watch, Watchers};
 use crate::rate::{Bucket, Window};
 use crate::{Amount, ClientId, Short, Timestamp};
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cell {
+pub(super) struct Counter {
     pub(super) in_use: i128,
     pub(super) kind: Kind,
     /// How often it has refused someone.
     pub(super) refusals: u64,
-    /// Absent until somebody has waited here, so that nobody pays for it before.
+    /// Absent until a client has waited here, so that the others need not pay for it.
     waiting: Option<Box<Waiting>>,
 }
 
-/// A take walks one cell per level and resource, so a cell stays within a cache line.
-const _: () = assert!(size_of::<Cell>() <= 48);
+/// A take walks one counter per level and resource, so a counter stays within a cache line.
+const _: () = assert!(size_of::<Counter>() <= 48);
 
-/// How a cell gives.
+/// How a counter gives.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Kind {
     /// Without end.
@@ -33,7 +33,7 @@ pub(super) enum Kind {
     Open,
     /// So much at once.
     Limit(Amount),
-    /// So much at a time; boxed, because most cells are not.
+    /// So much at a time; boxed, because most counters are not.
     Rate(Box<Bucket>),
     /// So much in each window.
     Quota(Box<Window>),
@@ -41,12 +41,12 @@ pub(super) enum Kind {
 
 #[derive(Clone, Debug, Default)]
 struct Waiting {
-    line: Line,
+    reservations: Reservations,
     /// Who was refused here and has not been told since to look again.
     watchers: Watchers,
 }
 
-impl Cell {
+impl Counter {
     /// What is free here for someone bound by nothing; all there is where nothing limits it.
     pub(super) fn free(&self, now: Timestamp) -> i128 {
         match &self.kind {
@@ -57,7 +57,7 @@ impl Cell {
         }
     }
 
-    /// As [`Cell::free`], shown to people: no less than nothing. None where nothing limits it.
+    /// As [`Counter::free`], shown to people: no less than nothing. None where nothing limits it.
     pub(super) fn available(&self, now: Timestamp) -> Option<Amount> {
         let free = match self.kind {
             Kind::Open => return None,
@@ -76,7 +76,7 @@ impl Cell {
         }
     }
 
-    /// Whether `wanted` is free beside what is set aside for turns before `before`.
+    /// Whether `wanted` is free beside what is reserved for turns before `before`.
     #[inline]
     pub(super) fn fits(&self, wanted: Amount, place: Place, before: u64, now: Timestamp) -> bool {
         let needed = i128::from(wanted.steps()) + self.set_aside(before);
@@ -129,27 +129,27 @@ impl Cell {
             && !waiting.watchers.is_empty()
         {
             let horizon = horizon(&self.kind, self.in_use);
-            let Waiting { line, watchers } = &mut **waiting;
-            let near = |turn| turn == 0 || line.sum_before(turn) < horizon;
+            let Waiting { reservations, watchers } = &mut **waiting;
+            let near = |turn| turn == 0 || reservations.sum_before(turn) < horizon;
             watchers.tell_others(giver, near, wakes);
         }
     }
 
-    /// What is set aside for turns before `before`.
+    /// What is reserved for turns before `before`.
     #[inline]
     pub(super) fn set_aside(&self, before: u64) -> i128 {
         match &self.waiting {
-            Some(waiting) => waiting.line.sum_before(before),
+            Some(waiting) => waiting.reservations.sum_before(before),
             _ => 0,
         }
     }
 
-    pub(super) fn line(&self) -> Option<&Line> {
-        self.waiting.as_ref().map(|waiting| &waiting.line)
+    pub(super) fn reservations(&self) -> Option<&Reservations> {
+        self.waiting.as_ref().map(|waiting| &waiting.reservations)
     }
 
-    pub(super) fn line_mut(&mut self) -> &mut Line {
-        &mut self.waiting.get_or_insert_default().line
+    pub(super) fn reservations_mut(&mut self) -> &mut Reservations {
+        &mut self.waiting.get_or_insert_default().reservations
     }
 
     pub(super) fn watchers(&self) -> impl Iterator<Item = ClientId> {
@@ -166,7 +166,8 @@ impl Cell {
         let needed = self.set_aside(turn + 1);
         let timed = matches!(self.kind, Kind::Rate(_) | Kind::Quota(_));
         let waiting = self.waiting.get_or_insert_default();
-        let armed = timed && waiting.line.stands(turn) && needed <= horizon(&self.kind, 0);
+        let armed =
+            timed && waiting.reservations.reserves(turn) && needed <= horizon(&self.kind, 0);
         waiting.watchers.add(client, Watch { turn, armed });
     }
 
@@ -176,7 +177,7 @@ impl Cell {
         }
     }
 
-    /// Ends what [`Cell::watch_from`] began, unless the client watches for something else as well.
+    /// Ends what [`Counter::watch_from`] began, unless the client watches for something else as well.
     pub(super) fn unwatch_from(&mut self, client: ClientId, turn: u64) {
         if let Some(waiting) = &mut self.waiting
             && waiting.watchers.turn(client) == Some(turn)
@@ -203,17 +204,18 @@ impl Cell {
         }
     }
 
-    /// As [`Cell::wake`], after somebody has taken here what was set aside for it. Where time makes
+    /// As [`Counter::wake`], after a client has taken here what was reserved for it. Where time makes
     /// room, that changes nothing for those who know already when it will.
     pub(super) fn wake_next(&mut self, wakes: &mut Vec<ClientId>) {
-        if let Some(Waiting { line, watchers }) = self.waiting.as_deref_mut() {
+        if let Some(Waiting { reservations, watchers }) = self.waiting.as_deref_mut() {
             let horizon = horizon(&self.kind, self.in_use);
-            watchers.tell_unarmed(|turn| turn == 0 || line.sum_before(turn) < horizon, wakes);
+            watchers
+                .tell_unarmed(|turn| turn == 0 || reservations.sum_before(turn) < horizon, wakes);
         }
     }
 }
 
-/// How much may be set aside for those before one for whom there still may be room, at once or in
+/// How much may be reserved for those before one for whom there still may be room, at once or in
 /// time.
 fn horizon(kind: &Kind, in_use: i128) -> i128 {
     match kind {
@@ -225,10 +227,10 @@ fn horizon(kind: &Kind, in_use: i128) -> i128 {
 }
 
 impl Waiting {
-    /// Apart, so that giving back where nobody watches stays small.
+    /// A function of its own, so that giving back stays small where no client watches.
     #[cold]
     fn wake(&mut self, horizon: i128, wakes: &mut Vec<ClientId>) {
-        let Self { line, watchers } = self;
-        watchers.tell(|turn| turn == 0 || line.sum_before(turn) < horizon, wakes);
+        let Self { reservations, watchers } = self;
+        watchers.tell(|turn| turn == 0 || reservations.sum_before(turn) < horizon, wakes);
     }
 }

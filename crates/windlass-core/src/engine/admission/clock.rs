@@ -1,0 +1,34 @@
+//! The clock of the capacity tree, which may show another time than the engine's.
+
+use crate::Timestamp;
+
+/// Translates between the two.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TreeClock {
+    /// By how many nanoseconds the clock of the tree is ahead.
+    ahead: i128,
+}
+
+impl TreeClock {
+    /// A clock of a tree that shows `there` when the engine's shows `here`.
+    pub(super) fn of(here: Timestamp, there: Timestamp) -> Self {
+        Self { ahead: i128::from(there.as_nanos()) - i128::from(here.as_nanos()) }
+    }
+
+    /// Returns a time of the engine by the clock of the tree.
+    #[inline]
+    pub(super) fn there(self, here: Timestamp) -> Timestamp {
+        if self.ahead == 0 { here } else { shifted(here, self.ahead) }
+    }
+
+    /// Returns a time of the tree by the clock of the engine.
+    pub(super) fn here(self, there: Timestamp) -> Timestamp {
+        if there == Timestamp::MAX { there } else { shifted(there, -self.ahead) }
+    }
+}
+
+#[inline]
+fn shifted(at: Timestamp, nanos: i128) -> Timestamp {
+    let shifted = i128::from(at.as_nanos()) + nanos;
+    Timestamp::from_nanos(u64::try_from(shifted.max(0)).unwrap_or(u64::MAX))
+}

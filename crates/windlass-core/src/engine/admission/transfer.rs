@@ -1,0 +1,104 @@
+//! Moving an engine to another capacity, in two steps, so that no two trees are needed at once.
+//!
+//! Everything stays as it is, also which work has waited for how long; only what works take is asked anew.
+//! The clock of the other tree may show another time: from then on the engine translates.
+
+use super::{Admission, TreeClock, queue_of};
+use crate::capacity::{CapacityTree, CostError};
+use crate::engine::Engine;
+use crate::engine::costs::Costs;
+use crate::engine::state::Work;
+use crate::queue::Queues;
+use crate::{ClientId, ResourceCost, Timestamp, WorkId};
+
+/// Where an engine takes from next.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// The client as which it takes.
+    pub client: ClientId,
+    /// The time of the engine.
+    pub now: Timestamp,
+    /// The same moment by the clock of the tree.
+    pub there: Timestamp,
+}
+
+impl Engine {
+    /// Leaves its tree: gives back what is held there and its place in the queue. Nothing may be asked of
+    /// it before [`Engine::arrive`]. Returns the clients that should look again.
+    pub fn depart(&mut self, capacity: &mut CapacityTree) -> Vec<ClientId> {
+        let holding = self.state.works().map(|(_, work)| work).filter(|work| work.phase().holds());
+        self.admission.depart(capacity, holding)
+    }
+
+    /// Takes from another tree from now on. `price` tells what a work that has not ended takes there.
+    /// What is under way is counted, whether it fits or not. Returns the works whose cost can never
+    /// be met there: those take nothing.
+    pub fn arrive(
+        &mut self,
+        capacity: &mut CapacityTree,
+        arrival: Arrival,
+        price: impl Fn(WorkId) -> ResourceCost,
+    ) -> Vec<(WorkId, CostError)> {
+        let Self { state, admission, .. } = self;
+        let Arrival { client, now, there } = arrival;
+        admission.client = client;
+        admission.clock = TreeClock::of(state.now().max(now), there);
+        let nothing = admission.costs.nothing();
+        let mut impossible = Vec::new();
+        state.reprice(now, |work, entry| {
+            let cost =
+                if entry.is_open() { admission.cost(capacity, &price(work)) } else { Ok(nothing) };
+            cost.unwrap_or_else(|error| {
+                impossible.push((work, error));
+                nothing
+            })
+        });
+        admission.arrive(capacity, state.now(), || state.works());
+        impossible
+    }
+
+    /// How many works are in the queue, to start or to go on.
+    #[must_use]
+    pub fn in_line(&self) -> usize {
+        self.admission.queues.len()
+    }
+}
+
+impl Admission {
+    fn depart<'a>(
+        &mut self,
+        capacity: &mut CapacityTree,
+        holding: impl Iterator<Item = &'a Work>,
+    ) -> Vec<ClientId> {
+        let mut wakes = capacity.withdraw(self.client);
+        for work in holding {
+            wakes.extend(capacity.give_back(self.client, self.costs.demand(work.cost)));
+        }
+        (self.reserved_for, self.owed) = (None, None);
+        self.queues = Queues::new(self.ageing);
+        self.idle = None;
+        self.costs = Costs::default();
+        wakes.retain(|client| *client != self.client);
+        wakes.sort_unstable();
+        wakes.dedup();
+        wakes
+    }
+
+    /// Takes what the works under way hold, and queues the ready ones in the same order as before.
+    fn arrive<'a, W: Iterator<Item = (WorkId, &'a Work)>>(
+        &mut self,
+        capacity: &mut CapacityTree,
+        now: Timestamp,
+        works: impl Fn() -> W,
+    ) {
+        for (_, work) in works().filter(|(_, work)| work.phase().holds()) {
+            capacity.take_again(self.client, self.costs.demand(work.cost));
+        }
+        let mut queued: Vec<_> =
+            works().filter(|(_, entry)| queue_of(entry.phase()).is_some()).collect();
+        queued.sort_unstable_by_key(|(_, entry)| entry.seq);
+        for (work, entry) in queued {
+            self.enqueue(now, work, entry);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What an engine is asked about who follows whom, and what it refuses for that reason.
+
+use super::Engine;
+use crate::WorkId;
+use crate::dag::EdgeError;
+use crate::fact::{Happening, World};
+use crate::input::{Dependency, DependencyError, Rejected, SubmitError};
+use crate::phase::{Phase, WorkState};
+
+impl Engine {
+    /// Has `work` wait for one more, as long as it has begun no attempt. One that is ready goes back
+    /// to waiting.
+    pub fn add_dependency(
+        &mut self,
+        world: &mut World<'_>,
+        work: WorkId,
+        on: Dependency,
+    ) -> Result<(), DependencyError> {
+        self.advance(world);
+        let unknown = [work, on.work].into_iter().find(|work| self.state.get(*work).is_none());
+        if let Some(work) = unknown {
+            return Err(DependencyError::UnknownWork { work });
+        }
+        let entry = self.state.work(work);
+        if entry.attempts > 0 || entry.phase().state() != WorkState::Pending {
+            return Err(DependencyError::Begun { work });
+        }
+        let ordered = self.state.order_before(on.work, work);
+        ordered.map_err(|error| DependencyError::Cycle { path: cycle(error) })?;
+        self.record(world, Happening::EdgeAdded { from: on.work, to: work, kind: on.kind });
+        Ok(())
+    }
+
+    /// Refuses a child that its parent cannot take, or that would wait for its parent. Afterwards
+    /// everything that the child follows is ordered before the parent.
+    pub(super) fn expect_parent(
+        &mut self,
+        parent: WorkId,
+        after: &[Dependency],
+    ) -> Result<(), SubmitError> {
+        let phase = self.phase(parent);
+        let takes = matches!(phase, Some(Phase::Running | Phase::Suspended | Phase::Resuming));
+        if !takes || self.children(parent).failed > 0 {
+            return Err(SubmitError::NoParent { parent });
+        }
+        for source in after.iter().map(|after| after.work) {
+            if self.state.is_open(source) {
+                let path = |error| SubmitError::Cycle { parent, path: cycle(error) };
+                self.state.order_before(source, parent).map_err(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The works that [`Input::Reopen`](crate::Input::Reopen) would have tried again: `work` and all
+    /// that follow it. Refused for what has not failed and was not cancelled, and if that would pull
+    /// a work under way or a child along, or have works wait for each other.
+    pub fn would_reopen(&self, work: WorkId) -> Result<Vec<WorkId>, Rejected> {
+        let phase = self.work(work)?.phase();
+        if !matches!(phase, Phase::Failed | Phase::Cancelled) {
+            return Err(Rejected::NotReopenable { work });
+        }
+        let entangled = |work: &WorkId| {
+            let running = self.state.work(*work).phase().state() == WorkState::Running;
+            running || self.parent(*work).is_some()
+        };
+        let generation = self.state.generation(work);
+        if let Some(&work) = generation.iter().find(|work| entangled(work)) {
+            return Err(Rejected::Entangled { work });
+        }
+        let nodes: Vec<_> = generation.iter().map(|work| work.index()).collect();
+        let opened = self.state.dag().expect_reopenable(&nodes);
+        opened.map_err(|error| Rejected::Cycle { path: cycle(error) })?;
+        Ok(generation)
+    }
+}
+
+/// Returns the works that would wait for each other.
+fn cycle(error: EdgeError) -> Vec<WorkId> {
+    match error {
+        EdgeError::Cycle { path } => path.into_iter().map(WorkId::from_index).collect(),
+        EdgeError::UnknownNode { node } => unreachable!("work {node} was looked up before"),
+    }
+}

@@ -1,0 +1,208 @@
+//! Everything that the facts decide about an engine's works, and the only code that changes it.
+//!
+//! All fields are private to this module. The engine reads through `&`, and changes nothing but by the verbs
+//! below: [`State::evolve`] and [`State::admit`] take in facts, [`State::advance`] lets what is due
+//! happen, [`State::offer`] changes what no fact records and the digest does not cover,
+//! [`State::order_before`] rearranges the graph for an edge that a fact is about to add, and
+//! [`State::reprice`] gives the works of an engine that moves to another capacity tree their costs there.
+//!
+//! Within the module, [`Work::step`] is the only function that stores a phase, and
+//! [`Phase::after`](crate::Phase) the only one that computes it. Queues, capacity and reports are kept in
+//! step with the phases by [`Effects`].
+
+use crate::column::Column;
+use crate::dag::{Dag, EdgeError};
+use crate::fact::{Fact, Happening};
+use crate::input::Dependency;
+use crate::metrics::StateCounts;
+use crate::phase::{Step, StopReason};
+use crate::queue::Seq;
+use crate::{CostId, Timestamp, WorkId};
+
+use super::effects::Effects;
+
+mod admit;
+mod attempt;
+mod clock;
+mod digest;
+mod edges;
+mod family;
+mod reopen;
+mod retries;
+mod step;
+mod timers;
+mod work;
+
+use admit::Staging;
+use clock::Clock;
+pub(super) use edges::edge_outcome;
+pub use family::Children;
+use family::Families;
+use retries::Retries;
+pub(super) use work::Work;
+
+/// What the facts decide.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    now: Timestamp,
+    works: Column<Work>,
+    dag: Dag,
+    /// The sequence number of the next work that joins a queue.
+    next_seq: Seq,
+    clock: Clock,
+    retries: Retries,
+    families: Families,
+    counts: StateCounts,
+    staging: Staging,
+}
+
+/// A change of a ready work that no fact records: a replay finds the work Ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Offer {
+    /// The driver is granted the next attempt.
+    Made,
+    /// The driver does not begin it.
+    HandedBack,
+    /// Something outside the engine refuses it.
+    RefusedOutside,
+    /// What refused it outside may be had now.
+    Renewed,
+}
+
+impl State {
+    pub(super) fn new() -> Self {
+        Self {
+            now: Timestamp::ZERO,
+            works: Column::default(),
+            dag: Dag::new(),
+            next_seq: Seq::MIN,
+            clock: Clock::new(),
+            retries: Retries::default(),
+            families: Families::default(),
+            counts: StateCounts::default(),
+            staging: Staging::default(),
+        }
+    }
+
+    /// Takes in one fact. Inlined, so that a caller that knows the kind of fact has only its code.
+    #[inline(always)]
+    pub(super) fn evolve(&mut self, effects: &mut Effects<'_, '_>, fact: &Fact) {
+        self.advance(effects, fact.at);
+        match fact.what {
+            Happening::Submitted { work } => self.admit_staged(effects, work),
+            Happening::EdgeAdded { from, to, kind } => {
+                self.connect(effects, Dependency { work: from, kind }, to);
+            }
+            Happening::Started { work, attempt } => self.start(effects, work, attempt),
+            Happening::Ended { work, attempt, ending } => self.end(effects, work, attempt, ending),
+            Happening::GateOpened { work } => self.open_gate(effects, work),
+            Happening::GateRejected { work } => {
+                self.end_at_gate(effects, work, Step::RejectedBeforeStart);
+            }
+            Happening::GateSkipped { work } => {
+                self.works[work.index()].unneeded = true;
+                self.end_at_gate(effects, work, Step::Skip);
+            }
+            Happening::Suspended { work, .. } => self.step(effects, work, Step::Suspend),
+            Happening::WaitOver { work, .. } => self.step(effects, work, Step::ResumeRequested),
+            Happening::Resumed { work, .. } => self.step(effects, work, Step::Resume),
+            Happening::Joined { work, .. } => self.step(effects, work, Step::Join),
+            Happening::Reopened { work } => self.reopen(effects, work),
+            Happening::CancelAsked { work } => self.stop(effects, work, StopReason::Cancel),
+            Happening::LimitSet { level, resource, limit } => {
+                effects.set_limit(level, resource, limit);
+            }
+            Happening::Forgotten { work } => self.drop_work(work),
+        }
+    }
+
+    /// Makes, withdraws or renews the offer to run a ready work.
+    #[inline(always)]
+    pub(super) fn offer(&mut self, effects: &mut Effects<'_, '_>, work: WorkId, offer: Offer) {
+        let step = match offer {
+            Offer::Made => Step::Grant,
+            Offer::HandedBack => Step::HandBack,
+            Offer::RefusedOutside => Step::Refuse,
+            Offer::Renewed => Step::Ring,
+        };
+        self.step(effects, work, step);
+    }
+
+    /// Orders `before` in front of `after`, for an edge that will lead from one to the other. Refused if
+    /// the edge would close a cycle.
+    pub(super) fn order_before(&mut self, before: WorkId, after: WorkId) -> Result<(), EdgeError> {
+        self.dag.order(before.index(), after.index())
+    }
+
+    /// Gives every work another cost: the engine has moved to another capacity tree, at `now`.
+    pub(super) fn reprice(
+        &mut self,
+        now: Timestamp,
+        mut price: impl FnMut(WorkId, &Work) -> CostId,
+    ) {
+        self.now = self.now.max(now);
+        for (index, work) in self.works.iter_mut() {
+            work.cost = price(WorkId::from_index(index), work);
+        }
+    }
+
+    #[inline]
+    pub(super) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Returns the work, unless its id was never given out or it is forgotten.
+    #[inline]
+    pub(super) fn get(&self, work: WorkId) -> Option<&Work> {
+        self.works.get(work.index())
+    }
+
+    /// Returns the work, which the caller knows to exist.
+    #[inline]
+    pub(super) fn work(&self, work: WorkId) -> &Work {
+        &self.works[work.index()]
+    }
+
+    /// Iterates over the works that are not forgotten, in the order of their ids.
+    pub(super) fn works(&self) -> impl DoubleEndedIterator<Item = (WorkId, &Work)> {
+        self.works.iter().map(|(index, work)| (WorkId::from_index(index), work))
+    }
+
+    /// Returns the id of the next work.
+    #[inline]
+    pub(super) fn next_work(&self) -> WorkId {
+        WorkId::from_index(self.works.pushed())
+    }
+
+    pub(super) fn dag(&self) -> &Dag {
+        &self.dag
+    }
+
+    pub(super) fn families(&self) -> &Families {
+        &self.families
+    }
+
+    pub(super) fn retries(&self) -> &Retries {
+        &self.retries
+    }
+
+    #[inline]
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    #[inline]
+    pub(super) fn counts(&self) -> &StateCounts {
+        &self.counts
+    }
+
+    /// Returns whether the work exists and has not ended.
+    pub(super) fn is_open(&self, work: WorkId) -> bool {
+        self.get(work).is_some_and(Work::is_open)
+    }
+
+    /// Returns whether the work has been asked to stop for a reason at least as grave.
+    pub(super) fn is_stopping(&self, work: WorkId, why: StopReason) -> bool {
+        self.work(work).is_stopping(why)
+    }
+}

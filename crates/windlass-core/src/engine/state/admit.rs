@@ -1,0 +1,140 @@
+//! How a submission becomes a work, and how a work is forgotten.
+
+use std::collections::VecDeque;
+
+use super::{State, Work, edge_outcome};
+use crate::dag::EdgeOutcome;
+use crate::engine::effects::Effects;
+use crate::input::{Dependency, Extras, Submission};
+use crate::phase::Phase;
+use crate::{CostId, WorkId};
+
+/// Submissions whose facts are yet to come: see [`Engine::stage`](crate::Engine::stage).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Staging {
+    submissions: VecDeque<Staged>,
+    /// The dependencies of all of them, one after the other.
+    after: VecDeque<Dependency>,
+}
+
+#[derive(Clone, Debug)]
+struct Staged {
+    cost: CostId,
+    priority: i64,
+    retries: u32,
+    /// How many dependencies it has.
+    after: usize,
+    extras: Option<Box<Extras>>,
+}
+
+impl State {
+    /// Keeps a submission for the fact that will take it in.
+    pub(in crate::engine) fn stage(&mut self, submission: Submission<'_>) {
+        let Submission { after, cost, priority, retries, extras } = submission;
+        let extras = extras.map(|extras| Box::new(*extras));
+        let staged = Staged { cost, priority, retries, after: after.len(), extras };
+        self.staging.submissions.push_back(staged);
+        self.staging.after.extend(after);
+    }
+
+    /// Takes in a `Submitted` fact: the submission that was staged first becomes a work.
+    pub(super) fn admit_staged(&mut self, effects: &mut Effects<'_, '_>, work: WorkId) {
+        let staged = self.staging.submissions.pop_front();
+        let Staged { cost, priority, retries, after, extras } =
+            staged.expect("a submission is staged before its fact");
+        let after: Vec<_> = self.staging.after.drain(..after).collect();
+        let extras = extras.as_deref();
+        self.admit(effects, work, Submission { after: &after, cost, priority, retries, extras });
+    }
+
+    /// Takes in a `Submitted` fact whose submission is at hand.
+    #[inline]
+    pub(in crate::engine) fn admit(
+        &mut self,
+        effects: &mut Effects<'_, '_>,
+        work: WorkId,
+        new: Submission<'_>,
+    ) {
+        let Submission { after, extras, .. } = new;
+        let node = self.dag.add_node();
+        assert_eq!(work.index(), node, "works are numbered one by one");
+        let mut entry = Work::new(new);
+        let mut blocked = false;
+        for &after in after {
+            blocked |= self.follow(after, node, &mut entry);
+        }
+        if let Some(step) = entry.first_step(self.dag.unmet(node), blocked) {
+            entry.step(work, step);
+        }
+        if entry.phase() == Phase::Ready {
+            entry.join_queue(self.next_seq, self.now);
+            self.next_seq = self.next_seq.saturating_add(1);
+        }
+        self.counts.enter(entry.phase().state(), entry.retries_left);
+        effects.submitted(self.now, work, &entry);
+        self.works.push(entry);
+        if let Some(extras) = extras {
+            self.admit_extras(effects, work, *extras);
+        }
+    }
+
+    /// Adds an edge from a work to the newest one; returns whether that blocks the newest one.
+    fn follow(&mut self, after: Dependency, node: usize, entry: &mut Work) -> bool {
+        let source = after.work.index();
+        let outcome = edge_outcome(after.kind, self.works[source].phase());
+        match outcome {
+            None => {
+                let added = self.dag.add_edge(source, node, after.kind);
+                added.expect("nothing follows the newest work");
+            }
+            Some(outcome) => {
+                self.dag.add_settled_edge(source, node, after.kind, outcome);
+                entry.unneeded |= outcome == EdgeOutcome::Unneeded;
+            }
+        }
+        outcome == Some(EdgeOutcome::Blocks)
+    }
+
+    /// Takes in what few works have.
+    fn admit_extras(&mut self, effects: &mut Effects<'_, '_>, work: WorkId, extras: Extras) {
+        let Extras { parent, timeout, deadline, retry, .. } = extras;
+        if let Some(parent) = parent {
+            let added = self.dag.add_child(work.index(), parent.index());
+            added.expect("what it follows is ordered before its parent");
+            self.works[parent.index()].become_parent();
+            self.families.add(work, parent);
+            self.settle(effects, work);
+        }
+        if let Some(policy) = retry {
+            self.retries.set_policy(work, policy);
+        }
+        if timeout.is_some() || deadline.is_some() {
+            self.clock.set_times(work, timeout, deadline);
+        }
+        if let Some(deadline) = deadline.filter(|_| self.is_open(work)) {
+            self.clock.arm(deadline, work);
+            // One that has passed already is missed now.
+            self.advance(effects, self.now);
+        }
+    }
+
+    /// Forgets a work that has ended.
+    pub(super) fn drop_work(&mut self, work: WorkId) {
+        let entry = self.works[work.index()];
+        self.counts.leave(entry.phase().state(), entry.retries_left);
+        self.counts.forgotten += 1;
+        self.works.take(work.index()).expect("only a known work is forgotten");
+        let ended = "only what has ended is forgotten";
+        self.dag
+            .record_outcomes(work.index(), |kind| edge_outcome(kind, entry.phase()).expect(ended));
+        self.dag.forget(work.index());
+        if entry.is_timed() {
+            self.clock.forget(work);
+        }
+        self.retries.forget(work);
+        let crowded = if entry.is_related() { self.families.forget(work) } else { None };
+        if let Some(parent) = crowded.filter(|parent| self.works.get(parent.index()).is_some()) {
+            self.dag.prune_children(parent.index());
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Everything that happens by time alone: retries that come due, attempts that take too long,
+//! deadlines.
+//!
+//! It happens at the time at which it was due, whenever the engine learns that the time has come. So a
+//! replay that only sees the facts finds the same.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::State;
+use super::timers::Timers;
+use crate::engine::effects::Effects;
+use crate::phase::{Phase, Step, StopReason, WorkState};
+use crate::{Timestamp, WorkId};
+
+/// What is due, and when.
+#[derive(Clone, Debug)]
+pub(in crate::engine) struct Clock {
+    timers: Timers,
+    /// Of those works that have times of their own.
+    times: BTreeMap<WorkId, Times>,
+}
+
+/// How long a work may take.
+#[derive(Clone, Debug, Default)]
+struct Times {
+    /// One attempt.
+    timeout: Option<Duration>,
+    /// What the attempt under way had left of it when its clock was last stopped.
+    left: Duration,
+    /// When its time is up, while its clock runs.
+    expires: Option<Timestamp>,
+    /// The work as a whole.
+    deadline: Option<Timestamp>,
+}
+
+impl Clock {
+    pub(super) fn new() -> Self {
+        Self { timers: Timers::new(), times: BTreeMap::new() }
+    }
+
+    /// Returns when the first timer is due; [`Timestamp::MAX`] if there is none, or it never comes.
+    #[inline]
+    pub(in crate::engine) fn earliest(&self) -> Timestamp {
+        self.timers.earliest()
+    }
+
+    pub(in crate::engine) fn timers(&self) -> impl Iterator<Item = &(Timestamp, WorkId)> {
+        self.timers.iter()
+    }
+
+    /// Iterates over the time that attempts had left when their clocks were last stopped.
+    pub(super) fn times_left(&self) -> impl Iterator<Item = (WorkId, Duration)> {
+        self.times.iter().map(|(work, times)| (*work, times.left))
+    }
+
+    /// Has `work` looked at when `due` has come.
+    pub(super) fn arm(&mut self, due: Timestamp, work: WorkId) {
+        self.timers.insert((due, work));
+    }
+
+    pub(super) fn set_times(
+        &mut self,
+        work: WorkId,
+        timeout: Option<Duration>,
+        deadline: Option<Timestamp>,
+    ) {
+        self.times.insert(work, Times { timeout, deadline, ..Times::default() });
+    }
+
+    /// Removes the deadline of `work`, which stays armed, and returns it.
+    pub(super) fn take_deadline(&mut self, work: WorkId) -> Option<Timestamp> {
+        self.times.get_mut(&work)?.deadline.take()
+    }
+
+    pub(super) fn forget(&mut self, work: WorkId) {
+        self.times.remove(&work);
+    }
+
+    /// Starts, stops or restarts the clock of an attempt whose work has changed its phase. Returns the
+    /// time for which it need not be looked at any more.
+    fn follow(
+        &mut self,
+        work: WorkId,
+        from: Phase,
+        to: Phase,
+        now: Timestamp,
+    ) -> impl Iterator<Item = Timestamp> + use<> {
+        let times = self.times.get_mut(&work).expect("it has times of its own");
+        let stopped = if to.is_timed() { None } else { times.expires.take() };
+        if let Some(expires) = stopped {
+            times.left = expires.since(now);
+        }
+        let starts = to.is_timed() && !from.is_timed();
+        if starts && let Some(timeout) = times.timeout {
+            let left = if from.state() == WorkState::Running { times.left } else { timeout };
+            let expires = now.after(left);
+            times.expires = Some(expires);
+            self.timers.insert((expires, work));
+        }
+        let over = times.deadline.filter(|_| to.state().is_terminal());
+        stopped.into_iter().chain(over)
+    }
+}
+
+impl State {
+    /// Has `work` no longer looked at when `due` comes, unless something else of it is due then.
+    pub(super) fn disarm(&mut self, due: Timestamp, work: WorkId) {
+        if !self.dues(work).any(|other| other == due) {
+            self.clock.timers.remove(&(due, work));
+        }
+    }
+
+    /// Returns when something happens to `work` by time alone.
+    pub(in crate::engine) fn dues(&self, work: WorkId) -> impl Iterator<Item = Timestamp> + use<> {
+        let entry = &self.works[work.index()];
+        let retry = match entry.phase() {
+            Phase::Delayed { due } => Some(due),
+            _ => None,
+        };
+        let times = self.clock.times.get(&work).filter(|_| entry.is_timed());
+        let expires = times.and_then(|times| times.expires);
+        let deadline = times.and_then(|times| times.deadline).filter(|_| entry.is_open());
+        [retry, expires, deadline].into_iter().flatten()
+    }
+
+    /// A work with times of its own has changed its phase: the clock of its attempt starts, stops,
+    /// or begins anew; its end ends its deadline.
+    pub(super) fn keep_time(&mut self, work: WorkId, from: Phase, to: Phase) {
+        for due in self.clock.follow(work, from, to, self.now) {
+            self.disarm(due, work);
+        }
+    }
+
+    /// Lets everything happen that was due by `now`, at the time at which it was due.
+    #[inline]
+    pub(in crate::engine) fn advance(&mut self, effects: &mut Effects<'_, '_>, now: Timestamp) {
+        if self.clock.timers.earliest() <= now {
+            self.let_come_due(effects, now);
+        }
+        self.now = self.now.max(now);
+    }
+
+    #[cold]
+    fn let_come_due(&mut self, effects: &mut Effects<'_, '_>, now: Timestamp) {
+        while let Some((due, work)) = self.clock.timers.pop_due(now) {
+            self.now = self.now.max(due);
+            self.come_due(effects, work, due);
+        }
+    }
+
+    /// The deadline counts before the end of an attempt's time, and both before a retry.
+    fn come_due(&mut self, effects: &mut Effects<'_, '_>, work: WorkId, due: Timestamp) {
+        let times = self.clock.times.get(&work);
+        let deadline = times.and_then(|times| times.deadline) == Some(due);
+        let expires = times.and_then(|times| times.expires) == Some(due);
+        match self.works[work.index()].phase() {
+            _ if deadline => self.miss_deadline(effects, work),
+            Phase::Delayed { .. } => self.step(effects, work, Step::ComeDue),
+            Phase::Running if expires => self.stop(effects, work, StopReason::Timeout),
+            _ => {}
+        }
+    }
+
+    fn miss_deadline(&mut self, effects: &mut Effects<'_, '_>, work: WorkId) {
+        self.clock.take_deadline(work);
+        match self.works[work.index()].phase().state() {
+            WorkState::Pending => {
+                self.step(effects, work, Step::RejectedBeforeStart);
+                self.settle(effects, work);
+            }
+            WorkState::Running => self.stop(effects, work, StopReason::Deadline),
+            _ => {}
+        }
+    }
+}

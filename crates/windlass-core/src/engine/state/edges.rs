@@ -1,0 +1,129 @@
+//! What the end of a work means for those that follow it.
+
+use std::collections::VecDeque;
+
+use super::State;
+use crate::WorkId;
+use crate::dag::{EdgeKind, EdgeOutcome};
+use crate::engine::effects::Effects;
+use crate::input::Dependency;
+use crate::phase::{Phase, Step, WorkState};
+
+/// Returns what an edge says about a source in this phase; none while the source has not ended.
+pub(in crate::engine) fn edge_outcome(kind: EdgeKind, source: Phase) -> Option<EdgeOutcome> {
+    let state = source.state();
+    if !state.is_terminal() {
+        return None;
+    }
+    Some(match (kind, state) {
+        (EdgeKind::Done, _) => EdgeOutcome::Met,
+        (EdgeKind::Success, WorkState::Success) => EdgeOutcome::Met,
+        (EdgeKind::Failed, WorkState::Failed) => EdgeOutcome::Met,
+        (EdgeKind::Failed, WorkState::Success) => EdgeOutcome::Unneeded,
+        (EdgeKind::Success | EdgeKind::Failed, _) => EdgeOutcome::Blocks,
+    })
+}
+
+impl State {
+    /// Returns what the edges into `work` say; none for those whose sources have not ended.
+    pub(in crate::engine) fn edge_outcomes(
+        &self,
+        work: WorkId,
+    ) -> impl Iterator<Item = Option<EdgeOutcome>> {
+        let known = self.dag.sources(work.index()).filter_map(|edge| {
+            let source = self.works.get(edge.node)?;
+            Some(edge_outcome(edge.kind, source.phase()))
+        });
+        known.chain(self.dag.outcomes_of_forgotten(work.index()).map(Some))
+    }
+
+    /// Has a work that has not begun follow one more. Only what it has to wait for, or what ends it,
+    /// costs a ready work its place in the queue.
+    pub(super) fn connect(&mut self, effects: &mut Effects<'_, '_>, on: Dependency, work: WorkId) {
+        let added = self.dag.add_edge(on.work.index(), work.index(), on.kind);
+        added.expect("a recorded edge closes no cycle");
+        let outcome = edge_outcome(on.kind, self.works[on.work.index()].phase());
+        if self.works[work.index()].phase() != Phase::Waiting {
+            if outcome == Some(EdgeOutcome::Met) {
+                self.dag.meet(work.index());
+                return;
+            }
+            self.step(effects, work, Step::Hold);
+        }
+        if let Some(outcome) = outcome
+            && self.resolve_edge(effects, work, outcome)
+        {
+            self.settle(effects, work);
+        }
+    }
+
+    /// If `work` has ended, decides its outgoing edges, and those of the works that end with that, level by
+    /// level.
+    #[inline]
+    pub(super) fn settle(&mut self, effects: &mut Effects<'_, '_>, work: WorkId) {
+        let entry = &self.works[work.index()];
+        if !entry.is_open() && (entry.is_related() || self.dag.has_targets(work.index())) {
+            let mut ended = VecDeque::new();
+            self.resolve_edges_of(effects, work, &mut ended);
+            self.settle_all(effects, ended);
+        }
+    }
+
+    /// Decides the outgoing edges of all these works, which have ended, as [`State::settle`] does.
+    pub(super) fn settle_all(
+        &mut self,
+        effects: &mut Effects<'_, '_>,
+        mut ended: VecDeque<WorkId>,
+    ) {
+        while let Some(work) = ended.pop_front() {
+            self.resolve_edges_of(effects, work, &mut ended);
+        }
+    }
+
+    /// Counts `work`, which has ended, in its family, and decides its outgoing edges. Works that end with
+    /// that are added to `ended`.
+    fn resolve_edges_of(
+        &mut self,
+        effects: &mut Effects<'_, '_>,
+        work: WorkId,
+        ended: &mut VecDeque<WorkId>,
+    ) {
+        let entry = &self.works[work.index()];
+        let source = entry.phase();
+        if entry.is_related() {
+            self.count_in_family(effects, work, ended);
+        }
+        let mut cursor = self.dag.first_target(work.index());
+        while let Some((edge, after)) = self.dag.follow(cursor) {
+            cursor = after;
+            let target = WorkId::from_index(edge.node);
+            let outcome = edge_outcome(edge.kind, source).expect("the source has ended");
+            if self.resolve_edge(effects, target, outcome) {
+                ended.push_back(target);
+            }
+        }
+    }
+
+    /// Takes in that one edge into `work` is decided; returns whether that ends the work. A work that was
+    /// cancelled meanwhile stays as it is, and may even be forgotten.
+    fn resolve_edge(
+        &mut self,
+        effects: &mut Effects<'_, '_>,
+        work: WorkId,
+        outcome: EdgeOutcome,
+    ) -> bool {
+        let Some(entry) = self.works.get_mut(work.index()) else { return false };
+        if entry.phase() != Phase::Waiting {
+            return false;
+        }
+        entry.unneeded |= outcome == EdgeOutcome::Unneeded;
+        let blocked = outcome == EdgeOutcome::Blocks;
+        let unmet = if blocked { 0 } else { self.dag.meet(work.index()) };
+        let Some(step) = entry.first_step(unmet, blocked) else { return false };
+        match step {
+            Step::Unblock => self.step_with(effects, work, Step::Unblock, |_| ()),
+            step => self.step(effects, work, step),
+        }
+        matches!(step, Step::Block | Step::Skip)
+    }
+}

@@ -1,0 +1,46 @@
+//! One step of one work, and what is kept in step with its phase.
+
+use super::{State, Work};
+use crate::WorkId;
+use crate::engine::effects::{Effects, Move};
+use crate::phase::{Phase, Step};
+
+impl State {
+    /// Takes `work` one step on.
+    pub(super) fn step(&mut self, effects: &mut Effects<'_, '_>, work: WorkId, step: Step) {
+        self.step_with(effects, work, step, |_| ());
+    }
+
+    /// As [`State::step`], after a `change` of the work. Every change of a phase passes here. Inlined, so that
+    /// a caller whose step is fixed has only its code.
+    #[inline(always)]
+    pub(super) fn step_with(
+        &mut self,
+        effects: &mut Effects<'_, '_>,
+        work: WorkId,
+        step: Step,
+        change: impl FnOnce(&mut Work),
+    ) {
+        let entry = &mut self.works[work.index()];
+        change(entry);
+        let place = entry.seq;
+        let from = entry.step(work, step);
+        if entry.phase().is_queued() && !from.keeps_its_place() {
+            entry.join_queue(self.next_seq, self.now);
+            self.next_seq = self.next_seq.saturating_add(1);
+        }
+        self.counts.leave(from.state(), entry.retries_left);
+        self.counts.enter(entry.phase().state(), entry.retries_left);
+        let (to, is_timed) = (entry.phase(), entry.is_timed());
+        effects.stepped(self.now, Move { work, from, place, step }, entry);
+        if let Phase::Delayed { due } = from {
+            self.disarm(due, work);
+        }
+        if let Phase::Delayed { due } = to {
+            self.clock.arm(due, work);
+        }
+        if is_timed {
+            self.keep_time(work, from, to);
+        }
+    }
+}
