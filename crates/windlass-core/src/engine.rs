@@ -325,8 +325,9 @@ impl Engine {
         }
     }
 
+    /// Lets everything happen that time alone brings by now.
     #[inline]
-    fn advance(&mut self, world: &mut World<'_>) {
+    pub fn advance(&mut self, world: &mut World<'_>) {
         self.move_time(world, world.now);
     }
 }

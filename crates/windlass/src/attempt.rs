@@ -2,18 +2,19 @@
 
 use std::any::Any;
 use std::future::Future;
-use std::mem::{Discriminant, discriminant};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::time::{Sleep, sleep};
+use tracing::Span;
 use windlass_core::{Ending, Grant, Input, Outcome, Rejected, Timestamp};
 
 use crate::body::Body;
 use crate::context::{AttemptShared, WorkContext};
 use crate::panic;
+use crate::report::emit_success;
 use crate::session::{Session, gone};
 use crate::shared::Shared;
 use crate::work::WorkOutcome;
@@ -30,11 +31,15 @@ pub(crate) struct Attempt {
     stage: Stage,
     /// Whether it has waited, so that its task runs no other attempt meanwhile.
     has_waited: bool,
-    /// The end for which a hook was called.
-    hooked: Option<Discriminant<Ending>>,
+    /// The hook that was called last.
+    called: Option<Hook>,
     overtime: Overtime,
     is_over: bool,
+    /// Where spans are enabled.
+    span: Option<Box<Span>>,
 }
+
+const _: () = assert!(size_of::<Attempt>() <= 112);
 
 enum Stage {
     /// Its body has yet to begin.
@@ -52,30 +57,61 @@ enum Overtime {
     Limited(Pin<Box<Sleep>>),
 }
 
+/// What a work is told of the end of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hook {
+    Success,
+    Failure,
+    Retry,
+    Abort,
+    /// Nothing.
+    None,
+}
+
 /// What is left to do at the end of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandedIn {
     /// Nothing. The end is none if the attempt had been ended by others.
     Over(Option<Ending>),
     /// The attempt has children that have not ended.
     ChildrenOpen,
-    /// The hook for this end has to be called first.
-    HookDue(Ending),
+    /// This hook has to be called first.
+    HookDue(Hook),
 }
 
 const IS_HERE: &str = "a body is here until it is handed back";
 
 impl Attempt {
-    pub(crate) fn new(ctx: WorkContext, body: Box<dyn Body>, run: u64) -> Self {
+    /// Begins an attempt in a session of its scheduler.
+    pub(crate) fn begin(session: &mut Session<'_>, shared: &Arc<Shared>, grant: Grant) -> Self {
+        let inner = Arc::new(AttemptShared::new(Arc::clone(shared), session.now()));
+        let (body, run) = session.start(grant.work, &inner);
         Self {
-            ctx,
+            ctx: WorkContext { id: grant.work, attempt: grant.attempt, inner },
             body: Some(body),
             run,
             stage: Stage::New,
             has_waited: false,
-            hooked: None,
+            called: None,
             overtime: Overtime::Unknown,
             is_over: false,
+            span: None,
         }
+    }
+
+    /// Begins the next attempt of the same runner in place of this one, which is over.
+    pub(crate) fn begin_anew(&mut self, session: &mut Session<'_>, grant: Grant) {
+        AttemptShared::renew(&mut self.ctx.inner, session.now());
+        (self.ctx.id, self.ctx.attempt) = (grant.work, grant.attempt);
+        let (body, run) = session.start(grant.work, &self.ctx.inner);
+        (self.body, self.run) = (Some(body), run);
+        (self.stage, self.overtime) = (Stage::New, Overtime::Unknown);
+        (self.has_waited, self.called, self.is_over) = (false, None, false);
+    }
+
+    /// Returns whether its run is the one under way.
+    pub(crate) fn is_current(&self) -> bool {
+        self.shared().is_current(self.run)
     }
 
     pub(crate) fn grant(&self) -> Grant {
@@ -92,6 +128,16 @@ impl Attempt {
 
     /// Polls the body, then waits for the children. Ready once the attempt can be handed in.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let span = self.span.take();
+        let polled = {
+            let _entered = span.as_ref().map(|span| span.enter());
+            self.poll_inside(cx)
+        };
+        self.span = span;
+        polled
+    }
+
+    fn poll_inside(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !matches!(self.stage, Stage::Returned(_)) {
             let outcome = ready!(self.poll_body(cx));
             self.stage = Stage::Returned(outcome);
@@ -209,20 +255,22 @@ impl Attempt {
     pub(crate) fn expect_success(&mut self) {
         let succeeded = matches!(self.stage, Stage::Returned(WorkOutcome::Success));
         let is_plain = !self.inner().has_children() && !self.inner().is_stopped();
-        if succeeded && is_plain && self.hooked.is_none() {
-            self.call_hook(Ending::Success);
+        if succeeded && is_plain && self.called.is_none() {
+            self.call(Hook::Success);
         }
     }
 
-    pub(crate) fn call_hook(&mut self, ending: Ending) {
-        self.hooked = Some(discriminant(&ending));
+    /// Calls a hook of the work. If that panics, the attempt has failed.
+    pub(crate) fn call(&mut self, hook: Hook) {
+        self.called = Some(hook);
+        let _entered = self.span.as_ref().map(|span| span.enter());
         let work = self.body.as_mut().expect(IS_HERE).work();
-        let called = catch_unwind(AssertUnwindSafe(|| match ending {
-            Ending::Success => work.on_success(),
-            Ending::Failed => work.on_failure_raise(),
-            Ending::Retry { .. } => work.on_failure_retry(),
-            Ending::Cancelled => work.on_abort(),
-            _ => {}
+        let called = catch_unwind(AssertUnwindSafe(|| match hook {
+            Hook::Success => work.on_success(),
+            Hook::Failure => work.on_failure_raise(),
+            Hook::Retry => work.on_failure_retry(),
+            Hook::Abort => work.on_abort(),
+            Hook::None => {}
         }));
         if let Err(panic) = called {
             self.stage = Stage::Returned(WorkOutcome::Failed(panic_text(panic)));
@@ -237,10 +285,10 @@ impl Attempt {
         };
         let (grant, reported) = (self.ctx.grant(), reported(outcome));
         // An attempt whose time is up by now has not made it.
-        session.apply(Input::Tick).expect("time passes");
+        session.advance();
         let ending = match session.state.engine.ending(grant, reported) {
-            Ok(ending) if self.hooked == Some(discriminant(&ending)) => ending,
-            Ok(ending) => return HandedIn::HookDue(ending),
+            Ok(ending) if self.called == Some(Hook::of(ending)) => ending,
+            Ok(ending) => return HandedIn::HookDue(Hook::of(ending)),
             Err(Rejected::ChildrenOpen { .. }) => return HandedIn::ChildrenOpen,
             // The attempt was ended by others.
             Err(_) => {
@@ -285,10 +333,32 @@ impl Attempt {
         &self.ctx.inner
     }
 
-    /// Returns the span of the attempt, where spans are enabled.
-    pub(crate) fn span(&self) -> tracing::Span {
-        let WorkContext { id, attempt, .. } = self.ctx;
-        tracing::info_span!("attempt", work = %self.shared().name(id), %id, attempt)
+    /// Opens the span of the attempt, where spans are enabled. Takes the scheduler's lock.
+    pub(crate) fn open_span(&mut self) {
+        self.span = None;
+        if tracing::enabled!(tracing::Level::INFO) {
+            let WorkContext { id, attempt, .. } = self.ctx;
+            let name = self.shared().name(id);
+            self.span = Some(Box::new(tracing::info_span!("attempt", work = %name, %id, attempt)));
+        }
+    }
+
+    /// Emits the event of a success inside the span of the attempt.
+    pub(crate) fn emit_success(&self, grant: Grant) {
+        let _entered = self.span.as_ref().map(|span| span.enter());
+        emit_success(grant);
+    }
+}
+
+impl Hook {
+    fn of(ending: Ending) -> Self {
+        match ending {
+            Ending::Success => Self::Success,
+            Ending::Failed => Self::Failure,
+            Ending::Retry { .. } => Self::Retry,
+            Ending::Cancelled => Self::Abort,
+            _ => Self::None,
+        }
     }
 }
 

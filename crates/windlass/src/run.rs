@@ -33,7 +33,6 @@ pub(crate) enum Until {
 /// next await.
 pub(crate) struct Run {
     shared: Arc<Shared>,
-    number: u64,
     /// The tasks that watch gates.
     watchers: JoinSet<()>,
     /// It returns of its own accord: nothing is left to cancel.
@@ -56,7 +55,7 @@ impl Run {
         let number = shared.change_run();
         let threads = Handle::current().metrics().num_workers();
         shared.look().runners.begin_run(number, threads);
-        Self { shared, number, watchers: JoinSet::new(), is_over: false }
+        Self { shared, watchers: JoinSet::new(), is_over: false }
     }
 
     pub(crate) async fn go(mut self, until: Until, cancel: &CancellationToken) {
@@ -67,7 +66,7 @@ impl Run {
                 self.cancel();
             }
             let Round { attempts, gates, is_done, is_closed, wake } = self.next_round();
-            Runner::start(&self.shared, self.number, attempts);
+            Runner::start(&self.shared, attempts);
             gates.into_iter().for_each(|(work, gate)| self.watch(work, gate));
             if is_done && (is_cancelled || is_closed || until == Until::Done) {
                 self.is_over = true;

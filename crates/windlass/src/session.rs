@@ -13,7 +13,7 @@ use windlass_core::{
 use crate::attempt::Attempt;
 use crate::body::Body;
 use crate::capacity::{Client, TreeGuard};
-use crate::context::{AttemptShared, WorkContext};
+use crate::context::AttemptShared;
 use crate::effects::{DeferredDrop, Effects};
 use crate::entry::Entry;
 use crate::handle::ReopenError;
@@ -77,9 +77,16 @@ impl<'a> Session<'a> {
         result
     }
 
+    /// Lets everything happen that time alone brings.
+    #[inline]
+    pub(crate) fn advance(&mut self) {
+        self.engine(Engine::advance);
+    }
+
     /// Has the engine do something that everything else has yet to follow.
     #[inline]
     fn engine_alone<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
+        self.state.runners.expect_work();
         let (engine, transitions) = self.state.engine_parts();
         let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
         let mut world = World {
@@ -146,42 +153,52 @@ impl<'a> Session<'a> {
 
     /// Begins the next attempt, if one may begin, for a runner that is free.
     #[inline]
-    pub(crate) fn begin_next(&mut self, shared: &Arc<Shared>) -> Option<Attempt> {
-        if !self.state.runners.is_running() {
-            return None;
-        }
-        loop {
-            // An attempt that goes on after a wait is told of it by what follows.
-            if let Begun::Started(grant) = self.engine(Engine::begin_next)? {
-                return Some(self.start(shared, grant));
+    pub(crate) fn begin_next(&mut self) -> Option<Grant> {
+        while self.state.runners.may_find_work() {
+            match self.engine(Engine::begin_next) {
+                Some(Begun::Started(grant)) => return Some(grant),
+                // The attempt goes on after a wait. What follows from that has woken it.
+                Some(Begun::Resumed(_)) => {}
+                None => self.state.runners.find_none(),
             }
         }
+        None
     }
 
     /// Begins an attempt for each thread that has no runner: a runner that polls a body starts no other.
+    #[inline]
     pub(crate) fn begin_more(&mut self, shared: &Arc<Shared>) -> Vec<Attempt> {
         let mut begun = Vec::new();
         while self.state.runners.may_start_one()
             && self.may_begin()
-            && let Some(attempt) = self.begin_next(shared)
+            && let Some(grant) = self.begin_next()
         {
-            begun.push(attempt);
+            begun.push(Attempt::begin(self, shared, grant));
         }
         begun
     }
 
     /// Returns whether an attempt may begin: cheaper to know than to ask for one in vain.
     fn may_begin(&mut self) -> bool {
+        if !self.state.runners.may_find_work() {
+            return false;
+        }
         let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
-        self.state.engine.may_begin(tree)
+        let may_begin = self.state.engine.may_begin(tree);
+        if !may_begin {
+            self.state.runners.find_none();
+        }
+        may_begin
     }
 
-    fn start(&mut self, shared: &Arc<Shared>, grant: Grant) -> Attempt {
+    /// Gives a runner the body of a work whose attempt begins. Also returns the run that it belongs to.
+    pub(crate) fn start(
+        &mut self,
+        work: WorkId,
+        attempt: &Arc<AttemptShared>,
+    ) -> (Box<dyn Body>, u64) {
         let run = self.state.runners.begin_polling();
-        let attempt = Arc::new(AttemptShared::new(Arc::clone(shared), self.now));
-        let body = self.state.known(grant.work).start(Arc::clone(&attempt));
-        let ctx = WorkContext { id: grant.work, attempt: grant.attempt, inner: attempt };
-        Attempt::new(ctx, body, run)
+        (self.state.known(work).start(Arc::clone(attempt)), run)
     }
 
     /// The attempt is over for the driver, and its entry is ready for the next one.
@@ -266,7 +283,7 @@ impl<'a> Session<'a> {
         !gates.is_empty()
             || self.effects.has_ended && engine.is_done()
             || engine.next_wakeup().is_some_and(is_early)
-            || runners.may_start_one() && engine.may_begin(tree)
+            || runners.may_start_one() && runners.may_find_work() && engine.may_begin(tree)
     }
 }
 

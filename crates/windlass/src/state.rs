@@ -55,6 +55,8 @@ pub(crate) struct Runners {
     polling: usize,
     /// How many may do so at once: as many as the runtime has threads; none while there is no run.
     threads: usize,
+    /// Whether no attempt may begin until the engine is called again.
+    is_idle: bool,
     /// When the run looks again by itself.
     pub(crate) alarm: Option<Timestamp>,
 }
@@ -62,7 +64,7 @@ pub(crate) struct Runners {
 impl Runners {
     /// A run begins on a runtime with so many threads.
     pub(crate) fn begin_run(&mut self, run: u64, threads: usize) {
-        *self = Self { run, polling: 0, threads, alarm: None };
+        *self = Self { run, polling: 0, threads, is_idle: false, alarm: None };
     }
 
     /// The run is over, and nothing more begins.
@@ -72,6 +74,21 @@ impl Runners {
 
     pub(crate) fn is_running(&self) -> bool {
         self.threads > 0
+    }
+
+    /// The engine is called, so that an attempt may be able to begin.
+    pub(crate) fn expect_work(&mut self) {
+        self.is_idle = false;
+    }
+
+    /// The engine has no attempt to begin.
+    pub(crate) fn find_none(&mut self) {
+        self.is_idle = true;
+    }
+
+    /// Returns whether it is worth asking the engine for an attempt.
+    pub(crate) fn may_find_work(&self) -> bool {
+        self.is_running() && !self.is_idle
     }
 
     /// A runner is about to poll a body. Returns its run.
