@@ -307,9 +307,13 @@ impl Attempt {
             Ending::Retry { .. } => session.state.engine.descendants(grant.work),
             _ => Vec::new(),
         };
-        let ended = session.engine(|engine, world| engine.end(world, grant, reported));
+        // What follows from this is done together with what follows from the next beginning.
+        let ended = session.engine_alone(|engine, world| engine.end(world, grant, reported));
         ended.expect("the engine has foreseen this end");
-        session.state.drop_forgotten(&family, &mut session.effects);
+        if !family.is_empty() {
+            session.follow();
+            session.state.drop_forgotten(&family, session.effects);
+        }
         HandedIn::Over(Some(ending))
     }
 
@@ -334,13 +338,17 @@ impl Attempt {
     }
 
     /// Opens the span of the attempt, where spans are enabled. Takes the scheduler's lock.
+    #[inline]
     pub(crate) fn open_span(&mut self) {
-        self.span = None;
-        if tracing::enabled!(tracing::Level::INFO) {
-            let WorkContext { id, attempt, .. } = self.ctx;
-            let name = self.shared().name(id);
-            self.span = Some(Box::new(tracing::info_span!("attempt", work = %name, %id, attempt)));
+        let is_enabled = tracing::enabled!(tracing::Level::INFO);
+        if is_enabled || self.span.is_some() {
+            self.span = is_enabled.then(|| Box::new(self.new_span()));
         }
+    }
+
+    fn new_span(&self) -> Span {
+        let WorkContext { id, attempt, .. } = self.ctx;
+        tracing::info_span!("attempt", work = %self.shared().name(id), %id, attempt)
     }
 
     /// Emits the event of a success inside the span of the attempt.

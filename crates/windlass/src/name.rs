@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 #[derive(Clone)]
 pub(crate) enum Name {
-    Owned(Box<str>),
+    Owned(String),
     Shared(Arc<str>),
 }
 
@@ -42,7 +42,7 @@ impl From<&str> for Name {
 
 impl From<String> for Name {
     fn from(name: String) -> Self {
-        Self::Owned(name.into())
+        Self::Owned(name)
     }
 }
 

@@ -28,31 +28,35 @@ pub(crate) struct Session<'a> {
     /// The capacity's tree, once the engine was asked something.
     tree: Option<TreeGuard<'a>>,
     now: Timestamp,
-    pub(crate) effects: Effects,
+    pub(crate) effects: &'a mut Effects,
     /// Whether the run has to look, whatever else is found at the end.
     wakes_run: bool,
 }
 
 impl<'a> Session<'a> {
     #[inline]
-    pub(crate) fn new(state: MutexGuard<'a, State>, client: &'a Client) -> Self {
+    pub(crate) fn new(
+        state: MutexGuard<'a, State>,
+        client: &'a Client,
+        effects: &'a mut Effects,
+    ) -> Self {
         let now = client.capacity.now();
-        let effects = Effects::default();
         Self { state, client, tree: None, now, effects, wakes_run: false }
     }
 
-    /// Frees the lock. Returns what others have to hear, and whether the run has to look.
+    /// Frees the lock. Returns whether the run has to look.
     #[inline]
-    pub(crate) fn close(mut self) -> (Effects, bool) {
+    pub(crate) fn close(mut self) -> bool {
+        self.follow();
         if !self.state.is_tidy() {
             self.tidy_up();
         }
         let wakes_run = self.wakes_run || self.needs_run();
-        let wakes_run = wakes_run && self.state.runners.is_running();
-        let readers = self.state.watchers.send();
-        self.effects.wake_readers(readers);
+        if let Some(readers) = self.state.watchers.send() {
+            self.effects.wake_readers(readers);
+        }
         self.state.dropping += usize::from(self.effects.has_drops());
-        (self.effects, wakes_run)
+        wakes_run && self.state.runners.is_running()
     }
 
     /// The time of everything in this session.
@@ -73,8 +77,14 @@ impl<'a> Session<'a> {
     #[inline]
     pub(crate) fn engine<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
         let result = self.engine_alone(call);
-        self.state.follow(&mut self.effects);
+        self.follow();
         result
+    }
+
+    /// Has everything else follow what the engine has done.
+    #[inline]
+    pub(crate) fn follow(&mut self) {
+        self.state.follow(self.effects);
     }
 
     /// Lets everything happen that time alone brings.
@@ -83,9 +93,13 @@ impl<'a> Session<'a> {
         self.engine(Engine::advance);
     }
 
-    /// Has the engine do something that everything else has yet to follow.
+    /// Has the engine do something that everything else has yet to follow, at the latest at the end of the
+    /// session.
     #[inline]
-    fn engine_alone<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
+    pub(crate) fn engine_alone<T>(
+        &mut self,
+        call: impl FnOnce(&mut Engine, &mut World<'_>) -> T,
+    ) -> T {
         self.state.runners.expect_work();
         let (engine, transitions) = self.state.engine_parts();
         let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
@@ -119,35 +133,26 @@ impl<'a> Session<'a> {
         Ok(self.state.engine.cost(tree, needs)?)
     }
 
-    /// Adds a work. A work that is refused is dropped after the session.
-    pub(crate) fn submit(
-        &mut self,
-        submission: Submission<'_>,
-        entry: Entry,
-    ) -> Result<WorkId, SubmitError> {
-        match self.engine_alone(|engine, world| engine.submit(world, submission)) {
-            Ok(work) => {
-                // Before anything that follows from the submission.
-                self.state.add(work, entry);
-                self.state.follow(&mut self.effects);
-                if self.state.mode == Mode::Cancelling {
-                    // Refused if other works have blocked it already.
-                    let _ = self.apply(Input::Cancel(work));
-                }
-                Ok(work)
-            }
-            Err(refused) => {
-                self.state.follow(&mut self.effects);
-                self.effects.drop_later(DeferredDrop::Entry(Box::new(entry)));
-                Err(refused.into())
-            }
+    /// Has the engine accept a work, whose entry is added next.
+    pub(crate) fn submit(&mut self, submission: Submission<'_>) -> Result<WorkId, SubmitError> {
+        let submitted = self.engine_alone(|engine, world| engine.submit(world, submission));
+        Ok(submitted?)
+    }
+
+    /// Adds the entry of a work that the engine has just accepted.
+    #[inline]
+    pub(crate) fn add(&mut self, work: WorkId, entry: Entry) {
+        self.state.add(work, entry);
+        if self.state.mode == Mode::Cancelling {
+            // Refused if other works have blocked it already.
+            let _ = self.apply(Input::Cancel(work));
         }
     }
 
     pub(crate) fn forget(&mut self, work: WorkId) -> bool {
         // What time alone has changed is told while the work is still known.
         let forgotten = self.apply(Input::Tick).and_then(|()| self.apply(Input::Forget(work)));
-        self.state.drop_forgotten(&[work], &mut self.effects);
+        self.state.drop_forgotten(&[work], self.effects);
         forgotten.is_ok()
     }
 
@@ -192,6 +197,7 @@ impl<'a> Session<'a> {
     }
 
     /// Gives a runner the body of a work whose attempt begins. Also returns the run that it belongs to.
+    #[inline]
     pub(crate) fn start(
         &mut self,
         work: WorkId,
@@ -245,7 +251,7 @@ impl<'a> Session<'a> {
             works.iter().flat_map(|work| self.state.engine.descendants(*work)).collect();
         self.state.expect_another_end(&works);
         self.apply(Input::Reopen(work))?;
-        self.state.drop_forgotten(&families, &mut self.effects);
+        self.state.drop_forgotten(&families, self.effects);
         for work in opened {
             if self.state.engine.awaits_gate(work) {
                 self.apply(Input::Open(work))?;
@@ -269,13 +275,15 @@ impl<'a> Session<'a> {
             self.forget(work);
         }
         if self.state.mode == Mode::Closed && self.state.engine.is_done() {
-            let readers = self.state.watchers.close();
-            self.effects.wake_readers(readers);
+            if let Some(readers) = self.state.watchers.close() {
+                self.effects.wake_readers(readers);
+            }
         }
     }
 
     /// Returns whether something is left that only the run does: watch a gate, return, wake up earlier than
     /// it meant to, or start a runner.
+    #[inline]
     fn needs_run(&self) -> bool {
         let Some(tree) = &self.tree else { return false };
         let State { engine, gates, runners, .. } = &*self.state;

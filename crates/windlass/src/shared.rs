@@ -71,9 +71,10 @@ impl Shared {
         &self,
         call: impl FnOnce(&mut Session<'_>) -> T,
     ) -> (T, bool) {
-        let mut session = Session::new(self.look(), &self.client);
+        let mut effects = Effects::default();
+        let mut session = Session::new(self.look(), &self.client, &mut effects);
         let result = call(&mut session);
-        let (effects, wakes_run) = session.close();
+        let wakes_run = session.close();
         let wakes = wakes_run || effects.wakes_attempts();
         if wakes_run {
             self.news.notify_one();
@@ -88,11 +89,11 @@ impl Shared {
             self.client.capacity.ring(&effects.clients);
         }
         let has_ended = effects.has_ended;
-        let drops = effects.tell();
+        let drops = effects.into_more().map(|more| more.tell());
         if has_ended {
             self.notify_listeners();
         }
-        if !drops.is_empty() {
+        if let Some(drops) = drops.filter(|drops| !drops.is_empty()) {
             drops.into_iter().for_each(DeferredDrop::drop_now);
             self.look().dropping -= 1;
             self.notify_listeners();
@@ -132,9 +133,8 @@ impl Shared {
     ) -> Result<WorkId, SubmitError> {
         let gate = spec.body.work().gate();
         spec.add_gate(gate);
-        let rare = spec.rare.take();
+        let WorkSpec { body, name, after, retries, priority, needs, rare, .. } = spec;
         let more = self.more(parent, rare.as_deref());
-        let WorkSpec { body, name, after, retries, priority, needs, .. } = spec;
         let mut entry = Entry::new(name, body);
         if let Some(rare) = rare {
             entry.keep(*rare);
@@ -142,15 +142,17 @@ impl Shared {
         if end.is_some() {
             entry.extras_mut().end = end;
         }
-        self.session(|session| match session.accept(parent, needs.as_ref()) {
-            Ok(cost) => {
+        self.session(|session| {
+            let cost = session.accept(parent, needs.as_ref());
+            let work = cost.and_then(|cost| {
                 let (after, more) = (&after, more.as_ref());
-                session.submit(Submission { after, cost, priority, retries, more }, entry)
+                session.submit(Submission { after, cost, priority, retries, more })
+            });
+            match work {
+                Ok(work) => session.add(work, entry),
+                Err(_) => session.effects.drop_later(DeferredDrop::Entry(Box::new(entry))),
             }
-            Err(refused) => {
-                session.effects.drop_later(DeferredDrop::Entry(Box::new(entry)));
-                Err(refused)
-            }
+            work
         })
     }
 

@@ -167,40 +167,42 @@ impl State {
     /// Keeps everything in step with what the engine has done.
     #[inline]
     pub(crate) fn follow(&mut self, effects: &mut Effects) {
-        let mut transitions = std::mem::take(&mut self.transitions);
-        for transition in transitions.drain(..) {
+        let mut next = 0;
+        while let Some(&transition) = self.transitions.get(next) {
             self.follow_one(&transition, effects);
+            next += 1;
         }
-        self.transitions = transitions;
+        self.transitions.clear();
     }
 
+    #[inline]
     fn follow_one(&mut self, transition: &Transition, effects: &mut Effects) {
+        let (entries, index) = (&mut self.entries, transition.work.index());
+        self.watchers.note(transition, || Some(&mut entries.get_mut(index)?.name));
         // Children whose parent is tried again may be forgotten already.
-        let Some(entry) = self.entries.get_mut(transition.work.index()) else { return };
-        self.watchers.note(transition, &mut entry.name);
+        let attempt = || self.entries.get(index)?.attempt.clone();
         match transition.to {
             Phase::Gated => self.gates.push(transition.work),
-            Phase::Suspended | Phase::Running if transition.from == Some(WorkState::Running) => {
-                if let Some(attempt) = &entry.attempt {
-                    let holds = transition.to == Phase::Running;
-                    attempt.set_holds(holds);
-                    if holds {
-                        effects.wake(Arc::clone(attempt));
-                    }
+            Phase::Suspended => attempt().into_iter().for_each(|own| own.set_holds(false)),
+            Phase::Running if transition.from == Some(WorkState::Running) => {
+                if let Some(attempt) = attempt() {
+                    attempt.set_holds(true);
+                    effects.wake(attempt);
                 }
             }
-            Phase::Cancelling { .. } => {
-                if let Some(attempt) = &entry.attempt {
-                    effects.stop(Arc::clone(attempt));
-                }
-            }
-            Phase::Delayed { .. } => effects.report(Report::of(transition, entry)),
+            Phase::Cancelling { .. } => attempt().into_iter().for_each(|own| effects.stop(own)),
+            Phase::Delayed { .. } => self.report(transition, effects),
             end if end.state().is_terminal() => self.close(transition, effects),
             _ => {}
         }
     }
 
+    fn report(&self, transition: &Transition, effects: &mut Effects) {
+        effects.report(self.entry(transition.work).and_then(|entry| Report::of(transition, entry)));
+    }
+
     /// A work has ended: those who wait for it are told, and its parent.
+    #[inline]
     fn close(&mut self, transition: &Transition, effects: &mut Effects) {
         let work = transition.work;
         effects.has_ended = true;
@@ -208,7 +210,7 @@ impl State {
             self.note_cause(transition);
         }
         let closed = self.mode == Mode::Closed;
-        let entry = self.known(work);
+        let Some(entry) = self.entry_mut(work) else { return };
         effects.report(Report::of(transition, entry));
         if let Some(extras) = entry.known_extras() {
             close_extras(extras, transition.to, effects);
@@ -216,7 +218,9 @@ impl State {
         if closed && let Some(body) = entry.body.take() {
             effects.drop_later(DeferredDrop::Body(body));
         }
-        self.tell_parent(work, effects);
+        if let Some(parent) = self.engine.parent(work) {
+            self.tell_parent(parent, work, effects);
+        }
         if self.keep_ended.is_some() {
             self.ended.push_back(work);
         }
@@ -224,7 +228,8 @@ impl State {
 
     /// Notes the cause of an end that no attempt explains.
     fn note_cause(&mut self, transition: &Transition) {
-        let known = self.known(transition.work).last_error();
+        let Some(entry) = self.entry(transition.work) else { return };
+        let known = entry.last_error();
         let too_late =
             transition.to == Phase::Failed && transition.from == Some(WorkState::Pending);
         let cause = match (known, transition.attempt) {
@@ -251,8 +256,7 @@ impl State {
         Some(format!("it waits for {name:?}, which is {state}"))
     }
 
-    fn tell_parent(&mut self, child: WorkId, effects: &mut Effects) {
-        let Some(parent) = self.engine.parent(child) else { return };
+    fn tell_parent(&mut self, parent: WorkId, child: WorkId, effects: &mut Effects) {
         let open = self.engine.children(parent).open();
         let failure = self.failure_of(child);
         let Some(entry) = self.entries.get_mut(parent.index()) else { return };

@@ -70,7 +70,9 @@ impl Runner {
         *units = if has_waited { TURN } else { units.saturating_sub(spent) };
         // A task that was just started or woken is where no other thread finds it, until this one returns.
         let gives_way = *units == 0 || wakes || !others.is_empty();
-        Self::start(shared, others);
+        if !others.is_empty() {
+            Self::start(shared, others);
+        }
         Ok(gives_way)
     }
 
