@@ -41,6 +41,13 @@ pub(crate) struct Attempt {
 
 const _: () = assert!(size_of::<Attempt>() <= 112);
 
+/// Attempts that have begun and have no runner yet: mostly none or one, for which no memory is allocated.
+#[derive(Default)]
+pub(crate) struct Attempts {
+    first: Option<Attempt>,
+    others: Vec<Attempt>,
+}
+
 enum Stage {
     /// Its body has yet to begin.
     New,
@@ -355,6 +362,28 @@ impl Attempt {
     pub(crate) fn emit_success(&self, grant: Grant) {
         let _entered = self.span.as_ref().map(|span| span.enter());
         emit_success(grant);
+    }
+}
+
+impl Attempts {
+    pub(crate) fn push(&mut self, attempt: Attempt) {
+        match self.first {
+            None => self.first = Some(attempt),
+            Some(_) => self.others.push(attempt),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+}
+
+impl IntoIterator for Attempts {
+    type Item = Attempt;
+    type IntoIter = std::iter::Chain<std::option::IntoIter<Attempt>, std::vec::IntoIter<Attempt>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.first.into_iter().chain(self.others)
     }
 }
 

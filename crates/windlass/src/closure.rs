@@ -40,7 +40,7 @@ where
     Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
 {
     let body = FnWork { body, brought: Brought::nothing_yet(), future: None };
-    WorkSpec::bringing(Box::new(body), name.into().into(), |body| {
+    WorkSpec::bringing(Box::new(body), name.into().as_str().into(), |body| {
         promise_of(body, |own: &mut FnWork<T, F, Fut>| &mut own.brought)
     })
 }

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{Input, WorkId};
 
-use crate::attempt::{Attempt, panic_text};
+use crate::attempt::{Attempts, panic_text};
 use crate::entry::Entry;
 use crate::gate::Gate;
 use crate::shared::Shared;
@@ -41,7 +41,7 @@ pub(crate) struct Run {
 
 /// What there is to do before the next wait.
 struct Round {
-    attempts: Vec<Attempt>,
+    attempts: Attempts,
     gates: Vec<(WorkId, Gate)>,
     /// Whether every work has ended.
     is_done: bool,

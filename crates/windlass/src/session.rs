@@ -10,7 +10,7 @@ use windlass_core::{
     World,
 };
 
-use crate::attempt::Attempt;
+use crate::attempt::{Attempt, Attempts};
 use crate::body::Body;
 use crate::capacity::{Client, TreeGuard};
 use crate::context::AttemptShared;
@@ -27,7 +27,8 @@ pub(crate) struct Session<'a> {
     client: &'a Client,
     /// The capacity's tree, once the engine was asked something.
     tree: Option<TreeGuard<'a>>,
-    now: Timestamp,
+    /// The time of everything in this session, once it was asked for.
+    now: Option<Timestamp>,
     pub(crate) effects: &'a mut Effects,
     /// Whether the run has to look, whatever else is found at the end.
     wakes_run: bool,
@@ -40,8 +41,7 @@ impl<'a> Session<'a> {
         client: &'a Client,
         effects: &'a mut Effects,
     ) -> Self {
-        let now = client.capacity.now();
-        Self { state, client, tree: None, now, effects, wakes_run: false }
+        Self { state, client, tree: None, now: None, effects, wakes_run: false }
     }
 
     /// Frees the lock. Returns whether the run has to look.
@@ -60,8 +60,9 @@ impl<'a> Session<'a> {
     }
 
     /// The time of everything in this session.
-    pub(crate) fn now(&self) -> Timestamp {
-        self.now
+    #[inline]
+    pub(crate) fn now(&mut self) -> Timestamp {
+        *self.now.get_or_insert_with(|| self.client.capacity.now())
     }
 
     /// Has the run look when the session is over.
@@ -101,10 +102,11 @@ impl<'a> Session<'a> {
         call: impl FnOnce(&mut Engine, &mut World<'_>) -> T,
     ) -> T {
         self.state.runners.expect_work();
+        let now = self.now();
         let (engine, transitions) = self.state.engine_parts();
         let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
         let mut world = World {
-            now: self.now,
+            now,
             capacity: tree,
             facts: None,
             transitions: Some(transitions),
@@ -172,8 +174,8 @@ impl<'a> Session<'a> {
 
     /// Begins an attempt for each thread that has no runner: a runner that polls a body starts no other.
     #[inline]
-    pub(crate) fn begin_more(&mut self, shared: &Arc<Shared>) -> Vec<Attempt> {
-        let mut begun = Vec::new();
+    pub(crate) fn begin_more(&mut self, shared: &Arc<Shared>) -> Attempts {
+        let mut begun = Attempts::default();
         while self.state.runners.may_start_one()
             && self.may_begin()
             && let Some(grant) = self.begin_next()
@@ -214,7 +216,7 @@ impl<'a> Session<'a> {
         {
             self.effects.drop_later(DeferredDrop::Body(body));
         }
-        let now = self.now;
+        let now = self.now();
         let attempt = self.state.known(work).stop(body, now);
         self.effects.release(attempt);
     }

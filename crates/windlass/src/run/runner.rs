@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use windlass_core::Ending;
 
-use crate::attempt::{Attempt, HandedIn};
+use crate::attempt::{Attempt, Attempts, HandedIn};
 use crate::shared::Shared;
 
 /// Polls bodies in place. Between two bodies it takes the lock once, hands in the end of one attempt and begins
@@ -29,7 +29,7 @@ const UNIT: Duration = Duration::from_micros(10);
 
 impl Runner {
     /// Starts a runner for each of these attempts.
-    pub(super) fn start(shared: &Arc<Shared>, attempts: Vec<Attempt>) {
+    pub(super) fn start(shared: &Arc<Shared>, attempts: Attempts) {
         for mut attempt in attempts {
             attempt.open_span();
             tokio::spawn(Self { shared: Arc::clone(shared), attempt: Some(attempt), units: TURN });
@@ -44,7 +44,7 @@ impl Runner {
         attempt.expect_success();
         let (grant, began_at, has_waited) =
             (attempt.grant(), attempt.began_at(), attempt.has_waited());
-        let (mut next, mut others) = (None, Vec::new());
+        let (mut next, mut others) = (None, Attempts::default());
         let ((handed_in, took), wakes) = shared.session_of_runner(|session| {
             let handed_in = attempt.hand_in(session);
             if let HandedIn::Over(_) = handed_in
@@ -82,9 +82,11 @@ impl Runner {
         let attempt = attempt.as_mut().expect("an attempt waits");
         let others = shared.session(|session| {
             attempt.begin_wait(session);
-            if attempt.is_current() { session.begin_more(shared) } else { Vec::new() }
+            if attempt.is_current() { session.begin_more(shared) } else { Attempts::default() }
         });
-        Self::start(shared, others);
+        if !others.is_empty() {
+            Self::start(shared, others);
+        }
     }
 }
 
