@@ -21,6 +21,8 @@ use crate::work::WorkOutcome;
 
 mod cause;
 
+use cause::Cause;
+
 /// An attempt that is under way. Dropped before its end, it drops its body and reports that it is gone.
 pub(crate) struct Attempt {
     ctx: WorkContext,
@@ -303,11 +305,12 @@ impl Attempt {
                 return HandedIn::Over(None);
             }
         };
-        let error = cause::of(&self.ctx, &session.state, outcome, ending);
+        let cause = cause::of(&self.ctx, &session.state, outcome, ending);
         self.close(session);
         session.stop(grant.work, self.body.take());
-        if error.is_some() {
-            session.state.known(grant.work).extras_mut().last_error = error;
+        if let Some(Cause { text, origin }) = cause {
+            let extras = session.state.known(grant.work).extras_mut();
+            (extras.last_error, extras.origin) = (Some(text), origin);
         }
         // Only a work that is tried again loses its family.
         let family = match ending {

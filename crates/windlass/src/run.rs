@@ -59,13 +59,14 @@ impl Run {
     }
 
     pub(crate) async fn go(mut self, until: Until, cancel: &CancellationToken) {
-        let mut is_cancelled = false;
+        let (mut is_cancelled, mut news) = (false, Input::Tick);
         loop {
             if !is_cancelled && cancel.is_cancelled() {
                 is_cancelled = true;
                 self.cancel();
             }
-            let Round { attempts, gates, is_done, is_closed, wake } = self.next_round();
+            let Round { attempts, gates, is_done, is_closed, wake } = self.next_round(news);
+            news = Input::Tick;
             Runner::start(&self.shared, attempts);
             gates.into_iter().for_each(|(work, gate)| self.watch(work, gate));
             if is_done && (is_cancelled || is_closed || until == Until::Done) {
@@ -76,9 +77,7 @@ impl Run {
                 biased;
                 () = cancel.cancelled(), if !is_cancelled => {}
                 () = self.shared.news.notified() => {}
-                () = self.shared.client.bell.notified() => {
-                    self.shared.apply(Input::LookAgain).expect("a look is never refused");
-                }
+                () = self.shared.client.bell.notified() => news = Input::LookAgain,
                 // A watcher has said what it had to say; a panic came from a destructor.
                 Some(_) = self.watchers.join_next() => {}
                 () = alarm(wake) => {}
@@ -96,9 +95,9 @@ impl Run {
         });
     }
 
-    fn next_round(&self) -> Round {
+    fn next_round(&self, news: Input) -> Round {
         self.shared.session(|session| {
-            session.apply(Input::Tick).expect("time passes");
+            session.apply(news).expect("neither time nor a look is ever refused");
             let attempts = session.begin_more(&self.shared);
             let mut gates = Vec::new();
             for work in std::mem::take(&mut session.state.gates) {

@@ -258,10 +258,11 @@ impl State {
 
     fn tell_parent(&mut self, parent: WorkId, child: WorkId, effects: &mut Effects) {
         let open = self.engine.children(parent).open();
-        let failure = self.failure_of(child);
+        let has_failed = self.engine.phase(child) == Some(Phase::Failed);
+        let failed = self.entry_mut(child).filter(|_| has_failed).map(Entry::as_failed_child);
         let Some(entry) = self.entries.get_mut(parent.index()) else { return };
-        if let Some(failure) = failure {
-            entry.extras_mut().failed_child.get_or_insert(failure);
+        if let Some(failed) = failed {
+            entry.extras_mut().failed_child.get_or_insert(failed);
         }
         if open == 0 && entry.extras().is_some_and(|extras| extras.abandoned) {
             self.orphaned.push(parent);
@@ -270,14 +271,6 @@ impl State {
             attempt.note_end_of(child);
             effects.wake(Arc::clone(attempt));
         }
-    }
-
-    /// Returns what a parent says of a child that failed, which may be forgotten by then.
-    fn failure_of(&self, child: WorkId) -> Option<String> {
-        self.engine.phase(child).filter(|phase| *phase == Phase::Failed)?;
-        let entry = self.entry(child)?;
-        let why = entry.last_error().map_or("for no known reason", String::as_str);
-        Some(format!("its child {:?} failed: {why}", entry.name))
     }
 
     /// Returns whether nothing has to follow from what has happened.
