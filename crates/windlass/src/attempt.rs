@@ -17,6 +17,7 @@ use crate::panic;
 use crate::report::emit_success;
 use crate::session::{Session, gone};
 use crate::shared::Shared;
+use crate::state::Runners;
 use crate::work::WorkOutcome;
 
 mod cause;
@@ -255,8 +256,8 @@ impl Attempt {
     }
 
     /// The attempt waits for the first time: its runner polls no other body from now on.
-    pub(crate) fn begin_wait(&mut self, session: &mut Session<'_>) {
-        self.end_polling(session);
+    pub(crate) fn begin_wait(&mut self, runners: &mut Runners) {
+        self.end_polling(runners);
         self.has_waited = true;
     }
 
@@ -329,13 +330,13 @@ impl Attempt {
 
     fn close(&mut self, session: &mut Session<'_>) {
         self.is_over = true;
-        self.end_polling(session);
+        self.end_polling(&mut session.state.runners);
     }
 
     /// Its body is polled for the first time no longer.
-    fn end_polling(&self, session: &mut Session<'_>) {
+    fn end_polling(&self, runners: &mut Runners) {
         if !self.has_waited {
-            session.state.runners.end_polling(self.run);
+            runners.end_polling(self.run);
         }
     }
 
@@ -411,7 +412,7 @@ impl Drop for Attempt {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(body)));
         let grant = self.ctx.grant();
         self.shared().session(|session| {
-            self.end_polling(session);
+            self.end_polling(&mut session.state.runners);
             // Without its body it cannot be tried again, whatever it was asked to stop for.
             if session.apply(Input::Cancel(grant.work)).is_ok() && !self.inner().leave_to_pool() {
                 give_up(session, grant);

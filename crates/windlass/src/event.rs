@@ -199,9 +199,10 @@ impl Watchers {
     /// Appends the session's changes, while its lock keeps them in order. Returns whom to wake after it.
     #[inline]
     pub(crate) fn send(&mut self) -> Option<Arc<Changes<WorkChange>>> {
-        if self.unsent.is_empty() {
-            return None;
-        }
+        if self.unsent.is_empty() { None } else { self.append() }
+    }
+
+    fn append(&mut self) -> Option<Arc<Changes<WorkChange>>> {
         let changes = self.changes.as_ref()?;
         changes.append(&mut self.unsent).then(|| Arc::clone(changes))
     }

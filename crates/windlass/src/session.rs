@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use windlass_core::{
-    Begun, CostId, Engine, Grant, Input, Rejected, ResourceCost, Submission, Timestamp, WorkId,
-    World,
+    Begun, CostId, Engine, Grant, Input, Rejected, ResourceCost, Timestamp, WorkId, World,
 };
 
 use crate::attempt::{Attempt, Attempts};
@@ -117,6 +116,7 @@ impl<'a> Session<'a> {
 
     /// Returns the number of a cost that can be met, unless no works are accepted. An attempt that is over
     /// has no more children, also while the next one is under way.
+    #[inline]
     pub(crate) fn accept(
         &mut self,
         parent: Option<Grant>,
@@ -135,20 +135,26 @@ impl<'a> Session<'a> {
         Ok(self.state.engine.cost(tree, needs)?)
     }
 
-    /// Has the engine accept a work, whose entry is added next.
-    pub(crate) fn submit(&mut self, submission: Submission<'_>) -> Result<WorkId, SubmitError> {
-        let submitted = self.engine_alone(|engine, world| engine.submit(world, submission));
-        Ok(submitted?)
-    }
-
     /// Adds the entry of a work that the engine has just accepted.
     #[inline]
-    pub(crate) fn add(&mut self, work: WorkId, entry: Entry) {
+    pub(crate) fn add(&mut self, work: WorkId, entry: Entry) -> WorkId {
         self.state.add(work, entry);
         if self.state.mode == Mode::Cancelling {
             // Refused if other works have blocked it already.
             let _ = self.apply(Input::Cancel(work));
         }
+        work
+    }
+
+    /// Has the entry of a work that is not accepted dropped after the session.
+    #[cold]
+    pub(crate) fn refuse(
+        &mut self,
+        entry: Entry,
+        refused: SubmitError,
+    ) -> Result<WorkId, SubmitError> {
+        self.effects.drop_later(DeferredDrop::Entry(Box::new(entry)));
+        Err(refused)
     }
 
     pub(crate) fn forget(&mut self, work: WorkId) -> bool {

@@ -62,17 +62,19 @@ impl Shared {
     /// Runs `call` on the locked state; then, with the lock free, carries out its effects.
     #[inline]
     pub(crate) fn session<T>(&self, call: impl FnOnce(&mut Session<'_>) -> T) -> T {
-        self.session_of_runner(call).0
+        self.session_on(self.look(), call).0
     }
 
-    /// As [`Shared::session`]. Also returns whether the run or an attempt was woken.
+    /// As [`Shared::session`], on the state that the caller has locked. Also returns whether the run or an
+    /// attempt was woken.
     #[inline]
-    pub(crate) fn session_of_runner<T>(
+    pub(crate) fn session_on<T>(
         &self,
+        state: MutexGuard<'_, State>,
         call: impl FnOnce(&mut Session<'_>) -> T,
     ) -> (T, bool) {
         let mut effects = Effects::default();
-        let mut session = Session::new(self.look(), &self.client, &mut effects);
+        let mut session = Session::new(state, &self.client, &mut effects);
         let result = call(&mut session);
         let wakes_run = session.close();
         let wakes = wakes_run || effects.wakes_attempts();
@@ -143,16 +145,16 @@ impl Shared {
             entry.extras_mut().end = end;
         }
         self.session(|session| {
-            let cost = session.accept(parent, needs.as_ref());
-            let work = cost.and_then(|cost| {
-                let (after, more) = (&after, more.as_ref());
-                session.submit(Submission { after, cost, priority, retries, more })
-            });
-            match work {
-                Ok(work) => session.add(work, entry),
-                Err(_) => session.effects.drop_later(DeferredDrop::Entry(Box::new(entry))),
+            let cost = match session.accept(parent, needs.as_ref()) {
+                Ok(cost) => cost,
+                Err(refused) => return session.refuse(entry, refused),
+            };
+            let submission =
+                Submission { after: &after, cost, priority, retries, more: more.as_ref() };
+            match session.engine_alone(|engine, world| engine.submit(world, submission)) {
+                Ok(work) => Ok(session.add(work, entry)),
+                Err(refused) => session.refuse(entry, refused.into()),
             }
-            work
         })
     }
 

@@ -155,6 +155,7 @@ impl State {
     }
 
     /// Adds the entry of the work that the engine has just accepted.
+    #[inline]
     pub(crate) fn add(&mut self, work: WorkId, entry: Entry) {
         let index = self.entries.push(entry);
         assert_eq!(index, work.index(), "works are numbered one by one");

@@ -45,7 +45,7 @@ impl Runner {
         let (grant, began_at, has_waited) =
             (attempt.grant(), attempt.began_at(), attempt.has_waited());
         let (mut next, mut others) = (None, Attempts::default());
-        let ((handed_in, took), wakes) = shared.session_of_runner(|session| {
+        let ((handed_in, took), wakes) = shared.session_on(shared.look(), |session| {
             let handed_in = attempt.hand_in(session);
             if let HandedIn::Over(_) = handed_in
                 && attempt.is_current()
@@ -80,11 +80,10 @@ impl Runner {
     fn begin_wait(&mut self) {
         let Self { shared, attempt, .. } = self;
         let attempt = attempt.as_mut().expect("an attempt waits");
-        let others = shared.session(|session| {
-            attempt.begin_wait(session);
-            if attempt.is_current() { session.begin_more(shared) } else { Attempts::default() }
-        });
-        if !others.is_empty() {
+        let mut state = shared.look();
+        attempt.begin_wait(&mut state.runners);
+        if state.runners.may_start_one() && state.runners.may_find_work() && attempt.is_current() {
+            let (others, _) = shared.session_on(state, |session| session.begin_more(shared));
             Self::start(shared, others);
         }
     }
