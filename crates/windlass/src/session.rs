@@ -282,10 +282,11 @@ impl<'a> Session<'a> {
         while let Some(work) = self.state.next_to_forget() {
             self.forget(work);
         }
-        if self.state.mode == Mode::Closed && self.state.engine.is_done() {
-            if let Some(readers) = self.state.watchers.close() {
-                self.effects.wake_readers(readers);
-            }
+        if self.state.mode == Mode::Closed
+            && self.state.engine.is_done()
+            && let Some(readers) = self.state.watchers.close()
+        {
+            self.effects.wake_readers(readers);
         }
     }
 
