@@ -205,8 +205,9 @@ impl Engine {
         note(world, fact);
     }
 
+    /// Lets everything happen that is due by now.
     #[inline]
-    fn advance(&mut self, world: &mut World<'_>) {
+    pub fn advance(&mut self, world: &mut World<'_>) {
         let now = world.now;
         self.state.advance(&mut Effects::new(&mut self.admission, world), now);
     }

@@ -2,23 +2,27 @@
 
 use std::any::Any;
 use std::future::Future;
-use std::mem::{Discriminant, discriminant};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::time::{Sleep, sleep};
+use tracing::Span;
 use windlass_core::{Ending, Grant, Input, Outcome, Rejected, Timestamp};
 
 use crate::body::Body;
 use crate::context::{AttemptShared, WorkContext};
 use crate::panic;
+use crate::report::emit_success;
 use crate::session::{Session, gone};
 use crate::shared::Shared;
+use crate::state::Runners;
 use crate::work::WorkOutcome;
 
 mod cause;
+
+use cause::Cause;
 
 /// An attempt that is under way. Dropped before its end, it drops its body and reports that it is gone.
 pub(crate) struct Attempt {
@@ -30,10 +34,21 @@ pub(crate) struct Attempt {
     stage: Stage,
     /// Whether it has waited, so that its task runs no other attempt meanwhile.
     has_waited: bool,
-    /// The end for which a hook was called.
-    hooked: Option<Discriminant<Ending>>,
+    /// The hook that was called last.
+    called: Option<Hook>,
     overtime: Overtime,
     is_over: bool,
+    /// Where spans are enabled.
+    span: Option<Box<Span>>,
+}
+
+const _: () = assert!(size_of::<Attempt>() <= 112);
+
+/// Attempts that have begun and have no runner yet: mostly none or one, for which no memory is allocated.
+#[derive(Default)]
+pub(crate) struct Attempts {
+    first: Option<Attempt>,
+    others: Vec<Attempt>,
 }
 
 enum Stage {
@@ -52,30 +67,61 @@ enum Overtime {
     Limited(Pin<Box<Sleep>>),
 }
 
+/// What a work is told of the end of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hook {
+    Success,
+    Failure,
+    Retry,
+    Abort,
+    /// Nothing.
+    None,
+}
+
 /// What is left to do at the end of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandedIn {
     /// Nothing. The end is none if the attempt had been ended by others.
     Over(Option<Ending>),
     /// The attempt has children that have not ended.
     ChildrenOpen,
-    /// The hook for this end has to be called first.
-    HookDue(Ending),
+    /// This hook has to be called first.
+    HookDue(Hook),
 }
 
 const IS_HERE: &str = "a body is here until it is handed back";
 
 impl Attempt {
-    pub(crate) fn new(ctx: WorkContext, body: Box<dyn Body>, run: u64) -> Self {
+    /// Begins an attempt in a session of its scheduler.
+    pub(crate) fn begin(session: &mut Session<'_>, shared: &Arc<Shared>, grant: Grant) -> Self {
+        let inner = Arc::new(AttemptShared::new(Arc::clone(shared), session.now()));
+        let (body, run) = session.start(grant.work, &inner);
         Self {
-            ctx,
+            ctx: WorkContext { id: grant.work, attempt: grant.attempt, inner },
             body: Some(body),
             run,
             stage: Stage::New,
             has_waited: false,
-            hooked: None,
+            called: None,
             overtime: Overtime::Unknown,
             is_over: false,
+            span: None,
         }
+    }
+
+    /// Begins the next attempt of the same runner in place of this one, which is over.
+    pub(crate) fn begin_anew(&mut self, session: &mut Session<'_>, grant: Grant) {
+        AttemptShared::renew(&mut self.ctx.inner, session.now());
+        (self.ctx.id, self.ctx.attempt) = (grant.work, grant.attempt);
+        let (body, run) = session.start(grant.work, &self.ctx.inner);
+        (self.body, self.run) = (Some(body), run);
+        (self.stage, self.overtime) = (Stage::New, Overtime::Unknown);
+        (self.has_waited, self.called, self.is_over) = (false, None, false);
+    }
+
+    /// Returns whether its run is the one under way.
+    pub(crate) fn is_current(&self) -> bool {
+        self.shared().is_current(self.run)
     }
 
     pub(crate) fn grant(&self) -> Grant {
@@ -92,6 +138,16 @@ impl Attempt {
 
     /// Polls the body, then waits for the children. Ready once the attempt can be handed in.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let span = self.span.take();
+        let polled = {
+            let _entered = span.as_ref().map(|span| span.enter());
+            self.poll_inside(cx)
+        };
+        self.span = span;
+        polled
+    }
+
+    fn poll_inside(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !matches!(self.stage, Stage::Returned(_)) {
             let outcome = ready!(self.poll_body(cx));
             self.stage = Stage::Returned(outcome);
@@ -200,8 +256,8 @@ impl Attempt {
     }
 
     /// The attempt waits for the first time: its runner polls no other body from now on.
-    pub(crate) fn begin_wait(&mut self, session: &mut Session<'_>) {
-        self.end_polling(session);
+    pub(crate) fn begin_wait(&mut self, runners: &mut Runners) {
+        self.end_polling(runners);
         self.has_waited = true;
     }
 
@@ -209,20 +265,22 @@ impl Attempt {
     pub(crate) fn expect_success(&mut self) {
         let succeeded = matches!(self.stage, Stage::Returned(WorkOutcome::Success));
         let is_plain = !self.inner().has_children() && !self.inner().is_stopped();
-        if succeeded && is_plain && self.hooked.is_none() {
-            self.call_hook(Ending::Success);
+        if succeeded && is_plain && self.called.is_none() {
+            self.call(Hook::Success);
         }
     }
 
-    pub(crate) fn call_hook(&mut self, ending: Ending) {
-        self.hooked = Some(discriminant(&ending));
+    /// Calls a hook of the work. If that panics, the attempt has failed.
+    pub(crate) fn call(&mut self, hook: Hook) {
+        self.called = Some(hook);
+        let _entered = self.span.as_ref().map(|span| span.enter());
         let work = self.body.as_mut().expect(IS_HERE).work();
-        let called = catch_unwind(AssertUnwindSafe(|| match ending {
-            Ending::Success => work.on_success(),
-            Ending::Failed => work.on_failure_raise(),
-            Ending::Retry { .. } => work.on_failure_retry(),
-            Ending::Cancelled => work.on_abort(),
-            _ => {}
+        let called = catch_unwind(AssertUnwindSafe(|| match hook {
+            Hook::Success => work.on_success(),
+            Hook::Failure => work.on_failure_raise(),
+            Hook::Retry => work.on_failure_retry(),
+            Hook::Abort => work.on_abort(),
+            Hook::None => {}
         }));
         if let Err(panic) = called {
             self.stage = Stage::Returned(WorkOutcome::Failed(panic_text(panic)));
@@ -237,10 +295,10 @@ impl Attempt {
         };
         let (grant, reported) = (self.ctx.grant(), reported(outcome));
         // An attempt whose time is up by now has not made it.
-        session.apply(Input::Tick).expect("time passes");
+        session.advance();
         let ending = match session.state.engine.ending(grant, reported) {
-            Ok(ending) if self.hooked == Some(discriminant(&ending)) => ending,
-            Ok(ending) => return HandedIn::HookDue(ending),
+            Ok(ending) if self.called == Some(Hook::of(ending)) => ending,
+            Ok(ending) => return HandedIn::HookDue(Hook::of(ending)),
             Err(Rejected::ChildrenOpen { .. }) => return HandedIn::ChildrenOpen,
             // The attempt was ended by others.
             Err(_) => {
@@ -248,32 +306,37 @@ impl Attempt {
                 return HandedIn::Over(None);
             }
         };
-        let error = cause::of(&self.ctx, &session.state, outcome, ending);
+        let cause = cause::of(&self.ctx, &session.state, outcome, ending);
         self.close(session);
         session.stop(grant.work, self.body.take());
-        if error.is_some() {
-            session.state.known(grant.work).extras_mut().last_error = error;
+        if let Some(Cause { text, origin }) = cause {
+            let extras = session.state.known(grant.work).extras_mut();
+            (extras.last_error, extras.origin) = (Some(text), origin);
         }
         // Only a work that is tried again loses its family.
         let family = match ending {
             Ending::Retry { .. } => session.state.engine.descendants(grant.work),
             _ => Vec::new(),
         };
-        let ended = session.engine(|engine, world| engine.end(world, grant, reported));
+        // What follows from this is done together with what follows from the next beginning.
+        let ended = session.engine_alone(|engine, world| engine.end(world, grant, reported));
         ended.expect("the engine has foreseen this end");
-        session.state.drop_forgotten(&family, &mut session.effects);
+        if !family.is_empty() {
+            session.follow();
+            session.state.drop_forgotten(&family, session.effects);
+        }
         HandedIn::Over(Some(ending))
     }
 
     fn close(&mut self, session: &mut Session<'_>) {
         self.is_over = true;
-        self.end_polling(session);
+        self.end_polling(&mut session.state.runners);
     }
 
     /// Its body is polled for the first time no longer.
-    fn end_polling(&self, session: &mut Session<'_>) {
+    fn end_polling(&self, runners: &mut Runners) {
         if !self.has_waited {
-            session.state.runners.end_polling(self.run);
+            runners.end_polling(self.run);
         }
     }
 
@@ -285,10 +348,58 @@ impl Attempt {
         &self.ctx.inner
     }
 
-    /// Returns the span of the attempt, where spans are enabled.
-    pub(crate) fn span(&self) -> tracing::Span {
+    /// Opens the span of the attempt, where spans are enabled. Takes the scheduler's lock.
+    #[inline]
+    pub(crate) fn open_span(&mut self) {
+        let is_enabled = tracing::enabled!(tracing::Level::INFO);
+        if is_enabled || self.span.is_some() {
+            self.span = is_enabled.then(|| Box::new(self.new_span()));
+        }
+    }
+
+    fn new_span(&self) -> Span {
         let WorkContext { id, attempt, .. } = self.ctx;
         tracing::info_span!("attempt", work = %self.shared().name(id), %id, attempt)
+    }
+
+    /// Emits the event of a success inside the span of the attempt.
+    pub(crate) fn emit_success(&self, grant: Grant) {
+        let _entered = self.span.as_ref().map(|span| span.enter());
+        emit_success(grant);
+    }
+}
+
+impl Attempts {
+    pub(crate) fn push(&mut self, attempt: Attempt) {
+        match self.first {
+            None => self.first = Some(attempt),
+            Some(_) => self.others.push(attempt),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+}
+
+impl IntoIterator for Attempts {
+    type Item = Attempt;
+    type IntoIter = std::iter::Chain<std::option::IntoIter<Attempt>, std::vec::IntoIter<Attempt>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.first.into_iter().chain(self.others)
+    }
+}
+
+impl Hook {
+    fn of(ending: Ending) -> Self {
+        match ending {
+            Ending::Success => Self::Success,
+            Ending::Failed => Self::Failure,
+            Ending::Retry { .. } => Self::Retry,
+            Ending::Cancelled => Self::Abort,
+            _ => Self::None,
+        }
     }
 }
 
@@ -301,7 +412,7 @@ impl Drop for Attempt {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(body)));
         let grant = self.ctx.grant();
         self.shared().session(|session| {
-            self.end_polling(session);
+            self.end_polling(&mut session.state.runners);
             // Without its body it cannot be tried again, whatever it was asked to stop for.
             if session.apply(Input::Cancel(grant.work)).is_ok() && !self.inner().leave_to_pool() {
                 give_up(session, grant);

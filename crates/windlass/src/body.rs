@@ -27,8 +27,9 @@ pub(crate) trait Body: Send {
     /// Returns the work itself. Only between attempts.
     fn work(&mut self) -> &mut dyn Work;
 
-    /// Returns the work, without what the scheduler needs besides.
-    fn into_work(self: Box<Self>) -> Box<dyn Work>;
+    /// Returns the work, without what the scheduler needs besides. The name is that by which the scheduler
+    /// knew it.
+    fn into_work(self: Box<Self>, name: &str) -> Box<dyn Work>;
 }
 
 /// The body of a value that implements [`Work`].
@@ -94,7 +95,7 @@ impl Body for WorkBody {
         &mut **self.work.as_mut().expect(IS_HERE)
     }
 
-    fn into_work(mut self: Box<Self>) -> Box<dyn Work> {
+    fn into_work(mut self: Box<Self>, _name: &str) -> Box<dyn Work> {
         self.work.take().expect(IS_HERE)
     }
 }

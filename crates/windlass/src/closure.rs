@@ -10,7 +10,7 @@ use crate::body::{Body, Returned};
 use crate::context::WorkContext;
 use crate::error::WorkError;
 use crate::spec::{Brought, WorkSpec, promise_of, publish_on_success};
-use crate::work::{Work, WorkOutcome};
+use crate::work::{Work, WorkOutcome, pass_hooks_on};
 
 /// A work from an async closure. It is called once per attempt; an `Err` is retried as the spec says,
 /// unless it is [`Fatal`](crate::Fatal).
@@ -39,8 +39,8 @@ where
     F: FnMut(WorkContext) -> Fut + Send + 'static,
     Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
 {
-    let body = FnWork { body, brought: Brought::nothing_yet(), name: None, future: None };
-    WorkSpec::bringing(Box::new(body), name.into().into(), |body| {
+    let body = FnWork { body, brought: Brought::nothing_yet(), future: None };
+    WorkSpec::bringing(Box::new(body), name.into().as_str().into(), |body| {
         promise_of(body, |own: &mut FnWork<T, F, Fut>| &mut own.brought)
     })
 }
@@ -48,8 +48,6 @@ where
 struct FnWork<T, F, Fut> {
     body: F,
     brought: Brought<T>,
-    /// Present once the work was taken back from its scheduler, which keeps the name until then.
-    name: Option<Box<str>>,
     /// Boxed, so that works that wait for their turn do not take the room of their futures.
     future: Option<Pin<Box<Fut>>>,
 }
@@ -62,7 +60,7 @@ where
     Fut: Future<Output = Result<T, WorkError>> + Send + 'static,
 {
     fn name(&self) -> &str {
-        self.name.as_deref().unwrap_or("closure")
+        "closure"
     }
 
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
@@ -73,10 +71,6 @@ where
             }
             Err(error) => error.into_outcome(&ctx),
         }
-    }
-
-    fn be_called(&mut self, name: &str) {
-        self.name = Some(name.into());
     }
 
     publish_on_success!(this => this.brought);
@@ -110,7 +104,26 @@ where
         self
     }
 
-    fn into_work(self: Box<Self>) -> Box<dyn Work> {
-        self
+    fn into_work(self: Box<Self>, name: &str) -> Box<dyn Work> {
+        Box::new(Named { name: name.into(), work: self })
     }
+}
+
+/// A closure that was taken back from its scheduler, which keeps the name of a work.
+struct Named {
+    name: Box<str>,
+    work: Box<dyn Work>,
+}
+
+#[async_trait]
+impl Work for Named {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
+        self.work.run(ctx).await
+    }
+
+    pass_hooks_on!(this => this.work);
 }

@@ -27,7 +27,7 @@ pub(crate) struct Effects {
 }
 
 #[derive(Default)]
-struct More {
+pub(crate) struct More {
     /// Attempts that are asked to stop.
     stopped: Vec<Arc<AttemptShared>>,
     /// Attempts for which something has changed: they go on, or a child has ended.
@@ -76,6 +76,7 @@ impl Effects {
         self.more().ends.push((waiter, end));
     }
 
+    #[inline]
     pub(crate) fn report(&mut self, report: Option<Report>) {
         if let Some(report) = report {
             self.more().reports.push(report);
@@ -83,14 +84,16 @@ impl Effects {
     }
 
     pub(crate) fn drop_later(&mut self, value: DeferredDrop) {
-        self.more().drops.push(value);
+        self.drop_all_later([value]);
+    }
+
+    pub(crate) fn drop_all_later(&mut self, values: impl IntoIterator<Item = DeferredDrop>) {
+        self.more().drops.extend(values);
     }
 
     /// Wakes subscribers.
-    pub(crate) fn wake_readers(&mut self, readers: Option<Arc<Changes<WorkChange>>>) {
-        if readers.is_some() {
-            self.more().readers = readers;
-        }
+    pub(crate) fn wake_readers(&mut self, readers: Arc<Changes<WorkChange>>) {
+        self.more().readers = Some(readers);
     }
 
     pub(crate) fn has_drops(&self) -> bool {
@@ -103,15 +106,17 @@ impl Effects {
         self.more.as_deref().is_some_and(wakes)
     }
 
-    /// Tells attempts, waiters and subscribers. Returns the values to be dropped, which is done last, because
-    /// a destructor may do anything.
-    pub(crate) fn tell(self) -> Vec<DeferredDrop> {
-        self.more.map(|more| more.tell()).unwrap_or_default()
+    /// Returns what few sessions leave to be done.
+    #[inline]
+    pub(crate) fn into_more(self) -> Option<Box<More>> {
+        self.more
     }
 }
 
 impl More {
-    fn tell(self) -> Vec<DeferredDrop> {
+    /// Tells attempts, waiters and subscribers. Returns the values to be dropped, which is done last, because
+    /// a destructor may do anything.
+    pub(crate) fn tell(self) -> Vec<DeferredDrop> {
         // Before the wake-ups, so that a run does not return before its events are emitted.
         self.reports.into_iter().for_each(Report::emit);
         self.stopped.iter().for_each(|attempt| attempt.stop());

@@ -40,14 +40,45 @@ pub(crate) struct Extras {
     pub(crate) gate_watcher: Option<AbortHandle>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) last_error: Option<String>,
+    /// The failure that caused the last error, if it is that of a descendant.
+    pub(crate) origin: Option<Arc<Origin>>,
     /// Sends the end to those who wait for it.
     pub(crate) end: Option<EndTeller>,
     /// The attempt is gone, and ends as soon as its children have.
     pub(crate) abandoned: bool,
-    /// Why the first child of the latest attempt failed.
-    pub(crate) failed_child: Option<String>,
+    /// The first child of the attempt under way that failed.
+    pub(crate) failed_child: Option<FailedChild>,
     /// How long all attempts but the latest took together.
     earlier_ns: u64,
+}
+
+/// A failure that no child has caused.
+pub(crate) struct Origin {
+    pub(crate) work: Arc<str>,
+    pub(crate) error: String,
+}
+
+/// A child that failed, which may be forgotten by the time that its parent says so.
+pub(crate) struct FailedChild {
+    name: Arc<str>,
+    /// The failure of the child, or of one of its descendants that has caused it.
+    pub(crate) origin: Arc<Origin>,
+}
+
+impl FailedChild {
+    /// Says which child failed and why. The works between the child and the origin are left out, so that the
+    /// text does not grow with the depth of a family.
+    pub(crate) fn text(&self) -> String {
+        let Self { name, origin } = self;
+        if Arc::ptr_eq(name, &origin.work) {
+            format!("its child {name:?} failed: {}", origin.error)
+        } else {
+            format!(
+                "its child {name:?} failed: its descendant {:?} failed: {}",
+                origin.work, origin.error
+            )
+        }
+    }
 }
 
 impl Entry {
@@ -80,6 +111,17 @@ impl Entry {
 
     pub(crate) fn last_error(&self) -> Option<&String> {
         self.extras()?.last_error.as_ref()
+    }
+
+    /// Returns what the parent of this work, which has failed, says of it.
+    pub(crate) fn as_failed_child(&mut self) -> FailedChild {
+        let name = self.name.share();
+        let origin = self.extras().and_then(|extras| extras.origin.clone());
+        let origin = origin.unwrap_or_else(|| {
+            let error = self.last_error().map_or("for no known reason", String::as_str).to_owned();
+            Arc::new(Origin { work: Arc::clone(&name), error })
+        });
+        FailedChild { name, origin }
     }
 
     /// Returns how long the latest attempt took.

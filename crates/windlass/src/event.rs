@@ -162,11 +162,18 @@ impl Watchers {
         self.changes.take().inspect(|changes| changes.close())
     }
 
-    /// Takes note of a change.
+    /// Takes note of a change. The name of the work is asked for only where there are subscribers; it is none
+    /// if the work is forgotten already.
     #[inline]
-    pub(crate) fn note(&mut self, transition: &Transition, name: &mut Name) {
+    pub(crate) fn note<'a>(
+        &mut self,
+        transition: &Transition,
+        name: impl FnOnce() -> Option<&'a mut Name>,
+    ) {
         self.count += 1;
-        if self.changes.is_some() || self.event_tx.is_some() {
+        if (self.changes.is_some() || self.event_tx.is_some())
+            && let Some(name) = name()
+        {
             self.note_for_watchers(transition, name);
         }
     }
@@ -192,9 +199,10 @@ impl Watchers {
     /// Appends the session's changes, while its lock keeps them in order. Returns whom to wake after it.
     #[inline]
     pub(crate) fn send(&mut self) -> Option<Arc<Changes<WorkChange>>> {
-        if self.unsent.is_empty() {
-            return None;
-        }
+        if self.unsent.is_empty() { None } else { self.append() }
+    }
+
+    fn append(&mut self) -> Option<Arc<Changes<WorkChange>>> {
         let changes = self.changes.as_ref()?;
         changes.append(&mut self.unsent).then(|| Arc::clone(changes))
     }

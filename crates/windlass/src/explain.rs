@@ -38,7 +38,8 @@ impl Explanation {
         let now = client.capacity.now();
         let tree = client.capacity.lock();
         let reasons = state.engine.explain(&tree, id);
-        let words = Words { state, tree: &tree, now };
+        let refused = reasons.iter().any(|reason| matches!(reason, Reason::Short { .. }));
+        let words = Words { state, tree: &tree, now, refused };
         let lines = reasons.iter().map(|reason| words.reason(reason)).collect();
         Some(Self { reasons, lines })
     }
@@ -60,6 +61,8 @@ struct Words<'a> {
     state: &'a State,
     tree: &'a CapacityTree,
     now: Timestamp,
+    /// Whether something refuses the work.
+    refused: bool,
 }
 
 impl Words<'_> {
@@ -79,7 +82,13 @@ impl Words<'_> {
             Reason::Short { shortage, holders, set_aside_for } => {
                 self.short(shortage, holders, *set_aside_for)
             }
-            Reason::Line { ahead: 0, .. } => "it is the first in line".to_owned(),
+            Reason::Line { ahead: 0, .. } if self.refused => "it is the first in line".to_owned(),
+            Reason::Line { ahead: 0, .. } if self.state.runners.is_running() => {
+                "it is ready and waits for a free runner: every thread polls a body".to_owned()
+            }
+            Reason::Line { ahead: 0, .. } => {
+                "it is ready, but the scheduler does not run".to_owned()
+            }
             Reason::Line { ahead, first } => {
                 format!("{ahead} before it in line, the first is {}", self.name(*first))
             }

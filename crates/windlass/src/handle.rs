@@ -12,6 +12,7 @@ use crate::event::Subscription;
 use crate::explain::Explanation;
 use crate::metrics::WorkSchedulerMetrics;
 use crate::reference::{ExecuteError, WorkRef};
+use crate::session::Session;
 use crate::shared::Shared;
 use crate::snapshot::WorkSnapshot;
 use crate::spec::{SubmitError, WorkSpec};
@@ -233,14 +234,13 @@ impl WorkHandle {
     /// ```
     #[must_use]
     pub fn take_work(&self, id: WorkId) -> Option<Box<dyn Work>> {
-        let (mut body, name) = {
+        let (body, name) = {
             let mut state = self.shared.look();
             state.engine.phase(id).filter(|phase| phase.state().is_terminal())?;
             let entry = state.entry_mut(id)?;
             (entry.body.take()?, entry.name.clone())
         };
-        body.work().be_called(name.as_str());
-        Some(body.into_work())
+        Some(body.into_work(name.as_str()))
     }
 
     /// Has an ended work that failed or was cancelled tried again, with everything that follows it.
@@ -354,9 +354,9 @@ impl WorkHandle {
             session.state.mode = Mode::Closed;
             session.apply(Input::CancelAll).expect("everything can be cancelled");
             // Bodies may have handles, and so keep what keeps them.
-            let bodies = session.state.entries_mut().filter_map(|entry| entry.body.take());
-            let bodies: Vec<_> = bodies.map(DeferredDrop::Body).collect();
-            bodies.into_iter().for_each(|body| session.effects.drop_later(body));
+            let Session { state, effects, .. } = session;
+            let bodies = state.entries_mut().filter_map(|entry| entry.body.take());
+            effects.drop_all_later(bodies.map(DeferredDrop::Body));
             session.wake_run();
         });
     }

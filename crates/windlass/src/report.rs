@@ -33,10 +33,12 @@ enum Became {
 impl Report {
     /// Returns the event for a transition; none if there is no event for it, or if no subscriber is
     /// interested in any.
+    #[inline]
     pub(crate) fn of(transition: &Transition, entry: &Entry) -> Option<Self> {
-        if LevelFilter::current() < LevelFilter::INFO {
-            return None;
-        }
+        if LevelFilter::current() < LevelFilter::INFO { None } else { Self::new(transition, entry) }
+    }
+
+    fn new(transition: &Transition, entry: &Entry) -> Option<Self> {
         let became = match transition.to {
             Phase::Delayed { due } => Became::Retried { delay: due.since(transition.at) },
             Phase::Failed => Became::Failed,

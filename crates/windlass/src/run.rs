@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use windlass_core::{Input, WorkId};
 
-use crate::attempt::{Attempt, panic_text};
+use crate::attempt::{Attempts, panic_text};
 use crate::entry::Entry;
 use crate::gate::Gate;
 use crate::shared::Shared;
@@ -33,7 +33,6 @@ pub(crate) enum Until {
 /// next await.
 pub(crate) struct Run {
     shared: Arc<Shared>,
-    number: u64,
     /// The tasks that watch gates.
     watchers: JoinSet<()>,
     /// It returns of its own accord: nothing is left to cancel.
@@ -42,7 +41,7 @@ pub(crate) struct Run {
 
 /// What there is to do before the next wait.
 struct Round {
-    attempts: Vec<Attempt>,
+    attempts: Attempts,
     gates: Vec<(WorkId, Gate)>,
     /// Whether every work has ended.
     is_done: bool,
@@ -56,18 +55,19 @@ impl Run {
         let number = shared.change_run();
         let threads = Handle::current().metrics().num_workers();
         shared.look().runners.begin_run(number, threads);
-        Self { shared, number, watchers: JoinSet::new(), is_over: false }
+        Self { shared, watchers: JoinSet::new(), is_over: false }
     }
 
     pub(crate) async fn go(mut self, until: Until, cancel: &CancellationToken) {
-        let mut is_cancelled = false;
+        let (mut is_cancelled, mut news) = (false, Input::Tick);
         loop {
             if !is_cancelled && cancel.is_cancelled() {
                 is_cancelled = true;
                 self.cancel();
             }
-            let Round { attempts, gates, is_done, is_closed, wake } = self.next_round();
-            Runner::start(&self.shared, self.number, attempts);
+            let Round { attempts, gates, is_done, is_closed, wake } = self.next_round(news);
+            news = Input::Tick;
+            Runner::start(&self.shared, attempts);
             gates.into_iter().for_each(|(work, gate)| self.watch(work, gate));
             if is_done && (is_cancelled || is_closed || until == Until::Done) {
                 self.is_over = true;
@@ -77,9 +77,7 @@ impl Run {
                 biased;
                 () = cancel.cancelled(), if !is_cancelled => {}
                 () = self.shared.news.notified() => {}
-                () = self.shared.client.bell.notified() => {
-                    self.shared.apply(Input::LookAgain).expect("a look is never refused");
-                }
+                () = self.shared.client.bell.notified() => news = Input::LookAgain,
                 // A watcher has said what it had to say; a panic came from a destructor.
                 Some(_) = self.watchers.join_next() => {}
                 () = alarm(wake) => {}
@@ -97,9 +95,9 @@ impl Run {
         });
     }
 
-    fn next_round(&self) -> Round {
+    fn next_round(&self, news: Input) -> Round {
         self.shared.session(|session| {
-            session.apply(Input::Tick).expect("time passes");
+            session.apply(news).expect("neither time nor a look is ever refused");
             let attempts = session.begin_more(&self.shared);
             let mut gates = Vec::new();
             for work in std::mem::take(&mut session.state.gates) {

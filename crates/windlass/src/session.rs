@@ -6,14 +6,13 @@
 use std::sync::Arc;
 
 use windlass_core::{
-    Begun, CostId, Engine, Grant, Input, Rejected, ResourceCost, Submission, Timestamp, WorkId,
-    World,
+    Begun, CostId, Engine, Grant, Input, Rejected, ResourceCost, Timestamp, WorkId, World,
 };
 
-use crate::attempt::Attempt;
+use crate::attempt::{Attempt, Attempts};
 use crate::body::Body;
 use crate::capacity::{Client, TreeGuard};
-use crate::context::{AttemptShared, WorkContext};
+use crate::context::AttemptShared;
 use crate::effects::{DeferredDrop, Effects};
 use crate::entry::Entry;
 use crate::handle::ReopenError;
@@ -27,37 +26,42 @@ pub(crate) struct Session<'a> {
     client: &'a Client,
     /// The capacity's tree, once the engine was asked something.
     tree: Option<TreeGuard<'a>>,
-    now: Timestamp,
-    pub(crate) effects: Effects,
+    /// The time of everything in this session, once it was asked for.
+    now: Option<Timestamp>,
+    pub(crate) effects: &'a mut Effects,
     /// Whether the run has to look, whatever else is found at the end.
     wakes_run: bool,
 }
 
 impl<'a> Session<'a> {
     #[inline]
-    pub(crate) fn new(state: MutexGuard<'a, State>, client: &'a Client) -> Self {
-        let now = client.capacity.now();
-        let effects = Effects::default();
-        Self { state, client, tree: None, now, effects, wakes_run: false }
+    pub(crate) fn new(
+        state: MutexGuard<'a, State>,
+        client: &'a Client,
+        effects: &'a mut Effects,
+    ) -> Self {
+        Self { state, client, tree: None, now: None, effects, wakes_run: false }
     }
 
-    /// Frees the lock. Returns what others have to hear, and whether the run has to look.
+    /// Frees the lock. Returns whether the run has to look.
     #[inline]
-    pub(crate) fn close(mut self) -> (Effects, bool) {
+    pub(crate) fn close(mut self) -> bool {
+        self.follow();
         if !self.state.is_tidy() {
             self.tidy_up();
         }
         let wakes_run = self.wakes_run || self.needs_run();
-        let wakes_run = wakes_run && self.state.runners.is_running();
-        let readers = self.state.watchers.send();
-        self.effects.wake_readers(readers);
+        if let Some(readers) = self.state.watchers.send() {
+            self.effects.wake_readers(readers);
+        }
         self.state.dropping += usize::from(self.effects.has_drops());
-        (self.effects, wakes_run)
+        wakes_run && self.state.runners.is_running()
     }
 
     /// The time of everything in this session.
-    pub(crate) fn now(&self) -> Timestamp {
-        self.now
+    #[inline]
+    pub(crate) fn now(&mut self) -> Timestamp {
+        *self.now.get_or_insert_with(|| self.client.capacity.now())
     }
 
     /// Has the run look when the session is over.
@@ -73,17 +77,35 @@ impl<'a> Session<'a> {
     #[inline]
     pub(crate) fn engine<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
         let result = self.engine_alone(call);
-        self.state.follow(&mut self.effects);
+        self.follow();
         result
     }
 
-    /// Has the engine do something that everything else has yet to follow.
+    /// Has everything else follow what the engine has done.
     #[inline]
-    fn engine_alone<T>(&mut self, call: impl FnOnce(&mut Engine, &mut World<'_>) -> T) -> T {
+    pub(crate) fn follow(&mut self) {
+        self.state.follow(self.effects);
+    }
+
+    /// Lets everything happen that time alone brings.
+    #[inline]
+    pub(crate) fn advance(&mut self) {
+        self.engine(Engine::advance);
+    }
+
+    /// Has the engine do something that everything else has yet to follow, at the latest at the end of the
+    /// session.
+    #[inline]
+    pub(crate) fn engine_alone<T>(
+        &mut self,
+        call: impl FnOnce(&mut Engine, &mut World<'_>) -> T,
+    ) -> T {
+        self.state.runners.expect_work();
+        let now = self.now();
         let (engine, transitions) = self.state.engine_parts();
         let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
         let mut world = World {
-            now: self.now,
+            now,
             capacity: tree,
             facts: None,
             transitions: Some(transitions),
@@ -94,6 +116,7 @@ impl<'a> Session<'a> {
 
     /// Returns the number of a cost that can be met, unless no works are accepted. An attempt that is over
     /// has no more children, also while the next one is under way.
+    #[inline]
     pub(crate) fn accept(
         &mut self,
         parent: Option<Grant>,
@@ -112,76 +135,84 @@ impl<'a> Session<'a> {
         Ok(self.state.engine.cost(tree, needs)?)
     }
 
-    /// Adds a work. A work that is refused is dropped after the session.
-    pub(crate) fn submit(
-        &mut self,
-        submission: Submission<'_>,
-        entry: Entry,
-    ) -> Result<WorkId, SubmitError> {
-        match self.engine_alone(|engine, world| engine.submit(world, submission)) {
-            Ok(work) => {
-                // Before anything that follows from the submission.
-                self.state.add(work, entry);
-                self.state.follow(&mut self.effects);
-                if self.state.mode == Mode::Cancelling {
-                    // Refused if other works have blocked it already.
-                    let _ = self.apply(Input::Cancel(work));
-                }
-                Ok(work)
-            }
-            Err(refused) => {
-                self.state.follow(&mut self.effects);
-                self.effects.drop_later(DeferredDrop::Entry(Box::new(entry)));
-                Err(refused.into())
-            }
+    /// Adds the entry of a work that the engine has just accepted.
+    #[inline]
+    pub(crate) fn add(&mut self, work: WorkId, entry: Entry) -> WorkId {
+        self.state.add(work, entry);
+        if self.state.mode == Mode::Cancelling {
+            // Refused if other works have blocked it already.
+            let _ = self.apply(Input::Cancel(work));
         }
+        work
+    }
+
+    /// Has the entry of a work that is not accepted dropped after the session.
+    #[cold]
+    pub(crate) fn refuse(
+        &mut self,
+        entry: Entry,
+        refused: SubmitError,
+    ) -> Result<WorkId, SubmitError> {
+        self.effects.drop_later(DeferredDrop::Entry(Box::new(entry)));
+        Err(refused)
     }
 
     pub(crate) fn forget(&mut self, work: WorkId) -> bool {
         // What time alone has changed is told while the work is still known.
         let forgotten = self.apply(Input::Tick).and_then(|()| self.apply(Input::Forget(work)));
-        self.state.drop_forgotten(&[work], &mut self.effects);
+        self.state.drop_forgotten(&[work], self.effects);
         forgotten.is_ok()
     }
 
     /// Begins the next attempt, if one may begin, for a runner that is free.
     #[inline]
-    pub(crate) fn begin_next(&mut self, shared: &Arc<Shared>) -> Option<Attempt> {
-        if !self.state.runners.is_running() {
-            return None;
-        }
-        loop {
-            // An attempt that goes on after a wait is told of it by what follows.
-            if let Begun::Started(grant) = self.engine(Engine::begin_next)? {
-                return Some(self.start(shared, grant));
+    pub(crate) fn begin_next(&mut self) -> Option<Grant> {
+        while self.state.runners.may_find_work() {
+            match self.engine(Engine::begin_next) {
+                Some(Begun::Started(grant)) => return Some(grant),
+                // The attempt goes on after a wait. What follows from that has woken it.
+                Some(Begun::Resumed(_)) => {}
+                None => self.state.runners.find_none(),
             }
         }
+        None
     }
 
     /// Begins an attempt for each thread that has no runner: a runner that polls a body starts no other.
-    pub(crate) fn begin_more(&mut self, shared: &Arc<Shared>) -> Vec<Attempt> {
-        let mut begun = Vec::new();
+    #[inline]
+    pub(crate) fn begin_more(&mut self, shared: &Arc<Shared>) -> Attempts {
+        let mut begun = Attempts::default();
         while self.state.runners.may_start_one()
             && self.may_begin()
-            && let Some(attempt) = self.begin_next(shared)
+            && let Some(grant) = self.begin_next()
         {
-            begun.push(attempt);
+            begun.push(Attempt::begin(self, shared, grant));
         }
         begun
     }
 
     /// Returns whether an attempt may begin: cheaper to know than to ask for one in vain.
     fn may_begin(&mut self) -> bool {
+        if !self.state.runners.may_find_work() {
+            return false;
+        }
         let tree = self.tree.get_or_insert_with(|| self.client.capacity.lock());
-        self.state.engine.may_begin(tree)
+        let may_begin = self.state.engine.may_begin(tree);
+        if !may_begin {
+            self.state.runners.find_none();
+        }
+        may_begin
     }
 
-    fn start(&mut self, shared: &Arc<Shared>, grant: Grant) -> Attempt {
+    /// Gives a runner the body of a work whose attempt begins. Also returns the run that it belongs to.
+    #[inline]
+    pub(crate) fn start(
+        &mut self,
+        work: WorkId,
+        attempt: &Arc<AttemptShared>,
+    ) -> (Box<dyn Body>, u64) {
         let run = self.state.runners.begin_polling();
-        let attempt = Arc::new(AttemptShared::new(Arc::clone(shared), self.now));
-        let body = self.state.known(grant.work).start(Arc::clone(&attempt));
-        let ctx = WorkContext { id: grant.work, attempt: grant.attempt, inner: attempt };
-        Attempt::new(ctx, body, run)
+        (self.state.known(work).start(Arc::clone(attempt)), run)
     }
 
     /// The attempt is over for the driver, and its entry is ready for the next one.
@@ -191,7 +222,7 @@ impl<'a> Session<'a> {
         {
             self.effects.drop_later(DeferredDrop::Body(body));
         }
-        let now = self.now;
+        let now = self.now();
         let attempt = self.state.known(work).stop(body, now);
         self.effects.release(attempt);
     }
@@ -228,7 +259,7 @@ impl<'a> Session<'a> {
             works.iter().flat_map(|work| self.state.engine.descendants(*work)).collect();
         self.state.expect_another_end(&works);
         self.apply(Input::Reopen(work))?;
-        self.state.drop_forgotten(&families, &mut self.effects);
+        self.state.drop_forgotten(&families, self.effects);
         for work in opened {
             if self.state.engine.awaits_gate(work) {
                 self.apply(Input::Open(work))?;
@@ -251,14 +282,17 @@ impl<'a> Session<'a> {
         while let Some(work) = self.state.next_to_forget() {
             self.forget(work);
         }
-        if self.state.mode == Mode::Closed && self.state.engine.is_done() {
-            let readers = self.state.watchers.close();
+        if self.state.mode == Mode::Closed
+            && self.state.engine.is_done()
+            && let Some(readers) = self.state.watchers.close()
+        {
             self.effects.wake_readers(readers);
         }
     }
 
     /// Returns whether something is left that only the run does: watch a gate, return, wake up earlier than
     /// it meant to, or start a runner.
+    #[inline]
     fn needs_run(&self) -> bool {
         let Some(tree) = &self.tree else { return false };
         let State { engine, gates, runners, .. } = &*self.state;
@@ -266,7 +300,7 @@ impl<'a> Session<'a> {
         !gates.is_empty()
             || self.effects.has_ended && engine.is_done()
             || engine.next_wakeup().is_some_and(is_early)
-            || runners.may_start_one() && engine.may_begin(tree)
+            || runners.may_start_one() && runners.may_find_work() && engine.may_begin(tree)
     }
 }
 

@@ -62,18 +62,21 @@ impl Shared {
     /// Runs `call` on the locked state; then, with the lock free, carries out its effects.
     #[inline]
     pub(crate) fn session<T>(&self, call: impl FnOnce(&mut Session<'_>) -> T) -> T {
-        self.session_of_runner(call).0
+        self.session_on(self.look(), call).0
     }
 
-    /// As [`Shared::session`]. Also returns whether the run or an attempt was woken.
+    /// As [`Shared::session`], on the state that the caller has locked. Also returns whether the run or an
+    /// attempt was woken.
     #[inline]
-    pub(crate) fn session_of_runner<T>(
+    pub(crate) fn session_on<T>(
         &self,
+        state: MutexGuard<'_, State>,
         call: impl FnOnce(&mut Session<'_>) -> T,
     ) -> (T, bool) {
-        let mut session = Session::new(self.look(), &self.client);
+        let mut effects = Effects::default();
+        let mut session = Session::new(state, &self.client, &mut effects);
         let result = call(&mut session);
-        let (effects, wakes_run) = session.close();
+        let wakes_run = session.close();
         let wakes = wakes_run || effects.wakes_attempts();
         if wakes_run {
             self.news.notify_one();
@@ -88,11 +91,11 @@ impl Shared {
             self.client.capacity.ring(&effects.clients);
         }
         let has_ended = effects.has_ended;
-        let drops = effects.tell();
+        let drops = effects.into_more().map(|more| more.tell());
         if has_ended {
             self.notify_listeners();
         }
-        if !drops.is_empty() {
+        if let Some(drops) = drops.filter(|drops| !drops.is_empty()) {
             drops.into_iter().for_each(DeferredDrop::drop_now);
             self.look().dropping -= 1;
             self.notify_listeners();
@@ -132,9 +135,8 @@ impl Shared {
     ) -> Result<WorkId, SubmitError> {
         let gate = spec.body.work().gate();
         spec.add_gate(gate);
-        let rare = spec.rare.take();
+        let WorkSpec { body, name, after, retries, priority, needs, rare, .. } = spec;
         let extras = self.extras(parent, rare.as_deref());
-        let WorkSpec { body, name, after, retries, priority, needs, .. } = spec;
         let mut entry = Entry::new(name, body);
         if let Some(rare) = rare {
             entry.keep(*rare);
@@ -142,14 +144,16 @@ impl Shared {
         if end.is_some() {
             entry.extras_mut().end = end;
         }
-        self.session(|session| match session.accept(parent, needs.as_ref()) {
-            Ok(cost) => {
-                let (after, extras) = (&after, extras.as_ref());
-                session.submit(Submission { after, cost, priority, retries, extras }, entry)
-            }
-            Err(refused) => {
-                session.effects.drop_later(DeferredDrop::Entry(Box::new(entry)));
-                Err(refused)
+        self.session(|session| {
+            let cost = match session.accept(parent, needs.as_ref()) {
+                Ok(cost) => cost,
+                Err(refused) => return session.refuse(entry, refused),
+            };
+            let submission =
+                Submission { after: &after, cost, priority, retries, extras: extras.as_ref() };
+            match session.engine_alone(|engine, world| engine.submit(world, submission)) {
+                Ok(work) => Ok(session.add(work, entry)),
+                Err(refused) => session.refuse(entry, refused.into()),
             }
         })
     }

@@ -55,6 +55,8 @@ pub(crate) struct Runners {
     polling: usize,
     /// How many may do so at once: as many as the runtime has threads; none while there is no run.
     threads: usize,
+    /// Whether no attempt may begin until the engine is called again.
+    is_idle: bool,
     /// When the run looks again by itself.
     pub(crate) alarm: Option<Timestamp>,
 }
@@ -62,7 +64,7 @@ pub(crate) struct Runners {
 impl Runners {
     /// A run begins on a runtime with so many threads.
     pub(crate) fn begin_run(&mut self, run: u64, threads: usize) {
-        *self = Self { run, polling: 0, threads, alarm: None };
+        *self = Self { run, polling: 0, threads, is_idle: false, alarm: None };
     }
 
     /// The run is over, and nothing more begins.
@@ -72,6 +74,21 @@ impl Runners {
 
     pub(crate) fn is_running(&self) -> bool {
         self.threads > 0
+    }
+
+    /// The engine is called, so that an attempt may be able to begin.
+    pub(crate) fn expect_work(&mut self) {
+        self.is_idle = false;
+    }
+
+    /// The engine has no attempt to begin.
+    pub(crate) fn find_none(&mut self) {
+        self.is_idle = true;
+    }
+
+    /// Returns whether it is worth asking the engine for an attempt.
+    pub(crate) fn may_find_work(&self) -> bool {
+        self.is_running() && !self.is_idle
     }
 
     /// A runner is about to poll a body. Returns its run.
@@ -138,6 +155,7 @@ impl State {
     }
 
     /// Adds the entry of the work that the engine has just accepted.
+    #[inline]
     pub(crate) fn add(&mut self, work: WorkId, entry: Entry) {
         let index = self.entries.push(entry);
         assert_eq!(index, work.index(), "works are numbered one by one");
@@ -150,40 +168,42 @@ impl State {
     /// Keeps everything in step with what the engine has done.
     #[inline]
     pub(crate) fn follow(&mut self, effects: &mut Effects) {
-        let mut transitions = std::mem::take(&mut self.transitions);
-        for transition in transitions.drain(..) {
+        let mut next = 0;
+        while let Some(&transition) = self.transitions.get(next) {
             self.follow_one(&transition, effects);
+            next += 1;
         }
-        self.transitions = transitions;
+        self.transitions.clear();
     }
 
+    #[inline]
     fn follow_one(&mut self, transition: &Transition, effects: &mut Effects) {
+        let (entries, index) = (&mut self.entries, transition.work.index());
+        self.watchers.note(transition, || Some(&mut entries.get_mut(index)?.name));
         // Children whose parent is tried again may be forgotten already.
-        let Some(entry) = self.entries.get_mut(transition.work.index()) else { return };
-        self.watchers.note(transition, &mut entry.name);
+        let attempt = || self.entries.get(index)?.attempt.clone();
         match transition.to {
             Phase::Gated => self.gates.push(transition.work),
-            Phase::Suspended | Phase::Running if transition.from == Some(WorkState::Running) => {
-                if let Some(attempt) = &entry.attempt {
-                    let holds = transition.to == Phase::Running;
-                    attempt.set_holds(holds);
-                    if holds {
-                        effects.wake(Arc::clone(attempt));
-                    }
+            Phase::Suspended => attempt().into_iter().for_each(|own| own.set_holds(false)),
+            Phase::Running if transition.from == Some(WorkState::Running) => {
+                if let Some(attempt) = attempt() {
+                    attempt.set_holds(true);
+                    effects.wake(attempt);
                 }
             }
-            Phase::Cancelling { .. } => {
-                if let Some(attempt) = &entry.attempt {
-                    effects.stop(Arc::clone(attempt));
-                }
-            }
-            Phase::Delayed { .. } => effects.report(Report::of(transition, entry)),
+            Phase::Cancelling { .. } => attempt().into_iter().for_each(|own| effects.stop(own)),
+            Phase::Delayed { .. } => self.report(transition, effects),
             end if end.state().is_terminal() => self.close(transition, effects),
             _ => {}
         }
     }
 
+    fn report(&self, transition: &Transition, effects: &mut Effects) {
+        effects.report(self.entry(transition.work).and_then(|entry| Report::of(transition, entry)));
+    }
+
     /// A work has ended: those who wait for it are told, and its parent.
+    #[inline]
     fn close(&mut self, transition: &Transition, effects: &mut Effects) {
         let work = transition.work;
         effects.has_ended = true;
@@ -191,7 +211,7 @@ impl State {
             self.note_cause(transition);
         }
         let closed = self.mode == Mode::Closed;
-        let entry = self.known(work);
+        let Some(entry) = self.entry_mut(work) else { return };
         effects.report(Report::of(transition, entry));
         if let Some(extras) = entry.known_extras() {
             close_extras(extras, transition.to, effects);
@@ -199,7 +219,9 @@ impl State {
         if closed && let Some(body) = entry.body.take() {
             effects.drop_later(DeferredDrop::Body(body));
         }
-        self.tell_parent(work, effects);
+        if let Some(parent) = self.engine.parent(work) {
+            self.tell_parent(parent, work, effects);
+        }
         if self.keep_ended.is_some() {
             self.ended.push_back(work);
         }
@@ -207,7 +229,8 @@ impl State {
 
     /// Notes the cause of an end that no attempt explains.
     fn note_cause(&mut self, transition: &Transition) {
-        let known = self.known(transition.work).last_error();
+        let Some(entry) = self.entry(transition.work) else { return };
+        let known = entry.last_error();
         let too_late =
             transition.to == Phase::Failed && transition.from == Some(WorkState::Pending);
         let cause = match (known, transition.attempt) {
@@ -234,13 +257,13 @@ impl State {
         Some(format!("it waits for {name:?}, which is {state}"))
     }
 
-    fn tell_parent(&mut self, child: WorkId, effects: &mut Effects) {
-        let Some(parent) = self.engine.parent(child) else { return };
+    fn tell_parent(&mut self, parent: WorkId, child: WorkId, effects: &mut Effects) {
         let open = self.engine.children(parent).open();
-        let failure = self.failure_of(child);
+        let has_failed = self.engine.phase(child) == Some(Phase::Failed);
+        let failed = self.entry_mut(child).filter(|_| has_failed).map(Entry::as_failed_child);
         let Some(entry) = self.entries.get_mut(parent.index()) else { return };
-        if let Some(failure) = failure {
-            entry.extras_mut().failed_child.get_or_insert(failure);
+        if let Some(failed) = failed {
+            entry.extras_mut().failed_child.get_or_insert(failed);
         }
         if open == 0 && entry.extras().is_some_and(|extras| extras.abandoned) {
             self.orphaned.push(parent);
@@ -249,14 +272,6 @@ impl State {
             attempt.note_end_of(child);
             effects.wake(Arc::clone(attempt));
         }
-    }
-
-    /// Returns what a parent says of a child that failed, which may be forgotten by then.
-    fn failure_of(&self, child: WorkId) -> Option<String> {
-        self.engine.phase(child).filter(|phase| *phase == Phase::Failed)?;
-        let entry = self.entry(child)?;
-        let why = entry.last_error().map_or("for no known reason", String::as_str);
-        Some(format!("its child {:?} failed: {why}", entry.name))
     }
 
     /// Returns whether nothing has to follow from what has happened.

@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
+use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 use thiserror::Error;
 use tokio::sync::mpsc;
@@ -12,10 +14,6 @@ use windlass_core::{ResourceCost, RetryPolicy};
 
 use crate::capacity::ImpossibleCost;
 use crate::source::PRIORITY;
-
-mod room;
-
-pub(crate) use room::{Room, TaskFuture};
 
 /// Something to run in a [`TaskPoolRunner`](crate::TaskPoolRunner). Clones run the same.
 ///
@@ -68,14 +66,35 @@ pub(crate) type TaskResult<O, E> = Result<O, TaskError<E>>;
 
 /// How a task is started.
 pub(crate) enum Body<I, O, E> {
-    /// Starts it in a room and polls it for the first time.
-    Future(Arc<StartFuture<O, E>>),
+    Future(Arc<dyn Fn() -> TaskFuture<O, E> + Send + Sync>),
     Streaming(Arc<dyn Fn(TaskSender<I>) -> TaskFuture<O, E> + Send + Sync>),
     Cpu(Arc<dyn Fn() -> Result<O, E> + Send + Sync>),
 }
 
-pub(crate) type StartFuture<O, E> =
-    dyn Fn(&mut Room<O, E>, &mut Context<'_>) -> Poll<TaskResult<O, E>> + Send + Sync;
+/// The future of an attempt; none once it is over.
+pub(crate) struct TaskFuture<O, E>(Option<BoxFuture<'static, TaskResult<O, E>>>);
+
+impl<O, E> TaskFuture<O, E> {
+    fn of(future: impl Future<Output = TaskResult<O, E>> + Send + 'static) -> Self {
+        Self(Some(Box::pin(future)))
+    }
+
+    /// Drops the user's future as soon as it is ready; that may panic, as polling it may. Not to be called
+    /// after that.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<TaskResult<O, E>> {
+        let result = ready!(self.0.as_mut().expect("it is not over").poll_unpin(context));
+        self.0 = None;
+        Poll::Ready(result)
+    }
+}
+
+impl<O, E> Drop for TaskFuture<O, E> {
+    /// A future that is dropped before it is over was stopped: its panic concerns no one.
+    fn drop(&mut self) {
+        let future = self.0.take();
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
+    }
+}
 
 /// One item of a task that is a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,9 +158,7 @@ impl<I, O, E> ScheduledTask<I, O, E> {
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
-        let start = move |room: &mut Room<O, E>, context: &mut Context<'_>| {
-            room.enter(start().map(|result| result.map_err(TaskError::Failed)), context)
-        };
+        let start = move || TaskFuture::of(start().map(|result| result.map_err(TaskError::Failed)));
         Self::of(key, Body::Future(Arc::new(start)))
     }
 

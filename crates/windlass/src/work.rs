@@ -47,10 +47,6 @@ pub trait Work: Any + Send {
     /// Makes one attempt. What `self` remembers is there again at the next one.
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome;
 
-    /// It is taken back from the scheduler, which has kept its name for it.
-    #[doc(hidden)]
-    fn be_called(&mut self, _name: &str) {}
-
     /// What has to happen before the first attempt, besides the works it follows. Asked once, when
     /// the work is taken in.
     fn gate(&mut self) -> Option<Gate> {
@@ -109,10 +105,6 @@ impl<W: Work + ?Sized> Work for Box<W> {
 
     fn gate(&mut self) -> Option<Gate> {
         (**self).gate()
-    }
-
-    fn be_called(&mut self, name: &str) {
-        (**self).be_called(name);
     }
 
     pass_hooks_on!(this => (**this));

@@ -1,10 +1,20 @@
 //! Why an attempt did not succeed, for the people who ask.
 
+use std::sync::Arc;
+
 use windlass_core::{Ending, Phase, StopReason};
 
 use crate::context::WorkContext;
+use crate::entry::{FailedChild, Origin};
 use crate::state::State;
 use crate::work::WorkOutcome;
+
+/// Why an attempt did not succeed.
+pub(super) struct Cause {
+    pub(super) text: String,
+    /// The failure of a descendant that has caused it.
+    pub(super) origin: Option<Arc<Origin>>,
+}
 
 /// Returns why the attempt did not succeed; none if it did, or was cancelled.
 pub(super) fn of(
@@ -12,7 +22,7 @@ pub(super) fn of(
     state: &State,
     outcome: &WorkOutcome,
     ending: Ending,
-) -> Option<String> {
+) -> Option<Cause> {
     if !matches!(ending, Ending::Failed | Ending::Retry { .. }) {
         return None;
     }
@@ -21,6 +31,7 @@ pub(super) fn of(
         _ => None,
     };
     let extras = state.entry(ctx.id).and_then(|entry| entry.extras());
+    let mut origin = None;
     let (text, is_final) = match (why, outcome) {
         (Some(StopReason::Deadline), _) => ("its deadline passed".to_owned(), true),
         (Some(_), _) => {
@@ -34,15 +45,18 @@ pub(super) fn of(
         }
         // It asked for nothing itself, so its retries are mentioned only if it had some.
         (None, _) => {
-            let failed = extras.and_then(|extras| extras.failed_child.clone());
+            let failed = extras.and_then(|extras| extras.failed_child.as_ref());
+            origin = failed.map(|failed| Arc::clone(&failed.origin));
+            let failed = failed.map(FailedChild::text);
             let failed = failed.unwrap_or_else(|| "a child of it did not succeed".to_owned());
             (failed, state.engine.retries(ctx.id).unwrap_or(0) == 0)
         }
     };
-    Some(match ending {
+    let text = match ending {
         Ending::Failed if !is_final => {
             format!("{text}; no retries left after attempt {}", ctx.attempt)
         }
         _ => text,
-    })
+    };
+    Some(Cause { text, origin })
 }

@@ -1,6 +1,6 @@
 //! What an attempt shares with its driver: whether it may go on, and the tasks that wait inside it.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
@@ -23,21 +23,21 @@ pub(crate) struct AttemptShared {
     /// Whether it ever had a child.
     has_children: AtomicBool,
     /// How many waits it is in.
-    pub(super) waits: AtomicUsize,
+    pub(super) waits: AtomicU32,
     /// How many waits are over and queued to go on.
-    pub(super) resuming: AtomicUsize,
+    pub(super) resuming: AtomicU32,
     /// Of the task that runs it, once its body has waited.
     runner: AtomicWaker,
-    /// Cancelled when it is asked to stop; most attempts never ask for it.
-    token: OnceLock<CancellationToken>,
     /// What few attempts need.
     extras: OnceLock<Box<Extras>>,
 }
 
 #[derive(Default)]
 pub(super) struct Extras {
-    /// The token that bodies are given: a body that cancels it misleads nothing else.
+    /// Cancelled when the attempt is asked to stop.
     token: OnceLock<CancellationToken>,
+    /// The token that bodies are given: a body that cancels it misleads nothing else.
+    body_token: OnceLock<CancellationToken>,
     /// Notified for the tasks inside the body when it may go on, or one of its children has ended.
     news: Notify,
     /// Notified from outside, for [`WorkContext::woken`](super::WorkContext::woken).
@@ -57,12 +57,28 @@ impl AttemptShared {
             stopped: AtomicBool::new(false),
             holds: AtomicBool::new(true),
             has_children: AtomicBool::new(false),
-            waits: AtomicUsize::new(0),
-            resuming: AtomicUsize::new(0),
+            waits: AtomicU32::new(0),
+            resuming: AtomicU32::new(0),
             runner: AtomicWaker::new(),
-            token: OnceLock::new(),
             extras: OnceLock::new(),
         }
+    }
+
+    /// Replaces this by what the next attempt of the same runner shares. The memory is used again unless a
+    /// clone of the context has outlived its attempt.
+    pub(crate) fn renew(this: &mut Arc<Self>, began_at: Timestamp) {
+        let Some(own) = Arc::get_mut(this) else {
+            *this = Arc::new(Self::new(Arc::clone(&this.scheduler), began_at));
+            return;
+        };
+        own.began_at = began_at;
+        *own.stopped.get_mut() = false;
+        *own.holds.get_mut() = true;
+        *own.has_children.get_mut() = false;
+        *own.waits.get_mut() = 0;
+        *own.resuming.get_mut() = 0;
+        // The waker stays: it is that of the same task.
+        own.extras.take();
     }
 
     pub(super) fn extras(&self) -> &Extras {
@@ -95,7 +111,8 @@ impl AttemptShared {
         self.extras().alarm.notify_one();
     }
 
-    /// The attempt is over, so nothing in it waits for its slot any more. Returns whether something may.
+    /// The attempt is over, so nothing in it waits for its slot any more. Returns whether something may have
+    /// waited.
     pub(crate) fn release(&self) -> bool {
         self.set_holds(true);
         // With the fence in `until`, as in `wake_all`.
@@ -147,7 +164,7 @@ impl AttemptShared {
         self.stopped.store(true, Ordering::Release);
         // With the fence in `token`: either this thread sees the token, or its maker sees the flag.
         fence(Ordering::SeqCst);
-        if let Some(token) = self.token.get() {
+        if let Some(token) = self.extras.get().and_then(|extras| extras.token.get()) {
             token.cancel();
         }
         self.runner.wake();
@@ -159,8 +176,9 @@ impl AttemptShared {
     }
 
     pub(crate) fn token(&self) -> &CancellationToken {
-        self.token.get().unwrap_or_else(|| {
-            let token = self.token.get_or_init(CancellationToken::new);
+        let token = &self.extras().token;
+        token.get().unwrap_or_else(|| {
+            let token = token.get_or_init(CancellationToken::new);
             // With the fence in `stop`.
             fence(Ordering::SeqCst);
             if self.is_stopped() {
@@ -171,7 +189,7 @@ impl AttemptShared {
     }
 
     pub(super) fn body_token(&self) -> &CancellationToken {
-        self.extras().token.get_or_init(|| self.token().child_token())
+        self.extras().body_token.get_or_init(|| self.token().child_token())
     }
 
     pub(crate) fn on_pool(&self) -> &OnPool {

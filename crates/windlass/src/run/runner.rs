@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use windlass_core::Ending;
 
-use crate::attempt::{Attempt, HandedIn};
-use crate::report::emit_success;
+use crate::attempt::{Attempt, Attempts, HandedIn};
 use crate::shared::Shared;
 
 /// Polls bodies in place. Between two bodies it takes the lock once, hands in the end of one attempt and begins
@@ -18,10 +17,7 @@ use crate::shared::Shared;
 /// runners start in its place: as many as there are threads without one.
 pub(super) struct Runner {
     shared: Arc<Shared>,
-    run: u64,
     attempt: Option<Attempt>,
-    /// Disabled unless somebody listens.
-    span: tracing::Span,
     /// What is left of its turn on the thread.
     units: u64,
 }
@@ -33,61 +29,63 @@ const UNIT: Duration = Duration::from_micros(10);
 
 impl Runner {
     /// Starts a runner for each of these attempts.
-    pub(super) fn start(shared: &Arc<Shared>, run: u64, attempts: Vec<Attempt>) {
-        for attempt in attempts {
-            let (shared, span) = (Arc::clone(shared), tracing::Span::none());
-            let mut runner = Self { shared, run, attempt: None, span, units: TURN };
-            runner.take_up(Some(attempt));
-            tokio::spawn(runner);
+    pub(super) fn start(shared: &Arc<Shared>, attempts: Attempts) {
+        for mut attempt in attempts {
+            attempt.open_span();
+            tokio::spawn(Self { shared: Arc::clone(shared), attempt: Some(attempt), units: TURN });
         }
     }
 
-    fn take_up(&mut self, attempt: Option<Attempt>) {
-        if tracing::enabled!(tracing::Level::INFO) {
-            self.span = attempt.as_ref().map_or_else(tracing::Span::none, Attempt::span);
-        }
-        self.attempt = attempt;
-    }
-
-    /// Ends the attempt and begins the next one. Returns whether other tasks should go first.
+    /// Ends the attempt and begins the next one. Returns whether other tasks should go first; as an error, what
+    /// has to be done before the attempt can end.
     fn end(&mut self) -> Result<bool, HandedIn> {
-        let attempt = self.attempt.as_mut().expect("an attempt is here until its end");
+        let Self { shared, attempt: current, units } = self;
+        let attempt = current.as_mut().expect("an attempt is here until its end");
         attempt.expect_success();
-        let (began_at, has_waited) = (attempt.began_at(), attempt.has_waited());
-        let (shared, run) = (&self.shared, self.run);
-        let grant = attempt.grant();
-        let (ended, wakes) = shared.session_of_runner(|session| {
-            let ending = match attempt.hand_in(session) {
-                HandedIn::Over(ending) => ending,
-                more => return Err(more),
-            };
-            let is_current = shared.is_current(run);
-            let next = if is_current { session.begin_next(shared) } else { None };
-            let others = if is_current { session.begin_more(shared) } else { Vec::new() };
-            Ok((ending, next, others, session.now().since(began_at)))
+        let (grant, began_at, has_waited) =
+            (attempt.grant(), attempt.began_at(), attempt.has_waited());
+        let (mut next, mut others) = (None, Attempts::default());
+        let ((handed_in, took), wakes) = shared.session_on(shared.look(), |session| {
+            let handed_in = attempt.hand_in(session);
+            if let HandedIn::Over(_) = handed_in
+                && attempt.is_current()
+            {
+                next = session.begin_next();
+                if let Some(grant) = next {
+                    attempt.begin_anew(session, grant);
+                }
+                others = session.begin_more(shared);
+            }
+            (handed_in, session.now().since(began_at))
         });
-        let (ending, next, others, took) = ended?;
+        let HandedIn::Over(ending) = handed_in else { return Err(handed_in) };
         if ending == Some(Ending::Success) {
-            emit_success(grant);
+            attempt.emit_success(grant);
+        }
+        match next {
+            Some(_) => attempt.open_span(),
+            None => *current = None,
         }
         let spent = 1 + took.as_nanos() as u64 / UNIT.as_nanos() as u64;
-        self.units = if has_waited { TURN } else { self.units.saturating_sub(spent) };
+        *units = if has_waited { TURN } else { units.saturating_sub(spent) };
         // A task that was just started or woken is where no other thread finds it, until this one returns.
-        let gives_way = self.units == 0 || wakes || !others.is_empty();
-        Self::start(shared, run, others);
-        self.take_up(next);
+        let gives_way = *units == 0 || wakes || !others.is_empty();
+        if !others.is_empty() {
+            Self::start(shared, others);
+        }
         Ok(gives_way)
     }
 
     /// The body waits for the first time, and other runners start in the place of this one.
     fn begin_wait(&mut self) {
-        let attempt = self.attempt.as_mut().expect("an attempt waits");
-        let (shared, run) = (&self.shared, self.run);
-        let others = shared.session(|session| {
-            attempt.begin_wait(session);
-            if shared.is_current(run) { session.begin_more(shared) } else { Vec::new() }
-        });
-        Self::start(shared, run, others);
+        let Self { shared, attempt, .. } = self;
+        let attempt = attempt.as_mut().expect("an attempt waits");
+        let mut state = shared.look();
+        attempt.begin_wait(&mut state.runners);
+        if state.runners.may_start_one() && state.runners.may_find_work() && attempt.is_current() {
+            let (others, _) = shared.session_on(state, |session| session.begin_more(shared));
+            Self::start(shared, others);
+        }
     }
 }
 
@@ -97,24 +95,21 @@ impl Future for Runner {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         while let Some(attempt) = &mut this.attempt {
-            if !this.shared.is_current(this.run) {
+            if !attempt.is_current() {
                 // The run was dropped, and its bodies are dropped with it.
                 let attempt = this.attempt.take();
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(attempt)));
                 return Poll::Ready(());
             }
-            let span = this.span.clone();
-            let _entered = span.enter();
             if attempt.poll(cx).is_pending() {
-                if attempt.has_waited() {
-                    return Poll::Pending;
+                if !attempt.has_waited() {
+                    this.begin_wait();
+                    // Nothing has woken this task for a run that was dropped meanwhile.
+                    if !this.attempt.as_ref().is_some_and(Attempt::is_current) {
+                        continue;
+                    }
                 }
-                this.begin_wait();
-                // Nothing has woken this task for a run that was dropped meanwhile.
-                if this.shared.is_current(this.run) {
-                    return Poll::Pending;
-                }
-                continue;
+                return Poll::Pending;
             }
             match this.end() {
                 Ok(false) | Err(HandedIn::Over(_) | HandedIn::ChildrenOpen) => {}
@@ -125,9 +120,8 @@ impl Future for Runner {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Err(HandedIn::HookDue(ending)) => {
-                    let attempt = this.attempt.as_mut().expect("its hook is due");
-                    attempt.call_hook(ending);
+                Err(HandedIn::HookDue(hook)) => {
+                    this.attempt.as_mut().expect("its hook is due").call(hook);
                 }
             }
         }

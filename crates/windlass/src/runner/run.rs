@@ -19,11 +19,11 @@ use futures::{Stream, StreamExt};
 use tokio::time::Instant;
 use windlass_core::{CostError, Grant, Outcome, Random, WorkId};
 
-use super::running::{Event, Inner, Launched, Running, panicked};
+use super::running::{Event, Inner, Running, panicked};
 use super::{Feed, OnError, TaskProgress, TaskProgressKind};
 use crate::panic::into_message;
 use crate::source::{Ear, Pulled, Queue, Started};
-use crate::task::{Room, ScheduledTask, TaskError, TaskResult};
+use crate::task::{ScheduledTask, TaskError, TaskResult};
 
 type Told<I, O, E> = (Inner<I, O, E>, Event<I, O, E>);
 
@@ -51,8 +51,6 @@ where
     read: VecDeque<ScheduledTask<I, O, E>>,
     /// What has started and was not polled yet.
     started: VecDeque<Started<ScheduledTask<I, O, E>>>,
-    /// Where the next future may be while it is polled for the first time.
-    room: Room<O, E>,
     /// How many have started since those under way were asked.
     launched: usize,
     random: Random,
@@ -117,7 +115,6 @@ where
             told: VecDeque::new(),
             read: VecDeque::new(),
             started: VecDeque::new(),
-            room: Room::none(),
             launched: 0,
             random: Random::new(0),
             stage: Stage::Look,
@@ -175,13 +172,10 @@ where
         while self.launched < BATCH || self.running.is_empty() {
             let Some(started) = self.started.pop_front() else { return };
             self.launched += 1;
-            match Inner::launch(started, &mut self.room, context) {
-                Launched::Over(Started { grant, task }, result) => {
-                    self.take_note(grant, task, result);
-                    self.listen_in_turn(context);
-                }
-                Launched::Told(inner, event) => self.hear_in_turn((inner, event), context),
-                Launched::UnderWay(inner) => self.running.push(Running::of(inner)),
+            let mut inner = Inner::start(started);
+            match inner.poll(context) {
+                Poll::Ready(event) => self.hear_in_turn((inner, event), context),
+                Poll::Pending => self.running.push(Running::of(inner)),
             }
             if !self.told.is_empty() || self.unreported() >= BATCH {
                 return;

@@ -14,9 +14,7 @@ use windlass_pool::{JoinTask, Scheduler};
 
 use crate::panic::into_message;
 use crate::source::Started;
-use crate::task::{
-    Body, Room, ScheduledTask, StartFuture, TaskError, TaskFuture, TaskResult, TaskSender,
-};
+use crate::task::{Body, ScheduledTask, TaskError, TaskFuture, TaskResult, TaskSender};
 
 /// As a future it is ready with itself and whatever happened next.
 pub(super) struct Running<I, O, E>(Option<Inner<I, O, E>>);
@@ -47,14 +45,6 @@ pub(super) enum Event<I, O, E> {
     Stopped,
 }
 
-/// What became of a task at its first poll.
-pub(super) enum Launched<I, O, E> {
-    /// It was a future, and is over.
-    Over(Started<ScheduledTask<I, O, E>>, TaskResult<O, E>),
-    Told(Inner<I, O, E>, Event<I, O, E>),
-    UnderWay(Inner<I, O, E>),
-}
-
 /// What a closure on the pool keeps as long as it runs. The last one who has it reports the task's
 /// end, if that was left to it.
 #[derive(Default)]
@@ -76,42 +66,16 @@ where
     O: Send + 'static,
     E: Send + 'static,
 {
-    /// Starts an attempt and polls it for the first time. A future that is over by then leaves its
-    /// room to the next.
-    #[inline]
-    pub(super) fn launch(
-        started: Started<ScheduledTask<I, O, E>>,
-        room: &mut Room<O, E>,
-        context: &mut Context<'_>,
-    ) -> Launched<I, O, E> {
+    /// Starts an attempt.
+    pub(super) fn start(started: Started<ScheduledTask<I, O, E>>) -> Self {
         let (attempt, values) = match &started.task.body {
-            Body::Future(start) => {
-                return match enter(start.as_ref(), room, context) {
-                    Poll::Ready(over) => Launched::Over(started, over),
-                    Poll::Pending => {
-                        let future = room.take().expect("it has just moved in");
-                        Launched::UnderWay(Self::of(started, Attempt::Future(future), None))
-                    }
-                };
-            }
+            Body::Future(start) => (begin(|| Attempt::Future(start())), None),
             Body::Streaming(start) => {
                 let (sender, values) = TaskSender::channel();
                 (begin(|| Attempt::Future(start(sender))), Some(values))
             }
             Body::Cpu(compute) => (on_pool(Arc::clone(compute)), None),
         };
-        let mut inner = Self::of(started, attempt, values);
-        match inner.poll(context) {
-            Poll::Ready(event) => Launched::Told(inner, event),
-            Poll::Pending => Launched::UnderWay(inner),
-        }
-    }
-
-    fn of(
-        started: Started<ScheduledTask<I, O, E>>,
-        attempt: Attempt<O, E>,
-        values: Option<mpsc::Receiver<I>>,
-    ) -> Self {
         let Started { grant, task } = started;
         Self { grant, task, attempt, values, stopped: false, waker: None }
     }
@@ -182,7 +146,7 @@ impl<I, O, E> Unpin for Running<I, O, E> {}
 
 impl<I, O, E> Inner<I, O, E> {
     /// What was sent comes before what came after it, and so before the end.
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Event<I, O, E>> {
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Event<I, O, E>> {
         if let Poll::Ready(Some(value)) = self.poll_value(context) {
             return Poll::Ready(Event::Value(value));
         }
@@ -229,21 +193,6 @@ impl<O, E> Attempt<O, E> {
             Attempt::Over(_) | Attempt::Gone => Poll::Pending,
         }
     }
-}
-
-/// Starts a future in a room. A panic, in starting or in the first poll, is the attempt's.
-#[inline]
-fn enter<O, E>(
-    start: &StartFuture<O, E>,
-    room: &mut Room<O, E>,
-    context: &mut Context<'_>,
-) -> Poll<TaskResult<O, E>> {
-    let polled = catch_unwind(AssertUnwindSafe(|| start(room, context)));
-    polled.unwrap_or_else(|panic| {
-        // What has panicked goes at once, and its room with it.
-        drop(room.take());
-        Poll::Ready(Err(panicked(panic)))
-    })
 }
 
 fn on_pool<O, E>(compute: Arc<dyn Fn() -> Result<O, E> + Send + Sync>) -> Attempt<O, E>

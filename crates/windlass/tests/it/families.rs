@@ -111,6 +111,25 @@ async fn a_parent_says_which_child_failed_also_if_that_is_forgotten() {
     assert_eq!(scheduler.metrics().total, 0);
 }
 
+/// Each of them fails because its only child does; the last one fails by itself.
+fn failing(depth: u32) -> WorkSpec {
+    match depth {
+        0 => fails("deepest"),
+        _ => parent(&format!("level {depth}"), move || vec![failing(depth - 1)]),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_failure_of_a_deep_family_names_the_child_and_where_it_began() {
+    let mut scheduler = scheduler(1);
+    let family = add(&scheduler, failing(300));
+    let one = add(&scheduler, failing(1));
+    scheduler.run_until_done().await;
+    let error = "its child \"level 299\" failed: its descendant \"deepest\" failed: broken";
+    assert_eq!(last_error(&scheduler, family), error);
+    assert_eq!(last_error(&scheduler, one), "its child \"deepest\" failed: broken");
+}
+
 #[tokio::test(start_paused = true)]
 async fn cancelling_a_parent_reaches_every_descendant() {
     let (mut scheduler, mut events) = watched(3);

@@ -140,6 +140,26 @@ async fn explained(scheduler: &mut WorkScheduler, work: WorkId, after: u64) -> S
 type Setup = fn(&WorkHandle) -> WorkId;
 
 #[tokio::test(start_paused = true)]
+async fn a_ready_work_says_that_it_waits_for_a_runner() {
+    let mut scheduler = scheduler(2);
+    let handle = scheduler.handle();
+    let waits = add(&scheduler, ok("waits").priority(-1));
+    let looks = work_fn("looks", move |_| {
+        // The only thread polls this body.
+        let why = handle.explain(waits).expect("it is known").to_string();
+        async move { Ok(why) }
+    });
+    let looks = scheduler.spawn(looks).expect("it fits");
+    let idle = scheduler.explain(waits).expect("it is known").to_string();
+    assert_eq!(idle, "1 before it in line, the first is \"looks\"");
+    let idle = scheduler.explain(looks.id()).expect("it is known").to_string();
+    assert_eq!(idle, "it is ready, but the scheduler does not run");
+    scheduler.run_until_done().await;
+    let why = "it is ready and waits for a free runner: every thread polls a body";
+    assert_eq!(*looks.await.expect("it only looks"), why);
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_reason_is_named() {
     let cases: [(Setup, &str); 10] = [
         (
