@@ -9,7 +9,7 @@ use windlass::{
 };
 
 fn gpus(n: u32) -> ResourceCost {
-    ResourceCost::of([("gpu", n)]).expect("a name")
+    ResourceCost::from([("gpu", n)])
 }
 
 /// Keeps a team as busy as its limit allows until `end`.

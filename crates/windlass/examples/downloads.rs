@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut files = Vec::new();
     for n in 0..30 {
         let host = Arc::clone(&hosts[n % hosts.len()]);
-        let needs = ResourceCost::of([(host.name, 1)])?;
+        let needs = ResourceCost::from([(host.name, 1)]);
         let download = work_fn(format!("{}/{n}", host.name), move |_ctx| {
             let host = Arc::clone(&host);
             async move { host.get(n).await.map_err(judged) }

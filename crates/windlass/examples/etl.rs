@@ -40,7 +40,7 @@ fn stage(key: String, name: &'static str, millis: u64, counts: &Counts) -> Stage
             Ok(())
         }
     });
-    task.cost(ResourceCost::of([(name, 1)]).expect("a name"))
+    task.cost([(name, 1)])
 }
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]

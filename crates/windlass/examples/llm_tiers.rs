@@ -18,7 +18,7 @@ type Request = ScheduledTask<(), u32, std::io::Error>;
 const ESTIMATE: u32 = 500;
 
 fn tokens(n: u32) -> ResourceCost {
-    ResourceCost::of([("tokens", n)]).expect("a name")
+    ResourceCost::from([("tokens", n)])
 }
 
 /// A request that takes two seconds and uses so many tokens.
@@ -39,7 +39,7 @@ fn request(name: String, budget: &ResourceCapacity, used: u32) -> Request {
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // One connection, and 6000 tokens a minute, of which 2000 may gather.
-    let model = ResourceCapacity::new(ResourceCost::of([("capacity", 1)])?);
+    let model = ResourceCapacity::new([("capacity", 1)]);
     let minute = Duration::from_secs(60);
     model.set_rate("tokens", Rate { amount: 6000.into(), per: minute, burst: 2000.into() })?;
 

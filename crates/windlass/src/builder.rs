@@ -36,7 +36,8 @@ pub struct WorkSchedulerConfig {
 
 impl Default for WorkSchedulerConfig {
     fn default() -> Self {
-        Self { max_concurrency: 4, retry_delay: Duration::from_secs(1), event_tx: None }
+        let max_concurrency = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { max_concurrency, retry_delay: Duration::from_secs(1), event_tx: None }
     }
 }
 
@@ -48,7 +49,7 @@ impl Default for WorkSchedulerConfig {
 ///
 /// let scheduler = WorkScheduler::builder()
 ///     .max_concurrency(8)
-///     .limits(ResourceCost::of([("gpu", 2)])?)
+///     .limits([("gpu", 2)])
 ///     .cancel_grace(Duration::from_secs(5))
 ///     .keep_ended(1000)
 ///     .build()?;
@@ -122,12 +123,12 @@ impl WorkSchedulerBuilder {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let machine = ResourceCapacity::new(ResourceCost::of([("gpu", 1)])?);
+    /// let machine = ResourceCapacity::new([("gpu", 1)]);
     /// let mut nightly = WorkScheduler::builder().capacity(&machine).build()?;
     /// let mut urgent = WorkScheduler::builder().capacity(&machine).build()?;
     /// for scheduler in [&nightly, &urgent] {
     ///     let train = work_fn("train", |_| async { Ok(()) });
-    ///     scheduler.submit(train.needs(ResourceCost::of([("gpu", 1)])?))?;
+    ///     scheduler.submit(train.needs([("gpu", 1)]))?;
     /// }
     /// // Never both at once.
     /// tokio::join!(nightly.run_until_done(), urgent.run_until_done());
@@ -140,9 +141,9 @@ impl WorkSchedulerBuilder {
         self
     }
 
-    /// What works may take besides slots, all together.
-    pub fn limits(mut self, limits: ResourceCost) -> Self {
-        self.limits = limits;
+    /// Sets how much all works together may take besides slots: `.limits([("gpu", 2)])`.
+    pub fn limits(mut self, limits: impl Into<ResourceCost>) -> Self {
+        self.limits = limits.into();
         self
     }
 
@@ -159,7 +160,7 @@ impl WorkSchedulerBuilder {
     /// let mut scheduler = WorkScheduler::builder().rate("calls", one_per_second).build()?;
     /// for n in 0..4 {
     ///     let call = work_fn(format!("call {n}"), |_| async { Ok(()) });
-    ///     scheduler.submit(call.needs(ResourceCost::of([("calls", 1)])?))?;
+    ///     scheduler.submit(call.needs([("calls", 1)]))?;
     /// }
     /// let start = tokio::time::Instant::now();
     /// scheduler.run_until_done().await;

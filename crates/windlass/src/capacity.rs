@@ -5,7 +5,6 @@
 //! again; they are rung when no lock is held. A level goes when its last handle and the last one
 //! who takes there have gone.
 
-use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -44,18 +43,18 @@ pub use subscription::CapacitySubscription;
 /// use windlass::{ResourceCapacity, ResourceCost};
 ///
 /// // 16 in all, and a team that may have 8 of them.
-/// let cluster = ResourceCapacity::new(ResourceCost::of([("gpu", 16)])?);
-/// let team = cluster.child(ResourceCost::of([("gpu", 8)])?);
+/// let cluster = ResourceCapacity::new([("gpu", 16)]);
+/// let team = cluster.child([("gpu", 8)]);
 ///
-/// let big = ResourceCost::of([("gpu", 6)])?;
+/// let big = ResourceCost::from([("gpu", 6)]);
 /// assert!(team.can_acquire(&big), "6 <= 8 here and 6 <= 16 above");
 /// let permit = team.try_acquire(&big)?;
 /// assert_eq!(team.available().to_string(), "gpu=2");
 /// assert_eq!(cluster.available().to_string(), "gpu=10");
 ///
 /// // Another team under the same cluster.
-/// let team2 = cluster.child(ResourceCost::of([("gpu", 12)])?);
-/// let huge = ResourceCost::of([("gpu", 11)])?;
+/// let team2 = cluster.child([("gpu", 12)]);
+/// let huge = ResourceCost::from([("gpu", 11)]);
 /// assert!(!team2.can_acquire(&huge), "11 <= 12 here, but 11 > 10 above");
 ///
 /// drop(permit);
@@ -69,14 +68,14 @@ pub struct ResourceCapacity {
 }
 
 impl ResourceCapacity {
-    /// A capacity with these limits, under nothing.
-    pub fn new(limits: impl Borrow<ResourceCost>) -> Self {
-        Self::at(Arc::new(Shared::new(limits.borrow())), CapacityTree::ROOT)
+    /// Returns a capacity with these limits, the root of a new tree.
+    pub fn new(limits: impl Into<ResourceCost>) -> Self {
+        Self::at(Arc::new(Shared::new(&limits.into())), CapacityTree::ROOT)
     }
 
-    /// A capacity with these limits under this one.
-    pub fn child(&self, limits: impl Borrow<ResourceCost>) -> Self {
-        let id = self.lock().add_level(self.level.id, limits.borrow());
+    /// Returns a new capacity with these limits below this one.
+    pub fn child(&self, limits: impl Into<ResourceCost>) -> Self {
+        let id = self.lock().add_level(self.level.id, &limits.into());
         Self::at(Arc::clone(&self.level.shared), id)
     }
 

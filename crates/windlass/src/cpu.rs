@@ -8,7 +8,8 @@ use windlass_pool::{JoinTask, Scheduler, TaskError};
 use crate::body::WorkBody;
 use crate::computing::Computing;
 use crate::context::WorkContext;
-use crate::error::WorkError;
+use crate::error::{Fatal, WorkError};
+use crate::inputs::Inputs;
 use crate::spec::{Brought, WorkSpec, promise_of, publish_on_success};
 use crate::work::{Work, WorkOutcome};
 
@@ -46,6 +47,35 @@ where
     WorkSpec::bringing(Box::new(WorkBody::new(Box::new(body))), name.into(), |body| {
         promise_of(body, |own: &mut CpuWork<T, F>| &mut own.brought)
     })
+}
+
+/// Creates a work like [`work_cpu`] whose body takes the values of other works: it starts after all of them
+/// have succeeded.
+///
+/// ```
+/// use windlass::{WorkScheduler, WorkSchedulerConfig, work_cpu_after, work_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let text = scheduler.spawn(work_fn("read", |_ctx| async { Ok(String::from("a b c")) }))?;
+/// let count = work_cpu_after("count", &text, |_ctx, text| Ok(text.split(' ').count()));
+/// let count = scheduler.spawn(count)?;
+/// scheduler.run_until_done().await;
+/// assert_eq!(*count.await?, 3);
+/// # Ok(())
+/// # }
+/// ```
+pub fn work_cpu_after<I, T, F>(name: impl Into<String>, inputs: I, body: F) -> WorkSpec<T>
+where
+    I: Inputs,
+    T: Send + Sync + 'static,
+    F: Fn(&WorkContext, I::Values) -> Result<T, WorkError> + Send + Sync + 'static,
+{
+    let mut after = Vec::new();
+    let inputs = inputs.prepare(&mut after);
+    let work = work_cpu(name, move |ctx| body(ctx, inputs().map_err(Fatal)?));
+    work.after(after)
 }
 
 struct CpuWork<T, F> {

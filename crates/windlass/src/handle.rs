@@ -68,8 +68,8 @@ impl WorkHandle {
     /// ```
     /// use windlass::{ResourceCost, SubmitError, WorkScheduler, work_fn};
     ///
-    /// let scheduler = WorkScheduler::builder().limits(ResourceCost::of([("gpu", 2)])?).build()?;
-    /// let greedy = work_fn("greedy", |_| async { Ok(()) }).needs(ResourceCost::of([("gpu", 3)])?);
+    /// let scheduler = WorkScheduler::builder().limits([("gpu", 2)]).build()?;
+    /// let greedy = work_fn("greedy", |_| async { Ok(()) }).needs([("gpu", 3)]);
     /// let refused: SubmitError = scheduler.submit(greedy).unwrap_err();
     /// assert_eq!(refused.to_string(), "3 of \"gpu\" can never be had: the limit is 2");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -294,19 +294,20 @@ impl WorkHandle {
     /// ```
     /// use windlass::{ResourceCost, WorkScheduler};
     ///
-    /// let limits = ResourceCost::of([("connections", 10), ("licences", 2)])?;
+    /// let limits = ResourceCost::from([("connections", 10), ("licences", 2)]);
     /// let scheduler = WorkScheduler::builder().limits(limits).build()?;
     /// let handle = scheduler.handle();
     /// // Later, perhaps from another task:
-    /// handle.set_limits(&ResourceCost::of([("connections", 5)])?);
+    /// handle.set_limits([("connections", 5)]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn set_limits(&self, limits: &ResourceCost) {
+    pub fn set_limits(&self, limits: impl Into<ResourceCost>) {
+        let limits = limits.into();
         self.shared
             .session(|session| {
                 session.engine(|engine, world| {
                     let level = world.capacity.level_of(engine.client());
-                    let wakes = world.capacity.set_limits(level, limits);
+                    let wakes = world.capacity.set_limits(level, &limits);
                     world
                         .wakes
                         .extend(wakes.into_iter().filter(|client| *client != engine.client()));

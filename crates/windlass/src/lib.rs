@@ -14,7 +14,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut scheduler = WorkScheduler::builder()
 //!     .max_concurrency(16)
-//!     .limits(ResourceCost::of([("gpu", 2)])?)
+//!     .limits([("gpu", 2)])
 //!     .build()?;
 //!
 //! // Tried again after about 100, 200, 400 ms …, five times unless `.times(n)` says otherwise; no
@@ -25,7 +25,7 @@
 //!
 //! // After that, with what it brought, on one of the two GPUs.
 //! let train = work_after("train", &data, |_ctx, data| async move { Ok(train(&data).await?) });
-//! let model = scheduler.spawn(train.needs(ResourceCost::of([("gpu", 1)])?))?;
+//! let model = scheduler.spawn(train.needs([("gpu", 1)]))?;
 //!
 //! scheduler.run_until_done().await;
 //! println!("trained {}", model.await?); // or why not, with the name of who failed
@@ -155,9 +155,9 @@ pub use capacity::{
     CapacityLevel, CapacityMetrics, CapacitySubscription, ImpossibleCost, Permit, ReconcileError,
     Refusal, ResourceCapacity, RollingRates, Shortfall,
 };
-pub use closure::work_fn;
+pub use closure::{work_async, work_fn, work_once};
 pub use context::{Cancelled, WorkContext};
-pub use cpu::work_cpu;
+pub use cpu::{work_cpu, work_cpu_after};
 pub use error::{Fatal, WorkError};
 pub use event::{Notice, Subscription, WorkChange, WorkEvent};
 pub use explain::Explanation;

@@ -67,7 +67,7 @@ pub enum TaskProgressKind<I, O, E> {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // Two at a time, and 16 GB of memory.
-/// let capacity = ResourceCapacity::new(ResourceCost::of([("capacity", 2), ("memory_gb", 16)])?);
+/// let capacity = ResourceCapacity::new([("capacity", 2), ("memory_gb", 16)]);
 /// let source = PrioritySource::new();
 /// let cost = |n: u32, gb: u32| ResourceCost::of([("capacity", n), ("memory_gb", gb)]);
 /// source.enqueue(
@@ -147,7 +147,7 @@ impl<I, O, E> TaskPoolRunner<I, O, E> {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let capacity = ResourceCapacity::new(ResourceCost::of([("capacity", 8)])?);
+    /// let capacity = ResourceCapacity::new([("capacity", 8)]);
     /// let tasks = stream::iter(0..1000).map(|n| {
     ///     ScheduledTask::<(), _, Infallible>::new(n.to_string(), move || async move { Ok(n * n) })
     /// });

@@ -278,9 +278,9 @@ impl<T> WorkSpec<T> {
         self
     }
 
-    /// What it takes while it runs, besides a slot.
-    pub fn needs(mut self, cost: ResourceCost) -> Self {
-        self.needs = Some(cost).filter(|cost| !cost.is_empty());
+    /// Sets what the work takes while it runs, besides a slot: `.needs([("gpu", 1)])`.
+    pub fn needs(mut self, cost: impl Into<ResourceCost>) -> Self {
+        self.needs = Some(cost.into()).filter(|cost| !cost.is_empty());
         self
     }
 

@@ -37,7 +37,7 @@ pub(crate) use room::{Room, TaskFuture};
 ///
 /// // A computation, on the CPU pool.
 /// let computing = ScheduledTask::<(), _, Infallible>::cpu("sum", || Ok((1..=100).sum::<u32>()))
-///     .cost(ResourceCost::of([("cpu", 1)])?)
+///     .cost([("cpu", 1)])
 ///     .priority(5)
 ///     .on_complete(|key, sum| println!("{key}: {sum}"));
 /// assert_eq!(computing.key(), "sum");
@@ -198,8 +198,8 @@ impl<I, O, E> ScheduledTask<I, O, E> {
 
     /// What it takes from the runner's capacity while it runs. Unless said, one of `capacity`, where
     /// that is declared.
-    pub fn cost(mut self, cost: ResourceCost) -> Self {
-        self.more.get_or_insert_default().cost = Some(cost);
+    pub fn cost(mut self, cost: impl Into<ResourceCost>) -> Self {
+        self.more.get_or_insert_default().cost = Some(cost.into());
         self
     }
 

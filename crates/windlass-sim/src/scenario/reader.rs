@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::{EdgeKind, ResourceCost, Timestamp};
+use windlass_core::{Amount, EdgeKind, ResourceCost, Timestamp};
 
 use super::words::Words;
 use super::{Action, End, Scenario, WorkPlan};
@@ -14,10 +14,12 @@ impl Scenario {
         match verb {
             "slots" => self.slots = words.number()?,
             "limit" => {
-                self.limits = std::mem::take(&mut self.limits).with(words.word()?, words.number()?);
+                self.limits =
+                    std::mem::take(&mut self.limits).with(words.word()?, words.number::<Amount>()?);
             }
             "team" => {
-                self.team = std::mem::take(&mut self.team).with(words.word()?, words.number()?);
+                self.team =
+                    std::mem::take(&mut self.team).with(words.word()?, words.number::<Amount>()?);
             }
             "rate" => self.rates.push((words.word()?.to_owned(), words.rate()?)),
             "quota" => self.quotas.push((words.word()?.to_owned(), words.quota()?)),

@@ -200,7 +200,7 @@ fn a_permit_that_is_reconciled_gives_back_what_was_used() {
 
 #[test]
 fn amounts_are_exact() {
-    let tenth = ResourceCost::new().with("cpu", "0.1".parse().expect("an amount"));
+    let tenth = ResourceCost::new().with("cpu", "0.1".parse::<Amount>().expect("an amount"));
     let capacity = ResourceCapacity::new(cpus(1));
     let permits: Vec<_> = (0..10).map(|_| capacity.try_acquire(&tenth)).collect();
     assert!(permits.iter().all(Result::is_ok), "ten tenths are one");

@@ -113,7 +113,7 @@ async fn a_body_that_is_out_of_time_keeps_its_slot_until_it_returns() {
     let builder = WorkScheduler::builder().cancel_grace(Duration::ZERO).max_concurrency(1);
     let builder = builder.retry_delay(Duration::from_millis(1));
     let mut scheduler = builder.build().expect("it makes sense");
-    let timeout = Duration::from_millis(20);
+    let timeout = Duration::from_millis(250);
     let id = scheduler.submit(work.timeout(timeout).retries(1)).expect("it fits");
     let handle = scheduler.handle();
     let waits = async {

@@ -71,7 +71,7 @@ fn uses(handle: &WorkHandle, log: &Log) -> impl FnOnce() + Send + use<> {
 fn a_refused_work_may_use_a_handle_when_it_is_dropped() {
     in_time(|| async {
         let (scheduler, log) = (scheduler(1), Log::default());
-        let gpu = ResourceCost::of([("gpu", 1)]).expect("a name");
+        let gpu = ResourceCost::from([("gpu", 1)]);
         let never = last("never", uses(&scheduler, &log)).needs(gpu);
         scheduler.submit(never).expect_err("nobody has that");
         let unknown = last("unknown", uses(&scheduler, &log)).after([nobody()]);
@@ -233,7 +233,8 @@ fn brittle(name: &str) -> WorkSpec {
 #[test]
 fn a_future_that_panics_when_it_is_dropped_ends_its_attempt_only() {
     in_time(|| async {
-        let (mut scheduler, mut events) = watch(WorkScheduler::builder().cancel_grace(ms(1)));
+        let (mut scheduler, mut events) =
+            watch(WorkScheduler::builder().max_concurrency(4).cancel_grace(ms(1)));
         let timed = add(&scheduler, brittle("timed").timeout(ms(5)).retries(1));
         let late = add(&scheduler, brittle("late").deadline(Instant::now() + ms(5)));
         let stopped = add(&scheduler, brittle("stopped"));

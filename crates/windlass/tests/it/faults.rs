@@ -21,7 +21,7 @@ use crate::events::check_order;
 use crate::support::*;
 
 fn cost(gpu: u32, ram: u32) -> ResourceCost {
-    ResourceCost::of([("gpu", gpu), ("ram", ram)]).expect("two names")
+    ResourceCost::from([("gpu", gpu), ("ram", ram)])
 }
 
 /// A scheduler on a capacity that it shares, and everybody who is alive in it.

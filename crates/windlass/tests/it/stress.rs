@@ -49,7 +49,7 @@ struct Common {
 
 fn cost(gpu: u64, ram: u64) -> ResourceCost {
     let (gpu, ram) = (gpu as u32, ram as u32);
-    ResourceCost::of([("gpu", gpu), ("ram", ram)]).expect("two names")
+    ResourceCost::from([("gpu", gpu), ("ram", ram)])
 }
 
 /// A body that does something short.

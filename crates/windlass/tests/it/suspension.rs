@@ -16,7 +16,7 @@ use crate::support::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_suspended_work_leaves_its_slot_and_resources_to_others_and_takes_them_again() {
-    let gpu = || ResourceCost::of([("gpu", 1)]).expect("a name");
+    let gpu = || ResourceCost::from([("gpu", 1)]);
     let capacity = ResourceCapacity::new(gpu());
     let builder = WorkScheduler::builder().max_concurrency(1).capacity(&capacity);
     let (mut scheduler, mut events) = watch(builder);
