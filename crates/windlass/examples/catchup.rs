@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut scheduler = WorkScheduler::builder().max_concurrency(WIDTH).build()?;
     let archives = Arc::new(Archives::new(["north", "rotten", "south"]));
     let ledger = Arc::new(Mutex::new(Ledger::default()));
-    plan(&scheduler, &archives, &ledger)?;
+    plan(&scheduler.handle(), &archives, &ledger)?;
 
     let total = scheduler.metrics().total;
     let progress = tokio::spawn(show_progress(scheduler.subscribe(), total));

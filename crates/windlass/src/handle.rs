@@ -363,6 +363,12 @@ impl WorkHandle {
     }
 }
 
+impl AsRef<WorkHandle> for WorkHandle {
+    fn as_ref(&self) -> &WorkHandle {
+        self
+    }
+}
+
 impl fmt::Debug for WorkHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkHandle").field("metrics", &self.metrics()).finish_non_exhaustive()

@@ -77,9 +77,14 @@ impl WorkSequence {
     /// # Panics
     ///
     /// As [`WorkHandle::add_work`] does.
-    pub fn push(&mut self, scheduler: &WorkHandle, work: Box<dyn Work>, retries: u32) -> WorkId {
+    pub fn push(
+        &mut self,
+        scheduler: impl AsRef<WorkHandle>,
+        work: Box<dyn Work>,
+        retries: u32,
+    ) -> WorkId {
         let deps = self.ids.last().copied().into_iter().collect();
-        let id = scheduler.add_work(work, deps, retries);
+        let id = scheduler.as_ref().add_work(work, deps, retries);
         self.ids.push(id);
         id
     }

@@ -153,7 +153,7 @@ fn works_that_never_wait_keep_nobody_from_it(time_stands_still: bool) {
             let mut scheduler = builder.build().expect("slots");
             let count = Arc::new(AtomicU32::new(0));
             for _ in 0..3 {
-                add(&scheduler, endless(&scheduler, &count));
+                add(&scheduler, endless(scheduler.as_ref(), &count));
             }
             let stop = CancellationToken::new();
             let (stopped, seen) = (stop.clone(), count.clone());

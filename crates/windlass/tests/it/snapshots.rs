@@ -215,7 +215,7 @@ async fn every_reason_is_named() {
         let builder = builder.limits(gpus(2)).rate("calls", rate);
         let mut scheduler = builder.build().expect("slots");
         add(&scheduler, deaf("keeps it running"));
-        let work = setup(&scheduler);
+        let work = setup(scheduler.as_ref());
         assert_eq!(explained(&mut scheduler, work, 1).await, expected);
     }
 }
