@@ -82,7 +82,7 @@ impl Controller {
                 slow if slow > Server::QUICK.mul_f64(1.1) => (self.limit - 1).max(1),
                 _ => self.limit + 1,
             };
-            handle.set_limits(&at_once(self.limit));
+            handle.set_limits(at_once(self.limit));
 
             let seconds = start.elapsed().as_secs();
             self.seen.push((seconds, self.limit));

@@ -16,7 +16,7 @@ fn gpus(n: u32) -> ResourceCost {
 async fn work(team: &ResourceCapacity, end: Instant) {
     let mut permits = Vec::new();
     while Instant::now() < end {
-        while let Ok(permit) = team.try_acquire(&gpus(1)) {
+        while let Ok(permit) = team.try_acquire(gpus(1)) {
             permits.push(permit);
         }
         sleep(Duration::from_millis(500)).await;

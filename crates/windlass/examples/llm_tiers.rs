@@ -30,7 +30,7 @@ fn request(name: String, budget: &ResourceCapacity, used: u32) -> Request {
             let estimate = budget.acquire(&tokens(ESTIMATE)).await;
             let mut permit = estimate.expect("the estimate is within the burst");
             sleep(Duration::from_secs(2)).await;
-            permit.reconcile(&tokens(used)).expect("tokens are declared");
+            permit.reconcile(tokens(used)).expect("tokens are declared");
             Ok(used)
         }
     })

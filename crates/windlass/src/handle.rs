@@ -320,7 +320,7 @@ impl WorkHandle {
     /// Changes how many works may run at once. With 0 nothing starts until it is changed again.
     pub fn set_max_concurrency(&self, works: usize) {
         let slots = u32::try_from(works).unwrap_or(u32::MAX);
-        self.set_limits(&ResourceCost::new().with(SLOTS, Amount::from(slots)));
+        self.set_limits(ResourceCost::new().with(SLOTS, Amount::from(slots)));
     }
 
     /// Cancels every work, takes nothing in any more, and waits until no body is left. Not for a work

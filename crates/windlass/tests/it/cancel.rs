@@ -204,8 +204,8 @@ async fn what_comes_while_a_cancelled_run_is_ending_is_cancelled_at_once() {
         stop.cancel();
         async move {
             ctx.cancel_token().cancelled().await;
-            let late = add(&ctx.handle(), ok("late"));
-            assert_eq!(state(&ctx.handle(), late), WorkState::Cancelled);
+            let late = add(ctx.handle(), ok("late"));
+            assert_eq!(state(ctx.handle(), late), WorkState::Cancelled);
             tokio::time::sleep(ms(10)).await;
             WorkOutcome::Success
         }

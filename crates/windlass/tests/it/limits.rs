@@ -90,7 +90,7 @@ async fn a_lowered_limit_is_a_debt_that_is_worked_off() {
     let handle = scheduler.handle();
     tokio::spawn(async move {
         sleep(ms(5)).await;
-        handle.set_limits(&gpus(2));
+        handle.set_limits(gpus(2));
     });
     scheduler.run_until_done().await;
     assert_eq!(starts(&mut events)[4], "30ms last", "when less than two are in use");

@@ -283,7 +283,7 @@ async fn a_sequence_runs_in_order_and_an_empty_one_is_fine() {
     let mut broken = WorkSequence::new();
     let breaks = Box::new(Act::new("breaks", |_| async { failed("broken") }));
     broken.push(&scheduler, breaks, 0);
-    broken.push(&scheduler.handle(), step("d"), 0);
+    broken.push(scheduler.handle(), step("d"), 0);
     scheduler.run_until_done().await;
     let ends: Vec<_> = broken.ids().iter().map(|work| state(&scheduler, *work)).collect();
     assert_eq!(ends, [WorkState::Failed, WorkState::Blocked]);

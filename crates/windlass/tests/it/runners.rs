@@ -258,7 +258,7 @@ fn one_that_goes_on_does_not_wait_for_a_body_that_never_yields() {
         let holds = act("holds", move |ctx| {
             wake.take().expect("it is tried once").send(()).expect("it listens");
             async move {
-                while look(&ctx.handle(), waits).phase != Phase::Resuming {
+                while look(ctx.handle(), waits).phase != Phase::Resuming {
                     yield_now().await;
                 }
                 WorkOutcome::Success
