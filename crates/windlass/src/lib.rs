@@ -165,7 +165,7 @@ pub use gate::{ConditionalWork, Gate};
 pub use handle::{ReopenError, WorkHandle};
 pub use inputs::{Inputs, work_after};
 pub use metrics::WorkSchedulerMetrics;
-pub use reference::{ExecuteError, WorkFailure, WorkRef};
+pub use reference::{ExecuteError, TakeError, WorkFailure, WorkRef};
 pub use runner::{OnError, TaskPoolRunner, TaskProgress, TaskProgressKind, TaskSource};
 pub use scheduler::WorkScheduler;
 pub use sequence::WorkSequence;

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::future::IntoFuture;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -96,6 +96,19 @@ impl<T> Brings<T> {
     }
 }
 
+impl<T> Brings<T> {
+    /// Returns the value itself if nothing else refers to it.
+    pub(crate) fn into_value(self) -> Option<T> {
+        match self {
+            Self::Nothing(make) => Arc::into_inner(make()),
+            Self::Value(value) => {
+                let value = Arc::into_inner(value)?.0.into_inner();
+                Arc::into_inner(value.unwrap_or_else(PoisonError::into_inner)?)
+            }
+        }
+    }
+}
+
 impl<T> Clone for Brings<T> {
     fn clone(&self) -> Self {
         match self {
@@ -105,40 +118,40 @@ impl<T> Clone for Brings<T> {
     }
 }
 
-/// What a body has to bring. It can be had only once its work has succeeded: an attempt that returns
-/// may still be cancelled, or have a child that fails.
+/// The value of a body. It is published only when its work has succeeded: an attempt that returns may still
+/// be cancelled, or have a child that fails.
 pub(crate) struct Brought<T> {
     draft: Option<T>,
-    /// Where it is left, if anybody ever asks.
-    value: Option<Arc<Value<T>>>,
+    /// Where the value is published; gone with the last [`WorkRef`](crate::WorkRef) of the work.
+    value: Weak<Value<T>>,
 }
 
 impl<T> Brought<T> {
     pub(crate) fn nothing_yet() -> Self {
-        Self { draft: None, value: None }
+        Self { draft: None, value: Weak::new() }
     }
 
-    /// Somebody will ask for it.
+    /// Returns the slot in which the value will be published.
     pub(crate) fn promise(&mut self) -> Brings<T> {
-        Brings::Value(Arc::clone(self.value.get_or_insert_with(Value::empty)))
+        let value = self.value.upgrade().unwrap_or_else(Value::empty);
+        self.value = Arc::downgrade(&value);
+        Brings::Value(value)
     }
 
     pub(crate) fn keep(&mut self, value: T) {
         self.draft = Some(value);
     }
 
-    /// What nobody can ask for, now or later, is dropped.
+    /// Publishes the value, or drops it if no reference to it is left.
     pub(crate) fn publish(&mut self) {
-        let draft = self.draft.take();
-        let wanted = self.value.as_ref().filter(|value| Arc::strong_count(value) > 1);
-        if let (Some(draft), Some(value)) = (draft, wanted) {
+        if let (Some(draft), Some(value)) = (self.draft.take(), self.value.upgrade()) {
             value.put(draft);
         }
     }
 
     pub(crate) fn withdraw(&mut self) {
         self.draft = None;
-        if let Some(value) = &self.value {
+        if let Some(value) = self.value.upgrade() {
             value.set(None);
         }
     }
