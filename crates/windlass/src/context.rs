@@ -8,6 +8,7 @@ use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use windlass_core::{Children, Grant, Input, WorkId};
 
+use crate::computing::compute;
 use crate::handle::WorkHandle;
 use crate::reference::{ExecuteError, WorkRef};
 use crate::shared::Shared;
@@ -123,6 +124,39 @@ impl WorkContext {
     #[must_use]
     pub fn cancel_token(&self) -> &CancellationToken {
         self.inner.body_token()
+    }
+
+    /// Starts `task` on the CPU pool and returns a future of its result.
+    ///
+    /// The task is asked to stop with this attempt, and when the future is dropped: `pool::cancelled()` returns
+    /// true in it, and its scopes and tasks end. The attempt keeps its slot until the task has returned.
+    ///
+    /// ```
+    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let sum = work_fn("sum", |ctx| async move {
+    ///     let left = ctx.compute(|| (0..1000).sum::<u64>());
+    ///     let right = ctx.compute(|| (1000..2000).sum::<u64>());
+    ///     Ok(left.await? + right.await?)
+    /// });
+    /// let sum = scheduler.spawn(sum)?;
+    /// scheduler.run_until_done().await;
+    /// assert_eq!(*sum.await?, 1_999_000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn compute<T, F>(
+        &self,
+        task: F,
+    ) -> impl Future<Output = Result<T, windlass_pool::TaskError>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        compute(self, task)
     }
 
     /// The scheduler, to submit more works and everything else, from inside this one.

@@ -3,23 +3,21 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use windlass_pool::{JoinTask, Scheduler, TaskError};
+use windlass_pool::TaskError;
 
 use crate::body::WorkBody;
-use crate::computing::Computing;
+use crate::computing::compute;
 use crate::context::WorkContext;
 use crate::error::{Fatal, WorkError};
 use crate::inputs::Inputs;
 use crate::spec::{Brought, WorkSpec, promise_of, publish_on_success};
 use crate::work::{Work, WorkOutcome};
 
-/// A work that runs `body` on the pool's workers, so that it keeps no thread of the async runtime
-/// busy.
+/// Creates a work whose body runs on the CPU pool, so it keeps no thread of the async runtime busy.
 ///
-/// A cancel passes through: inside the body `pool::cancelled()` turns true, `pool::checkpoint()`
-/// unwinds, and so do the scopes and tasks that the body has opened. A timeout and a deadline do the same. A
-/// body that computes cannot be dropped: whatever ends it, the work keeps its slot and what it needs until
-/// the body has returned, `cancel_grace` or not.
+/// A cancel, a timeout and a deadline reach the body: `pool::cancelled()` returns true, and `pool::checkpoint()`
+/// unwinds, also in the scopes and tasks that the body has opened. A running closure cannot be dropped: the work
+/// keeps its slot and resources until the closure has returned, whatever `cancel_grace` says.
 ///
 /// ```
 /// use windlass::{WorkScheduler, WorkSchedulerConfig, pool, work_cpu};
@@ -96,19 +94,7 @@ where
 
     async fn run(&mut self, ctx: WorkContext) -> WorkOutcome {
         let (body, inside) = (Arc::clone(&self.body), ctx.clone());
-        let computing = Computing::begin(&ctx);
-        let mut task = Abandoned(Scheduler::global().spawn(move || {
-            let _computing = computing;
-            body(&inside)
-        }));
-        let result = tokio::select! {
-            result = &mut task.0 => result,
-            () = ctx.cancel_token().cancelled() => {
-                task.0.cancel();
-                (&mut task.0).await
-            }
-        };
-        match result {
+        match compute(&ctx, move || body(&inside)).await {
             Ok(Ok(value)) => {
                 self.brought.keep(value);
                 WorkOutcome::Success
@@ -120,13 +106,4 @@ where
     }
 
     publish_on_success!(this => this.brought);
-}
-
-/// A task that is asked to stop when nobody waits for it any more.
-struct Abandoned<T>(JoinTask<T>);
-
-impl<T> Drop for Abandoned<T> {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
 }
