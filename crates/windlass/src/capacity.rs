@@ -16,6 +16,7 @@ mod acquire;
 mod change;
 mod client;
 mod clock;
+mod keyed;
 mod level;
 mod metrics;
 mod permit;
@@ -26,6 +27,7 @@ mod take;
 
 pub(crate) use client::Client;
 pub(crate) use clock::Clock;
+pub use keyed::KeyedCapacity;
 use level::Level;
 pub use metrics::{CapacityMetrics, RollingRates};
 pub use permit::Permit;

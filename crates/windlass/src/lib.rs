@@ -152,8 +152,8 @@ pub use batch::BatchWork;
 pub use builder::{BuildError, WorkSchedulerBuilder, WorkSchedulerConfig};
 pub use callback::WorkWithCallback;
 pub use capacity::{
-    CapacityLevel, CapacityMetrics, CapacitySubscription, ImpossibleCost, Permit, ReconcileError,
-    Refusal, ResourceCapacity, RollingRates, Shortfall,
+    CapacityLevel, CapacityMetrics, CapacitySubscription, ImpossibleCost, KeyedCapacity, Permit,
+    ReconcileError, Refusal, ResourceCapacity, RollingRates, Shortfall,
 };
 pub use closure::{work_async, work_fn, work_once};
 pub use context::{Cancelled, WorkContext};

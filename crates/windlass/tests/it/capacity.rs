@@ -12,6 +12,7 @@ use windlass::{
 use crate::support::{cost, cpus, poll_once, settle};
 
 mod dropped;
+mod keyed;
 mod random;
 mod waiting;
 
