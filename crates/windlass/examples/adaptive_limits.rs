@@ -16,9 +16,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass::{
-    Amount, RETRY_A_LOT, ResourceCost, RetryPolicy, WorkError, WorkHandle, WorkScheduler, work_fn,
-};
+use windlass::works::RETRY_A_LOT;
+use windlass::{Amount, ResourceCost, RetryPolicy, WorkError, WorkHandle, WorkScheduler, work_fn};
 
 const REQUESTS: u32 = 5000;
 

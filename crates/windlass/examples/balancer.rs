@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use windlass::{
-    BalancedCapacity, BalancerOptions, HierarchicalBalancer, ResourceCapacity, ResourceCost,
-};
+use windlass::capacity::{BalancedCapacity, BalancerOptions, HierarchicalBalancer};
+use windlass::{ResourceCapacity, ResourceCost};
 
 fn gpus(n: u32) -> ResourceCost {
     ResourceCost::from([("gpu", n)])

@@ -23,9 +23,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use windlass::works::{Notice, RETRY_A_FEW, Subscription};
 use windlass::{
-    CancellationToken, Fatal, Notice, RETRY_A_FEW, RetryPolicy, SubmitError, Subscription,
-    WorkError, WorkHandle, WorkRef, WorkScheduler, WorkSpec, work_after, work_cpu, work_fn,
+    CancellationToken, Fatal, RetryPolicy, SubmitError, WorkError, WorkHandle, WorkRef,
+    WorkScheduler, WorkSpec, work_after, work_cpu, work_fn,
 };
 
 const CHECKPOINTS: u64 = 40;

@@ -13,10 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use windlass::{
-    Fatal, Notice, RETRY_A_FEW, ResourceCost, RetryPolicy, WorkError, WorkScheduler, work_after,
-    work_fn,
-};
+use windlass::works::{Notice, RETRY_A_FEW};
+use windlass::{Fatal, ResourceCost, RetryPolicy, WorkError, WorkScheduler, work_after, work_fn};
 
 /// How many downloads may go on at once in all, and from one host.
 const IN_ALL: usize = 5;

@@ -10,10 +10,11 @@ use std::time::Duration;
 use futures::StreamExt;
 use tokio::time::{Instant, sleep};
 use windlass::core::DependencyGraph;
-use windlass::{
-    OnError, PriorityDependencyOptions, PriorityDependencySource, ResourceCapacity, ResourceCost,
-    ScheduledTask, TaskPoolRunner, TaskProgressKind,
+use windlass::streams::{
+    OnError, PriorityDependencyOptions, PriorityDependencySource, ScheduledTask, TaskPoolRunner,
+    TaskProgressKind,
 };
+use windlass::{ResourceCapacity, ResourceCost};
 
 type Stage = ScheduledTask<(), (), std::io::Error>;
 

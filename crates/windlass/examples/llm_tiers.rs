@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::time::{Instant, sleep};
-use windlass::{
-    Ageing, Amount, OnError, PrioritySource, Rate, ResourceCapacity, ResourceCost, ScheduledTask,
-    TaskPoolRunner, TaskProgressKind,
-};
+use windlass::streams::{OnError, PrioritySource, ScheduledTask, TaskPoolRunner, TaskProgressKind};
+use windlass::works::Ageing;
+use windlass::{Amount, Rate, ResourceCapacity, ResourceCost};
 
 type Request = ScheduledTask<(), u32, std::io::Error>;
 

@@ -7,10 +7,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::time::{Instant, sleep};
-use windlass::{
-    OnError, PrioritySource, ResourceCapacity, ResourceCost, ScheduledTask, TaskPoolRunner,
-    TaskProgressKind,
-};
+use windlass::streams::{OnError, PrioritySource, ScheduledTask, TaskPoolRunner, TaskProgressKind};
+use windlass::{ResourceCapacity, ResourceCost};
 
 type Job = ScheduledTask<u32, String, std::io::Error>;
 

@@ -19,7 +19,8 @@ use crate::state::State;
 /// The settings that nearly every scheduler wants; a [`WorkSchedulerBuilder`] has all of them.
 ///
 /// ```
-/// use windlass::{WorkScheduler, WorkSchedulerConfig};
+/// use windlass::works::WorkSchedulerConfig;
+/// use windlass::WorkScheduler;
 ///
 /// let config = WorkSchedulerConfig { max_concurrency: 16, ..Default::default() };
 /// let scheduler = WorkScheduler::new(config);
@@ -73,7 +74,8 @@ pub struct WorkSchedulerBuilder {
 /// Why a scheduler cannot be built.
 ///
 /// ```
-/// use windlass::{BuildError, WorkScheduler};
+/// use windlass::works::BuildError;
+/// use windlass::WorkScheduler;
 ///
 /// let refused = WorkScheduler::builder().max_concurrency(0).build().unwrap_err();
 /// assert_eq!(refused, BuildError::NoConcurrency);

@@ -1,16 +1,25 @@
-//! Limits that many share: handles on one level of a tree.
+//! Limits that several tasks, schedulers and runners share: a tree of capacities, its permits and its balancer.
 //!
-//! Everything is decided by core's `CapacityTree`, which all handles of a tree keep behind one lock,
-//! so that nobody ever sees half a change. Whatever makes room names the clients that should look
-//! again; they are rung when no lock is held. A level goes when its last handle and the last one
-//! who takes there have gone.
+//! | for | look at |
+//! |---|---|
+//! | limits in a tree, and waiting for them | [`ResourceCapacity`], [`Permit`] |
+//! | limits for each key, such as a host | [`KeyedCapacity`] |
+//! | amounts | [`ResourceCost`], [`Amount`], [`Rate`], [`Quota`] |
+//! | moving limits to where they are used | [`HierarchicalBalancer`] |
+//!
+//! Core's `CapacityTree` makes all decisions. All handles of a tree share it behind one lock, so every change is
+//! atomic for all of them. A release returns the clients that should try again; they are notified when no lock is
+//! held. A level is removed when its last handle and its last user are dropped.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use tokio::time::Instant;
-use windlass_core::{CapacityTree, ClientId, CostError, LevelId, ResourceCost, Timestamp};
+pub use windlass_core::{
+    Amount, BalancerError, BalancerOptions, Quota, Rate, RateError, ReleaseError, ResourceCost,
+};
+use windlass_core::{CapacityTree, ClientId, CostError, LevelId, Timestamp};
 
 mod acquire;
 mod change;
@@ -25,6 +34,7 @@ mod shared;
 mod subscription;
 mod take;
 
+pub use crate::balancer::{BalancedCapacity, BalancerSetupError, HierarchicalBalancer};
 pub(crate) use client::Client;
 pub(crate) use clock::Clock;
 pub use keyed::KeyedCapacity;

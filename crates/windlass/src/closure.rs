@@ -19,11 +19,11 @@ use crate::work::{Work, WorkOutcome};
 /// captured, and [`work_once`] one that may give it away.
 ///
 /// ```
-/// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+/// use windlass::{WorkScheduler, work_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let mut scheduler = WorkScheduler::default();
 /// let six = scheduler.spawn(work_fn("six", |_ctx| async { Ok(6) }))?;
 /// let input = six.clone();
 /// let answer = work_fn("answer", move |_ctx| {
@@ -54,12 +54,12 @@ where
 /// Otherwise it is like [`work_fn`].
 ///
 /// ```
-/// use windlass::{WorkScheduler, WorkSchedulerConfig, work_async};
+/// use windlass::{WorkScheduler, work_async};
 ///
 /// # async fn get(url: &str) -> std::io::Result<usize> { Ok(url.len()) }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let mut scheduler = WorkScheduler::default();
 /// let url = String::from("/index.html");
 /// let page = work_async("page", async move |_ctx| Ok(get(&url).await?)).retries(3);
 /// let page = scheduler.spawn(page)?;
@@ -83,11 +83,11 @@ where
 /// interrupted, because the run was dropped or a person reopened the work, fails as well when it is repeated.
 ///
 /// ```
-/// use windlass::{WorkScheduler, WorkSchedulerConfig, work_once};
+/// use windlass::{WorkScheduler, work_once};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let mut scheduler = WorkScheduler::default();
 /// let (sender, receiver) = tokio::sync::oneshot::channel();
 /// let send = work_once("send", async move |_ctx| {
 ///     sender.send(42).map_err(|_| "the receiver is gone")?;

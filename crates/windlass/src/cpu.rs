@@ -20,11 +20,11 @@ use crate::work::{Work, WorkOutcome};
 /// keeps its slot and resources until the closure has returned, whatever `cancel_grace` says.
 ///
 /// ```
-/// use windlass::{WorkScheduler, WorkSchedulerConfig, pool, work_cpu};
+/// use windlass::{WorkScheduler, pool, work_cpu};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let mut scheduler = WorkScheduler::default();
 /// let sum = scheduler.spawn(work_cpu("sum", |_ctx| {
 ///     let (a, b) = pool::join(|| (0..1000).sum::<u64>(), || (1000..2000).sum::<u64>());
 ///     Ok(a + b)
@@ -51,11 +51,11 @@ where
 /// have succeeded.
 ///
 /// ```
-/// use windlass::{WorkScheduler, WorkSchedulerConfig, work_cpu_after, work_fn};
+/// use windlass::{WorkScheduler, work_cpu_after, work_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let mut scheduler = WorkScheduler::default();
 /// let text = scheduler.spawn(work_fn("read", |_ctx| async { Ok(String::from("a b c")) }))?;
 /// let count = work_cpu_after("count", &text, |_ctx, text| Ok(text.split(' ').count()));
 /// let count = scheduler.spawn(count)?;

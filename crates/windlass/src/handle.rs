@@ -21,11 +21,11 @@ use crate::work::Work;
 /// Submits to a scheduler, steers it and looks at it, from anywhere and while it runs.
 ///
 /// ```
-/// use windlass::{CancellationToken, WorkScheduler, WorkSchedulerConfig, work_fn};
+/// use windlass::{CancellationToken, WorkScheduler, work_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let mut scheduler = WorkScheduler::default();
 /// let handle = scheduler.handle();
 /// let stop = CancellationToken::new();
 /// let stopped = stop.clone();
@@ -88,11 +88,12 @@ impl WorkHandle {
     /// this does not cancel the work.
     ///
     /// ```
-    /// use windlass::{ExecuteError, WorkError, WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// use windlass::works::ExecuteError;
+    /// use windlass::{WorkError, WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mut scheduler = WorkScheduler::default();
     /// let handle = scheduler.handle();
     /// let broken = work_fn("broken", |_| async { Err::<(), _>(WorkError::msg("no route")) });
     /// let (result, ()) = tokio::join!(handle.execute(broken), scheduler.run_until_done());
@@ -112,9 +113,9 @@ impl WorkHandle {
     /// Has `work` wait for one more, as long as it has begun no attempt.
     ///
     /// ```
-    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// use windlass::{WorkScheduler, work_fn};
     ///
-    /// let scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let scheduler = WorkScheduler::default();
     /// let first = scheduler.submit(work_fn("first", |_| async { Ok(()) }))?;
     /// let then = scheduler.submit(work_fn("then", |_| async { Ok(()) }))?;
     /// scheduler.add_dependency(then, first)?;
@@ -137,8 +138,8 @@ impl WorkHandle {
     /// returns. False if it has ended already, or is unknown.
     ///
     /// ```
-    /// # use windlass::{WorkScheduler, WorkSchedulerConfig, WorkState, work_fn};
-    /// # let scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// # use windlass::{WorkScheduler, WorkState, work_fn};
+    /// # let scheduler = WorkScheduler::default();
     /// # let id = scheduler.submit(work_fn("unwanted", |_| async { Ok(()) }))?;
     /// // Cancel a specific work item
     /// let cancelled = scheduler.cancel(id);
@@ -208,7 +209,7 @@ impl WorkHandle {
     ///
     /// ```
     /// use std::any::Any;
-    /// use windlass::{Work, WorkContext, WorkOutcome, WorkScheduler, WorkSchedulerConfig};
+    /// use windlass::{Work, WorkContext, WorkOutcome, WorkScheduler};
     ///
     /// struct Collect(Vec<u32>);
     ///
@@ -222,7 +223,7 @@ impl WorkHandle {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mut scheduler = WorkScheduler::default();
     /// let id = scheduler.add_work(Box::new(Collect(Vec::new())), vec![], 0);
     /// scheduler.run_until_done().await;
     ///
@@ -250,11 +251,11 @@ impl WorkHandle {
     /// ```
     /// use std::sync::Arc;
     /// use std::sync::atomic::{AtomicBool, Ordering};
-    /// use windlass::{WorkError, WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// use windlass::{WorkError, WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mut scheduler = WorkScheduler::default();
     /// let mended = Arc::new(AtomicBool::new(false));
     /// let is_mended = mended.clone();
     /// let build = scheduler.submit(work_fn("build", move |_| {
@@ -328,11 +329,11 @@ impl WorkHandle {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use windlass::{SubmitError, WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// use windlass::{SubmitError, WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), SubmitError> {
-    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mut scheduler = WorkScheduler::default();
     /// scheduler.submit(work_fn("endless", |_| async { Ok(std::future::pending::<()>().await) }))?;
     /// let second = Duration::from_secs(1);
     /// let dropped = tokio::time::timeout(second, scheduler.run_until_done()).await;

@@ -17,11 +17,11 @@ use crate::spec::WorkSpec;
 /// Otherwise it is like [`work_fn`](crate::work_fn).
 ///
 /// ```
-/// use windlass::{WorkScheduler, WorkSchedulerConfig, work_after, work_fn};
+/// use windlass::{WorkScheduler, work_after, work_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let mut scheduler = WorkScheduler::default();
 /// let six = scheduler.spawn(work_fn("six", |_ctx| async { Ok(6) }))?;
 /// let word = scheduler.spawn(work_fn("word", |_ctx| async { Ok("seven".to_owned()) }))?;
 /// let text = work_after("text", (&six, &word), |_ctx, (six, word)| async move {

@@ -19,11 +19,11 @@ use crate::work_name::WorkName;
 /// A spawned work. Later works can follow it and have its value; awaited, it is that value.
 ///
 /// ```
-/// use windlass::{WorkScheduler, WorkSchedulerConfig, WorkState, work_after, work_fn};
+/// use windlass::{WorkScheduler, WorkState, work_after, work_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let mut scheduler = WorkScheduler::default();
 /// let text = scheduler.spawn(work_fn("read", |_ctx| async { Ok("8o8o".to_owned()) }))?;
 /// let number = work_after("parse", &text, |_ctx, text| async move { Ok(text.parse::<u16>()?) });
 /// let number = scheduler.spawn(number)?;
@@ -194,11 +194,11 @@ impl<T> WorkRef<T> {
     /// is [forgotten](crate::WorkHandle::forget).
     ///
     /// ```
-    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// use windlass::{WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mut scheduler = WorkScheduler::default();
     /// let bytes = scheduler.spawn(work_fn("read", |_ctx| async { Ok(vec![1_u8, 2, 3]) }))?;
     /// scheduler.run_until_done().await;
     /// let bytes: Vec<u8> = bytes.take().await?;

@@ -59,10 +59,10 @@ pub enum TaskProgressKind<I, O, E> {
 ///
 /// ```
 /// use futures::StreamExt;
-/// use windlass::{
-///     OnError, PrioritySource, ResourceCapacity, ResourceCost, ScheduledTask, TaskPoolRunner,
-///     TaskProgressKind,
+/// use windlass::streams::{
+///     OnError, PrioritySource, ScheduledTask, TaskPoolRunner, TaskProgressKind,
 /// };
+/// use windlass::{ResourceCapacity, ResourceCost};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -143,7 +143,8 @@ impl<I, O, E> TaskPoolRunner<I, O, E> {
     /// ```
     /// use std::convert::Infallible;
     /// use futures::{StreamExt, stream};
-    /// use windlass::{OnError, ResourceCapacity, ResourceCost, ScheduledTask, TaskPoolRunner};
+    /// use windlass::streams::{OnError, ScheduledTask, TaskPoolRunner};
+    /// use windlass::{ResourceCapacity, ResourceCost};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -201,7 +202,7 @@ impl<I, O, E> TaskPoolRunner<I, O, E> {
 ///
 /// ```
 /// use std::convert::Infallible;
-/// use windlass::{PrioritySource, ScheduledTask, TaskSource};
+/// use windlass::streams::{PrioritySource, ScheduledTask, TaskSource};
 ///
 /// let source = PrioritySource::<ScheduledTask<(), (), Infallible>>::new();
 /// let tasks = TaskSource::from(&source);

@@ -18,7 +18,7 @@ use crate::shared::Shared;
 /// work, and its handles refuse new ones.
 ///
 /// ```
-/// use windlass::{WorkId, WorkScheduler, WorkSchedulerConfig, WorkState};
+/// use windlass::{WorkId, WorkScheduler, WorkState};
 /// # struct DownloadWork;
 /// # impl DownloadWork { fn new(_file: &str) -> Self { Self } }
 /// # #[windlass::async_trait]
@@ -39,7 +39,7 @@ use crate::shared::Shared;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// # let files = ["a", "b", "c"];
-/// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+/// let mut scheduler = WorkScheduler::default();
 ///
 /// // Download files in parallel
 /// let downloads: Vec<WorkId> = files
@@ -70,7 +70,8 @@ impl WorkScheduler {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use windlass::{WorkScheduler, WorkSchedulerConfig, WorkState};
+    /// # use windlass::works::WorkSchedulerConfig;
+    /// # use windlass::{WorkScheduler, WorkState};
     /// # struct Download;
     /// # #[windlass::async_trait]
     /// # impl windlass::Work for Download {
@@ -141,10 +142,10 @@ impl WorkScheduler {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use windlass::{CancellationToken, WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// # use windlass::{CancellationToken, WorkScheduler, work_fn};
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), windlass::SubmitError> {
-    /// # let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// # let mut scheduler = WorkScheduler::default();
     /// # scheduler.submit(work_fn("endless", |ctx| async move {
     /// #     ctx.cancel_token().cancelled().await;
     /// #     Ok(())
@@ -177,6 +178,13 @@ impl WorkScheduler {
 
     async fn run(&mut self, until: Until, cancel: CancellationToken) {
         Run::new(Arc::clone(&self.handle.shared)).go(until, &cancel).await;
+    }
+}
+
+impl Default for WorkScheduler {
+    /// Creates a scheduler with the default settings: one work per processor at a time.
+    fn default() -> Self {
+        Self::new(WorkSchedulerConfig::default())
     }
 }
 

@@ -226,11 +226,11 @@ impl<T> WorkSpec<T> {
     /// only noticed if this one knows no such number; else it stands for an unrelated work.
     ///
     /// ```
-    /// use windlass::{Dependency, WorkError, WorkScheduler, WorkSchedulerConfig, WorkState, work_fn};
+    /// use windlass::{Dependency, WorkError, WorkScheduler, WorkState, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), windlass::SubmitError> {
-    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mut scheduler = WorkScheduler::default();
     /// let build = work_fn("build", |_| async { Err::<(), _>(WorkError::msg("no space left")) });
     /// let build = scheduler.submit(build)?;
     /// let deploy = work_fn("deploy", |_| async { Ok(()) });
@@ -265,11 +265,11 @@ impl<T> WorkSpec<T> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use windlass::{RetryPolicy, WorkError, WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// use windlass::{RetryPolicy, WorkError, WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), windlass::SubmitError> {
-    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mut scheduler = WorkScheduler::default();
     /// let down = work_fn("down", |_| async { Err::<(), _>(WorkError::msg("refused")) });
     /// let policy = RetryPolicy::exponential(Duration::from_secs(1)).times(3);
     /// scheduler.submit(down.retry(policy))?;
@@ -302,11 +302,11 @@ impl<T> WorkSpec<T> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// use windlass::{WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), windlass::SubmitError> {
-    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mut scheduler = WorkScheduler::default();
     /// let hangs = work_fn("hangs", |_| async { Ok(std::future::pending::<()>().await) });
     /// let id = scheduler.submit(hangs.timeout(Duration::from_secs(10)))?;
     /// scheduler.run_until_done().await;
@@ -325,11 +325,11 @@ impl<T> WorkSpec<T> {
     /// ```
     /// use std::time::Duration;
     /// use tokio::time::Instant;
-    /// use windlass::{WorkScheduler, WorkSchedulerConfig, work_fn};
+    /// use windlass::{WorkScheduler, work_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), windlass::SubmitError> {
-    /// let mut scheduler = WorkScheduler::new(WorkSchedulerConfig::default());
+    /// let mut scheduler = WorkScheduler::default();
     /// let held_up = work_fn("held up", |_| async { Ok(()) }).gate(std::future::pending());
     /// let id = scheduler.submit(held_up.deadline(Instant::now() + Duration::from_secs(60)))?;
     /// scheduler.run_until_done().await;

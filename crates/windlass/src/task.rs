@@ -24,7 +24,8 @@ pub(crate) use room::{Room, TaskFuture};
 ///
 /// ```
 /// use std::convert::Infallible;
-/// use windlass::{ResourceCost, ScheduledTask};
+/// use windlass::streams::ScheduledTask;
+/// use windlass::ResourceCost;
 ///
 /// // A future.
 /// let plain = ScheduledTask::<(), _, Infallible>::new("plain", || async { Ok(42) });
@@ -118,7 +119,7 @@ impl<E> From<ImpossibleCost> for TaskError<E> {
 ///
 /// ```
 /// use std::convert::Infallible;
-/// use windlass::ScheduledTask;
+/// use windlass::streams::ScheduledTask;
 ///
 /// let task = ScheduledTask::streaming("copy", |progress| async move {
 ///     for percent in [25, 50, 75] {
@@ -163,7 +164,7 @@ impl<I, O, E> ScheduledTask<I, O, E> {
     /// ```
     /// use std::convert::Infallible;
     /// use futures::stream;
-    /// use windlass::{ScheduledTask, TaskYield};
+    /// use windlass::streams::{ScheduledTask, TaskYield};
     ///
     /// let task = ScheduledTask::from_stream("count", || {
     ///     let items = [TaskYield::Intermediate(1), TaskYield::Intermediate(2), TaskYield::Final("done")];

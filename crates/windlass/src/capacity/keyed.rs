@@ -16,7 +16,8 @@ use super::ResourceCapacity;
 /// A capacity for each key, with the same limits, created on demand.
 ///
 /// ```
-/// use windlass::{KeyedCapacity, ResourceCapacity};
+/// use windlass::capacity::KeyedCapacity;
+/// use windlass::ResourceCapacity;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -67,7 +68,8 @@ impl<K: Eq + Hash> KeyedCapacity<K> {
     /// Limits each key to a rate of `name`.
     ///
     /// ```
-    /// use windlass::{KeyedCapacity, Rate, ResourceCapacity, ResourceCost};
+    /// use windlass::capacity::KeyedCapacity;
+    /// use windlass::{Rate, ResourceCapacity, ResourceCost};
     ///
     /// let all = ResourceCapacity::new([("connections", 100)]);
     /// let per_host = KeyedCapacity::new(&all, ResourceCost::new()).rate("calls", Rate::per_second(1))?;
